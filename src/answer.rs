@@ -1,0 +1,50 @@
+//! What came back over the wire.
+
+use std::fmt;
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+
+/// A vendor's answer, whole: status, headers and body as they were received.
+///
+/// `Debug` shows the status, the names of the headers and the length of the body, never their contents.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Answer {
+    /// The HTTP status.
+    pub status: StatusCode,
+    /// The headers, as received.
+    pub headers: HeaderMap,
+    /// The body, as received, up to the reply limit.
+    pub body: Bytes,
+    /// Whether the body went on beyond the reply limit and was cut there.
+    pub cut: bool,
+}
+
+impl Answer {
+    /// An answer with a whole body.
+    pub fn new(status: StatusCode, headers: HeaderMap, body: impl Into<Bytes>) -> Answer {
+        Answer { status, headers, body: body.into(), cut: false }
+    }
+
+    /// A header's value as text; `None` if it is absent or not visible ASCII.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// The body as JSON; `None` if it is anything else. A gateway's HTML error page is `None`, not a panic.
+    pub fn json(&self) -> Option<serde_json::Value> {
+        serde_json::from_slice(&self.body).ok()
+    }
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answer")
+            .field("status", &self.status.as_u16())
+            .field("headers", &self.headers.keys().map(http::HeaderName::as_str).collect::<Vec<_>>())
+            .field("body_bytes", &self.body.len())
+            .field("cut", &self.cut)
+            .finish()
+    }
+}

@@ -1,0 +1,45 @@
+//! The evidence of one attempt.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock::Timestamp;
+use crate::error::Effect;
+
+/// What one attempt met, and what was made of it. Holds no secret and no body.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct AttemptReport {
+    /// 1 for the operation's first attempt.
+    pub number: u32,
+    /// When it was sent.
+    #[serde(with = "millis")]
+    pub started_at: Timestamp,
+    /// From sending to the end of the answer, or to the failure.
+    pub latency: Duration,
+    /// The answer's status, if an answer came.
+    pub status: Option<u16>,
+    /// What went wrong on the way, if no whole answer came.
+    pub failure: Option<String>,
+    /// The adapter's verdict: `done`, `refused`, `retry` or `unknown`.
+    pub verdict: String,
+    /// Whether this attempt may have taken effect.
+    pub effect: Effect,
+    /// The wait that was decided on after it, if another attempt followed or was scheduled.
+    pub wait: Option<Duration>,
+}
+
+mod millis {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::clock::Timestamp;
+
+    pub(super) fn serialize<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(time.as_millis())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+        u64::deserialize(deserializer).map(Timestamp::from_millis)
+    }
+}

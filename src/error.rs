@@ -1,0 +1,497 @@
+//! The one error of the crate.
+//!
+//! [`Error`] is opaque over a private kind, so that a new way to fail is not a breaking change. Callers ask
+//! it questions: a predicate (`is_refused`, `is_circuit_open`, …), [`Error::effect`] for whether the call may
+//! have happened, [`Error::retry_at`] for when to come back, [`Error::attempts`] for what each attempt met,
+//! and [`Error::code`] for a stable text to alert and group on.
+//!
+//! `Display` says one layer; the chain of [`source`](std::error::Error::source)s says the rest. Neither ever
+//! contains a secret or a body.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use crate::answer::Answer;
+use crate::attempt::AttemptReport;
+use crate::clock::Timestamp;
+
+/// Whether a call may have taken effect at the vendor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    /// Provably not applied.
+    None,
+    /// May have been applied.
+    Unknown,
+}
+
+impl fmt::Display for Effect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Effect::None => "none",
+            Effect::Unknown => "unknown",
+        })
+    }
+}
+
+/// The gates that may refuse a call before it is sent, in the order in which they are asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Gate {
+    /// An operator switched the vendor off.
+    KillSwitch,
+    /// The vendor asked for a pause (`Retry-After` and its like).
+    Pause,
+    /// The circuit breaker is open, or half-open with every probe taken.
+    Breaker,
+    /// As many calls are under way as the policy allows.
+    Concurrency,
+    /// The rate limit has no room.
+    Rate,
+    /// The retry budget is spent: the first attempt was made, another is not allowed.
+    Budget,
+}
+
+impl Gate {
+    /// The gate's name in logs and metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Gate::KillSwitch => "kill_switch",
+            Gate::Pause => "pause",
+            Gate::Breaker => "breaker",
+            Gate::Concurrency => "concurrency",
+            Gate::Rate => "rate",
+            Gate::Budget => "budget",
+        }
+    }
+}
+
+/// Why an operation ended as a dead letter: failed, and not because the vendor refused it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Reason {
+    /// The ladder of retries is spent.
+    Exhausted,
+    /// The vendor's replay window closed before an answer came.
+    Expired,
+    /// The outcome is unknown and neither a resend nor a look-up can settle it.
+    Unknown,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reason::Exhausted => "exhausted",
+            Reason::Expired => "expired",
+            Reason::Unknown => "unknown",
+        })
+    }
+}
+
+/// What kind of definite no a vendor (or its adapter) gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The request is not acceptable as it stands: validation, a declined card, a missing resource.
+    Rejected,
+    /// The credentials are. Nothing was tried on the merits, so the same key may be sent again.
+    Unauthorized,
+    /// The vendor already holds a resource with this natural key, and it is not ours.
+    Duplicate,
+    /// The vendor knows this key with another request.
+    KeyReused,
+}
+
+/// A boxed source of an error.
+pub type BoxError = Box<dyn StdError + Send + Sync>;
+
+/// A call, a policy or a configuration that did not work out. See the [module](self).
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: Kind,
+    effect: Effect,
+    retry_at: Option<Timestamp>,
+    attempts: Vec<AttemptReport>,
+    answer: Option<Answer>,
+    context: Context,
+    source: Option<BoxError>,
+}
+
+/// Which call an error belongs to.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Context {
+    pub vendor: Option<String>,
+    pub operation: Option<String>,
+    pub key: Option<String>,
+    pub wire_key: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Input that is refused before anything is sent: which input, and what is wrong with it.
+    Invalid { what: &'static str, problem: String },
+    /// The vendors file: where, and what is wrong.
+    Config { place: String, problem: String },
+    /// The reply is not what the caller asked to read it as.
+    ReplyNotJson,
+    /// The reply went on beyond the limit.
+    ReplyTooLarge { limit_bytes: usize },
+    /// The vendor said no.
+    Refused { refusal: Refusal, status: u16 },
+    /// The key belongs to an operation with another fingerprint.
+    KeyReused { held: String, offered: String },
+    /// The key's operation is under way elsewhere, or waits for its next attempt.
+    InProgress,
+    /// One of our own gates refused.
+    Gate(Gate),
+    /// Time ran out while the call was still retryable.
+    Deadline { budget: Duration },
+    /// An unkeyed call failed for good; a keyed call failed in this attempt.
+    Dependency { timeout: bool, rate_limited: bool, what: String },
+    /// The operation is a dead letter.
+    DeadLetter { reason: Reason, timeout: bool, rate_limited: bool },
+    /// The store failed.
+    Store { doing: &'static str },
+    /// The holder of the operation was fenced out: somebody else has taken it over.
+    Fenced,
+}
+
+impl Error {
+    pub(crate) fn new(kind: Kind, effect: Effect) -> Error {
+        Error(Box::new(Inner {
+            kind,
+            effect,
+            retry_at: None,
+            attempts: Vec::new(),
+            answer: None,
+            context: Context::default(),
+            source: None,
+        }))
+    }
+
+    pub(crate) fn invalid(what: &'static str, problem: impl Into<String>) -> Error {
+        Error::new(Kind::Invalid { what, problem: problem.into() }, Effect::None)
+    }
+
+    /// A configuration error, for an adapter that refuses what it was built with. `what` names the input.
+    pub fn validation(what: &'static str, problem: impl Into<String>) -> Error {
+        Error::invalid(what, problem)
+    }
+
+    pub(crate) fn config(place: impl Into<String>, problem: impl Into<String>) -> Error {
+        Error::new(Kind::Config { place: place.into(), problem: problem.into() }, Effect::None)
+    }
+
+    pub(crate) fn gate(gate: Gate, retry_at: Option<Timestamp>, effect: Effect) -> Error {
+        Error::new(Kind::Gate(gate), effect).with_retry_at(retry_at)
+    }
+
+    pub(crate) fn with_source(mut self, source: impl Into<BoxError>) -> Error {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    pub(crate) fn with_retry_at(mut self, at: Option<Timestamp>) -> Error {
+        self.0.retry_at = at;
+        self
+    }
+
+    pub(crate) fn with_answer(mut self, answer: Option<Answer>) -> Error {
+        self.0.answer = answer;
+        self
+    }
+
+    pub(crate) fn with_attempts(mut self, attempts: Vec<AttemptReport>) -> Error {
+        self.0.attempts = attempts;
+        self
+    }
+
+    pub(crate) fn with_context(mut self, context: Context) -> Error {
+        self.0.context = context;
+        self
+    }
+
+    pub(crate) fn kind(&self) -> &Kind {
+        &self.0.kind
+    }
+
+    /// Whether the call may have taken effect at the vendor.
+    pub fn effect(&self) -> Effect {
+        self.0.effect
+    }
+
+    /// When it makes sense to come back, where that is known: an open circuit's end, a vendor's pause, the
+    /// next rung of the ladder, the end of somebody else's lease.
+    pub fn retry_at(&self) -> Option<SystemTime> {
+        self.0.retry_at.map(SystemTime::from)
+    }
+
+    /// What each attempt of this call met, oldest first. Empty if nothing was sent.
+    pub fn attempts(&self) -> &[AttemptReport] {
+        &self.0.attempts
+    }
+
+    /// The vendor's last answer, where there was one. Its body may hold personal data; it is not in `Debug`.
+    pub fn answer(&self) -> Option<&Answer> {
+        self.0.answer.as_ref()
+    }
+
+    /// The status of the vendor's last answer, where there was one.
+    pub fn status(&self) -> Option<http::StatusCode> {
+        self.answer().map(|answer| answer.status)
+    }
+
+    /// The caller's key, or the one generated for a POST without.
+    pub fn key(&self) -> Option<&str> {
+        self.0.context.key.as_deref()
+    }
+
+    /// The key the vendor saw, where one was sent.
+    pub fn wire_key(&self) -> Option<&str> {
+        self.0.context.wire_key.as_deref()
+    }
+
+    /// The operation's scope, `{namespace}/{vendor}/{account}/{METHOD} {route}`, for a keyed call.
+    pub fn operation(&self) -> Option<&str> {
+        self.0.context.operation.as_deref()
+    }
+
+    /// Whether something in the call, the policy or the configuration was refused before anything was sent.
+    pub fn is_validation(&self) -> bool {
+        matches!(self.0.kind, Kind::Invalid { .. } | Kind::Config { .. })
+    }
+
+    /// Whether the vendor said a definite no. [`answer`](Error::answer) has its words.
+    pub fn is_refused(&self) -> bool {
+        matches!(self.0.kind, Kind::Refused { .. })
+    }
+
+    /// Whether the key already belongs to another request, here or at the vendor. Nothing was done.
+    pub fn is_key_reused(&self) -> bool {
+        matches!(self.0.kind, Kind::KeyReused { .. } | Kind::Refused { refusal: Refusal::KeyReused, .. })
+    }
+
+    /// Whether the operation is under way elsewhere or waits for its next attempt; see
+    /// [`retry_at`](Error::retry_at).
+    pub fn is_in_progress(&self) -> bool {
+        matches!(self.0.kind, Kind::InProgress)
+    }
+
+    /// Whether the circuit breaker refused.
+    pub fn is_circuit_open(&self) -> bool {
+        matches!(self.0.kind, Kind::Gate(Gate::Breaker))
+    }
+
+    /// Whether a rate stood in the way: our own limit, a pause the vendor asked for, or its 429.
+    pub fn is_rate_limited(&self) -> bool {
+        match self.0.kind {
+            Kind::Gate(gate) => matches!(gate, Gate::Pause | Gate::Rate),
+            Kind::Dependency { rate_limited, .. } | Kind::DeadLetter { rate_limited, .. } => rate_limited,
+            _ => false,
+        }
+    }
+
+    /// The gate of ours that refused, if one did.
+    pub fn gate(&self) -> Option<Gate> {
+        match self.0.kind {
+            Kind::Gate(gate) => Some(gate),
+            _ => None,
+        }
+    }
+
+    /// Whether time ran out while the call was still retryable. For a keyed call the operation is recorded as
+    /// scheduled; send the same key again to carry on.
+    pub fn is_deadline(&self) -> bool {
+        matches!(self.0.kind, Kind::Deadline { .. })
+    }
+
+    /// Whether the last attempt, or the call as a whole, timed out.
+    pub fn is_timeout(&self) -> bool {
+        match self.0.kind {
+            Kind::Deadline { .. } => true,
+            Kind::Dependency { timeout, .. } | Kind::DeadLetter { timeout, .. } => timeout,
+            _ => false,
+        }
+    }
+
+    /// Whether the operation is a dead letter: it failed, not by a refusal, and waits for a person or a
+    /// redrive.
+    pub fn is_dead_letter(&self) -> bool {
+        matches!(self.0.kind, Kind::DeadLetter { .. })
+    }
+
+    /// Why the operation is a dead letter, if it is one.
+    pub fn reason(&self) -> Option<Reason> {
+        match self.0.kind {
+            Kind::DeadLetter { reason, .. } => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// Whether the store failed, not the vendor. With [`Effect::Unknown`] the vendor may have answered; the
+    /// operation is recovered from its record, never by a blind resend.
+    pub fn is_store(&self) -> bool {
+        matches!(self.0.kind, Kind::Store { .. } | Kind::Fenced)
+    }
+
+    /// Whether the vendor answered, but not with what the caller asked to read.
+    pub fn is_unreadable_reply(&self) -> bool {
+        matches!(self.0.kind, Kind::ReplyNotJson | Kind::ReplyTooLarge { .. })
+    }
+
+    /// A stable text for this kind of error, to alert and group on.
+    pub fn code(&self) -> &'static str {
+        match &self.0.kind {
+            Kind::Invalid { what, .. } => validation_code(what),
+            Kind::Config { .. } => "VALIDATION.config",
+            Kind::ReplyNotJson => "VALIDATION.reply_not_json",
+            Kind::ReplyTooLarge { .. } => "VALIDATION.reply_too_large",
+            Kind::Refused { refusal, status } => refusal_code(*refusal, *status),
+            Kind::KeyReused { .. } => "CONFLICT.idempotency.payload_mismatch",
+            Kind::InProgress => "CONFLICT.idempotency.in_progress",
+            Kind::Gate(Gate::Pause | Gate::Rate | Gate::Concurrency) => "RATE_LIMIT.exceeded",
+            Kind::Gate(_) => "DEPENDENCY.unavailable",
+            Kind::Deadline { .. } => "DEPENDENCY.timeout",
+            Kind::Store { .. } => "TRANSIENT.store",
+            Kind::Fenced => "TRANSIENT.fenced",
+            Kind::DeadLetter { .. } if self.0.effect == Effect::Unknown => "UNKNOWN.effect",
+            Kind::Dependency { timeout, rate_limited, .. } | Kind::DeadLetter { timeout, rate_limited, .. } => {
+                match (rate_limited, timeout) {
+                    (true, _) => "RATE_LIMIT.exceeded",
+                    (false, true) => "DEPENDENCY.timeout",
+                    (false, false) => "DEPENDENCY.unavailable",
+                }
+            }
+        }
+    }
+}
+
+fn validation_code(what: &str) -> &'static str {
+    match what {
+        "key" => "VALIDATION.key",
+        "base_url" => "VALIDATION.base_url",
+        "path" => "VALIDATION.path",
+        "header" => "VALIDATION.header",
+        "body" => "VALIDATION.body",
+        "secret" => "VALIDATION.secret",
+        "policy" => "VALIDATION.policy",
+        _ => "VALIDATION.input",
+    }
+}
+
+fn refusal_code(refusal: Refusal, status: u16) -> &'static str {
+    match (refusal, status) {
+        (Refusal::KeyReused, _) => "CONFLICT.idempotency.payload_mismatch",
+        (Refusal::Duplicate, _) => "PROVIDER.duplicate",
+        (Refusal::Unauthorized, 403) => "AUTH.forbidden",
+        (Refusal::Unauthorized, _) => "AUTH.unauthorized",
+        (Refusal::Rejected, _) => "VALIDATION.refused",
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(vendor) = &self.0.context.vendor {
+            write!(f, "{vendor}: ")?;
+        }
+        match &self.0.kind {
+            Kind::Invalid { what, problem } => write!(f, "invalid {what}: {problem}")?,
+            Kind::Config { place, problem } => write!(f, "{place}: {problem}")?,
+            Kind::ReplyNotJson => f.write_str("the reply is not the JSON that was asked for")?,
+            Kind::ReplyTooLarge { limit_bytes } => {
+                write!(f, "the reply is over the limit of {limit_bytes} bytes and was cut there")?;
+            }
+            Kind::Refused { refusal: Refusal::Unauthorized, status } => {
+                write!(f, "the vendor refused our credentials with status {status}")?;
+            }
+            Kind::Refused { refusal: Refusal::Duplicate, status } => {
+                write!(f, "the vendor already holds such a resource (status {status})")?;
+            }
+            Kind::Refused { refusal: Refusal::KeyReused, status } => {
+                write!(f, "the vendor knows this key with another request (status {status})")?;
+            }
+            Kind::Refused { refusal: Refusal::Rejected, status } => {
+                write!(f, "the vendor refused the request with status {status}")?;
+            }
+            Kind::KeyReused { held, offered } => {
+                write!(f, "the key belongs to another request: recorded fingerprint {held}, offered {offered}")?;
+            }
+            Kind::InProgress => f.write_str("the operation is already in progress")?,
+            Kind::Gate(gate) => f.write_str(match gate {
+                Gate::KillSwitch => "the vendor is switched off",
+                Gate::Pause => "the vendor asked for a pause",
+                Gate::Breaker => "the circuit is open",
+                Gate::Concurrency => "too many calls are under way",
+                Gate::Rate => "the rate limit is reached",
+                Gate::Budget => "the retry budget is spent",
+            })?,
+            Kind::Deadline { budget } => write!(f, "no answer within the {budget:?} that the call had")?,
+            Kind::Dependency { what, .. } => write!(f, "the vendor did not answer usefully: {what}")?,
+            Kind::DeadLetter { reason, .. } => write!(f, "the operation is a dead letter ({reason})")?,
+            Kind::Store { doing } => write!(f, "the store failed to {doing}")?,
+            Kind::Fenced => f.write_str("another process has taken this operation over")?,
+        }
+        if !matches!(self.0.kind, Kind::Invalid { .. } | Kind::Config { .. }) {
+            write!(f, "; effect {}", self.0.effect)?;
+        }
+        if let Some(at) = self.0.retry_at {
+            write!(f, "; come back at {at}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Error")
+            .field("code", &self.code())
+            .field("kind", &self.0.kind)
+            .field("effect", &self.0.effect)
+            .field("retry_at", &self.0.retry_at)
+            .field("attempts", &self.0.attempts)
+            .field("answer", &self.0.answer)
+            .field("context", &self.0.context)
+            .field("source", &self.0.source)
+            .finish()
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source.as_deref().map(|source| source as &(dyn StdError + 'static))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn display_says_one_layer_and_the_chain_the_rest() {
+        let error = Error::new(Kind::Store { doing: "settle" }, Effect::Unknown)
+            .with_source(std::io::Error::other("disk full"));
+        assert_eq!(error.to_string(), "the store failed to settle; effect unknown");
+        assert_eq!(error.source().map(ToString::to_string).as_deref(), Some("disk full"));
+    }
+
+    #[test]
+    fn a_timeout_is_visible_through_every_kind_that_can_hold_one() {
+        let lost = |timeout| Kind::Dependency { timeout, rate_limited: false, what: String::new() };
+        let buried = |timeout| Kind::DeadLetter { reason: Reason::Exhausted, timeout, rate_limited: false };
+        let deadline = Kind::Deadline { budget: Duration::from_secs(1) };
+        for (kind, expected) in
+            [(lost(true), true), (lost(false), false), (buried(true), true), (buried(false), false), (deadline, true)]
+        {
+            assert_eq!(Error::new(kind, Effect::None).is_timeout(), expected);
+        }
+    }
+
+    #[test]
+    fn an_error_is_one_word_wide() {
+        assert_eq!(size_of::<Error>(), size_of::<usize>());
+    }
+}

@@ -1,0 +1,190 @@
+//! How a request reaches the vendor: the [`Transport`] trait, and what passes through it.
+//!
+//! The trait is small for whoever implements one (a scripted one for tests is in `testkit`). [`Http`] over
+//! reqwest is the one that service code uses.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method};
+use url::Url;
+
+use crate::answer::Answer;
+use crate::error::{BoxError, Effect};
+
+mod http_client;
+
+pub use http_client::{Http, HttpBuilder};
+
+/// A request, whole: cheap to clone and byte-identical each time it is sent.
+///
+/// `Debug` shows the method, host, path, the names of the headers and the length of the body: never a query,
+/// a header's value or a body.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Request {
+    /// The HTTP method.
+    pub method: Method,
+    /// The whole URL.
+    pub url: Url,
+    /// The headers. Secrets are in here only between the adapter's `authorize` and the transport.
+    pub headers: HeaderMap,
+    /// The body; empty for none.
+    pub body: Bytes,
+}
+
+impl Request {
+    /// A request without headers or body.
+    pub fn new(method: Method, url: Url) -> Request {
+        Request { method, url, headers: HeaderMap::new(), body: Bytes::new() }
+    }
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request")
+            .field("method", &self.method)
+            .field("host", &self.url.host_str())
+            .field("path", &self.url.path())
+            .field("headers", &self.headers.keys().map(http::HeaderName::as_str).collect::<Vec<_>>())
+            .field("body_bytes", &self.body.len())
+            .finish()
+    }
+}
+
+/// What a transport must keep to in one exchange.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Limits {
+    /// The longest reply to take in; what is beyond is cut off, and said so in [`Answer::cut`].
+    pub reply_bytes_max: usize,
+    /// Whether the request is an operation's: sent exactly once, no redirect followed, no retry underneath.
+    pub exactly_as_given: bool,
+}
+
+impl Limits {
+    /// Limits for one exchange.
+    pub const fn new(reply_bytes_max: usize, exactly_as_given: bool) -> Limits {
+        Limits { reply_bytes_max, exactly_as_given }
+    }
+}
+
+/// The future of one exchange.
+pub type Exchange<'a> = Pin<Box<dyn Future<Output = Result<Answer, SendError>> + Send + 'a>>;
+
+/// Carries one request to the vendor and one answer back.
+///
+/// # Cancellation safety
+///
+/// Dropping the future abandons the exchange; the request may or may not have been sent. The engine treats
+/// that as an unknown outcome.
+pub trait Transport: fmt::Debug + Send + Sync + 'static {
+    /// Sends the request once, as given, and reads the answer up to the limit.
+    ///
+    /// # Errors
+    ///
+    /// A [`SendError`] that tells whether the request may have reached the vendor. When in doubt it must say
+    /// that it may have.
+    fn send(&self, request: Request, limits: Limits) -> Exchange<'_>;
+}
+
+/// Why no whole answer came.
+#[derive(Debug)]
+pub struct SendError {
+    kind: SendErrorKind,
+    source: Option<BoxError>,
+}
+
+/// The ways in which an exchange fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SendErrorKind {
+    /// The name did not resolve. Never sent.
+    Dns,
+    /// No connection. Never sent.
+    Connect,
+    /// The TLS handshake failed. Never sent.
+    Tls,
+    /// The request could not be built. Never sent.
+    Request,
+    /// Time ran out after the exchange had begun.
+    Timeout,
+    /// The connection broke before an answer.
+    Reset,
+    /// The connection broke in the middle of the answer.
+    Truncated,
+    /// A redirect was followed underneath us: what was sent where is not known.
+    Redirected,
+}
+
+impl SendErrorKind {
+    /// Whether the request may have taken effect: only what provably never left is [`Effect::None`].
+    pub const fn effect(self) -> Effect {
+        match self {
+            SendErrorKind::Dns | SendErrorKind::Connect | SendErrorKind::Tls | SendErrorKind::Request => Effect::None,
+            SendErrorKind::Timeout
+            | SendErrorKind::Reset
+            | SendErrorKind::Truncated
+            | SendErrorKind::Redirected => Effect::Unknown,
+        }
+    }
+
+    /// The kind's name in logs and metrics (OpenTelemetry's `error.type`).
+    pub const fn name(self) -> &'static str {
+        match self {
+            SendErrorKind::Dns => "dns",
+            SendErrorKind::Connect => "connect",
+            SendErrorKind::Tls => "tls",
+            SendErrorKind::Request => "request",
+            SendErrorKind::Timeout => "timeout",
+            SendErrorKind::Reset => "reset",
+            SendErrorKind::Truncated => "truncated",
+            SendErrorKind::Redirected => "redirected",
+        }
+    }
+}
+
+impl SendError {
+    /// A failure without a cause to show.
+    pub fn new(kind: SendErrorKind) -> SendError {
+        SendError { kind, source: None }
+    }
+
+    /// A failure with its cause, which must not contain a secret.
+    pub fn with_source(kind: SendErrorKind, source: impl Into<BoxError>) -> SendError {
+        SendError { kind, source: Some(source.into()) }
+    }
+
+    /// How it failed.
+    pub fn kind(&self) -> SendErrorKind {
+        self.kind
+    }
+
+    /// Whether the request may have taken effect.
+    pub fn effect(&self) -> Effect {
+        self.kind.effect()
+    }
+}
+
+impl fmt::Display for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.kind {
+            SendErrorKind::Dns => "the vendor's name did not resolve",
+            SendErrorKind::Connect => "no connection to the vendor",
+            SendErrorKind::Tls => "the TLS handshake failed",
+            SendErrorKind::Request => "the request could not be built",
+            SendErrorKind::Timeout => "no answer in time",
+            SendErrorKind::Reset => "the connection broke before an answer",
+            SendErrorKind::Truncated => "the connection broke in the middle of the answer",
+            SendErrorKind::Redirected => "the request was redirected",
+        })
+    }
+}
+
+impl std::error::Error for SendError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as &(dyn std::error::Error + 'static))
+    }
+}
