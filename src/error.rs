@@ -186,7 +186,7 @@ impl Error {
         Error::new(Kind::Config { place: place.into(), problem: problem.into() }, Effect::None)
     }
 
-    pub(crate) fn gate(gate: Gate, retry_at: Option<Timestamp>, effect: Effect) -> Error {
+    pub(crate) fn refused_by(gate: Gate, retry_at: Option<Timestamp>, effect: Effect) -> Error {
         Error::new(Kind::Gate(gate), effect).with_retry_at(retry_at)
     }
 

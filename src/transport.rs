@@ -7,52 +7,13 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
-use bytes::Bytes;
-use http::{HeaderMap, Method};
-use url::Url;
-
 use crate::answer::Answer;
 use crate::error::{BoxError, Effect};
+pub use crate::request::Request;
 
 mod http_client;
 
 pub use http_client::{Http, HttpBuilder};
-
-/// A request, whole: cheap to clone and byte-identical each time it is sent.
-///
-/// `Debug` shows the method, host, path, the names of the headers and the length of the body: never a query,
-/// a header's value or a body.
-#[derive(Clone)]
-#[non_exhaustive]
-pub struct Request {
-    /// The HTTP method.
-    pub method: Method,
-    /// The whole URL.
-    pub url: Url,
-    /// The headers. Secrets are in here only between the adapter's `authorize` and the transport.
-    pub headers: HeaderMap,
-    /// The body; empty for none.
-    pub body: Bytes,
-}
-
-impl Request {
-    /// A request without headers or body.
-    pub fn new(method: Method, url: Url) -> Request {
-        Request { method, url, headers: HeaderMap::new(), body: Bytes::new() }
-    }
-}
-
-impl fmt::Debug for Request {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Request")
-            .field("method", &self.method)
-            .field("host", &self.url.host_str())
-            .field("path", &self.url.path())
-            .field("headers", &self.headers.keys().map(http::HeaderName::as_str).collect::<Vec<_>>())
-            .field("body_bytes", &self.body.len())
-            .finish()
-    }
-}
 
 /// What a transport must keep to in one exchange.
 #[derive(Clone, Copy, Debug)]

@@ -1,0 +1,10 @@
+//! One logical effect at a vendor, by name: what identifies it, what it asks for, and what became of it.
+//!
+//! Everything here is pure. [`record`] is the state machine that every store carries out.
+
+mod fingerprint;
+mod key;
+pub mod record;
+
+pub use fingerprint::{Fingerprint, fingerprint};
+pub use key::{Key, OperationId, Scope, WireKey};

@@ -1,0 +1,195 @@
+//! The names of an operation: the caller's [`Key`], the [`Scope`] it is unique in, and the [`WireKey`] that
+//! the vendor sees.
+
+use std::fmt;
+
+use http::Method;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::error::Error;
+
+/// The caller's name for one effect, such as `order-42/charge`: 1 to 255 printable ASCII characters.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Key(String);
+
+impl Key {
+    /// The longest key: what Stripe takes, and long enough for any name worth reading.
+    pub const LEN_MAX: usize = 255;
+
+    /// Takes `text` as a key.
+    ///
+    /// # Errors
+    ///
+    /// `VALIDATION.key` if it is empty, over 255 characters, or holds anything but printable ASCII.
+    pub fn new(text: impl Into<String>) -> Result<Key, Error> {
+        let text = text.into();
+        if text.is_empty() {
+            return Err(Error::invalid("key", "a key must not be empty"));
+        }
+        if let Some(at) = text.bytes().position(|byte| !(b' '..=b'~').contains(&byte)) {
+            return Err(Error::invalid("key", format!("only printable ASCII is allowed; byte {at} is not")));
+        }
+        if text.len() > Key::LEN_MAX {
+            let problem = format!("{} characters; at most {} are allowed", text.len(), Key::LEN_MAX);
+            return Err(Error::invalid("key", problem));
+        }
+        Ok(Key(text))
+    }
+
+    /// The key's text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for Key {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Key, Error> {
+        Key::new(text)
+    }
+}
+
+impl From<Key> for String {
+    fn from(key: Key) -> String {
+        key.0
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Where a key is unique: `{namespace}/{vendor}/{account}/{METHOD} {route}`.
+///
+/// The route is part of it because Stripe holds a key for the whole account: the same caller's key on two
+/// endpoints must become two wire keys.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Scope(String);
+
+impl Scope {
+    /// The scope of calls to `route` at a vendor's account. A `/` inside namespace, vendor or account is
+    /// written `%2F` (and `%` as `%25`), so that two different triples never share a scope.
+    pub fn new(namespace: &str, vendor: &str, account: &str, method: &Method, route: &str) -> Scope {
+        let escape = |part: &str| part.replace('%', "%25").replace('/', "%2F");
+        Scope(format!("{}/{}/{}/{method} {route}", escape(namespace), escape(vendor), escape(account)))
+    }
+
+    /// A scope as it was stored.
+    pub fn from_stored(text: impl Into<String>) -> Scope {
+        Scope(text.into())
+    }
+
+    /// The scope's text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// An operation's name. Unique in a store.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct OperationId {
+    /// Where the key is unique.
+    pub scope: Scope,
+    /// The caller's key.
+    pub key: Key,
+}
+
+impl OperationId {
+    /// Names an operation.
+    pub fn new(scope: Scope, key: Key) -> OperationId {
+        OperationId { scope, key }
+    }
+
+    /// The wire key that follows from the name alone, so that a lost record still yields the same one.
+    pub fn wire_key(&self) -> WireKey {
+        let mut hash = Sha256::new();
+        hash.update(WIRE_KEY_TAG);
+        for part in [self.scope.as_str(), self.key.as_str()] {
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part);
+        }
+        let digest = hash.finalize();
+        let mut bytes = [0u8; 16];
+        bytes.copy_from_slice(&digest[..16]);
+        WireKey(uuid::Builder::from_custom_bytes(bytes).into_uuid())
+    }
+}
+
+impl fmt::Display for OperationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} key {}", self.scope, self.key)
+    }
+}
+
+/// The key that the vendor sees: a UUIDv8 (RFC 9562) from SHA-256 over scope and key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct WireKey(uuid::Uuid);
+
+impl fmt::Display for WireKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0.as_hyphenated(), f)
+    }
+}
+
+impl std::str::FromStr for WireKey {
+    type Err = uuid::Error;
+
+    fn from_str(text: &str) -> Result<WireKey, uuid::Error> {
+        text.parse().map(WireKey)
+    }
+}
+
+/// Says which derivation made a wire key; it changes only if the derivation does.
+const WIRE_KEY_TAG: &[u8] = b"steadfast wire key 1\0";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(scope: &str, key: &str) -> OperationId {
+        OperationId::new(Scope::from_stored(scope), Key::new(key).expect("a key"))
+    }
+
+    #[test]
+    fn a_key_is_one_to_255_printable_ascii_characters() {
+        for good in ["a", " ", "order-42/charge", &"k".repeat(255)] {
+            assert_eq!(Key::new(good).expect(good).as_str(), good);
+        }
+        for bad in ["", "tab\t", "line\n", "é", "\u{7f}", &"k".repeat(256)] {
+            assert_eq!(Key::new(bad).expect_err(bad).code(), "VALIDATION.key");
+        }
+    }
+
+    #[test]
+    fn a_wire_key_never_changes_between_releases() {
+        let key = id("prod/stripe/acct/POST /v1/charges", "order-42/charge").wire_key().to_string();
+        assert_eq!(key, id("prod/stripe/acct/POST /v1/charges", "order-42/charge").wire_key().to_string());
+        assert_eq!(key.as_bytes()[14], b'8', "UUID version 8: {key}");
+        assert_eq!(key.len(), 36);
+    }
+
+    #[test]
+    fn names_that_run_together_get_different_wire_keys() {
+        assert_ne!(id("ab", "c").wire_key(), id("a", "bc").wire_key());
+        assert_ne!(id("a", "b").wire_key(), id("b", "a").wire_key());
+    }
+
+    #[test]
+    fn parts_with_slashes_never_share_a_scope() {
+        let scope = |namespace, vendor| Scope::new(namespace, vendor, "", &Method::POST, "/x");
+        assert_ne!(scope("a/b", "c"), scope("a", "b/c"));
+        assert_ne!(scope("a%2Fb", "c"), scope("a/b", "c"));
+    }
+}

@@ -1,0 +1,314 @@
+//! The life of one operation as pure functions: state and event in, state or refusal out.
+//!
+//! A store carries these transitions out atomically and cannot invent semantics of its own. Two functions
+//! hold all of them: [`claim`] decides what a caller who wants to send finds, [`Record::apply`] decides what a
+//! holder's later write does.
+//!
+//! Why a fence and not a lock: the holder of an expired lease may still be alive and slow. Whoever takes over
+//! moves the fence, and every write names the fence it holds, so the slow holder's write changes nothing. The
+//! one exception is an answer: a true success from a fenced-out holder promotes a dead letter of unknown
+//! effect, because it is proof and costs no second send.
+
+use std::time::Duration;
+
+use crate::answer::Answer;
+use crate::clock::Timestamp;
+use crate::error::{Effect, Reason, Refusal};
+use crate::operation::{Fingerprint, OperationId};
+use crate::request::Request;
+
+/// All that is kept of an operation. Holds the request as it is sent, without its secrets.
+///
+/// `Debug` shows neither headers' values nor bodies.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Record {
+    /// The operation's name.
+    pub id: OperationId,
+    /// What it asks for.
+    pub fingerprint: Fingerprint,
+    /// The key that the vendor sees, in the form that the adapter gave it.
+    pub wire_key: String,
+    /// The request as it is sent, less the secrets that the adapter adds each time.
+    pub request: Request,
+    /// What became of it.
+    pub state: State,
+    /// Moves by one each time somebody takes the operation.
+    pub fence: u64,
+    /// Attempts made, as far as they were recorded.
+    pub attempts: u32,
+    /// Whether any attempt so far may have taken effect.
+    pub effect: Effect,
+    /// The first claim: no first byte left earlier, so the vendor's replay window is counted from here.
+    pub claimed_at: Timestamp,
+    /// The last transition.
+    pub updated_at: Timestamp,
+    /// How long a settled record is kept.
+    pub keep: Duration,
+}
+
+/// Where an operation stands.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum State {
+    /// Somebody holds it until `lease_until`, and may be sending.
+    InProgress {
+        /// From this moment on, somebody else may take it.
+        lease_until: Timestamp,
+    },
+    /// Nobody holds it; it is due at `at`.
+    Scheduled {
+        /// When the next attempt is due.
+        at: Timestamp,
+    },
+    /// It took effect exactly once.
+    Succeeded {
+        /// The vendor's answer.
+        answer: Answer,
+        /// Whether the answer came from a look-up instead of the call.
+        reconciled: bool,
+    },
+    /// The vendor refused it: no effect.
+    Refused {
+        /// What kind of no.
+        refusal: Refusal,
+        /// The vendor's answer.
+        answer: Answer,
+    },
+    /// A dead letter.
+    Dead {
+        /// Why.
+        reason: Reason,
+        /// The vendor's last answer, if there was one.
+        answer: Option<Answer>,
+    },
+}
+
+/// What a caller who wants to send brings along.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// The operation's name.
+    pub id: OperationId,
+    /// What it asks for.
+    pub fingerprint: Fingerprint,
+    /// The key that the vendor sees.
+    pub wire_key: String,
+    /// The request, without secrets.
+    pub request: Request,
+    /// The caller's wall time.
+    pub now: Timestamp,
+    /// How long the caller may hold the operation before somebody else may take it.
+    pub lease: Duration,
+    /// How long the record is kept once it is settled.
+    pub keep: Duration,
+}
+
+/// What a claim found.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Claimed {
+    /// The claim is the first: nothing was ever sent.
+    Fresh(Record),
+    /// The operation is now the caller's, and something may have been sent before: its lease had run out, or
+    /// it was scheduled and is due. [`Record::effect`] says what is known.
+    TakenOver(Record),
+    /// It is settled (succeeded, refused or dead): here is how.
+    Settled(Record),
+    /// It is held elsewhere, or scheduled for later: it frees at the given time.
+    Busy {
+        /// When to ask again.
+        frees_at: Timestamp,
+    },
+    /// The key belongs to a request with this other fingerprint.
+    Mismatch {
+        /// The fingerprint on record.
+        held: Fingerprint,
+    },
+}
+
+/// What a holder has to say about its operation.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Event {
+    /// Still at it.
+    Renew {
+        /// The new end of the lease.
+        lease_until: Timestamp,
+    },
+    /// Let go of it until `at`.
+    Schedule {
+        /// When the next attempt is due.
+        at: Timestamp,
+    },
+    /// The vendor did it.
+    Succeed {
+        /// The vendor's answer.
+        answer: Answer,
+        /// Whether a look-up found it.
+        reconciled: bool,
+    },
+    /// The vendor refused it.
+    Refuse {
+        /// What kind of no.
+        refusal: Refusal,
+        /// The vendor's answer.
+        answer: Answer,
+    },
+    /// Nothing more can be done without a person or a redrive.
+    Bury {
+        /// Why.
+        reason: Reason,
+        /// The vendor's last answer, if there was one.
+        answer: Option<Answer>,
+    },
+}
+
+/// An event with the holder's credentials and evidence.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Transition {
+    /// The fence that the holder was given.
+    pub fence: u64,
+    /// The holder's wall time.
+    pub now: Timestamp,
+    /// Attempts made so far.
+    pub attempts: u32,
+    /// Whether any of them may have taken effect.
+    pub effect: Effect,
+    /// What happened.
+    pub event: Event,
+}
+
+/// Why a transition changed nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Declined {
+    /// There is no such operation.
+    Absent,
+    /// Somebody else has taken the operation since.
+    Fenced,
+    /// The operation is settled already.
+    Settled,
+}
+
+/// What a claim does: the record to write, if any, and what to tell the caller.
+///
+/// A lease that ends exactly now has run out: its holder stops before that moment, on a monotonic clock.
+pub fn claim(existing: Option<&Record>, claim: Claim) -> (Option<Record>, Claimed) {
+    let Some(held) = existing else {
+        let record = fresh(claim);
+        return (Some(record.clone()), Claimed::Fresh(record));
+    };
+    if held.fingerprint != claim.fingerprint {
+        return (None, Claimed::Mismatch { held: held.fingerprint });
+    }
+    match &held.state {
+        State::InProgress { lease_until: until } | State::Scheduled { at: until } if *until > claim.now => {
+            (None, Claimed::Busy { frees_at: *until })
+        }
+        State::InProgress { .. } => {
+            // The holder may have sent and died before it could say so.
+            let record = taken(held, &claim, Effect::Unknown);
+            (Some(record.clone()), Claimed::TakenOver(record))
+        }
+        State::Scheduled { .. } => {
+            let record = taken(held, &claim, held.effect);
+            (Some(record.clone()), Claimed::TakenOver(record))
+        }
+        State::Refused { refusal: Refusal::Unauthorized, .. } => {
+            // Nothing was tried on the merits. Once the credentials are mended, the key is free again; its
+            // window starts anew because the vendor stored nothing under it.
+            let mut record = taken(held, &claim, Effect::None);
+            record.claimed_at = claim.now;
+            record.attempts = 0;
+            (Some(record.clone()), Claimed::TakenOver(record))
+        }
+        State::Succeeded { .. } | State::Refused { .. } | State::Dead { .. } => {
+            (None, Claimed::Settled(held.clone()))
+        }
+    }
+}
+
+impl Record {
+    /// The record after `transition`, or why it changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Declined`], and the record stays as it is.
+    pub fn apply(&self, transition: Transition) -> Result<Record, Declined> {
+        let Transition { fence, now, attempts, effect, event } = transition;
+        let holds = fence == self.fence && matches!(self.state, State::InProgress { .. });
+        if !holds {
+            return match (&self.state, event) {
+                (State::Dead { .. }, Event::Succeed { answer, reconciled })
+                    if self.effect == Effect::Unknown =>
+                {
+                    Ok(self.moved(State::Succeeded { answer, reconciled }, now))
+                }
+                _ if fence != self.fence => Err(Declined::Fenced),
+                _ => Err(Declined::Settled),
+            };
+        }
+        let state = match event {
+            Event::Renew { lease_until } => State::InProgress { lease_until },
+            Event::Schedule { at } => State::Scheduled { at },
+            Event::Succeed { answer, reconciled } => State::Succeeded { answer, reconciled },
+            Event::Refuse { refusal, answer } => State::Refused { refusal, answer },
+            Event::Bury { reason, answer } => State::Dead { reason, answer },
+        };
+        let mut record = self.moved(state, now);
+        record.attempts = attempts;
+        record.effect = effect;
+        Ok(record)
+    }
+
+    /// When the record may be purged. Only what is settled and needs nobody expires: dead letters stay.
+    pub fn expires_at(&self) -> Option<Timestamp> {
+        match self.state {
+            State::Succeeded { .. } | State::Refused { .. } => Some(self.updated_at.plus(self.keep)),
+            State::InProgress { .. } | State::Scheduled { .. } | State::Dead { .. } => None,
+        }
+    }
+
+    fn moved(&self, state: State, now: Timestamp) -> Record {
+        Record { state, updated_at: now, ..self.clone() }
+    }
+}
+
+impl State {
+    /// The state's name in lists, logs and stores.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            State::InProgress { .. } => "in_progress",
+            State::Scheduled { .. } => "scheduled",
+            State::Succeeded { .. } => "succeeded",
+            State::Refused { .. } | State::Dead { .. } => "failed",
+        }
+    }
+}
+
+fn fresh(claim: Claim) -> Record {
+    Record {
+        id: claim.id,
+        fingerprint: claim.fingerprint,
+        wire_key: claim.wire_key,
+        request: claim.request,
+        state: State::InProgress { lease_until: claim.now.plus(claim.lease) },
+        fence: 1,
+        attempts: 0,
+        effect: Effect::None,
+        claimed_at: claim.now,
+        updated_at: claim.now,
+        keep: claim.keep,
+    }
+}
+
+/// `held`, now the claimer's. The request on record stays: what is resent is what was first sent.
+fn taken(held: &Record, claim: &Claim, effect: Effect) -> Record {
+    let lease_until = claim.now.plus(claim.lease);
+    let mut record = held.moved(State::InProgress { lease_until }, claim.now);
+    record.fence = held.fence.saturating_add(1);
+    record.effect = effect;
+    record
+}
+
+#[cfg(test)]
+mod tests;

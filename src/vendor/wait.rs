@@ -1,0 +1,1 @@
+//! How vendors ask to be left alone.
