@@ -3,3 +3,368 @@
 //! One noun a file, each with its configuration, its run-time state, the reasons for both, and its tests.
 //! [`Policy`] puts the configurations together and validates across them; [`Gates`] holds the run-time state
 //! of one client.
+//!
+//! The defaults come from one simulation: 1,000 client processes of 5 calls/s each against a vendor sized for
+//! 1.5 times that load, down for 60 s, medians of 5 seeds.
+//!
+//! | policy in each process | load during the outage ÷ normal | calls lost after it, % |
+//! |---|---|---|
+//! | no retry | 1.00 | 0.0 |
+//! | ladder, no jitter | 4.20 | 99.7 |
+//! | ladder, full jitter | 4.61 | 99.6 |
+//! | + budget 10 %, floor 10/s a process | 3.76 | 99.2 |
+//! | + budget 10 %, floor 1/s | 1.30 | 0.0 |
+//! | + budget 10 %, floor 0 | 1.01 | 0.0 |
+//! | + breaker, 5 failures, 30 s open | 0.02 | 0.7 |
+//! | the same, open time ± 20 % | 0.02 | 11.0 |
+//!
+//! So jitter alone does not prevent collapse and a budget does; a floor that looks small in one process is the
+//! load of a fleet; and a breaker that stays open for 30 s throws away the minute after recovery.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+
+pub mod backoff;
+pub mod breaker;
+pub mod budget;
+pub mod concurrency;
+pub mod gates;
+pub mod limits;
+pub mod pause;
+pub mod rate;
+mod switch;
+pub mod timeout;
+pub(crate) mod window;
+
+pub use backoff::{Backoff, Jitter};
+pub use breaker::{Breaker, BreakerConfig, BreakerState, Mode, SlowCall};
+pub use budget::{Budget, BudgetConfig};
+pub use concurrency::ConcurrencyConfig;
+pub use gates::{Admission, Gates, KillSwitch, Outcome, Refusal};
+pub use limits::{Limits, RecordConfig};
+pub use pause::{Pause, PauseConfig};
+pub use rate::RateConfig;
+pub use timeout::Timeouts;
+
+/// Everything that decides how one vendor is called.
+///
+/// Start from [`Policy::background`] (the default) or [`Policy::interactive`] and change what differs. In a
+/// file, a part that can be off is switched off with `false`: `breaker = false`.
+///
+/// ```
+/// use std::time::Duration;
+/// use steadfast::policy::{Policy, RateConfig};
+///
+/// let policy = Policy::interactive()
+///     .rate(RateConfig::new(100, Duration::from_secs(1)))
+///     .without_breaker();
+/// assert!(policy.validate().is_ok());
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct Policy {
+    /// The waits between attempts.
+    pub backoff: Backoff,
+    /// To connect, for an attempt, for the call.
+    pub timeout: Timeouts,
+    /// How far a vendor's own request for a pause is followed.
+    pub pause: PauseConfig,
+    /// When to stop calling a vendor that fails. Default on.
+    #[serde(with = "switch")]
+    pub breaker: Option<BreakerConfig>,
+    /// How many retries the client may add to its calls. Default on.
+    #[serde(with = "switch")]
+    pub budget: Option<BudgetConfig>,
+    /// How many attempts may start in a time. Default off: only the vendor's documentation has the number.
+    #[serde(with = "switch")]
+    pub rate: Option<RateConfig>,
+    /// How many attempts may be under way at once. Default off, for the same reason.
+    #[serde(with = "switch")]
+    pub concurrency: Option<ConcurrencyConfig>,
+    /// How large bodies may be.
+    pub limits: Limits,
+    /// How records are kept.
+    pub record: RecordConfig,
+    /// How long a first attempt may wait for our own gates instead of being refused at once. Default 0.
+    #[serde(with = "humantime_serde")]
+    pub admission_wait: Duration,
+    /// How often an unknown outcome is looked up before it becomes a dead letter. Default 3, 0 for never.
+    pub look_ups_max: u32,
+}
+
+impl Policy {
+    /// For work that nobody watches: the ladder 500 ms, 2 s, 5 s, 30 s; 5 s to connect, 30 s an attempt, 120 s
+    /// in all. The default.
+    pub fn background() -> Policy {
+        Policy {
+            backoff: Backoff::background(),
+            timeout: Timeouts::background(),
+            pause: PauseConfig::default(),
+            breaker: Some(BreakerConfig::default()),
+            budget: Some(BudgetConfig::default()),
+            rate: None,
+            concurrency: None,
+            limits: Limits::default(),
+            record: RecordConfig::default(),
+            admission_wait: Duration::ZERO,
+            look_ups_max: 3,
+        }
+    }
+
+    /// For a person who waits: 100 ms doubling to 2 s; 1 s to connect, 5 s an attempt, 10 s in all.
+    pub fn interactive() -> Policy {
+        Policy::background().backoff(Backoff::interactive()).timeout(Timeouts::interactive())
+    }
+
+    /// Sets the waits between attempts.
+    #[must_use]
+    pub fn backoff(mut self, backoff: Backoff) -> Policy {
+        self.backoff = backoff;
+        self
+    }
+
+    /// Sets the time limits.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Timeouts) -> Policy {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Sets how far a vendor's request for a pause is followed.
+    #[must_use]
+    pub fn pause(mut self, pause: PauseConfig) -> Policy {
+        self.pause = pause;
+        self
+    }
+
+    /// Sets the circuit breaker.
+    #[must_use]
+    pub fn breaker(mut self, breaker: BreakerConfig) -> Policy {
+        self.breaker = Some(breaker);
+        self
+    }
+
+    /// Calls a failing vendor for ever.
+    #[must_use]
+    pub fn without_breaker(mut self) -> Policy {
+        self.breaker = None;
+        self
+    }
+
+    /// Sets the retry budget.
+    #[must_use]
+    pub fn budget(mut self, budget: BudgetConfig) -> Policy {
+        self.budget = Some(budget);
+        self
+    }
+
+    /// Lets every call climb its whole ladder, whatever that adds up to at the vendor.
+    #[must_use]
+    pub fn without_budget(mut self) -> Policy {
+        self.budget = None;
+        self
+    }
+
+    /// Sets the rate limit.
+    #[must_use]
+    pub fn rate(mut self, rate: RateConfig) -> Policy {
+        self.rate = Some(rate);
+        self
+    }
+
+    /// Takes the rate limit away.
+    #[must_use]
+    pub fn without_rate(mut self) -> Policy {
+        self.rate = None;
+        self
+    }
+
+    /// Sets the concurrency limit.
+    #[must_use]
+    pub fn concurrency(mut self, concurrency: ConcurrencyConfig) -> Policy {
+        self.concurrency = Some(concurrency);
+        self
+    }
+
+    /// Takes the concurrency limit away.
+    #[must_use]
+    pub fn without_concurrency(mut self) -> Policy {
+        self.concurrency = None;
+        self
+    }
+
+    /// Sets the limits on bodies.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Policy {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets how records are kept.
+    #[must_use]
+    pub fn record(mut self, record: RecordConfig) -> Policy {
+        self.record = record;
+        self
+    }
+
+    /// Sets how long a first attempt may wait for our own gates.
+    #[must_use]
+    pub fn admission_wait(mut self, wait: Duration) -> Policy {
+        self.admission_wait = wait;
+        self
+    }
+
+    /// Sets how often an unknown outcome is looked up.
+    #[must_use]
+    pub fn look_ups_max(mut self, look_ups_max: u32) -> Policy {
+        self.look_ups_max = look_ups_max;
+        self
+    }
+
+    /// What one call may override, as this policy has it.
+    pub fn for_call(&self) -> CallPolicy {
+        CallPolicy { backoff: self.backoff.clone(), timeout: self.timeout }
+    }
+
+    /// Checks every part, and the parts against each other.
+    ///
+    /// # Errors
+    ///
+    /// A validation error that names the first field that cannot be meant, with its value and the reason.
+    pub fn validate(&self) -> Result<(), Error> {
+        self.backoff.validate()?;
+        self.timeout.validate()?;
+        self.pause.validate()?;
+        self.limits.validate()?;
+        self.record.validate(self.backoff.longest(), self.timeout.total)?;
+        if let Some(breaker) = &self.breaker {
+            breaker.validate(self.timeout.attempt)?;
+        }
+        if let Some(budget) = &self.budget {
+            budget.validate()?;
+        }
+        if let Some(rate) = &self.rate {
+            rate.validate()?;
+        }
+        if let Some(concurrency) = &self.concurrency {
+            concurrency.validate()?;
+        }
+        if self.admission_wait > self.timeout.total {
+            let reason =
+                format!("{:?} is longer than timeout.total, {:?}", self.admission_wait, self.timeout.total);
+            return Err(invalid("admission_wait", reason));
+        }
+        if self.look_ups_max > LOOK_UPS_MAX {
+            let reason = format!("{} is over the limit of {LOOK_UPS_MAX}", self.look_ups_max);
+            return Err(invalid("look_ups_max", reason));
+        }
+        Ok(())
+    }
+}
+
+impl Default for Policy {
+    fn default() -> Policy {
+        Policy::background()
+    }
+}
+
+/// What one call may have its own way. Everything else is shared by all calls to a vendor, and has to be: a
+/// call with a budget of its own would be a way around the budget.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct CallPolicy {
+    /// The waits between attempts.
+    pub backoff: Backoff,
+    /// To connect, for an attempt, for the call. The connect limit belongs to the connection pool and is the
+    /// client's; a call cannot change it.
+    pub timeout: Timeouts,
+}
+
+impl CallPolicy {
+    /// As [`Policy::background`]. The default.
+    pub fn background() -> CallPolicy {
+        Policy::background().for_call()
+    }
+
+    /// As [`Policy::interactive`].
+    pub fn interactive() -> CallPolicy {
+        Policy::interactive().for_call()
+    }
+
+    /// Sets the waits between attempts.
+    #[must_use]
+    pub fn backoff(mut self, backoff: Backoff) -> CallPolicy {
+        self.backoff = backoff;
+        self
+    }
+
+    /// Sets the time limits.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Timeouts) -> CallPolicy {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Checks both parts. What depends on the client's policy (how long records are kept, the breaker's window)
+    /// is not checked here.
+    ///
+    /// # Errors
+    ///
+    /// A validation error that names the field and the reason.
+    pub fn validate(&self) -> Result<(), Error> {
+        self.backoff.validate()?;
+        self.timeout.validate()
+    }
+}
+
+fn invalid(field: &str, reason: impl std::fmt::Display) -> Error {
+    Error::invalid("policy", format!("{field}: {reason}"))
+}
+
+/// Refuses what is not a share: NaN, negative, over 1.
+fn check_ratio(field: &str, ratio: f64) -> Result<(), Error> {
+    if (0.0..=1.0).contains(&ratio) {
+        Ok(())
+    } else {
+        Err(invalid(field, format!("{ratio} is not between 0 and 1")))
+    }
+}
+
+/// Refuses a sliding window that its ten buckets cannot measure, or that outlives any use.
+fn check_window(field: &str, window: Duration) -> Result<(), Error> {
+    if window < WINDOW_MIN {
+        return Err(invalid(field, format!("{window:?} is shorter than the limit of {WINDOW_MIN:?}")));
+    }
+    if window > WINDOW_MAX {
+        return Err(invalid(field, format!("{window:?} is longer than the limit of {WINDOW_MAX:?}")));
+    }
+    Ok(())
+}
+
+/// A share in parts per million, so that it can be compared exactly. NaN and negatives are 0, over 1 is 1.
+fn parts_per_million(ratio: f64) -> u64 {
+    (ratio.clamp(0.0, 1.0) * MILLION as f64).round() as u64
+}
+
+fn as_nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+const MILLION: u64 = 1_000_000;
+
+/// Under this, a bucket's 32-bit epoch would come round in less than a year.
+const WINDOW_MIN: Duration = Duration::from_millis(100);
+
+/// A day: what happened yesterday says nothing about a vendor's health.
+const WINDOW_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A look-up that could not tell this often will not tell.
+const LOOK_UPS_MAX: u32 = 100;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,401 @@
+//! Stops calling a vendor that fails, and finds out when it is back.
+//!
+//! **Conditions.** Failures in a row, or the share of failures or of slow calls over a sliding *time* window.
+//! A window over the last *n* calls was rejected: see [`window`](super::window). A 429 is feedback on our load
+//! and counts for nothing here; a refusal (4xx) proves life.
+//!
+//! **Open time.** Starts at 1 s, doubles per failed round of probes, ends at 30 s. A breaker that is open for
+//! 30 s from the start throws away the minute after the vendor's recovery: in the simulation of the
+//! [policy](super) 11 % of the calls after the outage. Each time is drawn from the last fifth of its step, so
+//! that a fleet does not probe in step, and never beyond it.
+//!
+//! **Half-open.** A fixed number of probes, held by RAII permits. Other breakers count probes when they
+//! complete, so that clones admit too many at once, and a probe that is cancelled is never given back and
+//! wedges the circuit for ever (tower-resilience#407, resilience4j#544, Polly#223). Here a place is taken at
+//! admission and given back by `Drop`.
+//!
+//! **Generations.** Every change of state begins a new generation, and a permit is worth what its generation
+//! is: a call that was admitted before the circuit opened and fails after it has closed again says nothing
+//! about the vendor as it is now.
+//!
+//! **Cost.** Closed, a call that succeeds reads two words and writes one; open, a refusal is three loads. Only
+//! failures, slow calls and probes take the lock, so that what they decide is decided once.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::backoff::draw;
+use super::gates::{Outcome, Refusal};
+use super::window::Window;
+use super::{MILLION, as_nanos, parts_per_million};
+use crate::clock::Instant;
+use crate::error::Gate;
+use crate::random::Random;
+
+mod config;
+mod permit;
+
+pub use config::{BreakerConfig, SlowCall};
+pub use permit::Permit;
+
+use permit::Kind;
+
+/// Who decides: the breaker, or an operator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Mode {
+    /// The breaker.
+    #[default]
+    Normal,
+    /// Every call is refused.
+    ForcedOpen,
+    /// Every call is admitted, and none is counted.
+    ForcedClosed,
+    /// Every call is admitted; the breaker keeps its state as if it decided, and counts what it would have
+    /// refused. To try out a configuration.
+    ObserveOnly,
+}
+
+/// What the breaker thinks of the vendor. The field's words: *open* means that calls are refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BreakerState {
+    /// Calls go.
+    Closed,
+    /// Calls are refused.
+    Open {
+        /// From when on probes may go.
+        until: Instant,
+    },
+    /// A few probes may go. Also the state of an open circuit whose time is over.
+    HalfOpen,
+}
+
+/// The run-time state of a circuit breaker.
+pub struct Breaker {
+    config: BreakerConfig,
+    random: Arc<dyn Random>,
+    mode: AtomicU8,
+    /// Generation and state in one word, so that one load tells both.
+    word: AtomicU64,
+    open_until: AtomicU64,
+    would_be_refusals: AtomicU64,
+    in_a_row: AtomicU32,
+    calls: Window,
+    failures: Window,
+    slow: Window,
+    rounds: Mutex<Rounds>,
+}
+
+/// Probing, round by round.
+#[derive(Debug, Default)]
+struct Rounds {
+    /// Rounds that failed since the circuit was last closed.
+    failed: u32,
+    /// Probes under way in this round.
+    under_way: u32,
+    /// Probes of this round that succeeded.
+    succeeded: u32,
+}
+
+impl Breaker {
+    /// A closed circuit. `random` spreads the open times. Figures that validation refuses are brought to the
+    /// nearest that works.
+    pub fn new(config: BreakerConfig, random: Arc<dyn Random>) -> Breaker {
+        Breaker {
+            random,
+            mode: AtomicU8::new(Mode::Normal as u8),
+            word: AtomicU64::new(CLOSED),
+            open_until: AtomicU64::new(0),
+            would_be_refusals: AtomicU64::new(0),
+            in_a_row: AtomicU32::new(0),
+            calls: Window::new(config.window),
+            failures: Window::new(config.window),
+            slow: Window::new(config.window),
+            rounds: Mutex::default(),
+            config,
+        }
+    }
+
+    /// Asks for leave for one call at `now`. Dropping the permit gives it back and counts nothing.
+    ///
+    /// # Errors
+    ///
+    /// A refusal with the end of the open time; while probes are under way, a guess of one
+    /// [`open_base`](BreakerConfig::open_base) from now; none while forced open.
+    #[inline]
+    pub fn admit(&self, now: Instant) -> Result<Permit<'_>, Refusal> {
+        if self.mode.load(Ordering::Relaxed) != Mode::Normal as u8 {
+            return self.admit_by_mode(now);
+        }
+        let word = self.word.load(Ordering::Acquire);
+        match word & STATE {
+            CLOSED => Ok(Permit::new(self, word, Kind::Counted)),
+            OPEN if now.as_nanos() < self.open_until.load(Ordering::Relaxed) => Err(self.refusal()),
+            _ => self.admit_probe(now),
+        }
+    }
+
+    /// Who decides.
+    pub fn mode(&self) -> Mode {
+        let mode = self.mode.load(Ordering::Relaxed);
+        [Mode::ForcedOpen, Mode::ForcedClosed, Mode::ObserveOnly]
+            .into_iter()
+            .find(|candidate| *candidate as u8 == mode)
+            .unwrap_or_default()
+    }
+
+    /// Sets who decides. The state of the circuit is kept, and is what counts on the return to normal.
+    pub fn set_mode(&self, mode: Mode) {
+        let before = self.mode.swap(mode as u8, Ordering::Relaxed);
+        if before != mode as u8 {
+            tracing::warn!(?mode, "circuit breaker mode set");
+        }
+    }
+
+    /// The state of the circuit at `now`, whatever the mode.
+    pub fn state(&self, now: Instant) -> BreakerState {
+        match self.word.load(Ordering::Acquire) & STATE {
+            CLOSED => BreakerState::Closed,
+            OPEN => match Instant::from_nanos(self.open_until.load(Ordering::Relaxed)) {
+                until if now < until => BreakerState::Open { until },
+                _ => BreakerState::HalfOpen,
+            },
+            _ => BreakerState::HalfOpen,
+        }
+    }
+
+    /// How many calls were admitted by [`Mode::ObserveOnly`] that would have been refused.
+    pub fn would_be_refusals(&self) -> u64 {
+        self.would_be_refusals.load(Ordering::Relaxed)
+    }
+
+    #[cold]
+    fn admit_by_mode(&self, now: Instant) -> Result<Permit<'_>, Refusal> {
+        let word = self.word.load(Ordering::Acquire);
+        let uncounted = Permit::new(self, word, Kind::Uncounted);
+        match self.mode() {
+            Mode::ForcedOpen => Err(Refusal::new(Gate::Breaker, None)),
+            Mode::ForcedClosed => Ok(uncounted),
+            Mode::ObserveOnly | Mode::Normal if word & STATE == CLOSED => {
+                Ok(Permit::new(self, word, Kind::Counted))
+            }
+            Mode::ObserveOnly => Ok(self.admit_probe(now).unwrap_or_else(|_| {
+                self.would_be_refusals.fetch_add(1, Ordering::Relaxed);
+                uncounted
+            })),
+            // An operator gave control back between two loads.
+            Mode::Normal => self.admit_probe(now),
+        }
+    }
+
+    fn refusal(&self) -> Refusal {
+        let until = Instant::from_nanos(self.open_until.load(Ordering::Relaxed));
+        Refusal::new(Gate::Breaker, Some(until))
+    }
+
+    /// The circuit is open or half-open, or was a moment ago.
+    #[cold]
+    fn admit_probe(&self, now: Instant) -> Result<Permit<'_>, Refusal> {
+        let mut rounds = self.rounds.lock();
+        let mut word = self.word.load(Ordering::Relaxed);
+        let mut change = None;
+        match word & STATE {
+            CLOSED => return Ok(Permit::new(self, word, Kind::Counted)),
+            OPEN if now.as_nanos() < self.open_until.load(Ordering::Relaxed) => return Err(self.refusal()),
+            OPEN => {
+                rounds.under_way = 0;
+                rounds.succeeded = 0;
+                word = self.begin(HALF_OPEN);
+                change = Some(Change::HalfOpened);
+            }
+            _ => {}
+        }
+        let answer = if rounds.under_way + rounds.succeeded < self.config.probes.max(1) {
+            rounds.under_way += 1;
+            Ok(Permit::new(self, word, Kind::Probe))
+        } else {
+            Err(Refusal::new(Gate::Breaker, Some(now.plus(self.config.open_base))))
+        };
+        drop(rounds);
+        Change::log(change);
+        answer
+    }
+
+    /// A call that was admitted while the circuit was closed has ended.
+    #[inline]
+    fn record(&self, word: u64, outcome: Outcome, latency: Duration, now: Instant) {
+        if outcome == Outcome::Neutral {
+            return;
+        }
+        let slow = self.is_slow(latency);
+        if outcome == Outcome::Failure || slow {
+            return self.record_bad(word, outcome, slow, now);
+        }
+        // A success can only make opening less likely, so that it needs no lock: at worst one that raced with a
+        // change of state is counted for the generation after.
+        if self.word.load(Ordering::Relaxed) == word {
+            self.calls.add(now, 1);
+            if self.in_a_row.load(Ordering::Relaxed) != 0 {
+                self.in_a_row.store(0, Ordering::Relaxed);
+            }
+        }
+    }
+
+    #[cold]
+    fn record_bad(&self, word: u64, outcome: Outcome, slow: bool, now: Instant) {
+        let rounds = self.rounds.lock();
+        if self.word.load(Ordering::Relaxed) != word {
+            return;
+        }
+        self.calls.add(now, 1);
+        if outcome == Outcome::Failure {
+            self.failures.add(now, 1);
+            self.in_a_row.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.in_a_row.store(0, Ordering::Relaxed);
+        }
+        if slow {
+            self.slow.add(now, 1);
+        }
+        if let Some(why) = self.why_open(now) {
+            let change = self.open(&rounds, why, now);
+            drop(rounds);
+            Change::log(Some(change));
+        }
+    }
+
+    fn is_slow(&self, latency: Duration) -> bool {
+        self.config.slow_call.is_some_and(|slow| latency > slow.over)
+    }
+
+    fn why_open(&self, now: Instant) -> Option<&'static str> {
+        let in_a_row = u64::from(self.in_a_row.load(Ordering::Relaxed));
+        if self.config.consecutive_failures.is_some_and(|most| in_a_row >= u64::from(most.max(1))) {
+            return Some("consecutive failures");
+        }
+        let calls = self.calls.sum(now);
+        if calls < u64::from(self.config.minimum_calls.max(1)) {
+            return None;
+        }
+        let reached =
+            |counted: &Window, rate: f64| counted.sum(now) * MILLION >= calls * parts_per_million(rate);
+        if self.config.failure_rate.is_some_and(|rate| reached(&self.failures, rate)) {
+            return Some("failure rate");
+        }
+        let slow = self.config.slow_call.is_some_and(|slow| reached(&self.slow, slow.rate));
+        slow.then_some("slow calls")
+    }
+
+    /// A probe has ended.
+    #[cold]
+    fn judge(&self, word: u64, outcome: Outcome, latency: Duration, now: Instant) {
+        let mut rounds = self.rounds.lock();
+        if self.word.load(Ordering::Relaxed) != word {
+            return;
+        }
+        rounds.under_way = rounds.under_way.saturating_sub(1);
+        let change = match outcome {
+            Outcome::Neutral => return,
+            // A vendor that answers, but slowly, is not back: closing would only open again.
+            Outcome::Success if !self.is_slow(latency) => {
+                rounds.succeeded += 1;
+                if rounds.succeeded < self.config.probes.max(1) {
+                    return;
+                }
+                self.close(&mut rounds)
+            }
+            Outcome::Success | Outcome::Failure => {
+                rounds.failed = rounds.failed.saturating_add(1);
+                self.open(&rounds, "failed probe", now)
+            }
+        };
+        drop(rounds);
+        Change::log(Some(change));
+    }
+
+    /// A probe was cancelled.
+    #[cold]
+    fn give_back(&self, word: u64) {
+        let mut rounds = self.rounds.lock();
+        if self.word.load(Ordering::Relaxed) == word {
+            rounds.under_way = rounds.under_way.saturating_sub(1);
+        }
+    }
+
+    fn open(&self, rounds: &Rounds, why: &'static str, now: Instant) -> Change {
+        let base = as_nanos(self.config.open_base);
+        let doubled = base.saturating_mul(2u64.saturating_pow(rounds.failed));
+        let step = doubled.min(as_nanos(self.config.open_cap));
+        let open = Duration::from_nanos(draw(step - step / 5, step, self.random.unit()));
+        self.open_until.store(now.plus(open).as_nanos(), Ordering::Relaxed);
+        self.begin(OPEN);
+        Change::Opened { why, open }
+    }
+
+    fn close(&self, rounds: &mut Rounds) -> Change {
+        *rounds = Rounds::default();
+        self.calls.clear();
+        self.failures.clear();
+        self.slow.clear();
+        self.in_a_row.store(0, Ordering::Relaxed);
+        self.begin(CLOSED);
+        Change::Closed
+    }
+
+    /// Begins a new generation in `state`, and returns its word. Only under the lock.
+    fn begin(&self, state: u64) -> u64 {
+        let generation = (self.word.load(Ordering::Relaxed) >> STATE_BITS).wrapping_add(1);
+        let word = generation << STATE_BITS | state;
+        self.word.store(word, Ordering::Release);
+        word
+    }
+}
+
+impl fmt::Debug for Breaker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = self.word.load(Ordering::Relaxed);
+        f.debug_struct("Breaker")
+            .field("mode", &self.mode())
+            .field("state", &["closed", "open", "half-open", ""][(word & STATE) as usize])
+            .field("generation", &(word >> STATE_BITS))
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A change of state, to be told once the lock is free: a subscriber may call back.
+enum Change {
+    Opened { why: &'static str, open: Duration },
+    HalfOpened,
+    Closed,
+}
+
+impl Change {
+    fn log(change: Option<Change>) {
+        match change {
+            None => {}
+            Some(Change::Opened { why, open }) => {
+                tracing::warn!(
+                    why,
+                    open_ms = u64::try_from(open.as_millis()).unwrap_or(u64::MAX),
+                    "circuit opened"
+                );
+            }
+            Some(Change::HalfOpened) => tracing::info!("circuit half-open"),
+            Some(Change::Closed) => tracing::info!("circuit closed"),
+        }
+    }
+}
+
+const STATE_BITS: u32 = 2;
+const STATE: u64 = 0b11;
+const CLOSED: u64 = 0;
+const OPEN: u64 = 1;
+const HALF_OPEN: u64 = 2;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,197 @@
+//! When a circuit opens, for how long, and what closes it.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::policy::{check_ratio, check_window, invalid, switch};
+
+/// When to stop calling a vendor that fails. Any one of the conditions opens the circuit; each may be off.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct BreakerConfig {
+    /// Opens after this many failures in a row. Default 5.
+    #[serde(with = "switch")]
+    pub consecutive_failures: Option<u32>,
+    /// Opens when this share of the window's calls failed, 0 to 1. Default 0.5.
+    #[serde(with = "switch")]
+    pub failure_rate: Option<f64>,
+    /// Opens when a share of the window's calls was slow. Default off: only the service knows what is slow.
+    #[serde(with = "switch")]
+    pub slow_call: Option<SlowCall>,
+    /// How many calls the window must hold before a rate is looked at. Default 20: at half that, one unlucky
+    /// handful of failures is a rate of 0.5.
+    pub minimum_calls: u32,
+    /// The time over which rates are measured. Default 60 s; at least an attempt's timeout.
+    #[serde(with = "humantime_serde")]
+    pub window: Duration,
+    /// How long the circuit first stays open. Default 1 s: in the simulation of the [policy](crate::policy), an
+    /// open time of 30 s threw away the minute after the vendor's recovery.
+    #[serde(with = "humantime_serde")]
+    pub open_base: Duration,
+    /// The longest that it stays open; the time doubles from `open_base` to here with each failed round of
+    /// probes. Default 30 s.
+    #[serde(with = "humantime_serde")]
+    pub open_cap: Duration,
+    /// How many calls are let through to see whether the vendor is back, all of which must succeed. Default 3.
+    pub probes: u32,
+}
+
+/// What counts as slow, and how much of it opens the circuit.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct SlowCall {
+    /// A call that takes longer than this is slow, whatever its outcome.
+    #[serde(with = "humantime_serde")]
+    pub over: Duration,
+    /// Opens when this share of the window's calls was slow, 0 to 1.
+    pub rate: f64,
+}
+
+impl SlowCall {
+    /// Opens when the share `rate` of the window's calls took longer than `over`.
+    pub fn new(over: Duration, rate: f64) -> SlowCall {
+        SlowCall { over, rate }
+    }
+}
+
+impl BreakerConfig {
+    /// Sets the number of failures in a row, or switches that condition off.
+    #[must_use]
+    pub fn consecutive_failures(mut self, failures: impl Into<Option<u32>>) -> BreakerConfig {
+        self.consecutive_failures = failures.into();
+        self
+    }
+
+    /// Sets the share of failures, or switches that condition off.
+    #[must_use]
+    pub fn failure_rate(mut self, rate: impl Into<Option<f64>>) -> BreakerConfig {
+        self.failure_rate = rate.into();
+        self
+    }
+
+    /// Sets what is slow, or switches that condition off.
+    #[must_use]
+    pub fn slow_call(mut self, slow_call: impl Into<Option<SlowCall>>) -> BreakerConfig {
+        self.slow_call = slow_call.into();
+        self
+    }
+
+    /// Sets how many calls the window must hold before a rate is looked at.
+    #[must_use]
+    pub fn minimum_calls(mut self, calls: u32) -> BreakerConfig {
+        self.minimum_calls = calls;
+        self
+    }
+
+    /// Sets the time over which rates are measured.
+    #[must_use]
+    pub fn window(mut self, window: Duration) -> BreakerConfig {
+        self.window = window;
+        self
+    }
+
+    /// Sets how long the circuit stays open at first and at most.
+    #[must_use]
+    pub fn open(mut self, base: Duration, cap: Duration) -> BreakerConfig {
+        self.open_base = base;
+        self.open_cap = cap;
+        self
+    }
+
+    /// Sets how many probes must succeed.
+    #[must_use]
+    pub fn probes(mut self, probes: u32) -> BreakerConfig {
+        self.probes = probes;
+        self
+    }
+
+    pub(in crate::policy) fn validate(&self, attempt: Duration) -> Result<(), Error> {
+        if self.consecutive_failures == Some(0) {
+            return Err(invalid(
+                "breaker.consecutive_failures",
+                "0 would never close; switch it off with false",
+            ));
+        }
+        if let Some(rate) = self.failure_rate {
+            check_open_rate("breaker.failure_rate", rate)?;
+        }
+        if let Some(slow) = &self.slow_call {
+            check_open_rate("breaker.slow_call.rate", slow.rate)?;
+            if slow.over.is_zero() {
+                return Err(invalid("breaker.slow_call.over", "zero makes every call slow"));
+            }
+            if slow.over >= attempt {
+                let reason =
+                    format!("{:?} is not below timeout.attempt, {attempt:?}: no call is slow", slow.over);
+                return Err(invalid("breaker.slow_call.over", reason));
+            }
+        }
+        if self.consecutive_failures.is_none() && self.failure_rate.is_none() && self.slow_call.is_none() {
+            return Err(invalid(
+                "breaker",
+                "no condition is on, so that it never opens; switch it off with false",
+            ));
+        }
+        if self.minimum_calls == 0 {
+            return Err(invalid("breaker.minimum_calls", "0 calls have no rate"));
+        }
+        check_window("breaker.window", self.window)?;
+        if self.window < attempt {
+            let reason = format!(
+                "{:?} is shorter than timeout.attempt, {attempt:?}: calls would leave the window before they time out",
+                self.window
+            );
+            return Err(invalid("breaker.window", reason));
+        }
+        self.validate_open()
+    }
+
+    fn validate_open(&self) -> Result<(), Error> {
+        if self.open_base.is_zero() {
+            return Err(invalid("breaker.open_base", "zero never keeps a call back"));
+        }
+        if self.open_cap < self.open_base {
+            let reason =
+                format!("{:?} is shorter than breaker.open_base, {:?}", self.open_cap, self.open_base);
+            return Err(invalid("breaker.open_cap", reason));
+        }
+        if self.open_cap > OPEN_MAX {
+            let reason = format!("{:?} is longer than the limit of {OPEN_MAX:?}", self.open_cap);
+            return Err(invalid("breaker.open_cap", reason));
+        }
+        if self.probes == 0 {
+            return Err(invalid(
+                "breaker.probes",
+                "0 lets no call through, so that an open circuit never closes",
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Default for BreakerConfig {
+    fn default() -> BreakerConfig {
+        BreakerConfig {
+            consecutive_failures: Some(5),
+            failure_rate: Some(0.5),
+            slow_call: None,
+            minimum_calls: 20,
+            window: Duration::from_secs(60),
+            open_base: Duration::from_secs(1),
+            open_cap: Duration::from_secs(30),
+            probes: 3,
+        }
+    }
+}
+
+fn check_open_rate(field: &str, rate: f64) -> Result<(), Error> {
+    check_ratio(field, rate)?;
+    if rate == 0.0 { Err(invalid(field, "0 opens on health; switch it off with false")) } else { Ok(()) }
+}
+
+/// A circuit open for longer than a day is a kill switch, and there is one.
+const OPEN_MAX: Duration = Duration::from_secs(24 * 60 * 60);

@@ -1,0 +1,55 @@
+//! Leave for one call, as a guard.
+
+use std::mem;
+use std::time::Duration;
+
+use super::Breaker;
+use crate::clock::Instant;
+use crate::policy::gates::Outcome;
+
+/// Leave for one call. Dropped without [`settle`](Permit::settle) it was cancelled: its place among the probes
+/// is free again, and nothing is counted.
+#[derive(Debug)]
+#[must_use = "a permit that is dropped at once is a cancelled call"]
+pub struct Permit<'a> {
+    breaker: &'a Breaker,
+    /// Generation and state of the circuit at admission.
+    word: u64,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Admitted by a closed circuit.
+    Counted,
+    /// One of the places of a half-open circuit.
+    Probe,
+    /// Admitted by an operator's word, or settled.
+    Uncounted,
+}
+
+impl<'a> Permit<'a> {
+    #[inline]
+    pub(super) fn new(breaker: &'a Breaker, word: u64, kind: Kind) -> Permit<'a> {
+        Permit { breaker, word, kind }
+    }
+
+    /// Says how the call went, how long it took, and when it ended. A permit of an older generation is ignored.
+    #[inline]
+    pub fn settle(mut self, outcome: Outcome, latency: Duration, now: Instant) {
+        match mem::replace(&mut self.kind, Kind::Uncounted) {
+            Kind::Counted => self.breaker.record(self.word, outcome, latency, now),
+            Kind::Probe => self.breaker.judge(self.word, outcome, latency, now),
+            Kind::Uncounted => {}
+        }
+    }
+}
+
+impl Drop for Permit<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.kind == Kind::Probe {
+            self.breaker.give_back(self.word);
+        }
+    }
+}

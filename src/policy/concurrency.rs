@@ -1,0 +1,124 @@
+//! How many attempts may be under way at once.
+//!
+//! A counter, not a semaphore: nobody waits in line here. A queue in front of a slow vendor only moves the
+//! wait to where it cannot be seen, and a call that is refused at once can still be scheduled. The count goes
+//! up by compare-and-swap, not by add-then-undo: an undo shows other callers a limit that is full for an
+//! instant when it is not.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+use super::invalid;
+use crate::error::Error;
+
+/// The limit on attempts under way.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct ConcurrencyConfig {
+    /// How many attempts may be under way at once in this client. Default 64; at least 1.
+    pub max: u32,
+}
+
+impl ConcurrencyConfig {
+    /// At most `max` attempts at once.
+    pub fn new(max: u32) -> ConcurrencyConfig {
+        ConcurrencyConfig { max }
+    }
+
+    pub(super) fn validate(&self) -> Result<(), Error> {
+        if self.max == 0 {
+            return Err(invalid(
+                "concurrency.max",
+                "0 refuses every call; to stop calls use the kill switch",
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Default for ConcurrencyConfig {
+    fn default() -> ConcurrencyConfig {
+        ConcurrencyConfig::new(64)
+    }
+}
+
+/// The attempts under way.
+#[derive(Debug)]
+pub(super) struct Concurrency {
+    max: u32,
+    under_way: AtomicU32,
+}
+
+impl Concurrency {
+    pub(super) fn new(config: &ConcurrencyConfig) -> Concurrency {
+        Concurrency { max: config.max, under_way: AtomicU32::new(0) }
+    }
+
+    /// Takes a place, or `None` if all are taken. The place is given back when it is dropped.
+    #[inline]
+    pub(super) fn enter(&self) -> Option<Place<'_>> {
+        let raise = |count: u32| (count < self.max).then(|| count + 1);
+        self.under_way
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, raise)
+            .is_ok()
+            .then_some(Place { concurrency: self })
+    }
+
+    pub(super) fn under_way(&self) -> u32 {
+        self.under_way.load(Ordering::Relaxed)
+    }
+}
+
+/// One place among the attempts under way.
+#[derive(Debug)]
+pub(super) struct Place<'a> {
+    concurrency: &'a Concurrency,
+}
+
+impl Drop for Place<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // Never under zero: every place was counted when it was made, and is dropped once.
+        self.concurrency.under_way.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_is_exact_and_a_dropped_place_is_free_again() {
+        let gate = Concurrency::new(&ConcurrencyConfig::new(2));
+        let first = gate.enter();
+        let second = gate.enter();
+        assert!(first.is_some() && second.is_some());
+        assert!(gate.enter().is_none());
+        assert_eq!(gate.under_way(), 2);
+        drop(first);
+        assert_eq!(gate.under_way(), 1);
+        assert!(gate.enter().is_some());
+    }
+
+    #[test]
+    fn no_more_than_the_limit_are_ever_under_way() {
+        let gate = Concurrency::new(&ConcurrencyConfig::new(3));
+        let inside = AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..5_000 {
+                        if let Some(place) = gate.enter() {
+                            assert!(inside.fetch_add(1, Ordering::SeqCst) < 3);
+                            inside.fetch_sub(1, Ordering::SeqCst);
+                            drop(place);
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(gate.under_way(), 0);
+    }
+}

@@ -1,0 +1,178 @@
+//! What stands between a call and the wire, in one place and one order.
+//!
+//! Kill switch, vendor pause, circuit breaker, concurrency limit, rate limit: each refuses with a value that
+//! says when to come back, and never sleeps. The order is from "nothing may go" to "not just now", and the
+//! rate limit is last because it is the only one that cannot give back what it took.
+//!
+//! [`Admission`] holds what the gates gave. Dropping it, by cancellation or by a panic, gives everything back
+//! and counts nothing: a call that was never finished says nothing about the vendor. Counting at completion
+//! instead of holding a guard is how other breakers admit too many and wedge for ever.
+//!
+//! Nothing here allocates after construction, and the size of the state does not depend on the number of calls.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::Policy;
+use super::breaker::{Breaker, Permit};
+use super::budget::Budget;
+use super::concurrency::{Concurrency, Place};
+use super::pause::Pause;
+use super::rate::Rate;
+use crate::clock::{Clock, Instant};
+use crate::error::Gate;
+use crate::random::Random;
+
+/// A gate's no.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Refusal {
+    /// Which gate.
+    pub gate: Gate,
+    /// When to come back, where the gate knows: the end of a pause or of an open circuit, the next room in the
+    /// rate. Not known for a kill switch, a forced-open circuit and a full house.
+    pub retry_at: Option<Instant>,
+}
+
+impl Refusal {
+    pub(super) fn new(gate: Gate, retry_at: Option<Instant>) -> Refusal {
+        Refusal { gate, retry_at }
+    }
+}
+
+/// What an attempt says about the vendor's health.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It answered, be it with a refusal (4xx): it is alive.
+    Success,
+    /// It did not answer usefully: 5xx, a timeout, a connection that broke.
+    Failure,
+    /// It says nothing either way. A 429 is feedback on our load, for the pause and the limits.
+    Neutral,
+}
+
+/// An operator's switch: while it is engaged nothing is sent.
+#[derive(Debug, Default)]
+pub struct KillSwitch(AtomicBool);
+
+impl KillSwitch {
+    /// Stops all calls from now on. Attempts under way go on.
+    pub fn engage(&self) {
+        if !self.0.swap(true, Ordering::Relaxed) {
+            tracing::warn!("kill switch engaged");
+        }
+    }
+
+    /// Lets calls through again.
+    pub fn release(&self) {
+        if self.0.swap(false, Ordering::Relaxed) {
+            tracing::info!("kill switch released");
+        }
+    }
+
+    /// Whether calls are stopped.
+    #[inline]
+    pub fn is_engaged(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The run-time state of one client's gates. Shared by all its calls.
+#[derive(Debug)]
+pub struct Gates {
+    kill_switch: KillSwitch,
+    pause: Pause,
+    breaker: Option<Breaker>,
+    concurrency: Option<Concurrency>,
+    rate: Option<Rate>,
+    budget: Option<Budget>,
+}
+
+impl Gates {
+    /// Open gates, as `policy` has them.
+    pub fn new(policy: &Policy, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Gates {
+        Gates {
+            kill_switch: KillSwitch::default(),
+            pause: Pause::new(&policy.pause),
+            breaker: policy.breaker.map(|config| Breaker::new(config, random)),
+            concurrency: policy.concurrency.as_ref().map(Concurrency::new),
+            rate: policy.rate.as_ref().map(|config| Rate::new(config, clock)),
+            budget: policy.budget.as_ref().map(Budget::new),
+        }
+    }
+
+    /// Asks every gate in turn whether an attempt may go at `now`.
+    ///
+    /// # Errors
+    ///
+    /// The first gate that refused. What earlier gates gave is given back.
+    #[inline]
+    pub fn admit(&self, now: Instant) -> Result<Admission<'_>, Refusal> {
+        if self.kill_switch.is_engaged() {
+            return Err(Refusal::new(Gate::KillSwitch, None));
+        }
+        self.pause.check(now).map_err(|until| Refusal::new(Gate::Pause, Some(until)))?;
+        let permit = match &self.breaker {
+            Some(breaker) => Some(breaker.admit(now)?),
+            None => None,
+        };
+        let place = match &self.concurrency {
+            Some(concurrency) => {
+                Some(concurrency.enter().ok_or_else(|| Refusal::new(Gate::Concurrency, None))?)
+            }
+            None => None,
+        };
+        if let Some(rate) = &self.rate {
+            rate.check().map_err(|at| Refusal::new(Gate::Rate, Some(at)))?;
+        }
+        Ok(Admission { permit, _place: place, admitted_at: now })
+    }
+
+    /// The retry budget, if the policy has one.
+    pub fn budget(&self) -> Option<&Budget> {
+        self.budget.as_ref()
+    }
+
+    /// The vendor's pause.
+    pub fn pause(&self) -> &Pause {
+        &self.pause
+    }
+
+    /// The circuit breaker, if the policy has one.
+    pub fn breaker(&self) -> Option<&Breaker> {
+        self.breaker.as_ref()
+    }
+
+    /// The operator's switch.
+    pub fn kill_switch(&self) -> &KillSwitch {
+        &self.kill_switch
+    }
+
+    /// How many attempts are under way, if the policy limits them.
+    pub fn under_way(&self) -> Option<u32> {
+        self.concurrency.as_ref().map(Concurrency::under_way)
+    }
+}
+
+/// Leave for one attempt. Dropped without [`settle`](Admission::settle), everything is given back and nothing
+/// is counted.
+#[derive(Debug)]
+#[must_use = "an admission that is dropped at once is a cancelled attempt"]
+pub struct Admission<'a> {
+    permit: Option<Permit<'a>>,
+    _place: Option<Place<'a>>,
+    admitted_at: Instant,
+}
+
+impl Admission<'_> {
+    /// Says how the attempt went, at `now`. Its latency is the time since it was admitted.
+    #[inline]
+    pub fn settle(self, outcome: Outcome, now: Instant) {
+        if let Some(permit) = self.permit {
+            permit.settle(outcome, now.since(self.admitted_at), now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+//! Limits on what is held in memory, and how long what is recorded is kept.
+//!
+//! A body without a limit is somebody else's decision about our memory: a vendor's proxy that answers with an
+//! endless page takes the process down. A record without an end fills the store; one that ends too early
+//! forgets that a key was used while the vendor, or the caller, may still use it.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::invalid;
+use crate::error::Error;
+
+/// How large bodies may be.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct Limits {
+    /// The largest request body, in bytes. Default 1 MiB: it is stored with its operation and held while it is
+    /// retried.
+    pub request_bytes_max: usize,
+    /// The largest reply body, in bytes. Default 8 MiB. A longer one is cut there and reported.
+    pub reply_bytes_max: usize,
+}
+
+impl Limits {
+    /// These two limits, in bytes.
+    pub fn new(request_bytes_max: usize, reply_bytes_max: usize) -> Limits {
+        Limits { request_bytes_max, reply_bytes_max }
+    }
+
+    pub(super) fn validate(&self) -> Result<(), Error> {
+        if self.request_bytes_max == 0 {
+            return Err(invalid("limits.request_bytes_max", "0 refuses every body"));
+        }
+        if self.reply_bytes_max == 0 {
+            return Err(invalid("limits.reply_bytes_max", "0 cuts every reply"));
+        }
+        Ok(())
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits::new(1024 * 1024, 8 * 1024 * 1024)
+    }
+}
+
+/// How records are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct RecordConfig {
+    /// How long a settled operation is remembered, and its reply replayed. Default 24 h, the shortest of the
+    /// vendors' own replay windows (Stripe's API reference, "Idempotent requests": keys are removed "after
+    /// they're at least 24 hours old"). Dead letters are kept until they are resolved.
+    #[serde(with = "humantime_serde")]
+    pub keep: Duration,
+    /// How much longer than its attempt a holder's lease lasts: the time to write down the answer. Default
+    /// 30 s: a store that needs longer for one write is itself an outage.
+    #[serde(with = "humantime_serde")]
+    pub lease_margin: Duration,
+}
+
+impl RecordConfig {
+    /// Keep settled operations for `keep`; let a lease outlive its attempt by `lease_margin`.
+    pub fn new(keep: Duration, lease_margin: Duration) -> RecordConfig {
+        RecordConfig { keep, lease_margin }
+    }
+
+    pub(super) fn validate(&self, ladder: Duration, total: Duration) -> Result<(), Error> {
+        if self.keep < ladder {
+            let reason =
+                format!("{:?} is shorter than the waits of backoff.steps together, {ladder:?}", self.keep);
+            return Err(invalid("record.keep", reason));
+        }
+        if self.keep < total {
+            return Err(invalid(
+                "record.keep",
+                format!("{:?} is shorter than timeout.total, {total:?}", self.keep),
+            ));
+        }
+        if self.lease_margin.is_zero() {
+            return Err(invalid(
+                "record.lease_margin",
+                "zero ends the lease before the answer can be written down",
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Default for RecordConfig {
+    fn default() -> RecordConfig {
+        RecordConfig::new(Duration::from_secs(24 * 60 * 60), Duration::from_secs(30))
+    }
+}

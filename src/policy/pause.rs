@@ -1,0 +1,128 @@
+//! A vendor that asks to be left alone is left alone, by every call.
+//!
+//! `Retry-After` on one answer is about the account, not about that call: a client that waits only in the call
+//! that was told goes on hitting the limit with all the others. So the pause is one point in time that all
+//! calls to the vendor look at, and only ever moves later: a second, shorter request does not shorten the
+//! first. What a vendor may ask for is capped, because one bad header (`Retry-After: 31536000` has been seen)
+//! would otherwise switch the vendor off for a year.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::invalid;
+use crate::clock::Instant;
+use crate::error::Error;
+
+/// How far a vendor's request for a pause is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct PauseConfig {
+    /// The longest pause that a vendor can ask for; a longer one is cut to this. Default 1 h.
+    #[serde(with = "humantime_serde")]
+    pub max: Duration,
+}
+
+impl PauseConfig {
+    /// Follow a vendor's request up to `max`.
+    pub fn new(max: Duration) -> PauseConfig {
+        PauseConfig { max }
+    }
+
+    pub(super) fn validate(&self) -> Result<(), Error> {
+        if self.max.is_zero() {
+            return Err(invalid("pause.max", "zero ignores every vendor that asks for time"));
+        }
+        Ok(())
+    }
+}
+
+impl Default for PauseConfig {
+    fn default() -> PauseConfig {
+        PauseConfig::new(Duration::from_secs(60 * 60))
+    }
+}
+
+/// Until when the vendor has asked to be left alone.
+#[derive(Debug)]
+pub struct Pause {
+    max: Duration,
+    until: AtomicU64,
+}
+
+impl Pause {
+    /// No pause yet.
+    pub fn new(config: &PauseConfig) -> Pause {
+        Pause { max: config.max, until: AtomicU64::new(0) }
+    }
+
+    /// Holds every call back for `wait` from `now`, cut to the configured most. Never shortens a pause.
+    pub fn hold_until(&self, now: Instant, wait: Duration) {
+        self.until.fetch_max(now.plus(wait.min(self.max)).as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Whether calls may go at `now`.
+    ///
+    /// # Errors
+    ///
+    /// The end of the pause.
+    #[inline]
+    pub fn check(&self, now: Instant) -> Result<(), Instant> {
+        let until = Instant::from_nanos(self.until.load(Ordering::Relaxed));
+        if now < until { Err(until) } else { Ok(()) }
+    }
+
+    /// The end of the pause, if there is one at `now`.
+    pub fn until(&self, now: Instant) -> Option<Instant> {
+        self.check(now).err()
+    }
+
+    /// Ends the pause. For an operator who knows better than the vendor's header.
+    pub fn clear(&self) {
+        self.until.store(0, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn at(seconds: u64) -> Instant {
+        Instant::ORIGIN.plus(SECOND * u32::try_from(seconds).unwrap())
+    }
+
+    #[test]
+    fn a_pause_holds_to_its_last_nanosecond_and_no_longer() {
+        let pause = Pause::new(&PauseConfig::default());
+        assert_eq!(pause.check(at(0)), Ok(()));
+        pause.hold_until(at(1), 2 * SECOND);
+        assert_eq!(pause.check(Instant::from_nanos(2_999_999_999)), Err(at(3)));
+        assert_eq!(pause.until(at(2)), Some(at(3)));
+        assert_eq!(pause.check(at(3)), Ok(()));
+        assert_eq!(pause.until(at(3)), None);
+    }
+
+    #[test]
+    fn a_shorter_request_never_shortens_a_pause() {
+        let pause = Pause::new(&PauseConfig::default());
+        pause.hold_until(at(0), 10 * SECOND);
+        pause.hold_until(at(1), SECOND);
+        assert_eq!(pause.until(at(1)), Some(at(10)));
+        pause.clear();
+        assert_eq!(pause.until(at(1)), None);
+    }
+
+    #[test]
+    fn a_vendor_cannot_ask_for_more_than_the_cap_and_huge_times_do_not_panic() {
+        let pause = Pause::new(&PauseConfig::new(60 * SECOND));
+        pause.hold_until(at(5), Duration::MAX);
+        assert_eq!(pause.until(at(5)), Some(at(65)));
+        let pause = Pause::new(&PauseConfig::new(Duration::MAX));
+        pause.hold_until(Instant::from_nanos(u64::MAX), Duration::MAX);
+        assert_eq!(pause.until(at(5)), Some(Instant::from_nanos(u64::MAX)));
+    }
+}

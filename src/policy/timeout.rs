@@ -1,0 +1,77 @@
+//! Three limits on time: to connect, for one attempt, for the whole call.
+//!
+//! They are separate because they fail differently. A connection that was never made has sent nothing, so the
+//! call may be repeated whatever its method; an attempt that ran out may have taken effect. And only the total
+//! is what the caller waits for: retries that each keep their own limit but have none together are how a
+//! request with a 30 s budget is still being retried two minutes later.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::invalid;
+use crate::error::Error;
+
+/// How long things may take.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct Timeouts {
+    /// To open a connection, TLS included. Default 5 s: a SYN that is lost is sent again after 1 s and 3 s
+    /// (RFC 6298 section 2), so this outlives two losses. Never longer than [`attempt`](Timeouts::attempt).
+    #[serde(with = "humantime_serde")]
+    pub connect: Duration,
+    /// From sending to the last byte of the answer. Default 30 s. Each attempt gets this or what is left of the
+    /// total, whichever is less.
+    #[serde(with = "humantime_serde")]
+    pub attempt: Duration,
+    /// For the whole call: attempts, waits and look-ups. Default 120 s.
+    #[serde(with = "humantime_serde")]
+    pub total: Duration,
+}
+
+impl Timeouts {
+    /// These three limits.
+    pub fn new(connect: Duration, attempt: Duration, total: Duration) -> Timeouts {
+        Timeouts { connect, attempt, total }
+    }
+
+    /// For work that nobody watches: 5 s, 30 s, 120 s. The default.
+    pub fn background() -> Timeouts {
+        Timeouts::new(Duration::from_secs(5), Duration::from_secs(30), Duration::from_secs(120))
+    }
+
+    /// For a person who waits: 1 s, 5 s, 10 s. Ten seconds is where people stop waiting and press the button
+    /// again (Nielsen, "Response Times: The 3 Important Limits", 1993).
+    pub fn interactive() -> Timeouts {
+        Timeouts::new(Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(10))
+    }
+
+    pub(super) fn validate(&self) -> Result<(), Error> {
+        let named = [
+            ("timeout.connect", self.connect),
+            ("timeout.attempt", self.attempt),
+            ("timeout.total", self.total),
+        ];
+        for (field, limit) in named {
+            if limit.is_zero() {
+                return Err(invalid(field, "zero leaves no time to do anything"));
+            }
+        }
+        if self.attempt > self.total {
+            let reason = format!("{:?} is longer than timeout.total, {:?}", self.attempt, self.total);
+            return Err(invalid("timeout.attempt", reason));
+        }
+        if self.connect > self.attempt {
+            let reason = format!("{:?} is longer than timeout.attempt, {:?}", self.connect, self.attempt);
+            return Err(invalid("timeout.connect", reason));
+        }
+        Ok(())
+    }
+}
+
+impl Default for Timeouts {
+    fn default() -> Timeouts {
+        Timeouts::background()
+    }
+}
