@@ -28,7 +28,7 @@ mod stripe;
 pub mod wait;
 
 pub use bigcommerce::BigCommerce;
-pub use keyed::{Keyed, KeyForm, KeyPlace, Marker};
+pub use keyed::{KeyForm, KeyPlace, Keyed, Marker};
 pub use postmark::Postmark;
 pub use stripe::Stripe;
 
@@ -97,7 +97,12 @@ pub struct Attempt<'a> {
 
 impl<'a> Attempt<'a> {
     /// The outcome of a first attempt.
-    pub fn new(request: &'a Request, keyed: bool, outcome: Result<&'a Answer, &'a SendError>, now: Timestamp) -> Self {
+    pub fn new(
+        request: &'a Request,
+        keyed: bool,
+        outcome: Result<&'a Answer, &'a SendError>,
+        now: Timestamp,
+    ) -> Self {
         Attempt { request, keyed, effect_before: Effect::None, outcome, now }
     }
 
