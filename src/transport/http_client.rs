@@ -1,4 +1,323 @@
-#[derive(Debug)]
-pub struct Http;
-#[derive(Debug)]
-pub struct HttpBuilder;
+//! [`Http`]: one exchange over reqwest, sent once and as given.
+//!
+//! reqwest does two things on its own that a call with an effect cannot bear, and both are off here:
+//!
+//! - It follows redirects. A 307 or 308 sends the body a second time; a 301, 302 or 303 turns a POST into a
+//!   GET whose 200 reads like the POST's success; each carries secret headers of a vendor's own
+//!   (`X-Auth-Token`) to wherever the redirect points. A 3xx simply is the answer.
+//! - It retries what it thinks safe, or what a `retry` policy of the caller's says. Retries are the engine's,
+//!   which counts, budgets and records them.
+//!
+//! What failed is told apart with one question in mind: did the request provably never leave? Resolving,
+//! connecting and the TLS handshake come before the first byte of a request, so their failures say yes.
+//! Everything else says "may have taken effect", whatever it looks like.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::io;
+use std::mem;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderValue, Method, header};
+use reqwest::redirect;
+
+use crate::answer::Answer;
+use crate::error::Error;
+use crate::request::Request;
+use crate::transport::{Exchange, Limits, SendError, SendErrorKind, Transport};
+
+/// The transport over reqwest. Cheap to clone; clones share one pool of connections.
+///
+/// Every request goes [exactly as given](Limits::exactly_as_given), whether it is an operation's or not: a
+/// retry underneath would escape the budget, and a failure to connect would no longer prove that nothing was
+/// sent.
+///
+/// # Cancellation safety
+///
+/// Dropping the future of [`send`](Transport::send) closes the exchange's connection (HTTP/1) or resets its
+/// stream (HTTP/2). The vendor may have received the request by then.
+#[derive(Clone)]
+pub struct Http {
+    client: reqwest::Client,
+    /// Whether the client was built here, so that reqwest's retries are known to be off.
+    built_here: bool,
+}
+
+/// Builds an [`Http`].
+pub struct HttpBuilder {
+    reqwest: Option<reqwest::ClientBuilder>,
+    connect_timeout: Option<Duration>,
+}
+
+impl Http {
+    /// How long connecting may take if nobody says otherwise: the background policy's figure.
+    pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+    /// A builder with the defaults: reqwest's, [`Http::CONNECT_TIMEOUT`], no redirects, no retries.
+    pub fn builder() -> HttpBuilder {
+        HttpBuilder { reqwest: None, connect_timeout: None }
+    }
+
+    /// Takes a client that the caller has built, with its pool, proxies and certificates.
+    ///
+    /// A built client cannot be changed any more. Its `retry` policy is made harmless: it needs a clone of the
+    /// body, and the bodies that it gets from here cannot be cloned. Its redirect policy cannot be: a followed
+    /// 303 that points back to the same URL leaves no trace in the response. So the client must say in its
+    /// `Debug` output that it follows none.
+    ///
+    /// # Errors
+    ///
+    /// `VALIDATION.input` if the client may follow redirects. Build it with
+    /// `.redirect(reqwest::redirect::Policy::none())`, or pass its builder to [`HttpBuilder::reqwest`].
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use steadfast::transport::Http;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mine = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build()?;
+    /// let http = Http::from_client(mine)?;
+    /// assert!(Http::from_client(reqwest::Client::new()).is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn from_client(client: reqwest::Client) -> Result<Http, Error> {
+        if follows_no_redirects(&client) {
+            return Ok(Http { client, built_here: false });
+        }
+        Err(Error::invalid(
+            "reqwest client",
+            "it may follow redirects, which can apply an operation twice or pass a redirect's target off as \
+             its answer; build it with `.redirect(reqwest::redirect::Policy::none())`, or give its \
+             ClientBuilder to `Http::builder().reqwest(..)`",
+        ))
+    }
+
+    async fn exchange(&self, request: Request, limits: Limits) -> Result<Answer, SendError> {
+        let https = request.url.scheme() == "https";
+        // A client from elsewhere has shown that it follows no redirect; its answers are held to that.
+        let asked = (!self.built_here).then(|| request.url.clone());
+        let prepared = prepare(request, !self.built_here);
+        let mut response =
+            self.client.execute(prepared).await.map_err(|error| before_the_answer(error, https))?;
+        if asked.is_some_and(|asked| is_elsewhere(&asked, response.url())) {
+            return Err(SendError::new(SendErrorKind::Redirected));
+        }
+        let status = response.status();
+        let headers = mem::take(response.headers_mut());
+        let (body, cut) = read(response, limits.reply_bytes_max).await?;
+        let mut answer = Answer::new(status, headers, body);
+        answer.cut = cut;
+        Ok(answer)
+    }
+}
+
+impl Transport for Http {
+    fn send(&self, request: Request, limits: Limits) -> Exchange<'_> {
+        Box::pin(self.exchange(request, limits))
+    }
+}
+
+impl fmt::Debug for Http {
+    /// Not reqwest's own output: that shows the default headers, which may hold a secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Http").field("built_here", &self.built_here).finish_non_exhaustive()
+    }
+}
+
+impl HttpBuilder {
+    /// How long resolving, connecting and the TLS handshake may take together. Default [`Http::CONNECT_TIMEOUT`],
+    /// or what the caller's own [`reqwest`](HttpBuilder::reqwest) builder says.
+    #[must_use]
+    pub fn connect_timeout(mut self, limit: Duration) -> HttpBuilder {
+        self.connect_timeout = Some(limit);
+        self
+    }
+
+    /// Starts from a builder of the caller's own: proxies, certificates, pool sizes, a resolver. Its redirect
+    /// and retry policies are replaced by none. A total timeout set on it also counts; the engine has its own.
+    #[must_use]
+    pub fn reqwest(mut self, builder: reqwest::ClientBuilder) -> HttpBuilder {
+        self.reqwest = Some(builder);
+        self
+    }
+
+    /// Builds the transport.
+    ///
+    /// # Errors
+    ///
+    /// `VALIDATION.input` with reqwest's error as its source: a TLS backend that cannot start, a bad proxy, a
+    /// connect timeout of zero.
+    pub fn build(self) -> Result<Http, Error> {
+        if self.connect_timeout == Some(Duration::ZERO) {
+            return Err(Error::invalid("connect timeout", "zero leaves no time to connect"));
+        }
+        let mut builder = match self.reqwest {
+            Some(theirs) => theirs,
+            None => reqwest::Client::builder().connect_timeout(Http::CONNECT_TIMEOUT),
+        };
+        if let Some(limit) = self.connect_timeout {
+            builder = builder.connect_timeout(limit);
+        }
+        let client =
+            builder.redirect(redirect::Policy::none()).retry(reqwest::retry::never()).build().map_err(
+                |error| {
+                    Error::invalid("reqwest builder", "it does not build").with_source(error.without_url())
+                },
+            )?;
+        Ok(Http { client, built_here: true })
+    }
+}
+
+impl fmt::Debug for HttpBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpBuilder").field("connect_timeout", &self.connect_timeout).finish_non_exhaustive()
+    }
+}
+
+/// Whether a built client proves that it follows no redirect.
+///
+/// reqwest has no getter. Its `Debug` names a policy other than the default one. A form of that text that is
+/// not known here proves nothing, and the client is refused: the mistake is on the safe side. Text that a
+/// caller controls (default headers) cannot imitate it, since quotes within values are shown escaped.
+fn follows_no_redirects(client: &reqwest::Client) -> bool {
+    format!("{client:?}").contains("redirect_policy: \"Policy(None)\"")
+}
+
+/// Whether the answer came from another place than was asked. The fragment never goes over the wire.
+fn is_elsewhere(asked: &url::Url, answered: &url::Url) -> bool {
+    asked[..url::Position::AfterQuery] != answered[..url::Position::AfterQuery]
+}
+
+fn prepare(request: Request, single_use: bool) -> reqwest::Request {
+    let Request { method, url, mut headers, body } = request;
+    if body.is_empty() && content_is_expected(&method) && !headers.contains_key(header::CONTENT_LENGTH) {
+        // RFC 9110, section 8.6; reqwest leaves it out and some gateways answer 411.
+        headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
+    }
+    let mut prepared = reqwest::Request::new(method, url);
+    *prepared.headers_mut() = headers;
+    if single_use {
+        // Wrapped, a body keeps its length and loses `try_clone`: reqwest's retry needs a clone. An empty
+        // body is wrapped as well, because a request without one can be cloned.
+        *prepared.body_mut() = Some(reqwest::Body::wrap(reqwest::Body::from(body)));
+    } else if !body.is_empty() {
+        *prepared.body_mut() = Some(body.into());
+    }
+    prepared
+}
+
+fn content_is_expected(method: &Method) -> bool {
+    matches!(*method, Method::POST | Method::PUT | Method::PATCH)
+}
+
+/// Takes the body in, up to `limit_bytes`; also says whether there was more. What is not read is dropped with
+/// the response, and the connection with it.
+async fn read(mut response: reqwest::Response, limit_bytes: usize) -> Result<(Bytes, bool), SendError> {
+    let announced = response.content_length().unwrap_or(0);
+    let Some(first) = next_chunk(&mut response).await? else {
+        return Ok((Bytes::new(), false));
+    };
+    if first.len() > limit_bytes {
+        return Ok((first.slice(..limit_bytes), true));
+    }
+    // Most answers are one chunk, which then is the body, uncopied.
+    let Some(mut chunk) = next_chunk(&mut response).await? else {
+        return Ok((first, false));
+    };
+    let expected = usize::try_from(announced).unwrap_or(usize::MAX).min(limit_bytes).min(RESERVE_BYTES_MAX);
+    let mut whole =
+        BytesMut::with_capacity(expected.max(first.len() + chunk.len().min(limit_bytes - first.len())));
+    whole.extend_from_slice(&first);
+    loop {
+        let room = limit_bytes - whole.len();
+        if chunk.len() > room {
+            whole.extend_from_slice(&chunk[..room]);
+            return Ok((whole.freeze(), true));
+        }
+        whole.extend_from_slice(&chunk);
+        match next_chunk(&mut response).await? {
+            Some(next) => chunk = next,
+            None => return Ok((whole.freeze(), false)),
+        }
+    }
+}
+
+/// The next chunk that is not empty.
+async fn next_chunk(response: &mut reqwest::Response) -> Result<Option<Bytes>, SendError> {
+    loop {
+        match response.chunk().await {
+            Ok(Some(chunk)) if chunk.is_empty() => {}
+            Ok(chunk) => return Ok(chunk),
+            Err(error) => {
+                let kind = if error.is_timeout() { SendErrorKind::Timeout } else { SendErrorKind::Truncated };
+                return Err(SendError::with_source(kind, error.without_url()));
+            }
+        }
+    }
+}
+
+/// What an announced length may reserve at once: a vendor's word alone does not make us set 8 MiB aside.
+const RESERVE_BYTES_MAX: usize = 256 * 1024;
+
+/// Tells failures before the answer's head apart. Redirects are off, so there was one request at most, and a
+/// failure to connect is a failure to send it.
+fn before_the_answer(error: reqwest::Error, https: bool) -> SendError {
+    let kind = if error.is_dns() {
+        SendErrorKind::Dns
+    } else if error.is_connect() {
+        match connect_failure(&error, https) {
+            Connecting::WithoutTls => return SendError::with_source(SendErrorKind::Tls, NO_TLS),
+            Connecting::Handshake => SendErrorKind::Tls,
+            Connecting::Elsewhere => SendErrorKind::Connect,
+        }
+    } else if error.is_redirect() {
+        SendErrorKind::Redirected
+    } else if error.is_builder() {
+        SendErrorKind::Request
+    } else if error.is_timeout() {
+        SendErrorKind::Timeout
+    } else {
+        SendErrorKind::Reset
+    };
+    SendError::with_source(kind, error.without_url())
+}
+
+const NO_TLS: &str = "https needs TLS, and this build has none: enable the feature `rustls` or `native-tls`";
+
+enum Connecting {
+    WithoutTls,
+    Handshake,
+    Elsewhere,
+}
+
+/// Which part of connecting failed. The TLS libraries are optional, so their error types cannot be named;
+/// their words can. A wrong guess changes a label and not the effect: either way nothing was sent.
+fn connect_failure(error: &reqwest::Error, https: bool) -> Connecting {
+    if !https {
+        return Connecting::Elsewhere;
+    }
+    let mut next: Option<&(dyn StdError + 'static)> = error.source();
+    while let Some(layer) = next {
+        let io = layer.downcast_ref::<io::Error>();
+        let text = layer.to_string().to_ascii_lowercase();
+        if text.contains("scheme is not http") {
+            return Connecting::WithoutTls;
+        }
+        let rustls = io.is_some_and(|io| io.kind() == io::ErrorKind::InvalidData);
+        if rustls || TLS_WORDS.iter().any(|word| text.contains(word)) {
+            return Connecting::Handshake;
+        }
+        // `io::Error::source` skips the error that it wraps.
+        next = match io.and_then(io::Error::get_ref) {
+            Some(inner) => Some(inner),
+            None => layer.source(),
+        };
+    }
+    Connecting::Elsewhere
+}
+
+/// Words of rustls, OpenSSL, Schannel and Secure Transport for a handshake that failed.
+const TLS_WORDS: [&str; 5] = ["tls", "ssl", "certificate", "handshake", "secure channel"];
