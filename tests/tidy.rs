@@ -53,7 +53,9 @@ fn a_file_imports_only_from_its_own_floor_or_below() {
             for imported in imports(line) {
                 match floors.get(imported.as_str()) {
                     Some(floor) if floor <= own => {}
-                    Some(_) => wrong.push(format!("{}:{}: {room} imports {imported}", path.display(), number + 1)),
+                    Some(_) => {
+                        wrong.push(format!("{}:{}: {room} imports {imported}", path.display(), number + 1))
+                    }
                     None => wrong.push(format!("{}:{}: unknown room {imported}", path.display(), number + 1)),
                 }
             }
@@ -80,7 +82,8 @@ fn no_file_is_longer_than_a_reader_can_hold() {
 
 #[test]
 fn nothing_is_left_for_later() {
-    let marks = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X"), concat!("unimpl", "emented!")];
+    let marks =
+        [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X"), concat!("unimpl", "emented!")];
     for folder in ["src", "tests", "examples", "benches"] {
         for (path, text) in sources(folder) {
             for mark in marks {
@@ -98,7 +101,8 @@ fn the_clock_is_asked_in_one_place() {
             continue;
         }
         for banned in ["SystemTime::now", "Instant::now()", "thread::sleep", "tokio::time::sleep"] {
-            let code: Vec<_> = code_before_tests(&text).lines().filter(|line| is_code(line)).map(String::from).collect();
+            let code: Vec<_> =
+                code_before_tests(&text).lines().filter(|line| is_code(line)).map(String::from).collect();
             assert!(!code.iter().any(|line| line.contains(banned)), "{name} asks the machine: {banned}");
         }
     }
