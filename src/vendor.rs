@@ -22,13 +22,15 @@ use crate::request::Request;
 use crate::transport::SendError;
 
 mod bigcommerce;
+mod body;
+mod common;
 mod keyed;
 mod postmark;
 mod stripe;
 pub mod wait;
 
 pub use bigcommerce::BigCommerce;
-pub use keyed::{Keyed, KeyForm, KeyPlace, Marker};
+pub use keyed::{Auth, HeaderMarker, JsonMarker, KeyForm, KeyPlace, Keyed, KeyedConfig, Marker};
 pub use postmark::Postmark;
 pub use stripe::Stripe;
 
@@ -42,6 +44,17 @@ pub trait Vendor: fmt::Debug + Send + Sync + 'static {
 
     /// The URL that paths of calls are appended to. It may have a path of its own.
     fn base_url(&self) -> &Url;
+
+    /// Whether the adapter can work as it was built: a secret that is empty or cannot be a header's value, a
+    /// store or a base URL that makes no sense. Adapters are built without a `Result`; whoever builds a client
+    /// asks here, once, before anything is sent.
+    ///
+    /// # Errors
+    ///
+    /// A validation error that names the input.
+    fn check(&self) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// The account that keys are unique in, from the adapter's configuration and the call's headers
     /// (Stripe's `Stripe-Account`). It must not change when a secret is rotated.
@@ -97,7 +110,12 @@ pub struct Attempt<'a> {
 
 impl<'a> Attempt<'a> {
     /// The outcome of a first attempt.
-    pub fn new(request: &'a Request, keyed: bool, outcome: Result<&'a Answer, &'a SendError>, now: Timestamp) -> Self {
+    pub fn new(
+        request: &'a Request,
+        keyed: bool,
+        outcome: Result<&'a Answer, &'a SendError>,
+        now: Timestamp,
+    ) -> Self {
         Attempt { request, keyed, effect_before: Effect::None, outcome, now }
     }
 
