@@ -10,5 +10,7 @@ pub mod policy;
 pub mod random;
 pub mod request;
 pub mod store;
+#[cfg(any(test, feature = "testkit"))]
+pub mod testkit;
 pub mod transport;
 pub mod vendor;

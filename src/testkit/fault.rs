@@ -1,0 +1,379 @@
+//! What can go wrong between a caller and a vendor, and when it shall.
+//!
+//! A [`Fault`] is a value, not a callback, so that a plan can be printed, counted and repeated from a seed.
+//! A [`FaultPlan`] says which request meets which fault. It decides once per request and in one place (the
+//! [`Front`](super::Front)); the fakes behind it only obey the [`FAULT_HEADER`], so no fault is injected
+//! twice and the counts are exact.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use parking_lot::Mutex;
+
+use super::{GOLDEN, mix};
+
+/// The header by which the [`Front`](super::Front) tells a fake behind it which fault to show. The front
+/// removes any that comes from outside.
+pub const FAULT_HEADER: &str = "x-testkit-fault";
+
+/// One way in which a vendor call goes wrong.
+///
+/// *Applied* means that the vendor took the effect. The faults differ in what the vendor did and in what the
+/// caller gets to see of it; that difference is what a client must not lose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The connection closes before the body is read. Not applied, no answer.
+    DropBeforeRead,
+    /// The connection closes without one byte of the answer. Applied.
+    DropAfterApply,
+    /// The connection is reset (TCP RST). Not applied, no answer.
+    Reset,
+    /// The connection is reset (TCP RST) without one byte of the answer. Applied.
+    ResetAfterApply,
+    /// Nothing ever answers. Not applied.
+    Hang,
+    /// Nothing ever answers. Applied.
+    HangAfterApply,
+    /// The answer stops half-way through its body for this long, then goes on. Applied.
+    SlowBody(Duration),
+    /// The connection closes half-way through the body that `Content-Length` promised. Applied.
+    TruncatedBody,
+    /// 500, not applied.
+    Error500Before,
+    /// 500, applied.
+    Error500After,
+    /// 500 that the vendor stores under the key and replays from then on, as Stripe documents it
+    /// (<https://docs.stripe.com/api/idempotent_requests>: the first status and body are kept, "including
+    /// `500` errors"). A vendor without keys answers a plain 500. Not applied.
+    Stored500,
+    /// A gateway's HTML page with status 502, where JSON was expected. Not applied.
+    Html,
+    /// 429 with the given form of "come back later". Not applied.
+    TooManyRequests(WaitForm),
+    /// 409, the key is in use by another request under way. Not applied. A vendor without keys answers as it
+    /// does without a fault.
+    KeyInUse,
+}
+
+/// How a 429 says when to come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum WaitForm {
+    /// Not at all.
+    None,
+    /// `Retry-After` in whole seconds.
+    Seconds(u32),
+    /// `Retry-After` as an HTTP date this long after the fake's present. The date has whole seconds: it is
+    /// rounded up.
+    HttpDate(Duration),
+    /// The vendor's own header (for BigCommerce the milliseconds of `X-Rate-Limit-Time-Reset-Ms`). A vendor
+    /// that has none says nothing.
+    VendorForm(Duration),
+}
+
+impl Fault {
+    /// The fault's name in kebab case, without its parameter: `drop-after-apply`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Fault::DropBeforeRead => "drop-before-read",
+            Fault::DropAfterApply => "drop-after-apply",
+            Fault::Reset => "reset",
+            Fault::ResetAfterApply => "reset-after-apply",
+            Fault::Hang => "hang",
+            Fault::HangAfterApply => "hang-after-apply",
+            Fault::SlowBody(_) => "slow-body",
+            Fault::TruncatedBody => "truncated-body",
+            Fault::Error500Before => "error-500-before",
+            Fault::Error500After => "error-500-after",
+            Fault::Stored500 => "stored-500",
+            Fault::Html => "html",
+            Fault::TooManyRequests(_) => "too-many-requests",
+            Fault::KeyInUse => "key-in-use",
+        }
+    }
+
+    /// Whether the fault is one of the connection, which the [`Front`](super::Front) plays itself. The others
+    /// are answers of the vendor, which the fake behind the front must give.
+    pub const fn is_transport(self) -> bool {
+        match self {
+            Fault::DropBeforeRead
+            | Fault::DropAfterApply
+            | Fault::Reset
+            | Fault::ResetAfterApply
+            | Fault::Hang
+            | Fault::HangAfterApply
+            | Fault::SlowBody(_)
+            | Fault::TruncatedBody => true,
+            Fault::Error500Before
+            | Fault::Error500After
+            | Fault::Stored500
+            | Fault::Html
+            | Fault::TooManyRequests(_)
+            | Fault::KeyInUse => false,
+        }
+    }
+
+    /// Whether the vendor applies the request although it goes wrong.
+    pub const fn applies(self) -> bool {
+        matches!(
+            self,
+            Fault::DropAfterApply
+                | Fault::ResetAfterApply
+                | Fault::HangAfterApply
+                | Fault::SlowBody(_)
+                | Fault::TruncatedBody
+                | Fault::Error500After
+        )
+    }
+
+    /// The fault as [`FAULT_HEADER`]'s value: the name, and behind `=` the parameter if it has one. Durations
+    /// are whole milliseconds, but `seconds:` counts seconds as the header it stands for does:
+    /// `slow-body=250`, `too-many-requests=none`, `…=seconds:3`, `…=date:2000`, `…=vendor:1500`.
+    pub fn to_header(self) -> String {
+        let name = self.name();
+        match self {
+            Fault::SlowBody(pause) => format!("{name}={}", pause.as_millis()),
+            Fault::TooManyRequests(WaitForm::None) => format!("{name}=none"),
+            Fault::TooManyRequests(WaitForm::Seconds(seconds)) => format!("{name}=seconds:{seconds}"),
+            Fault::TooManyRequests(WaitForm::HttpDate(wait)) => format!("{name}=date:{}", wait.as_millis()),
+            Fault::TooManyRequests(WaitForm::VendorForm(wait)) => {
+                format!("{name}=vendor:{}", wait.as_millis())
+            }
+            _ => name.to_owned(),
+        }
+    }
+
+    /// The fault that [`to_header`](Fault::to_header) wrote; `None` for any other text.
+    pub fn from_header(value: &str) -> Option<Fault> {
+        let (name, parameter) = match value.split_once('=') {
+            Some((name, parameter)) => (name, Some(parameter)),
+            None => (value, None),
+        };
+        match (name, parameter) {
+            ("slow-body", Some(pause)) => Some(Fault::SlowBody(millis(pause)?)),
+            ("too-many-requests", Some(form)) => wait_form(form).map(Fault::TooManyRequests),
+            (name, None) => PLAIN.into_iter().find(|fault| fault.name() == name),
+            _ => None,
+        }
+    }
+}
+
+fn wait_form(text: &str) -> Option<WaitForm> {
+    match text.split_once(':') {
+        None if text == "none" => Some(WaitForm::None),
+        Some(("seconds", seconds)) => seconds.parse().ok().map(WaitForm::Seconds),
+        Some(("date", wait)) => millis(wait).map(WaitForm::HttpDate),
+        Some(("vendor", wait)) => millis(wait).map(WaitForm::VendorForm),
+        _ => None,
+    }
+}
+
+fn millis(text: &str) -> Option<Duration> {
+    text.parse().ok().map(Duration::from_millis)
+}
+
+/// The faults without a parameter.
+const PLAIN: [Fault; 12] = [
+    Fault::DropBeforeRead,
+    Fault::DropAfterApply,
+    Fault::Reset,
+    Fault::ResetAfterApply,
+    Fault::Hang,
+    Fault::HangAfterApply,
+    Fault::TruncatedBody,
+    Fault::Error500Before,
+    Fault::Error500After,
+    Fault::Stored500,
+    Fault::Html,
+    Fault::KeyInUse,
+];
+
+/// Which request meets which fault, and how often each fault was injected.
+///
+/// A clone shares the plan: give one to the front and keep one in the test.
+///
+/// ```
+/// use http::Method;
+/// use steadfast::testkit::{Fault, FaultPlan};
+///
+/// let plan = FaultPlan::new();
+/// plan.next(Fault::Reset).when("/v1/refunds", Method::POST, Fault::Error500After);
+///
+/// // What a front asks, once a request:
+/// assert_eq!(plan.decide(&Method::POST, "/v1/charges"), Some(Fault::Reset));
+/// assert_eq!(plan.decide(&Method::POST, "/v1/charges"), None);
+/// assert_eq!(plan.decide(&Method::POST, "/v1/refunds"), Some(Fault::Error500After));
+/// assert_eq!((plan.requests(), plan.injected(Fault::Reset), plan.injected_total()), (3, 1, 2));
+/// ```
+///
+/// # Ordering
+///
+/// A request takes the first that has something for it: the queue of [`next`](FaultPlan::next), the oldest
+/// matching [`when`](FaultPlan::when), the oldest matching [`whenever`](FaultPlan::whenever), the
+/// [seed](FaultPlan::seeded). At most one fault befalls a request.
+#[derive(Clone, Default)]
+pub struct FaultPlan(Arc<Mutex<Plan>>);
+
+#[derive(Default)]
+struct Plan {
+    queue: VecDeque<Fault>,
+    rules: Vec<Rule>,
+    seeded: Option<Seeded>,
+    requests: u64,
+    injected: Vec<(Fault, u64)>,
+}
+
+struct Rule {
+    path_prefix: String,
+    method: Method,
+    fault: Fault,
+    once: bool,
+}
+
+struct Seeded {
+    seed: u64,
+    rate: f64,
+    faults: Vec<Fault>,
+}
+
+impl FaultPlan {
+    /// A plan in which nothing goes wrong until it is told otherwise.
+    pub fn new() -> FaultPlan {
+        FaultPlan::default()
+    }
+
+    /// A plan by which each request meets, with probability `rate`, one of `faults`.
+    ///
+    /// The request's ordinal and the seed decide, nothing else: the *n*-th request to arrive meets the same
+    /// fault in every run. With concurrent callers which request is the *n*-th is up to them.
+    ///
+    /// `rate` is taken into `[0, 1]`; NaN is 0. Without `faults` nothing goes wrong.
+    pub fn seeded(seed: u64, rate: f64, faults: &[Fault]) -> FaultPlan {
+        let rate = if rate.is_nan() { 0.0 } else { rate.clamp(0.0, 1.0) };
+        let plan = FaultPlan::new();
+        plan.0.lock().seeded = Some(Seeded { seed, rate, faults: faults.to_vec() });
+        plan
+    }
+
+    /// Lets the next request that has no earlier fault waiting meet `fault`.
+    pub fn next(&self, fault: Fault) -> &FaultPlan {
+        self.next_n(fault, 1)
+    }
+
+    /// Lets each of the next `n` requests meet `fault`.
+    pub fn next_n(&self, fault: Fault, n: usize) -> &FaultPlan {
+        self.0.lock().queue.extend(std::iter::repeat_n(fault, n));
+        self
+    }
+
+    /// Lets the next request with this method, whose path starts with `path_prefix`, meet `fault`: once. Two
+    /// such calls are for two requests. The query is no part of the path.
+    pub fn when(&self, path_prefix: &str, method: Method, fault: Fault) -> &FaultPlan {
+        self.rule(path_prefix, method, fault, true)
+    }
+
+    /// As [`when`](FaultPlan::when), but for every such request until [`clear`](FaultPlan::clear).
+    pub fn whenever(&self, path_prefix: &str, method: Method, fault: Fault) -> &FaultPlan {
+        self.rule(path_prefix, method, fault, false)
+    }
+
+    fn rule(&self, path_prefix: &str, method: Method, fault: Fault, once: bool) -> &FaultPlan {
+        self.0.lock().rules.push(Rule { path_prefix: path_prefix.to_owned(), method, fault, once });
+        self
+    }
+
+    /// Forgets everything that was to come, the seed included; the vendor is well again. The counts stay.
+    pub fn clear(&self) -> &FaultPlan {
+        let mut plan = self.0.lock();
+        plan.queue.clear();
+        plan.rules.clear();
+        plan.seeded = None;
+        drop(plan);
+        self
+    }
+
+    /// The fault, if any, that this request meets. To be asked exactly once a request, by whoever injects: it
+    /// counts.
+    pub fn decide(&self, method: &Method, path: &str) -> Option<Fault> {
+        let mut plan = self.0.lock();
+        let ordinal = plan.requests;
+        plan.requests += 1;
+        let fault = plan
+            .queue
+            .pop_front()
+            .or_else(|| plan.by_rule(method, path))
+            .or_else(|| plan.seeded.as_ref()?.fault(ordinal))?;
+        match plan.injected.iter_mut().find(|(known, _)| *known == fault) {
+            Some((_, count)) => *count += 1,
+            None => plan.injected.push((fault, 1)),
+        }
+        Some(fault)
+    }
+
+    /// How many requests were decided on, with or without a fault.
+    pub fn requests(&self) -> u64 {
+        self.0.lock().requests
+    }
+
+    /// How often exactly this fault, with its parameter, was injected.
+    pub fn injected(&self, fault: Fault) -> u64 {
+        self.0.lock().injected.iter().find(|(known, _)| *known == fault).map_or(0, |(_, count)| *count)
+    }
+
+    /// How many faults were injected.
+    pub fn injected_total(&self) -> u64 {
+        self.0.lock().injected.iter().map(|(_, count)| count).sum()
+    }
+
+    /// Each fault that was injected and how often, in the order in which they first were.
+    pub fn counts(&self) -> Vec<(Fault, u64)> {
+        self.0.lock().injected.clone()
+    }
+
+    /// How many faults of [`next`](FaultPlan::next) and [`when`](FaultPlan::when) no request has met yet: a
+    /// test that ends with one left did not test what it says.
+    pub fn pending(&self) -> usize {
+        let plan = self.0.lock();
+        plan.queue.len() + plan.rules.iter().filter(|rule| rule.once).count()
+    }
+}
+
+impl fmt::Debug for FaultPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plan = self.0.lock();
+        f.debug_struct("FaultPlan")
+            .field("queue", &plan.queue)
+            .field("rules", &plan.rules.len())
+            .field("seed", &plan.seeded.as_ref().map(|seeded| seeded.seed))
+            .field("requests", &plan.requests)
+            .field("injected", &plan.injected)
+            .finish()
+    }
+}
+
+impl Plan {
+    fn by_rule(&mut self, method: &Method, path: &str) -> Option<Fault> {
+        let matching = |rule: &Rule| rule.method == *method && path.starts_with(&rule.path_prefix);
+        if let Some(at) = self.rules.iter().position(|rule| rule.once && matching(rule)) {
+            return Some(self.rules.remove(at).fault);
+        }
+        self.rules.iter().find(|rule| matching(rule)).map(|rule| rule.fault)
+    }
+}
+
+impl Seeded {
+    fn fault(&self, ordinal: u64) -> Option<Fault> {
+        let state = self.seed.wrapping_add(ordinal.wrapping_mul(2).wrapping_mul(GOLDEN));
+        let chance = (mix(state.wrapping_add(GOLDEN)) >> 11) as f64 / (1u64 << 53) as f64;
+        let count = u64::try_from(self.faults.len()).ok().filter(|count| *count > 0)?;
+        let choice = usize::try_from(mix(state.wrapping_add(GOLDEN.wrapping_mul(2))) % count).ok()?;
+        if chance < self.rate { self.faults.get(choice).copied() } else { None }
+    }
+}
+
+#[cfg(test)]
+mod tests;
