@@ -1,6 +1,8 @@
 //! Tests of vendor calls.
 
 #[cfg(feature = "testkit")]
+pub mod fakes;
+#[cfg(feature = "testkit")]
 mod front;
 
 mod fault;

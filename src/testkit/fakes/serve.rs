@@ -12,8 +12,8 @@ use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
 
 use super::fixture::Reply;
 use crate::clock::{Clock, Timestamp};
-use crate::testkit::fault::FAULT_HEADER;
-use crate::testkit::{Fault, FaultPlan, Front};
+
+use crate::testkit::{FAULT_HEADER, Fault, FaultPlan, Front};
 
 /// A vendor's state machine: one request in, one answer out, atomically.
 pub(super) trait Behaviour: Send + Sync + 'static {
