@@ -1,15 +1,20 @@
 //! Tests of vendor calls.
 
+mod clock;
+mod fault;
 #[cfg(feature = "testkit")]
 pub mod fakes;
 #[cfg(feature = "testkit")]
 mod front;
+mod random;
+mod scripted;
 
-mod fault;
-
+pub use clock::TestClock;
 pub use fault::{FAULT_HEADER, Fault, FaultPlan, WaitForm};
 #[cfg(feature = "testkit")]
 pub use front::Front;
+pub use random::{FixedRandom, SeededRandom};
+pub use scripted::ScriptedTransport;
 
 /// One step of SplitMix64's output function: every bit of `state` reaches every bit of the result.
 ///

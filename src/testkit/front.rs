@@ -1,26 +1,96 @@
 //! A listener that breaks connections.
+//!
+//! wiremock, on which the fakes are built, answers through hyper: it cannot close without answering, reset, or
+//! promise a body and stop half-way. Those are the faults that leave a caller in doubt, so this listener
+//! speaks HTTP/1.1 over the bare socket and does them for real, one connection to the backend per request.
+//! What a vendor *answers* stays with the fake behind it, which is told by a header.
 
+use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
-use super::FaultPlan;
+use http::Method;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{JoinHandle, JoinSet};
 
-/// A listener on loopback in front of a fake vendor.
+use super::{Fault, FaultPlan, TestClock};
+use crate::clock::{Clock, Sleep, SystemClock};
+
+mod wire;
+
+use wire::{Reader, RequestHead, ResponseHead};
+
+/// A listener on loopback, in front of a fake vendor, that lets requests meet the faults of a [`FaultPlan`].
+///
+/// Each request asks the plan once. [Transport faults](Fault::is_transport) are done here; for those *after*
+/// applying, the backend has answered in full before the fault shows. The others go to the backend in the
+/// header [`FAULT_HEADER`](super::FAULT_HEADER), which is removed from what comes from outside. Without a
+/// fault the answer is passed on as it is, its body with a `Content-Length`.
+///
+/// Speaks HTTP/1.1 and 1.0 with keep-alive, bodies with a length and chunked ones, heads up to 64 KiB and
+/// bodies up to 16 MiB; no TLS. A head that is not HTTP gets 400 and does not ask the plan. If the backend does not
+/// answer, the front answers 502 and says why.
+///
+/// Dropping it closes the port and every connection.
+///
+/// ```
+/// use std::net::SocketAddr;
+/// use steadfast::testkit::{Fault, FaultPlan, Front};
+///
+/// # async fn shown(fake: SocketAddr) -> Result<(), Box<dyn std::error::Error>> {
+/// let plan = FaultPlan::new();
+/// let front = Front::start(fake, plan.clone()).await?;
+///
+/// plan.next(Fault::DropAfterApply);
+/// let answer = reqwest::Client::new().post(front.url()).body("amount=1000").send().await;
+/// assert!(answer.is_err(), "charged, but the caller does not get to know");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Front {
     address: SocketAddr,
-    task: tokio::task::JoinHandle<()>,
+    plan: FaultPlan,
+    task: JoinHandle<()>,
 }
 
 impl Front {
-    /// Starts a listener.
+    /// Listens on a free port of 127.0.0.1 and passes on to `backend`. [`Fault::SlowBody`] takes real time.
+    ///
+    /// # Errors
+    ///
+    /// The system's, if there is no port to listen on.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with I/O enabled.
     pub async fn start(backend: SocketAddr, plan: FaultPlan) -> io::Result<Front> {
-        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
+        Front::listen(backend, plan, Pace::Real(SystemClock::new())).await
+    }
+
+    /// As [`start`](Front::start), with the time of [`Fault::SlowBody`], [`Fault::Hang`] and
+    /// [`Fault::HangAfterApply`] on the test's clock: as [`TestClock::latency`] they move an automatic clock,
+    /// so that a caller's timeout on the same clock fires at its exact time and without real waiting.
+    ///
+    /// # Errors
+    ///
+    /// The system's, if there is no port to listen on.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with I/O enabled.
+    pub async fn start_on(backend: SocketAddr, plan: FaultPlan, clock: &TestClock) -> io::Result<Front> {
+        Front::listen(backend, plan, Pace::Test(clock.clone())).await
+    }
+
+    async fn listen(backend: SocketAddr, plan: FaultPlan, pace: Pace) -> io::Result<Front> {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
-        let task = tokio::spawn(async move {
-            let _ = (listener, backend, plan);
-        });
-        Ok(Front { address, task })
+        let shared = Arc::new(Shared { backend, plan: plan.clone(), pace });
+        Ok(Front { address, plan, task: tokio::spawn(accept(listener, shared)) })
     }
 
     /// Where it listens.
@@ -32,10 +102,181 @@ impl Front {
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
+
+    /// The plan it asks.
+    pub fn plan(&self) -> &FaultPlan {
+        &self.plan
+    }
 }
 
 impl Drop for Front {
+    /// The connections are tasks of the listener's task and end with it.
     fn drop(&mut self) {
         self.task.abort();
     }
 }
+
+#[derive(Debug)]
+struct Shared {
+    backend: SocketAddr,
+    plan: FaultPlan,
+    pace: Pace,
+}
+
+/// Whose time a slow vendor takes.
+#[derive(Debug)]
+enum Pace {
+    Real(SystemClock),
+    Test(TestClock),
+}
+
+impl Pace {
+    fn pause(&self, pause: Duration) -> Sleep {
+        match self {
+            Pace::Real(clock) => clock.sleep_until(clock.now().plus(pause)),
+            Pace::Test(clock) => clock.latency(pause),
+        }
+    }
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    let shared = Arc::clone(&shared);
+                    // A connection's error is its end; the caller sees it at its own end.
+                    connections.spawn(async move { serve(stream, &shared).await.ok() });
+                }
+                // Out of descriptors, or a caller that went before it was accepted: the next may do.
+                Err(_) => tokio::task::yield_now().await,
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+async fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
+    // The halves of a slow body must leave when they are written.
+    stream.set_nodelay(true)?;
+    let mut client = Reader::new(stream);
+    loop {
+        match serve_one(&mut client, shared).await {
+            Ok(Next::KeepAlive) => {}
+            Ok(Next::Close) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                let refusal = ResponseHead::plain(400, "Bad Request");
+                return client.stream.write_all(&refusal.encode(b"not HTTP/1.1", true)).await;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+enum Next {
+    KeepAlive,
+    Close,
+}
+
+async fn serve_one(client: &mut Reader, shared: &Shared) -> io::Result<Next> {
+    let Some(head) = client.head(wire::parse_request).await? else { return Ok(Next::Close) };
+    let framing = head.framing()?;
+    let method = Method::from_bytes(head.method.as_bytes()).map_err(wire::invalid)?;
+    let fault = shared.plan.decide(&method, &head.path());
+    match fault {
+        Some(Fault::DropBeforeRead) => return Ok(Next::Close),
+        Some(Fault::Reset) => return reset(&client.stream),
+        Some(Fault::Hang) => return hang(client, shared).await,
+        _ => {}
+    }
+    if head.expects_continue() {
+        client.stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
+    }
+    let body = client.body(framing).await?;
+    let told = fault.filter(|fault| !fault.is_transport()).map(Fault::to_header);
+    let (response, answer) = match forward(shared.backend, &head, told.as_deref(), &body).await {
+        Ok(answered) => answered,
+        Err(error) => {
+            let why = format!("the backend did not answer: {error}");
+            (ResponseHead::plain(502, "Bad Gateway"), why.into_bytes())
+        }
+    };
+    let close = head.wants_close();
+    let bytes = response.encode(&answer, close);
+    match fault {
+        Some(Fault::DropAfterApply) => return Ok(Next::Close),
+        Some(Fault::ResetAfterApply) => return reset(&client.stream),
+        Some(Fault::HangAfterApply) => return hang(client, shared).await,
+        Some(Fault::TruncatedBody) => {
+            client.stream.write_all(first_half(&bytes, answer.len()).0).await?;
+            return Ok(Next::Close);
+        }
+        Some(Fault::SlowBody(pause)) => {
+            let (first, second) = first_half(&bytes, answer.len());
+            client.stream.write_all(first).await?;
+            if !stays(&client.stream, shared.pace.pause(pause)).await {
+                return Ok(Next::Close);
+            }
+            client.stream.write_all(second).await?;
+        }
+        _ => client.stream.write_all(&bytes).await?,
+    }
+    Ok(if close { Next::Close } else { Next::KeepAlive })
+}
+
+/// Splits an encoded answer in the middle of its body; one without a body, in the middle of its head.
+fn first_half(bytes: &[u8], body_bytes: usize) -> (&[u8], &[u8]) {
+    let head_bytes = bytes.len() - body_bytes.min(bytes.len());
+    let at = if body_bytes == 0 { bytes.len() / 2 } else { head_bytes + body_bytes / 2 };
+    bytes.split_at(at)
+}
+
+/// Makes the coming close an RST: a linger of zero discards what is unsent and skips the FIN.
+fn reset(stream: &TcpStream) -> io::Result<Next> {
+    stream.set_zero_linger()?;
+    Ok(Next::Close)
+}
+
+/// Holds the connection until the caller gives up.
+async fn hang(client: &Reader, shared: &Shared) -> io::Result<Next> {
+    stays(&client.stream, shared.pace.pause(Duration::MAX)).await;
+    Ok(Next::Close)
+}
+
+/// Whether the caller is still there when `pause` is over. Ends at once when it goes.
+async fn stays(stream: &TcpStream, pause: impl Future<Output = ()>) -> bool {
+    let gone = async {
+        match stream.peek(&mut [0]).await {
+            Ok(0) | Err(_) => {}
+            // The next request is waiting already: the caller is there.
+            Ok(_) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = pause => true,
+        () = gone => false,
+    }
+}
+
+async fn forward(
+    backend: SocketAddr,
+    head: &RequestHead,
+    fault: Option<&str>,
+    body: &[u8],
+) -> io::Result<(ResponseHead, Vec<u8>)> {
+    let mut backend = Reader::new(TcpStream::connect(backend).await?);
+    backend.stream.write_all(&head.encode(fault, body)).await?;
+    loop {
+        let mut response =
+            backend.head(wire::parse_response).await?.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
+        // Interim answers (1xx) precede the one that counts.
+        if response.status >= 200 {
+            let body = backend.body(response.framing(&head.method)?).await?;
+            return Ok((response, body));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,382 @@
+//! A transport that follows a script: a test of calls needs no server and no port.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use parking_lot::Mutex;
+
+use super::TestClock;
+use crate::answer::Answer;
+use crate::request::Request;
+use crate::transport::{Exchange, Limits, SendError, SendErrorKind, Transport};
+
+/// Answers each request with the next step of its script, and keeps the requests for the test to look at.
+///
+/// A clone is the same script: give one to the client and keep one in the test. `Debug` shows how long the
+/// script and the record are, never what is in them.
+///
+/// When the script is exhausted a request fails with [`SendErrorKind::Connect`] and the source text
+/// `script exhausted`. So does a mistake in the script (a status that is none, a header without a step) with
+/// [`SendErrorKind::Request`] and its own text, when its step comes up: a test sees it as a failure of the
+/// call, with the reason in the error's chain.
+///
+/// ```
+/// use http::Method;
+/// use steadfast::testkit::ScriptedTransport;
+/// use steadfast::transport::{Limits, Request, SendErrorKind, Transport};
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let vendor = ScriptedTransport::new()
+///     .fail(SendErrorKind::Reset)
+///     .status(429).header("retry-after", "2")
+///     .json(200, serde_json::json!({ "id": "ch_1" }));
+///
+/// let request = || Request::new(Method::POST, "https://api.example/charges".parse().unwrap());
+/// let limits = Limits::new(1024, true);
+/// assert_eq!(vendor.send(request(), limits).await.unwrap_err().kind(), SendErrorKind::Reset);
+/// assert_eq!(vendor.send(request(), limits).await.unwrap().header("retry-after"), Some("2"));
+/// assert_eq!(vendor.send(request(), limits).await.unwrap().json().unwrap()["id"], "ch_1");
+/// assert_eq!((vendor.requests().len(), vendor.remaining()), (3, 0));
+/// # });
+/// ```
+#[derive(Clone, Default)]
+pub struct ScriptedTransport(Arc<Mutex<Script>>);
+
+#[derive(Default)]
+struct Script {
+    steps: VecDeque<Step>,
+    rest: Option<Step>,
+    /// Whether `header` and `after` mean the step for the rest, because that was written last.
+    at_rest: bool,
+    requests: Vec<Request>,
+}
+
+#[derive(Clone)]
+struct Step {
+    outcome: Outcome,
+    delay: Option<(Duration, TestClock)>,
+}
+
+#[derive(Clone)]
+enum Outcome {
+    Answer(Answer),
+    Fail(SendErrorKind),
+    Hang,
+    Respond(Arc<Respond>),
+    Mistake(String),
+}
+
+type Respond = dyn Fn(&Request) -> Result<Answer, SendErrorKind> + Send + Sync;
+
+impl ScriptedTransport {
+    /// A script without steps.
+    pub fn new() -> ScriptedTransport {
+        ScriptedTransport::default()
+    }
+
+    /// Next, this answer.
+    #[must_use]
+    pub fn reply(self, answer: Answer) -> ScriptedTransport {
+        self.push(Outcome::Answer(answer))
+    }
+
+    /// Next, this status without headers or body.
+    #[must_use]
+    pub fn status(self, status: u16) -> ScriptedTransport {
+        self.push(answer(status, HeaderMap::new(), Bytes::new()))
+    }
+
+    /// Next, this status with this body as `application/json`.
+    #[must_use]
+    pub fn json(self, status: u16, body: serde_json::Value) -> ScriptedTransport {
+        let json = HeaderValue::from_static("application/json");
+        self.push(answer(status, HeaderMap::from_iter([(header::CONTENT_TYPE, json)]), body.to_string()))
+    }
+
+    /// Next, a failure of this kind. Its effect is the kind's: see [`SendErrorKind::effect`].
+    #[must_use]
+    pub fn fail(self, kind: SendErrorKind) -> ScriptedTransport {
+        self.push(Outcome::Fail(kind))
+    }
+
+    /// Next, nothing at all: the exchange ends only by being dropped, for example by a timeout. On an
+    /// automatic clock add [`after`](ScriptedTransport::after) with `Duration::MAX`, or nothing moves time on
+    /// to that timeout.
+    #[must_use]
+    pub fn hang(self) -> ScriptedTransport {
+        self.push(Outcome::Hang)
+    }
+
+    /// Adds a header to the last step's answer, beside any of the same name.
+    #[must_use]
+    pub fn header(self, name: &str, value: &str) -> ScriptedTransport {
+        let parsed = HeaderName::try_from(name).ok().zip(HeaderValue::try_from(value).ok());
+        self.last(|step| match (&mut step.outcome, parsed) {
+            (Outcome::Answer(answer), Some((name, value))) => {
+                answer.headers.append(name, value);
+            }
+            (Outcome::Mistake(_), _) => {}
+            (outcome, None) => {
+                *outcome = Outcome::Mistake(format!("header {name:?} or its value is not valid"))
+            }
+            (outcome, Some(_)) => {
+                *outcome = Outcome::Mistake(format!("header {name:?} on a step without answer"))
+            }
+        })
+    }
+
+    /// Lets the last step come only after `delay` on `clock`, as [`TestClock::latency`]: an automatic clock
+    /// moves on, and the wait is not among its [`slept`](TestClock::slept). `Duration::MAX` never ends, but
+    /// lets an automatic clock move on to the caller's timeout.
+    #[must_use]
+    pub fn after(self, delay: Duration, clock: &TestClock) -> ScriptedTransport {
+        self.last(|step| step.delay = Some((delay, clock.clone())))
+    }
+
+    /// When the steps are used up, this answer for all the rest. Of several the last holds.
+    #[must_use]
+    pub fn always(self, answer: Answer) -> ScriptedTransport {
+        self.rest(Outcome::Answer(answer))
+    }
+
+    /// When the steps are used up, this failure for all the rest. Of several the last holds.
+    #[must_use]
+    pub fn always_fail(self, kind: SendErrorKind) -> ScriptedTransport {
+        self.rest(Outcome::Fail(kind))
+    }
+
+    /// When the steps are used up, whatever `respond` makes of each request. Of several the last holds. It is
+    /// called without a lock held, on the caller's task.
+    #[must_use]
+    pub fn always_with(
+        self,
+        respond: impl Fn(&Request) -> Result<Answer, SendErrorKind> + Send + Sync + 'static,
+    ) -> ScriptedTransport {
+        self.rest(Outcome::Respond(Arc::new(respond)))
+    }
+
+    /// Every request that was sent, in the order in which they began, whatever became of them. Their secrets
+    /// are in them, as a vendor would see them.
+    pub fn requests(&self) -> Vec<Request> {
+        self.0.lock().requests.clone()
+    }
+
+    /// How many steps no request has met yet, without the rest: a test that ends with one left did not get as
+    /// far as it says.
+    pub fn remaining(&self) -> usize {
+        self.0.lock().steps.len()
+    }
+
+    fn push(self, outcome: Outcome) -> ScriptedTransport {
+        let mut script = self.0.lock();
+        script.steps.push_back(Step { outcome, delay: None });
+        script.at_rest = false;
+        drop(script);
+        self
+    }
+
+    fn rest(self, outcome: Outcome) -> ScriptedTransport {
+        let mut script = self.0.lock();
+        script.rest = Some(Step { outcome, delay: None });
+        script.at_rest = true;
+        drop(script);
+        self
+    }
+
+    fn last(self, change: impl FnOnce(&mut Step)) -> ScriptedTransport {
+        let mut script = self.0.lock();
+        let script_ref = &mut *script;
+        let last = if script_ref.at_rest { script_ref.rest.as_mut() } else { script_ref.steps.back_mut() };
+        match last {
+            Some(step) => change(step),
+            None => {
+                let mistake =
+                    Outcome::Mistake("the script begins with a header or a delay, not a step".into());
+                script_ref.steps.push_back(Step { outcome: mistake, delay: None });
+            }
+        }
+        drop(script);
+        self
+    }
+
+    fn step(&self, request: &Request) -> Option<Step> {
+        let mut script = self.0.lock();
+        script.requests.push(request.clone());
+        script.steps.pop_front().or_else(|| script.rest.clone())
+    }
+}
+
+impl Transport for ScriptedTransport {
+    /// # Cancellation safety
+    ///
+    /// The step is taken and the request recorded at the first poll; a dropped exchange gives neither back.
+    fn send(&self, request: Request, limits: Limits) -> Exchange<'_> {
+        Box::pin(async move {
+            let step = self
+                .step(&request)
+                .ok_or_else(|| SendError::with_source(SendErrorKind::Connect, "script exhausted"))?;
+            if let Some((delay, clock)) = step.delay {
+                clock.latency(delay).await;
+            }
+            let answer = match step.outcome {
+                Outcome::Answer(answer) => answer,
+                Outcome::Fail(kind) => return Err(SendError::new(kind)),
+                Outcome::Hang => std::future::pending().await,
+                Outcome::Respond(respond) => respond(&request).map_err(SendError::new)?,
+                Outcome::Mistake(mistake) => {
+                    return Err(SendError::with_source(SendErrorKind::Request, mistake));
+                }
+            };
+            Ok(cut(answer, limits.reply_bytes_max))
+        })
+    }
+}
+
+impl fmt::Debug for ScriptedTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let script = self.0.lock();
+        f.debug_struct("ScriptedTransport")
+            .field("remaining", &script.steps.len())
+            .field("endless", &script.rest.is_some())
+            .field("requests", &script.requests.len())
+            .finish()
+    }
+}
+
+fn answer(status: u16, headers: HeaderMap, body: impl Into<Bytes>) -> Outcome {
+    match StatusCode::from_u16(status) {
+        Ok(status) => Outcome::Answer(Answer::new(status, headers, body)),
+        Err(_) => Outcome::Mistake(format!("{status} is not an HTTP status")),
+    }
+}
+
+/// Keeps the reply limit, as every transport must.
+fn cut(mut answer: Answer, bytes_max: usize) -> Answer {
+    if answer.body.len() > bytes_max {
+        answer.body.truncate(bytes_max);
+        answer.cut = true;
+    }
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use http::Method;
+
+    use super::*;
+    use crate::clock::{Clock, Instant};
+
+    const LIMITS: Limits = Limits::new(1024, true);
+
+    fn request(path: &str) -> Request {
+        let url = format!("https://api.example{path}").parse().unwrap();
+        let mut request = Request::new(Method::POST, url);
+        request.body = Bytes::from_static(b"card=4242");
+        request
+    }
+
+    async fn failure(script: &ScriptedTransport) -> (SendErrorKind, Option<String>) {
+        let error = script.send(request("/"), LIMITS).await.unwrap_err();
+        (error.kind(), error.source().map(ToString::to_string))
+    }
+
+    #[tokio::test]
+    async fn the_steps_come_in_order_and_the_requests_are_kept() {
+        let script =
+            ScriptedTransport::new().status(503).json(201, serde_json::json!({"id": 1})).header("x-id", "a");
+        let other = script.clone();
+        assert_eq!(other.send(request("/a"), LIMITS).await.unwrap().status, 503);
+        let answer = script.send(request("/b"), LIMITS).await.unwrap();
+        assert_eq!((answer.status.as_u16(), answer.header("x-id")), (201, Some("a")));
+        assert_eq!(answer.header("content-type"), Some("application/json"));
+        assert_eq!(&answer.body[..], br#"{"id":1}"#);
+        assert_eq!(script.requests(), [request("/a"), request("/b")]);
+        assert_eq!(script.remaining(), 0);
+    }
+
+    #[tokio::test]
+    async fn an_exhausted_script_says_so() {
+        let script = ScriptedTransport::new();
+        assert_eq!(failure(&script).await, (SendErrorKind::Connect, Some("script exhausted".into())));
+        assert_eq!(script.requests().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn the_rest_comes_after_the_steps_and_never_ends() {
+        let script = ScriptedTransport::new().always_fail(SendErrorKind::Timeout).fail(SendErrorKind::Tls);
+        assert_eq!(failure(&script).await.0, SendErrorKind::Tls);
+        for _ in 0..3 {
+            assert_eq!(failure(&script).await, (SendErrorKind::Timeout, None));
+        }
+        let echo = ScriptedTransport::new().always_with(|request| {
+            Ok(Answer::new(StatusCode::OK, HeaderMap::new(), request.url.path().to_owned()))
+        });
+        assert_eq!(&echo.send(request("/echo"), LIMITS).await.unwrap().body[..], b"/echo");
+    }
+
+    #[tokio::test]
+    async fn mistakes_in_the_script_come_out_as_failures() {
+        let mistakes = [
+            (ScriptedTransport::new().status(42), "42 is not an HTTP status"),
+            (
+                ScriptedTransport::new().header("a", "b"),
+                "the script begins with a header or a delay, not a step",
+            ),
+            (
+                ScriptedTransport::new().status(200).header("a b", "c"),
+                "header \"a b\" or its value is not valid",
+            ),
+            (ScriptedTransport::new().hang().header("a", "b"), "header \"a\" on a step without answer"),
+        ];
+        for (script, text) in mistakes {
+            assert_eq!(failure(&script).await, (SendErrorKind::Request, Some(text.to_owned())));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_delay_moves_the_clock_by_exactly_itself() {
+        let clock = TestClock::auto();
+        let script = ScriptedTransport::new().status(200).after(Duration::from_secs(7), &clock);
+        script.send(request("/"), LIMITS).await.unwrap();
+        assert_eq!(clock.now().since(Instant::ORIGIN), Duration::from_secs(7));
+        assert!(clock.slept().is_empty(), "the vendor's time is not a wait of the caller");
+    }
+
+    #[tokio::test]
+    async fn a_hang_meets_the_callers_limit() {
+        let clock = TestClock::auto();
+        let script = ScriptedTransport::new().hang().after(Duration::MAX, &clock);
+        tokio::select! {
+            _ = script.send(request("/"), LIMITS) => panic!("it hangs"),
+            () = clock.limit_until(clock.now().plus(Duration::from_secs(30))) => {}
+        }
+        assert_eq!(clock.now().since(Instant::ORIGIN), Duration::from_secs(30));
+    }
+
+    #[tokio::test]
+    async fn the_reply_limit_is_kept() {
+        let script = ScriptedTransport::new().always(Answer::new(
+            StatusCode::OK,
+            HeaderMap::new(),
+            &b"0123456789"[..],
+        ));
+        let answer = script.send(request("/"), Limits::new(4, true)).await.unwrap();
+        assert_eq!((&answer.body[..], answer.cut), (&b"0123"[..], true));
+        let answer = script.send(request("/"), Limits::new(10, true)).await.unwrap();
+        assert_eq!((answer.body.len(), answer.cut), (10, false));
+    }
+
+    #[tokio::test]
+    async fn debug_shows_no_body() {
+        let script = ScriptedTransport::new().json(200, serde_json::json!("hidden")).status(200);
+        script.send(request("/"), LIMITS).await.unwrap();
+        let shown = format!("{script:?}");
+        assert_eq!(shown, "ScriptedTransport { remaining: 1, endless: false, requests: 1 }");
+    }
+}
