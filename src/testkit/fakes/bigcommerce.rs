@@ -17,9 +17,9 @@ use self::items::Items;
 use self::quota::Quota;
 use super::fixture::{Fixtures, Reply};
 use super::ledger::{Effect, Ledger};
-use super::serve::{Behaviour, Served, date, fault_of, header};
-use crate::clock::{Clock, SystemClock, Timestamp};
-use crate::testkit::{Fault, FaultPlan, WaitForm};
+use super::serve::{Behaviour, Served, Setup, date, fault_of, header};
+use crate::clock::{Clock, Timestamp};
+use crate::testkit::{Fault, FaultPlan, TestClock, WaitForm};
 
 mod answers;
 mod items;
@@ -78,8 +78,7 @@ impl BigCommerceFake {
     /// One with settings of its own.
     pub fn builder() -> BigCommerceFakeBuilder {
         BigCommerceFakeBuilder {
-            clock: Arc::new(SystemClock::new()),
-            plan: FaultPlan::new(),
+            setup: Setup::default(),
             apply_after: Duration::ZERO,
             refund_pending: Duration::ZERO,
             quota: None,
@@ -112,8 +111,7 @@ impl BigCommerceFake {
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct BigCommerceFakeBuilder {
-    clock: Arc<dyn Clock>,
-    plan: FaultPlan,
+    setup: Setup,
     apply_after: Duration,
     refund_pending: Duration,
     quota: Option<u32>,
@@ -122,13 +120,20 @@ pub struct BigCommerceFakeBuilder {
 impl BigCommerceFakeBuilder {
     /// The clock by which things are dated and quotas renewed. Default: the system's.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = clock;
+        self.setup.clock = clock;
+        self
+    }
+
+    /// As [`clock`](Self::clock), and lets slow bodies and hanging answers take that clock's time too.
+    pub fn test_clock(mut self, clock: &TestClock) -> Self {
+        self.setup.clock = Arc::new(clock.clone());
+        self.setup.pace = Some(clock.clone());
         self
     }
 
     /// What goes wrong on the way. Default: nothing.
     pub fn plan(mut self, plan: FaultPlan) -> Self {
-        self.plan = plan;
+        self.setup.plan = plan;
         self
     }
 
@@ -161,13 +166,13 @@ impl BigCommerceFakeBuilder {
     pub async fn start(self) -> BigCommerceFake {
         let machine = Arc::new(Machine {
             fixtures: Fixtures::parse(FIXTURES),
-            clock: self.clock,
+            clock: self.setup.clock.clone(),
             ledger: Ledger::default(),
             apply_after: self.apply_after,
             refund_pending: self.refund_pending,
             state: Mutex::new(State { quota: Quota::new(self.quota), ..State::default() }),
         });
-        let served = Served::start(machine.clone(), self.plan).await;
+        let served = Served::start(machine.clone(), self.setup).await;
         BigCommerceFake { served, machine }
     }
 }

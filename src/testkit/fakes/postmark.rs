@@ -17,9 +17,9 @@ use self::messages::{Message, Messages};
 use super::calendar::eastern;
 use super::fixture::{Fixtures, Reply};
 use super::ledger::{Effect, Ledger};
-use super::serve::{Behaviour, Served, date, fault_of, header};
-use crate::clock::{Clock, SystemClock};
-use crate::testkit::{Fault, FaultPlan, WaitForm};
+use super::serve::{Behaviour, Served, Setup, date, fault_of, header};
+use crate::clock::Clock;
+use crate::testkit::{Fault, FaultPlan, TestClock, WaitForm};
 
 mod answers;
 mod messages;
@@ -69,8 +69,7 @@ impl PostmarkFake {
     /// One with settings of its own.
     pub fn builder() -> PostmarkFakeBuilder {
         PostmarkFakeBuilder {
-            clock: Arc::new(SystemClock::new()),
-            plan: FaultPlan::new(),
+            setup: Setup::default(),
             lag: Duration::ZERO,
             second_filter: SecondFilter::Ignore,
             token: None,
@@ -109,8 +108,7 @@ impl PostmarkFake {
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct PostmarkFakeBuilder {
-    clock: Arc<dyn Clock>,
-    plan: FaultPlan,
+    setup: Setup,
     lag: Duration,
     second_filter: SecondFilter,
     token: Option<String>,
@@ -119,13 +117,20 @@ pub struct PostmarkFakeBuilder {
 impl PostmarkFakeBuilder {
     /// The clock by which messages are dated and become searchable. Default: the system's.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = clock;
+        self.setup.clock = clock;
+        self
+    }
+
+    /// As [`clock`](Self::clock), and lets slow bodies and hanging answers take that clock's time too.
+    pub fn test_clock(mut self, clock: &TestClock) -> Self {
+        self.setup.clock = Arc::new(clock.clone());
+        self.setup.pace = Some(clock.clone());
         self
     }
 
     /// What goes wrong on the way. Default: nothing.
     pub fn plan(mut self, plan: FaultPlan) -> Self {
-        self.plan = plan;
+        self.setup.plan = plan;
         self
     }
 
@@ -156,14 +161,14 @@ impl PostmarkFakeBuilder {
     pub async fn start(self) -> PostmarkFake {
         let machine = Arc::new(Machine {
             fixtures: Fixtures::parse(FIXTURES),
-            clock: self.clock,
+            clock: self.setup.clock.clone(),
             ledger: Ledger::default(),
             lag: self.lag,
             second_filter: self.second_filter,
             token: self.token,
             state: Mutex::default(),
         });
-        let served = Served::start(machine.clone(), self.plan).await;
+        let served = Served::start(machine.clone(), self.setup).await;
         PostmarkFake { served, machine }
     }
 }

@@ -11,20 +11,33 @@ use wiremock::matchers::any;
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
 
 use super::fixture::Reply;
-use crate::clock::{Clock, Timestamp};
-
-use crate::testkit::{FAULT_HEADER, Fault, FaultPlan, Front};
+use crate::clock::{Clock, SystemClock, Timestamp};
+use crate::testkit::{FAULT_HEADER, Fault, FaultPlan, Front, TestClock};
 
 /// A vendor's state machine: one request in, one answer out, atomically.
 pub(super) trait Behaviour: Send + Sync + 'static {
     fn answer(&self, request: &Request) -> Reply;
 }
 
+/// What every fake can be given.
+#[derive(Clone, Debug)]
+pub(super) struct Setup {
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) plan: FaultPlan,
+    /// Whose time slow answers take; real time if `None`.
+    pub(super) pace: Option<TestClock>,
+}
+
+impl Default for Setup {
+    fn default() -> Setup {
+        Setup { clock: Arc::new(SystemClock::new()), plan: FaultPlan::new(), pace: None }
+    }
+}
+
 /// A running fake. Dropping it closes both listeners.
 #[derive(Debug)]
 pub(super) struct Served {
     front: Front,
-    plan: FaultPlan,
     _server: MockServer,
 }
 
@@ -34,12 +47,15 @@ impl Served {
     /// # Panics
     ///
     /// If the loopback interface has no free port, as wiremock does.
-    pub(super) async fn start(behaviour: Arc<dyn Behaviour>, plan: FaultPlan) -> Served {
+    pub(super) async fn start(behaviour: Arc<dyn Behaviour>, setup: Setup) -> Served {
         // Recording keeps every request in memory; the ledger is what a fake is asked for.
         let server = MockServer::builder().disable_request_recording().start().await;
         server.register(Mock::given(any()).respond_with(Responder(behaviour))).await;
-        let front = Front::start(*server.address(), plan.clone()).await.expect("loopback has a free port");
-        Served { front, plan, _server: server }
+        let front = match &setup.pace {
+            Some(clock) => Front::start_on(*server.address(), setup.plan, clock).await,
+            None => Front::start(*server.address(), setup.plan).await,
+        };
+        Served { front: front.expect("loopback has a free port"), _server: server }
     }
 
     pub(super) fn url(&self) -> String {
@@ -47,7 +63,7 @@ impl Served {
     }
 
     pub(super) fn plan(&self) -> &FaultPlan {
-        &self.plan
+        self.front.plan()
     }
 }
 

@@ -6,6 +6,7 @@
 //! for 24 hours and then executes again (<https://docs.stripe.com/api/idempotent_requests>,
 //! <https://docs.stripe.com/error-low-level>).
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,9 +19,9 @@ use self::params::Params;
 use self::records::{Lookup, Record, Records};
 use super::fixture::{Fixtures, Reply};
 use super::ledger::{Effect, Ledger};
-use super::serve::{Behaviour, Served, fault_of, header};
-use crate::clock::{Clock, SystemClock};
-use crate::testkit::{Fault, FaultPlan, WaitForm};
+use super::serve::{Behaviour, Served, Setup, date, fault_of, header};
+use crate::clock::Clock;
+use crate::testkit::{Fault, FaultPlan, TestClock, WaitForm};
 
 mod answers;
 mod objects;
@@ -73,8 +74,7 @@ impl StripeFake {
     /// One with settings of its own.
     pub fn builder() -> StripeFakeBuilder {
         StripeFakeBuilder {
-            clock: Arc::new(SystemClock::new()),
-            plan: FaultPlan::new(),
+            setup: Setup::default(),
             conflict_type: ConflictType::InvalidRequest,
             busy: Duration::ZERO,
         }
@@ -106,8 +106,7 @@ impl StripeFake {
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct StripeFakeBuilder {
-    clock: Arc<dyn Clock>,
-    plan: FaultPlan,
+    setup: Setup,
     conflict_type: ConflictType,
     busy: Duration,
 }
@@ -115,13 +114,20 @@ pub struct StripeFakeBuilder {
 impl StripeFakeBuilder {
     /// The clock by which keys expire and objects are dated. Default: the system's.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = clock;
+        self.setup.clock = clock;
+        self
+    }
+
+    /// As [`clock`](Self::clock), and lets slow bodies and hanging answers take that clock's time too.
+    pub fn test_clock(mut self, clock: &TestClock) -> Self {
+        self.setup.clock = Arc::new(clock.clone());
+        self.setup.pace = Some(clock.clone());
         self
     }
 
     /// What goes wrong on the way. Default: nothing.
     pub fn plan(mut self, plan: FaultPlan) -> Self {
-        self.plan = plan;
+        self.setup.plan = plan;
         self
     }
 
@@ -146,13 +152,13 @@ impl StripeFakeBuilder {
     pub async fn start(self) -> StripeFake {
         let machine = Arc::new(Machine {
             fixtures: Fixtures::parse(FIXTURES),
-            clock: self.clock,
+            clock: self.setup.clock.clone(),
             ledger: Ledger::default(),
             conflict_type: self.conflict_type,
             busy: self.busy,
             state: Mutex::default(),
         });
-        let served = Served::start(machine.clone(), self.plan).await;
+        let served = Served::start(machine.clone(), self.setup).await;
         StripeFake { served, machine }
     }
 }
@@ -171,7 +177,7 @@ struct Machine {
 struct State {
     records: Records,
     objects: Objects,
-    scripted: std::collections::VecDeque<StripeAnswer>,
+    scripted: VecDeque<StripeAnswer>,
     requests: u64,
 }
 
@@ -311,7 +317,7 @@ impl Machine {
                 let reply = self.fixtures.reply("rate_limited_global");
                 Some(match form {
                     WaitForm::Seconds(seconds) => reply.header("Retry-After", seconds.to_string()),
-                    WaitForm::HttpDate(wait) => reply.header("Retry-After", super::serve::date(&*self.clock, wait)),
+                    WaitForm::HttpDate(wait) => reply.header("Retry-After", date(&*self.clock, wait)),
                     _ => reply,
                 })
             }
