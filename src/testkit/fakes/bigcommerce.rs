@@ -240,7 +240,8 @@ impl Machine {
         let ["stores", store, route @ ..] = segments.as_slice() else {
             return problem(404, "The resource was not found.");
         };
-        let parsed = if request.body.is_empty() { Ok(json!({})) } else { serde_json::from_slice(&request.body) };
+        let parsed =
+            if request.body.is_empty() { Ok(json!({})) } else { serde_json::from_slice(&request.body) };
         let malformed = parsed.is_err();
         let call = Call { store, route, path, request, body: parsed.unwrap_or_default(), now };
         let writes = request.method != Method::GET;
@@ -260,7 +261,9 @@ impl Machine {
         }
         let reply = match malformed {
             true if call.is_v2() => problem_v2(400, "The JSON data provided is invalid."),
-            true => self.fixtures.reply("v3_json_invalid").fill("customer_id", "obj").fill("jsnumber", "jsobject"),
+            true => {
+                self.fixtures.reply("v3_json_invalid").fill("customer_id", "obj").fill("jsnumber", "jsobject")
+            }
             false if writes => self.write(state, &call),
             false => state.items.get(&call, self.apply_after),
         };

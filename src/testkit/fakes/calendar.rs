@@ -104,7 +104,10 @@ mod tests {
     fn a_date_is_its_first_or_last_instant_in_eastern_time() {
         assert_eq!(parse_eastern("2026-06-30", false), Some(Timestamp::from_millis(1_782_792_000_000)));
         assert_eq!(parse_eastern("2026-06-30", true), Some(Timestamp::from_millis(1_782_878_399_999)));
-        assert_eq!(parse_eastern("2014-02-17T07:25:01", false), Some(Timestamp::from_millis(1_392_639_901_000)));
+        assert_eq!(
+            parse_eastern("2014-02-17T07:25:01", false),
+            Some(Timestamp::from_millis(1_392_639_901_000))
+        );
         assert_eq!(parse_eastern("2026-13-01", false), None);
         assert_eq!(parse_eastern("soon", false), None);
     }

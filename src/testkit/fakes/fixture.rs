@@ -34,7 +34,10 @@ impl Reply {
     /// The named header's value.
     #[cfg(test)]
     pub(super) fn get(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(other, _)| other.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
     }
 
     /// Replaces a placeholder of the fixture's body. The text is escaped as JSON asks.
@@ -71,13 +74,15 @@ pub(super) struct Fixtures(Value);
 impl Fixtures {
     /// Reads a fixture file that is part of the crate.
     pub(super) fn parse(text: &str) -> Fixtures {
-        Fixtures(serde_json::from_str(text).expect("the crate's fixture files are JSON; each fake's tests read them"))
+        Fixtures(
+            serde_json::from_str(text)
+                .expect("the crate's fixture files are JSON; each fake's tests read them"),
+        )
     }
 
     /// The named fixture's answer. Header values that the file leaves to the fake (`<echo>`) are left out.
     pub(super) fn reply(&self, name: &str) -> Reply {
-        let fixture = self
-            .0["fixtures"]
+        let fixture = self.0["fixtures"]
             .as_array()
             .and_then(|all| all.iter().find(|fixture| fixture["name"] == name))
             .unwrap_or(&Value::Null);
@@ -97,7 +102,12 @@ impl Fixtures {
     /// The names of all fixtures, for the tests that hold each fake to its file.
     #[cfg(test)]
     pub(super) fn names(&self) -> Vec<&str> {
-        self.0["fixtures"].as_array().into_iter().flatten().filter_map(|fixture| fixture["name"].as_str()).collect()
+        self.0["fixtures"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|fixture| fixture["name"].as_str())
+            .collect()
     }
 }
 

@@ -50,7 +50,12 @@ impl Ledger {
     /// The effects under one wire key, oldest first.
     pub fn effects_for(&self, wire_key: &str) -> Vec<Effect> {
         let entries = self.entries.lock();
-        entries.effects.iter().filter(|effect| effect.wire_key.as_deref() == Some(wire_key)).cloned().collect()
+        entries
+            .effects
+            .iter()
+            .filter(|effect| effect.wire_key.as_deref() == Some(wire_key))
+            .cloned()
+            .collect()
     }
 
     /// How many effects there are.

@@ -231,7 +231,10 @@ impl Machine {
                     None => self.post(state, &account, path, body),
                 }
             }
-            _ => Reply::json(404, &json!({ "Message": "No HTTP resource was found that matches the request." })),
+            _ => Reply::json(
+                404,
+                &json!({ "Message": "No HTTP resource was found that matches the request." }),
+            ),
         };
         if fault == Some(Fault::Error500After) { self.fixtures.reply("server_error") } else { reply }
     }

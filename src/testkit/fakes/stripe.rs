@@ -255,10 +255,15 @@ impl Machine {
         if write.key.is_some_and(|key| key.len() > KEY_LEN_MAX) {
             return self.key_too_long();
         }
-        let reply = match write.key.map(|key| (key, state.records.find(write.account, key, write.path, &write.params, now))) {
+        let reply = match write
+            .key
+            .map(|key| (key, state.records.find(write.account, key, write.path, &write.params, now)))
+        {
             Some((key, Lookup::Busy)) => return self.key_in_use(Some(key)),
             Some((key, Lookup::OtherEndpoint(first))) => return self.other_endpoint(key, &first, write.path),
-            Some((key, Lookup::OtherParams)) => return self.fixtures.reply("param_mismatch").fill("<key>", key),
+            Some((key, Lookup::OtherParams)) => {
+                return self.fixtures.reply("param_mismatch").fill("<key>", key);
+            }
             Some((_, Lookup::Replay(reply, first))) => {
                 reply.header("Idempotent-Replayed", "true").header("Original-Request", first)
             }
@@ -280,7 +285,11 @@ impl Machine {
     fn first(&self, state: &mut State, write: &Write<'_>, rest: &str) -> Outcome {
         if let Some(answer) = state.scripted.pop_front() {
             let reply = answer.reply(&self.fixtures);
-            return if answer == StripeAnswer::Stored500 { Outcome::Stored(reply) } else { Outcome::NotStored(reply) };
+            return if answer == StripeAnswer::Stored500 {
+                Outcome::Stored(reply)
+            } else {
+                Outcome::NotStored(reply)
+            };
         }
         let (resource, target) = match rest.split_once('/') {
             Some((resource, target)) => (resource, Some(target.split('/').next().unwrap_or(target))),
@@ -333,7 +342,8 @@ impl Machine {
     }
 
     fn key_in_use(&self, key: Option<&str>) -> Reply {
-        let reply = self.fixtures.reply("concurrent_key_in_use").fill("770434815658t5litna", key.unwrap_or_default());
+        let reply =
+            self.fixtures.reply("concurrent_key_in_use").fill("770434815658t5litna", key.unwrap_or_default());
         match self.conflict_type {
             ConflictType::InvalidRequest => reply,
             ConflictType::Idempotency => reply.fill("invalid_request_error", "idempotency_error"),

@@ -46,7 +46,13 @@ impl Items {
         self.of(store, collection).any(|item| now.since(item.made) < within)
     }
 
-    pub(super) fn update(&mut self, store: &str, collection: &str, id: &str, fields: &Value) -> Option<Value> {
+    pub(super) fn update(
+        &mut self,
+        store: &str,
+        collection: &str,
+        id: &str,
+        fields: &Value,
+    ) -> Option<Value> {
         let item = self.all.iter_mut().find(|item| item.is(store, collection) && is_id(&item.value, id))?;
         for (name, value) in fields.as_object().into_iter().flatten() {
             item.value[name] = value.clone();
@@ -64,7 +70,8 @@ impl Items {
     pub(super) fn get(&self, call: &Call<'_>, lag: Duration) -> Reply {
         let collection = call.collection();
         if let Some((parent, id)) = collection.rsplit_once('/').filter(|(_, id)| id.parse::<u64>().is_ok()) {
-            let found = self.of(call.store, parent).find(|item| is_id(&item.value, id) && item.shows(call.now, lag));
+            let found =
+                self.of(call.store, parent).find(|item| is_id(&item.value, id) && item.shows(call.now, lag));
             return match found {
                 Some(item) if call.is_v2() => Reply::json(200, &item.value),
                 Some(item) => Reply::json(200, &json!({ "data": item.value, "meta": {} })),
@@ -74,7 +81,8 @@ impl Items {
         }
         if call.is_v2() {
             let supported = supported(&collection);
-            let unknown = call.request.url.query_pairs().find(|(name, _)| !supported.contains(&name.as_ref()));
+            let unknown =
+                call.request.url.query_pairs().find(|(name, _)| !supported.contains(&name.as_ref()));
             if let Some((name, _)) = unknown {
                 return problem_v2(400, &format!("The field '{name}' is not supported by this resource."));
             }
@@ -153,8 +161,19 @@ fn number(call: &Call<'_>, name: &str) -> Option<usize> {
 fn supported(collection: &str) -> &'static [&'static str] {
     match collection {
         "v2/orders" => &[
-            "min_id", "max_id", "customer_id", "email", "status_id", "cart_id", "payment_method", "channel_id",
-            "external_order_id", "is_deleted", "page", "limit", "sort",
+            "min_id",
+            "max_id",
+            "customer_id",
+            "email",
+            "status_id",
+            "cart_id",
+            "payment_method",
+            "channel_id",
+            "external_order_id",
+            "is_deleted",
+            "page",
+            "limit",
+            "sort",
         ],
         "v2/coupons" => &["id", "code", "name", "type", "min_id", "max_id", "page", "limit"],
         _ => &["page", "limit"],

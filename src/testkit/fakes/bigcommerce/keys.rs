@@ -22,7 +22,13 @@ pub(super) fn of(call: &Call<'_>) -> Vec<Option<String>> {
         ["v3", "orders", _, "payment_actions", "refunds"] => text("reason").map(|reason| in_reason(&reason)),
         ["payments"] => payment_token(&call.request.headers).map(str::to_owned),
         ["v3", "customers"] => {
-            return call.body.as_array().into_iter().flatten().map(|item| self::text(&item["email"])).collect();
+            return call
+                .body
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|item| self::text(&item["email"]))
+                .collect();
         }
         _ => None,
     }]

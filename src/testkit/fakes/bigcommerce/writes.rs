@@ -22,7 +22,10 @@ impl Machine {
             ["v3", "orders", order, "payment_actions", "refunds"] => self.refund(state, call, order),
             ["v3", "payments", "access_tokens"] => {
                 let order = &call.body["order"]["id"];
-                Reply::json(201, &json!({ "data": { "id": format!("{order}.{}", state.items.next_id()) }, "meta": {} }))
+                Reply::json(
+                    201,
+                    &json!({ "data": { "id": format!("{order}.{}", state.items.next_id()) }, "meta": {} }),
+                )
             }
             ["payments"] => self.payment(state, call),
             ["v2" | "v3", _, ..] => {
@@ -66,12 +69,16 @@ impl Machine {
                 return Reply::json(422, &missing);
             }
         }
-        let holds = |field: &str| state.items.holds(call.store, "v3/catalog/products", field, &call.body[field]);
+        let holds =
+            |field: &str| state.items.holds(call.store, "v3/catalog/products", field, &call.body[field]);
         if holds("name") {
             return self.fixtures.reply("product_duplicate");
         }
         if holds("sku") {
-            return self.fixtures.reply("product_duplicate").fill("name is a duplicate", "sku is a duplicate");
+            return self
+                .fixtures
+                .reply("product_duplicate")
+                .fill("name is a duplicate", "sku is a duplicate");
         }
         created(&self.make(state, call, &call.collection(), call.body.clone()))
     }
@@ -84,7 +91,9 @@ impl Machine {
             return Reply::json(422, &missing);
         }
         if state.items.holds(call.store, &call.collection(), "name", name) {
-            let kind = kind.strip_suffix("ies").map_or_else(|| kind.trim_end_matches('s').to_owned(), |stem| format!("{stem}y"));
+            let kind = kind
+                .strip_suffix("ies")
+                .map_or_else(|| kind.trim_end_matches('s').to_owned(), |stem| format!("{stem}y"));
             return self.fixtures.reply("product_duplicate").fill("product name", &format!("{kind} name"));
         }
         created(&self.make(state, call, &call.collection(), call.body.clone()))
@@ -100,12 +109,17 @@ impl Machine {
     /// All or nothing, of which the documents say neither.
     fn customers(&self, state: &mut State, call: &Call<'_>) -> Reply {
         let Some(customers) = call.body.as_array() else {
-            return self.fixtures.reply("v3_json_invalid").fill("customer_id", "obj").fill("jsnumber", "jsarray");
+            return self
+                .fixtures
+                .reply("v3_json_invalid")
+                .fill("customer_id", "obj")
+                .fill("jsnumber", "jsarray");
         };
         if customers.len() > CUSTOMERS_MAX {
             return self.fixtures.reply("payload_too_large");
         }
-        let repeated = |at: usize, email: &Value| customers[..at].iter().any(|other| other["email"] == *email);
+        let repeated =
+            |at: usize, email: &Value| customers[..at].iter().any(|other| other["email"] == *email);
         let duplicate = customers.iter().enumerate().any(|(at, customer)| {
             let email = &customer["email"];
             state.items.holds(call.store, "v3/customers", "email", email) || repeated(at, email)

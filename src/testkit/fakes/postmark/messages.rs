@@ -9,8 +9,8 @@ use wiremock::Request;
 use super::super::calendar::{eastern, parse_eastern};
 use super::super::fixture::Reply;
 use super::super::serve::query;
-use super::validation::bare;
 use super::SecondFilter;
+use super::validation::bare;
 use crate::clock::Timestamp;
 
 /// All accepted messages, oldest first.
@@ -65,7 +65,13 @@ impl Messages {
         self.all.push(message);
     }
 
-    pub(super) fn search(&self, request: &Request, now: Timestamp, lag: Duration, second: SecondFilter) -> Reply {
+    pub(super) fn search(
+        &self,
+        request: &Request,
+        now: Timestamp,
+        lag: Duration,
+        second: SecondFilter,
+    ) -> Reply {
         let (Some(count), Some(offset)) = (number(request, "count"), number(request, "offset")) else {
             return refused("Parameters 'count' and 'offset' are required.");
         };
@@ -75,7 +81,9 @@ impl Messages {
         let mut metadata: Vec<(String, String)> = request
             .url
             .query_pairs()
-            .filter_map(|(name, value)| Some((name.strip_prefix("metadata_")?.to_owned(), value.into_owned())))
+            .filter_map(|(name, value)| {
+                Some((name.strip_prefix("metadata_")?.to_owned(), value.into_owned()))
+            })
             .collect();
         if metadata.len() > 1 {
             match second {
@@ -89,7 +97,9 @@ impl Messages {
             .rev()
             .filter(|message| now >= message.accepted.plus(lag) && now.since(message.accepted) <= RETENTION)
             .filter(|message| matches(message, request))
-            .filter(|message| metadata.iter().all(|(name, value)| message.shown["Metadata"][name] == value.as_str()))
+            .filter(|message| {
+                metadata.iter().all(|(name, value)| message.shown["Metadata"][name] == value.as_str())
+            })
             .map(|message| &message.shown)
             .collect();
         let page: Vec<&Value> = found.iter().skip(offset).take(count).copied().collect();
@@ -110,7 +120,8 @@ fn matches(message: &Message, request: &Request) -> bool {
         && equal("subject", shown("Subject"))
         && equal("fromemail", bare(shown("From")))
         && query(request, "status").is_none_or(|wanted| wanted.eq_ignore_ascii_case(shown("Status")))
-        && recipient.is_none_or(|wanted| message.recipients.iter().any(|held| held.eq_ignore_ascii_case(&wanted)))
+        && recipient
+            .is_none_or(|wanted| message.recipients.iter().any(|held| held.eq_ignore_ascii_case(&wanted)))
         && from.is_none_or(|from| message.accepted >= from)
         && to.is_none_or(|to| message.accepted <= to)
 }

@@ -45,7 +45,10 @@ pub(super) fn in_batch(fixtures: &Fixtures, error: &Reply) -> Value {
     if error["ErrorCode"] != INACTIVE {
         return error;
     }
-    let listed = error["Message"].as_str().and_then(|text| text.split_once("addresses: ")).map_or("", |(_, rest)| rest);
+    let listed = error["Message"]
+        .as_str()
+        .and_then(|text| text.split_once("addresses: "))
+        .map_or("", |(_, rest)| rest);
     let listed = listed.split_once(". Inactive").map_or(listed, |(addresses, _)| addresses);
     let words = fixtures.reply("batch_mixed").value()[1]["Message"].as_str().unwrap_or_default().to_owned();
     json!({ "ErrorCode": INACTIVE, "Message": words.replace("example@example.com", listed) })

@@ -40,12 +40,23 @@ impl Objects {
         fields.insert("metadata".to_owned(), json!({}));
         fields.extend(params.fields());
         let value = Value::Object(fields);
-        self.all.push(Object { account: account.to_owned(), resource: resource.to_owned(), value: value.clone() });
+        self.all.push(Object {
+            account: account.to_owned(),
+            resource: resource.to_owned(),
+            value: value.clone(),
+        });
         value
     }
 
-    pub(super) fn update(&mut self, account: &str, resource: &str, id: &str, params: &Params) -> Option<Value> {
-        let object = self.all.iter_mut().find(|object| object.is(account, resource) && object.value["id"] == id)?;
+    pub(super) fn update(
+        &mut self,
+        account: &str,
+        resource: &str,
+        id: &str,
+        params: &Params,
+    ) -> Option<Value> {
+        let object =
+            self.all.iter_mut().find(|object| object.is(account, resource) && object.value["id"] == id)?;
         for (name, value) in params.fields() {
             match (&mut object.value[name.as_str()], value) {
                 // Metadata is merged field by field (<https://docs.stripe.com/api/metadata>).

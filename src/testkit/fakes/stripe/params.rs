@@ -36,7 +36,10 @@ impl Params {
                 }
                 None => {
                     let number = value.parse::<i64>().ok().filter(|_| name.contains("amount"));
-                    fields.insert(name.to_owned(), number.map_or_else(|| Value::from(value.as_str()), Value::from));
+                    fields.insert(
+                        name.to_owned(),
+                        number.map_or_else(|| Value::from(value.as_str()), Value::from),
+                    );
                 }
             }
         }

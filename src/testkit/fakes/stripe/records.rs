@@ -31,7 +31,14 @@ pub(super) enum Lookup {
 }
 
 impl Records {
-    pub(super) fn find(&self, account: &str, key: &str, path: &str, params: &Params, now: Timestamp) -> Lookup {
+    pub(super) fn find(
+        &self,
+        account: &str,
+        key: &str,
+        path: &str,
+        params: &Params,
+        now: Timestamp,
+    ) -> Lookup {
         let Some(record) = self.0.get(&(account.to_owned(), key.to_owned())) else {
             return Lookup::New;
         };
