@@ -1,9 +1,9 @@
 //! Tests of vendor calls.
 
 mod clock;
-mod fault;
 #[cfg(feature = "testkit")]
 pub mod fakes;
+mod fault;
 #[cfg(feature = "testkit")]
 mod front;
 mod random;
