@@ -37,6 +37,7 @@ pub mod pause;
 pub mod rate;
 mod switch;
 pub mod timeout;
+mod unknown;
 pub(crate) mod window;
 
 pub use backoff::{Backoff, Jitter};
@@ -48,6 +49,7 @@ pub use limits::{Limits, RecordConfig};
 pub use pause::{Pause, PauseConfig};
 pub use rate::RateConfig;
 pub use timeout::Timeouts;
+pub use unknown::OnUnknown;
 
 /// Everything that decides how one vendor is called.
 ///

@@ -43,6 +43,17 @@ pub trait Vendor: fmt::Debug + Send + Sync + 'static {
     /// The URL that paths of calls are appended to. It may have a path of its own.
     fn base_url(&self) -> &Url;
 
+    /// Whether the adapter can work as it was built: a secret that is empty or cannot be a header's value, a
+    /// store or a base URL that makes no sense. Adapters are built without a `Result`; whoever builds a client
+    /// asks here, once, before anything is sent.
+    ///
+    /// # Errors
+    ///
+    /// A validation error that names the input.
+    fn check(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// The account that keys are unique in, from the adapter's configuration and the call's headers
     /// (Stripe's `Stripe-Account`). It must not change when a secret is rotated.
     fn account(&self, headers: &HeaderMap) -> Cow<'_, str>;

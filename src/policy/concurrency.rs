@@ -62,8 +62,9 @@ impl Concurrency {
         let raise = |count: u32| (count < self.max).then(|| count + 1);
         self.under_way
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, raise)
-            .is_ok()
-            .then_some(Place { concurrency: self })
+            .ok()
+            // Made only when it was counted: a place that is made and dropped counts down.
+            .map(|_| Place { concurrency: self })
     }
 
     pub(super) fn under_way(&self) -> u32 {

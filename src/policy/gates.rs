@@ -165,6 +165,17 @@ pub struct Admission<'a> {
 }
 
 impl Admission<'_> {
+    /// When the gates admitted the attempt, or when it [began](Admission::begin).
+    pub fn admitted_at(&self) -> Instant {
+        self.admitted_at
+    }
+
+    /// Moves the start of the attempt to `now`: what came between, such as a claim in the store, is not the
+    /// vendor's latency.
+    pub fn begin(&mut self, now: Instant) {
+        self.admitted_at = now;
+    }
+
     /// Says how the attempt went, at `now`. Its latency is the time since it was admitted.
     #[inline]
     pub fn settle(self, outcome: Outcome, now: Instant) {

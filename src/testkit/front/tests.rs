@@ -73,7 +73,10 @@ async fn without_a_fault_the_answer_passes_unchanged() {
     let (front, plan, seen) = started().await;
     let url = format!("{}/charges?limit=1", front.url());
     let answer = reqwest::Client::new().post(url).body("a=1").send().await.unwrap();
-    assert_eq!((answer.status().as_u16(), &answer.headers()["x-request-id"]), (201, &"req_1".parse().unwrap()));
+    assert_eq!(
+        (answer.status().as_u16(), &answer.headers()["x-request-id"]),
+        (201, &"req_1".parse().unwrap())
+    );
     assert_eq!(answer.text().await.unwrap(), BODY);
     assert_eq!(*seen.lock().unwrap(), [("POST".into(), "/charges?limit=1".into(), None, "a=1".into())]);
     assert_eq!((plan.requests(), plan.injected_total()), (1, 0));
@@ -119,7 +122,11 @@ async fn a_truncated_body_breaks_after_the_status_came() {
     let answer = reqwest::Client::new().post(front.url()).body("a=1").send().await.unwrap();
     assert_eq!((answer.status().as_u16(), answer.content_length()), (201, Some(BODY.len() as u64)));
     let error = answer.bytes().await.unwrap_err();
-    assert!(!error.is_timeout() && chain(&error).contains("end of file before message length"), "{}", chain(&error));
+    assert!(
+        !error.is_timeout() && chain(&error).contains("end of file before message length"),
+        "{}",
+        chain(&error)
+    );
     assert_eq!(applied(&seen), 1);
     // Exactly half of the body, of a whole head.
     plan.next(Fault::TruncatedBody);
@@ -219,7 +226,9 @@ async fn the_vendors_faults_are_told_to_the_backend() {
 #[tokio::test]
 async fn a_fault_header_from_outside_is_removed() {
     let (front, plan, seen) = started().await;
-    for (fault, told) in [(None, None), (Some(Fault::Html), Some("html")), (Some(Fault::DropAfterApply), None)] {
+    for (fault, told) in
+        [(None, None), (Some(Fault::Html), Some("html")), (Some(Fault::DropAfterApply), None)]
+    {
         if let Some(fault) = fault {
             plan.next(fault);
         }
@@ -244,7 +253,8 @@ async fn one_connection_carries_many_requests_with_lengths_and_chunks() {
     assert_eq!(answers.matches("HTTP/1.1 201 Created").count(), 4, "{answers}");
     assert_eq!(answers.matches(BODY).count(), 3, "{answers}");
     let seen = seen.lock().unwrap();
-    let (methods, bodies): (Vec<_>, Vec<_>) = seen.iter().map(|seen| (seen.0.as_str(), seen.3.as_str())).unzip();
+    let (methods, bodies): (Vec<_>, Vec<_>) =
+        seen.iter().map(|seen| (seen.0.as_str(), seen.3.as_str())).unzip();
     assert_eq!(methods, ["POST", "POST", "HEAD", "GET"]);
     assert_eq!(bodies, ["a=1", "b=2&c=3", "", ""]);
     assert_eq!(plan.requests(), 4, "asked once a request");
@@ -254,7 +264,8 @@ async fn one_connection_carries_many_requests_with_lengths_and_chunks() {
 async fn a_rule_sees_the_path_of_every_form_of_target() {
     let (front, plan, _) = started().await;
     plan.when("/d", Method::GET, Fault::Html).when("/d", Method::GET, Fault::KeyInUse);
-    raw(&front, b"GET http://a/d?q=/x HTTP/1.1\r\n\r\nGET /x?/d HTTP/1.1\r\n\r\nGET /d/1 HTTP/1.1\r\n\r\n").await;
+    raw(&front, b"GET http://a/d?q=/x HTTP/1.1\r\n\r\nGET /x?/d HTTP/1.1\r\n\r\nGET /d/1 HTTP/1.1\r\n\r\n")
+        .await;
     assert_eq!((plan.pending(), plan.requests(), plan.injected_total()), (0, 3, 2));
 }
 

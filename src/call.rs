@@ -1,0 +1,302 @@
+//! One call, as it is put together. It feels like reqwest's builder, and like it keeps the first mistake for
+//! [`Call::send`] to report.
+
+use std::fmt;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderName, HeaderValue, Method};
+use serde::Serialize;
+use tracing::Instrument;
+
+use crate::client::Client;
+use crate::engine::Work;
+use crate::error::Error;
+use crate::inbound::Inbound;
+use crate::operation::Key;
+use crate::policy::{CallPolicy, OnUnknown};
+use crate::reply::Reply;
+use crate::request::Request;
+use crate::telemetry;
+
+/// A call under construction. Nothing happens until [`send`](Call::send).
+#[must_use = "a call does nothing until send() is awaited"]
+pub struct Call {
+    client: Client,
+    work: Work,
+    mistake: Option<Error>,
+}
+
+impl Call {
+    pub(crate) fn new(client: Client, method: Method, path: &str) -> Call {
+        let mut url = client.engine.vendor.base_url().clone();
+        let mistake = append(&mut url, path).err();
+        let request = Request::new(method, url);
+        let work = Work {
+            request,
+            key: None,
+            policy: None,
+            deadline: None,
+            retries_allowed: true,
+            pass_deadline_on: false,
+            on_unknown: OnUnknown::Park,
+        };
+        Call { client, work, mistake }
+    }
+
+    /// Names the operation, such as `order-42/charge`: 1 to 255 printable ASCII characters.
+    ///
+    /// The same key on the same route and account is the same operation, however often and from wherever it
+    /// is sent, until its record expires (24 h after it settled, by default). Derive it from what the
+    /// effect belongs to, never from the clock or a counter of attempts.
+    pub fn key(mut self, key: impl Into<String>) -> Call {
+        match Key::new(key) {
+            Ok(key) => self.work.key = Some(key),
+            Err(mistake) => self.note(mistake),
+        }
+        self
+    }
+
+    /// The body as JSON.
+    pub fn json<T: Serialize + ?Sized>(self, body: &T) -> Call {
+        let bytes = serde_json::to_vec(body);
+        self.encoded("application/json", bytes)
+    }
+
+    /// The body as a form.
+    pub fn form<T: Serialize + ?Sized>(self, body: &T) -> Call {
+        let text = serde_urlencoded::to_string(body).map(String::into_bytes);
+        self.encoded("application/x-www-form-urlencoded", text)
+    }
+
+    /// The body as bytes. Set its `Content-Type` with [`header`](Call::header).
+    pub fn bytes(mut self, body: impl Into<Bytes>) -> Call {
+        self.work.request.body = body.into();
+        self
+    }
+
+    /// One more header. It is stored with the operation, so it must not be a secret: those belong to the
+    /// adapter.
+    pub fn header<N, V>(mut self, name: N, value: V) -> Call
+    where
+        N: TryInto<HeaderName>,
+        N::Error: fmt::Display,
+        V: TryInto<HeaderValue>,
+        V::Error: fmt::Display,
+    {
+        match (name.try_into(), value.try_into()) {
+            (Ok(name), Ok(value)) => {
+                self.work.request.headers.append(name, value);
+            }
+            (Err(problem), _) => self.note(Error::invalid("header", format!("name: {problem}"))),
+            (Ok(name), Err(problem)) => {
+                self.note(Error::invalid("header", format!("value of {name}: {problem}")));
+            }
+        }
+        self
+    }
+
+    /// More query parameters.
+    pub fn query<T: Serialize + ?Sized>(mut self, query: &T) -> Call {
+        let mut pairs = self.work.request.url.query_pairs_mut();
+        let result = query.serialize(serde_urlencoded::Serializer::new(&mut pairs)).map(|_| ());
+        drop(pairs);
+        if let Some("") = self.work.request.url.query() {
+            self.work.request.url.set_query(None);
+        }
+        if let Err(problem) = result {
+            self.note(Error::invalid("query", problem.to_string()));
+        }
+        self
+    }
+
+    /// How long the caller waits for an answer, from [`send`](Call::send) on. The policy's total timeout
+    /// stays in force if it is shorter.
+    ///
+    /// When it passes while the operation is still retryable, the call ends with
+    /// [`is_deadline`](Error::is_deadline) and the operation stays recorded as scheduled.
+    pub fn deadline(mut self, deadline: Duration) -> Call {
+        self.work.deadline = Some(self.work.deadline.map_or(deadline, |earlier| earlier.min(deadline)));
+        self
+    }
+
+    /// What to do when nobody can tell whether the operation took effect. Default: [`OnUnknown::Park`].
+    pub fn on_unknown(mut self, on_unknown: OnUnknown) -> Call {
+        self.work.on_unknown = on_unknown;
+        self
+    }
+
+    /// Another ladder and other timeouts for this call. The gates belong to the vendor and cannot be
+    /// overridden by a call.
+    pub fn policy(mut self, policy: CallPolicy) -> Call {
+        if let Err(mistake) = policy.validate() {
+            self.note(mistake);
+        }
+        self.work.policy = Some(policy);
+        self
+    }
+
+    /// Takes the deadline and the do-not-retry mark of the incoming request that this call is made for.
+    pub fn inbound(mut self, inbound: &Inbound) -> Call {
+        self.work.retries_allowed &= inbound.retries_allowed();
+        match inbound.remaining() {
+            Some(remaining) => self.deadline(remaining),
+            None => self,
+        }
+    }
+
+    /// Tells the vendor how long we wait, in `X-Request-Timeout`. For services of one's own: a vendor that
+    /// does not know the header ignores it.
+    pub fn pass_deadline_on(mut self) -> Call {
+        self.work.pass_deadline_on = true;
+        self
+    }
+
+    /// Sends, retries where that is safe, and gives the one outcome.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`]: every error says whether the call may have taken effect.
+    ///
+    /// # Cancellation safety
+    ///
+    /// Dropping the future releases every permit. An operation that was dropped in mid-flight stays recorded
+    /// as in progress until its lease runs out; sending its key again then carries on with it.
+    pub async fn send(self) -> Result<Reply, Error> {
+        let Call { client, mut work, mistake } = self;
+        let engine = &*client.engine;
+        let vendor = engine.vendor.name();
+        let span = telemetry::call_span(vendor, &work.request);
+        let started = engine.clock.now();
+        let result = async {
+            if let Some(mistake) = mistake {
+                return Err(mistake);
+            }
+            check_body(&work.request, engine.policy.limits.request_bytes_max)?;
+            if work.key.is_none() && !crate::vendor::is_idempotent(&work.request.method) {
+                work.key = Some(generated_key(&client)?);
+            }
+            engine.call(work).await
+        }
+        .instrument(span.clone())
+        .await;
+        telemetry::ended(&span, vendor, &result, engine.clock.now().since(started));
+        result
+    }
+
+    fn encoded<E: fmt::Display>(mut self, kind: &'static str, body: Result<Vec<u8>, E>) -> Call {
+        match body {
+            Ok(body) => {
+                self.work.request.headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+                self.work.request.body = body.into();
+            }
+            Err(problem) => self.note(Error::invalid("body", problem.to_string())),
+        }
+        self
+    }
+
+    /// The first mistake is the one that is reported: later ones often follow from it.
+    fn note(&mut self, mistake: Error) {
+        self.mistake.get_or_insert(mistake);
+    }
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call")
+            .field("vendor", &self.client.vendor())
+            .field("request", &self.work.request)
+            .field("key", &self.work.key)
+            .field("mistake", &self.mistake)
+            .finish()
+    }
+}
+
+/// Appends `path`, with its query if it has one, to the vendor's base URL.
+fn append(url: &mut url::Url, path: &str) -> Result<(), Error> {
+    let refuse = |problem: &str| Err(Error::invalid("path", format!("{path:?} {problem}")));
+    if !path.starts_with('/') {
+        return refuse("must start with a slash; the host comes from the adapter");
+    }
+    if path.contains('#') {
+        return refuse("must not have a fragment");
+    }
+    let (path_only, query) = match path.split_once('?') {
+        Some((path_only, query)) => (path_only, Some(query)),
+        None => (path, None),
+    };
+    if path_only.split(['/', '\\']).any(is_dot_segment) {
+        return refuse("must not have . or .. segments");
+    }
+    match url.path().trim_end_matches('/') {
+        "" => url.set_path(path_only),
+        base => {
+            let joined = format!("{base}{path_only}");
+            url.set_path(&joined);
+        }
+    }
+    if query.is_some() {
+        url.set_query(query);
+    }
+    Ok(())
+}
+
+/// Dots as the URL standard reads them, percent-encoded or not: they would climb out of the base path.
+fn is_dot_segment(segment: &str) -> bool {
+    matches!(segment.len(), 1..=6)
+        && matches!(segment.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..")
+}
+
+fn check_body(request: &Request, bytes_max: usize) -> Result<(), Error> {
+    if request.body.len() > bytes_max {
+        let problem = format!("{} bytes are over the limit of {bytes_max}", request.body.len());
+        return Err(Error::invalid("body", problem));
+    }
+    Ok(())
+}
+
+/// A UUIDv7: unique without a table, and sorted by time where an operator lists them. Its last two bytes
+/// count, so that even randomness that a test has fixed never makes two calls one operation.
+fn generated_key(client: &Client) -> Result<Key, Error> {
+    let engine = &client.engine;
+    let mut random = [0u8; 10];
+    random[..8].copy_from_slice(&engine.random.next_u64().to_be_bytes());
+    let count = engine.generated_keys.fetch_add(1, Ordering::Relaxed);
+    random[8..].copy_from_slice(&count.to_be_bytes());
+    let millis = engine.clock.wall().as_millis();
+    let uuid = uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid();
+    Key::new(format!("generated/{uuid}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use url::Url;
+
+    use super::*;
+
+    fn appended(base: &str, path: &str) -> Result<String, Error> {
+        let mut url = Url::parse(base).expect(base);
+        append(&mut url, path).map(|()| url.to_string())
+    }
+
+    #[test]
+    fn a_path_is_appended_to_the_base_path() {
+        for (base, path, expected) in [
+            ("https://v.test", "/v1/x", "https://v.test/v1/x"),
+            ("https://v.test/stores/abc", "/v2/orders", "https://v.test/stores/abc/v2/orders"),
+            ("https://v.test/stores/abc/", "/v2/orders?id=1", "https://v.test/stores/abc/v2/orders?id=1"),
+            ("https://v.test", "//evil.test/x", "https://v.test//evil.test/x"),
+        ] {
+            assert_eq!(appended(base, path).expect(path), expected);
+        }
+    }
+
+    #[test]
+    fn a_path_cannot_leave_the_base_path() {
+        for path in ["v1/x", "https://evil.test/", "/../x", "/a/%2e%2E/x", "/a/.", "/a\\..\\x", "/x#y", ""] {
+            assert_eq!(appended("https://v.test/base", path).expect_err(path).code(), "VALIDATION.path");
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! The client that service code holds.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU16;
+
+use http::Method;
+use url::{Host, Url};
+
+use crate::call::Call;
+use crate::clock::{Clock, SystemClock};
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::policy::{Gates, Policy};
+use crate::random::{Random, SystemRandom};
+use crate::store::{Memory, Store};
+use crate::transport::{Http, Transport};
+use crate::vendor::Vendor;
+
+/// A client of one vendor. Cheap to clone; clones share the gates, the store and the connections.
+///
+/// Make one per vendor and account and keep it: a breaker, a budget and a rate limit only work on the calls
+/// that they see.
+///
+/// ```no_run
+/// # async fn run(secret_key: &str) -> Result<(), steadfast::Error> {
+/// use steadfast::{Client, Policy, vendor::Stripe};
+///
+/// let stripe = Client::builder(Stripe::new(secret_key)).policy(Policy::background()).build()?;
+/// let reply = stripe
+///     .post("/v1/payment_intents")
+///     .key("order-42/charge")
+///     .form(&[("amount", "1000"), ("currency", "usd")])
+///     .send()
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Client {
+    pub(crate) engine: Arc<Engine>,
+}
+
+impl Client {
+    /// Starts a client of `vendor`.
+    pub fn builder(vendor: impl Vendor) -> ClientBuilder {
+        ClientBuilder {
+            vendor: Box::new(vendor),
+            policy: Policy::default(),
+            store: None,
+            transport: None,
+            clock: None,
+            random: None,
+            namespace: "default".to_owned(),
+            plain_http_allowed: false,
+        }
+    }
+
+    /// A GET of `path`, which is appended to the vendor's base URL. Retried freely: it has no effect.
+    pub fn get(&self, path: &str) -> Call {
+        self.request(Method::GET, path)
+    }
+
+    /// A POST to `path`. It is an operation: without [`key`](Call::key) it gets a generated one, which makes
+    /// this call's own retries safe but not a second call by the caller.
+    pub fn post(&self, path: &str) -> Call {
+        self.request(Method::POST, path)
+    }
+
+    /// A PUT to `path`. Retried freely; an operation only with [`key`](Call::key).
+    pub fn put(&self, path: &str) -> Call {
+        self.request(Method::PUT, path)
+    }
+
+    /// A PATCH of `path`. Not idempotent in HTTP's terms, so it is an operation like a POST.
+    pub fn patch(&self, path: &str) -> Call {
+        self.request(Method::PATCH, path)
+    }
+
+    /// A DELETE of `path`. Retried freely; an operation only with [`key`](Call::key).
+    pub fn delete(&self, path: &str) -> Call {
+        self.request(Method::DELETE, path)
+    }
+
+    /// A call of any method.
+    pub fn request(&self, method: Method, path: &str) -> Call {
+        Call::new(self.clone(), method, path)
+    }
+
+    /// The gates: what an operator looks at and switches. Kill switch, pause, breaker.
+    pub fn gates(&self) -> &Gates {
+        &self.engine.gates
+    }
+
+    /// The vendor's name.
+    pub fn vendor(&self) -> &str {
+        self.engine.vendor.name()
+    }
+
+    /// The policy that the client was built with.
+    pub fn policy(&self) -> &Policy {
+        &self.engine.policy
+    }
+
+    /// Where the client's operations are recorded.
+    pub fn store(&self) -> &dyn Store {
+        &*self.engine.store
+    }
+}
+
+/// Builds a [`Client`].
+#[derive(Debug)]
+#[must_use = "a builder does nothing until build() is called"]
+pub struct ClientBuilder {
+    vendor: Box<dyn Vendor>,
+    policy: Policy,
+    store: Option<Arc<dyn Store>>,
+    transport: Option<Arc<dyn Transport>>,
+    clock: Option<Arc<dyn Clock>>,
+    random: Option<Arc<dyn Random>>,
+    namespace: String,
+    plain_http_allowed: bool,
+}
+
+impl ClientBuilder {
+    /// How the vendor is called. Default: [`Policy::background`].
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Where operations are recorded. Share one store between the clients of a service.
+    ///
+    /// Default: [`Memory`], which a crash loses.
+    pub fn store(mut self, store: impl Store) -> Self {
+        self.store = Some(Arc::new(store));
+        self
+    }
+
+    /// What carries the requests. Default: [`Http`], over a reqwest client of its own.
+    ///
+    /// Pass [`Http::from_client`] to use a reqwest client that you already have.
+    pub fn transport(mut self, transport: impl Transport) -> Self {
+        self.transport = Some(Arc::new(transport));
+        self
+    }
+
+    /// Where time comes from. Default: [`SystemClock`].
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Some(Arc::new(clock));
+        self
+    }
+
+    /// Where jitter and generated keys come from. Default: [`SystemRandom`].
+    pub fn random(mut self, random: impl Random) -> Self {
+        self.random = Some(Arc::new(random));
+        self
+    }
+
+    /// Keeps environments that share a vendor account apart, such as `prod`. Part of every operation's name.
+    /// Default: `default`.
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = namespace.into();
+        self
+    }
+
+    /// Allows a base URL that is not https outside loopback: secrets then cross the network readable.
+    /// Default: refused.
+    pub fn allow_plain_http(mut self) -> Self {
+        self.plain_http_allowed = true;
+        self
+    }
+
+    /// Checks everything and makes the client.
+    ///
+    /// # Errors
+    ///
+    /// A validation error that names what is wrong: a secret that is empty, a base URL with credentials or
+    /// without https, a policy that contradicts itself, a TLS library that does not start.
+    pub fn build(self) -> Result<Client, Error> {
+        self.policy.validate()?;
+        self.vendor.check()?;
+        check_base_url(self.vendor.base_url(), self.plain_http_allowed)?;
+        let transport = match self.transport {
+            Some(transport) => transport,
+            None => Arc::new(Http::builder().connect_timeout(self.policy.timeout.connect).build()?),
+        };
+        let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
+        let random = self.random.unwrap_or_else(|| Arc::new(SystemRandom));
+        let engine = Engine {
+            vendor: self.vendor,
+            store: self.store.unwrap_or_else(|| Arc::new(Memory::new())),
+            transport,
+            gates: Gates::new(&self.policy, Arc::clone(&clock), Arc::clone(&random)),
+            clock,
+            random,
+            policy: self.policy,
+            namespace: self.namespace,
+            generated_keys: AtomicU16::new(0),
+        };
+        Ok(Client { engine: Arc::new(engine) })
+    }
+}
+
+fn check_base_url(url: &Url, plain_http_allowed: bool) -> Result<(), Error> {
+    let refuse = |problem: &str| Err(Error::invalid("base_url", problem));
+    if !url.username().is_empty() || url.password().is_some() {
+        return refuse("it must not contain credentials; give the secret to the adapter");
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return refuse("it must not have a query or a fragment");
+    }
+    match url.scheme() {
+        "https" => Ok(()),
+        "http" if plain_http_allowed || is_loopback(url) => Ok(()),
+        "http" => refuse("http outside loopback sends secrets readable; use https or allow_plain_http()"),
+        other => refuse(&format!("the scheme must be https, not {other}")),
+    }
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_base_url_is_https_or_loopback_and_has_no_credentials() {
+        let check = |url: &str, allowed| check_base_url(&Url::parse(url).expect(url), allowed);
+        for good in
+            ["https://api.stripe.com", "http://127.0.0.1:8080/v1", "http://[::1]:1", "http://localhost:1"]
+        {
+            assert!(check(good, false).is_ok(), "{good}");
+        }
+        for bad in [
+            "http://api.stripe.com",
+            "http://localhost.evil.test",
+            "http://128.0.0.1",
+            "https://user:pass@api.stripe.com",
+            "https://user@api.stripe.com",
+            "https://api.stripe.com/?a=1",
+            "ftp://localhost",
+        ] {
+            assert_eq!(check(bad, false).expect_err(bad).code(), "VALIDATION.base_url");
+        }
+        assert!(check("http://vendor.internal", true).is_ok());
+        assert!(check("https://user:pass@x.test", true).is_err());
+    }
+}

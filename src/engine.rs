@@ -1,0 +1,265 @@
+//! The one loop: `claim → [ admit → send → classify → wait ] → settle`, with everything injected.
+//!
+//! [`Engine::call`] decides whether a call is an operation, claims it, and hands it to a [`run::Run`], which
+//! holds the loop. What the loop needs of one attempt is in [`attempt`], of a look-up in [`look_up`], of the
+//! record in [`hold`].
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU16;
+use std::time::Duration;
+
+use crate::clock::{Clock, Instant};
+use crate::error::{Context, Effect, Error, Kind, Refusal};
+use crate::operation::record::{Claim, Claimed, Record, State};
+use crate::operation::{Key, OperationId, Scope, fingerprint};
+use crate::policy::{Admission, CallPolicy, Gates, OnUnknown, Policy};
+use crate::random::Random;
+use crate::reply::{Obtained, Reply};
+use crate::request::Request;
+use crate::store::Store;
+use crate::telemetry;
+use crate::transport::Transport;
+use crate::vendor::Vendor;
+
+mod attempt;
+mod ending;
+mod hold;
+mod limit;
+mod look_up;
+mod run;
+
+use hold::Hold;
+use run::Run;
+
+/// Everything one client is made of.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub vendor: Box<dyn Vendor>,
+    pub store: Arc<dyn Store>,
+    pub transport: Arc<dyn Transport>,
+    pub clock: Arc<dyn Clock>,
+    pub random: Arc<dyn Random>,
+    pub policy: Policy,
+    pub gates: Gates,
+    pub namespace: String,
+    pub generated_keys: AtomicU16,
+}
+
+/// One call, as its builder made it.
+#[derive(Debug)]
+pub(crate) struct Work {
+    pub request: Request,
+    /// `None` for a call that is no operation.
+    pub key: Option<Key>,
+    /// What this call overrides of the vendor's policy.
+    pub policy: Option<CallPolicy>,
+    /// What the caller's own caller still allows.
+    pub deadline: Option<Duration>,
+    /// Somebody above us already retries.
+    pub retries_allowed: bool,
+    /// Whether the deadline goes out again in `X-Request-Timeout`.
+    pub pass_deadline_on: bool,
+    pub on_unknown: OnUnknown,
+}
+
+impl Work {
+    fn time_allowed(&self, policy: &Policy) -> Duration {
+        let total = self.policy.as_ref().map_or(policy.timeout.total, |own| own.timeout.total);
+        self.deadline.map_or(total, |deadline| deadline.min(total))
+    }
+}
+
+impl Engine {
+    /// Carries a call through to its end, or to the end of its time.
+    pub(crate) async fn call(&self, mut work: Work) -> Result<Reply, Error> {
+        let started = self.clock.now();
+        let allowed = work.time_allowed(&self.policy);
+        if allowed.is_zero() {
+            return Err(self.in_context(Error::new(Kind::Deadline { budget: allowed }, Effect::None), None));
+        }
+        let deadline = started.plus(allowed);
+        match work.key.take() {
+            Some(key) => self.keyed(work, key, started, deadline).await,
+            None => {
+                let admission = self
+                    .admit_first(started, deadline)
+                    .await
+                    .map_err(|refused| self.in_context(refused, None))?;
+                Run::new(self, &work, None, started, deadline).drive(Some(admission)).await
+            }
+        }
+    }
+
+    async fn keyed(
+        &self,
+        mut work: Work,
+        key: Key,
+        started: Instant,
+        deadline: Instant,
+    ) -> Result<Reply, Error> {
+        let account = self.vendor.account(&work.request.headers);
+        let fingerprint = fingerprint(&account, &work.request);
+        let (method, route) = (&work.request.method, work.request.url.path());
+        let scope = Scope::new(&self.namespace, self.vendor.name(), &account, method, route);
+        let id = OperationId::new(scope, key);
+        drop(account);
+        let named = |error| self.in_context(error, Some((&id, None)));
+        let wire_key = self.vendor.stamp(id.wire_key(), &mut work.request).map_err(named)?;
+
+        // Asked before the claim, so that a refusal writes nothing.
+        let admission = match self.admit_first(started, deadline).await {
+            Ok(admission) => admission,
+            Err(refused) => return self.settled_or(refused, &id, fingerprint).await,
+        };
+        let claim = Claim {
+            id: id.clone(),
+            fingerprint,
+            wire_key,
+            request: work.request.clone(),
+            now: self.clock.wall(),
+            lease: self.lease(&work),
+            keep: self.policy.record.keep,
+        };
+        let lease_until = self.clock.now().plus(claim.lease);
+        let claimed = limit::within(&*self.clock, deadline, self.store.claim(claim))
+            .await
+            .ok_or_else(|| Error::new(Kind::Store { doing: "claim in time" }, Effect::None))
+            .and_then(|claimed| {
+                claimed.map_err(|source| {
+                    Error::new(Kind::Store { doing: "claim" }, Effect::None).with_source(source)
+                })
+            })
+            .map_err(named)?;
+        match claimed {
+            Claimed::Fresh(record) => {
+                let hold = Hold::new(self, record, lease_until);
+                Run::new(self, &work, Some(hold), started, deadline).drive(Some(admission)).await
+            }
+            Claimed::TakenOver(record) => {
+                // Not the first send: it is charged and admitted as the retry that it is.
+                drop(admission);
+                telemetry::taken_over(&record);
+                let hold = Hold::new(self, record, lease_until);
+                Run::new(self, &work, Some(hold), started, deadline).resume().await
+            }
+            Claimed::Settled(record) => self.replay(record),
+            Claimed::Busy { frees_at } => {
+                Err(named(Error::new(Kind::InProgress, Effect::Unknown).with_retry_at(Some(frees_at))))
+            }
+            Claimed::Mismatch { held } => {
+                let kind = Kind::KeyReused { held: held.to_string(), offered: fingerprint.to_string() };
+                Err(named(Error::new(kind, Effect::None)))
+            }
+        }
+    }
+
+    /// Asks the gates for the first attempt, and waits for them as long as the policy allows.
+    async fn admit_first(&self, started: Instant, deadline: Instant) -> Result<Admission<'_>, Error> {
+        let patience = started.plus(self.policy.admission_wait).min(deadline);
+        let mut now = started;
+        loop {
+            let refusal = match self.gates.admit(now) {
+                Ok(admission) => {
+                    if let Some(budget) = self.gates.budget() {
+                        budget.earn(now);
+                    }
+                    return Ok(admission);
+                }
+                Err(refusal) => refusal,
+            };
+            let back_at = refusal.retry_at.map(|at| at.plus(spread(self.random.unit())));
+            match back_at {
+                Some(at) if at < patience => {
+                    telemetry::held_back(self.vendor.name(), refusal.gate, at.since(now));
+                    self.clock.sleep_until(at).await;
+                    now = self.clock.now();
+                }
+                _ => {
+                    telemetry::refused(self.vendor.name(), refusal.gate);
+                    let retry_at = refusal.retry_at.map(|at| self.clock.wall().plus(at.since(now)));
+                    return Err(Error::refused_by(refusal.gate, retry_at, Effect::None));
+                }
+            }
+        }
+    }
+
+    /// A settled operation is replayed even while our gates refuse. Nothing is written either way.
+    async fn settled_or(
+        &self,
+        refused: Error,
+        id: &OperationId,
+        fingerprint: crate::operation::Fingerprint,
+    ) -> Result<Reply, Error> {
+        let refused = self.in_context(refused, Some((id, None)));
+        match self.store.get(id).await {
+            Ok(Some(record)) if record.fingerprint != fingerprint => {
+                let kind = Kind::KeyReused {
+                    held: record.fingerprint.to_string(),
+                    offered: fingerprint.to_string(),
+                };
+                Err(self.in_context(Error::new(kind, Effect::None), Some((id, None))))
+            }
+            Ok(Some(record)) => match record.state {
+                State::InProgress { .. } | State::Scheduled { .. } => Err(refused),
+                State::Refused { refusal: Refusal::Unauthorized, .. } => Err(refused),
+                _ => self.replay(record),
+            },
+            // A store that cannot say changes nothing about the refusal.
+            Ok(None) | Err(_) => Err(refused),
+        }
+    }
+
+    /// What a settled operation answers, without sending anything.
+    fn replay(&self, record: Record) -> Result<Reply, Error> {
+        let Record { id, wire_key, state, attempts, effect, .. } = record;
+        let named = |error: Error| self.in_context(error, Some((&id, Some(&wire_key))));
+        match state {
+            State::Succeeded { answer, reconciled } => {
+                telemetry::replayed(self.vendor.name());
+                if answer.cut {
+                    return Err(named(ending::too_large(self.policy.limits.reply_bytes_max, answer)));
+                }
+                let obtained = if reconciled { Obtained::Reconciled } else { Obtained::Replayed };
+                Ok(Reply::new(answer, obtained, attempts).keyed(id.key.as_str().to_owned(), wire_key))
+            }
+            State::Refused { refusal, answer } => {
+                let kind = Kind::Refused { refusal, status: answer.status.as_u16() };
+                Err(named(Error::new(kind, Effect::None).with_answer(Some(answer))))
+            }
+            State::Dead { reason, answer } => {
+                let kind = Kind::DeadLetter { reason, timeout: false, rate_limited: false };
+                Err(named(Error::new(kind, effect).with_answer(answer)))
+            }
+            State::InProgress { lease_until: at } | State::Scheduled { at } => {
+                Err(named(Error::new(Kind::InProgress, effect).with_retry_at(Some(at))))
+            }
+        }
+    }
+
+    /// How long a holder may need for one attempt and what surrounds it.
+    fn lease(&self, work: &Work) -> Duration {
+        let attempt = work.policy.as_ref().map_or(self.policy.timeout.attempt, |own| own.timeout.attempt);
+        attempt.saturating_add(self.policy.record.lease_margin)
+    }
+
+    fn in_context(&self, error: Error, operation: Option<(&OperationId, Option<&str>)>) -> Error {
+        let vendor = Some(self.vendor.name().to_owned());
+        error.with_context(match operation {
+            None => Context { vendor, ..Context::default() },
+            Some((id, wire_key)) => Context {
+                vendor,
+                operation: Some(id.scope.as_str().to_owned()),
+                key: Some(id.key.as_str().to_owned()),
+                wire_key: wire_key.map(str::to_owned),
+            },
+        })
+    }
+}
+
+/// A little positive jitter behind a time that many callers were told, so that they do not all come at once.
+fn spread(unit: f64) -> Duration {
+    SPREAD_MAX.mul_f64(unit)
+}
+
+/// Long enough to spread callers over several scheduler ticks, short beside any wait it follows.
+const SPREAD_MAX: Duration = Duration::from_millis(50);

@@ -1,0 +1,142 @@
+//! How a call ends: what is written to the record, and what the caller is told.
+
+use super::look_up::Looked;
+use super::run::Run;
+use crate::answer::Answer;
+use crate::clock::Instant;
+use crate::error::{Effect, Error, Kind, Reason, Refusal};
+use crate::reply::{Obtained, Reply};
+use crate::telemetry;
+use crate::transport::SendErrorKind;
+
+impl Run<'_> {
+    pub(super) async fn succeed(&mut self, answer: Answer, obtained: Obtained) -> Result<Reply, Error> {
+        let mut reply = Reply::new(answer, obtained, self.attempts);
+        if self.hold.is_some() {
+            reply = self.settle(reply).await?;
+        }
+        if reply.answer().cut {
+            let error = too_large(self.engine.policy.limits.reply_bytes_max, reply.answer().clone());
+            return Err(self.in_context(error));
+        }
+        Ok(reply)
+    }
+
+    async fn settle(&mut self, reply: Reply) -> Result<Reply, Error> {
+        let evidence = self.evidence();
+        let Some(hold) = &mut self.hold else { return Ok(reply) };
+        let reconciled = reply.obtained() == Obtained::Reconciled;
+        match hold.succeed(reply.answer().clone(), reconciled, evidence).await {
+            Ok(()) => {
+                let record = &hold.record;
+                Ok(reply.keyed(record.id.key.as_str().to_owned(), record.wire_key.clone()))
+            }
+            Err(error) => {
+                let error = error.with_answer(Some(reply.answer().clone()));
+                Err(self.in_context(error))
+            }
+        }
+    }
+
+    /// A definite no. It is the operation's outcome unless an earlier attempt may have taken effect and this
+    /// answer does not speak for it: a vendor that replays would have shown the earlier outcome, one that
+    /// does not has only judged the resend.
+    pub(super) async fn refused(&mut self, refusal: Refusal, answer: Answer) -> Error {
+        let speaks_for_all =
+            self.effect == Effect::None || (self.window_is_open() && refusal != Refusal::Unauthorized);
+        if !speaks_for_all && self.hold.is_some() {
+            self.last.answer = Some(answer);
+            return self.bury(Reason::Unknown).await;
+        }
+        if speaks_for_all {
+            self.effect = Effect::None;
+        }
+        let evidence = self.evidence();
+        if let Some(hold) = &mut self.hold
+            && let Err(error) = hold.refuse(refusal, answer.clone(), evidence).await
+        {
+            return self.in_context(error.with_answer(Some(answer)));
+        }
+        let kind = Kind::Refused { refusal, status: answer.status.as_u16() };
+        self.in_context(Error::new(kind, self.effect).with_answer(Some(answer)))
+    }
+
+    /// The ladder is spent. What may have taken effect is looked up once more before it is given up.
+    pub(super) async fn exhausted(&mut self) -> Result<Reply, Error> {
+        if self.effect == Effect::None {
+            return Err(self.bury(Reason::Exhausted).await);
+        }
+        self.look_up_or_bury(Reason::Exhausted).await
+    }
+
+    /// No further send can help or is allowed: the look-up decides, or nobody does.
+    pub(super) async fn look_up_or_bury(&mut self, reason: Reason) -> Result<Reply, Error> {
+        match self.look_up().await? {
+            Looked::Found(answer) => self.succeed(answer, Obtained::Reconciled).await,
+            Looked::Absent => {
+                self.effect = Effect::None;
+                Err(self.bury(Reason::Exhausted).await)
+            }
+            Looked::CannotTell => Err(self.bury(reason).await),
+        }
+    }
+
+    /// Ends a keyed call as a dead letter, an unkeyed one with what its last attempt met.
+    pub(super) async fn bury(&mut self, reason: Reason) -> Error {
+        let answer = self.last.answer.clone();
+        let evidence = self.evidence();
+        let mut kind = self.dependency();
+        if let Some(hold) = &mut self.hold {
+            if let Err(error) = hold.bury(reason, answer.clone(), evidence).await {
+                return self.in_context(error.with_answer(answer));
+            }
+            telemetry::dead_letter(&hold.record, self.engine.vendor.name(), reason);
+            kind = Kind::DeadLetter { reason, timeout: self.timed_out(), rate_limited: self.rate_limited() };
+        }
+        self.in_context(Error::new(kind, self.effect).with_answer(answer))
+    }
+
+    /// Ends this call but not its operation: what is keyed is scheduled and carries on when its key is sent
+    /// again.
+    pub(super) async fn postpone(&mut self, at: Instant, kind: Kind) -> Error {
+        let clock = &self.engine.clock;
+        let at = clock.wall().plus(at.since(clock.now()));
+        let evidence = self.evidence();
+        if let Some(hold) = &mut self.hold
+            && let Err(error) = hold.schedule(at, evidence).await
+        {
+            return self.in_context(error);
+        }
+        let answer = self.last.answer.clone();
+        self.in_context(Error::new(kind, self.effect).with_retry_at(Some(at)).with_answer(answer))
+    }
+
+    /// The last attempt's failure, in words.
+    pub(super) fn dependency(&self) -> Kind {
+        let what = match (&self.last.answer, self.last.failure) {
+            (Some(answer), _) => format!("status {}", answer.status.as_u16()),
+            (None, Some(failure)) => failure.name().to_owned(),
+            (None, None) => "nothing was sent".to_owned(),
+        };
+        Kind::Dependency { timeout: self.timed_out(), rate_limited: self.rate_limited(), what }
+    }
+
+    fn timed_out(&self) -> bool {
+        self.last.failure == Some(SendErrorKind::Timeout)
+    }
+
+    fn rate_limited(&self) -> bool {
+        self.last.answer.as_ref().is_some_and(|answer| answer.status == http::StatusCode::TOO_MANY_REQUESTS)
+    }
+
+    pub(super) fn in_context(&mut self, error: Error) -> Error {
+        let reports = std::mem::take(&mut self.reports);
+        let operation = self.hold.as_ref().map(|hold| (&hold.record.id, Some(hold.record.wire_key.as_str())));
+        self.engine.in_context(error.with_attempts(reports), operation)
+    }
+}
+
+/// The error for a reply that was cut at the limit. It is settled all the same: its status is known.
+pub(super) fn too_large(limit_bytes: usize, answer: Answer) -> Error {
+    Error::new(Kind::ReplyTooLarge { limit_bytes }, Effect::Unknown).with_answer(Some(answer))
+}

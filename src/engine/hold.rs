@@ -1,0 +1,120 @@
+//! One process's hold on an operation: its fence, its lease, and every write it makes to the record.
+
+use std::time::Duration;
+
+use super::Engine;
+use crate::answer::Answer;
+use crate::clock::{Instant, Timestamp};
+use crate::error::{Effect, Error, Kind, Reason, Refusal};
+use crate::operation::record::{Declined, Event, Record, State, Transition};
+use crate::telemetry;
+
+/// The operation as this process holds it.
+#[derive(Debug)]
+pub(super) struct Hold<'a> {
+    engine: &'a Engine,
+    /// The record as of the last write.
+    pub record: Record,
+    /// On our own monotonic clock, so that a wall clock that jumps cannot make us overstay.
+    lease_until: Instant,
+}
+
+impl<'a> Hold<'a> {
+    /// `lease_until` was computed before the claim was made, so it is no later than what the store wrote.
+    pub(super) fn new(engine: &'a Engine, record: Record, lease_until: Instant) -> Hold<'a> {
+        Hold { engine, record, lease_until }
+    }
+
+    /// The latest moment at which this holder may still be sending: half the margin before anybody else may
+    /// take the operation.
+    pub(super) fn stop_at(&self) -> Instant {
+        let margin = self.engine.policy.record.lease_margin / 2;
+        Instant::from_nanos(self.lease_until.as_nanos().saturating_sub(margin.as_nanos() as u64))
+    }
+
+    /// Makes sure that the hold lasts for `needed` from now, with the margin to spare.
+    pub(super) async fn ensure(&mut self, needed: Duration, evidence: Evidence) -> Result<(), Error> {
+        let now = self.engine.clock.now();
+        if now.plus(needed) < self.stop_at() {
+            return Ok(());
+        }
+        let lease = needed.saturating_add(self.engine.policy.record.lease_margin);
+        let lease_until = self.engine.clock.wall().plus(lease);
+        self.write("renew", Event::Renew { lease_until }, evidence).await?;
+        self.lease_until = now.plus(lease);
+        Ok(())
+    }
+
+    pub(super) async fn schedule(&mut self, at: Timestamp, evidence: Evidence) -> Result<(), Error> {
+        self.write("schedule", Event::Schedule { at }, evidence).await
+    }
+
+    pub(super) async fn succeed(
+        &mut self,
+        answer: Answer,
+        reconciled: bool,
+        evidence: Evidence,
+    ) -> Result<(), Error> {
+        self.write("settle", Event::Succeed { answer, reconciled }, evidence).await
+    }
+
+    pub(super) async fn refuse(
+        &mut self,
+        refusal: Refusal,
+        answer: Answer,
+        evidence: Evidence,
+    ) -> Result<(), Error> {
+        self.write("settle", Event::Refuse { refusal, answer }, evidence).await
+    }
+
+    pub(super) async fn bury(
+        &mut self,
+        reason: Reason,
+        answer: Option<Answer>,
+        evidence: Evidence,
+    ) -> Result<(), Error> {
+        self.write("bury", Event::Bury { reason, answer }, evidence).await
+    }
+
+    /// A write that fails after the vendor may have answered is reported with effect unknown, and never leads
+    /// to another send: the record stays in progress until its lease runs out and it is recovered.
+    async fn write(&mut self, doing: &'static str, event: Event, evidence: Evidence) -> Result<(), Error> {
+        let Evidence { attempts, effect } = evidence;
+        let transition =
+            Transition { fence: self.record.fence, now: self.engine.clock.wall(), attempts, effect, event };
+        match self.engine.store.transition(&self.record.id, transition).await {
+            Ok(Ok(record)) => {
+                self.record = record;
+                Ok(())
+            }
+            Ok(Err(declined)) => {
+                telemetry::declined(&self.record, doing, declined);
+                self.after_decline(declined).await
+            }
+            Err(source) => Err(Error::new(Kind::Store { doing }, Effect::Unknown).with_source(source)),
+        }
+    }
+
+    /// Somebody else took the operation, or the record is gone. If they came to a success, all is well.
+    async fn after_decline(&mut self, declined: Declined) -> Result<(), Error> {
+        let fenced = || Error::new(Kind::Fenced, Effect::Unknown);
+        if declined == Declined::Absent {
+            return Err(fenced());
+        }
+        match self.engine.store.get(&self.record.id).await {
+            Ok(Some(record)) if matches!(record.state, State::Succeeded { .. }) => {
+                self.record = record;
+                Ok(())
+            }
+            Ok(_) => Err(fenced()),
+            Err(source) => Err(fenced().with_source(source)),
+        }
+    }
+}
+
+/// What a write says of the attempts so far.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Evidence {
+    pub attempts: u32,
+    pub effect: Effect,
+}

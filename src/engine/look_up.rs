@@ -1,0 +1,103 @@
+//! Finding out what became of an operation whose answer was lost.
+//!
+//! A look-up is believed only after the vendor's settle time, counted from the end of the last attempt that
+//! may have taken effect: an index lags, and a request that timed out here may still be executing there. It
+//! goes through the same gates as every call.
+
+use std::time::Duration;
+
+use super::run::Run;
+use crate::answer::Answer;
+use crate::error::{Error, Kind};
+use crate::request::Request;
+use crate::telemetry;
+use crate::vendor::{Finding, Subject};
+
+/// What the look-ups came to.
+pub(super) enum Looked {
+    /// The effect, in the shape of the lost answer.
+    Found(Answer),
+    /// Provably none.
+    Absent,
+    /// Nobody can tell.
+    CannotTell,
+}
+
+impl Run<'_> {
+    /// Whether this vendor has a look-up for the operation.
+    pub(super) fn has_look_up(&self) -> bool {
+        self.first_question().is_some()
+    }
+
+    /// Waits out the settle time and looks the effect up, a few times if the vendor cannot tell at first.
+    ///
+    /// # Errors
+    ///
+    /// When time runs out first; the operation is scheduled and the look-up comes first when it is resumed.
+    pub(super) async fn look_up(&mut self) -> Result<Looked, Error> {
+        let Some(question) = self.first_question() else { return Ok(Looked::CannotTell) };
+        let settle = self.engine.vendor.settle_time();
+        let mut at = self.unknown_since.plus(settle);
+        for _ in 0..self.engine.policy.look_ups_max {
+            if at >= self.deadline {
+                let budget = self.deadline.since(self.started);
+                return Err(self.postpone(at, Kind::Deadline { budget }).await);
+            }
+            self.sleep_until(at).await?;
+            let looked = self.ask(question.clone()).await?;
+            telemetry::looked_up(self.engine.vendor.name(), looked.name());
+            match looked {
+                Looked::CannotTell => at = self.engine.clock.now().plus(settle.max(LOOK_UP_GAP_MIN)),
+                answered => return Ok(answered),
+            }
+        }
+        Ok(Looked::CannotTell)
+    }
+
+    /// One look-up, all its pages. A failure on the way is never taken for an absence.
+    async fn ask(&mut self, mut question: Request) -> Result<Looked, Error> {
+        for _ in 0..PAGES_MAX {
+            let admission = self.admit_again().await?;
+            self.keep_lease(self.timeout.attempt).await?;
+            let (outcome, ended) = self.exchange(question.clone(), admission.admitted_at()).await;
+            admission.settle(super::attempt::liveness(&outcome), ended);
+            let Ok(answer) = outcome else { return Ok(Looked::CannotTell) };
+            let Some(subject) = self.subject() else { return Ok(Looked::CannotTell) };
+            if answer.cut {
+                return Ok(Looked::CannotTell);
+            }
+            match self.engine.vendor.read_look_up(&subject, &question, &answer) {
+                Finding::Found(answer) => return Ok(Looked::Found(answer)),
+                Finding::Absent => return Ok(Looked::Absent),
+                Finding::CannotTell => return Ok(Looked::CannotTell),
+                Finding::Next(next) => question = next,
+            }
+        }
+        Ok(Looked::CannotTell)
+    }
+
+    fn first_question(&self) -> Option<Request> {
+        self.engine.vendor.look_up(&self.subject()?)
+    }
+
+    fn subject(&self) -> Option<Subject<'_>> {
+        let record = &self.hold.as_ref()?.record;
+        Some(Subject::new(&record.request, &record.wire_key, record.claimed_at))
+    }
+}
+
+impl Looked {
+    pub(super) const fn name(&self) -> &'static str {
+        match self {
+            Looked::Found(_) => "found",
+            Looked::Absent => "absent",
+            Looked::CannotTell => "cannot_tell",
+        }
+    }
+}
+
+/// A bound on pages, should an adapter never stop asking for the next.
+const PAGES_MAX: usize = 50;
+
+/// Between two look-ups where the vendor needs no settle time.
+const LOOK_UP_GAP_MIN: Duration = Duration::from_secs(1);

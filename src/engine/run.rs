@@ -1,0 +1,266 @@
+//! One call under way: the loop, and the rules for waiting, resending and giving up.
+//!
+//! The rule that the loop turns on is [`Run::resend_is_safe`]: after an outcome that may have taken effect,
+//! only an idempotent method or an open replay window allows another send. It is asked before every send,
+//! because every wait burns the window.
+
+use std::time::Duration;
+
+use super::attempt::Judged;
+use super::hold::{Evidence, Hold};
+use super::look_up::Looked;
+use super::{Engine, Work, spread};
+use crate::answer::Answer;
+use crate::attempt::AttemptReport;
+use crate::clock::Instant;
+use crate::error::{Effect, Error, Gate, Kind, Reason};
+use crate::policy::{Admission, Backoff, OnUnknown, Timeouts};
+use crate::reply::{Obtained, Reply};
+use crate::request::Request;
+use crate::telemetry;
+use crate::transport::SendErrorKind;
+use crate::vendor::is_idempotent;
+
+pub(super) struct Run<'a> {
+    pub(super) engine: &'a Engine,
+    pub(super) request: Request,
+    pub(super) hold: Option<Hold<'a>>,
+    pub(super) timeout: Timeouts,
+    pub(super) started: Instant,
+    pub(super) deadline: Instant,
+    pub(super) pass_deadline_on: bool,
+    /// Attempts over the operation's whole life.
+    pub(super) attempts: u32,
+    /// Whether any of them may have taken effect.
+    pub(super) effect: Effect,
+    /// When the last attempt that may have taken effect ended: a look-up's settle time counts from here.
+    pub(super) unknown_since: Instant,
+    pub(super) reports: Vec<AttemptReport>,
+    backoff: &'a Backoff,
+    retries_allowed: bool,
+    on_unknown: OnUnknown,
+    /// The caller accepted a second effect for this resend.
+    resend_accepted: bool,
+    wait_before: Duration,
+    pub(super) last: Last,
+}
+
+/// What the last attempt met, for the error that may come of it.
+#[derive(Default)]
+pub(super) struct Last {
+    pub(super) answer: Option<Answer>,
+    pub(super) failure: Option<SendErrorKind>,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(
+        engine: &'a Engine,
+        work: &'a Work,
+        hold: Option<Hold<'a>>,
+        started: Instant,
+        deadline: Instant,
+    ) -> Run<'a> {
+        let (backoff, timeout) = match &work.policy {
+            Some(own) => (&own.backoff, own.timeout),
+            None => (&engine.policy.backoff, engine.policy.timeout),
+        };
+        let record = hold.as_ref().map(|hold| &hold.record);
+        Run {
+            engine,
+            // What is resent is what was recorded, byte for byte.
+            request: record.map_or(&work.request, |record| &record.request).clone(),
+            attempts: record.map_or(0, |record| record.attempts),
+            effect: record.map_or(Effect::None, |record| record.effect),
+            hold,
+            timeout,
+            started,
+            deadline,
+            pass_deadline_on: work.pass_deadline_on,
+            unknown_since: started,
+            reports: Vec::new(),
+            backoff,
+            retries_allowed: work.retries_allowed,
+            on_unknown: work.on_unknown,
+            resend_accepted: false,
+            wait_before: Duration::ZERO,
+            last: Last::default(),
+        }
+    }
+
+    /// Carries on with an operation that was taken over. Its next send is a retry and is charged as one.
+    pub(super) async fn resume(mut self) -> Result<Reply, Error> {
+        if self.attempts > 0 && !self.afford_retry() {
+            let at = self.engine.clock.now().plus(self.first_step());
+            return Err(self.postpone(at, Kind::Gate(Gate::Budget)).await);
+        }
+        self.drive(None).await
+    }
+
+    pub(super) async fn drive(mut self, mut admission: Option<Admission<'a>>) -> Result<Reply, Error> {
+        loop {
+            if !self.resend_is_safe() && !self.resend_accepted {
+                drop(admission.take());
+                match self.look_up().await? {
+                    Looked::Found(answer) => return self.succeed(answer, Obtained::Reconciled).await,
+                    Looked::Absent => self.effect = Effect::None,
+                    Looked::CannotTell if self.on_unknown == OnUnknown::Resend => self.resend_accepted = true,
+                    Looked::CannotTell => return Err(self.bury(self.why_stuck()).await),
+                }
+            }
+            let permit = match admission.take() {
+                Some(permit) => permit,
+                None => self.admit_again().await?,
+            };
+            if self.window_closed_while_waiting() {
+                continue;
+            }
+            let verdict = self.attempt(permit).await?;
+            self.resend_accepted = false;
+            match verdict {
+                Judged::Done { answer, replayed } => {
+                    let obtained = if replayed { Obtained::Replayed } else { Obtained::Fresh };
+                    return self.succeed(answer, obtained).await;
+                }
+                Judged::Refused { answer, refusal } => return Err(self.refused(refusal, answer).await),
+                Judged::Retry { not_before } => {
+                    if !self.can_go_on() {
+                        return Err(self.bury(Reason::Unknown).await);
+                    }
+                    if let Some(reply) = self.wait_for_next_rung(not_before).await? {
+                        return Ok(reply);
+                    }
+                }
+                Judged::Unknown => return self.look_up_or_bury(Reason::Unknown).await,
+            }
+        }
+    }
+
+    /// Whether another send cannot cause a second effect.
+    fn resend_is_safe(&self) -> bool {
+        self.effect == Effect::None || is_idempotent(&self.request.method) || self.window_is_open()
+    }
+
+    /// Whether the vendor would still answer a resend from its own record. Counted on the wall clock from the
+    /// first claim, so that it holds across restarts.
+    pub(super) fn window_is_open(&self) -> bool {
+        let Some(hold) = &self.hold else { return false };
+        self.engine
+            .vendor
+            .replay_window(&self.request)
+            .is_some_and(|window| self.engine.clock.wall().since(hold.record.claimed_at) < window)
+    }
+
+    /// Waiting for the gates burns the window too.
+    fn window_closed_while_waiting(&self) -> bool {
+        !self.resend_is_safe() && !self.resend_accepted
+    }
+
+    /// Whether anything can follow an attempt of unknown effect: a safe resend, a look-up, or the caller's
+    /// word that a duplicate is better than none.
+    fn can_go_on(&self) -> bool {
+        self.resend_is_safe() || self.on_unknown == OnUnknown::Resend || self.has_look_up()
+    }
+
+    fn why_stuck(&self) -> Reason {
+        match self.engine.vendor.replay_window(&self.request) {
+            Some(_) => Reason::Expired,
+            None => Reason::Unknown,
+        }
+    }
+
+    pub(super) fn note(&mut self, effect: Effect) {
+        if effect == Effect::Unknown {
+            self.effect = Effect::Unknown;
+            self.unknown_since = self.engine.clock.now();
+        }
+    }
+
+    /// Waits for the ladder's next rung, or ends the call: with the ladder spent, a look-up may still find the
+    /// effect.
+    async fn wait_for_next_rung(&mut self, not_before: Option<Duration>) -> Result<Option<Reply>, Error> {
+        let unit = self.engine.random.unit();
+        let retry = self.attempts.saturating_sub(1);
+        let Some(rung) = self.backoff.wait(retry, self.wait_before, unit) else {
+            return self.exhausted().await.map(Some);
+        };
+        // A vendor's wait is a floor: jitter only ever comes on top of it.
+        let asked =
+            not_before.map(|wait| wait.min(self.engine.policy.pause.max).saturating_add(spread(unit)));
+        let wait = asked.map_or(rung, |asked| asked.max(rung));
+        let at = self.engine.clock.now().plus(wait);
+        self.report_wait(wait);
+        if !self.retries_allowed {
+            return Err(self.postpone(at, self.dependency()).await);
+        }
+        if at >= self.deadline {
+            let budget = self.deadline.since(self.started);
+            return Err(self.postpone(at, Kind::Deadline { budget }).await);
+        }
+        if !self.afford_retry() {
+            return Err(self.postpone(at, Kind::Gate(Gate::Budget)).await);
+        }
+        self.wait_before = rung;
+        telemetry::waiting(self.engine.vendor.name(), self.attempts, wait);
+        self.sleep_until(at).await?;
+        Ok(None)
+    }
+
+    /// Charged when the retry is decided on, not when it is sent: retries that wait are load already.
+    fn afford_retry(&self) -> bool {
+        self.engine.gates.budget().is_none_or(|budget| budget.spend(self.engine.clock.now()))
+    }
+
+    /// Asks the gates for an attempt or a look-up after the first, and waits for them as long as time allows.
+    pub(super) async fn admit_again(&mut self) -> Result<Admission<'a>, Error> {
+        loop {
+            let now = self.engine.clock.now();
+            let refusal = match self.engine.gates.admit(now) {
+                Ok(admission) => return Ok(admission),
+                Err(refusal) => refusal,
+            };
+            telemetry::held_back(self.engine.vendor.name(), refusal.gate, Duration::ZERO);
+            let at = refusal.retry_at.unwrap_or_else(|| now.plus(self.first_step()));
+            let at = at.plus(spread(self.engine.random.unit()));
+            if at >= self.deadline {
+                return Err(self.postpone(at, Kind::Gate(refusal.gate)).await);
+            }
+            self.sleep_until(at).await?;
+        }
+    }
+
+    /// Sleeps with the lease kept for the sleep and the attempt after it.
+    pub(super) async fn sleep_until(&mut self, at: Instant) -> Result<(), Error> {
+        let needed = at.since(self.engine.clock.now()).saturating_add(self.timeout.attempt);
+        self.keep_lease(needed).await?;
+        self.engine.clock.sleep_until(at).await;
+        Ok(())
+    }
+
+    pub(super) async fn keep_lease(&mut self, needed: Duration) -> Result<(), Error> {
+        let evidence = self.evidence();
+        match &mut self.hold {
+            None => Ok(()),
+            Some(hold) => {
+                let kept = hold.ensure(needed, evidence).await;
+                kept.map_err(|error| self.in_context(error))
+            }
+        }
+    }
+
+    pub(super) fn evidence(&self) -> Evidence {
+        Evidence { attempts: self.attempts, effect: self.effect }
+    }
+
+    fn report_wait(&mut self, wait: Duration) {
+        if let Some(report) = self.reports.last_mut() {
+            report.wait = Some(wait);
+        }
+    }
+
+    /// What to wait where nobody says: the ladder's first step, never nothing.
+    fn first_step(&self) -> Duration {
+        self.backoff.steps.first().copied().unwrap_or(FALLBACK_STEP).max(Duration::from_millis(1))
+    }
+}
+
+const FALLBACK_STEP: Duration = Duration::from_millis(500);

@@ -1,0 +1,230 @@
+//! What the crate says while it works: `tracing` spans and events, and with feature `metrics` counters and
+//! histograms through the `metrics` facade.
+//!
+//! Attribute names are OpenTelemetry's for HTTP clients (`http.request.method`, `server.address`,
+//! `http.response.status_code`, `http.request.resend_count`, `error.type`), and `steadfast.*` for what HTTP
+//! has no word for. No query, no header's value, no body and no secret is ever among them; the one place that
+//! decides this is here.
+
+use std::time::Duration;
+
+use tracing::field::{Empty, display};
+use tracing::{Span, debug, info, info_span, warn};
+
+use crate::answer::Answer;
+use crate::error::{Error, Gate, Reason};
+use crate::operation::record::{Declined, Record};
+use crate::reply::{Obtained, Reply};
+use crate::request::Request;
+use crate::transport::SendError;
+use crate::vendor::Verdict;
+
+/// The span around one call. Fields that are not known yet are filled in by [`ended`].
+pub(crate) fn call_span(vendor: &str, request: &Request) -> Span {
+    info_span!(
+        "vendor_call",
+        otel.kind = "client",
+        steadfast.vendor = vendor,
+        http.request.method = %request.method,
+        server.address = request.url.host_str().unwrap_or_default(),
+        server.port = request.url.port_or_known_default(),
+        url.path = request.url.path(),
+        http.response.status_code = Empty,
+        error.type = Empty,
+        steadfast.operation = Empty,
+        steadfast.wire_key = Empty,
+        steadfast.attempts = Empty,
+        steadfast.effect = Empty,
+        steadfast.obtained = Empty,
+    )
+}
+
+/// Fills in the call's span and counts the call.
+pub(crate) fn ended(span: &Span, vendor: &str, result: &Result<Reply, Error>, took: Duration) {
+    if !span.is_disabled() {
+        match result {
+            Ok(reply) => describe_reply(span, reply),
+            Err(error) => describe_error(span, error),
+        }
+    }
+    let outcome = result.as_ref().map_or_else(|error| error.code(), |_| "ok");
+    count(CALLS, vendor, "outcome", outcome);
+    observe(CALL_SECONDS, vendor, took);
+    if let Err(error) = result
+        && (error.is_key_reused() || error.is_in_progress())
+    {
+        count(CONFLICTS, vendor, "code", error.code());
+    }
+}
+
+fn describe_reply(span: &Span, reply: &Reply) {
+    span.record("http.response.status_code", reply.status().as_u16());
+    span.record("steadfast.attempts", reply.attempts());
+    span.record(
+        "steadfast.obtained",
+        match reply.obtained() {
+            Obtained::Fresh => "fresh",
+            Obtained::Replayed => "replayed",
+            Obtained::Reconciled => "reconciled",
+        },
+    );
+    if let (Some(key), Some(wire_key)) = (reply.key(), reply.wire_key()) {
+        span.record("steadfast.operation", key);
+        span.record("steadfast.wire_key", wire_key);
+    }
+}
+
+fn describe_error(span: &Span, error: &Error) {
+    span.record("error.type", error.code());
+    span.record("steadfast.effect", display(error.effect()));
+    span.record("steadfast.attempts", error.attempts().len());
+    if let Some(status) = error.status() {
+        span.record("http.response.status_code", status.as_u16());
+    }
+    if let Some(key) = error.key() {
+        span.record("steadfast.operation", key);
+    }
+    if let Some(wire_key) = error.wire_key() {
+        span.record("steadfast.wire_key", wire_key);
+    }
+}
+
+/// One attempt is over.
+pub(crate) fn attempted(
+    vendor: &str,
+    number: u32,
+    outcome: &Result<Answer, SendError>,
+    verdict: &Verdict,
+    latency: Duration,
+) {
+    let status = outcome.as_ref().ok().map(|answer| answer.status.as_u16());
+    let failure = outcome.as_ref().err().map(|error| error.kind().name());
+    debug!(
+        steadfast.vendor = vendor,
+        http.request.resend_count = number.saturating_sub(1),
+        http.response.status_code = status,
+        error.type = failure,
+        steadfast.verdict = verdict.name(),
+        latency_ms = latency.as_millis() as u64,
+        "attempt"
+    );
+    count(ATTEMPTS, vendor, "verdict", verdict.name());
+}
+
+/// A wait before the next attempt has been decided on.
+pub(crate) fn waiting(vendor: &str, attempts: u32, wait: Duration) {
+    info!(
+        steadfast.vendor = vendor,
+        steadfast.attempt = attempts,
+        wait_ms = wait.as_millis() as u64,
+        "waiting to retry"
+    );
+    observe(RETRY_SECONDS, vendor, wait);
+}
+
+/// One of our own gates refused a call for good.
+pub(crate) fn refused(vendor: &str, gate: Gate) {
+    warn!(steadfast.vendor = vendor, steadfast.gate = gate.name(), "refused");
+    count(REFUSALS, vendor, "gate", gate.name());
+}
+
+/// One of our own gates refused for now; the call waits.
+pub(crate) fn held_back(vendor: &str, gate: Gate, wait: Duration) {
+    debug!(
+        steadfast.vendor = vendor,
+        steadfast.gate = gate.name(),
+        wait_ms = wait.as_millis() as u64,
+        "held back"
+    );
+    count(REFUSALS, vendor, "gate", gate.name());
+}
+
+/// A settled operation answered from its record.
+pub(crate) fn replayed(vendor: &str) {
+    debug!(steadfast.vendor = vendor, "replayed");
+    count(REPLAYS, vendor, "from", "record");
+}
+
+/// An operation that somebody else had begun is now ours.
+pub(crate) fn taken_over(record: &Record) {
+    info!(
+        steadfast.operation = %record.id,
+        steadfast.wire_key = record.wire_key,
+        steadfast.effect = %record.effect,
+        steadfast.fence = record.fence,
+        "taken over"
+    );
+}
+
+/// A write changed nothing because the operation is no longer ours.
+pub(crate) fn declined(record: &Record, doing: &str, declined: Declined) {
+    warn!(
+        steadfast.operation = %record.id,
+        steadfast.fence = record.fence,
+        doing,
+        because = ?declined,
+        "the store declined a write"
+    );
+}
+
+/// A look-up has been answered.
+pub(crate) fn looked_up(vendor: &str, found: &'static str) {
+    info!(steadfast.vendor = vendor, found, "looked up");
+    count(LOOK_UPS, vendor, "found", found);
+}
+
+/// An operation became a dead letter.
+pub(crate) fn dead_letter(record: &Record, vendor: &str, reason: Reason) {
+    warn!(
+        steadfast.operation = %record.id,
+        steadfast.wire_key = record.wire_key,
+        steadfast.effect = %record.effect,
+        reason = %reason,
+        "dead letter"
+    );
+    count(
+        DEAD_LETTERS,
+        vendor,
+        "reason",
+        match reason {
+            Reason::Exhausted => "exhausted",
+            Reason::Expired => "expired",
+            Reason::Unknown => "unknown",
+        },
+    );
+}
+
+/// Calls ended, by `outcome` (`ok` or an error code).
+const CALLS: &str = "steadfast_calls_total";
+/// Attempts made, by `verdict`.
+const ATTEMPTS: &str = "steadfast_attempts_total";
+/// Replies given from the record.
+const REPLAYS: &str = "steadfast_replays_total";
+/// Keys reused or in progress, by `code`.
+const CONFLICTS: &str = "steadfast_conflicts_total";
+/// Refusals of our own, by `gate`.
+const REFUSALS: &str = "steadfast_refusals_total";
+/// Dead letters, by `reason`.
+const DEAD_LETTERS: &str = "steadfast_dead_letters_total";
+/// Look-ups, by what they `found`.
+const LOOK_UPS: &str = "steadfast_look_ups_total";
+/// From `send()` to its end, in seconds.
+const CALL_SECONDS: &str = "steadfast_call_duration_seconds";
+/// Waits decided on before retries, in seconds.
+const RETRY_SECONDS: &str = "steadfast_retry_delay_seconds";
+
+#[cfg(feature = "metrics")]
+fn count(name: &'static str, vendor: &str, label: &'static str, value: &'static str) {
+    metrics::counter!(name, "vendor" => vendor.to_owned(), label => value).increment(1);
+}
+
+#[cfg(feature = "metrics")]
+fn observe(name: &'static str, vendor: &str, duration: Duration) {
+    metrics::histogram!(name, "vendor" => vendor.to_owned()).record(duration.as_secs_f64());
+}
+
+#[cfg(not(feature = "metrics"))]
+fn count(_: &'static str, _: &str, _: &'static str, _: &'static str) {}
+
+#[cfg(not(feature = "metrics"))]
+fn observe(_: &'static str, _: &str, _: Duration) {}

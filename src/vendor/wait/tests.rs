@@ -1,0 +1,156 @@
+use http::{HeaderName, HeaderValue};
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::*;
+
+fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in pairs {
+        headers.append(HeaderName::from_static(name), HeaderValue::from_str(value).expect("a value"));
+    }
+    headers
+}
+
+fn vector(name: &str) -> Value {
+    let path = format!("{}/tests/vectors/{name}", env!("CARGO_MANIFEST_DIR"));
+    serde_json::from_slice(&std::fs::read(path).expect("the vector file")).expect("json")
+}
+
+fn status(code: u64) -> StatusCode {
+    StatusCode::from_u16(u16::try_from(code).expect("a status")).expect("a status")
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn every_row_of_the_retry_after_vectors_holds() {
+    let vectors = vector("retry_after.json");
+    let now = vectors["now_for_dates"].as_str().expect("a date");
+    let now = Timestamp::from(httpdate::parse_http_date(now).expect("a date"));
+    let rows = vectors["parse"].as_array().expect("rows");
+    assert_eq!(rows.len(), 7);
+    for row in rows {
+        let mut map = HeaderMap::new();
+        if let Some(value) = row["v"].as_str() {
+            map.insert("retry-after", HeaderValue::from_str(value).expect("a value"));
+            assert_eq!(
+                retry_after(value.as_bytes(), now),
+                row["s"].as_u64().map(Duration::from_secs),
+                "{row}"
+            );
+        }
+        assert_eq!(asked(status(429), &map, now), row["s"].as_u64().map(Duration::from_secs), "{row}");
+    }
+    for client in ["go-retryablehttp", "failsafe-go"] {
+        for code in vectors["which_statuses"][client].as_array().expect("statuses") {
+            assert!(honours_retry_after(status(code.as_u64().expect("a status"))), "{code}");
+        }
+    }
+}
+
+#[test]
+fn a_502_that_carries_retry_after_is_not_believed() {
+    let map = headers(&[("retry-after", "2")]);
+    assert_eq!(asked(status(502), &map, Timestamp::default()), None);
+    assert_eq!(asked(status(200), &map, Timestamp::default()), None);
+    assert_eq!(asked(status(307), &map, Timestamp::default()), Some(2 * SECOND));
+}
+
+#[test]
+fn a_wait_too_large_to_hold_is_the_largest_and_not_zero() {
+    let huge = "9".repeat(60);
+    assert_eq!(retry_after(huge.as_bytes(), Timestamp::default()), Some(Duration::from_secs(u64::MAX)));
+    let map = headers(&[("x-rate-limit-time-reset-ms", &huge)]);
+    assert_eq!(bigcommerce(&map), Some(Duration::from_millis(u64::MAX)));
+}
+
+#[test]
+fn fractions_signs_and_units_are_not_numbers() {
+    for bad in ["1.5", "+2", "-0", "0x10", "2s", "2,3", "", " ", "١"] {
+        assert_eq!(retry_after(bad.as_bytes(), Timestamp::default()), None, "{bad:?}");
+    }
+    assert_eq!(retry_after(b" 7\t", Timestamp::default()), Some(7 * SECOND));
+}
+
+#[test]
+fn a_header_sent_twice_counts_with_its_longest_wait() {
+    let map =
+        headers(&[("retry-after", "3"), ("retry-after", "junk"), ("retry-after", "9"), ("retry-after", "1")]);
+    assert_eq!(asked(status(503), &map, Timestamp::default()), Some(9 * SECOND));
+}
+
+#[test]
+fn bigcommerces_milliseconds_are_not_read_as_seconds() {
+    let reset = ("x-rate-limit-time-reset-ms", "15000");
+    assert_eq!(bigcommerce(&headers(&[reset])), Some(15 * SECOND));
+    assert_eq!(bigcommerce(&headers(&[reset, ("x-retry-after", "14")])), Some(15 * SECOND));
+    assert_eq!(bigcommerce(&headers(&[reset, ("x-retry-after", "16")])), Some(16 * SECOND));
+    assert_eq!(bigcommerce(&headers(&[("x-retry-after", "16")])), Some(16 * SECOND));
+    assert_eq!(bigcommerce(&headers(&[("retry-after", "16")])), None, "BigCommerce never sends it");
+}
+
+#[test]
+fn rate_limit_fields_ask_for_a_wait_only_when_nothing_remains() {
+    let now = Timestamp::default();
+    for (pairs, expected) in [
+        (vec![("ratelimit", r#""default";r=0;t=30"#)], Some(30)),
+        (vec![("ratelimit", r#""default";r=1;t=30"#)], None),
+        (vec![("ratelimit", r#""a";r=0;t=5, "b,;\"x";r=0; t=40 ,"c";r=9;t=99"#)], Some(40)),
+        (vec![("ratelimit", r#""default";r=0"#)], None),
+        (vec![("ratelimit", "r=0;t=30")], None),
+        (vec![("ratelimit-remaining", "0"), ("ratelimit-reset", "12")], Some(12)),
+        (vec![("ratelimit-remaining", "3"), ("ratelimit-reset", "12")], None),
+        (vec![("ratelimit-reset", "12")], None),
+        (vec![("ratelimit-remaining", "0"), ("ratelimit-reset", "12"), ("retry-after", "20")], Some(20)),
+    ] {
+        assert_eq!(asked(status(429), &headers(&pairs), now), expected.map(Duration::from_secs), "{pairs:?}");
+        assert_eq!(asked(status(500), &headers(&pairs), now), None, "{pairs:?}");
+    }
+}
+
+#[test]
+fn should_retry_is_true_false_or_nothing() {
+    for (value, expected) in [("true", Some(true)), ("False", Some(false)), ("1", None), ("", None)] {
+        assert_eq!(stripe_should_retry(&headers(&[("stripe-should-retry", value)])), expected);
+    }
+    assert_eq!(stripe_should_retry(&HeaderMap::new()), None);
+}
+
+fn any_header_map(name: &'static str, value: &[u8]) -> HeaderMap {
+    let mut map = HeaderMap::new();
+    if let Ok(value) = HeaderValue::from_bytes(value) {
+        map.insert(name, value);
+    }
+    map
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_a_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..80), now: u64) {
+        let now = Timestamp::from_millis(now);
+        retry_after(&bytes, now);
+        rate_limit_list(&bytes);
+        for name in ["retry-after", "ratelimit", "ratelimit-remaining", "ratelimit-reset",
+            "x-retry-after", "x-rate-limit-time-reset-ms", "stripe-should-retry"] {
+            let map = any_header_map(name, &bytes);
+            asked(status(429), &map, now);
+            bigcommerce(&map);
+            rate_limit(&map);
+            stripe_should_retry(&map);
+        }
+    }
+
+    #[test]
+    fn nothing_that_looks_like_a_rate_limit_field_panics(text in r#"["a-z;=, \\0-9rt]{0,60}"#) {
+        rate_limit_list(text.as_bytes());
+    }
+
+    #[test]
+    fn a_date_is_never_waited_for_less_than_it_says(millis in 0u64..4_000_000_000_000, ahead in 0u64..1_000_000) {
+        let now = Timestamp::from_millis(millis);
+        let date = Timestamp::from_millis((millis / 1000 + ahead) * 1000);
+        let wait = retry_after(date.to_string().as_bytes(), now).expect("a date");
+        prop_assert_eq!(wait, date.since(now));
+    }
+}

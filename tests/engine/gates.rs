@@ -1,0 +1,102 @@
+//! Our own refusals.
+
+use steadfast::error::Gate;
+use steadfast::policy::{ConcurrencyConfig, Policy, RateConfig};
+use steadfast::testkit::ScriptedTransport;
+use steadfast::transport::SendErrorKind;
+use steadfast::{Effect, Obtained};
+
+use super::vendor::Acme;
+use super::{Bench, one_retry, plain, secs};
+
+#[tokio::test]
+async fn a_refusal_before_the_first_attempt_writes_nothing() {
+    let bench = Bench::new(Acme::new(), ScriptedTransport::new().status(200));
+    bench.client.gates().kill_switch().engage();
+    let error = bench.charge().send().await.expect_err("switched off");
+    assert_eq!((error.gate(), error.effect()), (Some(Gate::KillSwitch), Effect::None));
+    assert_eq!(bench.charges_sent(), 0);
+    bench.client.gates().kill_switch().release();
+    let reply = bench.charge().send().await.expect("the key was never claimed");
+    assert_eq!((reply.obtained(), reply.attempts()), (Obtained::Fresh, 1));
+}
+
+#[tokio::test]
+async fn a_settled_operation_is_replayed_while_the_vendor_is_switched_off() {
+    let bench = Bench::new(Acme::new(), ScriptedTransport::new().status(200));
+    bench.charge().send().await.expect("a reply");
+    bench.client.gates().kill_switch().engage();
+    assert_eq!(bench.charge().send().await.expect("from the record").obtained(), Obtained::Replayed);
+}
+
+#[tokio::test]
+async fn an_open_circuit_refuses_with_the_time_to_come_back() {
+    let policy = plain().breaker(Policy::background().breaker.expect("the preset has one"));
+    let transport = ScriptedTransport::new().always_fail(SendErrorKind::Connect);
+    let bench = Bench::with(Acme::new(), transport, policy);
+    for _ in 0..5 {
+        let sent = bench.client.get("/x").policy(no_retry()).send().await;
+        assert!(!sent.expect_err("nothing connects").is_circuit_open());
+    }
+    let error = bench.client.get("/x").policy(no_retry()).send().await.expect_err("five in a row");
+    assert!(error.is_circuit_open());
+    assert!(error.retry_at().is_some());
+    assert_eq!(bench.transport.requests().len(), 5);
+}
+
+#[tokio::test]
+async fn an_open_circuit_in_the_middle_of_a_call_is_waited_for() {
+    let mut breaker = Policy::background().breaker.expect("the preset has one");
+    breaker.consecutive_failures = Some(1);
+    let transport = ScriptedTransport::new().fail(SendErrorKind::Connect).status(200);
+    let bench = Bench::with(Acme::new(), transport, one_retry().breaker(breaker));
+    let reply = bench.charge().send().await.expect("the probe succeeds");
+    assert_eq!(reply.attempts(), 2, "waiting for the circuit costs no rung");
+}
+
+#[tokio::test]
+async fn refusals_by_the_vendor_prove_life_and_never_open_the_circuit() {
+    let policy = plain().breaker(Policy::background().breaker.expect("the preset has one"));
+    let bench =
+        Bench::with(Acme::new(), (0..20).fold(ScriptedTransport::new(), |t, _| t.status(404)), policy);
+    for _ in 0..20 {
+        assert!(bench.client.get("/x").send().await.expect_err("not there").is_refused());
+    }
+}
+
+#[tokio::test]
+async fn too_many_calls_at_once_are_refused_and_a_finished_one_makes_room() {
+    let policy = plain().concurrency(ConcurrencyConfig::new(1));
+    let bench = Bench::with(Acme::new(), ScriptedTransport::new().hang().status(200), policy);
+    let client = bench.client.clone();
+    let first = tokio::spawn(async move { client.get("/slow").send().await });
+    while bench.transport.requests().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let error = bench.client.get("/x").send().await.expect_err("one at a time");
+    assert_eq!(error.gate(), Some(Gate::Concurrency));
+    first.abort();
+    assert!(first.await.is_err_and(|error| error.is_cancelled()));
+    bench.client.get("/x").send().await.expect("there is room again");
+}
+
+#[tokio::test]
+async fn with_an_admission_wait_the_rate_limit_delays_instead_of_refusing() {
+    let policy = plain().rate(RateConfig::new(1, secs(1))).admission_wait(secs(5));
+    let bench = Bench::with(Acme::new(), ScriptedTransport::new().status(200).status(200), policy);
+    bench.client.get("/x").send().await.expect("the first");
+    bench.client.get("/x").send().await.expect("the second, a second later");
+    assert_eq!(bench.clock.slept().len(), 1);
+    let refused = Bench::with(
+        Acme::new(),
+        ScriptedTransport::new().status(200).status(200),
+        plain().rate(RateConfig::new(1, secs(1))),
+    );
+    refused.client.get("/x").send().await.expect("the first");
+    let error = refused.client.get("/x").send().await.expect_err("at once is too soon");
+    assert!(error.is_rate_limited());
+}
+
+fn no_retry() -> steadfast::CallPolicy {
+    steadfast::CallPolicy::background().backoff(steadfast::policy::Backoff::none())
+}

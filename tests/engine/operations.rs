@@ -1,0 +1,155 @@
+//! One key, one effect.
+
+use std::sync::Arc;
+
+use steadfast::operation::record::State;
+use steadfast::operation::{Key, OperationId, Scope};
+use steadfast::store::Store;
+use steadfast::testkit::ScriptedTransport;
+use steadfast::transport::SendErrorKind;
+use steadfast::{Effect, Obtained};
+
+use super::vendor::Acme;
+use super::{Bench, secs};
+
+fn id() -> OperationId {
+    let scope = Scope::new("test", "acme", "main", &http::Method::POST, "/charges");
+    OperationId::new(scope, Key::new("order-42/charge").expect("a key"))
+}
+
+#[tokio::test]
+async fn a_settled_operation_is_replayed_as_first_received_and_not_sent() {
+    let transport =
+        ScriptedTransport::new().json(200, serde_json::json!({"id": "ch_1"})).header("x-request-id", "r1");
+    let bench = Bench::new(Acme::new(), transport);
+    let first = bench.charge().send().await.expect("a reply");
+    let second = bench.charge().send().await.expect("the same reply");
+    assert_eq!((first.obtained(), second.obtained()), (Obtained::Fresh, Obtained::Replayed));
+    assert_eq!(first.answer(), second.answer());
+    assert_eq!(first.wire_key(), second.wire_key());
+    assert_eq!(bench.charges_sent(), 1);
+}
+
+#[tokio::test]
+async fn the_same_key_with_another_body_is_refused_and_nothing_is_sent() {
+    let bench = Bench::new(Acme::new(), ScriptedTransport::new().status(200));
+    bench.charge().send().await.expect("a reply");
+    let other = bench.client.post("/charges").key("order-42/charge").json(&serde_json::json!({"amount": 9}));
+    let error = other.send().await.expect_err("another request");
+    assert!(error.is_key_reused());
+    assert_eq!((error.code(), error.effect()), ("CONFLICT.idempotency.payload_mismatch", Effect::None));
+    assert_eq!(bench.charges_sent(), 1);
+}
+
+#[tokio::test]
+async fn every_attempt_carries_the_same_wire_key_and_the_same_bytes() {
+    let transport = ScriptedTransport::new().status(503).fail(SendErrorKind::Reset).status(500).status(200);
+    let bench = Bench::new(Acme::replaying(secs(86_400)), transport);
+    let reply = bench.charge().send().await.expect("the fourth attempt succeeds");
+    assert_eq!(reply.attempts(), 4);
+    let sent = bench.transport.requests();
+    assert_eq!(sent.len(), 4);
+    for request in &sent {
+        assert_eq!(request.headers.get("acme-key"), sent[0].headers.get("acme-key"));
+        assert_eq!(request.body, sent[0].body);
+        assert_eq!(request.url, sent[0].url);
+    }
+    assert_eq!(sent[0].headers["acme-key"].to_str().ok(), reply.wire_key());
+}
+
+#[tokio::test]
+async fn two_processes_that_share_an_account_derive_the_same_wire_key() {
+    let first = Bench::new(Acme::new(), ScriptedTransport::new().status(200));
+    let second = Bench::new(Acme::new(), ScriptedTransport::new().status(200));
+    let (a, b) = (first.charge().send().await.expect("ok"), second.charge().send().await.expect("ok"));
+    assert_eq!(a.wire_key(), b.wire_key(), "a lost record still yields the same wire key");
+}
+
+#[tokio::test]
+async fn a_refusal_is_final_and_repeats_itself() {
+    let transport = ScriptedTransport::new().json(402, serde_json::json!({"error": "declined"}));
+    let bench = Bench::new(Acme::new(), transport);
+    for _ in 0..2 {
+        let error = bench.charge().send().await.expect_err("declined");
+        assert!(error.is_refused());
+        assert_eq!(error.effect(), Effect::None);
+        assert_eq!(error.answer().map(|answer| answer.body.clone()), Some(r#"{"error":"declined"}"#.into()));
+    }
+    assert_eq!(bench.charges_sent(), 1);
+}
+
+#[tokio::test]
+async fn refused_credentials_leave_the_key_usable() {
+    let bench = Bench::new(Acme::new(), ScriptedTransport::new().status(401).status(200));
+    let error = bench.charge().send().await.expect_err("a bad secret");
+    assert_eq!(error.code(), "AUTH.unauthorized");
+    bench.charge().send().await.expect("the secret was mended");
+    assert_eq!(bench.charges_sent(), 2);
+}
+
+#[tokio::test]
+async fn a_post_without_a_key_gets_one_that_can_be_read() {
+    let bench = Bench::new(Acme::new(), ScriptedTransport::new().status(200).status(402));
+    let reply = bench.client.post("/charges").send().await.expect("a reply");
+    assert!(reply.key().is_some_and(|key| key.starts_with("generated/")));
+    assert!(reply.wire_key().is_some());
+    let error = bench.client.post("/charges").send().await.expect_err("declined");
+    assert!(error.key().is_some_and(|key| key.starts_with("generated/")));
+    assert_eq!(bench.charges_sent(), 2, "two calls without a key are two operations");
+}
+
+#[tokio::test]
+async fn a_get_is_no_operation() {
+    let bench = Bench::new(Acme::new(), ScriptedTransport::new().status(500).status(200));
+    let reply = bench.client.get("/balance").send().await.expect("a GET is retried freely");
+    assert_eq!((reply.key(), reply.wire_key(), reply.attempts()), (None, None, 2));
+}
+
+#[tokio::test]
+async fn a_replay_by_the_vendor_is_no_second_event() {
+    let transport =
+        ScriptedTransport::new().fail(SendErrorKind::Reset).status(200).header("acme-replayed", "true");
+    let bench = Bench::new(Acme::replaying(secs(60)), transport);
+    assert_eq!(bench.charge().send().await.expect("a reply").obtained(), Obtained::Replayed);
+}
+
+#[tokio::test]
+async fn of_two_concurrent_calls_with_one_key_one_sends() {
+    let bench = Bench::new(Acme::new(), ScriptedTransport::new().hang().status(200));
+    let first = bench.charge();
+    let held = tokio::spawn(async move { first.send().await });
+    while bench.charges_sent() == 0 {
+        tokio::task::yield_now().await;
+    }
+    let error = bench.charge().send().await.expect_err("the other call holds it");
+    assert!(error.is_in_progress());
+    assert!(error.retry_at().is_some());
+    assert_eq!(bench.charges_sent(), 1);
+    held.abort();
+}
+
+#[tokio::test]
+async fn secrets_are_neither_stored_nor_shown() {
+    let bench = Bench::new(Acme::new(), ScriptedTransport::new().status(402));
+    let error = bench.charge().send().await.expect_err("declined");
+    let record = bench.store.get(&id()).await.expect("a store").expect("a record");
+    assert!(!record.request.headers.contains_key("authorization"));
+    assert!(bench.transport.requests()[0].headers.contains_key("authorization"));
+    for shown in [format!("{error:?}{error}"), format!("{record:?}"), format!("{:?}", bench.client)] {
+        assert!(!shown.contains("hush") && !shown.contains("1000"), "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn an_arc_dyn_store_is_a_store() {
+    let store: Arc<dyn Store> = Arc::new(steadfast::store::Memory::new());
+    let client = steadfast::Client::builder(Acme::new())
+        .store(Arc::clone(&store))
+        .transport(ScriptedTransport::new().status(200))
+        .namespace("test")
+        .build()
+        .expect("a client");
+    client.post("/charges").key("order-42/charge").send().await.expect("a reply");
+    let record = store.get(&id()).await.expect("a store").expect("a record");
+    assert!(matches!(record.state, State::Succeeded { reconciled: false, .. }));
+}

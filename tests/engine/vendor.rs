@@ -1,0 +1,111 @@
+//! A vendor whose every rule the test sets.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderValue, StatusCode};
+use steadfast::Error;
+use steadfast::answer::Answer;
+use steadfast::error::{Effect, Refusal};
+use steadfast::operation::WireKey;
+use steadfast::request::Request;
+use steadfast::vendor::{Attempt, Finding, Subject, Vendor, Verdict, wait};
+use url::Url;
+
+#[derive(Clone, Debug)]
+pub struct Acme {
+    base_url: Url,
+    pub replay_window: Option<Duration>,
+    pub look_up: bool,
+    pub settle: Duration,
+}
+
+impl Acme {
+    pub fn new() -> Acme {
+        let base_url = Url::parse("http://127.0.0.1:1").expect("a url");
+        Acme { base_url, replay_window: None, look_up: false, settle: Duration::from_secs(7) }
+    }
+
+    pub fn replaying(window: Duration) -> Acme {
+        Acme { replay_window: Some(window), ..Acme::new() }
+    }
+
+    pub fn searchable() -> Acme {
+        Acme { look_up: true, ..Acme::new() }
+    }
+}
+
+impl Vendor for Acme {
+    fn name(&self) -> &str {
+        "acme"
+    }
+
+    fn base_url(&self) -> &Url {
+        &self.base_url
+    }
+
+    fn account(&self, _: &HeaderMap) -> Cow<'_, str> {
+        Cow::Borrowed("main")
+    }
+
+    fn stamp(&self, wire_key: WireKey, request: &mut Request) -> Result<String, Error> {
+        let text = wire_key.to_string();
+        request.headers.insert("acme-key", HeaderValue::from_str(&text).expect("a uuid"));
+        Ok(text)
+    }
+
+    fn authorize(&self, request: &mut Request) {
+        request.headers.insert("authorization", HeaderValue::from_static("Bearer hush-hush"));
+    }
+
+    fn replay_window(&self, _: &Request) -> Option<Duration> {
+        self.replay_window
+    }
+
+    fn classify(&self, attempt: &Attempt<'_>) -> Verdict {
+        let answer = match attempt.outcome {
+            Ok(answer) => answer,
+            Err(error) => return Verdict::Retry { effect: error.effect(), not_before: None },
+        };
+        let not_before = answer
+            .headers
+            .get("retry-after")
+            .and_then(|value| wait::retry_after(value.as_bytes(), attempt.now));
+        match answer.status.as_u16() {
+            200..=299 => Verdict::Done { replayed: answer.headers.contains_key("acme-replayed") },
+            401 => Verdict::Refused(Refusal::Unauthorized),
+            429 => Verdict::Retry { effect: Effect::None, not_before },
+            503 => Verdict::Retry { effect: Effect::Unknown, not_before },
+            500 if answer.headers.contains_key("acme-replayed") => Verdict::Unknown,
+            500..=599 => Verdict::Retry { effect: Effect::Unknown, not_before: None },
+            _ => Verdict::Refused(Refusal::Rejected),
+        }
+    }
+
+    fn settle_time(&self) -> Duration {
+        self.settle
+    }
+
+    fn look_up(&self, subject: &Subject<'_>) -> Option<Request> {
+        if !self.look_up {
+            return None;
+        }
+        let mut url = self.base_url.join("/search").expect("a url");
+        url.set_query(Some(&format!("key={}", subject.wire_key)));
+        Some(Request::new(http::Method::GET, url))
+    }
+
+    fn read_look_up(&self, _: &Subject<'_>, _: &Request, answer: &Answer) -> Finding {
+        match (answer.status, answer.json()) {
+            (StatusCode::OK, Some(serde_json::Value::Array(hits))) => match hits.first() {
+                Some(hit) => Finding::Found(Answer::new(
+                    StatusCode::OK,
+                    HeaderMap::new(),
+                    hit.to_string().into_bytes(),
+                )),
+                None => Finding::Absent,
+            },
+            _ => Finding::CannotTell,
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! When the next attempt is made.
+
+use steadfast::Effect;
+use steadfast::policy::Jitter;
+use steadfast::testkit::{FixedRandom, ScriptedTransport};
+use steadfast::transport::SendErrorKind;
+
+use super::vendor::Acme;
+use super::{Bench, ms, plain, secs};
+
+#[tokio::test]
+async fn the_ladder_is_500ms_2s_5s_30s_and_then_a_dead_letter() {
+    let bench = Bench::new(
+        Acme::replaying(secs(86_400)),
+        ScriptedTransport::new().always_fail(SendErrorKind::Connect),
+    );
+    let error = bench.charge().send().await.expect_err("nothing ever connects");
+    assert_eq!(bench.clock.slept(), [ms(500), secs(2), secs(5), secs(30)]);
+    assert!(error.is_dead_letter());
+    assert_eq!((error.effect(), error.attempts().len(), bench.charges_sent()), (Effect::None, 5, 5));
+    assert_eq!(error.code(), "DEPENDENCY.unavailable");
+    let waits: Vec<_> = error.attempts().iter().map(|attempt| attempt.wait).collect();
+    assert_eq!(waits, [Some(ms(500)), Some(secs(2)), Some(secs(5)), Some(secs(30)), None]);
+}
+
+#[tokio::test]
+async fn each_wait_is_full_jitter_within_its_step() {
+    for (random, expected) in [
+        (FixedRandom::at(0.0), [ms(0), ms(0), ms(0), ms(0)]),
+        (FixedRandom::at(0.5), [ms(250), secs(1), ms(2_500), secs(15)]),
+    ] {
+        let policy = plain().backoff(steadfast::policy::Policy::background().backoff);
+        assert_eq!(policy.backoff.jitter, Jitter::Full);
+        let transport = ScriptedTransport::new().always_fail(SendErrorKind::Connect);
+        let bench = Bench::random(Acme::new(), transport, policy, random);
+        let error = bench.charge().send().await.expect_err("nothing ever connects");
+        let waits: Vec<_> = error.attempts().iter().filter_map(|attempt| attempt.wait).collect();
+        assert_eq!(waits, expected);
+    }
+}
+
+#[tokio::test]
+async fn a_retry_after_is_a_floor_with_positive_jitter_only() {
+    for (random, least) in [(FixedRandom::at(0.0), true), (FixedRandom::just_under_one(), false)] {
+        let transport = ScriptedTransport::new().status(429).header("retry-after", "7").status(200);
+        let bench = Bench::random(Acme::new(), transport, plain(), random);
+        bench.charge().send().await.expect("the second attempt succeeds");
+        let slept = bench.clock.slept()[0];
+        assert_eq!(slept == secs(7), least, "{slept:?}");
+        assert!(slept >= secs(7) && slept < secs(8), "never early, and not much later: {slept:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_retry_after_shorter_than_the_rung_does_not_shorten_it() {
+    let transport = ScriptedTransport::new().status(429).header("retry-after", "0").status(200);
+    let bench = Bench::new(Acme::new(), transport);
+    bench.charge().send().await.expect("the second attempt succeeds");
+    assert_eq!(bench.clock.slept(), [ms(500)]);
+}
+
+#[tokio::test]
+async fn a_retry_after_of_one_call_holds_back_all_calls_to_that_vendor() {
+    let transport = ScriptedTransport::new().status(429).header("retry-after", "60").status(200).status(200);
+    let bench = Bench::with(Acme::new(), transport, plain());
+    let first =
+        bench.charge().deadline(secs(1)).send().await.expect_err("a minute is too long for one second");
+    assert!(first.is_deadline());
+    let second = bench.client.get("/balance").send().await.expect_err("the vendor asked for a pause");
+    assert!(second.is_rate_limited());
+    assert_eq!(second.gate().map(steadfast::error::Gate::name), Some("pause"));
+    assert_eq!(second.effect(), Effect::None);
+    bench.clock.advance(secs(61));
+    bench.client.get("/balance").send().await.expect("the pause is over");
+}
+
+#[tokio::test]
+async fn a_retry_after_is_capped_by_the_policy() {
+    let transport = ScriptedTransport::new().status(429).header("retry-after", "99999999999").status(200);
+    let mut policy = plain();
+    policy.pause.max = secs(20);
+    let bench = Bench::random(Acme::new(), transport, policy, FixedRandom::at(0.0));
+    bench.charge().send().await.expect("the cap makes the wait bearable");
+    assert_eq!(bench.clock.slept(), [secs(20)]);
+}
+
+#[tokio::test]
+async fn a_wait_longer_than_what_is_left_is_scheduled_and_names_the_time() {
+    let transport = ScriptedTransport::new().status(429).header("retry-after", "3600").status(200);
+    let bench = Bench::random(Acme::new(), transport, plain(), FixedRandom::at(0.0));
+    let error = bench.charge().send().await.expect_err("an hour is beyond the total timeout");
+    assert!(error.is_deadline());
+    assert_eq!(bench.clock.slept(), []);
+    assert!(error.retry_at().is_some());
+    let again = bench.charge().send().await.expect_err("it is not due yet");
+    assert!(again.is_in_progress() || again.is_rate_limited(), "{again}");
+    bench.clock.advance(secs(3_601));
+    let reply = bench.charge().send().await.expect("due now");
+    assert_eq!((reply.attempts(), bench.charges_sent()), (2, 2));
+}
+
+#[tokio::test]
+async fn a_spent_budget_postpones_the_retry_instead_of_sending_it() {
+    let policy = plain().budget(steadfast::policy::Policy::background().budget.map_or_else(
+        || unreachable!("the preset has a budget"),
+        |mut budget| {
+            budget.burst = 1;
+            budget.refill_per_second = 0.0;
+            budget
+        },
+    ));
+    let transport = ScriptedTransport::new().always_fail(SendErrorKind::Connect);
+    let bench = Bench::with(Acme::new(), transport, policy);
+    let error = bench.charge().send().await.expect_err("one retry is all there is");
+    assert_eq!(error.gate().map(steadfast::error::Gate::name), Some("budget"));
+    assert_eq!(bench.charges_sent(), 2);
+    assert!(!error.is_dead_letter(), "it can still be delivered: {error}");
+    assert!(error.retry_at().is_some());
+}
