@@ -63,7 +63,7 @@ use document::{Path, shown};
 use explain::{Hints, unknown_key};
 use reader::Reader;
 use source::{Source, position};
-use vendor::Entry;
+use vendor::{Entry, Variable};
 
 /// The JSON Schema (draft 2020-12) of the vendors file, for editors: completion, descriptions and defaults.
 ///
@@ -195,13 +195,15 @@ impl Vendors {
             };
             return Err(Error::config(&self.file, format!("no vendor `{}`; {instead}", shown(name))));
         };
-        let variable = &entry.secret_env;
+        let Some(Variable { name: variable, place }) = &entry.secret else {
+            return Ok(entry.builder(&self.namespace, vendor::no_secret()));
+        };
         let refuse = |problem: &str| {
             let problem = format!(
                 "`secret_env` in [vendors.{name}]: the environment variable {variable} {problem}; set it to the \
                  vendor's secret"
             );
-            Err(Error::config(&entry.secret_place, problem))
+            Err(Error::config(place, problem))
         };
         match (self.secrets)(variable) {
             None => refuse("is not set"),

@@ -6,6 +6,7 @@ pub mod attempt;
 mod call;
 mod client;
 pub mod clock;
+pub mod config;
 mod engine;
 pub mod error;
 pub mod inbound;

@@ -76,6 +76,14 @@ pub(super) struct BigCommerceTable {
 }
 
 impl Adapter {
+    /// Whether it sends a secret at all.
+    pub(super) fn needs_secret(&self) -> bool {
+        match self {
+            Adapter::Keyed(config) => config.auth.is_some(),
+            _ => true,
+        }
+    }
+
     /// A builder of the client that uses this adapter.
     pub(super) fn builder(&self, secret: SecretString) -> ClientBuilder {
         match self {

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};

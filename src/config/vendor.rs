@@ -8,7 +8,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::adapter::{Adapter, Kind};
-use super::document::{Path, locate, shown};
+use super::document::{Path, locate};
 use super::explain::Hints;
 use super::policy::{Preset, place_of, read as read_policy};
 use super::reader::Reader;
@@ -24,9 +24,16 @@ pub(super) struct Entry {
     adapter: Adapter,
     policy: Policy,
     allow_plain_http: bool,
-    pub secret_env: String,
+    /// The variable with the secret; `None` for a vendor that is sent none.
+    pub secret: Option<Variable>,
+}
+
+/// The environment variable that holds a secret.
+#[derive(Clone, Debug)]
+pub(super) struct Variable {
+    pub name: String,
     /// Where `secret_env` is written, for an error that comes up when the secret is read.
-    pub secret_place: String,
+    pub place: String,
 }
 
 /// The keys that every vendor has. Those of its adapter are in a struct of their own.
@@ -63,20 +70,12 @@ impl Entry {
         let adapter = read_adapter(reader, kind, whole, part, path)?;
         let policy = policies.values().next();
         let policy = read_policy(reader, common.preset, &path.then(POLICY_KEY), policy)?;
-        let Some(secret_env) = common.secret_env else {
-            return Err(reader.source.error(key, no_secret_env(name, path)));
+        let secret = match common.secret_env {
+            Some(written) => Some(Variable::read(reader, path, written)?),
+            None if adapter.needs_secret() => return Err(reader.source.error(key, no_secret_env(name, path))),
+            None => None,
         };
-        let place = secret_env.span().start;
-        if let Err(problem) = secrets::check_variable(secret_env.get_ref()) {
-            return Err(reader.source.error(place, format!("`secret_env` in {path}: {problem}")));
-        }
-        let entry = Entry {
-            adapter,
-            policy,
-            allow_plain_http: common.allow_plain_http,
-            secret_env: secret_env.into_inner(),
-            secret_place: reader.source.place(place),
-        };
+        let entry = Entry { adapter, policy, allow_plain_http: common.allow_plain_http, secret };
         entry.check(namespace).map_err(|error| placed(&error, reader, path, key, whole))?;
         Ok(entry)
     }
@@ -102,7 +101,17 @@ impl Entry {
     }
 }
 
-fn no_secret() -> SecretString {
+impl Variable {
+    fn read(reader: Reader<'_>, path: &Path, written: Spanned<String>) -> Result<Variable, Error> {
+        let start = written.span().start;
+        match secrets::check_variable(written.get_ref()) {
+            Ok(()) => Ok(Variable { place: reader.source.place(start), name: written.into_inner() }),
+            Err(problem) => Err(reader.source.error(start, format!("`secret_env` in {path}: {problem}"))),
+        }
+    }
+}
+
+pub(super) fn no_secret() -> SecretString {
     SecretString::from("none")
 }
 
@@ -120,7 +129,13 @@ fn read_adapter(
         Kind::Stripe => Adapter::Stripe(reader.read(whole, part, path, hints)?),
         Kind::Postmark => Adapter::Postmark(reader.read(whole, part, path, hints)?),
         Kind::BigCommerce => Adapter::BigCommerce(reader.read(whole, part, path, hints)?),
-        Kind::Keyed => Adapter::Keyed(Box::new(reader.read(whole, part, path, hints)?)),
+        // Its name in scopes is its table's, unless it says otherwise.
+        Kind::Keyed => {
+            let span = part.span();
+            let name = DeValue::String(path.vendor().unwrap_or_default().to_owned().into());
+            part.get_mut().entry(Spanned::new(span.clone(), "name".into())).or_insert(Spanned::new(span, name));
+            Adapter::Keyed(Box::new(reader.read(whole, part, path, hints)?))
+        }
     })
 }
 
@@ -136,9 +151,16 @@ fn placed(error: &Error, reader: Reader<'_>, path: &Path, key: usize, whole: &De
         let offset = place.or(table_key).unwrap_or(key);
         return reader.source.error(offset, format!("in {}: {problem}", path.then(POLICY_KEY)));
     }
-    let offset = locate(whole, what).map_or(key, |(offset, _)| offset);
     let problem = problem.replace("allow_plain_http()", "`allow_plain_http = true`");
-    reader.source.error(offset, format!("`{what}` in {path}: {problem}"))
+    // The keyed adapter names the field in the problem; the others give its name alone.
+    let field = problem.split(':').next().unwrap_or_default();
+    if let Some((offset, _)) = locate(whole, field) {
+        return reader.source.error(offset, format!("in {path}: {problem}"));
+    }
+    let named = NAMED_BY_ADAPTERS.iter().find(|(words, _)| problem.starts_with(words));
+    let field = named.map_or(*what, |(_, field)| field);
+    let offset = locate(whole, field).map_or(key, |(offset, _)| offset);
+    reader.source.error(offset, format!("`{field}` in {path}: {problem}"))
 }
 
 fn no_adapter(name: &str, path: &Path) -> String {
@@ -173,3 +195,7 @@ const POLICY_KEYS: [&str; 11] = [
     "backoff", "timeout", "pause", "breaker", "budget", "rate", "concurrency", "limits", "record",
     "admission_wait", "look_ups_max",
 ];
+
+/// What adapters call a field where they do not use its name in the file.
+const NAMED_BY_ADAPTERS: [(&str, &str); 3] =
+    [("the store hash", "store_hash"), ("Message-ID", "message_id_domain"), ("Stripe-Version", "api_version")];
