@@ -96,6 +96,8 @@
 //! Features add API and never change how an existing call behaves. Without default features there is no TLS
 //! stack, and only `http` on loopback (or where it is allowed) can be called.
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
+#![warn(unreachable_pub)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(doc)]
