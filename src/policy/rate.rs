@@ -1,7 +1,7 @@
 //! How many attempts may start in a time: GCRA, by the crate governor.
 //!
 //! GCRA keeps one number, the time at which the next call would be on schedule, and needs neither a lock nor a
-//! task that refills a bucket. Governor asks a clock for the time; [`GateClock`] answers with the time that the
+//! task that refills a bucket. Governor asks a clock for the time; `GateClock` answers with the time that the
 //! gate was given, so that one reading of the client's clock decides the whole admission, and a test that moves
 //! time moves the limit too. A third reading a call would cost as much as all the gates' atomics together. The
 //! adapter also keeps governor's unchecked additions far from the end of time, where they would panic.
