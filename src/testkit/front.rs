@@ -268,8 +268,10 @@ async fn forward(
     let mut backend = Reader::new(TcpStream::connect(backend).await?);
     backend.stream.write_all(&head.encode(fault, body)).await?;
     loop {
-        let mut response =
-            backend.head(wire::parse_response).await?.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
+        let mut response = backend
+            .head(wire::parse_response)
+            .await?
+            .ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
         // Interim answers (1xx) precede the one that counts.
         if response.status >= 200 {
             let body = backend.body(response.framing(&head.method)?).await?;

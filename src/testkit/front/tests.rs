@@ -50,7 +50,7 @@ async fn post(front: &Front) -> Result<String, reqwest::Error> {
 }
 
 fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
-    std::iter::successors(Some(error), |error: &&'a (dyn StdError + 'static)| error.source())
+    std::iter::successors(Some(error), |error| (**error).source())
 }
 
 fn chain(error: &(dyn StdError + 'static)) -> String {
@@ -68,12 +68,24 @@ async fn raw(front: &Front, bytes: &[u8]) -> String {
     String::from_utf8(answer).unwrap()
 }
 
+/// A failure instead of a test that never ends. Real time, because real sockets are what is waited for.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "bounds a wait for real sockets, in which no injected clock moves"
+)]
+async fn within_ten_seconds(work: impl Future<Output = ()>) {
+    tokio::time::timeout(Duration::from_secs(10), work).await.unwrap();
+}
+
 #[tokio::test]
 async fn without_a_fault_the_answer_passes_unchanged() {
     let (front, plan, seen) = started().await;
     let url = format!("{}/charges?limit=1", front.url());
     let answer = reqwest::Client::new().post(url).body("a=1").send().await.unwrap();
-    assert_eq!((answer.status().as_u16(), &answer.headers()["x-request-id"]), (201, &"req_1".parse().unwrap()));
+    assert_eq!(
+        (answer.status().as_u16(), &answer.headers()["x-request-id"]),
+        (201, &"req_1".parse().unwrap())
+    );
     assert_eq!(answer.text().await.unwrap(), BODY);
     assert_eq!(*seen.lock().unwrap(), [("POST".into(), "/charges?limit=1".into(), None, "a=1".into())]);
     assert_eq!((plan.requests(), plan.injected_total()), (1, 0));
@@ -119,7 +131,11 @@ async fn a_truncated_body_breaks_after_the_status_came() {
     let answer = reqwest::Client::new().post(front.url()).body("a=1").send().await.unwrap();
     assert_eq!((answer.status().as_u16(), answer.content_length()), (201, Some(BODY.len() as u64)));
     let error = answer.bytes().await.unwrap_err();
-    assert!(!error.is_timeout() && chain(&error).contains("end of file before message length"), "{}", chain(&error));
+    assert!(
+        !error.is_timeout() && chain(&error).contains("end of file before message length"),
+        "{}",
+        chain(&error)
+    );
     assert_eq!(applied(&seen), 1);
     // Exactly half of the body, of a whole head.
     plan.next(Fault::TruncatedBody);
@@ -141,8 +157,9 @@ async fn a_hang_ends_with_the_callers_timeout() {
     for (fault, effects) in [(Fault::Hang, 0), (Fault::HangAfterApply, 1)] {
         let (front, plan, seen) = started().await;
         plan.next(fault);
-        // Real time, bounded: reqwest's own timeout is what is shown to fire.
-        let client = reqwest::Client::builder().timeout(Duration::from_millis(200)).build().unwrap();
+        // Real time, bounded: reqwest's own timeout is what is shown to fire. Long enough for the request to
+        // reach the backend on a busy machine.
+        let client = reqwest::Client::builder().timeout(Duration::from_millis(500)).build().unwrap();
         let error = client.post(front.url()).send().await.unwrap_err();
         assert!(error.is_timeout(), "{}", chain(&error));
         assert_eq!(applied(&seen), effects);
@@ -192,9 +209,12 @@ async fn a_caller_that_goes_ends_the_pause() {
     stream.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
     clock.until_sleeping(1).await;
     drop(stream);
-    while clock.sleeping() > 0 {
-        tokio::task::yield_now().await;
-    }
+    within_ten_seconds(async {
+        while clock.sleeping() > 0 {
+            tokio::task::yield_now().await
+        }
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -219,7 +239,9 @@ async fn the_vendors_faults_are_told_to_the_backend() {
 #[tokio::test]
 async fn a_fault_header_from_outside_is_removed() {
     let (front, plan, seen) = started().await;
-    for (fault, told) in [(None, None), (Some(Fault::Html), Some("html")), (Some(Fault::DropAfterApply), None)] {
+    for (fault, told) in
+        [(None, None), (Some(Fault::Html), Some("html")), (Some(Fault::DropAfterApply), None)]
+    {
         if let Some(fault) = fault {
             plan.next(fault);
         }
@@ -244,7 +266,8 @@ async fn one_connection_carries_many_requests_with_lengths_and_chunks() {
     assert_eq!(answers.matches("HTTP/1.1 201 Created").count(), 4, "{answers}");
     assert_eq!(answers.matches(BODY).count(), 3, "{answers}");
     let seen = seen.lock().unwrap();
-    let (methods, bodies): (Vec<_>, Vec<_>) = seen.iter().map(|seen| (seen.0.as_str(), seen.3.as_str())).unzip();
+    let (methods, bodies): (Vec<_>, Vec<_>) =
+        seen.iter().map(|seen| (seen.0.as_str(), seen.3.as_str())).unzip();
     assert_eq!(methods, ["POST", "POST", "HEAD", "GET"]);
     assert_eq!(bodies, ["a=1", "b=2&c=3", "", ""]);
     assert_eq!(plan.requests(), 4, "asked once a request");
@@ -254,7 +277,8 @@ async fn one_connection_carries_many_requests_with_lengths_and_chunks() {
 async fn a_rule_sees_the_path_of_every_form_of_target() {
     let (front, plan, _) = started().await;
     plan.when("/d", Method::GET, Fault::Html).when("/d", Method::GET, Fault::KeyInUse);
-    raw(&front, b"GET http://a/d?q=/x HTTP/1.1\r\n\r\nGET /x?/d HTTP/1.1\r\n\r\nGET /d/1 HTTP/1.1\r\n\r\n").await;
+    raw(&front, b"GET http://a/d?q=/x HTTP/1.1\r\n\r\nGET /x?/d HTTP/1.1\r\n\r\nGET /d/1 HTTP/1.1\r\n\r\n")
+        .await;
     assert_eq!((plan.pending(), plan.requests(), plan.injected_total()), (0, 3, 2));
 }
 
@@ -291,10 +315,10 @@ async fn garbage_is_answered_with_400_and_harms_nobody() {
 }
 
 #[tokio::test]
-async fn a_backend_that_is_not_there_is_a_502_that_says_so() {
+async fn a_backend_that_does_not_answer_is_a_502_that_says_so() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let nobody = listener.local_addr().unwrap();
-    drop(listener);
+    tokio::spawn(async move { while listener.accept().await.is_ok() {} });
     let front = Front::start(nobody, FaultPlan::new()).await.unwrap();
     let answer = reqwest::get(front.url()).await.unwrap();
     assert_eq!(answer.status(), 502);
@@ -309,9 +333,12 @@ async fn a_dropped_front_closes_its_port_and_its_connections() {
     idle.write_all(b"GET /empty HTTP/1.1\r\n\r\n").await.unwrap();
     assert!(idle.read(&mut [0; 512]).await.unwrap() > 0, "it is being served");
     drop(front);
-    assert!(matches!(idle.read(&mut [0; 512]).await, Ok(0) | Err(_)));
-    // The listener goes with the same task; the connection above ended, so it is gone or going.
-    while TcpStream::connect(address).await.is_ok() {
-        tokio::task::yield_now().await;
-    }
+    within_ten_seconds(async {
+        assert!(matches!(idle.read(&mut [0; 512]).await, Ok(0) | Err(_)));
+        // The listener goes with the same task; the connection above ended, so it is gone or going.
+        while TcpStream::connect(address).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
 }

@@ -131,7 +131,9 @@ impl Headers {
     /// Whether a list header holds `token`, in any case.
     fn has(&self, name: &str, token: &str) -> bool {
         self.all(name).any(|value| {
-            value.split(|byte| *byte == b',').any(|part| part.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
+            value
+                .split(|byte| *byte == b',')
+                .any(|part| part.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
         })
     }
 
@@ -205,7 +207,8 @@ impl RequestHead {
             put(&mut bytes, FAULT_HEADER, fault.as_bytes());
         }
         put(&mut bytes, "connection", b"close");
-        let framed = ["content-length", "transfer-encoding"].iter().any(|name| self.headers.all(name).count() > 0);
+        let framed =
+            ["content-length", "transfer-encoding"].iter().any(|name| self.headers.all(name).count() > 0);
         if framed {
             put(&mut bytes, "content-length", body.len().to_string().as_bytes());
         }
@@ -266,7 +269,8 @@ pub(super) fn parse_request(bytes: &[u8]) -> Parsed<RequestHead> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut headers);
     let httparse::Status::Complete(taken) = request.parse(bytes).map_err(invalid)? else { return Ok(None) };
-    let (Some(method), Some(target), Some(minor_version)) = (request.method, request.path, request.version) else {
+    let (Some(method), Some(target), Some(minor_version)) = (request.method, request.path, request.version)
+    else {
         return Err(invalid("a head without a request line"));
     };
     let head = RequestHead {
