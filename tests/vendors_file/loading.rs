@@ -23,7 +23,10 @@ fn a_vendor_needs_no_more_than_the_name_of_its_variable() {
 fn overrides_change_the_preset_field_by_field() {
     let seconds = Duration::from_secs;
     let interactive = policy("preset = 'interactive'\n[vendors.stripe.policy.timeout]\nattempt = '4s'");
-    assert_eq!(interactive, Policy::interactive().timeout(Timeouts::new(seconds(1), seconds(4), seconds(10))));
+    assert_eq!(
+        interactive,
+        Policy::interactive().timeout(Timeouts::new(seconds(1), seconds(4), seconds(10)))
+    );
     let jitter = policy("preset = 'interactive'\npolicy.backoff.jitter = 'equal'");
     assert_eq!(jitter.backoff.steps, Policy::interactive().backoff.steps);
     assert_ne!(jitter.backoff.jitter, Policy::interactive().backoff.jitter);
@@ -128,7 +131,10 @@ fn a_file_that_cannot_be_read_is_named() {
         said.replace(&format!("{}", path.display()), name)
     };
     assert_eq!(said("absent.toml", None), "absent.toml: cannot be read");
-    assert_eq!(said("latin.toml", Some(b"# ok\n# \xe9")), "latin.toml:2:3: the file is not UTF-8 from here on");
+    assert_eq!(
+        said("latin.toml", Some(b"# ok\n# \xe9")),
+        "latin.toml:2:3: the file is not UTF-8 from here on"
+    );
     assert_eq!(
         said("long.toml", Some(&vec![b'#'; 1024 * 1024 + 1])),
         "long.toml: the file is over the limit of 1048576 bytes"
