@@ -216,12 +216,12 @@ fn a_redirect_that_answers_a_keyed_post_is_not_taken_for_anything_certain() {
 fn a_v1_post_carries_the_raw_key_and_a_get_or_delete_none() {
     let request = stamped();
     assert_eq!(request.headers["idempotency-key"], wire_key().to_string());
-    assert_eq!(stripe().replay_window(&request), Some(Duration::from_secs(86_400)));
+    assert_eq!(Vendor::replay_window(&stripe(), &request), Some(Duration::from_secs(86_400)));
     for method in [Method::GET, Method::DELETE] {
         let mut request = form(method, "/v1/charges/ch_1", "");
         stripe().stamp(wire_key(), &mut request).expect("stamped");
         assert!(!request.headers.contains_key("idempotency-key"));
-        assert_eq!(stripe().replay_window(&request), None);
+        assert_eq!(Vendor::replay_window(&stripe(), &request), None);
     }
 }
 
@@ -234,7 +234,7 @@ fn v2_keys_posts_and_deletes_for_30_days_and_needs_a_version() {
         assert_eq!(error.code(), "VALIDATION.header");
         versioned.stamp(wire_key(), &mut request).expect("stamped");
         assert_eq!(request.headers["stripe-version"], "2025-08-27.basil");
-        assert_eq!(versioned.replay_window(&request), Some(Duration::from_secs(30 * 86_400)));
+        assert_eq!(Vendor::replay_window(&versioned, &request), Some(Duration::from_secs(30 * 86_400)));
     }
 }
 
@@ -268,7 +268,7 @@ fn the_account_survives_a_rotated_secret_and_tells_modes_and_connected_accounts_
         if let Some(connected) = connected {
             headers.insert("stripe-account", HeaderValue::from_static(connected));
         }
-        stripe.account(&headers).into_owned()
+        Vendor::account(stripe, &headers).into_owned()
     };
     assert_eq!(account(&Stripe::new("sk_live_1"), None), account(&Stripe::new("rk_live_2"), None));
     assert_eq!(account(&Stripe::new("sk_live_1"), None), "live");
