@@ -217,14 +217,6 @@ impl Error {
         self
     }
 
-    /// Which input was refused, and why, for whoever knows where that input is written.
-    pub(crate) fn invalid_input(&self) -> Option<(&'static str, &str)> {
-        match &self.0.kind {
-            Kind::Invalid { what, problem } => Some((what, problem)),
-            _ => None,
-        }
-    }
-
     pub(crate) fn with_context(mut self, context: Context) -> Error {
         self.0.context = context;
         self

@@ -14,7 +14,7 @@ use super::policy::{Preset, place_of, read as read_policy};
 use super::reader::Reader;
 use super::{secrets, suggest};
 use crate::client::ClientBuilder;
-use crate::error::Error;
+use crate::error::{Error, Kind as ErrorKind};
 use crate::policy::Policy;
 use crate::transport::{Exchange, Limits, Request, SendError, SendErrorKind, Transport};
 
@@ -146,10 +146,10 @@ fn read_adapter(
 
 /// The client's own complaint, with its place in the file.
 fn placed(error: &Error, reader: Reader<'_>, path: &Path, key: usize, whole: &DeTable<'_>) -> Error {
-    let Some((what, problem)) = error.invalid_input() else {
+    let ErrorKind::Invalid { what, problem } = error.kind() else {
         return reader.source.error(key, format!("{path}: {error}"));
     };
-    if what == POLICY_KEY {
+    if *what == POLICY_KEY {
         let table = whole.get(POLICY_KEY).and_then(|policy| policy.get_ref().as_table());
         let place = table.and_then(|table| place_of(problem, table));
         let table_key = locate(whole, POLICY_KEY).map(|(offset, _)| offset);
@@ -166,7 +166,7 @@ fn placed(error: &Error, reader: Reader<'_>, path: &Path, key: usize, whole: &De
         return reader.source.error(offset, in_table(&problem, path));
     }
     let named = NAMED_BY_ADAPTERS.iter().find(|(words, _)| problem.starts_with(words));
-    let field = named.map_or(what, |(_, field)| *field);
+    let field = named.map_or(*what, |(_, field)| *field);
     let offset = locate(whole, field).map_or(key, |(offset, _)| offset);
     reader.source.error(offset, format!("`{field}` in {path}: {problem}"))
 }
