@@ -26,6 +26,9 @@ pub(super) struct Entry {
     allow_plain_http: bool,
     /// The variable with the secret; `None` for a vendor that is sent none.
     pub secret: Option<Variable>,
+    /// The vendor's and the account's names in scopes, which no other vendor of the file may share. What differs
+    /// by the secret alone is not told apart by the file.
+    pub scope: (String, String),
 }
 
 /// The environment variable that holds a secret.
@@ -78,8 +81,9 @@ impl Entry {
             }
             None => None,
         };
-        let entry = Entry { adapter, policy, allow_plain_http: common.allow_plain_http, secret };
-        entry.check(namespace).map_err(|error| placed(&error, reader, path, key, whole))?;
+        let allow_plain_http = common.allow_plain_http;
+        let mut entry = Entry { adapter, policy, allow_plain_http, secret, scope: Default::default() };
+        entry.scope = entry.check(namespace).map_err(|error| placed(&error, reader, path, key, whole))?;
         Ok(entry)
     }
 
@@ -89,18 +93,12 @@ impl Entry {
         if self.allow_plain_http { builder.allow_plain_http() } else { builder }
     }
 
-    /// The vendor's and the account's names in scopes, which no other vendor of the file may share. They are
-    /// taken with a secret that is none: what differs by the secret alone is not told apart by the file.
-    pub(super) fn scope(&self) -> Result<(String, String), Error> {
-        let client = self.builder("check", no_secret()).transport(Nowhere).build()?;
+    /// Builds the client as it will be built, so that the two can never differ in what they refuse, but with a
+    /// secret that is none and a transport that reaches nobody. Gives the vendor's and the account's names.
+    fn check(&self, namespace: &str) -> Result<(String, String), Error> {
+        let client = self.builder(namespace, no_secret()).transport(Nowhere).build()?;
         let vendor = &client.engine.vendor;
         Ok((vendor.name().to_owned(), vendor.account(&HeaderMap::new()).into_owned()))
-    }
-
-    /// Builds the client as it will be built, so that the two can never differ in what they refuse, but with a
-    /// secret that is none and a transport that reaches nobody.
-    fn check(&self, namespace: &str) -> Result<(), Error> {
-        self.builder(namespace, no_secret()).transport(Nowhere).build().map(drop)
     }
 }
 
