@@ -371,12 +371,13 @@ impl Error {
             Kind::Store { .. } => "TRANSIENT.store",
             Kind::Fenced => "TRANSIENT.fenced",
             Kind::DeadLetter { .. } if self.0.effect == Effect::Unknown => "UNKNOWN.effect",
-            Kind::Dependency { timeout, rate_limited, .. }
-            | Kind::DeadLetter { timeout, rate_limited, .. } => match (rate_limited, timeout) {
-                (true, _) => "RATE_LIMIT.exceeded",
-                (false, true) => "DEPENDENCY.timeout",
-                (false, false) => "DEPENDENCY.unavailable",
-            },
+            Kind::Dependency { timeout, rate_limited, .. } | Kind::DeadLetter { timeout, rate_limited, .. } => {
+                match (rate_limited, timeout) {
+                    (true, _) => "RATE_LIMIT.exceeded",
+                    (false, true) => "DEPENDENCY.timeout",
+                    (false, false) => "DEPENDENCY.unavailable",
+                }
+            }
         }
     }
 }
@@ -429,10 +430,7 @@ impl fmt::Display for Error {
                 write!(f, "the vendor refused the request with status {status}")?;
             }
             Kind::KeyReused { held, offered } => {
-                write!(
-                    f,
-                    "the key belongs to another request: recorded fingerprint {held}, offered {offered}"
-                )?;
+                write!(f, "the key belongs to another request: recorded fingerprint {held}, offered {offered}")?;
             }
             Kind::InProgress => f.write_str("the operation is already in progress")?,
             Kind::Gate(gate) => f.write_str(match gate {
@@ -497,13 +495,9 @@ mod tests {
         let lost = |timeout| Kind::Dependency { timeout, rate_limited: false, what: String::new() };
         let buried = |timeout| Kind::DeadLetter { reason: Reason::Exhausted, timeout, rate_limited: false };
         let deadline = Kind::Deadline { budget: Duration::from_secs(1) };
-        for (kind, expected) in [
-            (lost(true), true),
-            (lost(false), false),
-            (buried(true), true),
-            (buried(false), false),
-            (deadline, true),
-        ] {
+        for (kind, expected) in
+            [(lost(true), true), (lost(false), false), (buried(true), true), (buried(false), false), (deadline, true)]
+        {
             assert_eq!(Error::new(kind, Effect::None).is_timeout(), expected);
         }
     }

@@ -41,11 +41,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// A [`StoreError`]; the inner `Declined` says that the transition changed nothing, and why.
-    async fn transition(
-        &self,
-        id: &OperationId,
-        transition: Transition,
-    ) -> Result<Result<Record, Declined>, StoreError>;
+    async fn transition(&self, id: &OperationId, transition: Transition) -> Result<Result<Record, Declined>, StoreError>;
 
     /// The record of an operation, if there is one.
     ///
@@ -69,11 +65,7 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         (**self).claim(claim).await
     }
 
-    async fn transition(
-        &self,
-        id: &OperationId,
-        transition: Transition,
-    ) -> Result<Result<Record, Declined>, StoreError> {
+    async fn transition(&self, id: &OperationId, transition: Transition) -> Result<Result<Record, Declined>, StoreError> {
         (**self).transition(id, transition).await
     }
 

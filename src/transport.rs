@@ -84,9 +84,7 @@ impl SendErrorKind {
     /// Whether the request may have taken effect: only what provably never left is [`Effect::None`].
     pub const fn effect(self) -> Effect {
         match self {
-            SendErrorKind::Dns | SendErrorKind::Connect | SendErrorKind::Tls | SendErrorKind::Request => {
-                Effect::None
-            }
+            SendErrorKind::Dns | SendErrorKind::Connect | SendErrorKind::Tls | SendErrorKind::Request => Effect::None,
             SendErrorKind::Timeout
             | SendErrorKind::Reset
             | SendErrorKind::Truncated

@@ -88,8 +88,7 @@ mod tests {
 
     #[test]
     fn the_order_of_json_members_does_not_matter_and_their_values_do() {
-        let print =
-            |body| fingerprint("", &request("https://v.test/x", "application/json; charset=utf-8", body));
+        let print = |body| fingerprint("", &request("https://v.test/x", "application/json; charset=utf-8", body));
         assert_eq!(print(r#"{"a":1,"b":[2]}"#), print("{ \"b\" : [2], \"a\": 1.0 }"));
         assert_ne!(print(r#"{"a":1}"#), print(r#"{"a":2}"#));
         assert_ne!(print(r#"{"a":1}"#), print(r#"{"a":"1"}"#));

@@ -195,7 +195,8 @@ fn the_ietf_draft_is_data_alone_and_its_quotes_are_part_of_the_value() {
 fn a_marked_replay_is_known_as_one_and_a_replayed_500_is_not_retried_for_ever() {
     let increase = vendor(INCREASE);
     let replay = [("idempotent-replayed", "TRUE")];
-    let judge = |status, headers: &[_]| judge(&increase, &answer(status, headers, &json!({})), Effect::Unknown);
+    let judge =
+        |status, headers: &[_]| judge(&increase, &answer(status, headers, &json!({})), Effect::Unknown);
     assert_eq!(judge(200, &replay), Verdict::Done { replayed: true });
     assert_eq!(judge(200, &[]), Verdict::Done { replayed: false });
     assert_eq!(judge(500, &replay), Verdict::Unknown);
@@ -224,6 +225,9 @@ fn a_no_after_an_unknown_outcome_counts_only_where_the_vendor_replays() {
     assert_eq!(judge(&vendor(RESEND), &no, Effect::Unknown), Verdict::Refused(Refusal::Rejected));
     let plain = Keyed::new(KeyedConfig::new("plain", "https://v.test"), "");
     assert_eq!(judge(&plain, &no, Effect::Unknown), Verdict::Unknown);
+    let mut no_window: KeyedConfig = toml::from_str(RESEND).expect("a configuration");
+    no_window.window = None;
+    assert_eq!(judge(&Keyed::new(no_window, "s3cret"), &no, Effect::Unknown), Verdict::Unknown);
     for status in [401, 403, 409] {
         let no = answer(status, &[], &json!({}));
         assert_eq!(judge(&vendor(RESEND), &no, Effect::Unknown), Verdict::Unknown, "{status}");
@@ -291,7 +295,9 @@ fn a_configuration_that_makes_no_sense_is_refused_with_the_field() {
         let error = Keyed::new(config, "s3cret").check().expect_err(line);
         assert!(error.to_string().contains(&format!("{field}:")), "{line}: {error}");
     }
-    for unknown in ["windw = '1h'", "key = { query = 'k' }", "reused = [{ state = 1 }]", "key_form = 'base64'"] {
+    for unknown in
+        ["windw = '1h'", "key = { query = 'k' }", "reused = [{ state = 1 }]", "key_form = 'base64'"]
+    {
         assert!(toml::from_str::<KeyedConfig>(&format!("{base}{unknown}")).is_err(), "{unknown}");
     }
 }
