@@ -22,7 +22,7 @@ const FAULTS: &[Fault] = &[
     Fault::Error500Before,
     Fault::Error500After,
     Fault::Html,
-    Fault::TooManyRequests(WaitForm::None),
+    Fault::TooManyRequests(WaitForm::VendorForm(Duration::from_millis(300))),
     Fault::KeyInUse,
 ];
 const FAULT_RATE: f64 = 0.16;
