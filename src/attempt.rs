@@ -30,16 +30,17 @@ pub struct AttemptReport {
     pub wait: Option<Duration>,
 }
 
-mod millis {
+/// A time as milliseconds since the Unix epoch.
+pub(crate) mod millis {
     use serde::{Deserialize, Deserializer, Serializer};
 
     use crate::clock::Timestamp;
 
-    pub(super) fn serialize<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_u64(time.as_millis())
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
         u64::deserialize(deserializer).map(Timestamp::from_millis)
     }
 }

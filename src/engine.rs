@@ -119,6 +119,7 @@ impl Engine {
             now: self.clock.wall(),
             lease: self.lease(&work),
             keep: self.policy.record.keep,
+            on_unknown: work.on_unknown,
         };
         let lease_until = self.clock.now().plus(claim.lease);
         let claimed = limit::within(&*self.clock, deadline, self.store.claim(claim))

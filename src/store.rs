@@ -1,23 +1,31 @@
 //! Where operations are recorded: the [`Store`] trait and its backends.
 //!
-//! The trait is small for whoever implements one. A backend carries out the transitions of
+//! The trait is small for whoever implements one. A backend carries out the decisions of
 //! [`operation::record`](crate::operation::record) atomically, and durably before it returns if it is a
-//! durable one; it adds no semantics of its own.
+//! durable one; it adds no semantics of its own. Therefore few and general methods: one [`take`](Store::take)
+//! for the sweeper and the dispatcher, one [`act`](Store::act) for whatever an operator does. A method for each
+//! would leave each backend to repeat what the state machine says once, and every new action would break every
+//! backend. No method has a default, so that a wrapper cannot forget one.
 
 use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
-use crate::error::BoxError;
 use crate::operation::OperationId;
-use crate::operation::record::{Claim, Claimed, Declined, Record, Transition};
+use crate::operation::record::{
+    Act, AuditEntry, Claim, Claimed, Cursor, Declined, Filter, Forbidden, Page, Record, Summary, Take, Tally,
+    Transition,
+};
 
 #[cfg(any(test, feature = "testkit"))]
 pub mod contract;
+mod error;
 mod memory;
 
+pub use error::{StoreError, StoreErrorKind};
 pub use memory::Memory;
 
 /// Keeps the record of every keyed call.
@@ -36,7 +44,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// A [`StoreError`]; nothing was claimed, or it was and frees itself when the lease runs out.
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError>;
 
-    /// Carries out [`Record::apply`] and gives the record as it now stands.
+    /// Carries out [`Record::apply`] and gives the record as it now stands. The transition's reports go on the
+    /// operation's log in the same commit, also when the transition is declined, unless there is no operation.
     ///
     /// # Errors
     ///
@@ -47,6 +56,41 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         transition: Transition,
     ) -> Result<Result<Record, Declined>, StoreError>;
 
+    /// Carries out [`Record::take`] on the operations that have waited longest, and gives those that are now
+    /// the caller's. Of any number of takers at once, at most one is given an operation.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`]; nothing was taken, or it frees itself when the lease runs out.
+    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError>;
+
+    /// Carries out [`Record::act`], and keeps its [`AuditEntry`] in the same commit.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`]; the inner `Forbidden` says that nothing was changed, and why.
+    async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError>;
+
+    /// Adds to an operation's log. Asks for no fence: what an attempt met stays true whoever holds the
+    /// operation. A holder who writes a transition anyway adds its reports there, and saves a commit.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`]; [`Declined::Absent`] if there is no such operation.
+    async fn append_evidence(
+        &self,
+        id: &OperationId,
+        reports: Vec<AttemptReport>,
+    ) -> Result<Result<(), Declined>, StoreError>;
+
+    /// An operation's log, in the order in which it was written. Empty if there is none. It is purged with its
+    /// operation.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`].
+    async fn evidence(&self, id: &OperationId) -> Result<Vec<AttemptReport>, StoreError>;
+
     /// The record of an operation, if there is one.
     ///
     /// # Errors
@@ -54,8 +98,43 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// A [`StoreError`].
     async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError>;
 
-    /// Removes at most `limit` records that expired at or before `now`, and says how many it removed. Dead
-    /// letters and operations under way are never among them.
+    /// A page of at most `limit` operations that match, in the order of their first claim, after the page
+    /// that gave `after`. An operation that matches all the while is in exactly one page. At least one row is
+    /// given if any matches, whatever the limit.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`]; also for a cursor that this store did not give.
+    async fn list(
+        &self,
+        filter: &Filter,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page<Summary>, StoreError>;
+
+    /// How many operations there are of each vendor in each phase, and the age of the oldest; by vendor, then
+    /// by phase. A group that is empty is not given.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`].
+    async fn tally(&self) -> Result<Vec<Tally>, StoreError>;
+
+    /// A page of at most `limit` operators' actions, oldest first: on one operation, or on all. They outlive
+    /// their operations.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`]; also for a cursor that this store did not give.
+    async fn audit(
+        &self,
+        id: Option<&OperationId>,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page<AuditEntry>, StoreError>;
+
+    /// Removes at most `limit` records that expired at or before `now`, and says how many it removed.
+    /// Unresolved dead letters and operations under way are never among them.
     ///
     /// # Errors
     ///
@@ -77,42 +156,53 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         (**self).transition(id, transition).await
     }
 
+    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
+        (**self).take(take).await
+    }
+
+    async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> {
+        (**self).act(id, act).await
+    }
+
+    async fn append_evidence(
+        &self,
+        id: &OperationId,
+        reports: Vec<AttemptReport>,
+    ) -> Result<Result<(), Declined>, StoreError> {
+        (**self).append_evidence(id, reports).await
+    }
+
+    async fn evidence(&self, id: &OperationId) -> Result<Vec<AttemptReport>, StoreError> {
+        (**self).evidence(id).await
+    }
+
     async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
         (**self).get(id).await
     }
 
+    async fn list(
+        &self,
+        filter: &Filter,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page<Summary>, StoreError> {
+        (**self).list(filter, after, limit).await
+    }
+
+    async fn tally(&self) -> Result<Vec<Tally>, StoreError> {
+        (**self).tally().await
+    }
+
+    async fn audit(
+        &self,
+        id: Option<&OperationId>,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page<AuditEntry>, StoreError> {
+        (**self).audit(id, after, limit).await
+    }
+
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
         (**self).purge(now, limit).await
-    }
-}
-
-/// A store that could not do what it was asked.
-#[derive(Debug)]
-pub struct StoreError {
-    problem: String,
-    source: Option<BoxError>,
-}
-
-impl StoreError {
-    /// A failure, described for an operator.
-    pub fn new(problem: impl Into<String>) -> StoreError {
-        StoreError { problem: problem.into(), source: None }
-    }
-
-    /// A failure with its cause.
-    pub fn with_source(problem: impl Into<String>, source: impl Into<BoxError>) -> StoreError {
-        StoreError { problem: problem.into(), source: Some(source.into()) }
-    }
-}
-
-impl fmt::Display for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.problem)
-    }
-}
-
-impl std::error::Error for StoreError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.source.as_deref().map(|source| source as &(dyn std::error::Error + 'static))
     }
 }

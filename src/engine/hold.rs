@@ -80,8 +80,8 @@ impl<'a> Hold<'a> {
     /// to another send: the record stays in progress until its lease runs out and it is recovered.
     async fn write(&mut self, doing: &'static str, event: Event, evidence: Evidence) -> Result<(), Error> {
         let Evidence { attempts, effect } = evidence;
-        let transition =
-            Transition { fence: self.record.fence, now: self.engine.clock.wall(), attempts, effect, event };
+        let (fence, now) = (self.record.fence, self.engine.clock.wall());
+        let transition = Transition { fence, now, attempts, effect, event, reports: Vec::new() };
         match self.engine.store.transition(&self.record.id, transition).await {
             Ok(Ok(record)) => {
                 self.record = record;

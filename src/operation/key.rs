@@ -88,6 +88,13 @@ impl Scope {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// The part that says whose client can carry the operation on: `{namespace}/{vendor}`, as it is in the
+    /// scope. The whole text of a scope that has no such parts.
+    pub fn vendor_path(&self) -> &str {
+        let end = self.0.match_indices('/').nth(1).map_or(self.0.len(), |(at, _)| at);
+        &self.0[..end]
+    }
 }
 
 impl fmt::Display for Scope {
@@ -184,6 +191,15 @@ mod tests {
     fn names_that_run_together_get_different_wire_keys() {
         assert_ne!(id("ab", "c").wire_key(), id("a", "bc").wire_key());
         assert_ne!(id("a", "b").wire_key(), id("b", "a").wire_key());
+    }
+
+    #[test]
+    fn a_scope_says_which_namespace_and_vendor_it_is_of() {
+        let scope = Scope::new("prod/eu", "stripe", "acct", &Method::POST, "/v1/charges");
+        assert_eq!(scope.vendor_path(), "prod%2Feu/stripe");
+        for (text, path) in [("", ""), ("a", "a"), ("a/b", "a/b"), ("a/b/c/d", "a/b"), ("//x", "/")] {
+            assert_eq!(Scope::from_stored(text).vendor_path(), path);
+        }
     }
 
     #[test]

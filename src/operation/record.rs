@@ -1,8 +1,9 @@
 //! The life of one operation as pure functions: state and event in, state or refusal out.
 //!
-//! A store carries these transitions out atomically and cannot invent semantics of its own. Two functions
-//! hold all of them: [`claim`] decides what a caller who wants to send finds, [`Record::apply`] decides what a
-//! holder's later write does.
+//! A store carries these transitions out atomically and cannot invent semantics of its own. Four functions
+//! hold all of them: [`claim`] decides what a caller who wants to send finds, [`Record::apply`] what a holder's
+//! later write does, [`Record::take`] what a sweeper or a dispatcher may take, and [`Record::act`] what an
+//! operator may do.
 //!
 //! Why a fence and not a lock: the holder of an expired lease may still be alive and slow. Whoever takes over
 //! moves the fence, and every write names the fence it holds, so the slow holder's write changes nothing. The
@@ -12,10 +13,20 @@
 use std::time::Duration;
 
 use crate::answer::Answer;
+use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 use crate::error::{Effect, Reason, Refusal};
 use crate::operation::{Fingerprint, OperationId};
+use crate::policy::OnUnknown;
 use crate::request::Request;
+
+mod act;
+mod take;
+mod view;
+
+pub use act::{Act, Action, AuditEntry, Forbidden, Resolution, Resolved};
+pub use take::{Left, Take};
+pub use view::{Cursor, Filter, Page, Phase, Summary, Tally, UnknownPhase};
 
 /// All that is kept of an operation. Holds the request as it is sent, without its secrets.
 ///
@@ -45,6 +56,11 @@ pub struct Record {
     pub updated_at: Timestamp,
     /// How long a settled record is kept.
     pub keep: Duration,
+    /// What to do when nobody can tell whether it took effect. On record so that whoever carries on after a
+    /// crash does what the caller chose.
+    pub on_unknown: OnUnknown,
+    /// A person's word on what became of it. Only a dead letter has one.
+    pub resolved: Option<Resolved>,
 }
 
 /// Where an operation stands.
@@ -101,6 +117,8 @@ pub struct Claim {
     pub lease: Duration,
     /// How long the record is kept once it is settled.
     pub keep: Duration,
+    /// What to do when nobody can tell whether it took effect.
+    pub on_unknown: OnUnknown,
 }
 
 /// What a claim found.
@@ -175,6 +193,9 @@ pub struct Transition {
     pub effect: Effect,
     /// What happened.
     pub event: Event,
+    /// What the attempts since the last write met. They go on the operation's log in the same commit, under
+    /// whatever fence and even if the transition is declined: they are evidence and not a decision.
+    pub reports: Vec<AttemptReport>,
 }
 
 /// Why a transition changed nothing.
@@ -206,18 +227,18 @@ pub fn claim(existing: Option<&Record>, claim: Claim) -> (Option<Record>, Claime
         }
         State::InProgress { .. } => {
             // The holder may have sent and died before it could say so.
-            let record = taken(held, &claim, Effect::Unknown);
+            let record = held.taken(claim.now, claim.lease, Effect::Unknown);
             (Some(record.clone()), Claimed::TakenOver(record))
         }
         State::Scheduled { .. } => {
-            let record = taken(held, &claim, held.effect);
+            let record = held.taken(claim.now, claim.lease, held.effect);
             (Some(record.clone()), Claimed::TakenOver(record))
         }
         State::Refused { refusal: Refusal::Unauthorized, .. } => {
             // Nothing was tried on the merits. Once the credentials are mended, the key is free again. Its
             // window starts anew because the vendor stored nothing under it, unless an attempt before the
             // refused one may have got through: then the vendor's window has been running since.
-            let mut record = taken(held, &claim, held.effect);
+            let mut record = held.taken(claim.now, claim.lease, held.effect);
             if held.effect == Effect::None {
                 record.claimed_at = claim.now;
                 record.attempts = 0;
@@ -237,12 +258,12 @@ impl Record {
     ///
     /// [`Declined`], and the record stays as it is.
     pub fn apply(&self, transition: Transition) -> Result<Record, Declined> {
-        let Transition { fence, now, attempts, effect, event } = transition;
+        let Transition { fence, now, attempts, effect, event, reports: _ } = transition;
         let holds = fence == self.fence && matches!(self.state, State::InProgress { .. });
         if !holds {
             return match (&self.state, event) {
                 (State::Dead { .. }, Event::Succeed { answer, reconciled })
-                    if self.effect == Effect::Unknown =>
+                    if self.effect == Effect::Unknown && !self.is_compensated() =>
                 {
                     Ok(self.moved(State::Succeeded { answer, reconciled }, now))
                 }
@@ -263,16 +284,32 @@ impl Record {
         Ok(record)
     }
 
-    /// When the record may be purged. Only what is settled and needs nobody expires: dead letters stay.
+    /// When the record may be purged. Only what is settled and needs nobody expires: a dead letter stays until
+    /// a person has given their word on it.
     pub fn expires_at(&self) -> Option<Timestamp> {
         match self.state {
             State::Succeeded { .. } | State::Refused { .. } => Some(self.updated_at.plus(self.keep)),
+            State::Dead { .. } if self.resolved.is_some() => Some(self.updated_at.plus(self.keep)),
             State::InProgress { .. } | State::Scheduled { .. } | State::Dead { .. } => None,
         }
     }
 
+    /// In another state. A person's word is on the state it was given on: it does not outlast that.
     fn moved(&self, state: State, now: Timestamp) -> Record {
-        Record { state, updated_at: now, ..self.clone() }
+        Record { state, updated_at: now, resolved: None, ..self.clone() }
+    }
+
+    /// Taken by somebody else. The request on record stays: what is resent is what was first sent.
+    fn taken(&self, now: Timestamp, lease: Duration, effect: Effect) -> Record {
+        let mut record = self.moved(State::InProgress { lease_until: now.plus(lease) }, now);
+        record.fence = self.fence.saturating_add(1);
+        record.effect = effect;
+        record
+    }
+
+    /// Whether a person undid the effect. The operation then did not succeed, whatever the vendor answered.
+    fn is_compensated(&self) -> bool {
+        self.resolved.as_ref().is_some_and(|resolved| resolved.resolution == Resolution::Compensated)
     }
 }
 
@@ -301,16 +338,9 @@ fn fresh(claim: Claim) -> Record {
         claimed_at: claim.now,
         updated_at: claim.now,
         keep: claim.keep,
+        on_unknown: claim.on_unknown,
+        resolved: None,
     }
-}
-
-/// `held`, now the claimer's. The request on record stays: what is resent is what was first sent.
-fn taken(held: &Record, claim: &Claim, effect: Effect) -> Record {
-    let lease_until = claim.now.plus(claim.lease);
-    let mut record = held.moved(State::InProgress { lease_until }, claim.now);
-    record.fence = held.fence.saturating_add(1);
-    record.effect = effect;
-    record
 }
 
 #[cfg(test)]

@@ -31,6 +31,7 @@ use crate::clock::Timestamp;
 use crate::error::{Effect, Reason, Refusal};
 use crate::operation::record::{Claim, Claimed, Declined, Event, Record, Transition};
 use crate::operation::{Fingerprint, Key, OperationId, Scope};
+use crate::policy::OnUnknown;
 use crate::request::Request;
 use crate::store::Store;
 
@@ -89,11 +90,12 @@ fn claim_at(id: &OperationId, now: Timestamp) -> Claim {
         now,
         lease: LEASE,
         keep: KEEP,
+        on_unknown: OnUnknown::Park,
     }
 }
 
 fn transition_at(fence: u64, now: Timestamp, event: Event) -> Transition {
-    Transition { fence, now, attempts: 1, effect: Effect::None, event }
+    Transition { fence, now, attempts: 1, effect: Effect::None, event, reports: Vec::new() }
 }
 
 fn answer(status: u16, body: &'static str) -> Answer {

@@ -1,21 +1,26 @@
 //! [`Memory`]: records that live as long as the process.
 //!
-//! One lock around a map and an index by expiry. A lock and not a concurrent map: a claim must look and write
+//! One lock around a map and an index by time. A lock and not a concurrent map: a claim must look and write
 //! in one step, a step takes well under a microsecond, and nothing is awaited or called back while it is held.
-//! The index makes every purge proportional to what it removes; a scan over all records would stall the claim
-//! that happens to trigger it.
+//! The index makes every purge and every take proportional to what it finds; a scan over all records would
+//! stall the claim that happens to trigger it. A list and a count do scan: they are an operator's, and this
+//! store is bounded.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
 
+use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
-use crate::operation::record::{self, Claim, Claimed, Declined, Record, Transition};
-use crate::store::{Store, StoreError};
+use crate::operation::record::{
+    self, Act, AuditEntry, Claim, Claimed, Cursor, Declined, Filter, Forbidden, Left, Page, Phase, Record,
+    Summary, Take, Tally, Transition,
+};
+use crate::store::{Store, StoreError, StoreErrorKind};
 
 /// The default store: in memory, bounded, and **lost in a crash**.
 ///
@@ -30,7 +35,8 @@ use crate::store::{Store, StoreError};
 /// At most [`Memory::RECORDS_MAX`] records, or what [`with_capacity`](Memory::with_capacity) says. Each claim
 /// also removes a few records that have expired by its `now`. When the store is full of records that have not,
 /// a claim of a new operation fails; records are never dropped to make room, since a dropped record is a
-/// licence to send twice. Dead letters do not expire and count.
+/// licence to send twice. Dead letters do not expire and count. Of operators' actions the last
+/// [`Memory::AUDIT_MAX`] are kept.
 pub struct Memory {
     inner: Mutex<Inner>,
     records_max: usize,
@@ -38,14 +44,39 @@ pub struct Memory {
 
 #[derive(Default)]
 struct Inner {
-    records: HashMap<Arc<OperationId>, Record>,
-    /// Every record that expires, by when. Kept in step by [`Inner::put`] and [`Inner::purge`] alone.
-    expiring: BTreeSet<(Timestamp, Arc<OperationId>)>,
+    rows: HashMap<Arc<OperationId>, Row>,
+    /// Every record that time will end, by [`Bucket`] and [`Record::until`]. Kept in step by [`Inner::put`] and
+    /// [`Inner::purge`] alone.
+    ending: [BTreeSet<(Timestamp, Arc<OperationId>)>; 3],
+    /// Every record, in the order of its first claim.
+    order: BTreeMap<u64, Arc<OperationId>>,
+    /// The number that the next record gets.
+    next: u64,
+    audit: VecDeque<AuditEntry>,
+    /// The number of the first entry that is still kept.
+    audit_first: u64,
+}
+
+struct Row {
+    number: u64,
+    record: Record,
+    evidence: Vec<AttemptReport>,
+}
+
+/// What the end of a record's time means.
+#[derive(Clone, Copy)]
+enum Bucket {
+    Lapses,
+    Due,
+    Expires,
 }
 
 impl Memory {
     /// How many records a store holds unless told otherwise. At a few KiB each, some hundred MiB at worst.
     pub const RECORDS_MAX: usize = 100_000;
+
+    /// How many of the operators' actions it keeps: they are few, and this bounds them.
+    pub const AUDIT_MAX: usize = 10_000;
 
     /// An empty store for [`Memory::RECORDS_MAX`] records.
     pub fn new() -> Memory {
@@ -59,7 +90,7 @@ impl Memory {
 
     /// How many records it holds, expired ones that are not yet purged included.
     pub fn len(&self) -> usize {
-        self.inner.lock().records.len()
+        self.inner.lock().rows.len()
     }
 
     /// Whether it holds no record.
@@ -88,13 +119,13 @@ impl Store for Memory {
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
         let mut inner = self.inner.lock();
         inner.purge(claim.now, PURGE_PER_CLAIM);
-        let existing = inner.records.get(&claim.id);
-        if existing.is_none() && inner.records.len() >= self.records_max {
+        let existing = inner.rows.get(&claim.id).map(|row| &row.record);
+        if existing.is_none() && inner.rows.len() >= self.records_max {
             let problem = format!(
                 "the store in memory is full: its bound is {} records and none has expired",
                 self.records_max
             );
-            return Err(StoreError::new(problem));
+            return Err(StoreError::new(problem).of_kind(StoreErrorKind::Full));
         }
         let (write, claimed) = record::claim(existing, claim);
         if let Some(record) = write {
@@ -106,21 +137,119 @@ impl Store for Memory {
     async fn transition(
         &self,
         id: &OperationId,
-        transition: Transition,
+        mut transition: Transition,
     ) -> Result<Result<Record, Declined>, StoreError> {
         let mut inner = self.inner.lock();
-        let Some(held) = inner.records.get(id) else {
+        let Some(row) = inner.rows.get_mut(id) else {
             return Ok(Err(Declined::Absent));
         };
-        let moved = held.apply(transition);
+        row.evidence.append(&mut transition.reports);
+        let moved = row.record.apply(transition);
         if let Ok(record) = &moved {
             inner.put(record.clone());
         }
         Ok(moved)
     }
 
+    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
+        let mut inner = self.inner.lock();
+        let bucket = match take.what {
+            Left::Lapsed => Bucket::Lapses,
+            Left::Due => Bucket::Due,
+        };
+        let taken: Vec<Record> = inner.ending[bucket as usize]
+            .iter()
+            .take_while(|(at, _)| *at <= take.now)
+            .filter_map(|(_, id)| inner.rows.get(id)?.record.take(&take))
+            .take(take.limit)
+            .collect();
+        for record in &taken {
+            inner.put(record.clone());
+        }
+        Ok(taken)
+    }
+
+    async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> {
+        let mut inner = self.inner.lock();
+        let Some(row) = inner.rows.get(id) else {
+            return Ok(Err(Forbidden::Absent));
+        };
+        let (record, entry) = match row.record.act(&act) {
+            Ok(acted) => acted,
+            Err(forbidden) => return Ok(Err(forbidden)),
+        };
+        inner.put(record.clone());
+        inner.audit.push_back(entry);
+        if inner.audit.len() > Memory::AUDIT_MAX {
+            inner.audit.pop_front();
+            inner.audit_first += 1;
+        }
+        Ok(Ok(record))
+    }
+
+    async fn append_evidence(
+        &self,
+        id: &OperationId,
+        mut reports: Vec<AttemptReport>,
+    ) -> Result<Result<(), Declined>, StoreError> {
+        Ok(match self.inner.lock().rows.get_mut(id) {
+            Some(row) => {
+                row.evidence.append(&mut reports);
+                Ok(())
+            }
+            None => Err(Declined::Absent),
+        })
+    }
+
+    async fn evidence(&self, id: &OperationId) -> Result<Vec<AttemptReport>, StoreError> {
+        Ok(self.inner.lock().rows.get(id).map(|row| row.evidence.clone()).unwrap_or_default())
+    }
+
     async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
-        Ok(self.inner.lock().records.get(id).cloned())
+        Ok(self.inner.lock().rows.get(id).map(|row| row.record.clone()))
+    }
+
+    async fn list(
+        &self,
+        filter: &Filter,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page<Summary>, StoreError> {
+        let start = start(after)?;
+        let inner = self.inner.lock();
+        let rows = inner.order.range(start..).filter_map(|(number, id)| {
+            let summary = inner.rows.get(id)?.record.summary();
+            filter.matches(&summary).then_some((*number, summary))
+        });
+        Ok(page(rows, limit))
+    }
+
+    async fn tally(&self) -> Result<Vec<Tally>, StoreError> {
+        let inner = self.inner.lock();
+        let mut groups: BTreeMap<(String, Phase), (u64, Timestamp)> = BTreeMap::new();
+        for Row { record, .. } in inner.rows.values() {
+            let group = (record.id.scope.vendor_path().to_owned(), record.phase());
+            let (count, oldest) = groups.entry(group).or_insert((0, record.updated_at));
+            *count += 1;
+            *oldest = record.updated_at.min(*oldest);
+        }
+        let tally = |((vendor, phase), (count, oldest))| Tally { vendor, phase, count, oldest };
+        Ok(groups.into_iter().map(tally).collect())
+    }
+
+    async fn audit(
+        &self,
+        id: Option<&OperationId>,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page<AuditEntry>, StoreError> {
+        let start = start(after)?;
+        let inner = self.inner.lock();
+        let entries = (inner.audit_first..).zip(&inner.audit);
+        let rows = entries
+            .filter(|(number, entry)| *number >= start && id.is_none_or(|id| *id == entry.id))
+            .map(|(number, entry)| (number, entry.clone()));
+        Ok(page(rows, limit))
     }
 
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
@@ -130,37 +259,76 @@ impl Store for Memory {
 
 impl Inner {
     fn put(&mut self, record: Record) {
-        let expires_at = record.expires_at();
-        let id = match self.records.get_key_value(&record.id) {
-            Some((id, held)) => {
-                let id = id.clone();
-                if let Some(at) = held.expires_at() {
-                    self.expiring.remove(&(at, id.clone()));
+        let ends = bucket(record.phase()).zip(record.until());
+        let id = match self.rows.get_key_value(&record.id).map(|(id, _)| id.clone()) {
+            Some(id) => {
+                if let Some(row) = self.rows.get_mut(&id) {
+                    let held = std::mem::replace(&mut row.record, record);
+                    if let Some((bucket, at)) = bucket(held.phase()).zip(held.until()) {
+                        self.ending[bucket as usize].remove(&(at, id.clone()));
+                    }
                 }
                 id
             }
-            None => Arc::new(record.id.clone()),
+            None => {
+                let (id, number) = (Arc::new(record.id.clone()), self.next);
+                self.next += 1;
+                self.order.insert(number, id.clone());
+                self.rows.insert(id.clone(), Row { number, record, evidence: Vec::new() });
+                id
+            }
         };
-        if let Some(at) = expires_at {
-            self.expiring.insert((at, id.clone()));
+        if let Some((bucket, at)) = ends {
+            self.ending[bucket as usize].insert((at, id));
         }
-        self.records.insert(id, record);
     }
 
     fn purge(&mut self, now: Timestamp, limit: usize) -> usize {
         let mut removed = 0;
         while removed < limit {
-            match self.expiring.first() {
+            let expiring = &mut self.ending[Bucket::Expires as usize];
+            match expiring.first() {
                 Some((at, _)) if *at <= now => {}
                 _ => break,
             }
-            if let Some((_, id)) = self.expiring.pop_first() {
-                self.records.remove(&id);
-                removed += 1;
+            let Some((_, id)) = expiring.pop_first() else { break };
+            if let Some(row) = self.rows.remove(&id) {
+                self.order.remove(&row.number);
             }
+            removed += 1;
         }
         removed
     }
+}
+
+fn bucket(phase: Phase) -> Option<Bucket> {
+    match phase {
+        Phase::InProgress => Some(Bucket::Lapses),
+        Phase::Scheduled => Some(Bucket::Due),
+        Phase::Succeeded | Phase::Refused | Phase::Resolved => Some(Bucket::Expires),
+        Phase::Dead => None,
+    }
+}
+
+/// The number of the first row after a page.
+fn start(after: Option<&Cursor>) -> Result<u64, StoreError> {
+    let Some(cursor) = after else { return Ok(0) };
+    cursor.as_str().parse().map_err(|_| {
+        let problem = format!("{:?} is not a place in a list of this store", cursor.as_str());
+        StoreError::new(problem).of_kind(StoreErrorKind::Invalid)
+    })
+}
+
+fn page<T>(rows: impl Iterator<Item = (u64, T)>, limit: usize) -> Page<T> {
+    let limit = limit.max(1);
+    let mut kept = Vec::new();
+    for (number, row) in rows {
+        if kept.len() == limit {
+            return Page { rows: kept, next: Some(Cursor::new(number.to_string())) };
+        }
+        kept.push(row);
+    }
+    Page { rows: kept, next: None }
 }
 
 /// How many expired records a claim clears away: more than the one it may add, so that the store shrinks

@@ -23,6 +23,7 @@ fn wanted(now: u64) -> Claim {
         now: at(now),
         lease: LEASE,
         keep: KEEP,
+        on_unknown: OnUnknown::Park,
     }
 }
 
@@ -90,6 +91,8 @@ fn a_first_claim_starts_the_record() {
         claimed_at: at(7),
         updated_at: at(7),
         keep: KEEP,
+        on_unknown: OnUnknown::Park,
+        resolved: None,
     };
     assert_eq!(record, expected);
 }
@@ -191,6 +194,7 @@ fn every_event_from_every_state_under_every_fence() {
                         attempts: 9,
                         effect: Effect::None,
                         event: event.clone(),
+                        reports: Vec::new(),
                     };
                     let dead_unknown = matches!(state, State::Dead { .. }) && before == Effect::Unknown;
                     let expected = match (&state, &event) {
@@ -282,7 +286,8 @@ proptest! {
                 Step::Write { event, behind, effect } => {
                     let fence = before.fence.saturating_sub(behind);
                     let event = events().swap_remove(event).0;
-                    let transition = Transition { fence, now: at(now), attempts: 1, effect, event };
+                    let transition =
+                        Transition { fence, now: at(now), attempts: 1, effect, event, reports: Vec::new() };
                     if let Ok(moved) = before.apply(transition) {
                         let holder = fence == before.fence && matches!(before.state, State::InProgress { .. });
                         let promoted = matches!(before.state, State::Dead { .. })

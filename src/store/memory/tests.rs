@@ -10,6 +10,7 @@ use crate::answer::Answer;
 use crate::error::{Effect, Reason};
 use crate::operation::record::{Event, State};
 use crate::operation::{Fingerprint, Key, Scope};
+use crate::policy::OnUnknown;
 use crate::request::Request;
 use crate::store::contract;
 
@@ -32,12 +33,18 @@ fn claim(key: usize, now: Timestamp) -> Claim {
         now,
         lease: Duration::from_millis(100),
         keep: KEEP,
+        on_unknown: OnUnknown::Park,
     }
 }
 
 async fn settle(store: &Memory, key: usize, now: Timestamp, event: Event) -> Record {
-    let transition = Transition { fence: 1, now, attempts: 1, effect: Effect::Unknown, event };
+    let transition =
+        Transition { fence: 1, now, attempts: 1, effect: Effect::Unknown, event, reports: Vec::new() };
     store.transition(&id(key), transition).await.expect("the store works").expect("the holder may write")
+}
+
+fn expiring(store: &Memory) -> BTreeSet<(Timestamp, Arc<OperationId>)> {
+    store.inner.lock().ending[Bucket::Expires as usize].clone()
 }
 
 fn done() -> Event {
@@ -97,20 +104,20 @@ async fn each_claim_clears_away_a_few_expired_records_and_no_more() {
 async fn the_index_follows_every_change_of_an_expiry() {
     let store = Memory::new();
     store.claim(claim(0, at(0))).await.expect("room");
-    assert!(store.inner.lock().expiring.is_empty(), "an operation under way does not expire");
+    assert!(expiring(&store).is_empty(), "an operation under way does not expire");
     settle(&store, 0, at(0), Event::Bury { reason: Reason::Unknown, answer: None }).await;
-    assert!(store.inner.lock().expiring.is_empty(), "nor does a dead letter");
+    assert!(expiring(&store).is_empty(), "nor does a dead letter");
     settle(&store, 0, at(5), done()).await;
-    let indexed: Vec<Timestamp> = store.inner.lock().expiring.iter().map(|(at, _)| *at).collect();
+    let indexed: Vec<Timestamp> = expiring(&store).iter().map(|(at, _)| *at).collect();
     assert_eq!(indexed, [at(1_005)], "a late success does");
 
     let answer = Answer::new(StatusCode::UNAUTHORIZED, HeaderMap::new(), Bytes::new());
     store.claim(claim(1, at(0))).await.expect("room");
     let refusal = crate::error::Refusal::Unauthorized;
     settle(&store, 1, at(0), Event::Refuse { refusal, answer }).await;
-    assert_eq!(store.inner.lock().expiring.len(), 2);
+    assert_eq!(expiring(&store).len(), 2);
     assert!(matches!(store.claim(claim(1, at(1))).await, Ok(Claimed::TakenOver(_))));
-    assert_eq!(store.inner.lock().expiring.len(), 1, "taken again, it no longer expires");
+    assert_eq!(expiring(&store).len(), 1, "taken again, it no longer expires");
     assert_eq!(store.purge(at(u64::MAX), 10).await.expect("works"), 1);
     assert!(store.get(&id(1)).await.expect("works").is_some());
 }

@@ -1,0 +1,238 @@
+//! What an operator may do to an operation, and what is kept of it.
+//!
+//! One [`Act`] for every kind of action, decided by [`Record::act`]: a store carries out one operation and
+//! writes one [`AuditEntry`] with it, in the same transaction, so that no action can be without its trace. A
+//! method for each action would let one backend forget one.
+//!
+//! A person's word does not touch the machine's evidence: [`Record::effect`] stays what the attempts showed, and
+//! the word stands beside it. Only a redrive after *not applied* acts on the word.
+
+use serde::{Deserialize, Serialize};
+
+use super::view::Phase;
+use super::{Record, State};
+use crate::clock::Timestamp;
+use crate::error::Effect;
+use crate::operation::{Key, OperationId};
+use crate::policy::OnUnknown;
+
+/// An operator's action, by whom and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Act {
+    /// What to do.
+    pub action: Action,
+    /// Who does it. At most [`Act::BY_BYTES_MAX`].
+    pub by: String,
+    /// Why. At most [`Act::WHY_BYTES_MAX`]; only a redrive that is not forced may do without.
+    pub why: String,
+    /// The operator's wall time.
+    pub now: Timestamp,
+    /// The fence of the record that the operator looked at, so that an operation that has moved on since is
+    /// left alone. `None` acts on whatever is there.
+    pub fence: Option<u64>,
+}
+
+/// What an operator does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Action {
+    /// Says what became of a dead letter. It may expire from then on.
+    Resolve(Resolution),
+    /// Takes a resolution back: the dead letter is open again. Not if it was replaced, since its effect is
+    /// now sought under another key.
+    Reopen,
+    /// Makes a dead letter due at once. One that a person said was not applied may be redriven too; any other
+    /// resolution stands in the way.
+    Redrive {
+        /// Whether it may be sent although it may have taken effect and neither the vendor's window nor a
+        /// look-up can tell. The only action that risks a second effect.
+        forced: bool,
+    },
+    /// Changes nothing, and is on the audit record: a body was looked at, a key was made from another.
+    Note,
+}
+
+/// A person's word on what became of a dead letter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Resolution {
+    /// It took effect.
+    Applied {
+        /// The vendor's name for what was made. At most [`Act::BY_BYTES_MAX`].
+        vendor_id: String,
+    },
+    /// It did not take effect.
+    NotApplied,
+    /// It took effect, or part of it did, and that was undone. A late success does not promote it.
+    Compensated,
+    /// It was edited and is now another operation, in the same scope.
+    Replaced {
+        /// That operation's key.
+        key: Key,
+    },
+}
+
+/// A resolution with its circumstances.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resolved {
+    /// What became of it.
+    pub resolution: Resolution,
+    /// Who said so.
+    pub by: String,
+    /// Why.
+    pub why: String,
+    /// When.
+    #[serde(with = "crate::attempt::millis")]
+    pub at: Timestamp,
+}
+
+/// One operator's action on record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditEntry {
+    /// The operation.
+    pub id: OperationId,
+    /// What was done.
+    pub action: Action,
+    /// Who did it.
+    pub by: String,
+    /// Why.
+    pub why: String,
+    /// When.
+    pub at: Timestamp,
+    /// Where the operation stood before.
+    pub before: Phase,
+    /// Where it stood afterwards.
+    pub after: Phase,
+}
+
+/// Why an operator's action changed nothing, and left nothing on the audit record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Forbidden {
+    /// There is no such operation.
+    Absent,
+    /// It is not the operation that the operator looked at: somebody has taken it since.
+    Moved,
+    /// It is not a dead letter.
+    NotDead,
+    /// A person's word on it stands in the way.
+    Resolved,
+    /// There is no word on it that could be taken back.
+    NotResolved,
+    /// The action needs somebody's name and a reason.
+    Unexplained,
+    /// A text is longer than its limit.
+    TooLong,
+}
+
+impl Act {
+    /// The longest name of a person, and the longest name of a thing at a vendor's, in bytes: that of a key.
+    pub const BY_BYTES_MAX: usize = 255;
+
+    /// The longest reason, in bytes: a paragraph, not a file.
+    pub const WHY_BYTES_MAX: usize = 4096;
+
+    /// Whether the action is signed and explained as it must be.
+    fn check(&self) -> Result<(), Forbidden> {
+        let vendor_id = match &self.action {
+            Action::Resolve(Resolution::Applied { vendor_id }) => Some(vendor_id.as_str()),
+            _ => None,
+        };
+        let why_needed = self.action != Action::Redrive { forced: false };
+        let blank = |text: &str| text.trim().is_empty();
+        if blank(&self.by) || (why_needed && blank(&self.why)) || vendor_id.is_some_and(blank) {
+            return Err(Forbidden::Unexplained);
+        }
+        let long = |text: &str, bytes_max: usize| text.len() > bytes_max;
+        if long(&self.by, Act::BY_BYTES_MAX)
+            || long(&self.why, Act::WHY_BYTES_MAX)
+            || vendor_id.is_some_and(|id| long(id, Act::BY_BYTES_MAX))
+        {
+            return Err(Forbidden::TooLong);
+        }
+        Ok(())
+    }
+}
+
+impl Record {
+    /// The record after an operator's action and what is kept of the action, or why it is not allowed.
+    ///
+    /// # Errors
+    ///
+    /// [`Forbidden`], and the record stays as it is.
+    pub fn act(&self, act: &Act) -> Result<(Record, AuditEntry), Forbidden> {
+        act.check()?;
+        if act.fence.is_some_and(|fence| fence != self.fence) {
+            return Err(Forbidden::Moved);
+        }
+        let record = match &act.action {
+            Action::Resolve(resolution) => self.resolve(resolution, act)?,
+            Action::Reopen => self.reopen(act.now)?,
+            Action::Redrive { forced } => self.redrive(*forced, act.now)?,
+            Action::Note => self.clone(),
+        };
+        let entry = AuditEntry {
+            id: self.id.clone(),
+            action: act.action.clone(),
+            by: act.by.clone(),
+            why: act.why.clone(),
+            at: act.now,
+            before: self.phase(),
+            after: record.phase(),
+        };
+        Ok((record, entry))
+    }
+
+    fn resolve(&self, resolution: &Resolution, act: &Act) -> Result<Record, Forbidden> {
+        match self.phase() {
+            Phase::Dead => {}
+            Phase::Resolved => return Err(Forbidden::Resolved),
+            _ => return Err(Forbidden::NotDead),
+        }
+        let mut record = self.clone();
+        let (by, why) = (act.by.clone(), act.why.clone());
+        record.resolved = Some(Resolved { resolution: resolution.clone(), by, why, at: act.now });
+        record.updated_at = act.now;
+        Ok(record)
+    }
+
+    fn reopen(&self, now: Timestamp) -> Result<Record, Forbidden> {
+        match self.resolution() {
+            Some(Resolution::Replaced { .. }) => Err(Forbidden::Resolved),
+            Some(_) => Ok(Record { resolved: None, updated_at: now, ..self.clone() }),
+            None if self.phase() == Phase::Dead => Err(Forbidden::NotResolved),
+            None => Err(Forbidden::NotDead),
+        }
+    }
+
+    /// Due now, under the next fence, so that whatever an earlier holder still writes changes nothing.
+    ///
+    /// Where the attempts proved that nothing took effect, the vendor holds nothing under the key and its
+    /// window starts anew. Where only a person says so, the window goes on from the first claim: should the
+    /// person be wrong, a look-up still reaches back far enough.
+    fn redrive(&self, forced: bool, now: Timestamp) -> Result<Record, Forbidden> {
+        let said_not_applied = match (self.phase(), self.resolution()) {
+            (Phase::Dead, _) => false,
+            (Phase::Resolved, Some(Resolution::NotApplied)) => true,
+            (Phase::Resolved, _) => return Err(Forbidden::Resolved),
+            _ => return Err(Forbidden::NotDead),
+        };
+        let mut record = self.moved(State::Scheduled { at: now }, now);
+        record.resolved = None;
+        record.fence = self.fence.saturating_add(1);
+        record.on_unknown = if forced { OnUnknown::Resend } else { OnUnknown::Park };
+        if self.effect == Effect::None {
+            record.claimed_at = now;
+        }
+        if said_not_applied {
+            record.effect = Effect::None;
+        }
+        Ok(record)
+    }
+
+    fn resolution(&self) -> Option<&Resolution> {
+        self.resolved.as_ref().map(|resolved| &resolved.resolution)
+    }
+}

@@ -1,0 +1,221 @@
+//! What a store shows of many operations at once: without requests and answers, so that a page of a list is
+//! small whatever the bodies are.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::act::Resolved;
+use super::{Record, State};
+use crate::clock::Timestamp;
+use crate::error::{Effect, Reason};
+use crate::operation::{Key, OperationId, Scope};
+
+/// Where an operation stands, in one word: what lists and counts are grouped by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Phase {
+    /// Somebody holds it.
+    InProgress,
+    /// It waits for its next attempt.
+    Scheduled,
+    /// It took effect once.
+    Succeeded,
+    /// The vendor refused it.
+    Refused,
+    /// A dead letter that needs somebody.
+    Dead,
+    /// A dead letter on which a person has given their word.
+    Resolved,
+}
+
+impl Phase {
+    /// Every phase, in the order of an operation's life.
+    pub const ALL: [Phase; 6] =
+        [Phase::InProgress, Phase::Scheduled, Phase::Succeeded, Phase::Refused, Phase::Dead, Phase::Resolved];
+
+    /// The phase's name in lists, filters and metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Phase::InProgress => "in_progress",
+            Phase::Scheduled => "scheduled",
+            Phase::Succeeded => "succeeded",
+            Phase::Refused => "refused",
+            Phase::Dead => "dead",
+            Phase::Resolved => "resolved",
+        }
+    }
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Phase {
+    type Err = UnknownPhase;
+
+    fn from_str(text: &str) -> Result<Phase, UnknownPhase> {
+        Phase::ALL.into_iter().find(|phase| phase.name() == text).ok_or(UnknownPhase)
+    }
+}
+
+/// A text that names no [`Phase`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a phase; one of in_progress, scheduled, succeeded, refused, dead, resolved")]
+pub struct UnknownPhase;
+
+/// One operation in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Summary {
+    /// Its name.
+    pub id: OperationId,
+    /// The key that the vendor sees.
+    pub wire_key: String,
+    /// Where it stands.
+    pub phase: Phase,
+    /// Why it is a dead letter, if it is one.
+    pub reason: Option<Reason>,
+    /// A person's word, if one was given.
+    pub resolved: Option<Resolved>,
+    /// Whether any attempt may have taken effect.
+    pub effect: Effect,
+    /// The status of the answer on record, if there is one.
+    pub status: Option<u16>,
+    /// Attempts made, as far as they were recorded.
+    pub attempts: u32,
+    /// What an [`Act`](super::Act) on exactly this state names.
+    pub fence: u64,
+    /// The first claim.
+    pub claimed_at: Timestamp,
+    /// The last transition.
+    pub updated_at: Timestamp,
+    /// When the lease ends, the next attempt is due, or the record expires.
+    pub until: Option<Timestamp>,
+}
+
+/// Which operations a list is of: those that match every part that is given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Of this [`Scope::vendor_path`].
+    pub vendor: Option<String>,
+    /// In this scope.
+    pub scope: Option<Scope>,
+    /// With this key, in whichever scope.
+    pub key: Option<Key>,
+    /// In one of these phases; empty for any.
+    pub phases: Vec<Phase>,
+    /// Dead for this reason.
+    pub reason: Option<Reason>,
+    /// Of this effect.
+    pub effect: Option<Effect>,
+    /// With an answer of this status on record.
+    pub status: Option<u16>,
+    /// Last moved at this time or later.
+    pub updated_from: Option<Timestamp>,
+    /// Last moved before this time. With the time at which an operator began, the filter is frozen: what
+    /// moves afterwards no longer matches.
+    pub updated_before: Option<Timestamp>,
+}
+
+/// Where a list goes on. Only the store that gave it can read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cursor(String);
+
+impl Cursor {
+    /// A cursor as a store writes it, or as it was printed.
+    pub fn new(text: impl Into<String>) -> Cursor {
+        Cursor(text.into())
+    }
+
+    /// The cursor's text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// One page of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page<T> {
+    /// At most as many as were asked for, oldest first.
+    pub rows: Vec<T>,
+    /// Where the next page starts; `None` if this is the last.
+    pub next: Option<Cursor>,
+}
+
+/// How many operations of one vendor are in one phase, and since when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tally {
+    /// The [`Scope::vendor_path`].
+    pub vendor: String,
+    /// The phase.
+    pub phase: Phase,
+    /// How many.
+    pub count: u64,
+    /// The earliest last transition among them.
+    pub oldest: Timestamp,
+}
+
+impl Record {
+    /// Where it stands, in one word.
+    pub fn phase(&self) -> Phase {
+        match self.state {
+            State::InProgress { .. } => Phase::InProgress,
+            State::Scheduled { .. } => Phase::Scheduled,
+            State::Succeeded { .. } => Phase::Succeeded,
+            State::Refused { .. } => Phase::Refused,
+            State::Dead { .. } if self.resolved.is_some() => Phase::Resolved,
+            State::Dead { .. } => Phase::Dead,
+        }
+    }
+
+    /// When the state ends by itself: its lease, its schedule or its keep. `None` for an unresolved dead letter.
+    pub fn until(&self) -> Option<Timestamp> {
+        match self.state {
+            State::InProgress { lease_until: at } | State::Scheduled { at } => Some(at),
+            _ => self.expires_at(),
+        }
+    }
+
+    /// What a list shows of it.
+    pub fn summary(&self) -> Summary {
+        let (reason, answer) = match &self.state {
+            State::InProgress { .. } | State::Scheduled { .. } => (None, None),
+            State::Succeeded { answer, .. } | State::Refused { answer, .. } => (None, Some(answer)),
+            State::Dead { reason, answer } => (Some(*reason), answer.as_ref()),
+        };
+        Summary {
+            id: self.id.clone(),
+            wire_key: self.wire_key.clone(),
+            phase: self.phase(),
+            reason,
+            resolved: self.resolved.clone(),
+            effect: self.effect,
+            status: answer.map(|answer| answer.status.as_u16()),
+            attempts: self.attempts,
+            fence: self.fence,
+            claimed_at: self.claimed_at,
+            updated_at: self.updated_at,
+            until: self.until(),
+        }
+    }
+}
+
+impl Filter {
+    /// Whether the operation is of the list.
+    pub fn matches(&self, summary: &Summary) -> bool {
+        let Filter { vendor, scope, key, phases, reason, effect, status, updated_from, updated_before } =
+            self;
+        let id = &summary.id;
+        vendor.as_deref().is_none_or(|vendor| vendor == id.scope.vendor_path())
+            && scope.as_ref().is_none_or(|scope| *scope == id.scope)
+            && key.as_ref().is_none_or(|key| *key == id.key)
+            && (phases.is_empty() || phases.contains(&summary.phase))
+            && reason.is_none_or(|reason| Some(reason) == summary.reason)
+            && effect.is_none_or(|effect| effect == summary.effect)
+            && status.is_none_or(|status| Some(status) == summary.status)
+            && updated_from.is_none_or(|from| summary.updated_at >= from)
+            && updated_before.is_none_or(|before| summary.updated_at < before)
+    }
+}

@@ -1,0 +1,72 @@
+//! [`StoreError`]: what a store says when it could not do what it was asked.
+
+use std::fmt;
+
+use crate::error::BoxError;
+
+/// A store that could not do what it was asked.
+#[derive(Debug)]
+pub struct StoreError {
+    kind: StoreErrorKind,
+    problem: String,
+    source: Option<BoxError>,
+}
+
+/// What is wrong with a store, as far as whoever runs it can act on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StoreErrorKind {
+    /// Somebody else holds the store for longer than it waits. Try again.
+    Locked,
+    /// It may not be written.
+    ReadOnly,
+    /// There is no room left. Nothing was written.
+    Full,
+    /// What is stored cannot be read as what was written.
+    Corrupt,
+    /// It belongs to another program. It was not touched.
+    Foreign,
+    /// A newer release of this crate wrote it. It was not touched.
+    Newer,
+    /// The store's own work has stopped; it must be opened again.
+    Stopped,
+    /// The caller's input: a cursor of another store.
+    Invalid,
+    /// Anything else.
+    Other,
+}
+
+impl StoreError {
+    /// A failure, described for an operator.
+    pub fn new(problem: impl Into<String>) -> StoreError {
+        StoreError { kind: StoreErrorKind::Other, problem: problem.into(), source: None }
+    }
+
+    /// A failure with its cause.
+    pub fn with_source(problem: impl Into<String>, source: impl Into<BoxError>) -> StoreError {
+        StoreError { source: Some(source.into()), ..StoreError::new(problem) }
+    }
+
+    /// The same failure, of a kind. [`StoreErrorKind::Other`] unless told.
+    #[must_use]
+    pub fn of_kind(self, kind: StoreErrorKind) -> StoreError {
+        StoreError { kind, ..self }
+    }
+
+    /// What is wrong with the store.
+    pub fn kind(&self) -> StoreErrorKind {
+        self.kind
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.problem)
+    }
+}
+
+impl std::error::Error for StoreError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as &(dyn std::error::Error + 'static))
+    }
+}
