@@ -24,9 +24,13 @@ use crate::operation::record::{
 pub mod contract;
 mod error;
 mod memory;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 
 pub use error::{StoreError, StoreErrorKind};
 pub use memory::Memory;
+#[cfg(feature = "sqlite")]
+pub use sqlite::Sqlite;
 
 /// Keeps the record of every keyed call.
 ///

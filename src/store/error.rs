@@ -53,6 +53,13 @@ impl StoreError {
         StoreError { kind, ..self }
     }
 
+    /// The same failure for somebody else who met it.
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn again(&self) -> StoreError {
+        let source = self.source.as_ref().map(|source| source.to_string().into());
+        StoreError { kind: self.kind, problem: self.problem.clone(), source }
+    }
+
     /// What is wrong with the store.
     pub fn kind(&self) -> StoreErrorKind {
         self.kind

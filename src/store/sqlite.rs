@@ -1,0 +1,263 @@
+//! [`Sqlite`]: records in a file, so that they survive the process.
+//!
+//! One thread writes and commits in groups, two read beside it; callers await a reply and never block (see
+//! [`lane`] and [`writer`]). A pool of writing connections, the usual way, makes them fight for SQLite's one
+//! write lock and syncs once for every row.
+//!
+//! Bodies become bytes and bytes become bodies on the caller's task ([`codec`]); the thread only decides by
+//! columns ([`row`]), with the functions of [`operation::record`](crate::operation::record).
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+
+use crate::attempt::AttemptReport;
+use crate::clock::Timestamp;
+use crate::operation::OperationId;
+use crate::operation::record::{
+    self, Act, AuditEntry, Claim, Claimed, Cursor, Declined, Event, Filter, Forbidden, Page, Record, Summary,
+    Take, Tally, Transition,
+};
+use crate::store::{Store, StoreError};
+
+mod codec;
+mod failure;
+mod lane;
+mod open;
+mod read;
+mod row;
+mod write;
+mod writer;
+
+use lane::{Lane, OnDrop};
+use open::Settings;
+use row::Stored;
+use write::Met;
+
+/// A store in an SQLite file: the embedded default.
+///
+/// Whatever a method has acknowledged is on disk (`synchronous=FULL`, a write-ahead log) and survives `kill -9`
+/// and, as far as the disk keeps its word, a power cut. Several processes and several `Sqlite` on one machine
+/// may share a file; a network file system must not hold it
+/// (<https://www.sqlite.org/wal.html#overview>, "all processes using a database must be on the same host").
+///
+/// # Behaviour
+///
+/// - A claim and a settlement are a commit each; commits that come together share one.
+/// - When more than 1,024 calls wait, the next waits for its turn in the queue. Dropped while it waits, it leaves
+///   nothing. So does a claim that is dropped before its commit began; a settlement is written all the same.
+/// - Another process that holds the file is waited for, up to about five seconds.
+/// - Times are kept to the millisecond, and up to 2^63 of them.
+/// - The file's mode is 0600, and so are those of `-wal` and `-shm` beside it. Copy it with SQLite's tools, not
+///   with `cp`, as long as it is open.
+///
+/// # Bound
+///
+/// Nothing but the disk: call [`purge`](Store::purge) now and then. It works in small batches, so that a claim
+/// is never behind more than one of them.
+#[derive(Debug)]
+pub struct Sqlite {
+    path: PathBuf,
+    writer: Lane,
+    readers: [Lane; READERS],
+    /// Which reader is next.
+    turn: AtomicUsize,
+}
+
+impl Sqlite {
+    /// Opens the file at `path`, or makes it. An older schema is brought up to date.
+    ///
+    /// Blocks while it does so: open it before the service serves.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`] of kind `Foreign` for another program's file and `Newer` for a newer release's, both
+    /// left as they are; `Locked`, `ReadOnly`, `Full`, `Corrupt`; `Other` for a path that cannot be opened.
+    pub fn open(path: impl AsRef<Path>) -> Result<Sqlite, StoreError> {
+        Sqlite::open_with(path.as_ref(), Settings::default())
+    }
+
+    fn open_with(path: &Path, settings: Settings) -> Result<Sqlite, StoreError> {
+        let connection = open::writer(path, settings)?;
+        let writer = Lane::start("steadfast-write", connection, (QUEUE_MAX, GROUP_MAX), writer::commit)?;
+        let reader = || {
+            let connection = open::reader(path, settings)?;
+            Lane::start("steadfast-read", connection, (QUEUE_MAX, 1), read::answer)
+        };
+        let readers = [reader()?, reader()?];
+        Ok(Sqlite { path: path.to_owned(), writer, readers, turn: AtomicUsize::new(0) })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Carries out what is queued and shuts the file. Dropping it does the same in the background.
+    ///
+    /// # Cancellation safety
+    ///
+    /// The file is shut all the same.
+    pub async fn close(self) {
+        let Sqlite { writer, readers, .. } = self;
+        for reader in readers {
+            reader.close().await;
+        }
+        writer.close().await;
+    }
+
+    fn reader(&self) -> &Lane {
+        &self.readers[self.turn.fetch_add(1, Ordering::Relaxed) % READERS]
+    }
+}
+
+#[async_trait]
+impl Store for Sqlite {
+    async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
+        let request = codec::request_bytes(&claim.request)?;
+        // What a first claim starts with does not depend on the file, so that it is made here and not there.
+        let (fresh, told) = record::claim(None, claim.clone());
+        let Some(fresh) = fresh else { return Ok(told) };
+        let met = self
+            .writer
+            .run(OnDrop::Skip, move |connection| write::claim(connection, &claim, &fresh, &request))
+            .await?;
+        Ok(match met {
+            Met::Nobody => told,
+            Met::Somebody(Claimed::TakenOver(record), stored) => {
+                Claimed::TakenOver(Stored { record, answer: None, ..stored }.whole()?)
+            }
+            Met::Somebody(Claimed::Settled(record), stored) => {
+                Claimed::Settled(Stored { record, ..stored }.whole()?)
+            }
+            Met::Somebody(claimed, _) => claimed,
+        })
+    }
+
+    async fn transition(
+        &self,
+        id: &OperationId,
+        mut transition: Transition,
+    ) -> Result<Result<Record, Declined>, StoreError> {
+        let reports = report_texts(&std::mem::take(&mut transition.reports))?;
+        let answer = match &transition.event {
+            Event::Succeed { answer, .. } | Event::Refuse { answer, .. } => Some(answer),
+            Event::Bury { answer, .. } => answer.as_ref(),
+            Event::Renew { .. } | Event::Schedule { .. } => None,
+        };
+        let answer = answer.map(codec::answer_bytes).transpose()?;
+        let id = id.clone();
+        let work = move |connection: &_| {
+            write::transition(connection, &id, &transition, answer.as_deref(), &reports)
+        };
+        match self.writer.run(OnDrop::Finish, work).await? {
+            Ok(stored) => stored.whole().map(Ok),
+            Err(declined) => Ok(Err(declined)),
+        }
+    }
+
+    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
+        let taken = self.writer.run(OnDrop::Skip, move |connection| write::take(connection, &take)).await?;
+        // One that cannot be read is not to cost the others their turn: its lease runs out again.
+        let readable = taken.into_iter().filter_map(|stored| {
+            let id = stored.record.id.clone();
+            let whole = stored.whole();
+            whole.inspect_err(|error| tracing::error!(%id, %error, "a record cannot be read")).ok()
+        });
+        Ok(readable.collect())
+    }
+
+    async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> {
+        let id = id.clone();
+        match self.writer.run(OnDrop::Skip, move |connection| write::act(connection, &id, &act)).await? {
+            Ok(stored) => stored.whole().map(Ok),
+            Err(forbidden) => Ok(Err(forbidden)),
+        }
+    }
+
+    async fn append_evidence(
+        &self,
+        id: &OperationId,
+        reports: Vec<AttemptReport>,
+    ) -> Result<Result<(), Declined>, StoreError> {
+        let (id, reports) = (id.clone(), report_texts(&reports)?);
+        let work = move |connection: &_| write::append_evidence(connection, &id, &reports);
+        self.writer.run(OnDrop::Finish, work).await
+    }
+
+    async fn evidence(&self, id: &OperationId) -> Result<Vec<AttemptReport>, StoreError> {
+        let id = id.clone();
+        self.reader().run(OnDrop::Skip, move |connection| read::evidence(connection, &id)).await
+    }
+
+    async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
+        let id = id.clone();
+        let stored = self.reader().run(OnDrop::Skip, move |connection| row::load(connection, &id)).await?;
+        stored.map(Stored::whole).transpose()
+    }
+
+    async fn list(
+        &self,
+        filter: &Filter,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page<Summary>, StoreError> {
+        let (filter, after) = (filter.clone(), after.cloned());
+        let work = move |connection: &_| read::list(connection, &filter, after.as_ref(), limit);
+        self.reader().run(OnDrop::Skip, work).await
+    }
+
+    async fn tally(&self) -> Result<Vec<Tally>, StoreError> {
+        self.reader().run(OnDrop::Skip, read::tally).await
+    }
+
+    async fn audit(
+        &self,
+        id: Option<&OperationId>,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page<AuditEntry>, StoreError> {
+        let (id, after) = (id.cloned(), after.cloned());
+        let work = move |connection: &_| read::audit(connection, id.as_ref(), after.as_ref(), limit);
+        self.reader().run(OnDrop::Skip, work).await
+    }
+
+    async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
+        let mut removed = 0;
+        while removed < limit {
+            let batch = PURGE_BATCH.min(limit - removed);
+            let work = move |connection: &_| write::purge(connection, now, batch);
+            let gone = self.writer.run(OnDrop::Skip, work).await?;
+            removed += gone;
+            if gone < batch {
+                break;
+            }
+        }
+        Ok(removed)
+    }
+}
+
+fn report_texts(reports: &[AttemptReport]) -> Result<Vec<String>, StoreError> {
+    let text = |report| {
+        serde_json::to_string(report)
+            .map_err(|error| StoreError::with_source("a report of an attempt cannot be written", error))
+    };
+    reports.iter().map(text).collect()
+}
+
+/// How many calls wait in the queue before the next waits outside it.
+const QUEUE_MAX: usize = 1_024;
+
+/// The most calls in one commit: enough that the sync is shared by many, few enough that none waits long.
+const GROUP_MAX: usize = 256;
+
+/// Reads are short; a second thread is for the list that is not.
+const READERS: usize = 2;
+
+/// How many rows a purge removes in one commit. A row of a few KiB goes in some ten microseconds, so that a
+/// claim behind it waits a few milliseconds.
+const PURGE_BATCH: usize = 200;
+
+#[cfg(test)]
+mod tests;

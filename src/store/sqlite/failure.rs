@@ -1,0 +1,42 @@
+//! SQLite's errors as a store's.
+
+use rusqlite::{Error, ErrorCode};
+
+use crate::store::{StoreError, StoreErrorKind};
+
+/// What SQLite met while `doing` something.
+pub(super) fn failed(doing: &str, error: Error) -> StoreError {
+    let kind = kind(&error);
+    let problem = match kind {
+        StoreErrorKind::Locked => format!("SQLite could not {doing}: another connection holds the file"),
+        StoreErrorKind::ReadOnly => format!("SQLite could not {doing}: the file may not be written"),
+        StoreErrorKind::Full => format!("SQLite could not {doing}: no room is left"),
+        StoreErrorKind::Corrupt => format!("SQLite could not {doing}: the file is damaged or no database"),
+        _ => format!("SQLite could not {doing}"),
+    };
+    StoreError::with_source(problem, error).of_kind(kind)
+}
+
+fn kind(error: &Error) -> StoreErrorKind {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreErrorKind::Locked,
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => StoreErrorKind::ReadOnly,
+        Some(ErrorCode::DiskFull) => StoreErrorKind::Full,
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreErrorKind::Corrupt,
+        Some(_) => StoreErrorKind::Other,
+        // Not SQLite but the values that it gave: of another type or range than was written.
+        None => StoreErrorKind::Corrupt,
+    }
+}
+
+/// Makes a failure of SQLite's into a store's on the way out.
+pub(super) trait While<T> {
+    /// Says what was being done.
+    fn while_doing(self, doing: &str) -> Result<T, StoreError>;
+}
+
+impl<T> While<T> for Result<T, Error> {
+    fn while_doing(self, doing: &str) -> Result<T, StoreError> {
+        self.map_err(|error| failed(doing, error))
+    }
+}

@@ -1,0 +1,143 @@
+//! A thread that owns a connection, and the bounded queue before it.
+//!
+//! SQLite blocks: on its file, on locks, on the disk's cache. None of that may happen on an async thread, so a
+//! caller sends a [`Job`] and awaits its reply. A thread of our own and not tokio's blocking pool, because the
+//! one writer must be one, and must not wait for a slot behind somebody's DNS look-ups.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, OnceLock};
+
+use rusqlite::Connection;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::store::{StoreError, StoreErrorKind};
+
+/// Work on a connection, and whoever waits for it.
+pub(super) trait Job: Send {
+    /// Whether nobody waits any more and it may be left undone.
+    fn is_moot(&self) -> bool;
+
+    /// Does the work. It may be done again from the start if what it did was rolled back.
+    fn run(&mut self, connection: &Connection) -> Result<(), StoreError>;
+
+    /// Tells whoever waits.
+    fn reply(self: Box<Self>, ended: Result<(), StoreError>);
+}
+
+/// One thread and its queue.
+#[derive(Debug)]
+pub(super) struct Lane {
+    queue: mpsc::Sender<Box<dyn Job>>,
+    /// Why the thread ended, if it did not end by itself.
+    note: Arc<OnceLock<String>>,
+    /// Closed when the thread has ended and its connection is shut.
+    ended: oneshot::Receiver<()>,
+}
+
+impl Lane {
+    /// Starts a thread that carries out what `work` does with each batch of at most `batch_max` jobs.
+    pub(super) fn start(
+        name: &str,
+        connection: Connection,
+        (queue_max, batch_max): (usize, usize),
+        work: fn(&Connection, &mut Vec<Box<dyn Job>>),
+    ) -> Result<Lane, StoreError> {
+        let (queue, mut jobs) = mpsc::channel::<Box<dyn Job>>(queue_max);
+        let (alive, ended) = oneshot::channel::<()>();
+        let note = Arc::new(OnceLock::new());
+        let noted = note.clone();
+        let run = move || {
+            let mut batch = Vec::with_capacity(batch_max);
+            while jobs.blocking_recv_many(&mut batch, batch_max) > 0 {
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(&connection, &mut batch))) {
+                    // Noted before the replies are dropped, so that whoever waits can be told why.
+                    let _ = noted.set(words(&*panic).to_owned());
+                    tracing::error!(problem = words(&*panic), "a thread of the SQLite store panicked");
+                    break;
+                }
+                batch.clear();
+            }
+            drop((batch, jobs, connection));
+            drop(alive);
+        };
+        std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(run)
+            .map_err(|error| StoreError::with_source("the SQLite store cannot start a thread", error))?;
+        Ok(Lane { queue, note, ended })
+    }
+
+    /// Has `work` done, and gives what it gave. Waits while the queue is full.
+    ///
+    /// Dropped while it waits for the queue, it leaves nothing. Dropped later, `on_drop` says.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        on_drop: OnDrop,
+        work: impl FnMut(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        let task = Task { work, done: None, reply, on_drop };
+        self.queue.send(Box::new(task)).await.map_err(|_| self.stopped())?;
+        answer.await.map_err(|_| self.stopped())?
+    }
+
+    /// Waits until everything in the queue is done and the connection is shut.
+    pub(super) async fn close(self) {
+        drop(self.queue);
+        let _ = self.ended.await;
+    }
+
+    fn stopped(&self) -> StoreError {
+        let problem = "the SQLite store has stopped; open it again";
+        let error = match self.note.get() {
+            Some(note) => StoreError::with_source(problem, note.as_str()),
+            None => StoreError::new(problem),
+        };
+        error.of_kind(StoreErrorKind::Stopped)
+    }
+}
+
+/// What becomes of work that is queued when its caller goes away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OnDrop {
+    /// It is left undone: a claim would hold an operation for nobody.
+    Skip,
+    /// It is done all the same: what a holder learned is worth keeping.
+    Finish,
+}
+
+struct Task<T, F> {
+    work: F,
+    done: Option<T>,
+    reply: oneshot::Sender<Result<T, StoreError>>,
+    on_drop: OnDrop,
+}
+
+impl<T: Send, F: FnMut(&Connection) -> Result<T, StoreError> + Send> Job for Task<T, F> {
+    fn is_moot(&self) -> bool {
+        self.on_drop == OnDrop::Skip && self.reply.is_closed()
+    }
+
+    fn run(&mut self, connection: &Connection) -> Result<(), StoreError> {
+        self.done = None;
+        self.done = Some((self.work)(connection)?);
+        Ok(())
+    }
+
+    fn reply(self: Box<Self>, ended: Result<(), StoreError>) {
+        let told = match (ended, self.done) {
+            (Ok(()), Some(done)) => Ok(done),
+            (Ok(()), None) => Err(StoreError::new("the SQLite store left this undone")),
+            (Err(error), _) => Err(error),
+        };
+        let _ = self.reply.send(told);
+    }
+}
+
+fn words(panic: &(dyn std::any::Any + Send)) -> &str {
+    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(words), _) => words,
+        (_, Some(words)) => words,
+        _ => "a panic without words",
+    }
+}

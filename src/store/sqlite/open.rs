@@ -1,0 +1,271 @@
+//! Opening a file: is it ours, is it of a version that we know, and may we write it.
+//!
+//! The question whose file it is comes first and is asked read-only, so that another program's file stays as
+//! it is. It is asked through SQLite and not by reading the header ourselves: closing any descriptor of a file
+//! drops all POSIX locks that the process holds on it (<https://www.sqlite.org/howtocorrupt.html>, section
+//! 2.2), those of another store on the same file included. SQLite's own descriptors do not have that problem.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+
+use super::failure::{While, failed};
+use crate::store::{StoreError, StoreErrorKind};
+
+/// What a file is opened with. The default is what [`Sqlite::open`](super::Sqlite::open) takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settings {
+    /// Asked with the number of tries so far while another connection holds the file: wait, or give up?
+    pub wait_for_lock: fn(i32) -> bool,
+    /// The most pages of 4 KiB that the file may have; SQLite's own limit unless given.
+    pub pages_max: Option<u32>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { wait_for_lock: patient, pages_max: None }
+    }
+}
+
+/// Opens or makes a file, brings its schema up to date, and gives the connection that writes.
+pub(super) fn writer(path: &Path, settings: Settings) -> Result<Connection, StoreError> {
+    // One at a time in a process: the file that is made here is closed again, which must not happen while
+    // another store has just locked it.
+    let _turn = OPENING.lock();
+    make(path)?;
+    look(path)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).while_doing("open the file")?;
+    if connection.is_readonly("main").while_doing("open the file")? {
+        let problem = format!("{} may not be written", path.display());
+        return Err(StoreError::new(problem).of_kind(StoreErrorKind::ReadOnly));
+    }
+    // Until the file is known to be ours, closing it must not move another program's log into it.
+    let doing = "set up the connection";
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).while_doing(doing)?;
+    connection.busy_handler(Some(settings.wait_for_lock)).while_doing(doing)?;
+    migrate(&connection, path)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).while_doing(doing)?;
+    use_log(&connection, settings.wait_for_lock)?;
+    connection
+        .execute_batch(&format!(
+            "PRAGMA synchronous = FULL; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;
+             PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}; PRAGMA journal_size_limit = {LOG_BYTES_KEPT};"
+        ))
+        .while_doing(doing)?;
+    if let Some(pages) = settings.pages_max {
+        connection.execute_batch(&format!("PRAGMA max_page_count = {pages}")).while_doing(doing)?;
+    }
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    protect(path)?;
+    Ok(connection)
+}
+
+/// A connection that only reads, to a file that [`writer`] has opened.
+pub(super) fn reader(path: &Path, settings: Settings) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let doing = "open the file for reading";
+    let connection = Connection::open_with_flags(path, flags).while_doing(doing)?;
+    connection.busy_handler(Some(settings.wait_for_lock)).while_doing(doing)?;
+    connection
+        .execute_batch("PRAGMA query_only = ON; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;")
+        .while_doing(doing)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    Ok(connection)
+}
+
+/// Makes an empty file that only its owner may read, if there is none. SQLite gives the files beside it the
+/// same mode.
+fn make(path: &Path) -> Result<(), StoreError> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, MODE);
+    match options.open(path) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => {
+            let kind = match error.kind() {
+                std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
+                    StoreErrorKind::ReadOnly
+                }
+                std::io::ErrorKind::StorageFull => StoreErrorKind::Full,
+                _ => StoreErrorKind::Other,
+            };
+            let problem = format!("{} cannot be made", path.display());
+            Err(StoreError::with_source(problem, error).of_kind(kind))
+        }
+    }
+}
+
+/// Whether the file's first page says that it is ours, or that it is nobody's yet. Reads that page and no more:
+/// `immutable` neither locks nor recovers, so nothing is written anywhere.
+fn look(path: &Path) -> Result<(), StoreError> {
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let found = Connection::open_with_flags(immutable(path), flags).and_then(|connection| {
+        let pages: i64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0))?;
+        Ok((pages, identity(&connection)?))
+    });
+    match found {
+        Ok((0, _)) => Ok(()),
+        Ok((_, identity)) => judge(path, identity),
+        Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::NotADatabase) => {
+            let problem = format!("{} is no database: it belongs to another program", path.display());
+            Err(StoreError::with_source(problem, error).of_kind(StoreErrorKind::Foreign))
+        }
+        Err(error) => Err(failed(&format!("read {}", path.display()), error)),
+    }
+}
+
+/// The application id and the schema's version.
+fn identity(connection: &Connection) -> rusqlite::Result<(i64, i64)> {
+    let application = connection.query_row("PRAGMA application_id", [], |row| row.get(0))?;
+    let version = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    Ok((application, version))
+}
+
+fn judge(path: &Path, (application, version): (i64, i64)) -> Result<(), StoreError> {
+    if application != APPLICATION_ID {
+        let problem = format!("{} is another program's database", path.display());
+        return Err(StoreError::new(problem).of_kind(StoreErrorKind::Foreign));
+    }
+    if version > SCHEMA_VERSION {
+        let problem = format!(
+            "{} has schema version {version}; this release knows versions up to {SCHEMA_VERSION}",
+            path.display()
+        );
+        return Err(StoreError::new(problem).of_kind(StoreErrorKind::Newer));
+    }
+    Ok(())
+}
+
+/// Brings the schema up to date, in one transaction. A new file gets its identity in the same one, and before
+/// it is switched to a write-ahead log: it is in the first page from the start, where [`look`] reads it.
+fn migrate(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+    let doing = "bring the schema up to date";
+    connection.execute_batch("BEGIN IMMEDIATE").while_doing(doing)?;
+    let migrated = (|| {
+        let (mut application, version) = identity(connection).while_doing(doing)?;
+        let tables: i64 = connection
+            .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+            .while_doing(doing)?;
+        if tables == 0 && (application, version) == (0, 0) {
+            connection.pragma_update(None, "application_id", APPLICATION_ID).while_doing(doing)?;
+            application = APPLICATION_ID;
+        }
+        judge(path, (application, version))?;
+        let known = usize::try_from(version).unwrap_or(0);
+        for migration in MIGRATIONS.iter().skip(known) {
+            connection.execute_batch(migration).while_doing(doing)?;
+        }
+        if version < SCHEMA_VERSION {
+            connection.pragma_update(None, "user_version", SCHEMA_VERSION).while_doing(doing)?;
+        }
+        connection.execute_batch("COMMIT").while_doing(doing)
+    })();
+    if migrated.is_err() && !connection.is_autocommit() {
+        // The error at hand says more than one of the rollback would.
+        let _ = connection.execute_batch("ROLLBACK");
+    }
+    migrated
+}
+
+/// Switches to a write-ahead log. SQLite does not ask the busy handler here, so we do.
+fn use_log(connection: &Connection, wait_for_lock: fn(i32) -> bool) -> Result<(), StoreError> {
+    let doing = "switch to a write-ahead log";
+    let mut tries = 0;
+    loop {
+        let mode = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0));
+        match mode {
+            Ok(mode) if mode == "wal" => return Ok(()),
+            Ok(mode) => {
+                let problem = format!("SQLite could not {doing}: it stays with {mode}");
+                return Err(StoreError::new(problem));
+            }
+            Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy) => {
+                if !wait_for_lock(tries) {
+                    return Err(failed(doing, error));
+                }
+                tries += 1;
+            }
+            Err(error) => return Err(failed(doing, error)),
+        }
+    }
+}
+
+/// Only the owner may read what is stored, also in a file that was made by other means.
+#[cfg(unix)]
+fn protect(path: &Path) -> Result<(), StoreError> {
+    use std::os::unix::fs::PermissionsExt;
+
+    for beside in ["", "-wal", "-shm"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(beside);
+        match fs::set_permissions(PathBuf::from(&name), fs::Permissions::from_mode(MODE)) {
+            Err(error) if beside.is_empty() || error.kind() != std::io::ErrorKind::NotFound => {
+                let problem = format!("{} cannot be kept from others", PathBuf::from(name).display());
+                return Err(StoreError::with_source(problem, error).of_kind(StoreErrorKind::ReadOnly));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn protect(_: &Path) -> Result<(), StoreError> {
+    Ok(())
+}
+
+/// `path` as a URI that opens it without locks and without its log.
+fn immutable(path: &Path) -> String {
+    let mut uri = String::from("file:");
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
+                uri.push(char::from(*byte))
+            }
+            other => uri.push_str(&format!("%{other:02X}")),
+        }
+    }
+    uri.push_str("?immutable=1");
+    uri
+}
+
+/// Waits a millisecond, some five thousand times: about five seconds, longer than any commit and any checkpoint
+/// of another process, and within a call's time. SQLite's own handler waits up to 100 ms between looks, which
+/// starves one of two busy processes.
+fn patient(tries: i32) -> bool {
+    std::thread::park_timeout(Duration::from_millis(1));
+    tries < 5_000
+}
+
+/// The application id, "STFD": no other program's in SQLite's list of them (`magic.txt`).
+const APPLICATION_ID: i64 = 0x5354_4644;
+
+/// The migrations, each applied once and in this order. A released one never changes.
+const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001_operations.sql")];
+
+/// The version of a file to which all of them were applied.
+pub(super) const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;
+
+/// How long the log grows before it is moved into the file: 16 MiB. SQLite's default of 4 MiB moves the same
+/// pages four times as often; a larger one makes a restart and each look-up slower.
+const CHECKPOINT_PAGES: u32 = 4_096;
+
+/// What is left of the log after a burst.
+const LOG_BYTES_KEPT: u32 = 64 * 1024 * 1024;
+
+/// Owner only: bodies hold personal data.
+#[cfg(unix)]
+const MODE: u32 = 0o600;
+
+/// More than there are statements.
+const STATEMENTS: usize = 64;
+
+static OPENING: Mutex<()> = Mutex::new(());

@@ -1,0 +1,197 @@
+//! What the readers do: one statement each, on a snapshot of their own, beside the writer and never in its way.
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, Row, params, params_from_iter};
+
+use super::failure::While;
+use super::lane::Job;
+use super::row::{self, COLUMNS};
+use crate::attempt::AttemptReport;
+use crate::error::Effect;
+use crate::operation::record::{AuditEntry, Cursor, Filter, Page, Phase, Summary, Tally};
+use crate::operation::{Key, OperationId, Scope};
+use crate::store::{StoreError, StoreErrorKind};
+
+/// Carries out a batch, one by one.
+pub(super) fn answer(connection: &Connection, batch: &mut Vec<Box<dyn Job>>) {
+    for mut job in batch.drain(..) {
+        if !job.is_moot() {
+            let ended = job.run(connection);
+            job.reply(ended);
+        }
+    }
+}
+
+pub(super) fn evidence(connection: &Connection, id: &OperationId) -> Result<Vec<AttemptReport>, StoreError> {
+    let doing = "read evidence";
+    let mut statement = connection
+        .prepare_cached(
+            "SELECT report FROM evidence WHERE operation = \
+             (SELECT number FROM operation WHERE scope = ?1 AND key = ?2) ORDER BY number",
+        )
+        .while_doing(doing)?;
+    statement
+        .query_map(params![id.scope.as_str(), id.key.as_str()], |row| {
+            let report: String = row.get(0)?;
+            serde_json::from_str(&report).map_err(|_| row::damaged(0, "no report"))
+        })
+        .and_then(Iterator::collect)
+        .while_doing(doing)
+}
+
+pub(super) fn list(
+    connection: &Connection,
+    filter: &Filter,
+    after: Option<&Cursor>,
+    limit: usize,
+) -> Result<Page<Summary>, StoreError> {
+    let doing = "list operations";
+    let (clauses, mut values) = conditions(filter);
+    values.push(Value::Integer(start(after)?));
+    let limit = limit.clamp(1, PAGE_ROWS_MAX);
+    values.push(Value::Integer(limit as i64 + 1));
+    let sql = format!("SELECT {COLUMNS} FROM operation WHERE {clauses}number >= ? ORDER BY number LIMIT ?");
+    let mut statement = connection.prepare_cached(&sql).while_doing(doing)?;
+    let rows = statement
+        .query_map(params_from_iter(values), |row| {
+            let (number, record) = row::hollow(row)?;
+            Ok((number, record.summary()))
+        })
+        .and_then(Iterator::collect)
+        .while_doing(doing)?;
+    Ok(page(rows, limit))
+}
+
+pub(super) fn tally(connection: &Connection) -> Result<Vec<Tally>, StoreError> {
+    let doing = "count operations";
+    let mut statement = connection.prepare_cached(TALLY).while_doing(doing)?;
+    statement
+        .query_map([], |row| {
+            Ok(Tally {
+                vendor: row.get(0)?,
+                phase: phase(row, 1)?,
+                count: row.get::<_, i64>(2)?.max(0) as u64,
+                oldest: row::from_ms(row.get(3)?),
+            })
+        })
+        .and_then(Iterator::collect)
+        .while_doing(doing)
+}
+
+pub(super) fn audit(
+    connection: &Connection,
+    id: Option<&OperationId>,
+    after: Option<&Cursor>,
+    limit: usize,
+) -> Result<Page<AuditEntry>, StoreError> {
+    let doing = "read the audit record";
+    let limit = limit.clamp(1, PAGE_ROWS_MAX);
+    let mut values = Vec::new();
+    let clause = id.map_or("", |id| {
+        values.push(text(id.scope.as_str()));
+        values.push(text(id.key.as_str()));
+        "scope = ? AND key = ? AND "
+    });
+    values.push(Value::Integer(start(after)?));
+    values.push(Value::Integer(limit as i64 + 1));
+    let sql = format!(
+        "SELECT number, scope, key, action, by, why, at_ms, before, after FROM audit \
+         WHERE {clause}number >= ? ORDER BY number LIMIT ?"
+    );
+    let mut statement = connection.prepare_cached(&sql).while_doing(doing)?;
+    let rows = statement
+        .query_map(params_from_iter(values), entry)
+        .and_then(Iterator::collect)
+        .while_doing(doing)?;
+    Ok(page(rows, limit))
+}
+
+fn entry(row: &Row<'_>) -> rusqlite::Result<(i64, AuditEntry)> {
+    let key = Key::new(row.get::<_, String>(2)?).map_err(|_| row::damaged(2, "no key"))?;
+    let action: String = row.get(3)?;
+    let entry = AuditEntry {
+        id: OperationId::new(Scope::from_stored(row.get::<_, String>(1)?), key),
+        action: serde_json::from_str(&action).map_err(|_| row::damaged(3, "no action"))?,
+        by: row.get(4)?,
+        why: row.get(5)?,
+        at: row::from_ms(row.get(6)?),
+        before: phase(row, 7)?,
+        after: phase(row, 8)?,
+    };
+    Ok((row.get(0)?, entry))
+}
+
+fn phase(row: &Row<'_>, column: usize) -> rusqlite::Result<Phase> {
+    row::phase(row.get(column)?).ok_or_else(|| row::damaged(column, "no such phase"))
+}
+
+/// A filter as SQL. Only what is given becomes a condition, so that each list can use the index that fits it.
+fn conditions(filter: &Filter) -> (String, Vec<Value>) {
+    let Filter { vendor, scope, key, phases, reason, effect, status, updated_from, updated_before } = filter;
+    let mut conditions = Conditions::default();
+    conditions.add("vendor = ?", vendor.as_deref().map(text));
+    conditions.add("scope = ?", scope.as_ref().map(|scope| text(scope.as_str())));
+    conditions.add("key = ?", key.as_ref().map(|key| text(key.as_str())));
+    if let [Phase::Dead] = phases[..] {
+        // In words, since an index on a part of a table is not used for a value that is bound later.
+        conditions.clauses.push_str("phase = 5 AND ");
+    } else if !phases.is_empty() {
+        let numbers: Vec<String> = phases.iter().map(|phase| row::phase_number(*phase).to_string()).collect();
+        conditions.clauses.push_str(&format!("phase IN ({}) AND ", numbers.join(", ")));
+    }
+    conditions.add("phase > 4 AND detail = ?", reason.and_then(row::reason_number).map(Value::Integer));
+    conditions.add("effect = ?", effect.map(|effect| Value::Integer(i64::from(effect == Effect::Unknown))));
+    conditions.add("status = ?", status.map(|status| Value::Integer(i64::from(status))));
+    conditions.add("updated_at_ms >= ?", updated_from.map(|at| Value::Integer(row::to_ms(at))));
+    conditions.add("updated_at_ms < ?", updated_before.map(|at| Value::Integer(row::to_ms(at))));
+    (conditions.clauses, conditions.values)
+}
+
+#[derive(Default)]
+struct Conditions {
+    clauses: String,
+    values: Vec<Value>,
+}
+
+impl Conditions {
+    fn add(&mut self, clause: &str, value: Option<Value>) {
+        if let Some(value) = value {
+            self.clauses.push_str(clause);
+            self.clauses.push_str(" AND ");
+            self.values.push(value);
+        }
+    }
+}
+
+fn text(text: &str) -> Value {
+    Value::Text(text.to_owned())
+}
+
+/// The number of the first row after a page.
+fn start(after: Option<&Cursor>) -> Result<i64, StoreError> {
+    let Some(cursor) = after else { return Ok(0) };
+    cursor.as_str().parse().map_err(|_| {
+        let problem = format!("{:?} is not a place in a list of this store", cursor.as_str());
+        StoreError::new(problem).of_kind(StoreErrorKind::Invalid)
+    })
+}
+
+/// A page of `limit`, from one row more than that if there are more.
+fn page<T>(mut rows: Vec<(i64, T)>, limit: usize) -> Page<T> {
+    let next = rows.get(limit).map(|(number, _)| Cursor::new(number.to_string()));
+    rows.truncate(limit);
+    Page { rows: rows.into_iter().map(|(_, row)| row).collect(), next }
+}
+
+/// The most rows of one page, so that a list of everything does not become one answer.
+const PAGE_ROWS_MAX: usize = 1_000;
+
+/// Each part reads an index of its own; only the few that are open or dead are looked up in the table.
+const TALLY: &str = "\
+    SELECT vendor, phase, count(*), min(updated_at_ms) FROM operation WHERE phase < 3 GROUP BY phase, vendor \
+    UNION ALL \
+    SELECT vendor, phase, count(*), min(updated_at_ms) FROM operation \
+        WHERE phase > 2 AND until_ms IS NOT NULL GROUP BY phase, vendor \
+    UNION ALL \
+    SELECT vendor, phase, count(*), min(updated_at_ms) FROM operation WHERE phase = 5 GROUP BY vendor \
+    ORDER BY 1, 2";

@@ -1,0 +1,296 @@
+//! A record in columns.
+//!
+//! The state machine decides by names, times, fences and effects; what a request or an answer holds never
+//! matters to it. A row is therefore read *hollow*, with an empty request and an answer of the right status,
+//! decided upon, and filled from its blobs by the caller's task: the one writer thread does not parse bodies.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, StatusCode};
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use url::Url;
+
+use super::codec;
+use super::failure::While;
+use crate::answer::Answer;
+use crate::clock::Timestamp;
+use crate::error::{Effect, Reason, Refusal};
+use crate::operation::record::{Phase, Record, Resolved, State};
+use crate::operation::{Fingerprint, Key, OperationId, Scope};
+use crate::policy::OnUnknown;
+use crate::request::Request;
+use crate::store::StoreError;
+
+/// A record as it is in the file.
+#[derive(Clone, Debug)]
+pub(super) struct Stored {
+    pub number: i64,
+    pub record: Record,
+    /// The request, unless the record has it already.
+    pub request: Option<Vec<u8>>,
+    /// The answer, unless the record has it already or there is none.
+    pub answer: Option<Vec<u8>>,
+}
+
+impl Stored {
+    /// The record, filled from its blobs.
+    pub(super) fn whole(self) -> Result<Record, StoreError> {
+        let Stored { mut record, request, answer, .. } = self;
+        if let Some(bytes) = request {
+            record.request = codec::request(bytes)?;
+        }
+        let kept = match &mut record.state {
+            State::InProgress { .. } | State::Scheduled { .. } => None,
+            State::Succeeded { answer, .. } | State::Refused { answer, .. } => Some(answer),
+            State::Dead { answer, .. } => answer.as_mut(),
+        };
+        if let Some((kept, bytes)) = kept.zip(answer) {
+            *kept = codec::answer(bytes)?;
+        }
+        Ok(record)
+    }
+}
+
+/// The columns that [`hollow`] reads, in its order.
+pub(super) const COLUMNS: &str = "number, scope, key, fingerprint, wire_key, phase, until_ms, fence, attempts, \
+     effect, claimed_at_ms, updated_at_ms, keep_ms, on_unknown, detail, status, resolved";
+
+/// Reads [`COLUMNS`]: the row's number, and its record without request and answer.
+pub(super) fn hollow(row: &Row<'_>) -> rusqlite::Result<(i64, Record)> {
+    let time = |at| row.get::<_, i64>(at).map(|ms| Timestamp::from_millis(ms.max(0) as u64));
+    let until = row.get::<_, Option<i64>>(6)?.map_or(Timestamp::default(), from_ms);
+    let answer = hollow_answer(row.get(15)?)?;
+    let needed = || answer.clone().ok_or_else(|| damaged(15, "no status in a settled row"));
+    let detail: Option<i64> = row.get(14)?;
+    let dead = || Ok::<_, rusqlite::Error>(State::Dead { reason: reason(detail)?, answer: answer.clone() });
+    let state = match phase(row.get(5)?).ok_or_else(|| damaged(5, "no such phase"))? {
+        Phase::InProgress => State::InProgress { lease_until: until },
+        Phase::Scheduled => State::Scheduled { at: until },
+        Phase::Succeeded => State::Succeeded { answer: needed()?, reconciled: detail == Some(1) },
+        Phase::Refused => State::Refused { refusal: refusal(detail)?, answer: needed()? },
+        Phase::Dead | Phase::Resolved => dead()?,
+    };
+    let resolved: Option<String> = row.get(16)?;
+    let resolved: Option<Resolved> = resolved
+        .map(|text| serde_json::from_str(&text).map_err(|_| damaged(16, "no resolution")))
+        .transpose()?;
+    let key: String = row.get(2)?;
+    let key = Key::new(key).map_err(|_| damaged(2, "no key"))?;
+    let record = Record {
+        id: OperationId::new(Scope::from_stored(row.get::<_, String>(1)?), key),
+        fingerprint: Fingerprint::from_bytes(row.get(3)?),
+        wire_key: row.get(4)?,
+        request: hollow_request(),
+        state,
+        fence: row.get::<_, i64>(7)?.max(0) as u64,
+        attempts: row.get(8)?,
+        effect: if row.get::<_, i64>(9)? == 0 { Effect::None } else { Effect::Unknown },
+        claimed_at: time(10)?,
+        updated_at: time(11)?,
+        keep: Duration::from_millis(row.get::<_, i64>(12)?.max(0) as u64),
+        on_unknown: if row.get::<_, i64>(13)? == 0 { OnUnknown::Park } else { OnUnknown::Resend },
+        resolved,
+    };
+    Ok((row.get(0)?, record))
+}
+
+/// Reads [`COLUMNS`] and, after them, `request` and `answer`.
+pub(super) fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
+    let (number, record) = hollow(row)?;
+    Ok(Stored { number, record, request: Some(row.get(17)?), answer: row.get(18)? })
+}
+
+pub(super) fn load(connection: &Connection, id: &OperationId) -> Result<Option<Stored>, StoreError> {
+    let mut statement = connection.prepare_cached(SELECT_BY_NAME).while_doing("look for an operation")?;
+    statement
+        .query_row(params![id.scope.as_str(), id.key.as_str()], stored)
+        .optional()
+        .while_doing("look for an operation")
+}
+
+/// Adds a row, unless the name is taken; whether it did.
+pub(super) fn insert(connection: &Connection, record: &Record, request: &[u8]) -> Result<bool, StoreError> {
+    let columns = Columns::of(record)?;
+    let mut statement = connection.prepare_cached(INSERT).while_doing("prepare a claim")?;
+    let added = statement
+        .execute(params![
+            record.id.scope.as_str(),
+            record.id.key.as_str(),
+            record.id.scope.vendor_path(),
+            &record.fingerprint.as_bytes()[..],
+            record.wire_key,
+            columns.phase,
+            columns.until,
+            columns.fence,
+            record.attempts,
+            columns.effect,
+            to_ms(record.claimed_at),
+            to_ms(record.updated_at),
+            columns.keep,
+            columns.on_unknown,
+            request,
+        ])
+        .while_doing("write a claim")?;
+    Ok(added == 1)
+}
+
+/// What becomes of the answer on file.
+#[derive(Clone, Copy)]
+pub(super) enum OnFile<'a> {
+    /// It stays as it is.
+    Kept,
+    /// It is this one, or none.
+    Now(Option<&'a [u8]>),
+}
+
+/// Brings a row in line with its record.
+pub(super) fn update(
+    connection: &Connection,
+    number: i64,
+    record: &Record,
+    answer: OnFile<'_>,
+) -> Result<(), StoreError> {
+    let columns = Columns::of(record)?;
+    let doing = "write a transition";
+    let head = params![
+        number,
+        columns.phase,
+        columns.until,
+        columns.fence,
+        record.attempts,
+        columns.effect,
+        to_ms(record.claimed_at),
+        to_ms(record.updated_at),
+        columns.on_unknown,
+        columns.detail,
+        columns.status,
+        columns.resolved,
+    ];
+    match answer {
+        OnFile::Kept => {
+            let mut statement = connection.prepare_cached(UPDATE_KEEPING_ANSWER).while_doing(doing)?;
+            statement.execute(head).while_doing(doing)?;
+        }
+        OnFile::Now(bytes) => {
+            let mut statement = connection.prepare_cached(UPDATE).while_doing(doing)?;
+            let all: Vec<&dyn rusqlite::ToSql> = head.iter().copied().chain([&bytes as _]).collect();
+            statement.execute(&all[..]).while_doing(doing)?;
+        }
+    }
+    Ok(())
+}
+
+/// What is in columns under another form than in the record.
+struct Columns {
+    phase: i64,
+    until: Option<i64>,
+    fence: i64,
+    effect: i64,
+    keep: i64,
+    on_unknown: i64,
+    detail: Option<i64>,
+    status: Option<u16>,
+    resolved: Option<String>,
+}
+
+impl Columns {
+    fn of(record: &Record) -> Result<Columns, StoreError> {
+        let (detail, answer) = match &record.state {
+            State::InProgress { .. } | State::Scheduled { .. } => (None, None),
+            State::Succeeded { answer, reconciled } => (Some(i64::from(*reconciled)), Some(answer)),
+            State::Refused { refusal, answer } => (place(&REFUSALS, refusal), Some(answer)),
+            State::Dead { reason, answer } => (place(&REASONS, reason), answer.as_ref()),
+        };
+        let resolved = record.resolved.as_ref().map(serde_json::to_string).transpose();
+        Ok(Columns {
+            phase: phase_number(record.phase()),
+            until: record.until().map(to_ms),
+            fence: i64::try_from(record.fence).unwrap_or(i64::MAX),
+            effect: i64::from(record.effect == Effect::Unknown),
+            keep: to_ms(Timestamp::default().plus(record.keep)),
+            on_unknown: i64::from(record.on_unknown == OnUnknown::Resend),
+            detail,
+            status: answer.map(|answer| answer.status.as_u16()),
+            resolved: resolved
+                .map_err(|error| StoreError::with_source("a resolution cannot be written", error))?,
+        })
+    }
+}
+
+/// Milliseconds as SQLite holds them. What is beyond its range is its far end.
+pub(super) fn to_ms(time: Timestamp) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
+pub(super) fn from_ms(ms: i64) -> Timestamp {
+    Timestamp::from_millis(ms.max(0) as u64)
+}
+
+pub(super) fn phase_number(phase: Phase) -> i64 {
+    place(&Phase::ALL, &phase).map_or(0, |place| place + 1)
+}
+
+pub(super) fn phase(number: i64) -> Option<Phase> {
+    at(&Phase::ALL, number - 1)
+}
+
+pub(super) fn reason_number(reason: Reason) -> Option<i64> {
+    place(&REASONS, &reason)
+}
+
+fn reason(detail: Option<i64>) -> rusqlite::Result<Reason> {
+    detail.and_then(|number| at(&REASONS, number)).ok_or_else(|| damaged(14, "no such reason"))
+}
+
+fn refusal(detail: Option<i64>) -> rusqlite::Result<Refusal> {
+    detail.and_then(|number| at(&REFUSALS, number)).ok_or_else(|| damaged(14, "no such refusal"))
+}
+
+fn place<T: PartialEq>(all: &[T], one: &T) -> Option<i64> {
+    all.iter().position(|other| other == one).and_then(|place| i64::try_from(place).ok())
+}
+
+fn at<T: Copy>(all: &[T], place: i64) -> Option<T> {
+    all.get(usize::try_from(place).ok()?).copied()
+}
+
+pub(super) fn damaged(column: usize, problem: &'static str) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(column, Type::Null, problem.into())
+}
+
+fn hollow_request() -> Request {
+    let url = Url::parse("about:blank").expect("a constant that parses");
+    Request::new(Method::GET, url)
+}
+
+fn hollow_answer(status: Option<u16>) -> rusqlite::Result<Option<Answer>> {
+    let Some(status) = status else { return Ok(None) };
+    let status = StatusCode::from_u16(status).map_err(|_| damaged(15, "no such status"))?;
+    Ok(Some(Answer::new(status, HeaderMap::new(), Bytes::new())))
+}
+
+/// The numbers of a column are places in this list: it only ever grows at its end.
+const REASONS: [Reason; 3] = [Reason::Exhausted, Reason::Expired, Reason::Unknown];
+
+/// As [`REASONS`].
+const REFUSALS: [Refusal; 4] =
+    [Refusal::Rejected, Refusal::Unauthorized, Refusal::Duplicate, Refusal::KeyReused];
+
+const SELECT_BY_NAME: &str = "SELECT number, scope, key, fingerprint, wire_key, phase, until_ms, fence, attempts, \
+     effect, claimed_at_ms, updated_at_ms, keep_ms, on_unknown, detail, status, resolved, request, answer \
+     FROM operation WHERE scope = ?1 AND key = ?2";
+
+const INSERT: &str = "INSERT INTO operation (scope, key, vendor, fingerprint, wire_key, phase, until_ms, fence, \
+     attempts, effect, claimed_at_ms, updated_at_ms, keep_ms, on_unknown, request) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15) \
+     ON CONFLICT (scope, key) DO NOTHING";
+
+const UPDATE_KEEPING_ANSWER: &str = "UPDATE operation SET phase = ?2, until_ms = ?3, fence = ?4, attempts = ?5, \
+     effect = ?6, claimed_at_ms = ?7, updated_at_ms = ?8, on_unknown = ?9, detail = ?10, status = ?11, \
+     resolved = ?12 WHERE number = ?1";
+
+const UPDATE: &str = "UPDATE operation SET phase = ?2, until_ms = ?3, fence = ?4, attempts = ?5, \
+     effect = ?6, claimed_at_ms = ?7, updated_at_ms = ?8, on_unknown = ?9, detail = ?10, status = ?11, \
+     resolved = ?12, answer = ?13 WHERE number = ?1";

@@ -1,0 +1,182 @@
+//! What the writer does inside a transaction: load, let the state machine decide, store.
+
+use rusqlite::{Connection, params};
+
+use super::failure::While;
+use super::row::{self, COLUMNS, OnFile, Stored};
+use crate::clock::Timestamp;
+use crate::operation::OperationId;
+use crate::operation::record::{
+    self, Act, AuditEntry, Claim, Claimed, Declined, Forbidden, Left, Phase, Record, Take, Transition,
+};
+use crate::store::StoreError;
+
+/// What a claim met.
+pub(super) enum Met {
+    /// Nothing: the record that the claimer brought is now on file.
+    Nobody,
+    /// This, and the row that it is about.
+    Somebody(Claimed, Stored),
+}
+
+/// `record` and `request` are what a first claim starts with.
+pub(super) fn claim(
+    connection: &Connection,
+    claim: &Claim,
+    record: &Record,
+    request: &[u8],
+) -> Result<Met, StoreError> {
+    // The index decides who is first; only then is there anything to read.
+    if row::insert(connection, record, request)? {
+        return Ok(Met::Nobody);
+    }
+    let Some(stored) = row::load(connection, &claim.id)? else {
+        return Err(StoreError::new("an operation is neither absent nor there"));
+    };
+    let (write, claimed) = record::claim(Some(&stored.record), claim.clone());
+    if let Some(record) = write {
+        row::update(connection, stored.number, &record, OnFile::Now(None))?;
+    }
+    Ok(Met::Somebody(claimed, stored))
+}
+
+/// `answer` is the event's, if it has one.
+pub(super) fn transition(
+    connection: &Connection,
+    id: &OperationId,
+    transition: &Transition,
+    answer: Option<&[u8]>,
+    reports: &[String],
+) -> Result<Result<Stored, Declined>, StoreError> {
+    let Some(stored) = row::load(connection, id)? else {
+        return Ok(Err(Declined::Absent));
+    };
+    append(connection, stored.number, reports)?;
+    Ok(match stored.record.apply(transition.clone()) {
+        Ok(record) => {
+            row::update(connection, stored.number, &record, OnFile::Now(answer))?;
+            Ok(Stored { record, answer: None, ..stored })
+        }
+        Err(declined) => Err(declined),
+    })
+}
+
+pub(super) fn take(connection: &Connection, take: &Take) -> Result<Vec<Stored>, StoreError> {
+    let doing = "look for operations to take";
+    let (phase, of_vendor) = match take.what {
+        Left::Lapsed => (Phase::InProgress, take.vendor.as_deref()),
+        Left::Due => (Phase::Scheduled, take.vendor.as_deref()),
+    };
+    // The bound is on rows and not on bytes: a caller asks for as many as it can carry on with.
+    let sql = format!(
+        "SELECT {COLUMNS}, request, answer FROM operation WHERE phase < 3 AND phase = ?1 {} AND until_ms <= ?2 \
+         ORDER BY until_ms, number LIMIT ?3",
+        if of_vendor.is_some() { "AND vendor = ?4" } else { "AND ?4 IS NULL" }
+    );
+    let mut statement = connection.prepare_cached(&sql).while_doing(doing)?;
+    let limit = i64::try_from(take.limit).unwrap_or(i64::MAX);
+    let found = statement
+        .query_map(params![row::phase_number(phase), row::to_ms(take.now), limit, of_vendor], row::stored)
+        .and_then(Iterator::collect::<rusqlite::Result<Vec<Stored>>>)
+        .while_doing(doing)?;
+    let mut taken = Vec::new();
+    for stored in found {
+        if let Some(record) = stored.record.take(take) {
+            row::update(connection, stored.number, &record, OnFile::Now(None))?;
+            taken.push(Stored { record, answer: None, ..stored });
+        }
+    }
+    Ok(taken)
+}
+
+pub(super) fn act(
+    connection: &Connection,
+    id: &OperationId,
+    act: &Act,
+) -> Result<Result<Stored, Forbidden>, StoreError> {
+    let Some(stored) = row::load(connection, id)? else {
+        return Ok(Err(Forbidden::Absent));
+    };
+    let (record, entry) = match stored.record.act(act) {
+        Ok(acted) => acted,
+        Err(forbidden) => return Ok(Err(forbidden)),
+    };
+    // An operator's action brings no answer: what is on file stays as long as the state has one.
+    let answer = if record.phase() == Phase::Scheduled { OnFile::Now(None) } else { OnFile::Kept };
+    row::update(connection, stored.number, &record, answer)?;
+    log(connection, &entry)?;
+    Ok(Ok(Stored { record, ..stored }))
+}
+
+pub(super) fn append_evidence(
+    connection: &Connection,
+    id: &OperationId,
+    reports: &[String],
+) -> Result<Result<(), Declined>, StoreError> {
+    let Some(stored) = row::load(connection, id)? else {
+        return Ok(Err(Declined::Absent));
+    };
+    append(connection, stored.number, reports).map(Ok)
+}
+
+/// Removes at most `limit` expired rows with their evidence.
+pub(super) fn purge(connection: &Connection, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
+    let doing = "purge";
+    let mut statement = connection
+        .prepare_cached(
+            "SELECT number FROM operation WHERE phase > 2 AND until_ms IS NOT NULL AND until_ms <= ?1 \
+             ORDER BY until_ms LIMIT ?2",
+        )
+        .while_doing(doing)?;
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let expired = statement
+        .query_map(params![row::to_ms(now), limit], |row| row.get(0))
+        .and_then(Iterator::collect::<rusqlite::Result<Vec<i64>>>)
+        .while_doing(doing)?;
+    for sql in ["DELETE FROM evidence WHERE operation = ?1", "DELETE FROM operation WHERE number = ?1"] {
+        let mut statement = connection.prepare_cached(sql).while_doing(doing)?;
+        for number in &expired {
+            statement.execute([number]).while_doing(doing)?;
+        }
+    }
+    Ok(expired.len())
+}
+
+fn append(connection: &Connection, number: i64, reports: &[String]) -> Result<(), StoreError> {
+    if reports.is_empty() {
+        return Ok(());
+    }
+    let doing = "write evidence";
+    let mut statement = connection
+        .prepare_cached("INSERT INTO evidence (operation, report) VALUES (?1, ?2)")
+        .while_doing(doing)?;
+    for report in reports {
+        statement.execute(params![number, report]).while_doing(doing)?;
+    }
+    Ok(())
+}
+
+fn log(connection: &Connection, entry: &AuditEntry) -> Result<(), StoreError> {
+    let doing = "write the audit record";
+    let action = serde_json::to_string(&entry.action)
+        .map_err(|error| StoreError::with_source("an action cannot be written", error))?;
+    let mut statement = connection
+        .prepare_cached(
+            "INSERT INTO audit (scope, key, action, by, why, at_ms, before, after) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        )
+        .while_doing(doing)?;
+    statement
+        .execute(params![
+            entry.id.scope.as_str(),
+            entry.id.key.as_str(),
+            action,
+            entry.by,
+            entry.why,
+            row::to_ms(entry.at),
+            row::phase_number(entry.before),
+            row::phase_number(entry.after),
+        ])
+        .while_doing(doing)?;
+    Ok(())
+}
