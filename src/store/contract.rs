@@ -96,7 +96,7 @@ fn id(scope: &str, key: &str) -> OperationId {
 }
 
 /// A claim at `now` with the suite's fingerprint, lease and keep.
-fn claim_at(id: &OperationId, now: Timestamp) -> Claim {
+pub(crate) fn claim_at(id: &OperationId, now: Timestamp) -> Claim {
     let url = Url::parse("https://vendor.test/v1/things?expand=a&expand=b").expect("a valid URL");
     let mut request = Request::new(Method::POST, url);
     request.headers.insert("content-type", HeaderValue::from_static("application/json"));
@@ -115,7 +115,7 @@ fn claim_at(id: &OperationId, now: Timestamp) -> Claim {
     }
 }
 
-fn transition_at(fence: u64, now: Timestamp, event: Event) -> Transition {
+pub(crate) fn transition_at(fence: u64, now: Timestamp, event: Event) -> Transition {
     Transition { fence, now, attempts: 1, effect: Effect::None, event, reports: Vec::new() }
 }
 
