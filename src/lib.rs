@@ -67,6 +67,7 @@
 //! - [`store::Store`]: where operations are recorded. `store::Sqlite` is a file; [`store::Memory`] is lost in a
 //!   crash.
 //! - [`config::Vendors`]: all of this from one file.
+//! - [`dead_letter::DeadLetters`]: what failed and waits for a person; the command line `steadfast` is over it.
 //! - `testkit` (feature): fakes of the vendors, faults, a scripted transport, a clock.
 //!
 //! # It can, it cannot
@@ -119,6 +120,7 @@ mod call;
 mod client;
 pub mod clock;
 pub mod config;
+pub mod dead_letter;
 mod engine;
 pub mod error;
 pub mod inbound;

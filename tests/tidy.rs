@@ -24,7 +24,9 @@ const FLOORS: &[(&str, u32)] = &[
     ("inbound", 4),
     ("call", 5),
     ("client", 5),
+    ("dead_letter", 5),
     ("config", 6),
+    ("bin", 7),
     ("testkit", 7),
 ];
 

@@ -1,0 +1,261 @@
+//! Dead letters: what failed, was not refused, and waits for a person.
+//!
+//! [`DeadLetters`] is for operators and for the pages and programs that they use; the command line `steadfast`
+//! is one of these and adds nothing of its own. It never sends. A redrive makes an operation due on record, and
+//! the running service's client sends it through its own breaker, limiter and budget: a tool that sent by
+//! itself would have gates of its own that know nothing of the service's load, and a hundred redriven letters
+//! would be what brings a recovering vendor down again.
+//!
+//! Whatever changes an operation goes through [`Store::act`], so that it is on the audit record in the same
+//! commit. Looking at a body is an action too. Bodies and the values of headers are withheld unless they are
+//! asked for with a name and a reason: see [`View`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::client::Client;
+use crate::clock::{Clock, SystemClock, Timestamp};
+use crate::error::Error;
+use crate::operation::record::{
+    Act, Action, AuditEntry, Cursor, Filter, Page, Phase, Record, Resolution, Summary,
+};
+use crate::operation::{Key, OperationId};
+use crate::store::Store;
+
+mod edit;
+mod error;
+mod export;
+mod redact;
+mod redrive;
+mod safety;
+mod select;
+mod show;
+mod stats;
+mod view;
+
+pub use edit::{Edit, Edited};
+pub use error::{DeadLetterError, Refused};
+pub use redact::{ShownBody, View};
+pub use redrive::{HeldBack, Redrive, Redriven, Which};
+pub use safety::Safety;
+pub use select::{Failure, Group, Letter, Selection};
+pub use show::{Shown, ShownReply, ShownRequest};
+pub use stats::Stats;
+
+/// The dead letters of a store. Cheap to clone.
+///
+/// ```
+/// # #[cfg(feature = "testkit")]
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::sync::Arc;
+/// use steadfast::dead_letter::{DeadLetters, Redrive, Selection, Which};
+/// use steadfast::store::Memory;
+///
+/// let letters = DeadLetters::new(Arc::new(Memory::new()));
+/// let page = letters.list(&Selection::default(), None, 20).await?;
+/// assert!(page.rows.is_empty());
+///
+/// let rehearsal = Redrive::by("ada").rehearse();
+/// let counted = letters.redrive(Which::Matching(&Selection::default()), &rehearsal).await?;
+/// assert_eq!(counted.matched, 0);
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "testkit"))]
+/// # fn main() {}
+/// ```
+#[derive(Clone, Debug)]
+pub struct DeadLetters {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    /// Whose rules are known.
+    clients: Vec<Client>,
+}
+
+/// Who acts, and why. Both are kept on the audit record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signed {
+    /// The person's name, at most [`Act::BY_BYTES_MAX`].
+    pub by: String,
+    /// The reason, at most [`Act::WHY_BYTES_MAX`].
+    pub why: String,
+}
+
+impl Signed {
+    /// A signature.
+    pub fn new(by: impl Into<String>, why: impl Into<String>) -> Signed {
+        Signed { by: by.into(), why: why.into() }
+    }
+}
+
+impl DeadLetters {
+    /// The dead letters of `store`. No vendor's rules are known yet: see [`with_client`](DeadLetters::with_client).
+    pub fn new(store: Arc<dyn Store>) -> DeadLetters {
+        DeadLetters { store, clock: Arc::new(SystemClock::new()), clients: Vec::new() }
+    }
+
+    /// Takes a vendor's rules from its client: how long it replays a key, what it can look up, where the key
+    /// goes. Nothing is sent through it. Without a client for a letter's vendor and account, whatever its rules
+    /// would have to allow is refused.
+    #[must_use]
+    pub fn with_client(mut self, client: &Client) -> DeadLetters {
+        self.clients.push(client.clone());
+        self
+    }
+
+    /// Takes time from another clock. Default: [`SystemClock`].
+    #[must_use]
+    pub fn with_clock(mut self, clock: impl Clock) -> DeadLetters {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Finds an operation by its key, or by its whole name as lists print it, `SCOPE key KEY`.
+    ///
+    /// # Errors
+    ///
+    /// [`DeadLetterError::Absent`], and [`DeadLetterError::Ambiguous`] if the key is in several scopes.
+    pub async fn find(&self, name: &str) -> Result<OperationId, DeadLetterError> {
+        for (at, found) in name.match_indices(NAME_SEPARATOR) {
+            let Ok(key) = Key::new(&name[at + found.len()..]) else { continue };
+            let id = OperationId::new(crate::operation::Scope::from_stored(&name[..at]), key);
+            if self.get(&id).await?.is_some() {
+                return Ok(id);
+            }
+        }
+        let absent = || DeadLetterError::Absent(name.to_owned());
+        let key = Key::new(name).map_err(|_| absent())?;
+        let filter = Filter { key: Some(key), ..Filter::default() };
+        let page = self.page(&filter, None, AMBIGUOUS_SHOWN_MAX).await?;
+        let mut ids: Vec<OperationId> = page.rows.into_iter().map(|summary| summary.id).collect();
+        match ids.len() {
+            0 => Err(absent()),
+            1 => Ok(ids.remove(0)),
+            _ => Err(DeadLetterError::Ambiguous(ids)),
+        }
+    }
+
+    /// Gives a person's word on what became of a dead letter. It may expire from then on.
+    ///
+    /// # Errors
+    ///
+    /// [`DeadLetterError::Refused`] if it is not an open dead letter, or the word is not signed and explained.
+    /// [`Resolution::Replaced`] is refused: only [`edit`](DeadLetters::edit) gives it.
+    pub async fn resolve(
+        &self,
+        id: &OperationId,
+        resolution: Resolution,
+        signed: &Signed,
+    ) -> Result<Summary, DeadLetterError> {
+        if let Resolution::Replaced { .. } = resolution {
+            let problem = "an operation is replaced by editing it";
+            return Err(DeadLetterError::Invalid(Error::validation("resolution", problem)));
+        }
+        let record = self.record(id).await?;
+        let record = self.act(id, Action::Resolve(resolution), signed, Some(record.fence)).await?;
+        Ok(record.summary())
+    }
+
+    /// Takes a resolution back.
+    ///
+    /// # Errors
+    ///
+    /// [`DeadLetterError::Refused`] if there is none, or the operation was replaced.
+    pub async fn reopen(&self, id: &OperationId, signed: &Signed) -> Result<Summary, DeadLetterError> {
+        let record = self.record(id).await?;
+        Ok(self.act(id, Action::Reopen, signed, Some(record.fence)).await?.summary())
+    }
+
+    /// Removes every record whose time is over, in batches, and says how many. An unresolved dead letter never
+    /// is, however old.
+    ///
+    /// # Errors
+    ///
+    /// [`DeadLetterError::Store`]; some may have been removed.
+    pub async fn purge(&self) -> Result<u64, DeadLetterError> {
+        let now = self.clock.wall();
+        let mut removed = 0;
+        loop {
+            let batch = self.store.purge(now, PURGE_BATCH).await.map_err(DeadLetterError::store("purge"))?;
+            removed += batch as u64;
+            if batch < PURGE_BATCH {
+                return Ok(removed);
+            }
+        }
+    }
+
+    /// All that operators did to an operation, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// [`DeadLetterError::Store`].
+    pub async fn audit(&self, id: &OperationId) -> Result<Vec<AuditEntry>, DeadLetterError> {
+        let (mut entries, mut after): (Vec<AuditEntry>, Option<Cursor>) = (Vec::new(), None);
+        loop {
+            let page = self.store.audit(Some(id), after.as_ref(), PAGE_ROWS).await;
+            let page = page.map_err(DeadLetterError::store("read the audit record"))?;
+            entries.extend(page.rows);
+            match page.next {
+                Some(next) => after = Some(next),
+                None => return Ok(entries),
+            }
+        }
+    }
+
+    fn now(&self) -> Timestamp {
+        self.clock.wall()
+    }
+
+    async fn get(&self, id: &OperationId) -> Result<Option<Record>, DeadLetterError> {
+        self.store.get(id).await.map_err(DeadLetterError::store("read an operation"))
+    }
+
+    async fn record(&self, id: &OperationId) -> Result<Record, DeadLetterError> {
+        self.get(id).await?.ok_or_else(|| DeadLetterError::Absent(id.to_string()))
+    }
+
+    async fn page(
+        &self,
+        filter: &Filter,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page<Summary>, DeadLetterError> {
+        self.store.list(filter, after, limit).await.map_err(DeadLetterError::store("list"))
+    }
+
+    async fn act(
+        &self,
+        id: &OperationId,
+        action: Action,
+        signed: &Signed,
+        fence: Option<u64>,
+    ) -> Result<Record, DeadLetterError> {
+        let Signed { by, why } = signed.clone();
+        let act = Act { action, by, why, now: self.now(), fence };
+        let acted = self.store.act(id, act).await.map_err(DeadLetterError::store("record the action"))?;
+        acted.map_err(|forbidden| DeadLetterError::refused(id, Refused::Forbidden(forbidden)))
+    }
+}
+
+/// The age of something, as shown.
+fn age(now: Timestamp, then: Timestamp) -> Duration {
+    now.since(then)
+}
+
+/// Where an unresolved dead letter can be found.
+const OPEN: [Phase; 1] = [Phase::Dead];
+
+/// How an operation's name is written: see its `Display`.
+const NAME_SEPARATOR: &str = " key ";
+
+/// Operations that share a key, as far as they are named in the refusal.
+const AMBIGUOUS_SHOWN_MAX: usize = 20;
+
+/// Rows to a page where all pages are walked: few enough to hold, many enough to be quick.
+const PAGE_ROWS: usize = 500;
+
+/// Records to one call of the store's purge, which takes smaller batches still.
+const PURGE_BATCH: usize = 1_000;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+//! A dead letter with another body, under another key.
+//!
+//! The same key with another body is a mistake everywhere (here, and at every vendor with keys), so that an
+//! edited request is a new operation. The old one is resolved as replaced *first*: should the process die
+//! between the two writes, the effect is asked for under no key, and the same edit again completes it. The other
+//! order could leave both keys to be sent.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::{DeadLetterError, DeadLetters, Refused, Signed};
+use crate::client::Client;
+use crate::error::{Effect, Error};
+use crate::operation::record::{
+    Action, Claim, Claimed, Event, Forbidden, Phase, Record, Resolution, Summary, Transition,
+};
+use crate::operation::{Key, OperationId, fingerprint};
+use crate::policy::OnUnknown;
+use crate::request::Request;
+
+/// What to send instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edit {
+    /// The new key, in the scope of the old.
+    pub key: Key,
+    /// The whole new body, without a wire key: the new one is put in as in every call.
+    pub body: Bytes,
+    /// Who does it, and why.
+    pub signed: Signed,
+    /// Whether to go on although the old operation may have taken effect. Risks a second effect.
+    pub force: bool,
+}
+
+/// What an edit came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Edited {
+    /// The old operation, resolved as replaced.
+    pub old: Summary,
+    /// The new operation, which is due.
+    pub new: Summary,
+}
+
+impl DeadLetters {
+    /// Replaces a dead letter by a new operation with another body, due at once. Both are linked: the old one's
+    /// resolution names the new key, and the new one's audit record names the old.
+    ///
+    /// An edit that was cut short is completed by the same edit again.
+    ///
+    /// # Errors
+    ///
+    /// [`DeadLetterError::Refused`] if it is not an open dead letter, may have taken effect (unless forced, or a
+    /// person has said that it did not), its vendor's rules are not known, the new key is taken, or the new body
+    /// holds the old wire key; [`DeadLetterError::Invalid`] if the vendor's adapter does not take the new body.
+    pub async fn edit(&self, id: &OperationId, edit: &Edit) -> Result<Edited, DeadLetterError> {
+        let old = self.record(id).await?;
+        let refuse = |why| DeadLetterError::refused(id, why);
+        let client = self.rules(&old).ok_or_else(|| refuse(Refused::NoRulesToStamp))?;
+        let claim = self.successor(client, &old, edit)?;
+        let new = claim.id.clone();
+        self.replace(&old, &claim, edit).await?;
+        let claimed = self.store.claim(claim).await.map_err(DeadLetterError::store("record the edit"))?;
+        match claimed {
+            Claimed::Fresh(record) | Claimed::TakenOver(record) => self.make_due(&record).await?,
+            // An earlier try of this edit got so far.
+            Claimed::Busy { .. } | Claimed::Settled(_) => {}
+            Claimed::Mismatch { .. } => return Err(refuse(Refused::KeyTaken)),
+        }
+        let link = Signed::new(&edit.signed.by, link_text(&old, &edit.signed.why));
+        let record = self.act(&new, Action::Note, &link, None).await?;
+        Ok(Edited { old: self.record(id).await?.summary(), new: record.summary() })
+    }
+
+    /// The claim of the new operation, stamped as its vendor's client would.
+    fn successor(&self, client: &Client, old: &Record, edit: &Edit) -> Result<Claim, DeadLetterError> {
+        let vendor = &client.engine.vendor;
+        if !old.wire_key.is_empty() && contains(&edit.body, old.wire_key.as_bytes()) {
+            return Err(DeadLetterError::refused(&old.id, Refused::OldWireKey));
+        }
+        let bytes_max = client.policy().limits.request_bytes_max;
+        if edit.body.len() > bytes_max {
+            let problem = format!("{} bytes are over the limit of {bytes_max}", edit.body.len());
+            return Err(DeadLetterError::Invalid(Error::validation("body", problem)));
+        }
+        let mut request = without_stamp(old);
+        request.body = edit.body.clone();
+        let id = OperationId::new(old.id.scope.clone(), edit.key.clone());
+        let account = vendor.account(&request.headers);
+        let fingerprint = fingerprint(&account, &request);
+        drop(account);
+        let wire_key = vendor.stamp(id.wire_key(), &mut request)?;
+        Ok(Claim {
+            id,
+            fingerprint,
+            wire_key,
+            request,
+            now: self.now(),
+            lease: CLAIM_LEASE,
+            keep: old.keep,
+            on_unknown: OnUnknown::Park,
+        })
+    }
+
+    /// Resolves the old operation as replaced, if it may be.
+    async fn replace(&self, old: &Record, claim: &Claim, edit: &Edit) -> Result<(), DeadLetterError> {
+        let refuse = |why| Err(DeadLetterError::refused(&old.id, why));
+        let held = self.get(&claim.id).await?;
+        let resolution = old.resolved.as_ref().map(|said| &said.resolution);
+        let said_not_applied = resolution == Some(&Resolution::NotApplied);
+        match (old.phase(), resolution) {
+            (Phase::Resolved, Some(Resolution::Replaced { key })) if *key == edit.key => {
+                let same = held.is_none_or(|held| held.fingerprint == claim.fingerprint);
+                return if same { Ok(()) } else { refuse(Refused::KeyTaken) };
+            }
+            (Phase::Dead, _) | (Phase::Resolved, Some(Resolution::NotApplied)) => {}
+            (Phase::Resolved, _) => return refuse(Refused::Forbidden(Forbidden::Resolved)),
+            _ => return refuse(Refused::Forbidden(Forbidden::NotDead)),
+        }
+        if held.is_some() {
+            return refuse(Refused::KeyTaken);
+        }
+        if old.effect == Effect::Unknown && !said_not_applied && !edit.force {
+            return refuse(Refused::MayHaveBeenApplied);
+        }
+        let fence = Some(old.fence);
+        if said_not_applied {
+            self.act(&old.id, Action::Reopen, &edit.signed, fence).await?;
+        }
+        let resolution = Resolution::Replaced { key: edit.key.clone() };
+        self.act(&old.id, Action::Resolve(resolution), &edit.signed, fence).await?;
+        Ok(())
+    }
+
+    async fn make_due(&self, record: &Record) -> Result<(), DeadLetterError> {
+        let now = self.now();
+        let transition = Transition {
+            fence: record.fence,
+            now,
+            attempts: record.attempts,
+            effect: record.effect,
+            event: Event::Schedule { at: now },
+            reports: Vec::new(),
+        };
+        let moved = self.store.transition(&record.id, transition).await;
+        // A decline means that somebody holds it already and sends it.
+        moved.map(drop).map_err(DeadLetterError::store("make the edit due"))
+    }
+}
+
+/// The old request, less the headers that carry its wire key in whatever form.
+fn without_stamp(old: &Record) -> Request {
+    let mut request = old.request.clone();
+    let key = old.wire_key.as_bytes();
+    let stamped: Vec<_> = request
+        .headers
+        .iter()
+        .filter(|(_, value)| !key.is_empty() && contains(value.as_bytes(), key))
+        .map(|(name, _)| name.clone())
+        .collect();
+    for name in stamped {
+        request.headers.remove(name);
+    }
+    request
+}
+
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|window| window == part)
+}
+
+/// The reason, after the link, within the bound of a reason.
+fn link_text(old: &Record, why: &str) -> String {
+    let mut text = format!("edited from key {}: {why}", old.id.key);
+    let mut end = text.len().min(crate::operation::record::Act::WHY_BYTES_MAX);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.truncate(end);
+    text
+}
+
+/// Between the claim of the new operation and its schedule. A process that dies in between leaves an operation
+/// that was never sent, for the sweeper to take once this is over.
+const CLAIM_LEASE: Duration = Duration::from_secs(30);

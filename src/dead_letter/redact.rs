@@ -1,0 +1,144 @@
+//! What is shown of requests and replies.
+//!
+//! Bodies and headers hold names, addresses and amounts, and end in terminals' histories and in tickets.
+//! Therefore they are withheld, unless somebody asks with a name and a reason, which go on the audit record. A
+//! field that is named is redacted even then. What cannot be read as fields while some are named is withheld
+//! whole: a redaction that guesses is none.
+
+use http::HeaderMap;
+use http::header::{CONTENT_TYPE, HeaderName};
+use serde_json::Value;
+use url::Url;
+use url::form_urlencoded;
+
+use super::Signed;
+
+/// How much is shown. The default withholds bodies, the values of headers and of the query.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct View {
+    pub(super) opened: Option<Signed>,
+    pub(super) redact: Vec<String>,
+}
+
+/// A body as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ShownBody {
+    /// As text, with what was named redacted.
+    Text(String),
+    /// Not shown.
+    Withheld {
+        /// Why.
+        why: &'static str,
+    },
+}
+
+impl View {
+    /// Bodies and values withheld.
+    pub fn closed() -> View {
+        View::default()
+    }
+
+    /// Bodies and values shown, to whoever signs for it. Both texts are needed.
+    pub fn opened(signed: Signed) -> View {
+        View { opened: Some(signed), redact: Vec::new() }
+    }
+
+    /// Never shows the values of fields, headers or query parameters with these names, at any depth. Upper and
+    /// lower case are the same.
+    #[must_use]
+    pub fn redact<T: Into<String>>(mut self, fields: impl IntoIterator<Item = T>) -> View {
+        self.redact.extend(fields.into_iter().map(|field| field.into().to_ascii_lowercase()));
+        self
+    }
+
+    pub(super) fn url(&self, url: &Url) -> String {
+        let Some(_) = url.query() else { return url.to_string() };
+        let mut shown = url.clone();
+        let pairs: Vec<_> = url.query_pairs().map(|(name, value)| self.pair(&name, &value)).collect();
+        shown.query_pairs_mut().clear().extend_pairs(pairs);
+        shown.to_string()
+    }
+
+    pub(super) fn headers(&self, headers: &HeaderMap) -> Vec<(String, String)> {
+        let shown = |name: &HeaderName, value: &[u8]| {
+            let hidden = self.opened.is_none()
+                || SECRET_HEADERS.contains(&name.as_str())
+                || self.is_named(name.as_str());
+            let value =
+                if hidden { REDACTED.to_owned() } else { String::from_utf8_lossy(value).into_owned() };
+            (name.as_str().to_owned(), value)
+        };
+        headers.iter().map(|(name, value)| shown(name, value.as_bytes())).collect()
+    }
+
+    pub(super) fn body(&self, headers: &HeaderMap, body: &[u8]) -> ShownBody {
+        if self.opened.is_none() && !body.is_empty() {
+            return ShownBody::Withheld { why: "not asked for" };
+        }
+        let Ok(text) = std::str::from_utf8(body) else {
+            return ShownBody::Withheld { why: "it is not text" };
+        };
+        if self.redact.is_empty() || text.is_empty() {
+            return ShownBody::Text(text.to_owned());
+        }
+        if let Ok(mut value) = serde_json::from_str::<Value>(text)
+            && matches!(value, Value::Object(_) | Value::Array(_))
+        {
+            self.json(&mut value);
+            return ShownBody::Text(value.to_string());
+        }
+        if is_form(headers) {
+            let pairs: Vec<_> =
+                form_urlencoded::parse(body).map(|(name, value)| self.pair(&name, &value)).collect();
+            return ShownBody::Text(
+                form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish(),
+            );
+        }
+        ShownBody::Withheld { why: "it is neither JSON nor a form, so that its fields cannot be redacted" }
+    }
+
+    fn json(&self, value: &mut Value) {
+        match value {
+            Value::Object(members) => {
+                for (name, member) in members {
+                    if self.is_named(name) {
+                        *member = Value::from(REDACTED);
+                    } else {
+                        self.json(member);
+                    }
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.json(item)),
+            _ => {}
+        }
+    }
+
+    /// `card[number]` is a field `number` in a field `card`.
+    fn pair(&self, name: &str, value: &str) -> (String, String) {
+        let named = name.split(['[', ']']).any(|part| self.is_named(part));
+        let shown = if named || self.opened.is_none() { REDACTED } else { value };
+        (name.to_owned(), shown.to_owned())
+    }
+
+    fn is_named(&self, name: &str) -> bool {
+        self.redact.iter().any(|field| field.eq_ignore_ascii_case(name))
+    }
+}
+
+fn is_form(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    kind.split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .eq_ignore_ascii_case("application/x-www-form-urlencoded")
+}
+
+/// In place of a value.
+const REDACTED: &str = "[redacted]";
+
+/// Headers that hold credentials. Secrets are never stored; a caller's own mistake or a vendor's cookie is not
+/// to be shown either.
+const SECRET_HEADERS: [&str; 5] =
+    ["authorization", "proxy-authorization", "cookie", "set-cookie", "x-auth-token"];

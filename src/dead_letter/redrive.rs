@@ -1,0 +1,218 @@
+//! Making dead letters due again: one, several, or all that match.
+//!
+//! A filter is frozen when it starts: what dies while it runs has moved since and no longer matches, so that a
+//! letter which dies again at once is not redriven for ever. Each act names the fence of the record that was
+//! judged. Of two redrives at once one finds that the letter has moved, and the operation is sent once.
+
+use super::{DeadLetterError, DeadLetters, PAGE_ROWS, Refused, Safety, Selection, Signed};
+use crate::clock::Timestamp;
+use crate::operation::OperationId;
+use crate::operation::record::{Action, Cursor, Forbidden, Phase, Record, Resolution};
+
+/// How to redrive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Redrive {
+    /// Who does it.
+    pub signed: Signed,
+    /// Whether what may have taken effect is sent although neither the vendor's window, nor a look-up, nor the
+    /// method makes that safe. Needs a reason, and risks a second effect.
+    pub force: bool,
+    /// Whether nothing is changed and only counted.
+    pub rehearsal: bool,
+}
+
+/// Which dead letters to redrive.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Which<'a> {
+    /// Exactly these.
+    These(&'a [OperationId]),
+    /// All that match.
+    Matching(&'a Selection),
+}
+
+/// What a redrive did, or would do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Redriven {
+    /// Letters that matched or were named.
+    pub matched: u64,
+    /// Of these, made due (or, in a rehearsal, that would be).
+    pub due: u64,
+    /// Of these, sent only because of the force.
+    pub forced: u64,
+    /// The others: not changed.
+    pub held_back: u64,
+    /// The first of the others, at most [`Redriven::HELD_BACK_SHOWN_MAX`].
+    pub why_held_back: Vec<HeldBack>,
+    /// Only what had moved before this time was looked at. Given as [`Selection::before`], it selects the same
+    /// again; `None` if the letters were named.
+    pub frozen_at: Option<Timestamp>,
+}
+
+/// A letter that was not redriven.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HeldBack {
+    /// Which.
+    pub id: OperationId,
+    /// Why.
+    pub why: Refused,
+}
+
+impl Redrive {
+    /// A redrive by somebody, of what is safe to redrive.
+    pub fn by(name: impl Into<String>) -> Redrive {
+        Redrive { signed: Signed::new(name, ""), force: false, rehearsal: false }
+    }
+
+    /// With a reason.
+    #[must_use]
+    pub fn because(mut self, why: impl Into<String>) -> Redrive {
+        self.signed.why = why.into();
+        self
+    }
+
+    /// Also of what is not safe.
+    #[must_use]
+    pub fn force(mut self) -> Redrive {
+        self.force = true;
+        self
+    }
+
+    /// Without changing anything.
+    #[must_use]
+    pub fn rehearse(mut self) -> Redrive {
+        self.rehearsal = true;
+        self
+    }
+}
+
+impl Redriven {
+    /// How many of those that were held back are named.
+    pub const HELD_BACK_SHOWN_MAX: usize = 100;
+
+    fn hold_back(&mut self, id: OperationId, why: Refused) {
+        self.held_back += 1;
+        if self.why_held_back.len() < Redriven::HELD_BACK_SHOWN_MAX {
+            self.why_held_back.push(HeldBack { id, why });
+        }
+    }
+}
+
+impl DeadLetters {
+    /// Makes dead letters due, each under its own key and with its own bytes. Whichever client of the vendor
+    /// runs on this store sends them through its gates: at once if its dispatcher runs, else when the same key
+    /// is sent again.
+    ///
+    /// A letter is held back if another send could be a second effect, unless it is forced. A forced letter is
+    /// still looked up first where the vendor has a look-up.
+    ///
+    /// # Errors
+    ///
+    /// [`DeadLetterError::Store`], with those before it redriven. What is held back is no error.
+    ///
+    /// # Cancellation safety
+    ///
+    /// Those before it are redriven, each whole.
+    pub async fn redrive(&self, which: Which<'_>, how: &Redrive) -> Result<Redriven, DeadLetterError> {
+        let mut redriven = Redriven::default();
+        match which {
+            Which::These(ids) => {
+                for id in ids {
+                    self.redrive_one(id, how, &mut redriven).await?;
+                }
+            }
+            Which::Matching(selection) => self.redrive_matching(selection, how, &mut redriven).await?,
+        }
+        Ok(redriven)
+    }
+
+    async fn redrive_matching(
+        &self,
+        selection: &Selection,
+        how: &Redrive,
+        redriven: &mut Redriven,
+    ) -> Result<(), DeadLetterError> {
+        // What moved in this very millisecond is in: nothing can be told to have moved later.
+        let frozen_at =
+            selection.before.unwrap_or_else(|| self.now().plus(std::time::Duration::from_millis(1)));
+        redriven.frozen_at = Some(frozen_at);
+        let frozen = Selection { before: Some(frozen_at), ..selection.clone() };
+        let filter = self.filter(&frozen).await?;
+        let mut after: Option<Cursor> = None;
+        loop {
+            let page = self.letters(&filter, &frozen, after, PAGE_ROWS).await?;
+            for letter in page.rows {
+                self.redrive_one(&letter.summary.id, how, redriven).await?;
+            }
+            after = page.next;
+            if after.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn redrive_one(
+        &self,
+        id: &OperationId,
+        how: &Redrive,
+        redriven: &mut Redriven,
+    ) -> Result<(), DeadLetterError> {
+        redriven.matched += 1;
+        let forced = match self.judge(id, how).await? {
+            Ok((record, forced)) if how.rehearsal => {
+                drop(record);
+                forced
+            }
+            Ok((record, forced)) => {
+                let action = Action::Redrive { forced };
+                match self.act(id, action, &how.signed, Some(record.fence)).await {
+                    Ok(_) => forced,
+                    Err(DeadLetterError::Refused { why, .. }) => {
+                        redriven.hold_back(id.clone(), why);
+                        return Ok(());
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            Err(why) => {
+                redriven.hold_back(id.clone(), why);
+                return Ok(());
+            }
+        };
+        redriven.due += 1;
+        redriven.forced += u64::from(forced);
+        Ok(())
+    }
+
+    /// Whether the letter may be redriven, and whether only by force.
+    async fn judge(
+        &self,
+        id: &OperationId,
+        how: &Redrive,
+    ) -> Result<Result<(Box<Record>, bool), Refused>, DeadLetterError> {
+        let Some(record) = self.get(id).await? else {
+            return Ok(Err(Refused::Forbidden(Forbidden::Absent)));
+        };
+        let resolution = record.resolved.as_ref().map(|said| &said.resolution);
+        match (record.phase(), resolution) {
+            (Phase::Dead, _) | (Phase::Resolved, Some(Resolution::NotApplied)) => {}
+            (Phase::Resolved, _) => return Ok(Err(Refused::Forbidden(Forbidden::Resolved))),
+            _ => return Ok(Err(Refused::Forbidden(Forbidden::NotDead))),
+        }
+        let safety = self.safety(&record);
+        // Force is only on record where it is needed: it also allows a resend when a look-up cannot tell.
+        let forced = how.force && matches!(safety, Safety::Unsafe | Safety::NoRules | Safety::LookUp);
+        let why_needed = forced && how.signed.why.trim().is_empty();
+        Ok(match safety {
+            _ if how.signed.by.trim().is_empty() || why_needed => {
+                Err(Refused::Forbidden(Forbidden::Unexplained))
+            }
+            Safety::Unsafe if !forced => Err(Refused::Unsafe),
+            Safety::NoRules if !forced => Err(Refused::NoRules),
+            _ => Ok((Box::new(record), forced)),
+        })
+    }
+}

@@ -1,0 +1,88 @@
+//! Whether sending a dead letter again can cause a second effect, by the vendor's own rules.
+//!
+//! The engine asks the same questions when it sends (and may find a window closed by then). They are asked
+//! here too because an operator must be told before, and because only a person may take the risk.
+
+use super::DeadLetters;
+use crate::client::Client;
+use crate::clock::Timestamp;
+use crate::error::Effect;
+use crate::operation::Scope;
+use crate::operation::record::{Record, Resolution};
+use crate::vendor::{Subject, is_idempotent};
+
+/// What makes a redrive safe, or does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Safety {
+    /// No attempt took effect, or a person says so.
+    NotApplied,
+    /// The method is idempotent: another send changes nothing.
+    Repeatable,
+    /// The vendor still answers the key from its own record.
+    WindowOpen {
+        /// Until then.
+        until: Timestamp,
+    },
+    /// It is looked up before anything is sent.
+    LookUp,
+    /// Nothing does.
+    Unsafe,
+    /// The vendor's rules would have to say, and are not known.
+    NoRules,
+}
+
+impl Safety {
+    /// A stable text for programs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Safety::NotApplied => "not_applied",
+            Safety::Repeatable => "repeatable",
+            Safety::WindowOpen { .. } => "window_open",
+            Safety::LookUp => "look_up",
+            Safety::Unsafe => "unsafe",
+            Safety::NoRules => "no_rules",
+        }
+    }
+
+    /// Whether a redrive needs no force.
+    pub const fn is_safe(self) -> bool {
+        !matches!(self, Safety::Unsafe | Safety::NoRules)
+    }
+}
+
+impl DeadLetters {
+    pub(super) fn safety(&self, record: &Record) -> Safety {
+        let said_not_applied =
+            record.resolved.as_ref().is_some_and(|said| said.resolution == Resolution::NotApplied);
+        if record.effect == Effect::None || said_not_applied {
+            return Safety::NotApplied;
+        }
+        if is_idempotent(&record.request.method) {
+            return Safety::Repeatable;
+        }
+        let Some(client) = self.rules(record) else { return Safety::NoRules };
+        let vendor = &client.engine.vendor;
+        if let Some(window) = vendor.replay_window(&record.request)
+            && self.now().since(record.claimed_at) < window
+        {
+            return Safety::WindowOpen { until: record.claimed_at.plus(window) };
+        }
+        let subject = Subject::new(&record.request, &record.wire_key, record.claimed_at);
+        match vendor.look_up(&subject) {
+            Some(_) if client.policy().look_ups_max > 0 => Safety::LookUp,
+            _ => Safety::Unsafe,
+        }
+    }
+
+    /// The client that would name this request as it is named on record: same namespace, vendor and account.
+    /// Another account's client of the same vendor has other rules at best, and another key space for certain.
+    pub(super) fn rules(&self, record: &Record) -> Option<&Client> {
+        self.clients.iter().find(|client| {
+            let (engine, request) = (&client.engine, &record.request);
+            let account = engine.vendor.account(&request.headers);
+            let (vendor, route) = (engine.vendor.name(), request.url.path());
+            Scope::new(&engine.namespace, vendor, &account, &request.method, route) == record.id.scope
+        })
+    }
+}

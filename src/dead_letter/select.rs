@@ -1,0 +1,231 @@
+//! Which dead letters: filters, pages and groups.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::{DeadLetterError, DeadLetters, OPEN, PAGE_ROWS};
+use crate::attempt::AttemptReport;
+use crate::clock::Timestamp;
+use crate::error::{Effect, Error, Reason};
+use crate::operation::Scope;
+use crate::operation::record::{Cursor, Filter, Page, Phase, Summary};
+use crate::transport::{SendError, SendErrorKind};
+
+/// Which dead letters: those that match every part that is given. The default is all that nobody has resolved.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Of this vendor: its name, such as `stripe`, or with the namespace, such as `prod/stripe`.
+    pub vendor: Option<String>,
+    /// In this scope.
+    pub scope: Option<Scope>,
+    /// Dead for this reason.
+    pub reason: Option<Reason>,
+    /// Of this effect.
+    pub effect: Option<Effect>,
+    /// Whose last answer had this status.
+    pub status: Option<u16>,
+    /// Whose error had this [`code`](crate::Error::code).
+    pub code: Option<String>,
+    /// That last moved at least so long ago.
+    pub older_than: Option<Duration>,
+    /// That last moved less than so long ago.
+    pub younger_than: Option<Duration>,
+    /// That last moved before this time: the filter as it was frozen by a rehearsal.
+    pub before: Option<Timestamp>,
+    /// Those, too, on which a person has given their word.
+    pub resolved_too: bool,
+}
+
+/// One dead letter of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Letter {
+    /// What the store shows of it.
+    pub summary: Summary,
+    /// The [`code`](crate::Error::code) of the error that its caller was given.
+    pub code: &'static str,
+}
+
+/// What dead letters may have in common.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Failure {
+    /// `{namespace}/{vendor}`.
+    pub vendor: String,
+    /// Why they are dead: `exhausted`, `expired` or `unknown`.
+    pub reason: String,
+    /// Whether they may have taken effect: `none` or `unknown`.
+    pub effect: String,
+    /// The last answer's status.
+    pub status: Option<u16>,
+    /// The error's code.
+    pub code: &'static str,
+}
+
+/// The dead letters with one failure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Group {
+    /// What they have in common.
+    pub failure: Failure,
+    /// How many.
+    pub count: u64,
+    /// When the first of them last moved.
+    pub oldest: Timestamp,
+    /// When the last of them last moved.
+    pub newest: Timestamp,
+}
+
+impl DeadLetters {
+    /// A page of dead letters, in the order of their first claim. Where a code is asked for, a page may have
+    /// fewer rows than `limit` before the list is at its end.
+    ///
+    /// # Errors
+    ///
+    /// [`DeadLetterError::Invalid`] for a vendor's name that several namespaces have, and
+    /// [`DeadLetterError::Store`], also for a cursor that the store did not give.
+    pub async fn list(
+        &self,
+        selection: &Selection,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page<Letter>, DeadLetterError> {
+        let filter = self.filter(selection).await?;
+        self.letters(&filter, selection, after.cloned(), limit).await
+    }
+
+    /// How many dead letters there are of each failure, the most frequent first.
+    ///
+    /// # Errors
+    ///
+    /// As [`list`](DeadLetters::list).
+    pub async fn groups(&self, selection: &Selection) -> Result<Vec<Group>, DeadLetterError> {
+        let filter = self.filter(selection).await?;
+        let mut groups: HashMap<Failure, (u64, Timestamp, Timestamp)> = HashMap::new();
+        let mut after = None;
+        loop {
+            let page = self.letters(&filter, selection, after, PAGE_ROWS).await?;
+            for letter in page.rows {
+                let at = letter.summary.updated_at;
+                let (count, oldest, newest) = groups.entry(letter.failure()).or_insert((0, at, at));
+                *count += 1;
+                *oldest = at.min(*oldest);
+                *newest = at.max(*newest);
+            }
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        let group = |(failure, (count, oldest, newest))| Group { failure, count, oldest, newest };
+        let mut groups: Vec<Group> = groups.into_iter().map(group).collect();
+        groups.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.failure.cmp(&b.failure)));
+        Ok(groups)
+    }
+
+    /// A page of at least one letter, unless there are no more.
+    pub(super) async fn letters(
+        &self,
+        filter: &Filter,
+        selection: &Selection,
+        mut after: Option<Cursor>,
+        limit: usize,
+    ) -> Result<Page<Letter>, DeadLetterError> {
+        loop {
+            let page = self.page(filter, after.as_ref(), limit).await?;
+            let mut rows = Vec::with_capacity(page.rows.len());
+            for summary in page.rows {
+                let code = self.code(&summary).await?;
+                if selection.code.as_deref().is_none_or(|wanted| wanted == code) {
+                    rows.push(Letter { summary, code });
+                }
+            }
+            if !rows.is_empty() || page.next.is_none() {
+                return Ok(Page { rows, next: page.next });
+            }
+            after = page.next;
+        }
+    }
+
+    /// The store's filter for a selection as of now.
+    pub(super) async fn filter(&self, selection: &Selection) -> Result<Filter, DeadLetterError> {
+        let now = self.now();
+        // Older is at least so long ago, which a bound that is itself left out has to reach past.
+        let old = selection.older_than.map(|age| now.minus(age).plus(Duration::from_millis(1)));
+        let mut phases = OPEN.to_vec();
+        if selection.resolved_too {
+            phases.push(Phase::Resolved);
+        }
+        Ok(Filter {
+            vendor: self.vendor_path(selection.vendor.as_deref()).await?,
+            scope: selection.scope.clone(),
+            key: None,
+            phases,
+            reason: selection.reason,
+            effect: selection.effect,
+            status: selection.status,
+            updated_from: selection.younger_than.map(|age| now.minus(age).plus(Duration::from_millis(1))),
+            updated_before: [old, selection.before].into_iter().flatten().min(),
+        })
+    }
+
+    /// `stripe` is `prod/stripe` if no other namespace has one.
+    async fn vendor_path(&self, vendor: Option<&str>) -> Result<Option<String>, DeadLetterError> {
+        let Some(vendor) = vendor else { return Ok(None) };
+        if vendor.contains('/') {
+            return Ok(Some(vendor.to_owned()));
+        }
+        let tally = self.store.tally().await.map_err(DeadLetterError::store("count"))?;
+        let mut paths: Vec<String> = tally.into_iter().map(|group| group.vendor).collect();
+        paths.retain(|path| path.rsplit('/').next() == Some(vendor));
+        paths.dedup();
+        match paths.len() {
+            0 | 1 => Ok(Some(paths.pop().unwrap_or_else(|| vendor.to_owned()))),
+            _ => {
+                let problem = format!("several namespaces have {vendor:?}; name one of {}", paths.join(", "));
+                Err(DeadLetterError::Invalid(Error::validation("vendor", problem)))
+            }
+        }
+    }
+
+    async fn code(&self, summary: &Summary) -> Result<&'static str, DeadLetterError> {
+        let needs_evidence = summary.effect == Effect::None && summary.status.is_none();
+        if !needs_evidence {
+            return Ok(code(summary, None));
+        }
+        let evidence = self.evidence(summary).await?;
+        Ok(code(summary, evidence.last()))
+    }
+
+    async fn evidence(&self, summary: &Summary) -> Result<Vec<AttemptReport>, DeadLetterError> {
+        self.store.evidence(&summary.id).await.map_err(DeadLetterError::store("read the attempts"))
+    }
+}
+
+impl Letter {
+    /// What it may have in common with others.
+    pub fn failure(&self) -> Failure {
+        let summary = &self.summary;
+        Failure {
+            vendor: summary.id.scope.vendor_path().to_owned(),
+            reason: summary.reason.map(|reason| reason.to_string()).unwrap_or_default(),
+            effect: summary.effect.to_string(),
+            status: summary.status,
+            code: self.code,
+        }
+    }
+}
+
+/// The code of the error that the caller of a dead letter was given, from what is on record of it.
+pub(super) fn code(summary: &Summary, last: Option<&AttemptReport>) -> &'static str {
+    let timeout = SendError::new(SendErrorKind::Timeout).to_string();
+    match (summary.effect, summary.status) {
+        (Effect::Unknown, _) => "UNKNOWN.effect",
+        (Effect::None, Some(429)) => "RATE_LIMIT.exceeded",
+        (Effect::None, None)
+            if last.and_then(|last| last.failure.as_ref()).is_some_and(|f| f.starts_with(&timeout)) =>
+        {
+            "DEPENDENCY.timeout"
+        }
+        (Effect::None, _) => "DEPENDENCY.unavailable",
+    }
+}

@@ -1,0 +1,127 @@
+//! One operation with all that is known of it.
+
+use http::Method;
+
+use super::select::code;
+use super::{DeadLetterError, DeadLetters, Safety, ShownBody, View};
+use crate::answer::Answer;
+use crate::attempt::AttemptReport;
+use crate::clock::Timestamp;
+use crate::operation::OperationId;
+use crate::operation::record::{Action, AuditEntry, Phase, Record, State, Summary};
+use crate::request::Request;
+
+/// An operation as it is shown: nothing is in here that the [`View`] withholds.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Shown {
+    /// What a list shows of it.
+    pub summary: Summary,
+    /// The [`code`](crate::Error::code) of the error, if it is a dead letter.
+    pub code: Option<&'static str>,
+    /// What a redrive would rely on, if it is a dead letter.
+    pub safety: Option<Safety>,
+    /// What was sent.
+    pub request: ShownRequest,
+    /// The answer on record.
+    pub reply: Option<ShownReply>,
+    /// Every attempt on the log, oldest first.
+    pub attempts: Vec<AttemptReport>,
+    /// What operators did, oldest first.
+    pub audit: Vec<AuditEntry>,
+    /// When it was shown, for ages.
+    pub now: Timestamp,
+}
+
+/// A request as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ShownRequest {
+    /// The method.
+    pub method: Method,
+    /// The URL, without the values of its query unless they were asked for.
+    pub url: String,
+    /// The headers that are on record.
+    pub headers: Vec<(String, String)>,
+    /// The length of the body.
+    pub body_bytes: usize,
+    /// The body.
+    pub body: ShownBody,
+}
+
+/// A reply as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ShownReply {
+    /// The status.
+    pub status: u16,
+    /// The headers.
+    pub headers: Vec<(String, String)>,
+    /// The length of the body on record.
+    pub body_bytes: usize,
+    /// The body.
+    pub body: ShownBody,
+    /// Whether the body went on beyond the limit and was cut.
+    pub cut: bool,
+}
+
+impl DeadLetters {
+    /// Shows an operation, in whichever phase. An opened view is written on the audit record first.
+    ///
+    /// # Errors
+    ///
+    /// [`DeadLetterError::Absent`]; [`DeadLetterError::Refused`] if an opened view is not signed and explained.
+    pub async fn show(&self, id: &OperationId, view: &View) -> Result<Shown, DeadLetterError> {
+        if let Some(signed) = &view.opened {
+            self.get(id).await?.ok_or_else(|| DeadLetterError::Absent(id.to_string()))?;
+            self.act(id, Action::Note, signed, None).await?;
+        }
+        let record = self.record(id).await?;
+        let attempts = self.store.evidence(id).await.map_err(DeadLetterError::store("read the attempts"))?;
+        let audit = self.audit(id).await?;
+        let summary = record.summary();
+        let is_dead = matches!(summary.phase, Phase::Dead | Phase::Resolved);
+        Ok(Shown {
+            code: is_dead.then(|| code(&summary, attempts.last())),
+            safety: is_dead.then(|| self.safety(&record)),
+            request: ShownRequest::new(&record.request, view),
+            reply: answer(&record).map(|answer| ShownReply::new(answer, view)),
+            summary,
+            attempts,
+            audit,
+            now: self.now(),
+        })
+    }
+}
+
+impl ShownRequest {
+    fn new(request: &Request, view: &View) -> ShownRequest {
+        ShownRequest {
+            method: request.method.clone(),
+            url: view.url(&request.url),
+            headers: view.headers(&request.headers),
+            body_bytes: request.body.len(),
+            body: view.body(&request.headers, &request.body),
+        }
+    }
+}
+
+impl ShownReply {
+    fn new(answer: &Answer, view: &View) -> ShownReply {
+        ShownReply {
+            status: answer.status.as_u16(),
+            headers: view.headers(&answer.headers),
+            body_bytes: answer.body.len(),
+            body: view.body(&answer.headers, &answer.body),
+            cut: answer.cut,
+        }
+    }
+}
+
+fn answer(record: &Record) -> Option<&Answer> {
+    match &record.state {
+        State::Succeeded { answer, .. } | State::Refused { answer, .. } => Some(answer),
+        State::Dead { answer, .. } => answer.as_ref(),
+        State::InProgress { .. } | State::Scheduled { .. } => None,
+    }
+}

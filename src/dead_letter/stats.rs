@@ -1,0 +1,34 @@
+//! How many operations there are, of whom, and how old.
+
+use super::{DeadLetterError, DeadLetters};
+use crate::clock::Timestamp;
+use crate::operation::record::{Phase, Tally};
+
+/// The store in numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// When they were taken, for ages.
+    pub now: Timestamp,
+    /// By vendor, then by phase; empty groups are left out.
+    pub groups: Vec<Tally>,
+}
+
+impl DeadLetters {
+    /// Counts all operations.
+    ///
+    /// # Errors
+    ///
+    /// [`DeadLetterError::Store`].
+    pub async fn stats(&self) -> Result<Stats, DeadLetterError> {
+        let groups = self.store.tally().await.map_err(DeadLetterError::store("count"))?;
+        Ok(Stats { now: self.now(), groups })
+    }
+}
+
+impl Stats {
+    /// How many operations are in a phase, whoever's.
+    pub fn count(&self, phase: Phase) -> u64 {
+        self.groups.iter().filter(|group| group.phase == phase).map(|group| group.count).sum()
+    }
+}

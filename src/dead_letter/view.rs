@@ -1,0 +1,160 @@
+//! The JSON forms of what [`DeadLetters`](super::DeadLetters) gives: one vocabulary for the command line, the
+//! export and a service's own pages. Times are milliseconds since the Unix epoch, in names that end in `_ms`.
+//! Fields are added, never renamed.
+
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value, json};
+
+use super::{Edited, Failure, Group, HeldBack, Letter, Redriven, Safety, Shown, ShownBody, Stats, age};
+use crate::attempt::AttemptReport;
+use crate::operation::OperationId;
+use crate::operation::record::{AuditEntry, Phase, Summary};
+
+macro_rules! serialize_as {
+    ($($kind:ty => $form:expr;)*) => {
+        $(impl Serialize for $kind {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let form: fn(&$kind) -> Value = $form;
+                form(self).serialize(serializer)
+            }
+        })*
+    };
+}
+
+serialize_as! {
+    Letter => |letter| {
+        let mut form = summary(&letter.summary);
+        form.insert("code".to_owned(), json!(letter.code));
+        Value::Object(form)
+    };
+    Group => |group| {
+        let Failure { vendor, reason, effect, status, code } = &group.failure;
+        json!({
+            "vendor": vendor, "reason": reason, "effect": effect, "status": status, "code": code,
+            "count": group.count,
+            "oldest_ms": group.oldest.as_millis(), "newest_ms": group.newest.as_millis(),
+        })
+    };
+    Redriven => |redriven| json!({
+        "matched": redriven.matched,
+        "due": redriven.due,
+        "forced": redriven.forced,
+        "held_back": redriven.held_back,
+        "why_held_back": redriven.why_held_back,
+        "frozen_at_ms": redriven.frozen_at.map(crate::clock::Timestamp::as_millis),
+    });
+    HeldBack => |held| {
+        let mut form = name(&held.id);
+        form.insert("why".to_owned(), json!(held.why.code()));
+        form.insert("problem".to_owned(), json!(held.why.to_string()));
+        Value::Object(form)
+    };
+    Edited => |edited| json!({ "old": summary(&edited.old), "new": summary(&edited.new) });
+    Stats => |stats| {
+        let group = |group: &crate::operation::record::Tally| json!({
+            "vendor": group.vendor, "phase": group.phase.name(), "count": group.count,
+            "oldest_ms": group.oldest.as_millis(),
+            "oldest_age_ms": millis(age(stats.now, group.oldest)),
+        });
+        let total = |phase: Phase| (phase.name().to_owned(), json!(stats.count(phase)));
+        let totals: Map<String, Value> = Phase::ALL.into_iter().map(total).collect();
+        json!({
+            "now_ms": stats.now.as_millis(),
+            "totals": totals,
+            "groups": stats.groups.iter().map(group).collect::<Vec<_>>(),
+        })
+    };
+    Shown => shown;
+}
+
+fn shown(shown: &Shown) -> Value {
+    let mut form = summary(&shown.summary);
+    form.insert("code".to_owned(), json!(shown.code));
+    form.insert("redrive".to_owned(), json!(shown.safety.map(safety)));
+    let request = &shown.request;
+    form.insert(
+        "request".to_owned(),
+        json!({
+            "method": request.method.as_str(), "url": request.url, "headers": request.headers,
+            "body_bytes": request.body_bytes, "body": body(&request.body),
+        }),
+    );
+    let reply = shown.reply.as_ref().map(|reply| {
+        json!({
+            "status": reply.status, "headers": reply.headers, "body_bytes": reply.body_bytes,
+            "body": body(&reply.body), "cut": reply.cut,
+        })
+    });
+    form.insert("reply".to_owned(), json!(reply));
+    form.insert("log".to_owned(), shown.attempts.iter().map(attempt).collect());
+    form.insert("audit".to_owned(), shown.audit.iter().map(entry).collect());
+    Value::Object(form)
+}
+
+fn summary(summary: &Summary) -> Map<String, Value> {
+    let mut form = name(&summary.id);
+    let rest = json!({
+        "wire_key": summary.wire_key,
+        "phase": summary.phase.name(),
+        "reason": summary.reason,
+        "resolved": summary.resolved,
+        "effect": summary.effect,
+        "status": summary.status,
+        "attempts": summary.attempts,
+        "fence": summary.fence,
+        "claimed_at_ms": summary.claimed_at.as_millis(),
+        "updated_at_ms": summary.updated_at.as_millis(),
+        "until_ms": summary.until.map(crate::clock::Timestamp::as_millis),
+    });
+    if let Value::Object(rest) = rest {
+        form.extend(rest);
+    }
+    form
+}
+
+fn name(id: &OperationId) -> Map<String, Value> {
+    let mut form = Map::new();
+    form.insert("operation".to_owned(), json!(id.to_string()));
+    form.insert("scope".to_owned(), json!(id.scope));
+    form.insert("key".to_owned(), json!(id.key));
+    form
+}
+
+fn safety(safety: Safety) -> Value {
+    let until = match safety {
+        Safety::WindowOpen { until } => Some(until.as_millis()),
+        _ => None,
+    };
+    json!({ "safe": safety.is_safe(), "because": safety.name(), "until_ms": until })
+}
+
+fn body(body: &ShownBody) -> Value {
+    match body {
+        ShownBody::Text(text) => json!({ "text": text }),
+        ShownBody::Withheld { why } => json!({ "withheld": why }),
+    }
+}
+
+fn attempt(report: &AttemptReport) -> Value {
+    json!({
+        "number": report.number,
+        "started_at_ms": report.started_at.as_millis(),
+        "latency_ms": millis(report.latency),
+        "status": report.status,
+        "failure": report.failure,
+        "verdict": report.verdict,
+        "effect": report.effect,
+        "wait_ms": report.wait.map(millis),
+    })
+}
+
+fn entry(entry: &AuditEntry) -> Value {
+    json!({
+        "at_ms": entry.at.as_millis(), "action": entry.action, "by": entry.by, "why": entry.why,
+        "before": entry.before.name(), "after": entry.after.name(),
+    })
+}
+
+fn millis(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
