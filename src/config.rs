@@ -181,6 +181,16 @@ impl Vendors {
         self.builder(name)?.build()
     }
 
+    /// A client of each vendor that knows its rules and can send nothing: for tools such as
+    /// [`DeadLetters`](crate::dead_letter::DeadLetters) that only ask what would be safe. No secret is read.
+    ///
+    /// # Errors
+    ///
+    /// What [`ClientBuilder::build`] refuses; nothing that [`from_file`](Vendors::from_file) would let pass.
+    pub fn rules(&self) -> Result<Vec<Client>, Error> {
+        self.entries.values().map(|entry| entry.rules(&self.namespace)).collect()
+    }
+
     /// Starts the client of a vendor, for a store, a transport or a clock to be added.
     ///
     /// # Errors

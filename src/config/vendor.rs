@@ -13,7 +13,7 @@ use super::explain::Hints;
 use super::policy::{Preset, place_of, read as read_policy};
 use super::reader::Reader;
 use super::{secrets, suggest};
-use crate::client::ClientBuilder;
+use crate::client::{Client, ClientBuilder};
 use crate::error::{Error, Kind as ErrorKind};
 use crate::policy::Policy;
 use crate::transport::{Exchange, Limits, Request, SendError, SendErrorKind, Transport};
@@ -93,10 +93,15 @@ impl Entry {
         if self.allow_plain_http { builder.allow_plain_http() } else { builder }
     }
 
+    /// A client that knows the vendor's rules and can send nothing.
+    pub(super) fn rules(&self, namespace: &str) -> Result<Client, Error> {
+        self.builder(namespace, no_secret()).transport(Nowhere).build()
+    }
+
     /// Builds the client as it will be built, so that the two can never differ in what they refuse, but with a
     /// secret that is none and a transport that reaches nobody. Gives the vendor's and the account's names.
     fn check(&self, namespace: &str) -> Result<(String, String), Error> {
-        let client = self.builder(namespace, no_secret()).transport(Nowhere).build()?;
+        let client = self.rules(namespace)?;
         let vendor = &client.engine.vendor;
         Ok((vendor.name().to_owned(), vendor.account(&HeaderMap::new()).into_owned()))
     }

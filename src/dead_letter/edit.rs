@@ -59,13 +59,15 @@ impl DeadLetters {
         let client = self.rules(&old).ok_or_else(|| refuse(Refused::NoRulesToStamp))?;
         let claim = self.successor(client, &old, edit)?;
         let new = claim.id.clone();
-        self.replace(&old, &claim, edit).await?;
-        let claimed = self.store.claim(claim).await.map_err(DeadLetterError::store("record the edit"))?;
-        match claimed {
-            Claimed::Fresh(record) | Claimed::TakenOver(record) => self.make_due(&record).await?,
-            // An earlier try of this edit got so far.
-            Claimed::Busy { .. } | Claimed::Settled(_) => {}
-            Claimed::Mismatch { .. } => return Err(refuse(Refused::KeyTaken)),
+        let is_recorded = self.replace(&old, &claim, edit).await?;
+        if !is_recorded {
+            let claimed = self.store.claim(claim).await.map_err(DeadLetterError::store("record the edit"))?;
+            match claimed {
+                Claimed::Fresh(record) | Claimed::TakenOver(record) => self.make_due(&record).await?,
+                // The same edit at the same time.
+                Claimed::Busy { .. } | Claimed::Settled(_) => {}
+                Claimed::Mismatch { .. } => return Err(refuse(Refused::KeyTaken)),
+            }
         }
         let link = Signed::new(&edit.signed.by, link_text(&old, &edit.signed.why));
         let record = self.act(&new, Action::Note, &link, None).await?;
@@ -102,16 +104,20 @@ impl DeadLetters {
         })
     }
 
-    /// Resolves the old operation as replaced, if it may be.
-    async fn replace(&self, old: &Record, claim: &Claim, edit: &Edit) -> Result<(), DeadLetterError> {
+    /// Resolves the old operation as replaced, if it may be. Gives whether an earlier try of this edit has
+    /// already recorded the new one: then it is the service's, and left alone.
+    async fn replace(&self, old: &Record, claim: &Claim, edit: &Edit) -> Result<bool, DeadLetterError> {
         let refuse = |why| Err(DeadLetterError::refused(&old.id, why));
         let held = self.get(&claim.id).await?;
         let resolution = old.resolved.as_ref().map(|said| &said.resolution);
         let said_not_applied = resolution == Some(&Resolution::NotApplied);
         match (old.phase(), resolution) {
             (Phase::Resolved, Some(Resolution::Replaced { key })) if *key == edit.key => {
-                let same = held.is_none_or(|held| held.fingerprint == claim.fingerprint);
-                return if same { Ok(()) } else { refuse(Refused::KeyTaken) };
+                return match held {
+                    None => Ok(false),
+                    Some(held) if held.fingerprint == claim.fingerprint => Ok(true),
+                    Some(_) => refuse(Refused::KeyTaken),
+                };
             }
             (Phase::Dead, _) | (Phase::Resolved, Some(Resolution::NotApplied)) => {}
             (Phase::Resolved, _) => return refuse(Refused::Forbidden(Forbidden::Resolved)),
@@ -129,7 +135,7 @@ impl DeadLetters {
         }
         let resolution = Resolution::Replaced { key: edit.key.clone() };
         self.act(&old.id, Action::Resolve(resolution), &edit.signed, fence).await?;
-        Ok(())
+        Ok(false)
     }
 
     async fn make_due(&self, record: &Record) -> Result<(), DeadLetterError> {

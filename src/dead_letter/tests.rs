@@ -1,1 +1,450 @@
+use std::time::Duration;
 
+use bytes::Bytes;
+use http::HeaderMap;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::error::{Effect, Reason};
+use crate::operation::record::Forbidden;
+use crate::policy::{Backoff, Policy};
+use crate::store::Memory;
+#[cfg(feature = "sqlite")]
+use crate::store::Sqlite;
+use crate::testkit::{FixedRandom, ScriptedTransport, TestClock};
+use crate::transport::SendErrorKind;
+use crate::vendor::{Postmark, Stripe, Vendor};
+
+/// A store with a Stripe client on it, all on one clock.
+struct Bench {
+    store: Arc<dyn Store>,
+    clock: TestClock,
+    network: ScriptedTransport,
+    stripe: Client,
+}
+
+impl Bench {
+    fn new(store: Arc<dyn Store>) -> Bench {
+        let (clock, network) = (TestClock::auto(), ScriptedTransport::new());
+        let stripe = client(Stripe::new("sk_test_1"), &store, &clock, &network);
+        Bench { store, clock, network, stripe }
+    }
+
+    fn letters(&self) -> DeadLetters {
+        self.letters_without_rules().with_client(&self.stripe)
+    }
+
+    fn letters_without_rules(&self) -> DeadLetters {
+        DeadLetters::new(Arc::clone(&self.store)).with_clock(self.clock.clone())
+    }
+
+    fn pay(&self, stripe: &Client, key: &str) -> crate::Call {
+        stripe.post("/v1/payouts").key(key).form(&[("amount", "1000"), ("card[number]", "4242")])
+    }
+
+    /// A dead letter whose one attempt ended as `network` says.
+    async fn dies(&self, key: &str, network: ScriptedTransport) -> OperationId {
+        let stripe = client(Stripe::new("sk_test_1"), &self.store, &self.clock, &network);
+        let error = self.pay(&stripe, key).send().await.expect_err("nothing but failure is scripted");
+        assert!(error.is_dead_letter(), "{error:?}");
+        let scope = crate::operation::Scope::from_stored(error.operation().expect("keyed"));
+        OperationId::new(scope, Key::new(key).expect("a key"))
+    }
+
+    async fn lost(&self, key: &str) -> OperationId {
+        self.dies(key, ScriptedTransport::new().fail(SendErrorKind::Reset)).await
+    }
+
+    async fn never_sent(&self, key: &str) -> OperationId {
+        self.dies(key, ScriptedTransport::new().fail(SendErrorKind::Connect)).await
+    }
+
+    async fn phase(&self, id: &OperationId) -> Phase {
+        self.store.get(id).await.expect("works").expect("is there").phase()
+    }
+}
+
+fn client(
+    vendor: impl Vendor,
+    store: &Arc<dyn Store>,
+    clock: &TestClock,
+    network: &ScriptedTransport,
+) -> Client {
+    Client::builder(vendor)
+        .policy(Policy::background().backoff(Backoff::none()).without_breaker().without_budget())
+        .store(Arc::clone(store))
+        .clock(clock.clone())
+        .random(FixedRandom::at(0.5))
+        .transport(network.clone())
+        .build()
+        .expect("a client")
+}
+
+async fn on_each_store(test: impl AsyncFn(Bench)) {
+    test(Bench::new(Arc::new(Memory::new()))).await;
+    #[cfg(feature = "sqlite")]
+    {
+        let directory = tempfile::TempDir::new().expect("a directory");
+        let store = Sqlite::open(directory.path().join("calls.db")).expect("opens");
+        test(Bench::new(Arc::new(store))).await;
+    }
+}
+
+fn these(id: &OperationId) -> [OperationId; 1] {
+    [id.clone()]
+}
+
+async fn redrive(letters: &DeadLetters, id: &OperationId, how: &Redrive) -> Redriven {
+    letters.redrive(Which::These(&these(id)), how).await.expect("the store works")
+}
+
+fn held_back(redriven: &Redriven) -> Vec<Refused> {
+    assert_eq!(redriven.matched, redriven.due + redriven.held_back);
+    redriven.why_held_back.iter().map(|held| held.why).collect()
+}
+
+fn refusal<T: std::fmt::Debug>(result: Result<T, DeadLetterError>) -> Refused {
+    match result.expect_err("refused") {
+        DeadLetterError::Refused { why, .. } => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn day() -> Duration {
+    Duration::from_secs(24 * 3600)
+}
+
+#[tokio::test]
+async fn of_two_redrives_at_once_one_makes_it_due_and_it_is_sent_once() {
+    on_each_store(async |bench| {
+        let id = bench.lost("order-1").await;
+        let (letters, how) = (bench.letters(), Redrive::by("ada"));
+        let (one, other) = tokio::join!(redrive(&letters, &id, &how), redrive(&letters, &id, &how));
+        assert_eq!((one.due + other.due, one.held_back + other.held_back), (1, 1));
+        let loser = if one.due == 0 { &one } else { &other };
+        assert!(matches!(held_back(loser)[0], Refused::Forbidden(Forbidden::Moved | Forbidden::NotDead)));
+        assert_eq!(bench.phase(&id).await, Phase::Scheduled);
+
+        let network = bench.network.clone().json(200, json!({"id": "po_1"}));
+        let (first, second) = tokio::join!(
+            bench.pay(&bench.stripe, "order-1").send(),
+            bench.pay(&bench.stripe, "order-1").send()
+        );
+        assert!(first.is_ok() || second.is_ok());
+        assert_eq!(network.requests().len(), 1, "one redrive, one send");
+        assert_eq!(bench.phase(&id).await, Phase::Succeeded);
+        let audit = letters.audit(&id).await.expect("works");
+        assert_eq!(audit.len(), 1, "what is refused leaves no trace");
+        assert_eq!(
+            (audit[0].by.as_str(), audit[0].before, audit[0].after),
+            ("ada", Phase::Dead, Phase::Scheduled)
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_redrive_past_the_window_needs_force_and_a_reason() {
+    on_each_store(async |bench| {
+        let id = bench.lost("order-1").await;
+        let letters = bench.letters();
+        let record = letters.record(&id).await.expect("is there");
+        let until = record.claimed_at.plus(day());
+        assert_eq!(letters.safety(&record), Safety::WindowOpen { until });
+        bench.clock.set_wall(until);
+        assert_eq!(letters.safety(&record), Safety::Unsafe, "the window has ended exactly now");
+
+        let plain = Redrive::by("ada").because("Stripe is back");
+        assert_eq!(held_back(&redrive(&letters, &id, &plain).await), [Refused::Unsafe]);
+        let unexplained = Refused::Forbidden(Forbidden::Unexplained);
+        assert_eq!(held_back(&redrive(&letters, &id, &Redrive::by("ada").force()).await), [unexplained]);
+        assert_eq!(
+            held_back(&redrive(&letters, &id, &Redrive::by(" ").because("x").force()).await),
+            [unexplained]
+        );
+        assert_eq!(bench.phase(&id).await, Phase::Dead);
+
+        let forced = redrive(&letters, &id, &plain.clone().force()).await;
+        assert_eq!((forced.due, forced.forced), (1, 1));
+        assert_eq!(bench.phase(&id).await, Phase::Scheduled);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn without_rules_only_what_needs_none_is_redriven() {
+    on_each_store(async |bench| {
+        let (lost, never_sent) = (bench.lost("a").await, bench.never_sent("b").await);
+        let letters = bench.letters_without_rules();
+        assert_eq!(held_back(&redrive(&letters, &lost, &Redrive::by("ada")).await), [Refused::NoRules]);
+        assert_eq!(redrive(&letters, &never_sent, &Redrive::by("ada")).await.due, 1);
+
+        // Another account's rules are another key space's.
+        let network = ScriptedTransport::new();
+        let other = client(Stripe::new("sk_2").account("acct_2"), &bench.store, &bench.clock, &network);
+        let letters = bench.letters_without_rules().with_client(&other);
+        assert_eq!(held_back(&redrive(&letters, &lost, &Redrive::by("ada")).await), [Refused::NoRules]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_looked_up_first_may_be_redriven_without_force() {
+    on_each_store(async |bench| {
+        let network = ScriptedTransport::new().always_fail(SendErrorKind::Reset);
+        let postmark = client(Postmark::new("token"), &bench.store, &bench.clock, &network);
+        let mail = json!({"From": "a@x.test", "To": "b@x.test", "TextBody": "hello"});
+        let error = postmark.post("/email").key("mail-1").json(&mail).send().await.expect_err("lost");
+        assert_eq!((error.reason(), error.effect()), (Some(Reason::Exhausted), Effect::Unknown));
+        let letters = bench.letters().with_client(&postmark);
+        let id = letters.find("mail-1").await.expect("is there");
+        let shown = letters.show(&id, &View::closed()).await.expect("is there");
+        assert_eq!(shown.safety, Some(Safety::LookUp));
+        let redriven = redrive(&letters, &id, &Redrive::by("ada")).await;
+        assert_eq!((redriven.due, redriven.forced), (1, 0));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_filter_is_counted_first_and_frozen_when_it_starts() {
+    on_each_store(async |bench| {
+        let (a, b) = (bench.never_sent("a").await, bench.lost("b").await);
+        let letters = bench.letters_without_rules();
+        let all = Selection::default();
+        let rehearsal = Redrive::by("ada").rehearse();
+        let counted = letters.redrive(Which::Matching(&all), &rehearsal).await.expect("works");
+        assert_eq!((counted.matched, counted.due), (2, 1));
+        assert_eq!(held_back(&counted), [Refused::NoRules]);
+        assert_eq!((bench.phase(&a).await, bench.phase(&b).await), (Phase::Dead, Phase::Dead));
+
+        bench.clock.advance(Duration::from_secs(1));
+        let late = bench.never_sent("late").await;
+        let frozen = Selection { before: counted.frozen_at, ..all };
+        let done = letters.redrive(Which::Matching(&frozen), &Redrive::by("ada")).await.expect("works");
+        assert_eq!(
+            (done.matched, done.due, done.held_back),
+            (counted.matched, counted.due, counted.held_back)
+        );
+        assert_eq!(bench.phase(&a).await, Phase::Scheduled);
+        assert_eq!(bench.phase(&late).await, Phase::Dead, "it died after the filter was frozen");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_list_is_filtered_paged_and_grouped_by_failure() {
+    on_each_store(async |bench| {
+        bench.never_sent("a").await;
+        bench.lost("b").await;
+        bench.clock.advance(Duration::from_secs(60));
+        bench.dies("c", ScriptedTransport::new().status(429)).await;
+        let letters = bench.letters();
+        let keys = async |selection: Selection| {
+            let page = letters.list(&selection, None, 10).await.expect("works");
+            page.rows.iter().map(|letter| letter.summary.id.key.to_string()).collect::<Vec<_>>()
+        };
+        let any = Selection::default;
+        assert_eq!(keys(any()).await, ["a", "b", "c"]);
+        assert_eq!(keys(Selection { effect: Some(Effect::Unknown), ..any() }).await, ["b"]);
+        assert_eq!(keys(Selection { status: Some(429), ..any() }).await, ["c"]);
+        assert_eq!(keys(Selection { code: Some("DEPENDENCY.unavailable".into()), ..any() }).await, ["a"]);
+        assert_eq!(keys(Selection { code: Some("RATE_LIMIT.exceeded".into()), ..any() }).await, ["c"]);
+        assert_eq!(keys(Selection { older_than: Some(Duration::from_secs(60)), ..any() }).await, ["a", "b"]);
+        assert_eq!(keys(Selection { younger_than: Some(Duration::from_secs(60)), ..any() }).await, ["c"]);
+        assert_eq!(keys(Selection { vendor: Some("stripe".into()), ..any() }).await, ["a", "b", "c"]);
+        assert_eq!(keys(Selection { vendor: Some("default/stripe".into()), ..any() }).await, ["a", "b", "c"]);
+        assert!(keys(Selection { vendor: Some("strip".into()), ..any() }).await.is_empty());
+        assert!(keys(Selection { reason: Some(Reason::Expired), ..any() }).await.is_empty());
+
+        let (mut seen, mut after) = (Vec::new(), None);
+        loop {
+            let page = letters.list(&any(), after.as_ref(), 1).await.expect("works");
+            assert_eq!(page.rows.len(), 1);
+            seen.push(page.rows[0].summary.id.key.to_string());
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(seen, ["a", "b", "c"]);
+
+        bench.lost("d").await;
+        let groups = letters.groups(&any()).await.expect("works");
+        let shown: Vec<_> = groups.iter().map(|group| (group.count, group.failure.code)).collect();
+        assert_eq!(shown.len(), 3);
+        assert_eq!(shown[0], (2, "UNKNOWN.effect"));
+        assert_eq!(groups.iter().map(|group| group.count).sum::<u64>(), 4);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_unresolved_dead_letter_is_never_purged_and_a_resolved_one_after_its_keep() {
+    on_each_store(async |bench| {
+        let (open, closed) = (bench.lost("open").await, bench.lost("closed").await);
+        let letters = bench.letters();
+        let applied = Resolution::Applied { vendor_id: "po_1".into() };
+        let unsigned = letters.resolve(&closed, applied.clone(), &Signed::new("ada", "")).await;
+        assert_eq!(refusal(unsigned), Refused::Forbidden(Forbidden::Unexplained));
+        let signed = Signed::new("ada", "seen in the dashboard");
+        let resolved = letters.resolve(&closed, applied.clone(), &signed).await.expect("works");
+        assert_eq!(resolved.phase, Phase::Resolved);
+        assert_eq!(
+            refusal(letters.resolve(&closed, applied, &signed).await),
+            Refused::Forbidden(Forbidden::Resolved)
+        );
+        assert_eq!(letters.purge().await.expect("works"), 0);
+        bench.clock.jump_wall(365 * day());
+        assert_eq!(letters.purge().await.expect("works"), 1);
+        assert_eq!(bench.phase(&open).await, Phase::Dead);
+        assert!(letters.get(&closed).await.expect("works").is_none());
+        assert_eq!(letters.audit(&closed).await.expect("works").len(), 1, "the trace outlives the record");
+        assert_eq!(letters.stats().await.expect("works").count(Phase::Dead), 1);
+    })
+    .await;
+}
+
+fn edit(key: &str, body: &str) -> Edit {
+    let signed = Signed::new("ada", "the amount was wrong");
+    Edit {
+        key: Key::new(key).expect("a key"),
+        body: Bytes::copy_from_slice(body.as_bytes()),
+        signed,
+        force: false,
+    }
+}
+
+#[tokio::test]
+async fn an_edit_is_a_new_operation_that_is_linked_and_due() {
+    on_each_store(async |bench| {
+        let old = bench.never_sent("order-1").await;
+        let letters = bench.letters();
+        let without = bench.letters_without_rules().edit(&old, &edit("order-1b", "amount=9")).await;
+        assert_eq!(refusal(without), Refused::NoRulesToStamp);
+        let edited = letters.edit(&old, &edit("order-1b", "amount=9")).await.expect("works");
+        assert_eq!((edited.old.phase, edited.new.phase), (Phase::Resolved, Phase::Scheduled));
+        assert_ne!(edited.old.wire_key, edited.new.wire_key);
+        let replaced = Resolution::Replaced { key: edited.new.id.key.clone() };
+        assert_eq!(edited.old.resolved.expect("resolved").resolution, replaced);
+        let audit = letters.audit(&edited.new.id).await.expect("works");
+        assert_eq!(audit[0].why, "edited from key order-1: the amount was wrong");
+
+        let again = letters.edit(&old, &edit("order-1b", "amount=9")).await.expect("completes");
+        assert_eq!(again.new.fence, edited.new.fence);
+        assert_eq!(refusal(letters.edit(&old, &edit("order-1b", "amount=8")).await), Refused::KeyTaken);
+        let resolved = Refused::Forbidden(Forbidden::Resolved);
+        assert_eq!(refusal(letters.edit(&old, &edit("order-1c", "amount=9")).await), resolved);
+        assert_eq!(held_back(&redrive(&letters, &old, &Redrive::by("ada")).await), [resolved]);
+
+        let network = bench.network.clone().json(200, json!({"id": "po_1"}));
+        let call = bench.stripe.post("/v1/payouts").key("order-1b").form(&[("amount", "9")]);
+        call.send().await.expect("the service sends what is due");
+        let sent = &network.requests()[0];
+        let keys: Vec<_> = sent.headers.get_all("idempotency-key").iter().collect();
+        assert_eq!(keys, [edited.new.wire_key.as_str()]);
+        assert_eq!(&sent.body[..], b"amount=9");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_may_have_been_applied_is_edited_only_by_force_or_on_a_persons_word() {
+    on_each_store(async |bench| {
+        let letters = bench.letters();
+        let old = bench.lost("order-1").await;
+        assert_eq!(refusal(letters.edit(&old, &edit("new", "a=1")).await), Refused::MayHaveBeenApplied);
+        assert_eq!(bench.phase(&old).await, Phase::Dead);
+        let wire_key = letters.record(&old).await.expect("is there").wire_key;
+        let stale = edit("new", &format!("a={wire_key}"));
+        assert_eq!(refusal(letters.edit(&old, &stale).await), Refused::OldWireKey);
+        assert_eq!(refusal(letters.edit(&old, &edit("order-1", "a=1")).await), Refused::KeyTaken);
+
+        let signed = Signed::new("ada", "not in the dashboard");
+        letters.resolve(&old, Resolution::NotApplied, &signed).await.expect("works");
+        assert_eq!(letters.edit(&old, &edit("new", "a=1")).await.expect("works").new.phase, Phase::Scheduled);
+
+        let other = bench.lost("order-2").await;
+        let forced = Edit { force: true, ..edit("new-2", "a=1") };
+        assert_eq!(letters.edit(&other, &forced).await.expect("works").old.phase, Phase::Resolved);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn bodies_are_withheld_and_looking_at_them_leaves_a_trace() {
+    on_each_store(async |bench| {
+        let failed = ScriptedTransport::new().json(429, json!({"error": {"email": "ada@x.test"}}));
+        let id = bench.dies("order-1", failed).await;
+        let letters = bench.letters();
+        let closed = letters.show(&id, &View::closed()).await.expect("works");
+        let text = serde_json::to_string(&closed).expect("JSON");
+        assert!(!text.contains("4242") && !text.contains("ada@x.test"), "{text}");
+        assert!(!text.contains("sk_test"), "{text}");
+        assert!(closed.audit.is_empty());
+
+        let unsigned = View::opened(Signed::new("ada", " "));
+        assert_eq!(refusal(letters.show(&id, &unsigned).await), Refused::Forbidden(Forbidden::Unexplained));
+        let view = View::opened(Signed::new("ada", "ticket 7"));
+        let opened = letters.show(&id, &view).await.expect("works");
+        let text = serde_json::to_string(&opened).expect("JSON");
+        assert!(text.contains("4242") && text.contains("ada@x.test"), "{text}");
+        assert_eq!(opened.audit.iter().map(|entry| entry.why.as_str()).collect::<Vec<_>>(), ["ticket 7"]);
+
+        let view = view.redact(["Number", "email"]);
+        let text = serde_json::to_string(&letters.show(&id, &view).await.expect("works")).expect("JSON");
+        assert!(
+            !text.contains("4242") && !text.contains("ada@x.test") && text.contains("amount=1000"),
+            "{text}"
+        );
+
+        let mut lines = Vec::new();
+        let written = letters.export(&Selection::default(), &view, &mut lines).await.expect("works");
+        let text = String::from_utf8(lines).expect("text");
+        assert_eq!((written, text.lines().count()), (1, 1));
+        let line: Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(line["key"], "order-1");
+        assert!(!text.contains("4242"), "{text}");
+        assert_eq!(letters.audit(&id).await.expect("works").len(), 3, "an export is a look, too");
+    })
+    .await;
+}
+
+#[test]
+fn named_fields_are_redacted_at_any_depth_and_what_has_no_fields_is_withheld() {
+    let view = View::opened(Signed::new("ada", "x")).redact(["name"]);
+    let body = |text: &[u8]| view.body(&HeaderMap::new(), text);
+    let deep = br#"{"a":[{"Name":{"first":"Ada"}}],"name":1,"other":"Ada"}"#;
+    let shown = r#"{"a":[{"Name":"[redacted]"}],"name":"[redacted]","other":"Ada"}"#;
+    assert_eq!(body(deep), ShownBody::Text(shown.to_owned()));
+    for unreadable in [&b"name: Ada"[..], br#"{"name": "Ada"#, b"\"Ada\"", b"\xff"] {
+        assert!(matches!(body(unreadable), ShownBody::Withheld { .. }), "{unreadable:?}");
+    }
+    assert_eq!(body(b""), ShownBody::Text(String::new()));
+    let whole = View::opened(Signed::new("ada", "x"));
+    assert_eq!(whole.body(&HeaderMap::new(), b"name: Ada"), ShownBody::Text("name: Ada".to_owned()));
+    let url = url::Url::parse("https://v.test/x?name=Ada&page=2").expect("a url");
+    assert_eq!(view.url(&url), "https://v.test/x?name=%5Bredacted%5D&page=2");
+    assert_eq!(View::closed().url(&url), "https://v.test/x?name=%5Bredacted%5D&page=%5Bredacted%5D");
+}
+
+#[tokio::test]
+async fn an_operation_is_found_by_its_key_or_its_whole_name() {
+    on_each_store(async |bench| {
+        let id = bench.lost("a key b").await;
+        let letters = bench.letters();
+        assert_eq!(letters.find("a key b").await.expect("by key"), id);
+        assert_eq!(letters.find(&id.to_string()).await.expect("by name"), id);
+        assert!(matches!(letters.find("nothing").await, Err(DeadLetterError::Absent(_))));
+        assert!(matches!(letters.find("").await, Err(DeadLetterError::Absent(_))));
+        let network = ScriptedTransport::new().fail(SendErrorKind::Connect);
+        let other = client(Stripe::new("sk_2").account("acct_2"), &bench.store, &bench.clock, &network);
+        bench.pay(&other, "a key b").send().await.expect_err("dead");
+        match letters.find("a key b").await {
+            Err(DeadLetterError::Ambiguous(ids)) => assert_eq!(ids.len(), 2),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(letters.find(&id.to_string()).await.expect("by name"), id);
+    })
+    .await;
+}

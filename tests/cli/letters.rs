@@ -1,0 +1,114 @@
+//! What is looked at.
+
+use super::{LONG_AGO, NOW, Place};
+
+#[tokio::test]
+async fn list_filters_pages_and_groups() {
+    let place = Place::new();
+    place.lost("order-1", LONG_AGO).await;
+    place.never_sent("order-2").await;
+    place.succeeds("order-3", NOW).await;
+
+    let all = place.json(0, &["dead-letters", "list"]);
+    let keys = |page: &serde_json::Value| {
+        let letters = page["letters"].as_array().expect("a list").clone();
+        letters.iter().map(|letter| letter["key"].as_str().expect("text").to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(keys(&all), ["order-1", "order-2"]);
+    assert_eq!(all["letters"][0]["code"], "UNKNOWN.effect");
+    assert_eq!(all["letters"][0]["effect"], "unknown");
+    assert_eq!(all["letters"][1]["reason"], "exhausted");
+    assert!(all["next"].is_null());
+    for (filter, expected) in [
+        (["--effect", "none"], "order-2"),
+        (["--older-than", "1day"], "order-1"),
+        (["--younger-than", "1day"], "order-2"),
+        (["--code", "UNKNOWN.effect"], "order-1"),
+    ] {
+        let page = place.json(0, &["dead-letters", "list", filter[0], filter[1]]);
+        assert_eq!(keys(&page), [expected], "{filter:?}");
+    }
+    let first = place.json(0, &["dead-letters", "list", "--limit", "1", "--vendor", "stripe"]);
+    let next = first["next"].as_str().expect("there is more");
+    let second = place.json(0, &["dead-letters", "list", "--limit", "1", "--after", next]);
+    assert_eq!((keys(&first), keys(&second)), (vec!["order-1".to_owned()], vec!["order-2".to_owned()]));
+
+    let groups = place.json(0, &["dead-letters", "list", "--group"]);
+    assert_eq!(groups.as_array().expect("a list").len(), 2);
+    assert_eq!((&groups[0]["count"], &groups[0]["vendor"]), (&1.into(), &"default/stripe".into()));
+    assert!(place.run(&["dead-letters", "list", "--group"]).ended(0).contains("UNKNOWN.effect"));
+
+    let text = place.run(&["dead-letters", "list"]).ended(0);
+    assert!(text.contains("default/stripe//POST /v1/payouts key order-1\n"), "{text}");
+    let nothing = place.run(&["dead-letters", "list", "--status", "503"]).ended(1);
+    assert_eq!(nothing, "no dead letter matches\n");
+    assert_eq!(place.json(1, &["dead-letters", "list", "--status", "503"])["letters"], serde_json::json!([]));
+}
+
+#[tokio::test]
+async fn show_withholds_bodies_until_somebody_signs_for_them() {
+    let place = Place::new();
+    place.lost("order-1", NOW).await;
+    place.succeeds("order-2", NOW).await;
+
+    let text = place.run(&["dead-letters", "show", "order-1"]).ended(0);
+    assert!(text.contains("body of") && text.contains("withheld"), "{text}");
+    assert!(text.contains("redrive:  safe (window_open)"), "{text}");
+    assert!(!text.contains("Ada") && !text.contains("sk_test"), "{text}");
+    let shown = place.json(0, &["dead-letters", "show", "order-1"]);
+    assert_eq!(shown["request"]["body"]["withheld"], "not asked for");
+    assert_eq!(shown["redrive"]["because"], "window_open");
+    assert_eq!(shown["audit"], serde_json::json!([]));
+
+    assert_eq!(place.run(&["dead-letters", "show", "order-1", "--bodies"]).code, 2, "a reason is needed");
+    let asked = ["dead-letters", "show", "order-1", "--bodies", "--why", "ticket 7"];
+    let shown = place.json(0, &asked);
+    assert_eq!(shown["request"]["body"]["text"], "amount=1000&description=for+Ada");
+    assert_eq!((&shown["audit"][0]["by"], &shown["audit"][0]["why"]), (&"ada".into(), &"ticket 7".into()));
+    let redacted = place.run(&[&asked[..], &["--redact", "description"]].concat()).ended(0);
+    assert!(redacted.contains("amount=1000") && !redacted.contains("Ada"), "{redacted}");
+
+    let settled = place.json(0, &["show", "order-2"]);
+    assert_eq!((&settled["phase"], &settled["reply"]["status"]), (&"succeeded".into(), &200.into()));
+    assert!(settled["redrive"].is_null());
+    assert!(place.run(&["show", "order-2"]).ended(0).contains("answered 200"));
+    let whole = settled["operation"].as_str().expect("text");
+    assert_eq!(place.json(0, &["show", whole])["key"], "order-2");
+}
+
+#[tokio::test]
+async fn stats_count_by_vendor_and_phase() {
+    let place = Place::new();
+    place.lost("order-1", LONG_AGO).await;
+    place.succeeds("order-2", NOW).await;
+    let stats = place.json(0, &["stats"]);
+    assert_eq!((&stats["totals"]["dead"], &stats["totals"]["succeeded"]), (&1.into(), &1.into()));
+    let dead = stats["groups"].as_array().expect("a list").iter().find(|group| group["phase"] == "dead");
+    assert!(
+        dead.expect("a group")["oldest_age_ms"].as_u64().expect("a number") >= LONG_AGO.as_millis() as u64
+    );
+    let text = place.run(&["stats"]).ended(0);
+    assert!(text.contains("dead         default/stripe, oldest 2days"), "{text}");
+}
+
+#[tokio::test]
+async fn export_writes_a_line_for_each_letter_and_never_over_a_file() {
+    let place = Place::new();
+    place.lost("order-1", NOW).await;
+    place.lost("order-2", NOW).await;
+    for arguments in [&["dead-letters", "export"][..], &["dead-letters", "export", "--json"]] {
+        let text = place.run(arguments).ended(0);
+        let keys: Vec<_> = text
+            .lines()
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON")["key"].clone())
+            .collect();
+        assert_eq!(keys, ["order-1", "order-2"]);
+        assert!(!text.contains("Ada"), "{text}");
+    }
+    let to_file = ["dead-letters", "export", "--output", "letters.jsonl"];
+    assert_eq!(place.json(0, &to_file)["written"], 2);
+    assert_eq!(std::fs::read_to_string(place.path("letters.jsonl")).expect("reads").lines().count(), 2);
+    let said = place.run(&to_file);
+    assert_eq!(said.code, 5, "{}", said.err);
+    assert_eq!(place.run(&["dead-letters", "export", "--status", "500"]).ended(1), "");
+}

@@ -1,0 +1,127 @@
+//! The real binary on a store file that a client filled: each command, with and without `--json`, and how it
+//! says no.
+
+mod errors;
+mod letters;
+mod work;
+
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use steadfast::clock::Clock;
+use steadfast::policy::{Backoff, Policy};
+use steadfast::store::Sqlite;
+use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
+use steadfast::transport::SendErrorKind;
+use steadfast::vendor::Stripe;
+use steadfast::{Client, Error};
+use tempfile::TempDir;
+
+/// A directory with a store and a vendors file.
+pub struct Place {
+    directory: TempDir,
+}
+
+/// What a run said.
+pub struct Said {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Place {
+    pub fn new() -> Place {
+        let place = Place { directory: TempDir::new().expect("a directory") };
+        let vendors = "[vendors.stripe]\nsecret_env = \"STRIPE_SECRET_KEY_THAT_IS_NOT_SET\"\n";
+        std::fs::write(place.path("vendors.toml"), vendors).expect("writes");
+        place
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// A client whose operations last moved so long ago by the machine's clock, which is the binary's.
+    pub fn stripe(&self, ago: Duration, network: &ScriptedTransport) -> Client {
+        let clock = TestClock::auto();
+        clock.set_wall(steadfast::clock::SystemClock::new().wall().minus(ago));
+        Client::builder(Stripe::new("sk_test_secret"))
+            .policy(Policy::background().backoff(Backoff::none()).without_breaker().without_budget())
+            .store(Sqlite::open(self.path("calls.db")).expect("opens"))
+            .clock(clock)
+            .random(FixedRandom::at(0.5))
+            .transport(network.clone())
+            .build()
+            .expect("a client")
+    }
+
+    async fn pays(&self, key: &str, ago: Duration, network: ScriptedTransport) -> Result<(), Error> {
+        let form = [("amount", "1000"), ("description", "for Ada")];
+        self.stripe(ago, &network).post("/v1/payouts").key(key).form(&form).send().await.map(drop)
+    }
+
+    /// A dead letter that may have taken effect.
+    pub async fn lost(&self, key: &str, ago: Duration) {
+        let error = self.pays(key, ago, ScriptedTransport::new().fail(SendErrorKind::Reset)).await;
+        assert!(error.expect_err("lost").is_dead_letter());
+    }
+
+    /// A dead letter that provably did not.
+    pub async fn never_sent(&self, key: &str) {
+        let error =
+            self.pays(key, Duration::ZERO, ScriptedTransport::new().fail(SendErrorKind::Connect)).await;
+        assert!(error.expect_err("never sent").is_dead_letter());
+    }
+
+    pub async fn succeeds(&self, key: &str, ago: Duration) {
+        let network = ScriptedTransport::new().json(200, serde_json::json!({"id": "po_1"}));
+        self.pays(key, ago, network).await.expect("succeeds");
+    }
+
+    /// Runs the binary on the store with the vendors file.
+    pub fn run(&self, arguments: &[&str]) -> Said {
+        self.run_with(&["--store", "calls.db", "--vendors", "vendors.toml"], arguments)
+    }
+
+    pub fn run_with(&self, before: &[&str], arguments: &[&str]) -> Said {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_steadfast"));
+        command.args(before).args(arguments).current_dir(self.directory.path()).stdin(Stdio::null());
+        for variable in ["STEADFAST_STORE", "STEADFAST_VENDORS"] {
+            command.env_remove(variable);
+        }
+        let output = command.env("USER", "ada").output().expect("the binary runs");
+        Said::new(&output)
+    }
+
+    /// Runs it with `--json` and gives its line.
+    pub fn json(&self, code: i32, arguments: &[&str]) -> Value {
+        let said = self.run(&[arguments, &["--json"]].concat());
+        assert_eq!(said.code, code, "{}{}", said.out, said.err);
+        assert_eq!(said.out.lines().count(), 1, "{}", said.out);
+        serde_json::from_str(&said.out).expect("JSON")
+    }
+}
+
+impl Said {
+    fn new(output: &Output) -> Said {
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("text");
+        Said {
+            code: output.status.code().expect("it was not killed"),
+            out: text(&output.stdout),
+            err: text(&output.stderr),
+        }
+    }
+
+    /// The output of a run that ended with `code`.
+    pub fn ended(self, code: i32) -> String {
+        assert_eq!(self.code, code, "{}{}", self.out, self.err);
+        self.out
+    }
+}
+
+pub const NOW: Duration = Duration::ZERO;
+
+/// Longer than Stripe replays a key.
+pub const LONG_AGO: Duration = Duration::from_secs(48 * 3600);

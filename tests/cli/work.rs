@@ -1,0 +1,143 @@
+//! What is done.
+
+use std::time::Duration;
+
+use steadfast::testkit::ScriptedTransport;
+
+use super::{LONG_AGO, NOW, Place};
+
+#[tokio::test]
+async fn a_redriven_letter_is_sent_by_the_service_under_its_own_key() {
+    let place = Place::new();
+    place.lost("order-1", Duration::from_secs(60)).await;
+    let dry = place.json(0, &["dead-letters", "redrive", "order-1", "--dry-run"]);
+    assert_eq!((&dry["matched"], &dry["due"]), (&1.into(), &1.into()));
+    assert_eq!(place.json(0, &["show", "order-1"])["phase"], "dead");
+    let text = place.run(&["dead-letters", "redrive", "order-1"]).ended(0);
+    assert_eq!(text, "1 matched; 1 due (0 by force), 0 held back\n");
+    assert_eq!(place.json(0, &["show", "order-1"])["phase"], "scheduled");
+    let again = place.json(1, &["dead-letters", "redrive", "order-1"]);
+    assert_eq!(again["why_held_back"][0]["why"], "not_dead");
+
+    let wire_key = place.json(0, &["show", "order-1"])["wire_key"].as_str().expect("text").to_owned();
+    let network = ScriptedTransport::new().json(200, serde_json::json!({"id": "po_1"}));
+    let form = [("amount", "1000"), ("description", "for Ada")];
+    let stripe = place.stripe(NOW, &network);
+    stripe.post("/v1/payouts").key("order-1").form(&form).send().await.expect("the vendor is back");
+    assert_eq!(network.requests()[0].headers["idempotency-key"], wire_key.as_str());
+    let shown = place.json(0, &["show", "order-1"]);
+    assert_eq!((&shown["phase"], &shown["audit"][0]["by"]), (&"succeeded".into(), &"ada".into()));
+}
+
+#[tokio::test]
+async fn a_redrive_past_the_window_is_refused_without_force_and_a_reason() {
+    let place = Place::new();
+    place.lost("order-1", LONG_AGO).await;
+    let refused = place.json(1, &["dead-letters", "redrive", "order-1"]);
+    assert_eq!(refused["why_held_back"][0]["why"], "unsafe");
+    let text = place.run(&["dead-letters", "redrive", "order-1"]).ended(1);
+    assert!(
+        text.contains("held back: default/stripe//POST /v1/payouts key order-1: it may have taken"),
+        "{text}"
+    );
+    assert_eq!(place.run(&["dead-letters", "redrive", "order-1", "--force"]).code, 2);
+    assert_eq!(place.json(0, &["show", "order-1"])["phase"], "dead");
+    let forced = ["dead-letters", "redrive", "order-1", "--force", "--why", "not in Stripe's dashboard"];
+    assert_eq!(place.json(0, &forced)["forced"], 1);
+}
+
+#[tokio::test]
+async fn without_the_vendors_file_what_may_have_taken_effect_is_held_back() {
+    let place = Place::new();
+    place.lost("order-1", NOW).await;
+    let said = place.run_with(&["--store", "calls.db"], &["--json", "dead-letters", "redrive", "order-1"]);
+    assert!(said.ended(1).contains("\"why\":\"no_rules\""));
+}
+
+#[tokio::test]
+async fn a_filter_is_a_dry_run_until_yes_is_said() {
+    let place = Place::new();
+    place.never_sent("order-1").await;
+    place.lost("order-2", LONG_AGO).await;
+    let text = place.run(&["dead-letters", "redrive", "--all"]).ended(1);
+    assert!(
+        text.starts_with("2 matched; 1 would be due (0 by force), 1 held back\nnothing was changed"),
+        "{text}"
+    );
+    let dry = place.json(0, &["dead-letters", "redrive", "--effect", "none"]);
+    let frozen_at = dry["frozen_at_ms"].to_string();
+    std::thread::sleep(Duration::from_millis(5)); // the machine's clock is what the binary freezes by
+    place.never_sent("order-3").await;
+    let done =
+        place.json(0, &["dead-letters", "redrive", "--effect", "none", "--yes", "--before", &frozen_at]);
+    assert_eq!((&done["matched"], &done["due"]), (&1.into(), &1.into()));
+    assert_eq!(place.json(0, &["show", "order-1"])["phase"], "scheduled");
+    assert_eq!(place.json(0, &["show", "order-3"])["phase"], "dead");
+    let nothing = ["dead-letters", "redrive", "--status", "503", "--yes"];
+    assert_eq!(place.run(&nothing).ended(1), "0 matched; 0 due (0 by force), 0 held back\n");
+}
+
+#[tokio::test]
+async fn resolve_takes_one_word_with_a_reason() {
+    let place = Place::new();
+    for key in ["applied", "not-applied", "compensated"] {
+        place.lost(key, LONG_AGO).await;
+    }
+    let applied = ["dead-letters", "resolve", "applied", "--applied", "po_1", "--why", "seen"];
+    assert_eq!(place.json(0, &applied)["phase"], "resolved");
+    let resolved = &place.json(0, &["show", "applied"])["resolved"];
+    assert_eq!(
+        (&resolved["resolution"]["applied"]["vendor_id"], &resolved["why"]),
+        (&"po_1".into(), &"seen".into())
+    );
+    let twice = place.run(&applied);
+    assert_eq!(twice.code, 1);
+    assert!(twice.err.ends_with("a person's word on it stands in the way\n"), "{}", twice.err);
+
+    let not_applied = ["dead-letters", "resolve", "not-applied", "--not-applied", "--why", "not seen"];
+    assert!(place.run(&not_applied).ended(0).contains("phase: resolved"));
+    assert_eq!(place.json(0, &["dead-letters", "redrive", "not-applied"])["forced"], 0);
+    let undone = ["dead-letters", "resolve", "compensated", "--compensated", "--why", "refunded"];
+    place.run(&undone).ended(0);
+    place.run(&["dead-letters", "redrive", "compensated"]).ended(1);
+    let reopened = ["dead-letters", "resolve", "compensated", "--reopen", "--why", "it was another"];
+    assert_eq!(place.json(0, &reopened)["phase"], "dead");
+
+    assert_eq!(place.run(&["dead-letters", "resolve", "applied", "--not-applied"]).code, 1, "no reason");
+    assert_eq!(place.run(&["dead-letters", "resolve", "applied", "--why", "x"]).code, 2, "no word");
+    let two = ["dead-letters", "resolve", "applied", "--not-applied", "--compensated", "--why", "x"];
+    assert_eq!(place.run(&two).code, 2);
+}
+
+#[tokio::test]
+async fn edit_records_a_new_operation_that_is_due() {
+    let place = Place::new();
+    place.never_sent("order-1").await;
+    std::fs::write(place.path("body"), "amount=900").expect("writes");
+    let edit =
+        ["dead-letters", "edit", "order-1", "--key", "order-1b", "--body", "body", "--why", "typing mistake"];
+    let edited = place.json(0, &edit);
+    assert_eq!((&edited["old"]["phase"], &edited["new"]["phase"]), (&"resolved".into(), &"scheduled".into()));
+    assert_eq!(edited["old"]["resolved"]["resolution"]["replaced"]["key"], "order-1b");
+    assert!(
+        place.run(&edit).ended(0).starts_with("replaced: default/stripe//POST /v1/payouts key order-1\n")
+    );
+
+    place.lost("order-2", NOW).await;
+    let risky = ["dead-letters", "edit", "order-2", "--key", "order-2b", "--body", "body", "--why", "x"];
+    let said = place.run(&[&risky[..], &["--json"]].concat());
+    assert_eq!(said.code, 1);
+    assert!(said.err.contains("\"code\":\"may_have_been_applied\""), "{}", said.err);
+    assert_eq!(place.json(0, &[&risky[..], &["--force"]].concat())["new"]["key"], "order-2b");
+}
+
+#[tokio::test]
+async fn purge_leaves_unresolved_dead_letters() {
+    let place = Place::new();
+    place.lost("dead", LONG_AGO).await;
+    place.succeeds("old", LONG_AGO).await;
+    assert_eq!(place.json(0, &["dead-letters", "purge"])["removed"], 1);
+    assert_eq!(place.run(&["dead-letters", "purge"]).ended(0), "removed: 0\n");
+    assert_eq!(place.json(0, &["show", "dead"])["phase"], "dead");
+    place.run(&["show", "old"]).ended(1);
+}
