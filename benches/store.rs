@@ -7,7 +7,7 @@
 //! are the medians, and the ratio to the bare loop of the same round.
 //!
 //! `cargo bench --bench store`; `-- --test` runs one short round. `STORE_BENCH_DIR` says on which disk.
-#![allow(clippy::disallowed_methods, reason = "a benchmark reads the machine's clock")]
+#![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a benchmark reads the clock and prints")]
 
 use std::path::Path;
 use std::sync::Arc;

@@ -109,6 +109,9 @@ pub async fn check_tally(store: &dyn Store) {
 /// A log keeps what was appended, in order, under whatever fence; a transition's reports are on it even if the
 /// transition was declined. It goes with its operation and belongs to no other.
 pub async fn check_evidence(store: &dyn Store) {
+    // First, so that the operation under test is the last: its place may be given to the next.
+    let other = id("test/evidence//POST /x", "K");
+    take(store, claim_at(&other, NOW)).await;
     let name = id("test/evidence//POST /x", "k");
     let absent = store.append_evidence(&name, vec![report(1)]).await.expect("the store works");
     assert_eq!(absent, Err(Declined::Absent));
@@ -129,8 +132,6 @@ pub async fn check_evidence(store: &dyn Store) {
     assert_eq!(append(vec![report(5)]).await, Ok(()), "also when it is settled");
     let expected = [1, 2, 3, 3, 4, 5].map(report);
     assert_eq!(evidence(store, &name).await, expected);
-    let other = id("test/evidence//POST /x", "K");
-    take(store, claim_at(&other, NOW)).await;
     assert_eq!(evidence(store, &other).await, []);
     assert_eq!(store.purge(NOW.plus(super::KEEP), 10).await.expect("the store works"), 1);
     assert_eq!(evidence(store, &name).await, []);

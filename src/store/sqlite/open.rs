@@ -108,6 +108,9 @@ fn look(path: &Path) -> Result<(), StoreError> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let found = Connection::open_with_flags(immutable(path), flags).and_then(|connection| {
+        // While another process moves its log into the file, or after it died over that, the first page counts
+        // pages that the file does not have yet. With this SQLite reads the page all the same.
+        connection.execute_batch("PRAGMA writable_schema = ON")?;
         let pages: i64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0))?;
         Ok((pages, identity(&connection)?))
     });
@@ -118,6 +121,8 @@ fn look(path: &Path) -> Result<(), StoreError> {
             let problem = format!("{} is no database: it belongs to another program", path.display());
             Err(StoreError::with_source(problem, error).of_kind(StoreErrorKind::Foreign))
         }
+        // Without its log a file may look damaged that is whole with it: opening it for real says.
+        Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseCorrupt) => Ok(()),
         Err(error) => Err(failed(&format!("read {}", path.display()), error)),
     }
 }

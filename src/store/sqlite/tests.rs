@@ -344,3 +344,23 @@ async fn a_missing_directory_is_named() {
     assert_eq!(error.to_string(), format!("{} cannot be made", path.display()));
     assert_eq!(error.kind(), StoreErrorKind::Other);
 }
+
+#[tokio::test]
+async fn a_file_whose_process_died_in_a_checkpoint_is_opened() {
+    let place = Place::new();
+    let (path, copy) = (place.path(), place.path());
+    let beside = |path: &Path| PathBuf::from(format!("{}-wal", path.display()));
+    let store = Sqlite::open(&path).expect("opens");
+    for nth in 0..100 {
+        store.claim(wanted(&nth.to_string())).await.expect("works");
+    }
+    let short = fs::read(&path).expect("read");
+    fs::copy(beside(&path), beside(&copy)).expect("the log");
+    store.close().await;
+    // The first page has arrived in the file, the others have not.
+    let whole = fs::read(&path).expect("read");
+    assert!(whole.len() > short.len());
+    fs::write(&copy, [&whole[..4_096], &short[4_096..]].concat()).expect("written");
+    let store = Sqlite::open(&copy).expect("opens");
+    assert_eq!(store.tally().await.expect("works")[0].count, 100);
+}
