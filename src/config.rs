@@ -182,13 +182,19 @@ impl Vendors {
     }
 
     /// A client of each vendor that knows its rules and can send nothing: for tools such as
-    /// [`DeadLetters`](crate::dead_letter::DeadLetters) that only ask what would be safe. No secret is read.
+    /// [`DeadLetters`](crate::dead_letter::DeadLetters) that only ask what would be safe. A secret is taken where
+    /// it is set, since an adapter may tell an account by it, and is not missed where it is not.
     ///
     /// # Errors
     ///
-    /// What [`ClientBuilder::build`] refuses; nothing that [`from_file`](Vendors::from_file) would let pass.
+    /// What [`ClientBuilder::build`] refuses, such as a secret that no header can carry.
     pub fn rules(&self) -> Result<Vec<Client>, Error> {
-        self.entries.values().map(|entry| entry.rules(&self.namespace)).collect()
+        let rules = |entry: &Entry| {
+            let variable = entry.secret.as_ref().and_then(|variable| (self.secrets)(&variable.name));
+            let secret = variable.filter(|secret| !secret.trim().is_empty()).map(SecretString::from);
+            entry.rules(&self.namespace, secret.unwrap_or_else(vendor::no_secret))
+        };
+        self.entries.values().map(rules).collect()
     }
 
     /// Starts the client of a vendor, for a store, a transport or a clock to be added.

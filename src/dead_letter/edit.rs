@@ -88,9 +88,9 @@ impl DeadLetters {
         let mut request = without_stamp(old);
         request.body = edit.body.clone();
         let id = OperationId::new(old.id.scope.clone(), edit.key.clone());
-        let account = vendor.account(&request.headers);
+        // The account on record, which these rules may not know, so that the service's own call is the same.
+        let account = old.id.scope.account().unwrap_or_default();
         let fingerprint = fingerprint(&account, &request);
-        drop(account);
         let wire_key = vendor.stamp(id.wire_key(), &mut request)?;
         Ok(Claim {
             id,

@@ -3,6 +3,8 @@
 //! The engine asks the same questions when it sends (and may find a window closed by then). They are asked
 //! here too because an operator must be told before, and because only a person may take the risk.
 
+use url::Url;
+
 use super::DeadLetters;
 use crate::client::Client;
 use crate::clock::Timestamp;
@@ -75,14 +77,32 @@ impl DeadLetters {
         }
     }
 
-    /// The client that would name this request as it is named on record: same namespace, vendor and account.
-    /// Another account's client of the same vendor has other rules at best, and another key space for certain.
+    /// The client whose vendor this is: the one that would name the request as it is named on record, or else
+    /// the only one of that namespace and vendor with this base URL. The account may not be known to it, because
+    /// an adapter may learn a part of it from a secret, which is not there when only rules are asked for; with
+    /// two accounts there is nothing to choose by.
     pub(super) fn rules(&self, record: &Record) -> Option<&Client> {
-        self.clients.iter().find(|client| {
-            let (engine, request) = (&client.engine, &record.request);
-            let account = engine.vendor.account(&request.headers);
-            let (vendor, route) = (engine.vendor.name(), request.url.path());
-            Scope::new(&engine.namespace, vendor, &account, &request.method, route) == record.id.scope
-        })
+        let request = &record.request;
+        let scope = |client: &Client, account: &str| {
+            let (engine, route) = (&client.engine, request.url.path());
+            Scope::new(&engine.namespace, engine.vendor.name(), account, &request.method, route)
+        };
+        let account = |client: &Client| client.engine.vendor.account(&request.headers).into_owned();
+        if let Some(exact) =
+            self.clients.iter().find(|client| scope(client, &account(client)) == record.id.scope)
+        {
+            return Some(exact);
+        }
+        let on_record = record.id.scope.account()?;
+        let mut of_vendor = self.clients.iter().filter(|client| {
+            let base = client.engine.vendor.base_url();
+            scope(client, &on_record) == record.id.scope && is_below(&request.url, base)
+        });
+        of_vendor.next().filter(|_| of_vendor.next().is_none())
     }
+}
+
+fn is_below(url: &Url, base: &Url) -> bool {
+    let path = base.path().trim_end_matches('/');
+    url.origin() == base.origin() && url.path().strip_prefix(path).is_some_and(|rest| rest.starts_with('/'))
 }

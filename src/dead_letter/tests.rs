@@ -179,10 +179,17 @@ async fn without_rules_only_what_needs_none_is_redriven() {
         assert_eq!(held_back(&redrive(&letters, &lost, &Redrive::by("ada")).await), [Refused::NoRules]);
         assert_eq!(redrive(&letters, &never_sent, &Redrive::by("ada")).await.due, 1);
 
-        // Another account's rules are another key space's.
+        // One client of the vendor knows its rules, whatever the account. Of two, neither may be the one.
         let network = ScriptedTransport::new();
-        let other = client(Stripe::new("sk_2").account("acct_2"), &bench.store, &bench.clock, &network);
-        let letters = bench.letters_without_rules().with_client(&other);
+        let live = client(Stripe::new("sk_live_1"), &bench.store, &bench.clock, &network);
+        let other = client(Stripe::new("sk_live_1").account("acct_2"), &bench.store, &bench.clock, &network);
+        let letters = letters.with_client(&live);
+        assert_eq!(redrive(&letters, &lost, &Redrive::by("ada").rehearse()).await.due, 1);
+        let letters = letters.with_client(&other);
+        assert_eq!(held_back(&redrive(&letters, &lost, &Redrive::by("ada")).await), [Refused::NoRules]);
+        let elsewhere = Stripe::new("sk_test_1").base_url("https://stripe.test");
+        let elsewhere = client(elsewhere.account("x"), &bench.store, &bench.clock, &network);
+        let letters = bench.letters_without_rules().with_client(&elsewhere);
         assert_eq!(held_back(&redrive(&letters, &lost, &Redrive::by("ada")).await), [Refused::NoRules]);
     })
     .await;
@@ -336,6 +343,12 @@ async fn an_edit_is_a_new_operation_that_is_linked_and_due() {
         let resolved = Refused::Forbidden(Forbidden::Resolved);
         assert_eq!(refusal(letters.edit(&old, &edit("order-1c", "amount=9")).await), resolved);
         assert_eq!(held_back(&redrive(&letters, &old, &Redrive::by("ada")).await), [resolved]);
+
+        // Rules without the secret give the same operation as the service's own client.
+        let network = ScriptedTransport::new();
+        let no_secret = client(Stripe::new("none"), &bench.store, &bench.clock, &network);
+        let letters = bench.letters_without_rules().with_client(&no_secret);
+        assert!(letters.edit(&old, &edit("order-1b", "amount=9")).await.is_ok(), "the same fingerprint");
 
         let network = bench.network.clone().json(200, json!({"id": "po_1"}));
         let call = bench.stripe.post("/v1/payouts").key("order-1b").form(&[("amount", "9")]);

@@ -95,6 +95,12 @@ impl Scope {
         let end = self.0.match_indices('/').nth(1).map_or(self.0.len(), |(at, _)| at);
         &self.0[..end]
     }
+
+    /// The account, as the vendor's adapter named it. `None` for a scope that has no such part.
+    pub fn account(&self) -> Option<String> {
+        let part = self.0.split('/').nth(2)?;
+        Some(part.replace("%2F", "/").replace("%25", "%"))
+    }
 }
 
 impl fmt::Display for Scope {
@@ -200,6 +206,15 @@ mod tests {
         for (text, path) in [("", ""), ("a", "a"), ("a/b", "a/b"), ("a/b/c/d", "a/b"), ("//x", "/")] {
             assert_eq!(Scope::from_stored(text).vendor_path(), path);
         }
+    }
+
+    #[test]
+    fn a_scope_gives_the_account_as_it_was_named() {
+        for account in ["", "acct_1", "a/b", "a%2Fb", "%", "%25/"] {
+            let scope = Scope::new("n", "v", account, &Method::POST, "/v1/x/y");
+            assert_eq!(scope.account().as_deref(), Some(account));
+        }
+        assert_eq!(Scope::from_stored("a/b").account(), None);
     }
 
     #[test]

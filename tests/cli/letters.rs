@@ -39,7 +39,7 @@ async fn list_filters_pages_and_groups() {
     assert!(place.run(&["dead-letters", "list", "--group"]).ended(0).contains("UNKNOWN.effect"));
 
     let text = place.run(&["dead-letters", "list"]).ended(0);
-    assert!(text.contains("default/stripe//POST /v1/payouts key order-1\n"), "{text}");
+    assert!(text.contains("default/stripe/test/POST /v1/payouts key order-1\n"), "{text}");
     let nothing = place.run(&["dead-letters", "list", "--status", "503"]).ended(1);
     assert_eq!(nothing, "no dead letter matches\n");
     assert_eq!(place.json(1, &["dead-letters", "list", "--status", "503"])["letters"], serde_json::json!([]));

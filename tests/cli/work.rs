@@ -37,7 +37,7 @@ async fn a_redrive_past_the_window_is_refused_without_force_and_a_reason() {
     assert_eq!(refused["why_held_back"][0]["why"], "unsafe");
     let text = place.run(&["dead-letters", "redrive", "order-1"]).ended(1);
     assert!(
-        text.contains("held back: default/stripe//POST /v1/payouts key order-1: it may have taken"),
+        text.contains("held back: default/stripe/test/POST /v1/payouts key order-1: it may have taken"),
         "{text}"
     );
     assert_eq!(place.run(&["dead-letters", "redrive", "order-1", "--force"]).code, 2);
@@ -120,7 +120,7 @@ async fn edit_records_a_new_operation_that_is_due() {
     assert_eq!((&edited["old"]["phase"], &edited["new"]["phase"]), (&"resolved".into(), &"scheduled".into()));
     assert_eq!(edited["old"]["resolved"]["resolution"]["replaced"]["key"], "order-1b");
     assert!(
-        place.run(&edit).ended(0).starts_with("replaced: default/stripe//POST /v1/payouts key order-1\n")
+        place.run(&edit).ended(0).starts_with("replaced: default/stripe/test/POST /v1/payouts key order-1\n")
     );
 
     place.lost("order-2", NOW).await;

@@ -13,7 +13,7 @@ pub(crate) struct Arguments {
     /// The service's store, an SQLite file
     #[arg(long, global = true, env = "STEADFAST_STORE", value_name = "PATH")]
     pub store: Option<PathBuf>,
-    /// The vendors file, for the vendors' rules; no secret is read and nothing is sent
+    /// The vendors file, for the vendors' rules; no secret is needed and nothing is sent
     #[arg(long, global = true, env = "STEADFAST_VENDORS", value_name = "PATH")]
     pub vendors: Option<PathBuf>,
     /// Prints JSON, on one line; errors too
