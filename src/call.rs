@@ -216,7 +216,9 @@ impl fmt::Debug for Call {
 
 /// Appends `path`, with its query if it has one, to the vendor's base URL.
 fn append(url: &mut url::Url, path: &str) -> Result<(), Error> {
-    let refuse = |problem: &str| Err(Error::invalid("path", format!("{path:?} {problem}")));
+    // The query is not shown: it may hold what no log may.
+    let shown = path.split(['?', '#']).next().unwrap_or_default();
+    let refuse = |problem: &str| Err(Error::invalid("path", format!("{shown:?} {problem}")));
     if !path.starts_with('/') {
         return refuse("must start with a slash; the host comes from the adapter");
     }

@@ -105,6 +105,7 @@ impl Engine {
         drop(account);
         let named = |error| self.in_context(error, Some((&id, None)));
         let wire_key = self.vendor.stamp(id.wire_key(), &mut work.request).map_err(named)?;
+        telemetry::named(&id, &wire_key);
 
         // Asked before the claim, so that a refusal writes nothing.
         let admission = match self.admit_first(started, deadline).await {
@@ -215,7 +216,7 @@ impl Engine {
         let named = |error: Error| self.in_context(error, Some((&id, Some(&wire_key))));
         match state {
             State::Succeeded { answer, reconciled } => {
-                telemetry::replayed(self.vendor.name());
+                telemetry::replayed(self.vendor.name(), "record");
                 if answer.cut {
                     return Err(named(ending::too_large(self.policy.limits.reply_bytes_max, answer)));
                 }

@@ -80,8 +80,9 @@
 //!
 //! # More
 //!
-//! [Recipes](_documentation::recipes) and [anti-patterns](_documentation::anti_patterns). Every policy's page
-//! says why its defaults are what they are: [`policy`].
+//! [Recipes](_documentation::recipes), [anti-patterns](_documentation::anti_patterns), and
+//! [what is logged and counted](_documentation::observability). Every policy's page says why its defaults are
+//! what they are: [`policy`].
 //!
 //! # Features
 //!
@@ -107,9 +108,17 @@ pub mod _documentation {
     #[doc = include_str!("docs/anti_patterns.md")]
     pub mod anti_patterns {}
 
+    #[doc = include_str!("docs/observability.md")]
+    pub mod observability {}
+
     #[doc = include_str!("docs/recipes.md")]
     pub mod recipes {}
 }
+
+/// The README's program is compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 pub mod answer;
 pub mod attempt;

@@ -120,9 +120,12 @@ impl<'a> Run<'a> {
             let verdict = self.attempt(permit).await?;
             self.resend_accepted = false;
             match verdict {
-                Judged::Done { answer, replayed } => {
-                    let obtained = if replayed { Obtained::Replayed } else { Obtained::Fresh };
-                    return self.succeed(answer, obtained).await;
+                Judged::Done { answer, replayed: true } => {
+                    telemetry::replayed(self.engine.vendor.name(), "vendor");
+                    return self.succeed(answer, Obtained::Replayed).await;
+                }
+                Judged::Done { answer, replayed: false } => {
+                    return self.succeed(answer, Obtained::Fresh).await;
                 }
                 Judged::Refused { answer, refusal } => return Err(self.refused(refusal, answer).await),
                 Judged::Retry { not_before } => {
@@ -210,7 +213,11 @@ impl<'a> Run<'a> {
 
     /// Charged when the retry is decided on, not when it is sent: retries that wait are load already.
     fn afford_retry(&self) -> bool {
-        self.engine.gates.budget().is_none_or(|budget| budget.spend(self.engine.clock.now()))
+        let afforded = self.engine.gates.budget().is_none_or(|budget| budget.spend(self.engine.clock.now()));
+        if !afforded {
+            telemetry::refused(self.engine.vendor.name(), Gate::Budget);
+        }
+        afforded
     }
 
     /// Asks the gates for an attempt or a look-up after the first, and waits for them as long as time allows.
@@ -221,12 +228,13 @@ impl<'a> Run<'a> {
                 Ok(admission) => return Ok(admission),
                 Err(refusal) => refusal,
             };
-            telemetry::held_back(self.engine.vendor.name(), refusal.gate, Duration::ZERO);
             let at = refusal.retry_at.unwrap_or_else(|| now.plus(self.first_step()));
             let at = at.plus(spread(self.engine.random.unit()));
             if at >= self.deadline {
+                telemetry::refused(self.engine.vendor.name(), refusal.gate);
                 return Err(self.postpone(at, Kind::Gate(refusal.gate)).await);
             }
+            telemetry::held_back(self.engine.vendor.name(), refusal.gate, at.since(now));
             self.sleep_until(at).await?;
         }
     }
