@@ -26,9 +26,9 @@ use shop::Shop;
 const ORDERS: usize = 200;
 const WORKERS: usize = 16;
 
-struct Arguments {
-    json: bool,
-    seed: u64,
+pub(crate) struct Arguments {
+    pub(crate) json: bool,
+    pub(crate) seed: u64,
 }
 
 impl Arguments {
@@ -72,7 +72,7 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(arguments: Arguments) -> Result<Report, steadfast::Error> {
+pub(crate) async fn run(arguments: Arguments) -> Result<Report, steadfast::Error> {
     let progress = Arc::new(Progress::default());
     let shop = Arc::new(Shop::open(arguments.seed, Arc::clone(&progress)).await?);
     let watcher = tokio::spawn(watch(Arc::clone(&progress)));

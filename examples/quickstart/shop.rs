@@ -10,7 +10,7 @@ use steadfast::testkit::{Fault, FaultPlan, WaitForm};
 use steadfast::vendor::{BigCommerce, Postmark, Stripe};
 use steadfast::{Call, Client, Error, Policy, Reply};
 
-use crate::report::{End, Outcome, Progress, VENDORS};
+use super::report::{End, Outcome, Progress, VENDORS};
 
 /// The faults that each vendor draws from, at the rate below.
 const FAULTS: &[Fault] = &[

@@ -194,6 +194,12 @@ async fn a_mistake_is_named_without_what_it_is_made_of() {
         Client::builder(Stripe::new("sk_test_hunter2").base_url("https://x.test/?token=hunter2")),
         Client::builder(Stripe::new("sk_test_hunter2").base_url("hunter2")),
     ];
+    let keyed: KeyedConfig = serde_json::from_value(json!({
+        "name": "acme", "base_url": "https://u:hunter2@acme.test/?token=hunter2",
+    }))
+    .expect("a vendor");
+    shown.debug(&keyed);
+    let clients = clients.into_iter().chain([Client::builder(Keyed::new(keyed, MARKER))]);
     for builder in clients {
         shown.debug(&builder);
         shown.error(&builder.build().expect_err("a mistake"));
