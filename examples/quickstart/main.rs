@@ -88,10 +88,10 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Report, steadfast::Error
             outcomes
         });
     }
-    let outcomes = workers.join_all().await.into_iter().flatten().collect();
+    let outcomes: Vec<_> = workers.join_all().await.into_iter().flatten().collect();
     watcher.abort();
 
-    let report = Report::new(outcomes, &shop.ledgers());
+    let report = Report::new(&outcomes, &shop.ledgers());
     show(&progress.line(ORDERS));
     show("\n");
     let mut out = std::io::stdout().lock();

@@ -89,12 +89,11 @@ fn marked(client: &Client, path: &str) -> Call {
         .json(&json!({"From": MARKER, "To": MARKER, "TextBody": MARKER, "card": MARKER}))
 }
 
-fn vendors() -> Vec<(Box<dyn Fn() -> Client>, &'static str, ScriptedTransport)> {
-    fn of(
-        vendor: impl Vendor + Clone,
-        path: &'static str,
-        network: ScriptedTransport,
-    ) -> (Box<dyn Fn() -> Client>, &'static str, ScriptedTransport) {
+/// How a client is made, a path to call, and the script it follows.
+type Case = (Box<dyn Fn() -> Client>, &'static str, ScriptedTransport);
+
+fn vendors() -> Vec<Case> {
+    fn of(vendor: impl Vendor + Clone, path: &'static str, network: ScriptedTransport) -> Case {
         let script = network.clone();
         let client = move || {
             Client::builder(vendor.clone())

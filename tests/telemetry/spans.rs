@@ -126,7 +126,7 @@ async fn each_gate_that_refuses_is_named() {
     let nothing: Close = |_, _| {};
     let cases: [(&str, &str, Policy, Close); 5] = [
         ("kill_switch", "DEPENDENCY.unavailable", policy(), |client, _| {
-            client.gates().kill_switch().engage()
+            client.gates().kill_switch().engage();
         }),
         ("pause", "RATE_LIMIT.exceeded", policy(), |client, clock| {
             client.gates().pause().hold_until(clock.now(), Duration::from_secs(10));
