@@ -35,8 +35,7 @@ fn main() {
         .build()
         .expect("a runtime with two workers");
     println!("call: medians of {rounds} interleaved rounds of {calls} calls, all gates on");
-    for (name, bare, ours) in
-        [("GET", Work::BareGet, Work::Get), ("keyed POST", Work::BarePost, Work::Post)]
+    for (name, bare, ours) in [("GET", Work::BareGet, Work::Get), ("keyed POST", Work::BarePost, Work::Post)]
     {
         for tasks in [1, 2, 8, 64] {
             let runtime = if tasks == 1 { &one } else { &two };

@@ -27,8 +27,7 @@ const RATIO_MIN: f64 = 0.97;
 const NAMES: [&str; 3] = ["reqwest", "reqwest, set up alike", "steadfast"];
 
 fn main() {
-    let (rounds, length) =
-        if support::is_quick() { (1, Duration::from_millis(50)) } else { (ROUNDS, ROUND) };
+    let (rounds, length) = if support::is_quick() { (1, Duration::from_millis(50)) } else { (ROUNDS, ROUND) };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)
         .enable_all()
@@ -106,7 +105,13 @@ impl Caller {
 }
 
 /// Calls a second in one round; its latencies are added to `latencies`, in nanoseconds.
-fn measure(runtime: &Runtime, caller: &Caller, tasks: usize, length: Duration, latencies: &mut Vec<u64>) -> f64 {
+fn measure(
+    runtime: &Runtime,
+    caller: &Caller,
+    tasks: usize,
+    length: Duration,
+    latencies: &mut Vec<u64>,
+) -> f64 {
     let start = Instant::now();
     let all = runtime.block_on(run(caller, tasks, length));
     let rate = all.len() as f64 / start.elapsed().as_secs_f64();

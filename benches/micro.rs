@@ -20,8 +20,9 @@ fn names(criterion: &mut Criterion) {
     criterion.bench_function("wire key", |bench| bench.iter(|| black_box(&id).wire_key()));
 
     let mut form = request("application/x-www-form-urlencoded", "amount=1000&currency=usd");
-    criterion
-        .bench_function("fingerprint of a form", |bench| bench.iter(|| fingerprint("acct_1", black_box(&form))));
+    criterion.bench_function("fingerprint of a form", |bench| {
+        bench.iter(|| fingerprint("acct_1", black_box(&form)))
+    });
     form.body = vec![b'x'; 64 * 1024].into();
     criterion.bench_function("fingerprint of 64 KiB", |bench| {
         bench.iter(|| fingerprint("acct_1", black_box(&form)));

@@ -53,9 +53,11 @@ pub(super) struct Last {
 }
 
 impl<'a> Run<'a> {
+    /// `request` is the one on record, for an operation.
     pub(super) fn new(
         engine: &'a Engine,
         work: &'a Work,
+        request: Request,
         hold: Option<Hold<'a>>,
         started: Instant,
         deadline: Instant,
@@ -67,8 +69,7 @@ impl<'a> Run<'a> {
         let record = hold.as_ref().map(|hold| &hold.record);
         Run {
             engine,
-            // What is resent is what was recorded, byte for byte.
-            request: record.map_or(&work.request, |record| &record.request).clone(),
+            request,
             attempts: record.map_or(0, |record| record.attempts),
             effect: record.map_or(Effect::None, |record| record.effect),
             hold,
