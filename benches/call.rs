@@ -5,7 +5,7 @@
 //! what one call takes on its thread (wall time × busy threads ÷ calls).
 //!
 //! `cargo bench --bench call`; `-- --quick` runs one short round.
-#![allow(clippy::disallowed_methods, reason = "a benchmark reads the machine's clock")]
+#![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a benchmark reads the clock and prints")]
 
 mod support;
 

@@ -5,7 +5,7 @@
 //! sets it up (no redirects, no retries). Rounds are interleaved and ratios taken within a round.
 //!
 //! `cargo bench --bench loopback`; `-- --quick` runs one short round.
-#![allow(clippy::disallowed_methods, reason = "a benchmark reads the machine's clock")]
+#![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a benchmark reads the clock and prints")]
 
 #[path = "support/server.rs"]
 mod server;

@@ -116,6 +116,7 @@ struct Inner {
     effect: Effect,
     retry_at: Option<Timestamp>,
     attempts: Vec<AttemptReport>,
+    waited: Duration,
     answer: Option<Answer>,
     context: Context,
     source: Option<BoxError>,
@@ -167,6 +168,7 @@ impl Error {
             effect,
             retry_at: None,
             attempts: Vec::new(),
+            waited: Duration::ZERO,
             answer: None,
             context: Context::default(),
             source: None,
@@ -210,13 +212,14 @@ impl Error {
         self
     }
 
-    pub(crate) fn with_context(mut self, context: Context) -> Error {
-        self.0.context = context;
+    pub(crate) fn after_waiting(mut self, waited: Duration) -> Error {
+        self.0.waited = waited;
         self
     }
 
-    pub(crate) fn kind(&self) -> &Kind {
-        &self.0.kind
+    pub(crate) fn with_context(mut self, context: Context) -> Error {
+        self.0.context = context;
+        self
     }
 
     /// Whether the call may have taken effect at the vendor.
@@ -233,6 +236,11 @@ impl Error {
     /// What each attempt of this call met, oldest first. Empty if nothing was sent.
     pub fn attempts(&self) -> &[AttemptReport] {
         &self.0.attempts
+    }
+
+    /// How long this call waited in all: backoff, the vendor's pauses, our own gates, settle times.
+    pub fn waited(&self) -> Duration {
+        self.0.waited
     }
 
     /// The vendor's last answer, where there was one. Its body may hold personal data; it is not in `Debug`.

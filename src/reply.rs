@@ -1,6 +1,7 @@
 //! What a successful call gives back.
 
 use std::fmt;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
@@ -31,13 +32,19 @@ pub struct Reply {
     answer: Answer,
     obtained: Obtained,
     attempts: u32,
+    waited: Duration,
     key: Option<String>,
     wire_key: Option<String>,
 }
 
 impl Reply {
     pub(crate) fn new(answer: Answer, obtained: Obtained, attempts: u32) -> Reply {
-        Reply { answer, obtained, attempts, key: None, wire_key: None }
+        Reply { answer, obtained, attempts, waited: Duration::ZERO, key: None, wire_key: None }
+    }
+
+    pub(crate) fn after_waiting(mut self, waited: Duration) -> Reply {
+        self.waited = waited;
+        self
     }
 
     pub(crate) fn keyed(mut self, key: String, wire_key: String) -> Reply {
@@ -90,6 +97,11 @@ impl Reply {
         self.attempts
     }
 
+    /// How long this call waited in all: backoff, the vendor's pauses, our own gates, settle times.
+    pub fn waited(&self) -> Duration {
+        self.waited
+    }
+
     /// The caller's key, or the one generated for a POST without. `None` for an unkeyed call.
     pub fn key(&self) -> Option<&str> {
         self.key.as_deref()
@@ -112,6 +124,7 @@ impl fmt::Debug for Reply {
             .field("answer", &self.answer)
             .field("obtained", &self.obtained)
             .field("attempts", &self.attempts)
+            .field("waited", &self.waited)
             .field("key", &self.key)
             .field("wire_key", &self.wire_key)
             .finish()

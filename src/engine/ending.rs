@@ -11,7 +11,7 @@ use crate::transport::SendErrorKind;
 
 impl Run<'_> {
     pub(super) async fn succeed(&mut self, answer: Answer, obtained: Obtained) -> Result<Reply, Error> {
-        let mut reply = Reply::new(answer, obtained, self.attempts);
+        let mut reply = Reply::new(answer, obtained, self.attempts).after_waiting(self.waited);
         if self.hold.is_some() {
             reply = self.settle(reply).await?;
         }
@@ -132,7 +132,7 @@ impl Run<'_> {
     pub(super) fn in_context(&mut self, error: Error) -> Error {
         let reports = std::mem::take(&mut self.reports);
         let operation = self.hold.as_ref().map(|hold| (&hold.record.id, Some(hold.record.wire_key.as_str())));
-        self.engine.in_context(error.with_attempts(reports), operation)
+        self.engine.in_context(error.with_attempts(reports).after_waiting(self.waited), operation)
     }
 }
 

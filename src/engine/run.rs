@@ -36,6 +36,8 @@ pub(super) struct Run<'a> {
     /// When the last attempt that may have taken effect ended: a look-up's settle time counts from here.
     pub(super) unknown_since: Instant,
     pub(super) reports: Vec<AttemptReport>,
+    /// Time spent in waits, all told.
+    pub(super) waited: Duration,
     backoff: &'a Backoff,
     retries_allowed: bool,
     on_unknown: OnUnknown,
@@ -79,6 +81,7 @@ impl<'a> Run<'a> {
             pass_deadline_on: work.pass_deadline_on,
             unknown_since: started,
             reports: Vec::new(),
+            waited: Duration::ZERO,
             backoff,
             retries_allowed: work.retries_allowed,
             on_unknown: work.on_unknown,
@@ -231,9 +234,10 @@ impl<'a> Run<'a> {
 
     /// Sleeps with the lease kept for the sleep and the attempt after it.
     pub(super) async fn sleep_until(&mut self, at: Instant) -> Result<(), Error> {
-        let needed = at.since(self.engine.clock.now()).saturating_add(self.timeout.attempt);
-        self.keep_lease(needed).await?;
+        let wait = at.since(self.engine.clock.now());
+        self.keep_lease(wait.saturating_add(self.timeout.attempt)).await?;
         self.engine.clock.sleep_until(at).await;
+        self.waited = self.waited.saturating_add(wait);
         Ok(())
     }
 

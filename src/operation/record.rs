@@ -185,7 +185,7 @@ pub enum Declined {
     Absent,
     /// Somebody else has taken the operation since.
     Fenced,
-    /// The operation is settled already.
+    /// The operation is settled already, or its holder has let go of it until a later attempt.
     Settled,
 }
 
@@ -214,11 +214,14 @@ pub fn claim(existing: Option<&Record>, claim: Claim) -> (Option<Record>, Claime
             (Some(record.clone()), Claimed::TakenOver(record))
         }
         State::Refused { refusal: Refusal::Unauthorized, .. } => {
-            // Nothing was tried on the merits. Once the credentials are mended, the key is free again; its
-            // window starts anew because the vendor stored nothing under it.
-            let mut record = taken(held, &claim, Effect::None);
-            record.claimed_at = claim.now;
-            record.attempts = 0;
+            // Nothing was tried on the merits. Once the credentials are mended, the key is free again. Its
+            // window starts anew because the vendor stored nothing under it, unless an attempt before the
+            // refused one may have got through: then the vendor's window has been running since.
+            let mut record = taken(held, &claim, held.effect);
+            if held.effect == Effect::None {
+                record.claimed_at = claim.now;
+                record.attempts = 0;
+            }
             (Some(record.clone()), Claimed::TakenOver(record))
         }
         State::Succeeded { .. } | State::Refused { .. } | State::Dead { .. } => {

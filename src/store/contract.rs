@@ -1,1 +1,135 @@
+//! What every [`Store`] must do, as plain functions that panic when it does not.
+//!
+//! For whoever writes a store: run [`check_all`] on it in a test. Each `check_*` is also there by itself, to
+//! run the one that failed. Expected results are written out as data in these files and not computed with
+//! [`operation::record`](crate::operation::record): a suite that asks the code under test what is right cannot
+//! find it wrong.
+//!
+//! ```no_run
+//! # #[cfg(feature = "testkit")]
+//! # async fn example() {
+//! use std::sync::Arc;
+//! use steadfast::store::{Memory, Store, contract};
+//!
+//! contract::check_all(async || Arc::new(Memory::new()) as Arc<dyn Store>).await;
+//! # }
+//! ```
+//!
+//! # Panics
+//!
+//! Every function here panics with the case and the difference when the store breaks the contract, or fails.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use url::Url;
+
+use crate::answer::Answer;
+use crate::clock::Timestamp;
+use crate::error::{Effect, Reason, Refusal};
+use crate::operation::record::{Claim, Claimed, Declined, Event, Record, Transition};
+use crate::operation::{Fingerprint, Key, OperationId, Scope};
+use crate::request::Request;
+use crate::store::Store;
+
+mod races;
+mod table;
+mod times;
+mod values;
+
+pub use races::{check_claims_at_once, check_settlements_at_once};
+pub use table::check_every_call_from_every_state;
+pub use times::{
+    check_expiry_and_purge, check_fences, check_late_success, check_lease_boundaries,
+    check_unauthorized_retake,
+};
+pub use values::{check_empty_and_absent_bodies, check_look_alike_names, check_sizes};
+
+/// Runs the whole suite, each check on a store of its own that `fresh` makes. A fresh store must be empty.
+pub async fn check_all(fresh: impl AsyncFn() -> Arc<dyn Store>) {
+    check_every_call_from_every_state(&*fresh().await).await;
+    check_fences(&*fresh().await).await;
+    check_lease_boundaries(&*fresh().await).await;
+    check_late_success(&*fresh().await).await;
+    check_unauthorized_retake(&*fresh().await).await;
+    check_expiry_and_purge(&*fresh().await).await;
+    check_look_alike_names(&*fresh().await).await;
+    check_sizes(&*fresh().await).await;
+    check_empty_and_absent_bodies(&*fresh().await).await;
+    check_claims_at_once(fresh().await).await;
+    check_settlements_at_once(fresh().await).await;
+}
+
+/// When most of the suite takes place: a moment that any clock's column can hold.
+const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
+
+const LEASE: Duration = Duration::from_secs(60);
+
+const KEEP: Duration = Duration::from_secs(24 * 3600);
+
+fn id(scope: &str, key: &str) -> OperationId {
+    OperationId::new(Scope::from_stored(scope), Key::new(key).expect("the suite's keys are valid"))
+}
+
+/// A claim at `now` with the suite's fingerprint, lease and keep.
+fn claim_at(id: &OperationId, now: Timestamp) -> Claim {
+    let url = Url::parse("https://vendor.test/v1/things?expand=a&expand=b").expect("a valid URL");
+    let mut request = Request::new(Method::POST, url);
+    request.headers.insert("content-type", HeaderValue::from_static("application/json"));
+    request.headers.append("x-many", HeaderValue::from_static("one"));
+    request.headers.append("x-many", HeaderValue::from_static("two"));
+    request.body = Bytes::from_static(br#"{"amount":1000}"#);
+    Claim {
+        id: id.clone(),
+        fingerprint: Fingerprint::from_bytes([7; 32]),
+        wire_key: id.wire_key().to_string(),
+        request,
+        now,
+        lease: LEASE,
+        keep: KEEP,
+    }
+}
+
+fn transition_at(fence: u64, now: Timestamp, event: Event) -> Transition {
+    Transition { fence, now, attempts: 1, effect: Effect::None, event }
+}
+
+fn answer(status: u16, body: &'static str) -> Answer {
+    let mut headers = HeaderMap::new();
+    headers.insert("request-id", HeaderValue::from_static("req_1"));
+    Answer::new(StatusCode::from_u16(status).expect("a status"), headers, Bytes::from_static(body.as_bytes()))
+}
+
+fn succeed() -> Event {
+    Event::Succeed { answer: answer(200, "done"), reconciled: false }
+}
+
+fn refuse(refusal: Refusal) -> Event {
+    Event::Refuse { refusal, answer: answer(402, "no") }
+}
+
+fn bury(reason: Reason) -> Event {
+    Event::Bury { reason, answer: Some(answer(503, "busy")) }
+}
+
+async fn claim(store: &dyn Store, claim: Claim) -> Claimed {
+    store.claim(claim).await.expect("the store works")
+}
+
+/// Claims an operation that must be free, and gives the record and its fence.
+async fn take(store: &dyn Store, wanted: Claim) -> Record {
+    match claim(store, wanted).await {
+        Claimed::Fresh(record) | Claimed::TakenOver(record) => record,
+        other => panic!("the operation must be free: {other:?}"),
+    }
+}
+
+async fn write(store: &dyn Store, id: &OperationId, transition: Transition) -> Result<Record, Declined> {
+    store.transition(id, transition).await.expect("the store works")
+}
+
+async fn get(store: &dyn Store, id: &OperationId) -> Option<Record> {
+    store.get(id).await.expect("the store works")
+}

@@ -70,7 +70,7 @@ impl Bench {
     }
 
     pub fn charge(&self) -> Call {
-        self.client.post("/charges").key("order-42/charge").json(&serde_json::json!({"amount": 1000}))
+        self.client.post("/charges").key("order-42/charge").json(&serde_json::json!({"amount": 4711}))
     }
 
     /// How often the charge itself was sent, look-ups aside.

@@ -1,1 +1,309 @@
+use bytes::Bytes;
+use http::{HeaderMap, Method, StatusCode};
+use proptest::prelude::*;
+use url::Url;
 
+use super::*;
+use crate::operation::{Key, Scope};
+
+const LEASE: Duration = Duration::from_millis(100);
+const KEEP: Duration = Duration::from_millis(1_000);
+
+fn at(millis: u64) -> Timestamp {
+    Timestamp::from_millis(millis)
+}
+
+fn wanted(now: u64) -> Claim {
+    let key = Key::new("k").expect("a key");
+    Claim {
+        id: OperationId::new(Scope::from_stored("test/v//POST /x"), key),
+        fingerprint: Fingerprint::from_bytes([1; 32]),
+        wire_key: format!("wire {now}"),
+        request: Request::new(Method::POST, Url::parse(&format!("https://v.test/{now}")).expect("a url")),
+        now: at(now),
+        lease: LEASE,
+        keep: KEEP,
+    }
+}
+
+fn answer(status: u16) -> Answer {
+    Answer::new(StatusCode::from_u16(status).expect("a status"), HeaderMap::new(), Bytes::new())
+}
+
+/// A record at time 0 in `state`, with evidence that differs from every default.
+fn held(state: State, effect: Effect) -> Record {
+    Record { state, effect, fence: 5, attempts: 3, ..fresh(wanted(0)) }
+}
+
+fn states() -> Vec<State> {
+    let refused = |refusal| State::Refused { refusal, answer: answer(400) };
+    vec![
+        State::InProgress { lease_until: at(100) },
+        State::Scheduled { at: at(100) },
+        State::Succeeded { answer: answer(200), reconciled: false },
+        State::Succeeded { answer: answer(200), reconciled: true },
+        refused(Refusal::Rejected),
+        refused(Refusal::Duplicate),
+        refused(Refusal::KeyReused),
+        refused(Refusal::Unauthorized),
+        State::Dead { reason: Reason::Exhausted, answer: None },
+        State::Dead { reason: Reason::Expired, answer: Some(answer(500)) },
+        State::Dead { reason: Reason::Unknown, answer: None },
+    ]
+}
+
+/// Each event with the state that it leads to.
+fn events() -> Vec<(Event, State)> {
+    let (ok, no, busy) = (answer(201), answer(422), Some(answer(503)));
+    vec![
+        (Event::Renew { lease_until: at(900) }, State::InProgress { lease_until: at(900) }),
+        (Event::Schedule { at: at(900) }, State::Scheduled { at: at(900) }),
+        (
+            Event::Succeed { answer: ok.clone(), reconciled: true },
+            State::Succeeded { answer: ok, reconciled: true },
+        ),
+        (
+            Event::Refuse { refusal: Refusal::Rejected, answer: no.clone() },
+            State::Refused { refusal: Refusal::Rejected, answer: no },
+        ),
+        (
+            Event::Bury { reason: Reason::Exhausted, answer: busy.clone() },
+            State::Dead { reason: Reason::Exhausted, answer: busy },
+        ),
+    ]
+}
+
+#[test]
+fn a_first_claim_starts_the_record() {
+    let (record, claimed) = claim(None, wanted(7));
+    let record = record.expect("a record");
+    assert_eq!(claimed, Claimed::Fresh(record.clone()));
+    let expected = Record {
+        id: wanted(7).id,
+        fingerprint: wanted(7).fingerprint,
+        wire_key: "wire 7".into(),
+        request: wanted(7).request,
+        state: State::InProgress { lease_until: at(107) },
+        fence: 1,
+        attempts: 0,
+        effect: Effect::None,
+        claimed_at: at(7),
+        updated_at: at(7),
+        keep: KEEP,
+    };
+    assert_eq!(record, expected);
+}
+
+#[test]
+fn a_claim_with_another_fingerprint_changes_nothing_in_any_state() {
+    for state in states() {
+        for now in [0, 99, 100, u64::MAX] {
+            let mut other = wanted(now);
+            other.fingerprint = Fingerprint::from_bytes([2; 32]);
+            let told = claim(Some(&held(state.clone(), Effect::Unknown)), other);
+            assert_eq!(told, (None, Claimed::Mismatch { held: Fingerprint::from_bytes([1; 32]) }));
+        }
+    }
+}
+
+#[test]
+fn what_is_held_or_scheduled_is_busy_until_its_very_end() {
+    for state in [State::InProgress { lease_until: at(100) }, State::Scheduled { at: at(100) }] {
+        for effect in [Effect::None, Effect::Unknown] {
+            for (now, free) in [(0, false), (99, false), (100, true), (101, true), (u64::MAX, true)] {
+                let (record, told) = claim(Some(&held(state.clone(), effect)), wanted(now));
+                assert_eq!(record.is_some(), free, "{state:?} at {now}");
+                if !free {
+                    assert_eq!(told, Claimed::Busy { frees_at: at(100) });
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn taking_over_moves_the_fence_and_keeps_the_request_the_window_and_the_evidence() {
+    for (state, before, effect) in [
+        // Whoever let the lease run out may have sent.
+        (State::InProgress { lease_until: at(100) }, Effect::None, Effect::Unknown),
+        (State::InProgress { lease_until: at(100) }, Effect::Unknown, Effect::Unknown),
+        (State::Scheduled { at: at(100) }, Effect::None, Effect::None),
+        (State::Scheduled { at: at(100) }, Effect::Unknown, Effect::Unknown),
+        // A refusal for want of credentials says nothing of the attempts before it.
+        (
+            State::Refused { refusal: Refusal::Unauthorized, answer: answer(401) },
+            Effect::Unknown,
+            Effect::Unknown,
+        ),
+    ] {
+        let held = held(state, before);
+        let (record, told) = claim(Some(&held), wanted(150));
+        let record = record.expect("a record");
+        assert_eq!(told, Claimed::TakenOver(record.clone()));
+        let state = State::InProgress { lease_until: at(250) };
+        assert_eq!(record, Record { state, fence: 6, effect, updated_at: at(150), ..held });
+    }
+}
+
+#[test]
+fn refused_credentials_alone_start_the_window_anew() {
+    let state = State::Refused { refusal: Refusal::Unauthorized, answer: answer(401) };
+    let held = held(state, Effect::None);
+    let (record, _) = claim(Some(&held), wanted(150));
+    let state = State::InProgress { lease_until: at(250) };
+    let expected = Record { state, fence: 6, attempts: 0, claimed_at: at(150), updated_at: at(150), ..held };
+    assert_eq!(record, Some(expected));
+}
+
+#[test]
+fn what_is_settled_is_told_as_it_stands_at_any_time() {
+    for state in states().into_iter().filter(|state| !is_open(state) && !is_unauthorized(state)) {
+        for now in [0, 100, u64::MAX] {
+            let held = held(state.clone(), Effect::Unknown);
+            assert_eq!(claim(Some(&held), wanted(now)), (None, Claimed::Settled(held.clone())));
+        }
+    }
+}
+
+#[test]
+fn a_lease_of_zero_ends_at_once_and_a_huge_one_never() {
+    let mut none = wanted(50);
+    none.lease = Duration::ZERO;
+    let (record, _) = claim(None, none);
+    assert!(matches!(claim(record.as_ref(), wanted(50)).1, Claimed::TakenOver(_)));
+    let mut huge = wanted(50);
+    huge.lease = Duration::MAX;
+    let (record, _) = claim(None, huge);
+    let told = claim(record.as_ref(), wanted(u64::MAX - 1)).1;
+    assert_eq!(told, Claimed::Busy { frees_at: at(u64::MAX) });
+}
+
+#[test]
+fn every_event_from_every_state_under_every_fence() {
+    for state in states() {
+        for before in [Effect::None, Effect::Unknown] {
+            let held = held(state.clone(), before);
+            for (event, next) in events() {
+                for fence in [0, 4, 5, 6, u64::MAX] {
+                    let transition = Transition {
+                        fence,
+                        now: at(40),
+                        attempts: 9,
+                        effect: Effect::None,
+                        event: event.clone(),
+                    };
+                    let dead_unknown = matches!(state, State::Dead { .. }) && before == Effect::Unknown;
+                    let expected = match (&state, &event) {
+                        (State::InProgress { .. }, _) if fence == 5 => Ok(Record {
+                            state: next.clone(),
+                            attempts: 9,
+                            effect: Effect::None,
+                            updated_at: at(40),
+                            ..held.clone()
+                        }),
+                        // Evidence of a promotion stays that of the holder who buried it.
+                        (_, Event::Succeed { .. }) if dead_unknown => {
+                            Ok(Record { state: next.clone(), updated_at: at(40), ..held.clone() })
+                        }
+                        _ if fence == 5 => Err(Declined::Settled),
+                        _ => Err(Declined::Fenced),
+                    };
+                    assert_eq!(held.apply(transition), expected, "{state:?} {event:?} fence {fence}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn only_what_is_settled_and_needs_nobody_expires() {
+    for state in states() {
+        let mut record = held(state.clone(), Effect::Unknown);
+        record.updated_at = at(70);
+        let expires = matches!(state, State::Succeeded { .. } | State::Refused { .. });
+        assert_eq!(record.expires_at(), expires.then(|| at(1_070)), "{state:?}");
+        record.keep = Duration::MAX;
+        assert_eq!(record.expires_at(), expires.then(|| at(u64::MAX)), "{state:?}");
+    }
+}
+
+#[test]
+fn every_state_has_its_name() {
+    let names: Vec<&str> = states().iter().map(State::name).collect();
+    let failed = ["failed"; 7];
+    assert_eq!(names[..4], ["in_progress", "scheduled", "succeeded", "succeeded"]);
+    assert_eq!(names[4..], failed);
+}
+
+fn is_open(state: &State) -> bool {
+    matches!(state, State::InProgress { .. } | State::Scheduled { .. })
+}
+
+fn is_unauthorized(state: &State) -> bool {
+    matches!(state, State::Refused { refusal: Refusal::Unauthorized, .. })
+}
+
+/// One step of a random history: a claim, or an event written under a fence at most two behind the current.
+#[derive(Clone, Debug)]
+enum Step {
+    Claim,
+    Write { event: usize, behind: u64, effect: Effect },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let effect = prop_oneof![Just(Effect::None), Just(Effect::Unknown)];
+    prop_oneof![
+        Just(Step::Claim),
+        (0..5usize, 0..3u64, effect).prop_map(|(event, behind, effect)| Step::Write {
+            event,
+            behind,
+            effect
+        }),
+    ]
+}
+
+proptest! {
+    /// Whatever happens in whatever order: names, fingerprint and request never change; the fence moves by
+    /// one, on a take-over only; a success is final; the window never restarts once an effect is unknown.
+    #[test]
+    fn no_history_breaks_the_promise(steps in prop::collection::vec((0..300u64, step()), 1..60)) {
+        let (mut record, mut now) = (fresh(wanted(0)), 0);
+        for (elapsed, step) in steps {
+            now += elapsed;
+            let before = record.clone();
+            let mut taken_over = false;
+            match step {
+                Step::Claim => {
+                    let (write, told) = claim(Some(&before), wanted(now));
+                    taken_over = matches!(told, Claimed::TakenOver(_));
+                    prop_assert_eq!(write.is_some(), taken_over);
+                    record = write.unwrap_or(record);
+                }
+                Step::Write { event, behind, effect } => {
+                    let fence = before.fence.saturating_sub(behind);
+                    let event = events().swap_remove(event).0;
+                    let transition = Transition { fence, now: at(now), attempts: 1, effect, event };
+                    if let Ok(moved) = before.apply(transition) {
+                        let holder = fence == before.fence && matches!(before.state, State::InProgress { .. });
+                        let promoted = matches!(before.state, State::Dead { .. })
+                            && before.effect == Effect::Unknown
+                            && matches!(moved.state, State::Succeeded { .. });
+                        prop_assert!(holder || promoted);
+                        record = moved;
+                    }
+                }
+            }
+            prop_assert_eq!(&record.id, &before.id);
+            prop_assert_eq!(&record.request, &before.request);
+            prop_assert_eq!(&record.wire_key, &before.wire_key);
+            prop_assert_eq!(record.fingerprint, before.fingerprint);
+            prop_assert_eq!(record.fence, before.fence + u64::from(taken_over));
+            if matches!(before.state, State::Succeeded { .. }) {
+                prop_assert_eq!(&record, &before);
+            }
+            if before.effect == Effect::Unknown {
+                prop_assert_eq!(record.claimed_at, before.claimed_at);
+            }
+        }
+    }
+}

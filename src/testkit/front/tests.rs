@@ -50,7 +50,7 @@ async fn post(front: &Front) -> Result<String, reqwest::Error> {
 }
 
 fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
-    std::iter::successors(Some(error), |error: &&'a (dyn StdError + 'static)| error.source())
+    std::iter::successors(Some(error), |error| (**error).source())
 }
 
 fn chain(error: &(dyn StdError + 'static)) -> String {
@@ -148,8 +148,9 @@ async fn a_hang_ends_with_the_callers_timeout() {
     for (fault, effects) in [(Fault::Hang, 0), (Fault::HangAfterApply, 1)] {
         let (front, plan, seen) = started().await;
         plan.next(fault);
-        // Real time, bounded: reqwest's own timeout is what is shown to fire.
-        let client = reqwest::Client::builder().timeout(Duration::from_millis(200)).build().unwrap();
+        // Real time, bounded: reqwest's own timeout is what is shown to fire. Long enough for the request to
+        // reach the backend on a busy machine.
+        let client = reqwest::Client::builder().timeout(Duration::from_millis(500)).build().unwrap();
         let error = client.post(front.url()).send().await.unwrap_err();
         assert!(error.is_timeout(), "{}", chain(&error));
         assert_eq!(applied(&seen), effects);
@@ -302,10 +303,10 @@ async fn garbage_is_answered_with_400_and_harms_nobody() {
 }
 
 #[tokio::test]
-async fn a_backend_that_is_not_there_is_a_502_that_says_so() {
+async fn a_backend_that_does_not_answer_is_a_502_that_says_so() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let nobody = listener.local_addr().unwrap();
-    drop(listener);
+    tokio::spawn(async move { while listener.accept().await.is_ok() {} });
     let front = Front::start(nobody, FaultPlan::new()).await.unwrap();
     let answer = reqwest::get(front.url()).await.unwrap();
     assert_eq!(answer.status(), 502);

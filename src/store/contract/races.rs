@@ -1,0 +1,84 @@
+//! Many callers at once: one winner.
+
+use std::sync::Arc;
+
+use super::{LEASE, NOW, claim_at, get, id, succeed, take, transition_at};
+use crate::operation::OperationId;
+use crate::operation::record::{Claim, Claimed, Declined, Record, Transition};
+use crate::store::Store;
+
+/// 64 claims of one operation at once: of a new one, and of one whose lease has run out. Claims of different
+/// operations do not stand in each other's way.
+///
+/// Needs a tokio runtime; one with several threads finds more.
+pub async fn check_claims_at_once(store: Arc<dyn Store>) {
+    for round in 0..ROUNDS {
+        let id = id("test/races//POST /x", &format!("claims {round}"));
+        let told = all_claim(&store, vec![claim_at(&id, NOW); CALLERS]).await;
+        let fresh = told.iter().filter(|told| matches!(told, Claimed::Fresh(_))).count();
+        let end = NOW.plus(LEASE);
+        let busy = told.iter().filter(|told| **told == Claimed::Busy { frees_at: end }).count();
+        assert_eq!((fresh, busy), (1, CALLERS - 1), "claims of a new operation");
+
+        let told = all_claim(&store, vec![claim_at(&id, end); CALLERS]).await;
+        let taken = told.iter().filter(|told| matches!(told, Claimed::TakenOver(_))).count();
+        let busy = told.iter().filter(|told| matches!(told, Claimed::Busy { .. })).count();
+        assert_eq!((taken, busy), (1, CALLERS - 1), "claims after the lease");
+        assert_eq!(get(&*store, &id).await.map(|record| record.fence), Some(2), "taken over once");
+    }
+    let apart = (0..CALLERS).map(|nth| claim_at(&id("test/races//POST /y", &nth.to_string()), NOW));
+    let told = all_claim(&store, apart.collect()).await;
+    assert!(told.iter().all(|told| matches!(told, Claimed::Fresh(_))), "different operations: {told:?}");
+}
+
+/// 64 settlements under one fence at once: the first stays, the others are told so.
+///
+/// Needs a tokio runtime; one with several threads finds more.
+pub async fn check_settlements_at_once(store: Arc<dyn Store>) {
+    for round in 0..ROUNDS {
+        let id = id("test/races//POST /z", &format!("settlements {round}"));
+        let record = take(&*store, claim_at(&id, NOW)).await;
+        let transitions = (0..CALLERS).map(|nth| {
+            let mut transition = transition_at(record.fence, NOW, succeed());
+            transition.attempts = nth as u32;
+            transition
+        });
+        let told = all_write(&store, &id, transitions.collect()).await;
+        let won: Vec<&Record> = told.iter().filter_map(|told| told.as_ref().ok()).collect();
+        let settled = told.iter().filter(|told| **told == Err(Declined::Settled)).count();
+        assert_eq!((won.len(), settled), (1, CALLERS - 1));
+        assert_eq!(get(&*store, &id).await.as_ref(), won.first().copied(), "the winner's record is kept");
+    }
+}
+
+async fn all_claim(store: &Arc<dyn Store>, claims: Vec<Claim>) -> Vec<Claimed> {
+    let spawned = claims.into_iter().map(|claim| {
+        let store = store.clone();
+        tokio::spawn(async move { store.claim(claim).await.expect("the store works") })
+    });
+    let mut told = Vec::new();
+    for task in spawned.collect::<Vec<_>>() {
+        told.push(task.await.expect("no panic"));
+    }
+    told
+}
+
+async fn all_write(
+    store: &Arc<dyn Store>,
+    id: &OperationId,
+    transitions: Vec<Transition>,
+) -> Vec<Result<Record, Declined>> {
+    let spawned = transitions.into_iter().map(|transition| {
+        let (store, id) = (store.clone(), id.clone());
+        tokio::spawn(async move { store.transition(&id, transition).await.expect("the store works") })
+    });
+    let mut told = Vec::new();
+    for task in spawned.collect::<Vec<_>>() {
+        told.push(task.await.expect("no panic"));
+    }
+    told
+}
+
+const CALLERS: usize = 64;
+
+const ROUNDS: usize = 8;

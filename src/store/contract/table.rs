@@ -1,0 +1,248 @@
+//! Each call from each state, as a table: what the caller is told, and what is on record afterwards.
+
+use std::time::Duration;
+
+use super::{
+    LEASE, NOW, answer, bury, claim, claim_at, get, id, refuse, succeed, take, transition_at, write,
+};
+use crate::clock::Timestamp;
+use crate::error::{Effect, Reason, Refusal};
+use crate::operation::record::{Claimed, Declined, Event, Record, State};
+use crate::operation::{Fingerprint, OperationId};
+use crate::store::Store;
+
+/// A state to start from. The fence is 1 in each, and the call comes at [`LATER`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Start {
+    Absent,
+    /// In progress, its lease running.
+    Held,
+    /// In progress, its lease run out.
+    Lapsed,
+    /// Scheduled, not yet due.
+    Waiting,
+    /// Scheduled and due.
+    Due,
+    Succeeded,
+    Refused,
+    Unauthorized,
+    DeadNone,
+    DeadUnknown,
+}
+
+/// A call on the store.
+#[derive(Clone, Copy, Debug)]
+enum Call {
+    Claim,
+    /// With another fingerprint.
+    ClaimOther,
+    Renew,
+    Schedule,
+    Succeed,
+    Refuse,
+    Bury,
+}
+
+/// What the caller is told.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Told {
+    Fresh,
+    TakenOver(Effect),
+    Settled,
+    Busy,
+    Mismatch,
+    /// The transition took place.
+    Moved,
+    /// The transition changed nothing.
+    Declined(Declined),
+}
+
+/// What a call meets with the current fence, and what each transition meets with another one.
+struct Row {
+    start: Start,
+    /// In the order of [`CALLS`].
+    current: [Told; 7],
+    /// In the order of [`CALLS`], less the two claims.
+    other_fence: [Told; 5],
+}
+
+const CALLS: [Call; 7] =
+    [Call::Claim, Call::ClaimOther, Call::Renew, Call::Schedule, Call::Succeed, Call::Refuse, Call::Bury];
+
+const ABSENT: Told = Told::Declined(Declined::Absent);
+const FENCED: Told = Told::Declined(Declined::Fenced);
+const SETTLED: Told = Told::Declined(Declined::Settled);
+
+#[rustfmt::skip]
+const TABLE: [Row; 10] = {
+    use Told::{Busy, Fresh, Mismatch, Moved, Settled, TakenOver};
+    const UNSURE: Told = TakenOver(Effect::Unknown);
+    const CLEAN: Told = TakenOver(Effect::None);
+    [
+        //                              claim    other     renew    schedule succeed  refuse   bury
+        Row { start: Start::Absent,
+              current: /*           */ [Fresh,   Fresh,    ABSENT,  ABSENT,  ABSENT,  ABSENT,  ABSENT],
+              other_fence: /*                         */  [ABSENT,  ABSENT,  ABSENT,  ABSENT,  ABSENT] },
+        Row { start: Start::Held,
+              current: /*           */ [Busy,    Mismatch, Moved,   Moved,   Moved,   Moved,   Moved],
+              other_fence: /*                         */  [FENCED,  FENCED,  FENCED,  FENCED,  FENCED] },
+        Row { start: Start::Lapsed,
+              current: /*           */ [UNSURE,  Mismatch, Moved,   Moved,   Moved,   Moved,   Moved],
+              other_fence: /*                         */  [FENCED,  FENCED,  FENCED,  FENCED,  FENCED] },
+        Row { start: Start::Waiting,
+              current: /*           */ [Busy,    Mismatch, SETTLED, SETTLED, SETTLED, SETTLED, SETTLED],
+              other_fence: /*                         */  [FENCED,  FENCED,  FENCED,  FENCED,  FENCED] },
+        Row { start: Start::Due,
+              current: /*           */ [CLEAN,   Mismatch, SETTLED, SETTLED, SETTLED, SETTLED, SETTLED],
+              other_fence: /*                         */  [FENCED,  FENCED,  FENCED,  FENCED,  FENCED] },
+        Row { start: Start::Succeeded,
+              current: /*           */ [Settled, Mismatch, SETTLED, SETTLED, SETTLED, SETTLED, SETTLED],
+              other_fence: /*                         */  [FENCED,  FENCED,  FENCED,  FENCED,  FENCED] },
+        Row { start: Start::Refused,
+              current: /*           */ [Settled, Mismatch, SETTLED, SETTLED, SETTLED, SETTLED, SETTLED],
+              other_fence: /*                         */  [FENCED,  FENCED,  FENCED,  FENCED,  FENCED] },
+        Row { start: Start::Unauthorized,
+              current: /*           */ [CLEAN,   Mismatch, SETTLED, SETTLED, SETTLED, SETTLED, SETTLED],
+              other_fence: /*                         */  [FENCED,  FENCED,  FENCED,  FENCED,  FENCED] },
+        Row { start: Start::DeadNone,
+              current: /*           */ [Settled, Mismatch, SETTLED, SETTLED, SETTLED, SETTLED, SETTLED],
+              other_fence: /*                         */  [FENCED,  FENCED,  FENCED,  FENCED,  FENCED] },
+        // A late true answer is proof, whoever brings it.
+        Row { start: Start::DeadUnknown,
+              current: /*           */ [Settled, Mismatch, SETTLED, SETTLED, Moved,   SETTLED, SETTLED],
+              other_fence: /*                         */  [FENCED,  FENCED,  Moved,   FENCED,  FENCED] },
+    ]
+};
+
+/// Each operation from each starting state, with the current fence, an older one and one never given out.
+pub async fn check_every_call_from_every_state(store: &dyn Store) {
+    for row in &TABLE {
+        for (call, told) in CALLS.into_iter().zip(row.current) {
+            check_cell(store, row.start, call, 1, told).await;
+        }
+        for (call, told) in CALLS[2..].iter().zip(row.other_fence) {
+            for fence in [0, 2] {
+                check_cell(store, row.start, *call, fence, told).await;
+            }
+        }
+    }
+}
+
+async fn check_cell(store: &dyn Store, start: Start, call: Call, fence: u64, expected: Told) {
+    let case = format!("{start:?} {call:?} fence {fence}");
+    let id = id("test/table//POST /x", &case);
+    let before = prepare(store, start, &id).await;
+    assert_eq!(get(store, &id).await, before, "{case}: what was written is what is read");
+    let (told, given) = match call {
+        Call::Claim | Call::ClaimOther => make_claim(store, &id, call).await,
+        _ => match write(store, &id, transition_at(fence, LATER, event(call))).await {
+            Ok(record) => (Told::Moved, Some(record)),
+            Err(declined) => (Told::Declined(declined), None),
+        },
+    };
+    assert_eq!(told, expected, "{case}");
+    let after = get(store, &id).await;
+    match told {
+        Told::Fresh | Told::TakenOver(_) | Told::Moved => {
+            assert_eq!(after, given, "{case}: the record given is the record kept");
+            let after = after.unwrap_or_else(|| panic!("{case}: a record"));
+            assert_eq!(after.state, state_after(call), "{case}");
+            assert_eq!(after.updated_at, LATER, "{case}");
+            assert_eq!(after.fence, fence_after(told), "{case}");
+            if let Some(before) = before {
+                assert_eq!((after.id, after.request), (before.id, before.request), "{case}");
+                assert_eq!(
+                    (after.fingerprint, after.wire_key),
+                    (before.fingerprint, before.wire_key),
+                    "{case}"
+                );
+            }
+        }
+        Told::Settled => {
+            assert_eq!(given, before, "{case}: it is told as it stands");
+            assert_eq!(after, before, "{case}: nothing changes");
+        }
+        Told::Busy | Told::Mismatch | Told::Declined(_) => {
+            assert_eq!(after, before, "{case}: nothing changes")
+        }
+    }
+}
+
+/// Brings a new operation into a state, and gives its record.
+async fn prepare(store: &dyn Store, start: Start, id: &OperationId) -> Option<Record> {
+    if start == Start::Absent {
+        return None;
+    }
+    let record = take(store, claim_at(id, NOW)).await;
+    let move_on = |event, effect| {
+        let mut transition = transition_at(record.fence, NOW, event);
+        transition.effect = effect;
+        transition
+    };
+    let transition = match start {
+        Start::Absent | Start::Lapsed => return Some(record),
+        Start::Held => move_on(Event::Renew { lease_until: FREES_AT }, Effect::None),
+        Start::Waiting => move_on(Event::Schedule { at: FREES_AT }, Effect::None),
+        Start::Due => move_on(Event::Schedule { at: LATER }, Effect::None),
+        Start::Succeeded => move_on(succeed(), Effect::None),
+        Start::Refused => move_on(refuse(Refusal::Rejected), Effect::None),
+        Start::Unauthorized => move_on(refuse(Refusal::Unauthorized), Effect::None),
+        Start::DeadNone => move_on(bury(Reason::Exhausted), Effect::None),
+        Start::DeadUnknown => move_on(bury(Reason::Unknown), Effect::Unknown),
+    };
+    Some(write(store, id, transition).await.expect("the holder may write"))
+}
+
+async fn make_claim(store: &dyn Store, id: &OperationId, call: Call) -> (Told, Option<Record>) {
+    let mut wanted = claim_at(id, LATER);
+    // A repeat has bytes of its own; what is resent is what was first sent.
+    wanted.request.headers.insert("x-repeat", http::HeaderValue::from_static("yes"));
+    if matches!(call, Call::ClaimOther) {
+        wanted.fingerprint = Fingerprint::from_bytes([8; 32]);
+    }
+    match claim(store, wanted).await {
+        Claimed::Fresh(record) => (Told::Fresh, Some(record)),
+        Claimed::TakenOver(record) => (Told::TakenOver(record.effect), Some(record)),
+        Claimed::Settled(record) => (Told::Settled, Some(record)),
+        Claimed::Busy { frees_at } => {
+            assert_eq!(frees_at, FREES_AT, "when to come back");
+            (Told::Busy, None)
+        }
+        Claimed::Mismatch { held } => {
+            assert_eq!(held, Fingerprint::from_bytes([7; 32]), "the fingerprint on record");
+            (Told::Mismatch, None)
+        }
+    }
+}
+
+fn event(call: Call) -> Event {
+    match call {
+        Call::Claim | Call::ClaimOther | Call::Renew => Event::Renew { lease_until: RENEWED_UNTIL },
+        Call::Schedule => Event::Schedule { at: FREES_AT },
+        Call::Succeed => Event::Succeed { answer: answer(201, "late"), reconciled: true },
+        Call::Refuse => refuse(Refusal::Duplicate),
+        Call::Bury => Event::Bury { reason: Reason::Expired, answer: None },
+    }
+}
+
+fn state_after(call: Call) -> State {
+    match call {
+        Call::Claim | Call::ClaimOther => State::InProgress { lease_until: LATER.plus(LEASE) },
+        Call::Renew => State::InProgress { lease_until: RENEWED_UNTIL },
+        Call::Schedule => State::Scheduled { at: FREES_AT },
+        Call::Succeed => State::Succeeded { answer: answer(201, "late"), reconciled: true },
+        Call::Refuse => State::Refused { refusal: Refusal::Duplicate, answer: answer(402, "no") },
+        Call::Bury => State::Dead { reason: Reason::Expired, answer: None },
+    }
+}
+
+/// Taking over moves the fence by one; nothing else does.
+fn fence_after(told: Told) -> u64 {
+    if matches!(told, Told::TakenOver(_)) { 2 } else { 1 }
+}
+
+/// When the call under test is made: the very moment at which the first lease runs out.
+const LATER: Timestamp = Timestamp::from_millis(NOW.as_millis() + LEASE.as_millis() as u64);
+const FREES_AT: Timestamp = Timestamp::from_millis(LATER.as_millis() + 1);
+const RENEWED_UNTIL: Timestamp =
+    Timestamp::from_millis(LATER.as_millis() + Duration::from_secs(30).as_millis() as u64);

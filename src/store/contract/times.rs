@@ -1,0 +1,174 @@
+//! Fences, leases, lateness and expiry, at their exact boundaries.
+
+use std::time::Duration;
+
+use super::{KEEP, LEASE, NOW, bury, claim, claim_at, get, id, refuse, succeed, take, transition_at, write};
+use crate::clock::Timestamp;
+use crate::error::{Effect, Reason, Refusal};
+use crate::operation::OperationId;
+use crate::operation::record::{Claimed, Declined, Event, Record, State};
+use crate::store::Store;
+
+/// Whoever takes over moves the fence by one, and nothing that an earlier holder writes changes anything.
+pub async fn check_fences(store: &dyn Store) {
+    let id = id("test/fences//POST /x", "k");
+    let mut now = NOW;
+    for fence in 1..=5 {
+        let record = take(store, claim_at(&id, now)).await;
+        assert_eq!(record.fence, fence);
+        for earlier in 0..fence {
+            for event in [
+                Event::Renew { lease_until: FAR },
+                Event::Schedule { at: FAR },
+                succeed(),
+                refuse(Refusal::Rejected),
+                bury(Reason::Exhausted),
+            ] {
+                let told = write(store, &id, transition_at(earlier, now, event)).await;
+                assert_eq!(told, Err(Declined::Fenced), "holder {earlier} under fence {fence}");
+            }
+        }
+        assert_eq!(get(store, &id).await, Some(record));
+        now = now.plus(LEASE);
+    }
+    let settled = write(store, &id, transition_at(5, now, succeed())).await;
+    assert_eq!(settled.map(|record| record.state.name()), Ok("succeeded"), "the last holder still holds it");
+}
+
+/// A lease or a schedule is over at its very end and not a millisecond earlier; neither 0 nor a huge one means
+/// "none".
+pub async fn check_lease_boundaries(store: &dyn Store) {
+    let ends: [(&str, Timestamp, Duration); 5] = [
+        ("at the epoch", Timestamp::from_millis(0), LEASE),
+        ("today", NOW, LEASE),
+        ("of a millisecond", NOW, Duration::from_millis(1)),
+        ("of less than a millisecond", NOW, Duration::from_nanos(1)),
+        ("without end", Timestamp::from_millis(0), Duration::from_millis(FAR.as_millis())),
+    ];
+    for (name, start, lease) in ends {
+        for scheduled in [false, true] {
+            let id = id("test/leases//POST /x", &format!("{name} {scheduled}"));
+            let mut wanted = claim_at(&id, start);
+            wanted.lease = lease;
+            let record = take(store, wanted).await;
+            let end = start.plus(lease);
+            if scheduled {
+                let let_go = transition_at(record.fence, start, Event::Schedule { at: end });
+                write(store, &id, let_go).await.expect("the holder may write");
+            }
+            let early = end.minus(Duration::from_millis(1));
+            let told = claim(store, claim_at(&id, early)).await;
+            assert_eq!(told, Claimed::Busy { frees_at: end }, "lease {name}, a millisecond early");
+            let mut on_time = claim_at(&id, end);
+            on_time.lease = Duration::ZERO;
+            let told = claim(store, on_time).await;
+            assert!(matches!(told, Claimed::TakenOver(_)), "lease {name}, on time: {told:?}");
+        }
+    }
+    let id = id("test/leases//POST /x", "of nothing");
+    let mut wanted = claim_at(&id, NOW);
+    wanted.lease = Duration::ZERO;
+    let record = take(store, wanted).await;
+    assert_eq!(record.state, State::InProgress { lease_until: NOW });
+    let told = claim(store, claim_at(&id, NOW)).await;
+    assert!(matches!(told, Claimed::TakenOver(_)), "a lease of 0 is over at once: {told:?}");
+}
+
+/// A late success promotes a dead letter of unknown effect, under any fence, once; nothing else is promoted.
+pub async fn check_late_success(store: &dyn Store) {
+    for (key, effect, promoted) in [("unknown", Effect::Unknown, true), ("none", Effect::None, false)] {
+        let id = id("test/late//POST /x", key);
+        take(store, claim_at(&id, NOW)).await;
+        let later = NOW.plus(LEASE);
+        let second = take(store, claim_at(&id, later)).await;
+        let mut burial = transition_at(second.fence, later, bury(Reason::Unknown));
+        burial.effect = effect;
+        let dead = write(store, &id, burial).await.expect("the holder may write");
+        let told = write(store, &id, transition_at(1, later, succeed())).await;
+        if !promoted {
+            assert_eq!(told, Err(Declined::Fenced));
+            assert_eq!(get(store, &id).await, Some(dead));
+            continue;
+        }
+        let record = told.expect("the answer is proof");
+        assert_eq!(record.state.name(), "succeeded");
+        assert_eq!(record.fence, second.fence, "a promotion takes nothing over");
+        assert_eq!(get(store, &id).await.as_ref(), Some(&record));
+        let again = write(store, &id, transition_at(1, later, succeed())).await;
+        assert_eq!(again, Err(Declined::Fenced), "the first answer stays");
+        assert!(matches!(claim(store, claim_at(&id, later)).await, Claimed::Settled(_)));
+    }
+}
+
+/// Refused credentials free the key for another try. The vendor's window starts anew only if no attempt can
+/// have reached the vendor's books.
+pub async fn check_unauthorized_retake(store: &dyn Store) {
+    for (key, effect) in [("clean", Effect::None), ("unsure", Effect::Unknown)] {
+        let id = id("test/unauthorized//POST /x", key);
+        let first = take(store, claim_at(&id, NOW)).await;
+        let mut refused = transition_at(first.fence, NOW, refuse(Refusal::Unauthorized));
+        (refused.effect, refused.attempts) = (effect, 3);
+        write(store, &id, refused).await.expect("the holder may write");
+        let later = NOW.plus(LEASE);
+        let record = take(store, claim_at(&id, later)).await;
+        let expected = match effect {
+            Effect::None => (Effect::None, later, 0),
+            Effect::Unknown => (Effect::Unknown, NOW, 3),
+        };
+        assert_eq!((record.effect, record.claimed_at, record.attempts), expected, "{key}");
+    }
+}
+
+/// Settled records expire `keep` after they settled; a purge takes the expired ones, at most `limit`; what is
+/// under way, scheduled or dead stays for ever.
+pub async fn check_expiry_and_purge(store: &dyn Store) {
+    let settle = async |key: &str, event: Option<Event>| -> (OperationId, Record) {
+        let id = id("test/purge//POST /x", key);
+        let record = take(store, claim_at(&id, NOW)).await;
+        let Some(event) = event else { return (id, record) };
+        let written = write(store, &id, transition_at(record.fence, NOW, event)).await;
+        (id, written.expect("the holder may write"))
+    };
+    let mut stay = Vec::new();
+    for (key, event) in [
+        ("held", None),
+        ("waiting", Some(Event::Schedule { at: NOW })),
+        ("dead", Some(bury(Reason::Exhausted))),
+        ("dead, no answer", Some(Event::Bury { reason: Reason::Unknown, answer: None })),
+    ] {
+        stay.push(settle(key, event).await);
+    }
+    let mut go = Vec::new();
+    for nth in 0..5 {
+        go.push(settle(&format!("done {nth}"), Some(succeed())).await.0);
+    }
+    go.push(settle("refused", Some(refuse(Refusal::Rejected))).await.0);
+    go.push(settle("unauthorized", Some(refuse(Refusal::Unauthorized))).await.0);
+
+    let purge = async |now, limit| store.purge(now, limit).await.expect("the store works");
+    let expiry = NOW.plus(KEEP);
+    assert_eq!(purge(expiry.minus(Duration::from_millis(1)), 100).await, 0, "nothing has expired");
+    assert_eq!(purge(expiry, 0).await, 0, "a limit of 0 removes nothing");
+    assert_eq!(count(store, &go).await, 7);
+    assert_eq!(purge(expiry, 3).await, 3, "the limit holds");
+    assert_eq!(count(store, &go).await, 4);
+    assert_eq!(purge(FAR, 100).await, 4, "all that has expired");
+    assert_eq!(count(store, &go).await, 0);
+    assert_eq!(purge(FAR, 100).await, 0);
+    for (id, record) in stay {
+        assert_eq!(get(store, &id).await, Some(record));
+    }
+    let told = claim(store, claim_at(&go[0], NOW)).await;
+    assert!(matches!(told, Claimed::Fresh(_)), "a purged name is free: {told:?}");
+}
+
+async fn count(store: &dyn Store, ids: &[OperationId]) -> usize {
+    let mut count = 0;
+    for id in ids {
+        count += usize::from(get(store, id).await.is_some());
+    }
+    count
+}
+
+/// The last moment that a store must tell from others: the milliseconds that a signed 64-bit column holds.
+const FAR: Timestamp = Timestamp::from_millis(i64::MAX as u64);

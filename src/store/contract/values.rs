@@ -1,0 +1,135 @@
+//! Names and contents that a store must keep apart and give back to the byte.
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+
+use super::{NOW, answer, claim, claim_at, get, id, take, transition_at, write};
+use crate::answer::Answer;
+use crate::error::Reason;
+use crate::operation::Key;
+use crate::operation::record::{Claimed, Event, State};
+use crate::store::Store;
+
+/// Names that differ in case, in a space, in a wildcard or only in where the scope ends are different
+/// operations.
+pub async fn check_look_alike_names(store: &dyn Store) {
+    let names = [
+        ("a", "b/c"),
+        ("a/b", "c"),
+        ("a/b/c", "x"),
+        ("A", "b/c"),
+        ("a", "B/c"),
+        ("a", "b/c "),
+        ("a", " b/c"),
+        ("a ", "b/c"),
+        ("a", "b%c"),
+        ("a", "b_c"),
+        ("a", "b*c"),
+        ("a", "b\\c"),
+        ("a", "b'c"),
+        ("a", "b\"c"),
+        ("a", "b:c"),
+        ("a:b", "c"),
+        ("a", "0"),
+        ("a", "00"),
+        ("a", "0.0"),
+        ("a", "null"),
+        ("b/c", "a"),
+    ];
+    for (scope, key) in names {
+        let told = claim(store, claim_at(&id(scope, key), NOW)).await;
+        assert!(matches!(told, Claimed::Fresh(_)), "{scope:?} {key:?} is new: {told:?}");
+    }
+    for (scope, key) in names {
+        let name = id(scope, key);
+        let record = get(store, &name).await.unwrap_or_else(|| panic!("{scope:?} {key:?} is there"));
+        assert_eq!(record.id, name);
+        assert_eq!(record.wire_key, name.wire_key().to_string());
+    }
+}
+
+/// The longest key, a long scope, and bodies as large as the default limits, of every byte there is.
+pub async fn check_sizes(store: &dyn Store) {
+    let scope = format!("test/sizes/{}/POST /{}", "a".repeat(500), "r".repeat(500));
+    let id = id(&scope, &"~".repeat(Key::LEN_MAX));
+    let mut wanted = claim_at(&id, NOW);
+    wanted.wire_key = "w".repeat(Key::LEN_MAX);
+    wanted.request.body = every_byte(1024 * 1024);
+    wanted.request.headers = many_headers();
+    wanted.request.url.set_query(Some(&"q=1&".repeat(500)));
+    let sent = wanted.request.clone();
+    let record = take(store, wanted).await;
+    assert_eq!(record.request, sent);
+    assert_eq!(get(store, &id).await.as_ref(), Some(&record));
+
+    let mut large = Answer::new(StatusCode::IM_A_TEAPOT, many_headers(), every_byte(8 * 1024 * 1024));
+    large.cut = true;
+    let event = Event::Succeed { answer: large.clone(), reconciled: false };
+    let mut transition = transition_at(record.fence, NOW, event);
+    transition.attempts = u32::MAX;
+    let written = write(store, &id, transition).await.expect("the holder may write");
+    let kept = get(store, &id).await.expect("a record");
+    assert!(kept == written, "what was written is what is read");
+    assert_eq!(kept.attempts, u32::MAX);
+    match kept.state {
+        State::Succeeded { answer, reconciled: false } => {
+            assert_eq!((answer.status, answer.cut), (large.status, true));
+            assert_eq!(header_lines(&answer.headers), header_lines(&large.headers), "headers, in order");
+            assert!(answer.body == large.body, "the body, to the byte");
+        }
+        other => panic!("succeeded: {other:?}"),
+    }
+}
+
+/// An empty body is an answer; no answer is none; a buried operation may have either.
+pub async fn check_empty_and_absent_bodies(store: &dyn Store) {
+    let mut bare = answer(204, "");
+    bare.headers = HeaderMap::new();
+    for (key, answer) in
+        [("no answer", None), ("an empty one", Some(bare.clone())), ("one", Some(answer(500, "x")))]
+    {
+        let id = id("test/empty//POST /x", key);
+        let mut wanted = claim_at(&id, NOW);
+        wanted.request.body = Bytes::new();
+        wanted.request.headers = HeaderMap::new();
+        let record = take(store, wanted).await;
+        assert_eq!((record.request.body.len(), record.request.headers.len()), (0, 0));
+        let event = Event::Bury { reason: Reason::Exhausted, answer: answer.clone() };
+        write(store, &id, transition_at(record.fence, NOW, event)).await.expect("the holder may write");
+        let kept = get(store, &id).await.expect("a record");
+        assert_eq!(kept.state, State::Dead { reason: Reason::Exhausted, answer }, "{key}");
+    }
+    for reconciled in [false, true] {
+        let id = id("test/empty//POST /y", if reconciled { "found" } else { "answered" });
+        let record = take(store, claim_at(&id, NOW)).await;
+        let event = Event::Succeed { answer: bare.clone(), reconciled };
+        write(store, &id, transition_at(record.fence, NOW, event)).await.expect("the holder may write");
+        let kept = get(store, &id).await.expect("a record");
+        assert_eq!(kept.state, State::Succeeded { answer: bare.clone(), reconciled });
+    }
+}
+
+fn every_byte(length: usize) -> Bytes {
+    (0..length).map(|at| (at % 256) as u8).collect()
+}
+
+/// A hundred names, one of them three times, with the bytes beyond ASCII that HTTP allows in a value.
+fn many_headers() -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for nth in 0..100 {
+        let name = HeaderName::try_from(format!("x-header-{nth}")).expect("a name");
+        headers.insert(name, HeaderValue::try_from("v".repeat(100)).expect("a value"));
+    }
+    for value in [&b"first"[..], b"", b"\xfc\xff\tlast"] {
+        headers.append("x-many", HeaderValue::from_bytes(value).expect("a value"));
+    }
+    headers
+}
+
+/// The values of each name, in their order; the order among names means nothing (RFC 9110, section 5.3).
+fn header_lines(headers: &HeaderMap) -> Vec<(String, Vec<Vec<u8>>)> {
+    let values = |name| headers.get_all(name).iter().map(|value| value.as_bytes().to_vec()).collect();
+    let mut lines: Vec<_> = headers.keys().map(|name| (name.to_string(), values(name))).collect();
+    lines.sort();
+    lines
+}

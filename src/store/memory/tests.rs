@@ -1,0 +1,123 @@
+use std::error::Error as _;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, StatusCode};
+use url::Url;
+
+use super::*;
+use crate::answer::Answer;
+use crate::error::{Effect, Reason};
+use crate::operation::record::{Event, State};
+use crate::operation::{Fingerprint, Key, Scope};
+use crate::request::Request;
+use crate::store::contract;
+
+const KEEP: Duration = Duration::from_millis(1_000);
+
+fn at(millis: u64) -> Timestamp {
+    Timestamp::from_millis(millis)
+}
+
+fn id(key: usize) -> OperationId {
+    OperationId::new(Scope::from_stored("test/v//POST /x"), Key::new(key.to_string()).expect("a key"))
+}
+
+fn claim(key: usize, now: Timestamp) -> Claim {
+    Claim {
+        id: id(key),
+        fingerprint: Fingerprint::from_bytes([1; 32]),
+        wire_key: String::new(),
+        request: Request::new(Method::POST, Url::parse("https://v.test/x").expect("a url")),
+        now,
+        lease: Duration::from_millis(100),
+        keep: KEEP,
+    }
+}
+
+async fn settle(store: &Memory, key: usize, now: Timestamp, event: Event) -> Record {
+    let transition = Transition { fence: 1, now, attempts: 1, effect: Effect::Unknown, event };
+    store.transition(&id(key), transition).await.expect("the store works").expect("the holder may write")
+}
+
+fn done() -> Event {
+    Event::Succeed { answer: Answer::new(StatusCode::OK, HeaderMap::new(), Bytes::new()), reconciled: false }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_contract_holds() {
+    contract::check_all(async || Arc::new(Memory::new()) as Arc<dyn Store>).await;
+}
+
+#[tokio::test]
+async fn a_full_store_names_its_bound_and_refuses_only_what_is_new() {
+    let store = Memory::with_capacity(2);
+    for key in 0..2 {
+        assert!(matches!(store.claim(claim(key, at(0))).await, Ok(Claimed::Fresh(_))));
+    }
+    let error = store.claim(claim(2, at(0))).await.expect_err("no room");
+    assert_eq!(error.to_string(), "the store in memory is full: its bound is 2 records and none has expired");
+    assert!(error.source().is_none());
+    assert_eq!(store.len(), 2, "nothing was dropped to make room");
+    // What it knows it still answers for, and lets be taken over.
+    assert!(matches!(store.claim(claim(0, at(0))).await, Ok(Claimed::Busy { .. })));
+    assert!(matches!(store.claim(claim(1, at(100))).await, Ok(Claimed::TakenOver(_))));
+}
+
+#[tokio::test]
+async fn a_full_store_makes_room_from_what_has_expired_and_from_nothing_else() {
+    let store = Memory::with_capacity(3);
+    for key in 0..3 {
+        store.claim(claim(key, at(0))).await.expect("room");
+    }
+    settle(&store, 0, at(10), done()).await;
+    settle(&store, 1, at(20), Event::Bury { reason: Reason::Unknown, answer: None }).await;
+    store.claim(claim(3, at(1_009))).await.expect_err("a millisecond before the first expiry");
+    assert!(matches!(store.claim(claim(3, at(1_010))).await, Ok(Claimed::Fresh(_))));
+    assert!(store.get(&id(0)).await.expect("works").is_none());
+    let dead = store.get(&id(1)).await.expect("works").expect("a dead letter stays");
+    assert_eq!(dead.state, State::Dead { reason: Reason::Unknown, answer: None });
+    store.claim(claim(4, at(u64::MAX))).await.expect_err("dead letters and held operations never expire");
+}
+
+#[tokio::test]
+async fn each_claim_clears_away_a_few_expired_records_and_no_more() {
+    let store = Memory::new();
+    for key in 0..10 {
+        store.claim(claim(key, at(0))).await.expect("room");
+        settle(&store, key, at(0), done()).await;
+    }
+    store.claim(claim(100, at(1_000))).await.expect("room");
+    assert_eq!(store.len(), 10 - PURGE_PER_CLAIM + 1);
+    assert_eq!(store.purge(at(1_000), usize::MAX).await.expect("works"), 10 - PURGE_PER_CLAIM);
+    assert_eq!(store.len(), 1);
+}
+
+#[tokio::test]
+async fn the_index_follows_every_change_of_an_expiry() {
+    let store = Memory::new();
+    store.claim(claim(0, at(0))).await.expect("room");
+    assert!(store.inner.lock().expiring.is_empty(), "an operation under way does not expire");
+    settle(&store, 0, at(0), Event::Bury { reason: Reason::Unknown, answer: None }).await;
+    assert!(store.inner.lock().expiring.is_empty(), "nor does a dead letter");
+    settle(&store, 0, at(5), done()).await;
+    let indexed: Vec<Timestamp> = store.inner.lock().expiring.iter().map(|(at, _)| *at).collect();
+    assert_eq!(indexed, [at(1_005)], "a late success does");
+
+    let answer = Answer::new(StatusCode::UNAUTHORIZED, HeaderMap::new(), Bytes::new());
+    store.claim(claim(1, at(0))).await.expect("room");
+    let refusal = crate::error::Refusal::Unauthorized;
+    settle(&store, 1, at(0), Event::Refuse { refusal, answer }).await;
+    assert_eq!(store.inner.lock().expiring.len(), 2);
+    assert!(matches!(store.claim(claim(1, at(1))).await, Ok(Claimed::TakenOver(_))));
+    assert_eq!(store.inner.lock().expiring.len(), 1, "taken again, it no longer expires");
+    assert_eq!(store.purge(at(u64::MAX), 10).await.expect("works"), 1);
+    assert!(store.get(&id(1)).await.expect("works").is_some());
+}
+
+#[tokio::test]
+async fn debug_output_holds_numbers_only() {
+    let store = Memory::with_capacity(7);
+    store.claim(claim(0, at(0))).await.expect("room");
+    assert_eq!(format!("{store:?}"), "Memory { records: 1, records_max: 7, .. }");
+}
