@@ -127,7 +127,7 @@ pub struct Nowhere;
 impl Transport for Nowhere {
     fn send(&self, request: Request, _: Limits) -> Exchange<'_> {
         Box::pin(async move {
-            let Request { method, url, headers, body } = request;
+            let Request { method, url, headers, body, .. } = request;
             let mut prepared = reqwest::Request::new(method, url);
             *prepared.headers_mut() = headers;
             if !body.is_empty() {

@@ -13,7 +13,6 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
 
-use failsafe::futures::CircuitBreaker as _;
 use http::{Extensions, HeaderMap, HeaderValue, Method, header};
 use reqwest_middleware::{ClientWithMiddleware, Middleware, Next};
 use reqwest_retry::RetryTransientMiddleware;
@@ -40,14 +39,14 @@ pub trait Caller: Clone + Send + Sync + 'static {
 }
 
 /// Around a ready future; the first is the future alone.
-pub fn gates() -> [(&'static str, Measure); 5] {
+pub fn gates() -> Vec<(&'static str, Measure)> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let gates = Arc::new(Gates::new(&all_gates(), Arc::clone(&clock), Arc::new(SystemRandom)));
     let ready = || service_fn(|ask: u64| async move { Ok::<_, Infallible>(black_box(ask)) });
-    [
+    vec![
         contestant("ready future", Ready),
         contestant("steadfast's gates", Gated { gates, clock }),
-        contestant("failsafe, breaker alone", Failsafe(Arc::new(failsafe::Config::new().build()))),
+        contestant("failsafe, breaker alone", Failsafe(failsafe::Config::new().build())),
         contestant("tower", Stack { stack: tower_stack(ready()), ask: 1 }),
         contestant("tower-resilience", Stack { stack: resilience_stack(ready()), ask: 1 }),
     ]
@@ -61,9 +60,9 @@ pub fn nowhere() -> Vec<(&'static str, Measure)> {
         .transport(Nowhere)
         .build()
         .expect("a client");
-    let ready = |reqwest: reqwest::Client| {
-        service_fn(move |ask: Ask| {
-            black_box(ask.request(&reqwest));
+    let ready = || {
+        service_fn(|ask: Ask| {
+            black_box(ask.request());
             async { Ok::<_, reqwest::Error>(support::ready_response()) }
         })
     };
@@ -73,10 +72,10 @@ pub fn nowhere() -> Vec<(&'static str, Measure)> {
         contestant("steadfast", Ours(ours)),
         contestant(
             "reqwest-middleware + reqwest-retry",
-            Wrapped { client: with_retries(reqwest.clone()).with(NoNetwork).build(), url: ask.url.to_string() },
+            Wrapped { client: with_retries(reqwest).with(NoNetwork).build(), url: ask.url.to_string() },
         ),
-        contestant("tower", Http(Stack { stack: tower_stack(ready(reqwest.clone())), ask: ask.clone() })),
-        contestant("tower-resilience", Http(Stack { stack: resilience_stack(ready(reqwest)), ask })),
+        contestant("tower", Http(Stack { stack: tower_stack(ready()), ask: ask.clone() })),
+        contestant("tower-resilience", Http(Stack { stack: resilience_stack(ready()), ask })),
     ]
 }
 
@@ -86,7 +85,7 @@ pub fn loopback(base: &str) -> Vec<(&'static str, Measure)> {
     let ours = Client::builder(Plain::at(base)).policy(all_gates()).build().expect("a client");
     let send = |client: reqwest::Client| {
         service_fn(move |ask: Ask| {
-            let request = ask.request(&client);
+            let request = ask.request();
             let client = client.clone();
             async move { client.execute(request).await }
         })
@@ -119,7 +118,7 @@ impl Ask {
         Ask { url, headers }
     }
 
-    fn request(self, _: &reqwest::Client) -> reqwest::Request {
+    fn request(self) -> reqwest::Request {
         let mut request = reqwest::Request::new(Method::GET, self.url);
         *request.headers_mut() = self.headers;
         request
@@ -154,11 +153,11 @@ impl Caller for Gated {
 }
 
 #[derive(Clone)]
-struct Failsafe<B>(Arc<B>);
+struct Failsafe<B>(B);
 
 impl<B> Caller for Failsafe<B>
 where
-    B: failsafe::futures::CircuitBreaker + Send + Sync + 'static,
+    B: failsafe::futures::CircuitBreaker + Clone + Send + Sync + 'static,
 {
     async fn once(&mut self) {
         let work = std::pin::pin!(async { Ok::<_, Infallible>(black_box(1_u64)) });

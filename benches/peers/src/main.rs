@@ -37,8 +37,7 @@ fn main() {
 
     println!("gates: added ns a call over a ready future, {rounds} rounds of {} calls", calls(100_000));
     for tasks in [1, 64] {
-        let [ready, rest @ ..] = callers::gates();
-        compare(&runtime, [ready].into_iter().chain(rest).collect(), tasks, rounds, calls(100_000), Show::Added);
+        compare(&runtime, callers::gates(), tasks, rounds, calls(100_000), Show::Added);
     }
     println!("exchange without a network, {rounds} rounds of {} calls", calls(20_000));
     for tasks in [1, 64] {
