@@ -222,6 +222,10 @@ impl Error {
         self
     }
 
+    pub(crate) fn kind(&self) -> &Kind {
+        &self.0.kind
+    }
+
     /// Whether the call may have taken effect at the vendor.
     pub fn effect(&self) -> Effect {
         self.0.effect

@@ -1,11 +1,122 @@
 //! Vendor calls that take effect once.
+//!
+//! Service code uses this crate instead of bare reqwest when it calls a vendor: Stripe, Postmark,
+//! BigCommerce, any other HTTP API. A call is retried only when that is safe, stops hurting a vendor that is
+//! down, and ends in exactly one known state.
+//!
+//! # The promise
+//!
+//! For every operation (a keyed call), at rest, exactly one of these holds:
+//!
+//! | state at rest | effects at the vendor |
+//! |---|---|
+//! | succeeded | exactly 1, and the stored reply is the vendor's |
+//! | failed, effect none | 0 |
+//! | failed, effect unknown: a dead letter | 0 or 1, never 2 |
+//!
+//! Vendors that honour a key (Stripe), and vendors with a look-up (BigCommerce's resources, Postmark's
+//! messages), end in *unknown* only past their window or when the look-up itself cannot answer. A vendor with
+//! neither gets *at most once*, and an explicit unknown.
+//!
+//! # A call
+//!
+//! ```
+//! # #[cfg(feature = "testkit")]
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), steadfast::Error> {
+//! use serde_json::json;
+//! use steadfast::testkit::{ScriptedTransport, TestClock};
+//! use steadfast::transport::SendErrorKind;
+//! use steadfast::vendor::Stripe;
+//! use steadfast::{Client, Obtained, Policy};
+//!
+//! // The first answer is lost on the way; the second is Stripe's replay of it.
+//! let network = ScriptedTransport::new()
+//!     .fail(SendErrorKind::Reset)
+//!     .json(200, json!({"id": "pi_1", "amount": 1000}))
+//!     .header("Idempotent-Replayed", "true");
+//! let stripe = Client::builder(Stripe::new("sk_test_123"))
+//!     .policy(Policy::background())
+//!     .transport(network.clone()) // leave this line and the next out in service code
+//!     .clock(TestClock::auto())
+//!     .build()?;
+//!
+//! let charge = || {
+//!     stripe.post("/v1/payment_intents").key("order-42/charge").form(&[("amount", "1000"), ("currency", "usd")])
+//! };
+//! let reply = charge().send().await?;
+//! assert_eq!(reply.json::<serde_json::Value>()?["id"], "pi_1");
+//! assert_eq!((reply.attempts(), reply.obtained()), (2, Obtained::Replayed));
+//!
+//! // The same key again is the same charge: answered from the record, nothing is sent.
+//! assert_eq!(charge().send().await?.bytes(), reply.bytes());
+//! assert_eq!(network.requests().len(), 2);
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "testkit"))]
+//! # fn main() {}
+//! ```
+//!
+//! # The main types
+//!
+//! - [`Client`], one per vendor and account, and [`Call`], one call under construction.
+//! - [`Reply`], and [`Error`], which says whether the call may have taken effect.
+//! - [`Policy`]: backoff, budget, breaker, limits, timeouts. [`CallPolicy`] is the part one call may override.
+//! - [`vendor::Vendor`]: a vendor's rules. [`vendor::Stripe`], [`vendor::Postmark`], [`vendor::BigCommerce`],
+//!   and [`vendor::Keyed`], which is only data.
+//! - [`store::Store`]: where operations are recorded. [`store::Memory`] is lost in a crash.
+//! - [`config::Vendors`]: all of this from one file.
+//! - `testkit` (feature): fakes of the vendors, faults, a scripted transport, a clock.
+//!
+//! # It can, it cannot
+//!
+//! It can retry what is safe to retry, hold back from a vendor that is down or asks for a pause, replay a
+//! settled operation, find out what became of a lost answer where the vendor has a look-up, and say *unknown*
+//! where nobody can tell.
+//!
+//! It cannot make a vendor without keys and look-ups do something exactly once; nobody can. It cannot undo a
+//! duplicate that the caller asked for by deriving two keys for one effect. With the [`store::Memory`] store it
+//! cannot remember anything across a crash of the process. It never says *exactly once on the wire*.
+//!
+//! # More
+//!
+//! [Recipes](_documentation::recipes) and [anti-patterns](_documentation::anti_patterns). Every policy's page
+//! says why its defaults are what they are: [`policy`].
+//!
+//! # Features
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `rustls` (default) | TLS by rustls |
+//! | `native-tls` | TLS by the platform's library |
+//! | `testkit` | fakes, faults, scripted transport, clock and randomness for tests |
+//! | `metrics` | counters and histograms through the `metrics` facade |
+//! | `axum` | [`inbound::Inbound`] as an extractor |
+//!
+//! Features add API and never change how an existing call behaves. Without default features there is no TLS
+//! stack, and only `http` on loopback (or where it is allowed) can be called.
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
+#![warn(unreachable_pub)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+#[cfg(doc)]
+pub mod _documentation {
+    //! Longer pages: how to do things, and how not to.
+
+    #[doc = include_str!("docs/anti_patterns.md")]
+    pub mod anti_patterns {}
+
+    #[doc = include_str!("docs/recipes.md")]
+    pub mod recipes {}
+}
 
 pub mod answer;
 pub mod attempt;
 mod call;
 mod client;
 pub mod clock;
+pub mod config;
 mod engine;
 pub mod error;
 pub mod inbound;

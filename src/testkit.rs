@@ -50,6 +50,8 @@
 //! [`ScriptedTransport::remaining`] and [`FaultPlan::pending`] tell whether the test got as far as it meant.
 
 mod clock;
+#[cfg(feature = "testkit")]
+pub mod fakes;
 mod fault;
 #[cfg(feature = "testkit")]
 mod front;

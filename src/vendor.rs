@@ -22,13 +22,15 @@ use crate::request::Request;
 use crate::transport::SendError;
 
 mod bigcommerce;
+mod body;
+mod common;
 mod keyed;
 mod postmark;
 mod stripe;
 pub mod wait;
 
 pub use bigcommerce::BigCommerce;
-pub use keyed::{KeyForm, KeyPlace, Keyed, Marker};
+pub use keyed::{Auth, HeaderMarker, JsonMarker, KeyForm, KeyPlace, Keyed, KeyedConfig, Marker};
 pub use postmark::Postmark;
 pub use stripe::Stripe;
 

@@ -60,11 +60,9 @@ impl Concurrency {
     #[inline]
     pub(super) fn enter(&self) -> Option<Place<'_>> {
         let raise = |count: u32| (count < self.max).then(|| count + 1);
-        self.under_way
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, raise)
-            .ok()
-            // Made only when it was counted: a place that is made and dropped counts down.
-            .map(|_| Place { concurrency: self })
+        // Built only on success: a place that is made counts down when it is dropped.
+        let entered = self.under_way.fetch_update(Ordering::Relaxed, Ordering::Relaxed, raise);
+        entered.ok().map(|_| Place { concurrency: self })
     }
 
     pub(super) fn under_way(&self) -> u32 {

@@ -1,1 +1,254 @@
+use super::*;
 
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3_600);
+
+fn problem(policy: &Policy) -> String {
+    policy.validate().expect_err("the policy is nonsense").to_string()
+}
+
+fn breaker() -> BreakerConfig {
+    BreakerConfig::default()
+}
+
+fn with_breaker(config: BreakerConfig) -> Policy {
+    Policy::background().breaker(config)
+}
+
+#[test]
+fn the_presets_are_what_they_say_and_valid() {
+    let background = Policy::default();
+    assert_eq!(background, Policy::background());
+    assert_eq!(background.backoff.steps, [500, 2_000, 5_000, 30_000].map(Duration::from_millis));
+    assert_eq!(background.timeout, Timeouts::new(5 * SECOND, 30 * SECOND, 120 * SECOND));
+    assert_eq!((background.limits.request_bytes_max, background.limits.reply_bytes_max), (1 << 20, 8 << 20));
+    assert_eq!((background.record.keep, background.pause.max), (24 * HOUR, HOUR));
+    assert_eq!((background.admission_wait, background.look_ups_max), (Duration::ZERO, 3));
+    let interactive = Policy::interactive();
+    assert_eq!(interactive.timeout, Timeouts::new(SECOND, 5 * SECOND, 10 * SECOND));
+    assert_eq!(interactive.backoff.wait(0, Duration::ZERO, 0.5), Some(Duration::from_millis(50)));
+    assert_eq!(interactive.backoff.steps.last(), Some(&(2 * SECOND)));
+    for policy in [background, interactive] {
+        assert!(policy.validate().is_ok());
+        assert!(policy.for_call().validate().is_ok());
+    }
+    assert_eq!(CallPolicy::default(), CallPolicy::background());
+    assert_eq!(CallPolicy::interactive(), Policy::interactive().for_call());
+}
+
+#[test]
+fn times_that_cannot_be_meant_are_refused_by_name() {
+    let base = Policy::background();
+    let timeout = |connect, attempt, total| base.clone().timeout(Timeouts::new(connect, attempt, total));
+    let steps =
+        |steps: &[u64]| base.clone().backoff(Backoff::ladder(steps.iter().copied().map(Duration::from_secs)));
+    let zero = Duration::ZERO;
+    let cases = [
+        (timeout(SECOND, 31 * SECOND, 30 * SECOND), "timeout.attempt: 31s is longer than timeout.total, 30s"),
+        (
+            timeout(6 * SECOND, 5 * SECOND, 9 * SECOND),
+            "timeout.connect: 6s is longer than timeout.attempt, 5s",
+        ),
+        (timeout(zero, SECOND, SECOND), "timeout.connect: zero leaves no time to do anything"),
+        (timeout(SECOND, zero, SECOND), "timeout.attempt: zero leaves no time to do anything"),
+        (timeout(SECOND, SECOND, zero), "timeout.total: zero leaves no time to do anything"),
+        (steps(&[1, 0]), "backoff.steps[1]: zero would retry at once, without any wait"),
+        (steps(&[1, 3, 2]), "backoff.steps[2]: 2s is shorter than the step before it, 3s"),
+        (steps(&[604_801]), "backoff.steps[0]: 604801s is longer than the limit of 604800s"),
+        (steps(&[1; 65]), "backoff.steps: 65 steps; at most 64 are allowed"),
+        (
+            steps(&[86_400, 86_400]),
+            "record.keep: 86400s is shorter than the waits of backoff.steps together, 172800s",
+        ),
+        (
+            base.clone().record(RecordConfig::new(40 * SECOND, SECOND)),
+            "record.keep: 40s is shorter than timeout.total, 120s",
+        ),
+        (
+            base.clone().record(RecordConfig::new(24 * HOUR, zero)),
+            "record.lease_margin: zero ends the lease before the answer can be written down",
+        ),
+        (
+            base.clone().pause(PauseConfig::new(zero)),
+            "pause.max: zero ignores every vendor that asks for time",
+        ),
+        (base.clone().admission_wait(HOUR), "admission_wait: 3600s is longer than timeout.total, 120s"),
+    ];
+    for (policy, expected) in cases {
+        assert_eq!(problem(&policy), format!("invalid policy: {expected}"));
+    }
+}
+
+#[test]
+fn a_breaker_that_cannot_be_meant_is_refused_by_name() {
+    let slow = |over, rate| breaker().slow_call(SlowCall::new(over, rate));
+    let cases = [
+        (
+            breaker().window(29 * SECOND),
+            "breaker.window: 29s is shorter than timeout.attempt, 30s: calls would leave the window before they time out",
+        ),
+        (breaker().window(25 * HOUR), "breaker.window: 90000s is longer than the limit of 86400s"),
+        (breaker().failure_rate(f64::NAN), "breaker.failure_rate: NaN is not between 0 and 1"),
+        (breaker().failure_rate(-0.1), "breaker.failure_rate: -0.1 is not between 0 and 1"),
+        (breaker().failure_rate(1.5), "breaker.failure_rate: 1.5 is not between 0 and 1"),
+        (breaker().failure_rate(0.0), "breaker.failure_rate: 0 opens on health; switch it off with false"),
+        (slow(SECOND, f64::INFINITY), "breaker.slow_call.rate: inf is not between 0 and 1"),
+        (slow(Duration::ZERO, 0.5), "breaker.slow_call.over: zero makes every call slow"),
+        (
+            slow(30 * SECOND, 0.5),
+            "breaker.slow_call.over: 30s is not below timeout.attempt, 30s: no call is slow",
+        ),
+        (breaker().minimum_calls(0), "breaker.minimum_calls: 0 calls have no rate"),
+        (breaker().probes(0), "breaker.probes: 0 lets no call through, so that an open circuit never closes"),
+        (breaker().open(Duration::ZERO, SECOND), "breaker.open_base: zero never keeps a call back"),
+        (breaker().open(2 * SECOND, SECOND), "breaker.open_cap: 1s is shorter than breaker.open_base, 2s"),
+        (breaker().open(SECOND, 25 * HOUR), "breaker.open_cap: 90000s is longer than the limit of 86400s"),
+        (
+            breaker().consecutive_failures(0),
+            "breaker.consecutive_failures: 0 would never close; switch it off with false",
+        ),
+        (
+            breaker().consecutive_failures(None).failure_rate(None),
+            "breaker: no condition is on, so that it never opens; switch it off with false",
+        ),
+    ];
+    for (config, expected) in cases {
+        assert_eq!(problem(&with_breaker(config)), format!("invalid policy: {expected}"));
+    }
+}
+
+#[test]
+fn limits_that_cannot_be_meant_are_refused_by_name() {
+    let base = Policy::background();
+    let budget = |ratio, burst, refill| base.clone().budget(BudgetConfig::new(ratio, burst, refill));
+    let rate = |config| base.clone().rate(config);
+    let cases = [
+        (budget(f64::NAN, 1, 0.1), "budget.ratio: NaN is not between 0 and 1"),
+        (budget(1.01, 1, 0.1), "budget.ratio: 1.01 is not between 0 and 1"),
+        (budget(0.1, 1, f64::NAN), "budget.refill_per_second: NaN is not between 0 and 1000"),
+        (budget(0.1, 1, -1.0), "budget.refill_per_second: -1 is not between 0 and 1000"),
+        (
+            budget(0.1, 0, 0.1),
+            "budget.burst: 0 leaves budget.refill_per_second nowhere to go; set it to 0 too",
+        ),
+        (
+            base.clone().budget(BudgetConfig::default().window(Duration::from_millis(99))),
+            "budget.window: 99ms is shorter than the limit of 100ms",
+        ),
+        (
+            rate(RateConfig::new(0, SECOND)),
+            "rate.calls: 0 refuses every call; to stop calls use the kill switch",
+        ),
+        (rate(RateConfig::new(1, Duration::ZERO)), "rate.per: zero is no time to count in"),
+        (rate(RateConfig::new(1, 25 * HOUR)), "rate.per: 90000s is longer than the limit of 86400s"),
+        (
+            rate(RateConfig::new(9, Duration::from_nanos(8))),
+            "rate.calls: 9 in 8ns is more than one a nanosecond",
+        ),
+        (
+            rate(RateConfig::new(5, SECOND).burst(0)),
+            "rate.burst: 0 refuses every call; leave it out for a burst of rate.calls",
+        ),
+        (
+            rate(RateConfig::new(1, 24 * HOUR).burst(u32::MAX)),
+            "rate.burst: 4294967295 at 1 in 86400s would take years to earn",
+        ),
+        (
+            base.clone().concurrency(ConcurrencyConfig::new(0)),
+            "concurrency.max: 0 refuses every call; to stop calls use the kill switch",
+        ),
+        (base.clone().limits(Limits::new(0, 1)), "limits.request_bytes_max: 0 refuses every body"),
+        (base.clone().limits(Limits::new(1, 0)), "limits.reply_bytes_max: 0 cuts every reply"),
+        (base.clone().look_ups_max(101), "look_ups_max: 101 is over the limit of 100"),
+    ];
+    for (policy, expected) in cases {
+        assert_eq!(problem(&policy), format!("invalid policy: {expected}"));
+    }
+}
+
+#[test]
+fn the_bounds_themselves_are_allowed() {
+    let timeout = Timeouts::new(30 * SECOND, 30 * SECOND, 30 * SECOND);
+    let policy = Policy::background()
+        .backoff(Backoff::ladder([SECOND, SECOND]).jitter(Jitter::None))
+        .timeout(timeout)
+        .breaker(
+            breaker().window(30 * SECOND).failure_rate(1.0).open(SECOND, SECOND).probes(1).minimum_calls(1),
+        )
+        .budget(BudgetConfig::new(1.0, 0, 0.0).window(Duration::from_millis(100)))
+        .rate(RateConfig::new(1, Duration::from_nanos(1)).burst(1))
+        .concurrency(ConcurrencyConfig::new(1))
+        .record(RecordConfig::new(30 * SECOND, Duration::from_millis(1)))
+        .admission_wait(30 * SECOND)
+        .look_ups_max(0);
+    assert!(policy.validate().is_ok());
+    let bare = Policy::background().without_breaker().without_budget().without_rate().without_concurrency();
+    assert!(bare.validate().is_ok());
+}
+
+#[test]
+fn a_call_may_not_override_with_nonsense_either() {
+    let call = CallPolicy::interactive().timeout(Timeouts::new(SECOND, 2 * SECOND, SECOND));
+    assert!(call.validate().is_err_and(|error| error.is_validation()));
+    let call = CallPolicy::background().backoff(Backoff::ladder([Duration::ZERO]));
+    assert!(call.validate().is_err_and(|error| error.code() == "VALIDATION.policy"));
+}
+
+#[test]
+fn an_empty_file_is_the_default_and_a_full_one_comes_back_as_it_was() {
+    assert_eq!(toml::from_str::<Policy>("").unwrap(), Policy::default());
+    let full = Policy::interactive()
+        .breaker(breaker().slow_call(SlowCall::new(SECOND, 0.25)).consecutive_failures(None))
+        .rate(RateConfig::new(100, SECOND).burst(5))
+        .concurrency(ConcurrencyConfig::new(8));
+    for policy in [Policy::default(), full, Policy::default().without_breaker().without_budget()] {
+        let text = toml::to_string(&policy).unwrap();
+        assert_eq!(toml::from_str::<Policy>(&text).unwrap(), policy, "{text}");
+        let json = serde_json::to_string(&policy).unwrap();
+        assert_eq!(serde_json::from_str::<Policy>(&json).unwrap(), policy, "{json}");
+    }
+}
+
+#[test]
+fn a_file_reads_as_one_would_write_it() {
+    let policy: Policy = toml::from_str(
+        r#"
+        breaker = false
+        admission_wait = "250ms"
+        backoff = { steps = ["100ms", "1s", "1m 30s"], jitter = "equal" }
+        timeout = { attempt = "20s" }
+        rate = { calls = 100, per = "1s" }
+        [budget]
+        ratio = 0.2
+        "#,
+    )
+    .unwrap();
+    let steps = [Duration::from_millis(100), SECOND, 90 * SECOND];
+    let mut expected = Policy::background()
+        .without_breaker()
+        .admission_wait(Duration::from_millis(250))
+        .backoff(Backoff::ladder(steps).jitter(Jitter::Equal))
+        .rate(RateConfig::new(100, SECOND));
+    expected.timeout.attempt = 20 * SECOND;
+    expected.budget = Some(BudgetConfig { ratio: 0.2, ..BudgetConfig::default() });
+    assert_eq!(policy, expected);
+    let policy: Policy =
+        toml::from_str("breaker = { failure_rate = false, consecutive_failures = 3 }").unwrap();
+    assert_eq!(policy.breaker, Some(breaker().failure_rate(None).consecutive_failures(3)));
+}
+
+#[test]
+fn a_file_with_unknown_keys_bad_durations_or_a_bare_true_is_refused_in_words() {
+    for (text, expected) in [
+        ("timeuot = {}", "unknown field `timeuot`"),
+        ("[breaker]\nprobez = 3", "unknown field `probez`"),
+        ("[timeout]\nattempt = \"soon\"", "invalid value: string \"soon\", expected a duration"),
+        ("backoff = { steps = [\"5\"] }", "time unit needed"),
+        ("breaker = true", "invalid value: boolean `true`, expected false, or the settings themselves"),
+        ("budget = \"off\"", "invalid type: string \"off\", expected false, or the settings themselves"),
+        ("backoff = { jitter = \"ful\" }", "unknown variant `ful`"),
+    ] {
+        let error = toml::from_str::<Policy>(text).unwrap_err().to_string();
+        assert!(error.contains(expected), "{text}: {error}");
+    }
+}

@@ -321,3 +321,45 @@ fn connect_failure(error: &reqwest::Error, https: bool) -> Connecting {
 
 /// Words of rustls, OpenSSL, Schannel and Secure Transport for a handshake that failed.
 const TLS_WORDS: [&str; 5] = ["tls", "ssl", "certificate", "handshake", "secure channel"];
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+    use url::Url;
+
+    use super::*;
+
+    /// The second line of defence: a client that follows redirects although it says that it does not.
+    #[tokio::test]
+    async fn an_answer_from_another_url_than_was_asked_may_have_taken_effect() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        tokio::spawn(async move {
+            let answers = ["303 See Other\r\nlocation: /y", "200 OK"];
+            for head in answers {
+                let (mut socket, _) = listener.accept().await.expect("a connection");
+                let mut buffer = [0u8; 4096];
+                let _ = socket.read(&mut buffer).await;
+                let answer = format!("HTTP/1.1 {head}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+                let _ = socket.write_all(answer.as_bytes()).await;
+            }
+        });
+        let client = reqwest::Client::builder().no_proxy().build().expect("a client");
+        let http = Http { client, built_here: false };
+        let url = Url::parse(&format!("http://{address}/x?q=%7e{{|#part")).expect("a url");
+        let error =
+            http.send(Request::new(Method::POST, url), Limits::new(10, true)).await.expect_err("a redirect");
+        assert_eq!(error.kind(), SendErrorKind::Redirected);
+    }
+
+    #[test]
+    fn an_answer_from_the_same_url_is_recognised_in_any_spelling_that_http_carries() {
+        for text in ["http://v.test/x?q=%7e{|}'#part", "http://v.test:80?", "http://[::1]:9/a//b/%2F?x"] {
+            let asked = Url::parse(text).expect("a url");
+            let sent: http::Uri = asked[..url::Position::AfterQuery].parse().expect("a URI");
+            let answered = Url::parse(&sent.to_string()).expect("a url");
+            assert!(!is_elsewhere(&asked, &answered), "{asked} {answered}");
+        }
+    }
+}

@@ -1,2 +1,204 @@
-#[derive(Debug)]
-pub struct BigCommerce;
+//! BigCommerce: no idempotency anywhere, but resources that can be found by a field the client sets.
+//!
+//! Sending `Idempotency-Key` does nothing there, so none is sent. What stands in for it is one field per
+//! resource ([`routes`]): an order's `external_order_id`, a refund's `reason`, a product's SKU or name. After
+//! an unknown outcome that field is looked up, and what is found counts as ours only if the fields that we set
+//! hold what we set. What cannot be looked up (carts, shipments, relative stock changes, payments) ends as a
+//! dead letter of unknown effect after an ambiguous answer. The documentation's advice to retry a 504 is not
+//! followed blindly: the POST may have been executed.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use http::header::{ACCEPT, HeaderName, HeaderValue};
+use http::{HeaderMap, Method};
+use secrecy::SecretString;
+use serde_json::Value;
+use url::Url;
+
+use crate::answer::Answer;
+use crate::error::{Error, Refusal};
+use crate::operation::WireKey;
+use crate::request::Request;
+use crate::vendor::common::{Base, Credential, by_status, no_answer, refused};
+use crate::vendor::{Attempt, Finding, Subject, Vendor, Verdict, wait};
+
+mod look_up;
+mod routes;
+mod same;
+
+use routes::Resource;
+
+/// BigCommerce's rules, for one store. Built with the store's hash and an API account's access token.
+///
+/// `Debug` does not show the token.
+///
+/// An answer with status 207 is done, though some of its items may have failed:
+/// [`BigCommerce::partial_errors`] has them.
+#[derive(Clone, Debug)]
+pub struct BigCommerce {
+    base: Base,
+    store_hash: String,
+    credential: Credential,
+    settle_time: Duration,
+}
+
+impl BigCommerce {
+    /// The store at `https://api.bigcommerce.com/stores/{store_hash}`; paths of calls start with `/v2` or
+    /// `/v3`. An empty hash or token is refused by [`Vendor::check`].
+    pub fn new(store_hash: impl Into<String>, access_token: impl Into<SecretString>) -> BigCommerce {
+        let store_hash = store_hash.into();
+        BigCommerce {
+            base: store_base("https://api.bigcommerce.com", &store_hash),
+            store_hash,
+            credential: Credential::new("", &access_token.into()),
+            settle_time: SETTLE_TIME,
+        }
+    }
+
+    /// Another host, such as a fake's or `https://payments.bigcommerce.com`. `/stores/{store_hash}` is
+    /// appended. What is not a URL is refused by [`Vendor::check`].
+    #[must_use]
+    pub fn base_url(mut self, url: impl AsRef<str>) -> BigCommerce {
+        self.base = store_base(url.as_ref(), &self.store_hash);
+        self
+    }
+
+    /// How long after an unknown outcome a look-up is believed, a miss included. Default: 30 s.
+    ///
+    /// BigCommerce documents neither an index lag nor a longest processing time; its gateway gives up within
+    /// half a minute. Raise it for a store whose look-ups lag: a miss that comes too early becomes a second
+    /// order.
+    #[must_use]
+    pub fn settle_time(mut self, time: Duration) -> BigCommerce {
+        self.settle_time = time;
+        self
+    }
+
+    /// The failed items of an answer: the `errors` of a partial success (207), each as BigCommerce gave it.
+    /// Empty for any other answer. Which item an error belongs to differs from endpoint to endpoint.
+    pub fn partial_errors(answer: &Answer) -> Vec<Value> {
+        if answer.status.as_u16() != 207 {
+            return Vec::new();
+        }
+        match answer.json().and_then(|mut body| body.get_mut("errors").map(Value::take)) {
+            Some(Value::Array(errors)) => errors,
+            Some(Value::Object(errors)) if errors.is_empty() => Vec::new(),
+            Some(error @ Value::Object(_)) => vec![error],
+            _ => Vec::new(),
+        }
+    }
+
+    fn resource(&self, request: &Request) -> Resource {
+        if request.method != Method::POST {
+            return Resource::Other;
+        }
+        Resource::of(self.base.route(&request.url))
+    }
+}
+
+impl Vendor for BigCommerce {
+    fn name(&self) -> &str {
+        "bigcommerce"
+    }
+
+    fn base_url(&self) -> &Url {
+        self.base.url()
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let plain = self.store_hash.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        if self.store_hash.is_empty() || !plain {
+            return Err(Error::validation("base_url", "the store hash must be letters and digits"));
+        }
+        self.credential.check()?;
+        self.base.check()
+    }
+
+    /// The store's hash.
+    fn account(&self, _headers: &HeaderMap) -> Cow<'_, str> {
+        Cow::Borrowed(&self.store_hash)
+    }
+
+    fn stamp(&self, wire_key: WireKey, request: &mut Request) -> Result<String, Error> {
+        let resource = self.resource(request);
+        resource.stamp(request, wire_key.to_string())
+    }
+
+    fn authorize(&self, request: &mut Request) {
+        self.credential.put(AUTH_TOKEN, &mut request.headers);
+        // V2 answers XML to whoever does not ask.
+        request.headers.entry(ACCEPT).or_insert(HeaderValue::from_static("application/json"));
+    }
+
+    /// None: BigCommerce executes every repeat.
+    fn replay_window(&self, _request: &Request) -> Option<Duration> {
+        None
+    }
+
+    fn classify(&self, attempt: &Attempt<'_>) -> Verdict {
+        let answer = match attempt.outcome {
+            Ok(answer) => answer,
+            Err(error) => return no_answer(error),
+        };
+        let (status, resource) = (answer.status.as_u16(), self.resource(attempt.request));
+        if attempt.request.method == Method::POST
+            && !answer.status.is_success()
+            && is_unsettled_payment(answer)
+        {
+            return Verdict::Unknown;
+        }
+        let duplicate = match status {
+            409 => resource.has_unique_field(),
+            422 => resource == Resource::Customers && is_customer_duplicate(answer),
+            _ => false,
+        };
+        if duplicate {
+            // After an unknown outcome the duplicate may be our own: look it up and compare.
+            return refused(attempt, false, Refusal::Duplicate);
+        }
+        // A 500 may stand in for a 429 and then carries the same headers; whether it was executed is unknown.
+        let not_before = match status {
+            429 | 500 | 503 => wait::bigcommerce(&answer.headers),
+            _ => None,
+        };
+        by_status(attempt, answer.status, false, not_before)
+    }
+
+    fn settle_time(&self) -> Duration {
+        self.settle_time
+    }
+
+    fn look_up(&self, subject: &Subject<'_>) -> Option<Request> {
+        let resource = self.resource(subject.request);
+        let url = look_up::url(&self.base, &resource, subject)?;
+        Some(Request::new(Method::GET, url))
+    }
+
+    fn read_look_up(&self, subject: &Subject<'_>, _asked: &Request, answer: &Answer) -> Finding {
+        look_up::read(&self.resource(subject.request), subject, answer)
+    }
+}
+
+fn store_base(root: &str, store_hash: &str) -> Base {
+    Base::new(&format!("{}/stores/{store_hash}", root.trim_end_matches('/')))
+}
+
+/// Payment errors 10000 ("try again later") and 30105 ("duplicate transaction … do not try to pay again"): the
+/// order and its transactions must be looked at first (BigCommerce, "Payments: error codes").
+fn is_unsettled_payment(answer: &Answer) -> bool {
+    let code = answer.json().and_then(|body| body.get("code").and_then(Value::as_u64));
+    matches!(code, Some(10_000 | 30_105))
+}
+
+/// A 422 of `POST /v3/customers` that tells of the creation as a whole, not of a field: an e-mail address is
+/// taken. It carries no id of the customer that holds it.
+fn is_customer_duplicate(answer: &Answer) -> bool {
+    answer.json().is_some_and(|body| body["errors"].get(".customer_create").is_some())
+}
+
+const AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
+const SETTLE_TIME: Duration = Duration::from_secs(30);
+
+#[cfg(test)]
+mod tests;

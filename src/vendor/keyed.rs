@@ -1,8 +1,218 @@
-#[derive(Debug)]
-pub struct Keyed;
-#[derive(Debug)]
-pub struct KeyForm;
-#[derive(Debug)]
-pub struct KeyPlace;
-#[derive(Debug)]
-pub struct Marker;
+//! Every vendor whose idempotency is a key in a header or in a body field: configuration, no code.
+//!
+//! What differs between such vendors is data: where the key goes and in which form, for how long the vendor
+//! replays it, and how its answers say *replayed*, *still in progress* and *used for something else*. A vendor
+//! without a stated window gets no resend after an unknown outcome: at most once, whatever its marketing says
+//! of idempotency.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use http::header::HeaderName;
+use http::{HeaderMap, Method};
+use secrecy::SecretString;
+use url::Url;
+
+use crate::answer::Answer;
+use crate::error::{Effect, Error, Refusal};
+use crate::operation::WireKey;
+use crate::request::Request;
+use crate::vendor::body::RawObject;
+use crate::vendor::common::{Base, Credential, asked, by_status, header_value, no_answer, refused};
+use crate::vendor::{Attempt, Finding, Subject, Vendor, Verdict};
+
+mod config;
+
+pub use config::{Auth, HeaderMarker, JsonMarker, KeyForm, KeyPlace, KeyedConfig, Marker};
+
+/// The rules of a vendor that is described by a [`KeyedConfig`].
+///
+/// `Debug` does not show the secret.
+///
+/// ```
+/// # use steadfast::vendor::{Keyed, KeyedConfig, Vendor};
+/// let config: KeyedConfig = toml::from_str(r#"
+///     name = "resend"
+///     base_url = "https://api.resend.com"
+///     key = { header = "Idempotency-Key" }
+///     key_len_max = 256
+///     window = "24h"
+///     auth = { header = "Authorization", prefix = "Bearer " }
+/// "#)?;
+/// let resend = Keyed::new(config, "re_123");
+/// resend.check()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Keyed {
+    config: KeyedConfig,
+    base: Base,
+    auth: Option<(HeaderName, Credential)>,
+    key_header: Option<HeaderName>,
+}
+
+impl Keyed {
+    /// The vendor that `config` describes, with the secret for its `auth`. Whatever in it makes no sense is
+    /// refused by [`Vendor::check`].
+    pub fn new(config: KeyedConfig, secret: impl Into<SecretString>) -> Keyed {
+        let secret = secret.into();
+        let auth = config.auth.as_ref().and_then(|auth| {
+            let name = HeaderName::from_bytes(auth.header.as_bytes()).ok()?;
+            Some((name, Credential::new(&auth.prefix, &secret)))
+        });
+        let key_header = match &config.key {
+            Some(KeyPlace::Header(name)) => HeaderName::from_bytes(name.as_bytes()).ok(),
+            _ => None,
+        };
+        Keyed { base: Base::new(&config.base_url), auth, key_header, config }
+    }
+
+    /// The configuration it was built with.
+    pub fn config(&self) -> &KeyedConfig {
+        &self.config
+    }
+
+    /// The key in the vendor's form, without quotes: the UUID, or as much of its hexadecimal digits as fit.
+    /// They come from a hash, so that a part of them still differs from operation to operation.
+    fn short_key(&self, wire_key: WireKey) -> String {
+        let key = wire_key.to_string();
+        if key.len() <= self.config.key_len_max {
+            return key;
+        }
+        key.chars().filter(|&letter| letter != '-').take(self.config.key_len_max).collect()
+    }
+
+    /// Whether this request was stamped in a way that the vendor replays.
+    fn replays(&self, request: &Request) -> bool {
+        if self.config.window.is_none() || request.method.is_safe() {
+            return false;
+        }
+        match &self.config.key {
+            Some(KeyPlace::Header(_)) => {
+                self.key_header.as_ref().is_some_and(|name| request.headers.contains_key(name))
+            }
+            Some(KeyPlace::Body(field)) => {
+                RawObject::parse(&request.body).is_ok_and(|body| body.get(field).is_some())
+            }
+            None => false,
+        }
+    }
+
+    fn stamp_header(&self, request: &mut Request, key: &str) -> Result<(), Error> {
+        let Some(name) = &self.key_header else {
+            return Err(Error::validation("header", "`key.header` is not the name of a header"));
+        };
+        if request.headers.contains_key(name) {
+            let problem = format!("{name} is set by the client; name the operation with its key instead");
+            return Err(Error::validation("header", problem));
+        }
+        let value = match self.config.key_form {
+            KeyForm::Raw => key.to_owned(),
+            KeyForm::Quoted => format!("\"{key}\""),
+        };
+        request.headers.insert(name.clone(), header_value(name.as_str(), &value)?);
+        Ok(())
+    }
+}
+
+impl Vendor for Keyed {
+    fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    fn base_url(&self) -> &Url {
+        self.base.url()
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        self.config.check()?;
+        if let Some((_, credential)) = &self.auth {
+            credential.check()?;
+        }
+        self.base.check()
+    }
+
+    fn account(&self, _headers: &HeaderMap) -> Cow<'_, str> {
+        Cow::Borrowed(&self.config.account)
+    }
+
+    fn stamp(&self, wire_key: WireKey, request: &mut Request) -> Result<String, Error> {
+        let key = self.short_key(wire_key);
+        if request.method.is_safe() {
+            return Ok(key);
+        }
+        match &self.config.key {
+            Some(KeyPlace::Header(_)) => self.stamp_header(request, &key)?,
+            Some(KeyPlace::Body(field)) => {
+                // A PUT or DELETE without a body has no place for a key and needs none.
+                if request.body.is_empty() && request.method != Method::POST {
+                    return Ok(key);
+                }
+                let mut body = RawObject::parse(&request.body)?;
+                if body.get(field).is_some() {
+                    let problem =
+                        format!("`{field}` is set by the client; name the operation with its key instead");
+                    return Err(Error::validation("body", problem));
+                }
+                body.set(field, &key)?;
+                request.body = body.to_bytes()?;
+            }
+            None => {}
+        }
+        Ok(key)
+    }
+
+    fn authorize(&self, request: &mut Request) {
+        if let Some((name, credential)) = &self.auth {
+            credential.put(name.clone(), &mut request.headers);
+        }
+    }
+
+    fn replay_window(&self, request: &Request) -> Option<Duration> {
+        if self.replays(request) { self.config.window } else { None }
+    }
+
+    fn classify(&self, attempt: &Attempt<'_>) -> Verdict {
+        let answer = match attempt.outcome {
+            Ok(answer) => answer,
+            Err(error) => return no_answer(error),
+        };
+        let wait = asked(attempt, answer);
+        let replayed = self.config.replay.as_ref().is_some_and(|marker| marker.matches(answer));
+        if answer.status.is_success() {
+            return Verdict::Done { replayed };
+        }
+        let any = |markers: &[Marker]| markers.iter().any(|marker| marker.matches(answer));
+        let replays = attempt.keyed && self.replays(attempt.request);
+        if any(&self.config.reused) {
+            return refused(attempt, replays, Refusal::KeyReused);
+        }
+        // Another request with our key is under way, or the vendor itself asks for a repeat: it may happen yet.
+        if any(&self.config.in_progress) || any(&self.config.retry_same_key) {
+            return Verdict::Retry { effect: Effect::Unknown, not_before: wait };
+        }
+        let status = answer.status;
+        if replayed && status.is_server_error() {
+            // A stored failure: it will not change under this key.
+            return Verdict::Unknown;
+        }
+        // A 409 that no marker explains may tell of the earlier attempt: it settles nothing about that.
+        by_status(attempt, status, replays && status.as_u16() != 409, wait)
+    }
+
+    /// Zero: there is no look-up to wait for.
+    fn settle_time(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn look_up(&self, _subject: &Subject<'_>) -> Option<Request> {
+        None
+    }
+
+    fn read_look_up(&self, _subject: &Subject<'_>, _asked: &Request, _answer: &Answer) -> Finding {
+        Finding::CannotTell
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,2 +1,222 @@
-#[derive(Debug)]
-pub struct Postmark;
+//! Postmark: no key of its own, so every accepted POST is another e-mail.
+//!
+//! The operation's key travels as message metadata, which is what Postmark's search can filter by, and as
+//! `Message-ID`, by which a recipient's mail client may thread a duplicate. An unknown outcome is looked up.
+//! A hit is proof; a miss is not, because how long a message takes to become searchable is not documented: the
+//! operation then ends as a dead letter of unknown effect, unless the caller says that a second e-mail is
+//! better than none.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use http::header::{ACCEPT, HeaderName, HeaderValue};
+use http::{HeaderMap, Method};
+use secrecy::SecretString;
+use serde_json::Value;
+use url::Url;
+
+use crate::answer::Answer;
+use crate::error::{Error, Refusal};
+use crate::operation::WireKey;
+use crate::request::Request;
+use crate::vendor::common::{Base, Credential, asked, by_status, no_answer, refused};
+use crate::vendor::{Attempt, Finding, Subject, Vendor, Verdict};
+
+mod look_up;
+mod stamp;
+
+/// Postmark's rules. Built with a server token.
+///
+/// `Debug` does not show the token. The token `POSTMARK_API_TEST` validates and sends nothing.
+///
+/// A batch that Postmark took with status 200 is done even if some of its messages were refused:
+/// [`Postmark::failed_items`] says which, and only those may be sent again, under a new key.
+#[derive(Clone, Debug)]
+pub struct Postmark {
+    base: Base,
+    credential: Credential,
+    account: String,
+    message_id: MessageId,
+    settle_time: Duration,
+}
+
+/// What comes after the `@` in the `Message-ID` that carries the key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum MessageId {
+    SenderDomain,
+    Domain(String),
+    Off,
+}
+
+impl Postmark {
+    /// Postmark at `https://api.postmarkapp.com`. An empty token is refused by [`Vendor::check`].
+    pub fn new(server_token: impl Into<SecretString>) -> Postmark {
+        Postmark {
+            base: Base::new("https://api.postmarkapp.com"),
+            credential: Credential::new("", &server_token.into()),
+            account: "default".into(),
+            message_id: MessageId::SenderDomain,
+            settle_time: SETTLE_TIME,
+        }
+    }
+
+    /// Another base URL, such as a fake's. What is not a URL is refused by [`Vendor::check`].
+    #[must_use]
+    pub fn base_url(mut self, url: impl AsRef<str>) -> Postmark {
+        self.base = Base::new(url.as_ref());
+        self
+    }
+
+    /// Names the Postmark server that the token belongs to, so that two servers that share a store never share
+    /// a key. It is a name in scopes only. Default: `default`.
+    #[must_use]
+    pub fn account(mut self, account: impl Into<String>) -> Postmark {
+        self.account = account.into();
+        self
+    }
+
+    /// The domain of the `Message-ID` that carries the key, or `None` for no such header.
+    ///
+    /// Default: the domain of the message's `From`. Postmark documents `X-PM-KeepID` for SMTP; whether the
+    /// REST API needs or honours it is not documented, and look-ups do not depend on it. A message that brings
+    /// its own `Message-ID` keeps it.
+    #[must_use]
+    pub fn message_id_domain(mut self, domain: Option<&str>) -> Postmark {
+        self.message_id = domain.map_or(MessageId::Off, |domain| MessageId::Domain(domain.into()));
+        self
+    }
+
+    /// How long after an unknown outcome a message is looked up. Default: 10 s.
+    ///
+    /// Postmark documents no lag; messages usually show within seconds. The figure trades waiting against
+    /// dead letters only: a look-up that comes too early finds nothing and decides nothing.
+    #[must_use]
+    pub fn settle_time(mut self, time: Duration) -> Postmark {
+        self.settle_time = time;
+        self
+    }
+
+    /// The places, counted from 0, of the messages that a batch's answer refuses. Empty for a batch that went
+    /// through and for an answer that is no batch's.
+    pub fn failed_items(answer: &Answer) -> Vec<usize> {
+        let Some(Value::Array(items)) = answer.json() else { return Vec::new() };
+        let refused = |item: &Value| item.get("ErrorCode").is_some_and(|code| *code != 0);
+        items.iter().enumerate().filter(|(_, item)| refused(item)).map(|(index, _)| index).collect()
+    }
+
+    fn kind(&self, request: &Request) -> Option<Kind> {
+        if request.method != Method::POST {
+            return None;
+        }
+        match self.base.route(&request.url) {
+            "/email" | "/email/withTemplate" => Some(Kind::Single),
+            "/email/batch" => Some(Kind::Batch),
+            "/email/batchWithTemplates" => Some(Kind::TemplateBatch),
+            _ => None,
+        }
+    }
+}
+
+/// The shape of a sending request's body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// One message.
+    Single,
+    /// An array of messages.
+    Batch,
+    /// An object with an array of messages in `Messages`.
+    TemplateBatch,
+}
+
+impl Vendor for Postmark {
+    fn name(&self) -> &str {
+        "postmark"
+    }
+
+    fn base_url(&self) -> &Url {
+        self.base.url()
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        self.credential.check()?;
+        self.base.check()?;
+        match &self.message_id {
+            MessageId::Domain(domain) if !stamp::is_domain(domain) => {
+                Err(Error::validation("header", "Message-ID: the domain is not one"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn account(&self, _headers: &HeaderMap) -> Cow<'_, str> {
+        Cow::Borrowed(&self.account)
+    }
+
+    fn stamp(&self, wire_key: WireKey, request: &mut Request) -> Result<String, Error> {
+        let key = wire_key.to_string();
+        if let Some(kind) = self.kind(request) {
+            request.body = stamp::stamp(kind, &self.message_id, &request.body, &key)?;
+        }
+        Ok(key)
+    }
+
+    fn authorize(&self, request: &mut Request) {
+        self.credential.put(SERVER_TOKEN, &mut request.headers);
+        request.headers.entry(ACCEPT).or_insert(HeaderValue::from_static("application/json"));
+    }
+
+    /// None: Postmark executes whatever it accepts.
+    fn replay_window(&self, _request: &Request) -> Option<Duration> {
+        None
+    }
+
+    fn classify(&self, attempt: &Attempt<'_>) -> Verdict {
+        let answer = match attempt.outcome {
+            Ok(answer) => answer,
+            Err(error) => return no_answer(error),
+        };
+        if answer.status.is_success() && self.kind(attempt.request).is_some() {
+            return sent(attempt, answer);
+        }
+        // 500 is ambiguous: "in most cases the message is lost", so in some it is sent. Of 503 (maintenance)
+        // Postmark does not say at which point it answers so. Both stay unknown; 429 is not accepted.
+        by_status(attempt, answer.status, false, asked(attempt, answer))
+    }
+
+    fn settle_time(&self) -> Duration {
+        self.settle_time
+    }
+
+    fn look_up(&self, subject: &Subject<'_>) -> Option<Request> {
+        look_up::request(&self.base, self.kind(subject.request)?, subject)
+    }
+
+    fn read_look_up(&self, subject: &Subject<'_>, _asked: &Request, answer: &Answer) -> Finding {
+        match self.kind(subject.request) {
+            Some(kind) => look_up::read(kind, subject, answer),
+            None => Finding::CannotTell,
+        }
+    }
+}
+
+/// A sending request's 2xx. Without `ErrorCode` it is accepted and delayed. A batch is done whatever its items
+/// say: each has its own result, and the good ones must not be sent again.
+fn sent(attempt: &Attempt<'_>, answer: &Answer) -> Verdict {
+    match answer.json() {
+        Some(Value::Array(_)) => Verdict::Done { replayed: false },
+        Some(Value::Object(body)) => match body.get("ErrorCode") {
+            Some(code) if *code != 0 => refused(attempt, false, Refusal::Rejected),
+            _ => Verdict::Done { replayed: false },
+        },
+        // Not Postmark's words: a proxy may have answered before or after the message was taken.
+        _ => Verdict::Unknown,
+    }
+}
+
+const SERVER_TOKEN: HeaderName = HeaderName::from_static("x-postmark-server-token");
+/// Long enough for a message to be processed and indexed in all but rare cases; see
+/// [`Postmark::settle_time`].
+const SETTLE_TIME: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests;

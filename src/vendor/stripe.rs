@@ -1,2 +1,267 @@
-#[derive(Debug)]
-pub struct Stripe;
+//! Stripe: the vendor that replays.
+//!
+//! Stripe keeps the first outcome under an `Idempotency-Key`, success or failure, and answers every resend
+//! from it (docs.stripe.com/api/idempotent_requests). So an unknown outcome is simply sent again with the same
+//! key, inside the window; a look-up is needed only once the window is over or when Stripe replays a 500 that
+//! will never change. Look-ups go through list endpoints and `metadata`, never through Search, which is not
+//! read-after-write.
+//!
+//! Two things are fixed when an operation is stamped and not at each send: the key and `Stripe-Version`. A
+//! resend with another version is another request under the same key, and Stripe refuses it.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use http::header::{AUTHORIZATION, HeaderName};
+use http::{HeaderMap, Method};
+use secrecy::{ExposeSecret, SecretString};
+use url::Url;
+
+use crate::answer::Answer;
+use crate::error::Error;
+use crate::operation::WireKey;
+use crate::request::Request;
+use crate::vendor::common::{Base, Credential, header_value};
+use crate::vendor::{Attempt, Finding, Subject, Vendor, Verdict};
+
+mod look_up;
+mod rules;
+
+/// Stripe's rules. Built with the secret key; everything else has a default.
+///
+/// `Debug` does not show the secret.
+///
+/// ```
+/// # use steadfast::vendor::Stripe;
+/// let stripe = Stripe::new("sk_test_123").account("acct_1").api_version("2025-08-27.basil");
+/// ```
+#[derive(Clone, Debug)]
+pub struct Stripe {
+    base: Base,
+    credential: Credential,
+    mode: &'static str,
+    account: String,
+    api_version: Option<String>,
+    replay_window: Duration,
+    settle_time: Duration,
+    metadata_routes: Vec<String>,
+}
+
+impl Stripe {
+    /// Stripe at `https://api.stripe.com`, with a secret key (`sk_…`) or a restricted one (`rk_…`).
+    ///
+    /// An empty secret, or one that a header cannot carry, is refused by [`Vendor::check`].
+    pub fn new(secret: impl Into<SecretString>) -> Stripe {
+        let secret = secret.into();
+        let mode = mode(secret.expose_secret());
+        Stripe {
+            base: Base::new("https://api.stripe.com"),
+            credential: Credential::new("Bearer ", &secret),
+            mode,
+            account: mode.to_owned(),
+            api_version: None,
+            replay_window: REPLAY_WINDOW,
+            settle_time: SETTLE_TIME,
+            metadata_routes: METADATA_ROUTES.map(str::to_owned).to_vec(),
+        }
+    }
+
+    /// Another base URL, such as a fake's. What is not a URL is refused by [`Vendor::check`].
+    #[must_use]
+    pub fn base_url(mut self, url: impl AsRef<str>) -> Stripe {
+        self.base = Base::new(url.as_ref());
+        self
+    }
+
+    /// Names the account that the secret belongs to (`acct_…`), so that two accounts that share a store never
+    /// share a key. It is a name in scopes only and is not sent; a call on behalf of a connected account sets
+    /// the header `Stripe-Account`, which takes this name's place.
+    ///
+    /// Default: none, only the secret's mode (`live` or `test`), which is always part of the account.
+    #[must_use]
+    pub fn account(mut self, account: impl AsRef<str>) -> Stripe {
+        self.account = label(self.mode, account.as_ref());
+        self
+    }
+
+    /// The `Stripe-Version` of calls that do not name one. Default: none, and Stripe uses the account's own.
+    ///
+    /// It is written into an operation when that is first recorded: a later change does not reach resends.
+    #[must_use]
+    pub fn api_version(mut self, version: impl Into<String>) -> Stripe {
+        self.api_version = Some(version.into());
+        self
+    }
+
+    /// For how long Stripe is trusted to replay a v1 key. Default: 24 h, the least it promises.
+    #[must_use]
+    pub fn replay_window(mut self, window: Duration) -> Stripe {
+        self.replay_window = window;
+        self
+    }
+
+    /// How long after an unknown outcome a look-up is believed. Default: 80 s, the time-out of Stripe's own
+    /// clients and so the longest that a request is worth waiting for; its lists have no lag.
+    #[must_use]
+    pub fn settle_time(mut self, time: Duration) -> Stripe {
+        self.settle_time = time;
+        self
+    }
+
+    /// The v1 create routes whose form bodies get `metadata[steadfast_key]`, so that the effect can be looked
+    /// up on the list endpoint of the same path. Default: `/v1/payment_intents`, `/v1/charges`, `/v1/refunds`
+    /// and `/v1/customers`. An empty list turns look-ups off.
+    ///
+    /// A route named here must have a list endpoint with `created[gte]`. A body that already has Stripe's
+    /// limit of 50 metadata keys is sent without the stamp, and then has no look-up.
+    #[must_use]
+    pub fn look_up_by_metadata<R: Into<String>>(mut self, routes: impl IntoIterator<Item = R>) -> Stripe {
+        self.metadata_routes = routes.into_iter().map(Into::into).collect();
+        self
+    }
+
+    fn is_v2(&self, request: &Request) -> bool {
+        self.base.route(&request.url).starts_with("/v2/")
+    }
+
+    /// v1: every POST. v2: POST and DELETE. Everything else ignores the header.
+    fn takes_key(&self, request: &Request) -> bool {
+        match request.method {
+            Method::POST => true,
+            Method::DELETE => self.is_v2(request),
+            _ => false,
+        }
+    }
+}
+
+impl Vendor for Stripe {
+    fn name(&self) -> &str {
+        "stripe"
+    }
+
+    fn base_url(&self) -> &Url {
+        self.base.url()
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        self.credential.check()?;
+        self.base.check()?;
+        match &self.api_version {
+            Some(version) => header_value("Stripe-Version", version).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// The secret's mode, and behind a colon the connected account of the call or else the configured one.
+    fn account(&self, headers: &HeaderMap) -> Cow<'_, str> {
+        match headers.get(STRIPE_ACCOUNT).and_then(|value| value.to_str().ok()) {
+            Some(account) => Cow::Owned(label(self.mode, account)),
+            None => Cow::Borrowed(&self.account),
+        }
+    }
+
+    fn stamp(&self, wire_key: WireKey, request: &mut Request) -> Result<String, Error> {
+        let key = wire_key.to_string();
+        if request.headers.contains_key(IDEMPOTENCY_KEY) {
+            let problem = "Idempotency-Key is set by the client; name the operation with its key instead";
+            return Err(Error::validation("header", problem));
+        }
+        self.put_version(request)?;
+        if self.is_v2(request) && !request.headers.contains_key(STRIPE_VERSION) {
+            let problem = "Stripe-Version is required on /v2 paths; set it on the call or by `api_version`";
+            return Err(Error::validation("header", problem));
+        }
+        if self.takes_key(request) {
+            let route = self.base.route(&request.url);
+            if self.metadata_routes.iter().any(|stamped| stamped == route) {
+                look_up::stamp_metadata(request, &key)?;
+            }
+            request.headers.insert(IDEMPOTENCY_KEY, header_value("Idempotency-Key", &key)?);
+        }
+        Ok(key)
+    }
+
+    fn authorize(&self, request: &mut Request) {
+        self.credential.put(AUTHORIZATION, &mut request.headers);
+        if !request.headers.contains_key(IDEMPOTENCY_KEY) {
+            // A stamped request has its version, or was recorded without one and must stay so. `check` has
+            // seen that the value is one.
+            let _ = self.put_version(request);
+        }
+    }
+
+    fn replay_window(&self, request: &Request) -> Option<Duration> {
+        if !self.takes_key(request) || !request.headers.contains_key(IDEMPOTENCY_KEY) {
+            return None;
+        }
+        Some(if self.is_v2(request) { REPLAY_WINDOW_V2 } else { self.replay_window })
+    }
+
+    fn classify(&self, attempt: &Attempt<'_>) -> Verdict {
+        rules::classify(attempt, attempt.keyed && self.takes_key(attempt.request))
+    }
+
+    fn settle_time(&self) -> Duration {
+        self.settle_time
+    }
+
+    fn look_up(&self, subject: &Subject<'_>) -> Option<Request> {
+        let route = self.base.route(&subject.request.url);
+        if subject.request.method != Method::POST || !look_up::is_stamped(subject) {
+            return None;
+        }
+        let mut request =
+            Request::new(Method::GET, look_up::first_page(&self.base, route, subject.claimed_at));
+        for name in [STRIPE_VERSION, STRIPE_ACCOUNT] {
+            if let Some(value) = subject.request.headers.get(&name) {
+                request.headers.insert(name, value.clone());
+            }
+        }
+        Some(request)
+    }
+
+    fn read_look_up(&self, subject: &Subject<'_>, asked: &Request, answer: &Answer) -> Finding {
+        look_up::read(subject, asked, answer)
+    }
+}
+
+impl Stripe {
+    fn put_version(&self, request: &mut Request) -> Result<(), Error> {
+        if let Some(version) = &self.api_version
+            && !request.headers.contains_key(STRIPE_VERSION)
+        {
+            request.headers.insert(STRIPE_VERSION, header_value("Stripe-Version", version)?);
+        }
+        Ok(())
+    }
+}
+
+/// The mode that a key's prefix tells: keys of one mode are unknown in the other. It survives the rotation of
+/// the secret.
+fn mode(secret: &str) -> &'static str {
+    match secret.get(3..8) {
+        Some("live_") => "live",
+        Some("test_") => "test",
+        _ => "default",
+    }
+}
+
+fn label(mode: &str, account: &str) -> String {
+    format!("{mode}:{account}")
+}
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const STRIPE_ACCOUNT: HeaderName = HeaderName::from_static("stripe-account");
+const STRIPE_VERSION: HeaderName = HeaderName::from_static("stripe-version");
+
+/// "Keys can be removed from the system automatically after they're at least 24 hours old."
+/// (docs.stripe.com/api/idempotent_requests)
+const REPLAY_WINDOW: Duration = Duration::from_secs(24 * 60 * 60);
+/// docs.stripe.com/api-v2-overview: 30 days.
+const REPLAY_WINDOW_V2: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// The default time-out of stripe-node, -python and -ruby.
+const SETTLE_TIME: Duration = Duration::from_secs(80);
+const METADATA_ROUTES: [&str; 4] = ["/v1/payment_intents", "/v1/charges", "/v1/refunds", "/v1/customers"];
+
+#[cfg(test)]
+mod tests;

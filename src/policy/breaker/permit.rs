@@ -53,3 +53,11 @@ impl Drop for Permit<'_> {
         }
     }
 }
+
+#[cfg(test)]
+impl Permit<'_> {
+    /// Whether this holds a place among the probes of the round that `word` names.
+    pub(super) fn is_probe_of(&self, word: u64) -> bool {
+        self.kind == Kind::Probe && self.word == word
+    }
+}

@@ -68,6 +68,15 @@ async fn raw(front: &Front, bytes: &[u8]) -> String {
     String::from_utf8(answer).unwrap()
 }
 
+/// A failure instead of a test that never ends. Real time, because real sockets are what is waited for.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "bounds a wait for real sockets, in which no injected clock moves"
+)]
+async fn within_ten_seconds(work: impl Future<Output = ()>) {
+    tokio::time::timeout(Duration::from_secs(10), work).await.unwrap();
+}
+
 #[tokio::test]
 async fn without_a_fault_the_answer_passes_unchanged() {
     let (front, plan, seen) = started().await;
@@ -200,9 +209,12 @@ async fn a_caller_that_goes_ends_the_pause() {
     stream.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
     clock.until_sleeping(1).await;
     drop(stream);
-    while clock.sleeping() > 0 {
-        tokio::task::yield_now().await;
-    }
+    within_ten_seconds(async {
+        while clock.sleeping() > 0 {
+            tokio::task::yield_now().await
+        }
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -321,9 +333,12 @@ async fn a_dropped_front_closes_its_port_and_its_connections() {
     idle.write_all(b"GET /empty HTTP/1.1\r\n\r\n").await.unwrap();
     assert!(idle.read(&mut [0; 512]).await.unwrap() > 0, "it is being served");
     drop(front);
-    assert!(matches!(idle.read(&mut [0; 512]).await, Ok(0) | Err(_)));
-    // The listener goes with the same task; the connection above ended, so it is gone or going.
-    while TcpStream::connect(address).await.is_ok() {
-        tokio::task::yield_now().await;
-    }
+    within_ten_seconds(async {
+        assert!(matches!(idle.read(&mut [0; 512]).await, Ok(0) | Err(_)));
+        // The listener goes with the same task; the connection above ended, so it is gone or going.
+        while TcpStream::connect(address).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
 }

@@ -1,0 +1,156 @@
+//! The adapters' tables: what the file may say of each, and the adapter made of it.
+//!
+//! A key that is left out stays `None` and the adapter's own default holds, so that a number is written in one
+//! place only: beside the reason for it.
+
+use std::time::Duration;
+
+use humantime_serde::Serde;
+use secrecy::SecretString;
+use serde::Deserialize;
+
+use crate::client::{Client, ClientBuilder};
+use crate::vendor::{BigCommerce, Keyed, KeyedConfig, Postmark, Stripe};
+
+/// Which rules a vendor's calls follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Kind {
+    Stripe,
+    Postmark,
+    BigCommerce,
+    Keyed,
+}
+
+impl Kind {
+    /// The kind that a table's name stands for.
+    pub(super) fn named(name: &str) -> Option<Kind> {
+        match name {
+            "stripe" => Some(Kind::Stripe),
+            "postmark" => Some(Kind::Postmark),
+            "bigcommerce" => Some(Kind::BigCommerce),
+            "keyed" => Some(Kind::Keyed),
+            _ => None,
+        }
+    }
+
+    pub(super) const NAMES: [&'static str; 4] = ["stripe", "postmark", "bigcommerce", "keyed"];
+}
+
+/// One vendor's adapter, all but its secret.
+#[derive(Clone, Debug)]
+pub(super) enum Adapter {
+    Stripe(StripeTable),
+    Postmark(PostmarkTable),
+    BigCommerce(BigCommerceTable),
+    Keyed(Box<KeyedConfig>),
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct StripeTable {
+    base_url: Option<String>,
+    account: Option<String>,
+    api_version: Option<String>,
+    replay_window: Option<Serde<Duration>>,
+    settle_time: Option<Serde<Duration>>,
+    look_up_by_metadata: Option<Vec<String>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct PostmarkTable {
+    base_url: Option<String>,
+    account: Option<String>,
+    message_id: Option<bool>,
+    message_id_domain: Option<String>,
+    settle_time: Option<Serde<Duration>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BigCommerceTable {
+    store_hash: String,
+    base_url: Option<String>,
+    settle_time: Option<Serde<Duration>>,
+}
+
+impl Adapter {
+    /// Whether it sends a secret at all.
+    pub(super) fn needs_secret(&self) -> bool {
+        match self {
+            Adapter::Keyed(config) => config.auth.is_some(),
+            _ => true,
+        }
+    }
+
+    /// A builder of the client that uses this adapter.
+    pub(super) fn builder(&self, secret: SecretString) -> ClientBuilder {
+        match self {
+            Adapter::Stripe(table) => Client::builder(table.adapter(secret)),
+            Adapter::Postmark(table) => Client::builder(table.adapter(secret)),
+            Adapter::BigCommerce(table) => Client::builder(table.adapter(secret)),
+            Adapter::Keyed(config) => Client::builder(Keyed::new((**config).clone(), secret)),
+        }
+    }
+}
+
+impl StripeTable {
+    fn adapter(&self, secret: SecretString) -> Stripe {
+        let mut stripe = Stripe::new(secret);
+        if let Some(url) = &self.base_url {
+            stripe = stripe.base_url(url);
+        }
+        if let Some(account) = &self.account {
+            stripe = stripe.account(account);
+        }
+        if let Some(version) = &self.api_version {
+            stripe = stripe.api_version(version);
+        }
+        if let Some(window) = self.replay_window {
+            stripe = stripe.replay_window(window.into_inner());
+        }
+        if let Some(time) = self.settle_time {
+            stripe = stripe.settle_time(time.into_inner());
+        }
+        if let Some(routes) = &self.look_up_by_metadata {
+            stripe = stripe.look_up_by_metadata(routes);
+        }
+        stripe
+    }
+}
+
+impl PostmarkTable {
+    fn adapter(&self, secret: SecretString) -> Postmark {
+        let mut postmark = Postmark::new(secret);
+        if let Some(url) = &self.base_url {
+            postmark = postmark.base_url(url);
+        }
+        if let Some(account) = &self.account {
+            postmark = postmark.account(account);
+        }
+        if let Some(domain) = &self.message_id_domain {
+            postmark = postmark.message_id_domain(Some(domain));
+        }
+        if self.message_id == Some(false) {
+            postmark = postmark.message_id_domain(None);
+        }
+        if let Some(time) = self.settle_time {
+            postmark = postmark.settle_time(time.into_inner());
+        }
+        postmark
+    }
+}
+
+impl BigCommerceTable {
+    fn adapter(&self, secret: SecretString) -> BigCommerce {
+        let mut bigcommerce = BigCommerce::new(&self.store_hash, secret);
+        if let Some(url) = &self.base_url {
+            bigcommerce = bigcommerce.base_url(url);
+        }
+        if let Some(time) = self.settle_time {
+            bigcommerce = bigcommerce.settle_time(time.into_inner());
+        }
+        bigcommerce
+    }
+}

@@ -1,0 +1,115 @@
+//! From serde's words to ours: which key, in which table, what would have been right.
+//!
+//! Serde says what it met and what it expected in a text of fixed form, and gives no other access to it. That
+//! form is read here, in one place; a text that is not understood is passed on as it is, so that a new
+//! release of serde can cost clarity and nothing else. The tests hold each form.
+
+use super::document::{Path, SHOWN_MAX, shown};
+use super::suggest;
+
+/// What else is known about the table that a mistake is in.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Hints<'a> {
+    /// Keys that are good here but that serde does not know of, because another struct reads them.
+    pub also_known: &'a [&'a str],
+    /// Keys that are good one table further down: the table's name, and its keys.
+    pub below: &'a [(&'a str, &'a [&'a str])],
+}
+
+/// Serde's complaint about the key at `path`, in the words of the file.
+pub(super) fn explain(message: &str, path: &Path, hints: Hints<'_>) -> String {
+    let message = message.lines().next().unwrap_or_default();
+    if let Some(rest) = message.strip_prefix("unknown field ") {
+        let (table, key) = path.split().unwrap_or_default();
+        return unknown_key(key, &table, &expected_names(rest), hints);
+    }
+    if let Some(rest) = message.strip_prefix("missing field ") {
+        return format!("`{}` is missing from {path}", shown(rest.trim_matches('`')));
+    }
+    let (table, key) = path.split().unwrap_or_default();
+    let key = shown(key);
+    if let Some(rest) = message.strip_prefix("unknown variant ") {
+        let written = rest.split_once("`, expected").map_or(rest, |(written, _)| written).trim_matches('`');
+        let names = expected_names(rest);
+        return format!("`{key}` in {table} cannot be \"{}\"; {}", shown(written), one_of(written, &names, &[]));
+    }
+    let Some((met, expected)) = met_and_expected(message) else {
+        return format!("`{key}` in {table}: {}", shown(message));
+    };
+    if expected.ends_with("a duration") {
+        let instead = suggest::duration(written(met).unwrap_or_default());
+        return format!("`{key}` in {table}: {} is not a duration; {instead}", shown_met(met));
+    }
+    format!("`{key}` in {table} must be {}, not {}", in_words(expected), shown_met(met))
+}
+
+/// A key that does not belong where it is.
+pub(super) fn unknown_key(key: &str, table: &Path, known: &[&str], hints: Hints<'_>) -> String {
+    for (below, keys) in hints.below {
+        if keys.contains(&key) {
+            return format!("unknown key `{key}` in {table}; it belongs in {}", table.then(below));
+        }
+    }
+    format!("unknown key `{}` in {table}; {}", shown(key), one_of(key, known, hints.also_known))
+}
+
+fn one_of(written: &str, known: &[&str], also: &[&str]) -> String {
+    let all: Vec<&str> = also.iter().chain(known).copied().collect();
+    if let Some(near) = suggest::nearest(written, all.iter().copied()) {
+        return format!("did you mean `{near}`?");
+    }
+    match all.as_slice() {
+        [] => "nothing can be set there".to_owned(),
+        [only] => format!("expected `{only}`"),
+        several => format!("expected one of `{}`", several.join("`, `")),
+    }
+}
+
+/// The names in "…, expected one of `a`, `b`", "… expected `a` or `b`" and "… expected `a`". Split from the
+/// right, because what stands before is whatever somebody wrote.
+fn expected_names(message: &str) -> Vec<&str> {
+    let Some((_, list)) = message.rsplit_once(", expected ") else { return Vec::new() };
+    list.split('`').skip(1).step_by(2).collect()
+}
+
+fn met_and_expected(message: &str) -> Option<(&str, &str)> {
+    let rest = ["invalid type: ", "invalid value: ", "invalid length "]
+        .iter()
+        .find_map(|start| message.strip_prefix(start))?;
+    rest.rsplit_once(", expected ")
+}
+
+/// What was written, as it was written; a kind of value without its text stays as serde names it.
+fn shown_met(met: &str) -> String {
+    match (met, written(met)) {
+        (_, Some(text)) if met.starts_with("string ") => format!("\"{}\"", shown_once(text)),
+        (_, Some(text)) => shown_once(text),
+        ("map", _) => "a table".to_owned(),
+        ("sequence", _) => "a list".to_owned(),
+        (other, _) => shown(other),
+    }
+}
+
+/// The value in "string "x"", "integer `5`" and their like.
+fn written(met: &str) -> Option<&str> {
+    let (_, text) = met.split_once(['"', '`'])?;
+    text.strip_suffix(['"', '`'])
+}
+
+/// Serde has escaped what it quotes; it only needs an end.
+fn shown_once(text: &str) -> String {
+    text.chars().take(SHOWN_MAX).collect()
+}
+
+fn in_words(expected: &str) -> &str {
+    match expected {
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, not negative",
+        "f64" | "f32" => "a number",
+        "a boolean" => "true or false",
+        "a string" => "text in quotes",
+        "a sequence" => "a list",
+        "a map" => "a table",
+        other if other.starts_with("struct ") => "a table",
+        other => other,
+    }
+}

@@ -1,0 +1,78 @@
+//! A vendor's policy: a preset with what the file changes of it.
+
+use serde::Deserialize;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, ValueDeserializer};
+
+use super::document::{Path, locate};
+use super::explain::Hints;
+use super::reader::{Reader, spanned_table};
+use crate::error::Error;
+use crate::policy::Policy;
+
+/// Where a policy starts from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Preset {
+    /// [`Policy::background`].
+    #[default]
+    Background,
+    /// [`Policy::interactive`].
+    Interactive,
+}
+
+impl Preset {
+    fn policy(self) -> Policy {
+        match self {
+            Preset::Background => Policy::background(),
+            Preset::Interactive => Policy::interactive(),
+        }
+    }
+}
+
+/// The preset with each field that `overrides` writes in that field's place.
+///
+/// The overrides are read twice: once by themselves, because only then does a mistake have its place in the
+/// file, and once laid over the preset, because serde fills what is missing from [`Policy::default`] and would
+/// turn an interactive vendor that changes one timeout into a background one.
+pub(super) fn read(
+    reader: Reader<'_>,
+    preset: Preset,
+    path: &Path,
+    overrides: Option<&Spanned<DeValue<'_>>>,
+) -> Result<Policy, Error> {
+    let Some(value) = overrides else { return Ok(preset.policy()) };
+    let table = reader.table(value, path)?;
+    let _: Policy = reader.read(table, spanned_table(value.span(), table.clone()), path, Hints::default())?;
+    let lost = |problem: String| reader.source.error(value.span().start, format!("{path}: {problem}"));
+    let mut merged = toml::Value::try_from(preset.policy()).map_err(|error| lost(error.to_string()))?;
+    let changes = toml::Value::deserialize(ValueDeserializer::from(value.clone()))
+        .map_err(|error| lost(error.message().to_owned()))?;
+    lay_over(&mut merged, changes);
+    Policy::deserialize(merged).map_err(|error| lost(error.message().to_owned()))
+}
+
+/// Tables are merged key by key; everything else, lists included, is replaced whole.
+fn lay_over(base: &mut toml::Value, changes: toml::Value) {
+    match (base, changes) {
+        (toml::Value::Table(base), toml::Value::Table(changes)) => {
+            for (name, change) in changes {
+                match base.get_mut(&name) {
+                    Some(held) => lay_over(held, change),
+                    None => drop(base.insert(name, change)),
+                }
+            }
+        }
+        (base, change) => *base = change,
+    }
+}
+
+/// Where to point for a policy that contradicts itself, whose `problem` starts with the field's path: at the
+/// field, or else, where that one has the preset's value, at another that the reason names, or else at the
+/// innermost table on the way.
+pub(super) fn place_of(problem: &str, policy: &DeTable<'_>) -> Option<usize> {
+    let field = problem.split(':').next().unwrap_or_default();
+    let named = problem.split([' ', ',', ';', ':']).filter_map(|word| locate(policy, word));
+    let written = named.clone().find(|(_, is_written)| *is_written);
+    written.or_else(|| locate(policy, field)).map(|(offset, _)| offset)
+}

@@ -1,0 +1,65 @@
+//! Reads tables of the file into structs, and turns what serde says of them into errors with a place.
+
+use std::ops::Range;
+
+use serde::de::DeserializeOwned;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, Deserializer};
+
+use super::document::{Path, path_at};
+use super::explain::{Hints, explain};
+use super::source::Source;
+use crate::error::Error;
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reader<'a> {
+    pub source: Source<'a>,
+}
+
+impl Reader<'_> {
+    /// The value as a table.
+    pub(super) fn table<'t, 'i>(
+        &self,
+        value: &'t Spanned<DeValue<'i>>,
+        path: &Path,
+    ) -> Result<&'t DeTable<'i>, Error> {
+        value.get_ref().as_table().ok_or_else(|| {
+            let (parent, name) = path.split().unwrap_or_default();
+            let problem = format!("`{name}` in {parent} must be a table, not {}", kind(value.get_ref()));
+            self.source.error(value.span().start, problem)
+        })
+    }
+
+    /// Reads `part`, which is the table at `path` or some of its keys. `whole` is that table, in which a
+    /// mistake is located; `also_known` are its keys that are not in `part`.
+    pub(super) fn read<T: DeserializeOwned>(
+        &self,
+        whole: &DeTable<'_>,
+        part: Spanned<DeTable<'_>>,
+        path: &Path,
+        hints: Hints<'_>,
+    ) -> Result<T, Error> {
+        let start = part.span().start;
+        T::deserialize(Deserializer::from(part)).map_err(|error| {
+            let offset = error.span().map_or(start, |span| span.start);
+            let found = path_at(whole, path, offset).unwrap_or_else(|| path.clone());
+            self.source.error(offset, explain(error.message(), &found, hints))
+        })
+    }
+}
+
+pub(super) fn spanned_table(span: Range<usize>, table: DeTable<'_>) -> Spanned<DeTable<'_>> {
+    Spanned::new(span, table)
+}
+
+/// A value's kind with its article; never its text, which may be a secret.
+fn kind(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "text",
+        DeValue::Integer(_) | DeValue::Float(_) => "a number",
+        DeValue::Boolean(_) => "true or false",
+        DeValue::Datetime(_) => "a date",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a table",
+    }
+}

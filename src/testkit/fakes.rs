@@ -1,0 +1,56 @@
+//! Stripe, Postmark and BigCommerce, small enough to start in a test and honest enough to catch a double charge.
+//!
+//! A mock that answers 200 proves that a request was sent. It cannot prove that a customer was charged once.
+//! These fakes keep state: each write that executes is an [`Effect`] in an append-only [`Ledger`], whatever
+//! became of its answer, and a test asks the ledger. Where a vendor's documentation is silent, the fake takes
+//! the reading that hurts (a repeat executes, a new message is not yet searchable) or offers a switch.
+//!
+//! ```
+//! use steadfast::testkit::fakes::StripeFake;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let stripe = StripeFake::start().await;
+//! let charge = || {
+//!     reqwest::Client::new()
+//!         .post(format!("{}/v1/charges", stripe.url()))
+//!         .bearer_auth("sk_test_123")
+//!         .header("Idempotency-Key", "order-42")
+//!         .header("Content-Type", "application/x-www-form-urlencoded")
+//!         .body("amount=1000&currency=usd")
+//! };
+//! charge().send().await?;
+//! let again = charge().send().await?;
+//!
+//! assert_eq!(again.headers()["Idempotent-Replayed"], "true");
+//! assert_eq!(stripe.ledger().effects_for("order-42").len(), 1);
+//! assert_eq!(stripe.ledger().duplicates(), Vec::<String>::new());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Where the answers come from
+//!
+//! Statuses, headers and bodies are read from the fixture files under `src/testkit/fixtures/`, each with the
+//! source it was taken from (documentation, a published real answer, or a composition of both). The rules at
+//! the head of those files are what the fakes keep.
+//!
+//! # Faults
+//!
+//! Each fake stands behind a [`Front`](crate::testkit::Front), which does what an HTTP server cannot:
+//! drop a connection before reading, after applying, in the middle of a body. Faults that the vendor itself
+//! would commit (a 500 before or after applying, a 429, HTML) are asked for with the same
+//! [`FaultPlan`](crate::testkit::FaultPlan) and are answered here, in that vendor's own words.
+
+mod bigcommerce;
+mod calendar;
+mod fixture;
+mod ledger;
+mod postmark;
+mod serve;
+mod stripe;
+
+pub use bigcommerce::{BigCommerceAnswer, BigCommerceFake, BigCommerceFakeBuilder};
+pub use ledger::{Effect, Ledger};
+pub use postmark::{PostmarkAnswer, PostmarkFake, PostmarkFakeBuilder, SecondFilter};
+pub use stripe::{ConflictType, RateLimitReason, StripeAnswer, StripeFake, StripeFakeBuilder};

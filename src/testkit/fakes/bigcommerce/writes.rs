@@ -1,0 +1,222 @@
+//! What each write makes, and which the store refuses.
+
+use http::Method;
+use serde_json::{Map, Value, json};
+
+use super::super::fixture::Reply;
+use super::{Call, Machine, State, keys, problem, problem_v2};
+
+impl Machine {
+    pub(super) fn write(&self, state: &mut State, call: &Call<'_>) -> Reply {
+        if call.request.method != Method::POST {
+            return self.change(state, call);
+        }
+        match call.route {
+            ["v2", "orders"] => self.order(state, call, None),
+            ["v3", "checkouts", cart, "orders"] => self.order(state, call, Some(cart)),
+            ["v3", "catalog", "products"] => self.product(state, call),
+            ["v3", "catalog", kind @ ("brands" | "categories")] => self.named(state, call, kind),
+            ["v3", "pricelists"] => self.named(state, call, "price list"),
+            ["v2", "coupons"] => self.coupon(state, call),
+            ["v3", "customers"] => self.customers(state, call),
+            ["v3", "orders", order, "payment_actions", "refunds"] => self.refund(state, call, order),
+            ["v3", "payments", "access_tokens"] => {
+                let order = &call.body["order"]["id"];
+                Reply::json(
+                    201,
+                    &json!({ "data": { "id": format!("{order}.{}", state.items.next_id()) }, "meta": {} }),
+                )
+            }
+            ["payments"] => self.payment(state, call),
+            ["v2" | "v3", _, ..] => {
+                let made = self.make(state, call, &call.collection(), call.body.clone());
+                if call.is_v2() { Reply::json(201, &made) } else { created(&made) }
+            }
+            _ => problem(404, "The resource was not found."),
+        }
+    }
+
+    /// Each POST is another order, whatever it carries (no uniqueness is documented, and of checkouts that "you
+    /// can create as many orders from the same order (cart) as you want").
+    fn order(&self, state: &mut State, call: &Call<'_>, cart: Option<&str>) -> Reply {
+        let mut order = self.fixtures.reply("v2_order_found").value()[0].clone();
+        for name in ["external_order_id", "external_source", "cart_id", "customer_id", "email"] {
+            order[name] = Value::Null;
+        }
+        for (name, value) in call.body.as_object().into_iter().flatten() {
+            // Read-only in BigCommerce's reference.
+            if name != "external_id" {
+                order[name] = value.clone();
+            }
+        }
+        if let Some(cart) = cart {
+            order["cart_id"] = Value::from(cart);
+        }
+        order["date_created"] = Value::from(call.now.to_string().replace("GMT", "+0000"));
+        let made = self.make(state, call, "v2/orders", order);
+        if cart.is_some() {
+            Reply::json(200, &json!({ "data": { "id": made["id"] }, "meta": {} }))
+        } else {
+            Reply::json(201, &made)
+        }
+    }
+
+    fn product(&self, state: &mut State, call: &Call<'_>) -> Reply {
+        let mut missing = self.fixtures.reply("v3_validation").value();
+        if let Some(errors) = missing["errors"].as_object_mut() {
+            errors.retain(|name, _| call.body[name].is_null() || call.body[name] == "");
+            if !errors.is_empty() {
+                return Reply::json(422, &missing);
+            }
+        }
+        let holds =
+            |field: &str| state.items.holds(call.store, "v3/catalog/products", field, &call.body[field]);
+        if holds("name") {
+            return self.fixtures.reply("product_duplicate");
+        }
+        if holds("sku") {
+            return self
+                .fixtures
+                .reply("product_duplicate")
+                .fill("name is a duplicate", "sku is a duplicate");
+        }
+        created(&self.make(state, call, &call.collection(), call.body.clone()))
+    }
+
+    fn named(&self, state: &mut State, call: &Call<'_>, kind: &str) -> Reply {
+        let name = &call.body["name"];
+        if name.as_str().is_none_or(str::is_empty) {
+            let mut missing = self.fixtures.reply("v3_validation").value();
+            missing["errors"] = json!({ "name": "Please provide a name." });
+            return Reply::json(422, &missing);
+        }
+        if state.items.holds(call.store, &call.collection(), "name", name) {
+            let kind = kind
+                .strip_suffix("ies")
+                .map_or_else(|| kind.trim_end_matches('s').to_owned(), |stem| format!("{stem}y"));
+            return self.fixtures.reply("product_duplicate").fill("product name", &format!("{kind} name"));
+        }
+        created(&self.make(state, call, &call.collection(), call.body.clone()))
+    }
+
+    fn coupon(&self, state: &mut State, call: &Call<'_>) -> Reply {
+        if state.items.holds(call.store, "v2/coupons", "code", &call.body["code"]) {
+            return problem_v2(409, "The coupon code is a duplicate.");
+        }
+        Reply::json(201, &self.make(state, call, "v2/coupons", call.body.clone()))
+    }
+
+    /// All or nothing, of which the documents say neither.
+    fn customers(&self, state: &mut State, call: &Call<'_>) -> Reply {
+        let Some(customers) = call.body.as_array() else {
+            return self
+                .fixtures
+                .reply("v3_json_invalid")
+                .fill("customer_id", "obj")
+                .fill("jsnumber", "jsarray");
+        };
+        if customers.len() > CUSTOMERS_MAX {
+            return self.fixtures.reply("payload_too_large");
+        }
+        let repeated =
+            |at: usize, email: &Value| customers[..at].iter().any(|other| other["email"] == *email);
+        let duplicate = customers.iter().enumerate().any(|(at, customer)| {
+            let email = &customer["email"];
+            state.items.holds(call.store, "v3/customers", "email", email) || repeated(at, email)
+        });
+        if duplicate {
+            return self.fixtures.reply("customer_duplicate");
+        }
+        let mut made = Vec::new();
+        for (part, (customer, key)) in customers.iter().zip(keys::of(call)).enumerate() {
+            made.push(self.make_part(state, call, "v3/customers", customer.clone(), key, part));
+        }
+        Reply::json(200, &json!({ "data": made, "meta": {} }))
+    }
+
+    fn refund(&self, state: &mut State, call: &Call<'_>, order: &str) -> Reply {
+        if state.items.recent(call.store, &call.collection(), self.refund_pending, call.now) {
+            let title = "Another refund of this order is still being processed.";
+            return self
+                .fixtures
+                .reply("refund_422")
+                .fill("Unable to provide store credit for a guest customer.", title);
+        }
+        let mut refund = call.body.clone();
+        refund["order_id"] = order.parse::<u64>().map_or_else(|_| Value::from(order), Value::from);
+        refund["created"] = Value::from(call.now.to_string());
+        if refund["reason"].is_null() {
+            refund["reason"] = Value::from("");
+        }
+        created(&self.make(state, call, &call.collection(), refund))
+    }
+
+    /// A payment, and its transaction on the order that the token was given for.
+    fn payment(&self, state: &mut State, call: &Call<'_>) -> Reply {
+        let key = keys::of(call).into_iter().next().flatten();
+        let id = state.items.next_id();
+        let payment = uuid::Builder::from_custom_bytes(u128::from(id).to_be_bytes()).into_uuid().to_string();
+        let mut answer = self.fixtures.reply("payment_ok").value();
+        answer["data"]["id"] = Value::from(payment.as_str());
+        if let Some((order, _)) = key.as_deref().and_then(|token| token.split_once('.')) {
+            let transaction = json!({ "id": id, "order_id": order, "event": "authorization", "gateway_transaction_id": payment });
+            state.items.add(call.store, &format!("v3/orders/{order}/transactions"), transaction, call.now);
+        }
+        self.effect(call, key, &answer["data"]["id"], 0);
+        Reply::json(201, &answer)
+    }
+
+    fn change(&self, state: &mut State, call: &Call<'_>) -> Reply {
+        let collection = call.collection();
+        let (parent, id) = collection.rsplit_once('/').unwrap_or((collection.as_str(), ""));
+        let changed = match call.request.method {
+            Method::PUT => state.items.update(call.store, parent, id, &call.body),
+            Method::DELETE => state.items.remove(call.store, parent, id).then_some(Value::Null),
+            _ => None,
+        };
+        let Some(changed) = changed else {
+            let (v2, text) = (call.is_v2(), "The requested resource was not found.");
+            return if v2 { problem_v2(404, text) } else { problem(404, text) };
+        };
+        self.effect(call, None, &Value::from(id), 0);
+        match changed {
+            Value::Null => Reply::empty(204),
+            changed if call.is_v2() => Reply::json(200, &changed),
+            changed => Reply::json(200, &json!({ "data": changed, "meta": {} })),
+        }
+    }
+
+    fn make(&self, state: &mut State, call: &Call<'_>, collection: &str, value: Value) -> Value {
+        let key = keys::of(call).into_iter().next().flatten();
+        self.make_part(state, call, collection, value, key, 0)
+    }
+
+    fn make_part(
+        &self,
+        state: &mut State,
+        call: &Call<'_>,
+        collection: &str,
+        value: Value,
+        key: Option<String>,
+        part: usize,
+    ) -> Value {
+        let mut fields = match value {
+            Value::Object(fields) => fields,
+            _ => Map::new(),
+        };
+        let id = state.items.next_id();
+        fields.insert("id".to_owned(), Value::from(id));
+        let value = Value::Object(fields);
+        state.items.add(call.store, collection, value.clone(), call.now);
+        self.effect(call, key, &value["id"], part);
+        value
+    }
+}
+
+/// A V3 answer to a create.
+fn created(made: &Value) -> Reply {
+    Reply::json(201, &json!({ "data": made, "meta": {} }))
+}
+
+/// The documented limit of one request.
+const CUSTOMERS_MAX: usize = 10;

@@ -1,0 +1,133 @@
+//! The fixture files, read at run time: what the fakes answer is what the files say, not a second copy of it.
+
+use http::StatusCode;
+use serde_json::Value;
+use wiremock::ResponseTemplate;
+
+/// One answer, before it is put on the wire.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Reply {
+    pub(super) status: u16,
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) body: Vec<u8>,
+}
+
+impl Reply {
+    /// A JSON answer.
+    pub(super) fn json(status: u16, body: &Value) -> Reply {
+        let headers = vec![("Content-Type".to_owned(), "application/json".to_owned())];
+        Reply { status, headers, body: body.to_string().into_bytes() }
+    }
+
+    /// An answer without a body.
+    pub(super) fn empty(status: u16) -> Reply {
+        Reply { status, headers: Vec::new(), body: Vec::new() }
+    }
+
+    /// Sets a header, replacing one of the same name.
+    pub(super) fn header(mut self, name: &str, value: impl Into<String>) -> Reply {
+        self.headers.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
+        self.headers.push((name.to_owned(), value.into()));
+        self
+    }
+
+    /// The named header's value.
+    #[cfg(test)]
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.headers
+            .iter()
+            .find(|(other, _)| other.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// Replaces a placeholder of the fixture's body. The text is escaped as JSON asks.
+    pub(super) fn fill(mut self, placeholder: &str, text: &str) -> Reply {
+        let quoted = Value::from(text).to_string();
+        let escaped = &quoted[1..quoted.len() - 1];
+        self.body = String::from_utf8_lossy(&self.body).replace(placeholder, escaped).into_bytes();
+        self
+    }
+
+    /// The body as JSON, null if it is not.
+    pub(super) fn value(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or(Value::Null)
+    }
+
+    /// What wiremock sends.
+    pub(super) fn template(&self) -> ResponseTemplate {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        // A header that HTTP cannot carry is left out: it came from the request of a test that sends nonsense.
+        self.headers
+            .iter()
+            .filter(|(_, value)| http::HeaderValue::from_str(value).is_ok())
+            .fold(ResponseTemplate::new(status), |template, (name, value)| {
+                template.insert_header(name.as_str(), value.as_str())
+            })
+            .set_body_bytes(self.body.clone())
+    }
+}
+
+/// One vendor's fixture file.
+#[derive(Debug)]
+pub(super) struct Fixtures(Value);
+
+impl Fixtures {
+    /// Reads a fixture file that is part of the crate.
+    pub(super) fn parse(text: &str) -> Fixtures {
+        Fixtures(
+            serde_json::from_str(text)
+                .expect("the crate's fixture files are JSON; each fake's tests read them"),
+        )
+    }
+
+    /// The named fixture's answer. Header values that the file leaves to the fake (`<echo>`) are left out.
+    pub(super) fn reply(&self, name: &str) -> Reply {
+        let fixture = self.0["fixtures"]
+            .as_array()
+            .and_then(|all| all.iter().find(|fixture| fixture["name"] == name))
+            .unwrap_or(&Value::Null);
+        let status = fixture["status"].as_u64().and_then(|status| u16::try_from(status).ok()).unwrap_or(200);
+        let mut reply = match &fixture["body_raw"] {
+            Value::String(text) => Reply { status, headers: Vec::new(), body: text.clone().into_bytes() },
+            _ => Reply::json(status, &fixture["body"]),
+        };
+        for (name, value) in fixture["headers"].as_object().into_iter().flatten() {
+            if let Some(value) = value.as_str().filter(|value| !value.starts_with('<')) {
+                reply = reply.header(name, value);
+            }
+        }
+        reply
+    }
+
+    /// The names of all fixtures, for the tests that hold each fake to its file.
+    #[cfg(test)]
+    pub(super) fn names(&self) -> Vec<&str> {
+        self.0["fixtures"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|fixture| fixture["name"].as_str())
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_fixture_keeps_its_status_headers_and_body() {
+        let text = r#"{"fixtures":[
+            {"name":"a","status":429,"headers":{"X-A":"1","X-Echo":"<echo>"},"body":{"m":"<key>"}},
+            {"name":"b","status":502,"headers":{"Content-Type":"text/html"},"body_raw":"<html>"}]}"#;
+        let fixtures = Fixtures::parse(text);
+        let a = fixtures.reply("a").fill("<key>", "say \"x\"");
+        assert_eq!((a.status, a.get("x-a"), a.get("x-echo")), (429, Some("1"), None));
+        assert_eq!(a.value(), json!({"m": "say \"x\""}));
+        let b = fixtures.reply("b");
+        assert_eq!((b.get("content-type"), b.body.as_slice()), (Some("text/html"), b"<html>".as_slice()));
+        assert_eq!(fixtures.names(), ["a", "b"]);
+    }
+}

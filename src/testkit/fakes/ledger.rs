@@ -1,0 +1,146 @@
+//! What really happened at a vendor.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::clock::Timestamp;
+
+/// One write that executed, whether or not anybody received its answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Effect {
+    /// The caller's key as this vendor could see it: Stripe's `Idempotency-Key`, Postmark's
+    /// `Metadata.steadfast_key`, the stamped or natural key of a BigCommerce resource. `None` if the request
+    /// carried none.
+    pub wire_key: Option<String>,
+    /// The account that keys are unique in: Stripe's account and mode, Postmark's server, BigCommerce's store.
+    pub account: String,
+    /// The request's method.
+    pub method: String,
+    /// The request's path, without query.
+    pub path: String,
+    /// The id that the vendor gave to what was made.
+    pub id: String,
+    /// The position within a batch; 0 for a single write.
+    pub part: usize,
+    /// When it took effect, by the fake's clock.
+    pub at: Timestamp,
+}
+
+/// The append-only list of a vendor's effects. Cheap to clone; all clones show the same list.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger {
+    entries: Arc<Mutex<Entries>>,
+}
+
+#[derive(Debug, Default)]
+struct Entries {
+    effects: Vec<Effect>,
+    requests: BTreeMap<String, u64>,
+}
+
+impl Ledger {
+    /// All effects, oldest first.
+    pub fn effects(&self) -> Vec<Effect> {
+        self.entries.lock().effects.clone()
+    }
+
+    /// The effects under one wire key, oldest first.
+    pub fn effects_for(&self, wire_key: &str) -> Vec<Effect> {
+        let entries = self.entries.lock();
+        entries
+            .effects
+            .iter()
+            .filter(|effect| effect.wire_key.as_deref() == Some(wire_key))
+            .cloned()
+            .collect()
+    }
+
+    /// How many effects there are.
+    pub fn count(&self) -> usize {
+        self.entries.lock().effects.len()
+    }
+
+    /// The wire keys that took effect more than once, sorted, each named once.
+    ///
+    /// The same key in two accounts is two operations, and the messages of one batch are told apart by their
+    /// position: neither is a duplicate. Effects without a key cannot be judged and are left out.
+    pub fn duplicates(&self) -> Vec<String> {
+        let entries = self.entries.lock();
+        let mut seen = BTreeSet::new();
+        let mut twice = BTreeSet::new();
+        for effect in &entries.effects {
+            let Some(key) = &effect.wire_key else { continue };
+            if !seen.insert((&effect.account, key, effect.part)) {
+                twice.insert(key.clone());
+            }
+        }
+        twice.into_iter().collect()
+    }
+
+    /// How many writes reached the vendor under each wire key, whatever became of them. A connection dropped
+    /// before the request was read is not counted.
+    pub fn requests(&self) -> BTreeMap<String, u64> {
+        self.entries.lock().requests.clone()
+    }
+
+    /// How many writes reached the vendor under this wire key.
+    pub fn requests_for(&self, wire_key: &str) -> u64 {
+        self.entries.lock().requests.get(wire_key).copied().unwrap_or(0)
+    }
+
+    pub(super) fn record(&self, effect: Effect) {
+        self.entries.lock().effects.push(effect);
+    }
+
+    pub(super) fn note_request(&self, wire_key: Option<&str>) {
+        if let Some(key) = wire_key {
+            *self.entries.lock().requests.entry(key.to_owned()).or_default() += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn effect(wire_key: Option<&str>, account: &str, part: usize) -> Effect {
+        Effect {
+            wire_key: wire_key.map(str::to_owned),
+            account: account.to_owned(),
+            method: "POST".to_owned(),
+            path: "/x".to_owned(),
+            id: "1".to_owned(),
+            part,
+            at: Timestamp::from_millis(0),
+        }
+    }
+
+    #[test]
+    fn a_duplicate_is_the_same_key_in_the_same_account_and_place() {
+        let ledger = Ledger::default();
+        for (key, account, part) in
+            [(Some("a"), "1", 0), (Some("a"), "2", 0), (Some("a"), "1", 1), (None, "1", 0), (None, "1", 0)]
+        {
+            ledger.record(effect(key, account, part));
+        }
+        assert_eq!(ledger.duplicates(), Vec::<String>::new());
+
+        ledger.record(effect(Some("a"), "2", 0));
+        ledger.record(effect(Some("a"), "2", 0));
+        assert_eq!(ledger.duplicates(), ["a"]);
+        assert_eq!((ledger.count(), ledger.effects_for("a").len()), (7, 5));
+    }
+
+    #[test]
+    fn requests_are_counted_per_wire_key() {
+        let ledger = Ledger::default();
+        ledger.note_request(Some("a"));
+        ledger.note_request(Some("a"));
+        ledger.note_request(None);
+        assert_eq!((ledger.requests_for("a"), ledger.requests_for("b")), (2, 0));
+        assert_eq!(ledger.requests(), BTreeMap::from([("a".to_owned(), 2)]));
+    }
+}

@@ -1,0 +1,97 @@
+//! What the three fakes share: a wiremock server that answers everything with one state machine, and a front.
+//!
+//! One catch-all mock, not one per route: idempotency crosses routes (Stripe's key belongs to the account),
+//! and a route nobody thought of must be answered as the vendor would, not with wiremock's own 404.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderMap;
+use wiremock::matchers::any;
+use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
+
+use super::fixture::Reply;
+use crate::clock::{Clock, SystemClock, Timestamp};
+use crate::testkit::{FAULT_HEADER, Fault, FaultPlan, Front, TestClock};
+
+/// A vendor's state machine: one request in, one answer out, atomically.
+pub(super) trait Behaviour: Send + Sync + 'static {
+    fn answer(&self, request: &Request) -> Reply;
+}
+
+/// What every fake can be given.
+#[derive(Clone, Debug)]
+pub(super) struct Setup {
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) plan: FaultPlan,
+    /// Whose time slow answers take; real time if `None`.
+    pub(super) pace: Option<TestClock>,
+}
+
+impl Default for Setup {
+    fn default() -> Setup {
+        Setup { clock: Arc::new(SystemClock::new()), plan: FaultPlan::new(), pace: None }
+    }
+}
+
+/// A running fake. Dropping it closes both listeners.
+#[derive(Debug)]
+pub(super) struct Served {
+    front: Front,
+    _server: MockServer,
+}
+
+impl Served {
+    /// Starts the server and its front on free ports of the loopback interface.
+    ///
+    /// # Panics
+    ///
+    /// If the loopback interface has no free port, as wiremock does.
+    pub(super) async fn start(behaviour: Arc<dyn Behaviour>, setup: Setup) -> Served {
+        // Recording keeps every request in memory; the ledger is what a fake is asked for.
+        let server = MockServer::builder().disable_request_recording().start().await;
+        server.register(Mock::given(any()).respond_with(Responder(behaviour))).await;
+        let front = match &setup.pace {
+            Some(clock) => Front::start_on(*server.address(), setup.plan, clock).await,
+            None => Front::start(*server.address(), setup.plan).await,
+        };
+        Served { front: front.expect("loopback has a free port"), _server: server }
+    }
+
+    pub(super) fn url(&self) -> String {
+        self.front.url()
+    }
+
+    pub(super) fn plan(&self) -> &FaultPlan {
+        self.front.plan()
+    }
+}
+
+struct Responder(Arc<dyn Behaviour>);
+
+impl Respond for Responder {
+    fn respond(&self, request: &Request) -> ResponseTemplate {
+        self.0.answer(request).template()
+    }
+}
+
+/// The fault that the front passed on with this request.
+pub(super) fn fault_of(headers: &HeaderMap) -> Option<Fault> {
+    header(headers, FAULT_HEADER).and_then(Fault::from_header)
+}
+
+/// A header's value, if it is text.
+pub(super) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+/// A query parameter's decoded value.
+pub(super) fn query(request: &Request, name: &str) -> Option<String> {
+    request.url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
+}
+
+/// An HTTP date this long after the clock's present, rounded up to a whole second.
+pub(super) fn date(clock: &dyn Clock, wait: Duration) -> String {
+    let seconds = clock.wall().plus(wait).as_millis().div_ceil(1000);
+    Timestamp::from_millis(seconds.saturating_mul(1000)).to_string()
+}

@@ -1,0 +1,172 @@
+//! Finding a resource again by the field that the client set.
+//!
+//! After the settle time a well-formed look-up without a row proves that nothing was created. V2 says "no
+//! rows" with status 204 and no body, V3 with an empty `data`; anything else that is not a list proves
+//! nothing. Several rows, or one that is not what we sent, are for a person.
+
+use http::StatusCode;
+use serde_json::{Value, json};
+use url::Url;
+
+use super::routes::Resource;
+use super::same::agrees;
+use crate::answer::Answer;
+use crate::vendor::common::{Base, reconciled};
+use crate::vendor::{Finding, Subject, body};
+
+/// Where to look for what the subject's request created. `None` if it cannot be found.
+pub(super) fn url(base: &Base, resource: &Resource, subject: &Subject<'_>) -> Option<Url> {
+    let sent = || body::json(&subject.request.body);
+    let by = |route: &str, filter: &str, value: &str| Some(base.at(route, &[(filter, value)]));
+    match resource {
+        Resource::Orders => by("/v2/orders", "external_order_id", subject.wire_key),
+        Resource::CheckoutOrders { cart_id } => by("/v2/orders", "cart_id", cart_id),
+        Resource::Products => {
+            let product = sent()?;
+            let (filter, value) = match (text(&product, "sku"), text(&product, "name")) {
+                (Some(sku), _) => ("sku", sku),
+                (None, name) => ("name", name?),
+            };
+            by("/v3/catalog/products", filter, value)
+        }
+        Resource::Named { route } => by(route, "name", text(&sent()?, "name")?),
+        Resource::Customers => {
+            let customers = sent()?;
+            let emails: Option<Vec<&str>> =
+                customers.as_array()?.iter().map(|customer| text(customer, "email")).collect();
+            let emails = emails.filter(|emails| !emails.is_empty())?;
+            by("/v3/customers", "email:in", &emails.join(","))
+        }
+        Resource::Coupons => by("/v2/coupons", "code", text(&sent()?, "code")?),
+        Resource::Refunds { route } => Some(base.at(route, &[])),
+        Resource::Other => None,
+    }
+}
+
+/// What the look-up's answer says.
+pub(super) fn read(resource: &Resource, subject: &Subject<'_>, answer: &Answer) -> Finding {
+    let Some(rows) = rows(resource, answer) else { return Finding::CannotTell };
+    let sent = body::json(&subject.request.body).unwrap_or(Value::Null);
+    match resource {
+        Resource::Orders => order(subject, &sent, &rows),
+        Resource::CheckoutOrders { .. } => match rows.as_slice() {
+            [] => Finding::Absent,
+            [order] => found(200, &json!({ "data": { "id": order["id"] }, "meta": {} })),
+            _ => Finding::CannotTell,
+        },
+        Resource::Products | Resource::Named { .. } => match the_one(&sent, &rows) {
+            One::Absent => Finding::Absent,
+            One::Is(row) => found(200, &json!({ "data": row, "meta": {} })),
+            One::Unclear => Finding::CannotTell,
+        },
+        Resource::Coupons => match the_one(&sent, &rows) {
+            One::Absent => Finding::Absent,
+            One::Is(row) => found(200, row),
+            One::Unclear => Finding::CannotTell,
+        },
+        Resource::Customers => customers(&sent, &rows),
+        Resource::Refunds { .. } => refund(subject, &rows),
+        Resource::Other => Finding::CannotTell,
+    }
+}
+
+/// The rows of a whole, well-formed list. `None` for everything else, and for a list that has further pages.
+fn rows(resource: &Resource, answer: &Answer) -> Option<Vec<Value>> {
+    let is_v2 = matches!(resource, Resource::Orders | Resource::CheckoutOrders { .. } | Resource::Coupons);
+    if is_v2 && answer.status == StatusCode::NO_CONTENT && answer.body.is_empty() {
+        return Some(Vec::new());
+    }
+    if answer.status != StatusCode::OK || answer.cut {
+        return None;
+    }
+    let rows = match (is_v2, answer.json()?) {
+        (true, Value::Array(rows)) => rows,
+        (false, Value::Object(mut body)) => {
+            let pages =
+                body.get("meta").map(|meta| &meta["pagination"]["total_pages"]).and_then(Value::as_u64);
+            match body.get_mut("data")?.take() {
+                Value::Array(rows) if pages.is_none_or(|pages| pages <= 1) => rows,
+                _ => return None,
+            }
+        }
+        _ => return None,
+    };
+    rows.iter().all(Value::is_object).then_some(rows)
+}
+
+/// An order that carries our own wire key is ours. Where the caller chose the id, its fields must agree too.
+fn order(subject: &Subject<'_>, sent: &Value, rows: &[Value]) -> Finding {
+    // A filter that was ignored would list other orders.
+    if rows.iter().any(|row| row["external_order_id"].as_str() != Some(subject.wire_key)) {
+        return Finding::CannotTell;
+    }
+    match the_one(sent, rows) {
+        One::Absent => Finding::Absent,
+        One::Is(row) => found(201, row),
+        One::Unclear if rows.len() == 1 && is_our_stamp(subject.wire_key) => found(201, &rows[0]),
+        One::Unclear => Finding::CannotTell,
+    }
+}
+
+/// Whether the id is one that only we make: a UUIDv8.
+fn is_our_stamp(key: &str) -> bool {
+    uuid::Uuid::parse_str(key).is_ok_and(|uuid| uuid.get_version_num() == 8)
+}
+
+enum One<'a> {
+    Absent,
+    Is(&'a Value),
+    Unclear,
+}
+
+fn the_one<'a>(sent: &Value, rows: &'a [Value]) -> One<'a> {
+    match rows {
+        [] => One::Absent,
+        [row] if agrees(sent, row) => One::Is(row),
+        _ => One::Unclear,
+    }
+}
+
+/// All of them, each as it was sent, or none. The rows may come in any order.
+fn customers(sent: &Value, rows: &[Value]) -> Finding {
+    let Some(sent) = sent.as_array() else { return Finding::CannotTell };
+    if rows.is_empty() {
+        return Finding::Absent;
+    }
+    let same_email = |ours: &Value, row: &Value| match (text(ours, "email"), text(row, "email")) {
+        (Some(ours), Some(theirs)) => ours.eq_ignore_ascii_case(theirs),
+        _ => false,
+    };
+    let held = |ours: &Value| {
+        let mut matching = rows.iter().filter(|row| same_email(ours, row));
+        let row = matching.next()?;
+        let mut ours = ours.clone();
+        // BigCommerce may fold an address's case.
+        ours["email"] = row["email"].clone();
+        (matching.next().is_none() && agrees(&ours, row)).then(|| row.clone())
+    };
+    match sent.iter().map(held).collect::<Option<Vec<Value>>>() {
+        Some(all) if rows.len() == sent.len() => found(200, &json!({ "data": all, "meta": {} })),
+        _ => Finding::CannotTell,
+    }
+}
+
+/// The refund whose reason holds our key. Refunds of others on the same order are no hindrance.
+fn refund(subject: &Subject<'_>, rows: &[Value]) -> Finding {
+    let ours = |row: &&Value| text(row, "reason").is_some_and(|reason| reason.contains(subject.wire_key));
+    let mut hits = rows.iter().filter(ours);
+    match (hits.next(), hits.next()) {
+        (None, _) => Finding::Absent,
+        (Some(row), None) => found(201, &json!({ "data": row, "meta": {} })),
+        (Some(_), Some(_)) => Finding::CannotTell,
+    }
+}
+
+fn found(status: u16, body: &Value) -> Finding {
+    let status = if status == 201 { StatusCode::CREATED } else { StatusCode::OK };
+    Finding::Found(reconciled(status, body.to_string()))
+}
+
+fn text<'a>(value: &'a Value, name: &str) -> Option<&'a str> {
+    value.get(name)?.as_str().filter(|text| !text.is_empty())
+}

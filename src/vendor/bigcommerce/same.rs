@@ -1,0 +1,107 @@
+//! Whether what was found is what we sent.
+//!
+//! A SKU, a name or an e-mail address may have been taken by somebody else. What is found is ours only if
+//! every field that we set, and that is read back at all, holds what we set. BigCommerce reads some fields back
+//! in other forms, which is no difference: `225` as `"225.0000"`, nothing as null or an empty text, and V2
+//! gives a link where a list was written.
+
+use serde_json::Value;
+
+/// Whether `theirs` agrees with every field that `ours` set.
+pub(super) fn agrees(ours: &Value, theirs: &Value) -> bool {
+    match (ours, theirs) {
+        (Value::Object(ours), Value::Object(theirs)) => {
+            ours.iter().all(|(name, value)| theirs.get(name).is_none_or(|held| agrees(value, held)))
+        }
+        (Value::Array(ours), Value::Array(theirs)) => {
+            ours.len() == theirs.len() && ours.iter().zip(theirs).all(|(ours, theirs)| agrees(ours, theirs))
+        }
+        // A V2 link: what is behind it is not here to compare.
+        (Value::Array(_), Value::Object(link)) => link.contains_key("resource") || link.contains_key("url"),
+        (ours, theirs) if is_nothing(ours) || is_nothing(theirs) => is_nothing(ours) && is_nothing(theirs),
+        (ours, theirs) => ours == theirs || same_number(ours, theirs),
+    }
+}
+
+fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        _ => false,
+    }
+}
+
+/// Equal as decimal numbers, digit by digit: money is not compared as a float. At least one side must be a
+/// number in JSON, so that the texts "007" and "7" stay two.
+fn same_number(ours: &Value, theirs: &Value) -> bool {
+    if !ours.is_number() && !theirs.is_number() {
+        return false;
+    }
+    match (decimal(ours), decimal(theirs)) {
+        (Some(ours), Some(theirs)) => ours == theirs,
+        _ => false,
+    }
+}
+
+/// A plain decimal without the zeros that say nothing, and whether it is negative.
+fn decimal(value: &Value) -> Option<(bool, String)> {
+    let text = match value {
+        Value::Number(number) => number.to_string(),
+        Value::String(text) => text.clone(),
+        _ => return None,
+    };
+    let (negative, digits) = text.strip_prefix('-').map_or((false, text.as_str()), |rest| (true, rest));
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    if whole.is_empty() || !whole.bytes().chain(fraction.bytes()).all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let plain = format!("{}.{}", whole.trim_start_matches('0'), fraction.trim_end_matches('0'));
+    Some((negative && plain != ".", plain))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_vendors_other_forms_of_the_same_value_agree() {
+        for (ours, theirs) in [
+            (json!({ "total": 225 }), json!({ "total": "225.0000", "id": 7 })),
+            (json!({ "total": "225.00" }), json!({ "total": 225.0 })),
+            (json!({ "note": "" }), json!({ "note": null })),
+            (json!({ "password": "x" }), json!({ "id": 1 })),
+            (
+                json!({ "products": [{ "id": 1 }] }),
+                json!({ "products": { "url": "x", "resource": "/orders/1" } }),
+            ),
+            (json!({ "a": [1, 2], "b": { "c": true } }), json!({ "a": [1, 2], "b": { "c": true, "d": 1 } })),
+        ] {
+            assert!(agrees(&ours, &theirs), "{ours} {theirs}");
+        }
+    }
+
+    #[test]
+    fn another_value_does_not_agree() {
+        for (ours, theirs) in [
+            (json!({ "name": "Mug" }), json!({ "name": "Cup" })),
+            (json!({ "price": 10 }), json!({ "price": "10.01" })),
+            (json!({ "price": 10 }), json!({ "price": 100 })),
+            (json!({ "price": 1 }), json!({ "price": -1 })),
+            (json!({ "price": 10 }), json!({ "price": null })),
+            (json!({ "visible": true }), json!({ "visible": false })),
+            (json!({ "a": [1] }), json!({ "a": [1, 2] })),
+            (json!({ "a": [1] }), json!({ "a": {} })),
+            (json!({ "a": { "b": 1 } }), json!({ "a": { "b": 2 } })),
+        ] {
+            assert!(!agrees(&ours, &theirs), "{ours} {theirs}");
+        }
+    }
+
+    #[test]
+    fn texts_that_look_like_numbers_stay_texts() {
+        assert!(!agrees(&json!("007"), &json!("7")));
+        assert!(agrees(&json!(7), &json!("7.0")));
+    }
+}

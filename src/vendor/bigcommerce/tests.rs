@@ -1,0 +1,367 @@
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode};
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::clock::Timestamp;
+use crate::error::Effect;
+use crate::operation::{Key, OperationId, Scope};
+
+fn wire_key() -> WireKey {
+    OperationId::new(Scope::from_stored("s"), Key::new("k").expect("a key")).wire_key()
+}
+
+fn store() -> BigCommerce {
+    BigCommerce::new("abc123", "token-secret")
+}
+
+const ROOT: &str = "https://api.bigcommerce.com/stores/abc123";
+
+fn request(path: &str, body: &str) -> Request {
+    let mut request = Request::new(Method::POST, Url::parse(&format!("{ROOT}{path}")).expect("a url"));
+    request.body = Bytes::from(body.to_owned());
+    request
+}
+
+fn stamped(path: &str, body: &Value) -> (Request, String) {
+    let mut request = request(path, &body.to_string());
+    let key = store().stamp(wire_key(), &mut request).expect("stamped");
+    (request, key)
+}
+
+fn json_of(request: &Request) -> Value {
+    serde_json::from_slice(&request.body).expect("json")
+}
+
+fn answer(status: u16, headers: &[(&str, &str)], body: &str) -> Answer {
+    let mut map = HeaderMap::new();
+    for (name, value) in headers {
+        let name = HeaderName::from_bytes(name.as_bytes()).expect("a name");
+        map.insert(name, HeaderValue::from_str(value).expect("a value"));
+    }
+    Answer::new(StatusCode::from_u16(status).expect("a status"), map, body.to_owned())
+}
+
+fn fixture(name: &str) -> Answer {
+    let path = format!("{}/tests/fixtures/bigcommerce.json", env!("CARGO_MANIFEST_DIR"));
+    let all: Value = serde_json::from_slice(&std::fs::read(path).expect("the fixtures")).expect("json");
+    let found = all["fixtures"].as_array().expect("a list").iter().find(|entry| entry["name"] == name);
+    let entry = found.unwrap_or_else(|| panic!("no fixture {name}"));
+    let body = entry["body_raw"].as_str().map_or_else(|| entry["body"].to_string(), str::to_owned);
+    let none = serde_json::Map::new();
+    let headers = entry["headers"].as_object().unwrap_or(&none).iter();
+    let headers: Vec<_> = headers.map(|(name, value)| (name.as_str(), value.as_str().expect("text"))).collect();
+    answer(u16::try_from(entry["status"].as_u64().expect("a status")).expect("a status"), &headers, &body)
+}
+
+fn judge(path: &str, answer: &Answer, before: Effect) -> Verdict {
+    let request = request(path, "{}");
+    store().classify(&Attempt::new(&request, true, Ok(answer), Timestamp::default()).after(before))
+}
+
+const PRODUCTS: &str = "/v3/catalog/products";
+
+const fn retry(effect: Effect) -> Verdict {
+    Verdict::Retry { effect, not_before: None }
+}
+
+#[test]
+fn every_fixture_gets_its_verdict() {
+    let done = Verdict::Done { replayed: false };
+    let rejected = Verdict::Refused(Refusal::Rejected);
+    let duplicate = Verdict::Refused(Refusal::Duplicate);
+    let wait = Verdict::Retry { effect: Effect::None, not_before: Some(Duration::from_secs(15)) };
+    for (path, name, expected) in [
+        (PRODUCTS, "rate_limited", wait),
+        (PRODUCTS, "rate_limited_platform", retry(Effect::None)),
+        (PRODUCTS, "rate_limited_as_500", retry(Effect::Unknown)),
+        (PRODUCTS, "v3_validation", rejected),
+        ("/v3/customers", "v3_validation", rejected),
+        (PRODUCTS, "v3_json_invalid", rejected),
+        (PRODUCTS, "product_duplicate", duplicate),
+        ("/v3/catalog/brands", "product_duplicate", duplicate),
+        ("/v3/orders/1/payment_actions/refunds", "product_duplicate", rejected),
+        ("/v3/customers", "customer_duplicate", duplicate),
+        ("/v3/customers", "payload_too_large", rejected),
+        (PRODUCTS, "unavailable", retry(Effect::Unknown)),
+        (PRODUCTS, "gateway_timeout", retry(Effect::Unknown)),
+        ("/v2/orders", "v2_error", rejected),
+        ("/v2/orders", "v2_error_details", rejected),
+        ("/v3/orders/1/payment_actions/refunds", "refund_422", rejected),
+        ("/v3/orders/1/payment_actions/refunds", "refund_503", retry(Effect::Unknown)),
+        ("/payments", "payment_ok", done),
+        ("/payments", "payment_duplicate", Verdict::Unknown),
+        ("/payments", "payment_unavailable", Verdict::Unknown),
+        (PRODUCTS, "multi_status", done),
+    ] {
+        assert_eq!(judge(path, &fixture(name), Effect::None), expected, "{path} {name}");
+    }
+}
+
+#[test]
+fn a_504_is_not_retried_blindly_whatever_its_body() {
+    for body in ["<html>", "", "{}"] {
+        assert_eq!(judge("/v2/orders", &answer(504, &[], body), Effect::None), retry(Effect::Unknown));
+    }
+    let (request, _) = stamped("/v2/orders", &json!({}));
+    assert_eq!(store().replay_window(&request), None, "no resend without a look-up");
+}
+
+#[test]
+fn a_500_that_stands_in_for_a_429_waits_and_stays_unknown() {
+    let answer = answer(500, &[("x-rate-limit-time-reset-ms", "2500")], "");
+    let expected = Verdict::Retry { effect: Effect::Unknown, not_before: Some(Duration::from_millis(2500)) };
+    assert_eq!(judge(PRODUCTS, &answer, Effect::None), expected);
+}
+
+#[test]
+fn a_duplicate_after_an_unknown_outcome_is_looked_up_and_not_believed() {
+    assert_eq!(judge(PRODUCTS, &fixture("product_duplicate"), Effect::Unknown), Verdict::Unknown);
+    assert_eq!(judge("/v3/customers", &fixture("customer_duplicate"), Effect::Unknown), Verdict::Unknown);
+    assert_eq!(judge(PRODUCTS, &answer(401, &[], ""), Effect::Unknown), Verdict::Unknown);
+}
+
+#[test]
+fn a_partial_success_is_done_and_names_its_failed_items() {
+    let errors = BigCommerce::partial_errors(&fixture("multi_status"));
+    assert_eq!(errors.len(), 1);
+    assert_eq!(errors[0]["status"], 422);
+    assert_eq!(BigCommerce::partial_errors(&fixture("payment_ok")), Vec::<Value>::new());
+    assert_eq!(BigCommerce::partial_errors(&answer(207, &[], "<html>")), Vec::<Value>::new());
+    assert_eq!(BigCommerce::partial_errors(&answer(207, &[], r#"{"errors":{"a":"b"}}"#)), [json!({ "a": "b" })]);
+}
+
+#[test]
+fn no_idempotency_key_is_sent_because_it_would_do_nothing() {
+    for path in ["/v2/orders", PRODUCTS, "/v3/carts"] {
+        let (mut request, _) = stamped(path, &json!({}));
+        store().authorize(&mut request);
+        assert!(!request.headers.contains_key("idempotency-key"));
+        assert_eq!(request.headers["x-auth-token"], "token-secret");
+        assert_eq!(request.headers["accept"], "application/json");
+    }
+}
+
+#[test]
+fn an_order_is_stamped_unless_the_caller_chose_its_id() {
+    let key = wire_key().to_string();
+    for body in [json!({ "a": 1 }), json!({ "external_order_id": null }), json!({ "external_order_id": "" })] {
+        let (request, stamped) = stamped("/v2/orders", &body);
+        assert_eq!((json_of(&request)["external_order_id"].as_str(), &stamped), (Some(key.as_str()), &key));
+    }
+    let (request, theirs) = stamped("/v2/orders", &json!({ "external_order_id": "order-7" }));
+    assert_eq!((json_of(&request), theirs.as_str()), (json!({ "external_order_id": "order-7" }), "order-7"));
+    let mut number = request.clone();
+    number.body = r#"{"external_order_id":7}"#.into();
+    assert_eq!(store().stamp(wire_key(), &mut number).expect_err("a number").code(), "VALIDATION.body");
+    let mut broken = request;
+    broken.body = "<order/>".into();
+    assert_eq!(store().stamp(wire_key(), &mut broken).expect_err("not json").code(), "VALIDATION.body");
+}
+
+#[test]
+fn a_refunds_reason_carries_the_key_within_its_thousand_characters() {
+    let path = "/v3/orders/7/payment_actions/refunds";
+    let key = wire_key().to_string();
+    assert_eq!(json_of(&stamped(path, &json!({})).0)["reason"], key);
+    assert_eq!(json_of(&stamped(path, &json!({ "reason": "torn" })).0)["reason"], format!("torn [{key}]"));
+    let longest = 1000 - key.len() - 3;
+    let (fits, _) = stamped(path, &json!({ "reason": "é".repeat(longest) }));
+    assert_eq!(json_of(&fits)["reason"].as_str().expect("text").chars().count(), 1000);
+    let mut over = request(path, &json!({ "reason": "é".repeat(longest + 1) }).to_string());
+    assert_eq!(store().stamp(wire_key(), &mut over).expect_err("no room").code(), "VALIDATION.body");
+}
+
+#[test]
+fn every_row_of_the_table_looks_where_it_says() {
+    let key = wire_key().to_string();
+    let order = "/v3/orders/7/payment_actions/refunds";
+    for (path, body, expected) in [
+        ("/v2/orders", json!({}), Some(format!("/v2/orders?external_order_id={key}"))),
+        ("/v2/orders", json!({ "external_order_id": "a b" }), Some("/v2/orders?external_order_id=a+b".into())),
+        ("/v3/checkouts/c-1/orders", json!({}), Some("/v2/orders?cart_id=c-1".into())),
+        (PRODUCTS, json!({ "sku": "S1", "name": "Mug" }), Some("/v3/catalog/products?sku=S1".into())),
+        (PRODUCTS, json!({ "sku": "", "name": "Mug" }), Some("/v3/catalog/products?name=Mug".into())),
+        (PRODUCTS, json!({}), None),
+        ("/v3/catalog/brands", json!({ "name": "B" }), Some("/v3/catalog/brands?name=B".into())),
+        ("/v3/catalog/categories", json!({ "name": "C" }), Some("/v3/catalog/categories?name=C".into())),
+        (
+            "/v3/customers",
+            json!([{ "email": "a@x.y" }, { "email": "b@x.y" }]),
+            Some("/v3/customers?email%3Ain=a%40x.y%2Cb%40x.y".into()),
+        ),
+        ("/v3/customers", json!([]), None),
+        ("/v3/pricelists", json!({ "name": "P" }), Some("/v3/pricelists?name=P".into())),
+        ("/v2/coupons", json!({ "name": "x", "code": "SAVE" }), Some("/v2/coupons?code=SAVE".into())),
+        (order, json!({}), Some(order.into())),
+        ("/payments", json!({}), None),
+        ("/v3/orders/7/payment_actions/capture", json!({}), None),
+        ("/v3/carts", json!({}), None),
+        ("/v2/orders/7/shipments", json!({}), None),
+        ("/v3/inventory/adjustments/relative", json!({}), None),
+    ] {
+        let (request, key) = stamped(path, &body);
+        let asked = store().look_up(&Subject::new(&request, &key, Timestamp::default()));
+        assert_eq!(asked.map(|asked| asked.url.to_string()), expected.map(|rest| format!("{ROOT}{rest}")), "{path}");
+    }
+}
+
+#[test]
+fn only_a_post_is_stamped_or_looked_up() {
+    for method in [Method::PUT, Method::DELETE, Method::GET] {
+        let mut request = request("/v2/orders", "{}");
+        request.method = method;
+        let key = store().stamp(wire_key(), &mut request).expect("stamped");
+        assert_eq!(request.body, "{}");
+        assert!(store().look_up(&Subject::new(&request, &key, Timestamp::default())).is_none());
+    }
+}
+
+fn read(path: &str, sent: &Value, answer: &Answer) -> Finding {
+    let (request, key) = stamped(path, sent);
+    let subject = Subject::new(&request, &key, Timestamp::default());
+    let asked = store().look_up(&subject).expect("a look-up");
+    store().read_look_up(&subject, &asked, answer)
+}
+
+fn list(rows: &Value) -> Answer {
+    answer(200, &[], &rows.to_string())
+}
+
+fn data(rows: &Value) -> Answer {
+    list(&json!({ "data": rows, "meta": { "pagination": { "total_pages": 1 } } }))
+}
+
+fn found(finding: Finding) -> (u16, Value) {
+    match finding {
+        Finding::Found(answer) => (answer.status.as_u16(), answer.json().expect("json")),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn an_empty_v2_list_is_a_204_without_a_body_and_proves_absence() {
+    let empty = fixture("v2_empty_list");
+    assert_eq!(empty.status, 204);
+    let coupon = json!({ "code": "SAVE" });
+    for (path, sent) in [("/v2/orders", json!({})), ("/v3/checkouts/c/orders", json!({})), ("/v2/coupons", coupon)] {
+        assert_eq!(read(path, &sent, &empty), Finding::Absent, "{path}");
+        assert_eq!(read(path, &sent, &list(&json!([]))), Finding::Absent, "{path}");
+    }
+    assert_eq!(read(PRODUCTS, &json!({ "name": "Mug" }), &empty), Finding::CannotTell, "V3 says so with a body");
+    assert_eq!(read(PRODUCTS, &json!({ "name": "Mug" }), &data(&json!([]))), Finding::Absent);
+}
+
+#[test]
+fn a_failed_look_up_is_not_taken_for_it_did_not_happen() {
+    let mut cut = list(&json!([]));
+    cut.cut = true;
+    for bad in [
+        fixture("v2_error"),
+        fixture("unavailable"),
+        answer(200, &[], "<html>"),
+        answer(200, &[], ""),
+        answer(200, &[], "[1]"),
+        answer(204, &[], "x"),
+        answer(404, &[], "[]"),
+        answer(207, &[], "[]"),
+        data(&json!([])),
+        cut,
+    ] {
+        assert_eq!(read("/v2/orders", &json!({}), &bad), Finding::CannotTell, "{bad:?}");
+    }
+    for bad in [list(&json!([])), list(&json!({})), list(&json!({ "data": {} })), answer(401, &[], r#"{"data":[]}"#)] {
+        assert_eq!(read(PRODUCTS, &json!({ "name": "Mug" }), &bad), Finding::CannotTell, "{bad:?}");
+    }
+    let paged = list(&json!({ "data": [], "meta": { "pagination": { "total_pages": 2 } } }));
+    assert_eq!(read(PRODUCTS, &json!({ "name": "Mug" }), &paged), Finding::CannotTell);
+}
+
+#[test]
+fn an_order_is_found_by_our_key_and_an_ignored_filter_finds_nothing() {
+    let key = wire_key().to_string();
+    let row = json!({ "id": 100, "external_order_id": key, "status_id": 0, "total_inc_tax": "225.0000" });
+    assert_eq!(found(read("/v2/orders", &json!({ "status_id": 0 }), &list(&json!([row])))), (201, row.clone()));
+    let other = json!({ "id": 99, "external_order_id": "" });
+    for rows in [json!([other]), json!([row, other]), json!([row, row])] {
+        assert_eq!(read("/v2/orders", &json!({}), &list(&rows)), Finding::CannotTell, "{rows}");
+    }
+}
+
+#[test]
+fn an_order_id_of_the_callers_own_counts_only_with_the_callers_own_fields() {
+    let sent = json!({ "external_order_id": "order-7", "customer_id": 5 });
+    let row = |customer: u64| json!([{ "id": 1, "external_order_id": "order-7", "customer_id": customer }]);
+    assert_eq!(found(read("/v2/orders", &sent, &list(&row(5)))).0, 201);
+    assert_eq!(read("/v2/orders", &sent, &list(&row(6))), Finding::CannotTell);
+}
+
+#[test]
+fn a_checkout_is_converted_once_or_a_person_looks() {
+    let path = "/v3/checkouts/c/orders";
+    let one = list(&json!([{ "id": 100, "cart_id": "c" }]));
+    assert_eq!(found(read(path, &json!({}), &one)), (200, json!({ "data": { "id": 100 }, "meta": {} })));
+    assert_eq!(read(path, &json!({}), &list(&json!([{ "id": 1 }, { "id": 2 }]))), Finding::CannotTell);
+}
+
+#[test]
+fn a_natural_key_is_ours_only_if_every_field_that_we_set_agrees() {
+    let row = |price: &str| json!({ "id": 7, "sku": "S1", "name": "Mug", "price": price });
+    let sent = json!({ "sku": "S1", "name": "Mug", "price": 10 });
+    let (status, body) = found(read(PRODUCTS, &sent, &data(&json!([row("10.00")]))));
+    assert_eq!((status, &body["data"]["id"]), (200, &json!(7)));
+    assert_eq!(read(PRODUCTS, &sent, &data(&json!([row("12.00")]))), Finding::CannotTell, "somebody else's mug");
+    assert_eq!(read(PRODUCTS, &sent, &data(&json!([row("10"), row("10")]))), Finding::CannotTell);
+    let coupon = json!({ "code": "SAVE", "amount": "5.00" });
+    let held = json!({ "id": 3, "code": "SAVE", "amount": "5.0000" });
+    assert_eq!(found(read("/v2/coupons", &coupon, &list(&json!([held])))), (200, held));
+}
+
+#[test]
+fn customers_are_found_all_or_not_at_all() {
+    let sent = json!([{ "email": "A@x.y", "first_name": "Ann" }, { "email": "b@x.y" }]);
+    let (ann, bob) =
+        (json!({ "id": 1, "email": "a@x.y", "first_name": "Ann" }), json!({ "id": 2, "email": "b@x.y" }));
+    let (status, body) = found(read("/v3/customers", &sent, &data(&json!([bob, ann]))));
+    assert_eq!((status, body["data"].clone()), (200, json!([ann, bob])));
+    assert_eq!(read("/v3/customers", &sent, &data(&json!([]))), Finding::Absent);
+    let other = json!({ "id": 1, "email": "a@x.y", "first_name": "Zoe" });
+    for rows in [json!([ann]), json!([other, bob]), json!([ann, bob, bob])] {
+        assert_eq!(read("/v3/customers", &sent, &data(&rows)), Finding::CannotTell, "{rows}");
+    }
+}
+
+#[test]
+fn a_refund_is_found_among_others_by_the_key_in_its_reason() {
+    let path = "/v3/orders/7/payment_actions/refunds";
+    let ours = json!({ "id": 2, "reason": format!("torn [{}]", wire_key()) });
+    let other = json!({ "id": 1, "reason": "torn" });
+    assert_eq!(found(read(path, &json!({}), &data(&json!([other, ours])))).1["data"]["id"], 2);
+    assert_eq!(read(path, &json!({}), &data(&json!([other]))), Finding::Absent);
+    assert_eq!(read(path, &json!({}), &data(&json!([ours, ours]))), Finding::CannotTell);
+}
+
+#[test]
+fn the_token_and_the_store_are_checked_and_the_token_is_never_shown() {
+    store().check().expect("a good adapter");
+    assert_eq!(Vendor::base_url(&store()).as_str(), ROOT);
+    assert_eq!(store().base_url("http://127.0.0.1:1/").base.url().as_str(), "http://127.0.0.1:1/stores/abc123");
+    assert_eq!(BigCommerce::new("", "t").check().expect_err("hash").code(), "VALIDATION.base_url");
+    assert_eq!(BigCommerce::new("a/b", "t").check().expect_err("hash").code(), "VALIDATION.base_url");
+    assert_eq!(BigCommerce::new("a", "").check().expect_err("token").code(), "VALIDATION.secret");
+    let (mut request, _) = stamped("/v2/orders", &json!({}));
+    store().authorize(&mut request);
+    assert!(!format!("{:?} {:?}", store(), request.headers).contains("token-secret"));
+}
+
+proptest! {
+    #[test]
+    fn no_answer_makes_the_rules_panic(status in 100u16..1000, body in ".{0,60}", v3: bool) {
+        let (path, sent) = if v3 { ("/v3/customers", json!([{ "email": "a@x.y" }])) } else { ("/v2/orders", json!({})) };
+        let answer = answer(status, &[], &body);
+        judge(path, &answer, Effect::Unknown);
+        BigCommerce::partial_errors(&answer);
+        read(path, &sent, &answer);
+    }
+}

@@ -1,0 +1,222 @@
+//! What the adapters share: credentials that do not print, routes below a base URL, and the verdicts that
+//! follow from HTTP alone.
+
+use std::time::Duration;
+
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use http::{HeaderMap, StatusCode};
+use secrecy::{ExposeSecret, SecretString};
+use url::Url;
+
+use crate::answer::Answer;
+use crate::error::{Effect, Error, Refusal};
+use crate::request::Request;
+use crate::transport::{SendError, SendErrorKind};
+use crate::vendor::{Attempt, Verdict, wait};
+
+/// A secret as the header's value that carries it.
+///
+/// It is made once and shared by reference count, so that a send allocates nothing for it. The value is
+/// marked sensitive: neither `Debug` nor HPACK's tables show it.
+#[derive(Clone, Debug)]
+pub(super) struct Credential {
+    value: Result<HeaderValue, &'static str>,
+}
+
+impl Credential {
+    /// `prefix` and `secret` as one value.
+    pub(super) fn new(prefix: &str, secret: &SecretString) -> Credential {
+        let text = secret.expose_secret();
+        if text.trim().is_empty() {
+            return Credential { value: Err("it is empty") };
+        }
+        let line = SecretString::from(format!("{prefix}{text}"));
+        let value = HeaderValue::from_str(line.expose_secret()).map(|mut value| {
+            value.set_sensitive(true);
+            value
+        });
+        Credential { value: value.map_err(|_| "it holds a character that a header cannot carry") }
+    }
+
+    /// Whether there is a value to send.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        match &self.value {
+            Ok(_) => Ok(()),
+            Err(problem) => Err(Error::validation("secret", *problem)),
+        }
+    }
+
+    /// Puts the value into a header. Without one nothing is sent: `check` has said so.
+    pub(super) fn put(&self, name: HeaderName, headers: &mut HeaderMap) {
+        if let Ok(value) = &self.value {
+            headers.insert(name, value.clone());
+        }
+    }
+}
+
+/// A base URL as it was given, so that builders need no `Result`.
+#[derive(Clone, Debug)]
+pub(super) struct Base {
+    url: Url,
+    problem: Option<String>,
+}
+
+impl Base {
+    pub(super) fn new(text: &str) -> Base {
+        match Url::parse(text) {
+            Ok(url) if url.cannot_be_a_base() => Base::broken("it has no host".into()),
+            Ok(url) => Base { url, problem: None },
+            Err(error) => Base::broken(error.to_string()),
+        }
+    }
+
+    /// A base that `check` refuses. The URL is one that resolves nowhere (RFC 2606).
+    fn broken(problem: String) -> Base {
+        let url = Url::parse("https://invalid.invalid/").expect("a constant that is a URL");
+        Base { url, problem: Some(problem) }
+    }
+
+    pub(super) fn url(&self) -> &Url {
+        &self.url
+    }
+
+    pub(super) fn check(&self) -> Result<(), Error> {
+        match &self.problem {
+            None => Ok(()),
+            Some(problem) => Err(Error::validation("base_url", problem.clone())),
+        }
+    }
+
+    /// The path of `url` below the base, with a leading slash. Empty if it is not below it.
+    pub(super) fn route<'a>(&self, url: &'a Url) -> &'a str {
+        let base = self.url.path().trim_end_matches('/');
+        match url.path().strip_prefix(base) {
+            Some(route) if route.starts_with('/') => route,
+            _ => "",
+        }
+    }
+
+    /// The URL of `route`, with a query.
+    pub(super) fn at(&self, route: &str, query: &[(&str, &str)]) -> Url {
+        let mut url = self.url.clone();
+        url.set_path(&format!("{}{route}", self.url.path().trim_end_matches('/')));
+        url.set_query(None);
+        url.set_fragment(None);
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        url
+    }
+}
+
+/// What a failure without an answer means: it may be sent again, and its effect is the transport's word. A
+/// redirect that was followed underneath us went nobody knows where: stop.
+pub(super) fn no_answer(error: &SendError) -> Verdict {
+    match error.kind() {
+        SendErrorKind::Redirected => Verdict::Unknown,
+        _ => Verdict::Retry { effect: error.effect(), not_before: None },
+    }
+}
+
+/// A definite no to *this attempt*, made a verdict on the operation.
+///
+/// If an earlier attempt may have taken effect, a no to the later one proves nothing about the earlier. Only
+/// a vendor that would have replayed the earlier outcome (`replays`) turns the no into one for both; and not
+/// even then if the credentials were refused, because nobody looked at the key.
+pub(super) fn refused(attempt: &Attempt<'_>, replays: bool, refusal: Refusal) -> Verdict {
+    let settles_earlier = replays && refusal != Refusal::Unauthorized;
+    if attempt.effect_before == Effect::Unknown && !settles_earlier {
+        return Verdict::Unknown;
+    }
+    Verdict::Refused(refusal)
+}
+
+/// The verdict that HTTP's status gives, for whatever a vendor's own rules leave open.
+///
+/// `not_before` is the wait that the vendor's answer asks for.
+pub(super) fn by_status(
+    attempt: &Attempt<'_>,
+    status: StatusCode,
+    replays: bool,
+    not_before: Option<Duration>,
+) -> Verdict {
+    let retry = |effect| Verdict::Retry { effect, not_before };
+    match status.as_u16() {
+        200..=299 | 304 => Verdict::Done { replayed: false },
+        // A redirect is not followed on a keyed call, and a 303 is what follows a POST that was executed.
+        300..=399 if attempt.request.method.is_safe() => refused(attempt, replays, Refusal::Rejected),
+        300..=399 => Verdict::Unknown,
+        401 | 403 => refused(attempt, replays, Refusal::Unauthorized),
+        // The server gave up on reading the request (RFC 9110, section 15.5.9): it may have read enough.
+        408 => retry(Effect::Unknown),
+        // Neither was executed (RFC 8470, section 5.2; RFC 6585, section 4).
+        425 | 429 => retry(Effect::None),
+        400..=499 => refused(attempt, replays, Refusal::Rejected),
+        _ => retry(Effect::Unknown),
+    }
+}
+
+/// The wait that the standard headers ask for.
+pub(super) fn asked(attempt: &Attempt<'_>, answer: &Answer) -> Option<Duration> {
+    wait::asked(answer.status, &answer.headers, attempt.now)
+}
+
+/// Whether a request's body says that it is of this media type, whatever its parameters.
+pub(super) fn has_content_type(request: &Request, essence: &str) -> bool {
+    let Some(Ok(value)) = request.headers.get(CONTENT_TYPE).map(HeaderValue::to_str) else { return false };
+    value.split(';').next().unwrap_or("").trim().eq_ignore_ascii_case(essence)
+}
+
+/// An answer that a look-up puts together in the shape of the one that was lost.
+pub(super) fn reconciled(status: StatusCode, body: impl Into<bytes::Bytes>) -> Answer {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Answer::new(status, headers, body)
+}
+
+/// A header's value made from text that we chose ourselves.
+///
+/// # Errors
+///
+/// A validation error that names the header if the text cannot be one.
+pub(super) fn header_value(name: &str, text: &str) -> Result<HeaderValue, Error> {
+    let problem = || Error::validation("header", format!("{name}: a character that a header cannot carry"));
+    HeaderValue::from_str(text).map_err(|_| problem())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_or_broken_secret_is_refused_and_never_shown() {
+        for bad in ["", "  ", "sk_live_x\r\nX-Evil: 1"] {
+            let credential = Credential::new("Bearer ", &bad.into());
+            assert_eq!(credential.check().expect_err(bad).code(), "VALIDATION.secret");
+            assert!(!format!("{credential:?}").contains("sk_live"));
+        }
+        let good = Credential::new("Bearer ", &"sk_live_x".into());
+        good.check().expect("a secret");
+        assert!(!format!("{good:?}").contains("sk_live"), "{good:?}");
+    }
+
+    #[test]
+    fn a_route_is_what_follows_the_base_path() {
+        let base = Base::new("https://v.test/stores/x/");
+        let route = |text: &str| base.route(&Url::parse(text).expect("a url")).to_owned();
+        assert_eq!(route("https://v.test/stores/x/v2/orders?a=1"), "/v2/orders");
+        assert_eq!(route("https://v.test/stores/xyz/v2/orders"), "");
+        assert_eq!(
+            base.at("/v2/orders", &[("a", "b c")]).as_str(),
+            "https://v.test/stores/x/v2/orders?a=b+c"
+        );
+        assert_eq!(Base::new("http://v.test").at("/a", &[]).as_str(), "http://v.test/a");
+    }
+
+    #[test]
+    fn a_base_url_that_is_none_is_refused_by_check() {
+        for bad in ["", "api.stripe.com", "mailto:x@y.z"] {
+            assert_eq!(Base::new(bad).check().expect_err(bad).code(), "VALIDATION.base_url");
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! A keyed vendor as data. Unknown fields are refused: a misspelt `window` would silently be no window.
+
+use std::time::Duration;
+
+use http::header::{HeaderName, HeaderValue};
+use serde::{Deserialize, Serialize};
+
+use crate::answer::Answer;
+use crate::error::Error;
+
+/// What a [`Keyed`](super::Keyed) vendor does. Reads from TOML; holds no secret.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct KeyedConfig {
+    /// The vendor's name in scopes, logs and metrics. It must never change.
+    pub name: String,
+    /// The URL that paths of calls are appended to.
+    pub base_url: String,
+    /// Names the account that the secret belongs to. Default: `default`.
+    #[serde(default = "default_account")]
+    pub account: String,
+    /// The header that carries the secret. Default: none is sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auth: Option<Auth>,
+    /// Where the key goes. Default: nowhere, and every POST is sent at most once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<KeyPlace>,
+    /// How the key is written in a header. Default: raw.
+    #[serde(default)]
+    pub key_form: KeyForm,
+    /// The longest key that the vendor takes, in characters, quotes not counted. A UUID has 36; a shorter limit
+    /// gets a shorter key, down to 16. Default: 255.
+    #[serde(default = "default_key_len_max")]
+    pub key_len_max: usize,
+    /// For how long, from the first send, the vendor answers a resend from its own record. Default: none, and
+    /// an unknown outcome is never sent again.
+    #[serde(default, with = "humantime_serde::option", skip_serializing_if = "Option::is_none")]
+    pub window: Option<Duration>,
+    /// Marks an answer that comes from the vendor's record. Default: no answer is known to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<Marker>,
+    /// Failures that mean: a request with this key is still under way. Retried with the same key.
+    #[serde(default)]
+    pub in_progress: Vec<Marker>,
+    /// Failures that mean: this key belongs to another request. Never retried. They outrank the other markers.
+    #[serde(default)]
+    pub reused: Vec<Marker>,
+    /// Failures that the vendor asks to have repeated with the same key, whatever their status.
+    #[serde(default)]
+    pub retry_same_key: Vec<Marker>,
+}
+
+/// The header that carries the secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Auth {
+    /// The header's name.
+    pub header: String,
+    /// What stands before the secret, such as `"Bearer "`. Default: nothing.
+    #[serde(default)]
+    pub prefix: String,
+}
+
+/// Where a key goes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum KeyPlace {
+    /// A header of this name.
+    Header(String),
+    /// A member of this name, at the top of a JSON body.
+    Body(String),
+}
+
+/// How a key is written in a header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum KeyForm {
+    /// As it is.
+    #[default]
+    Raw,
+    /// A quoted string of RFC 8941, as in the IETF draft: the quotes are part of the value.
+    Quoted,
+}
+
+/// Marks answers. All parts that are given must match; one must be given.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Marker {
+    /// The HTTP status.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// A header with its value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub header: Option<HeaderMarker>,
+    /// A value in the JSON body.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub json: Option<JsonMarker>,
+}
+
+/// A header with its value, in any case of letters.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HeaderMarker {
+    /// The header's name.
+    pub name: String,
+    /// The whole value.
+    pub value: String,
+}
+
+/// A value in a JSON body.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JsonMarker {
+    /// Where it is: a JSON pointer (RFC 6901), such as `/errors/0/code`.
+    pub pointer: String,
+    /// The text, or the number or boolean as JSON writes it.
+    pub value: String,
+}
+
+impl KeyedConfig {
+    /// A vendor of this name and base URL without auth, key or window: every POST is sent at most once.
+    pub fn new(name: impl Into<String>, base_url: impl Into<String>) -> KeyedConfig {
+        KeyedConfig {
+            name: name.into(),
+            base_url: base_url.into(),
+            account: default_account(),
+            auth: None,
+            key: None,
+            key_form: KeyForm::Raw,
+            key_len_max: default_key_len_max(),
+            window: None,
+            replay: None,
+            in_progress: Vec::new(),
+            reused: Vec::new(),
+            retry_same_key: Vec::new(),
+        }
+    }
+
+    /// Whether it makes sense.
+    ///
+    /// # Errors
+    ///
+    /// A validation error that names the field and what is wrong with it.
+    pub fn check(&self) -> Result<(), Error> {
+        let refuse = |problem: String| Err(Error::validation("vendor", problem));
+        if self.name.is_empty() {
+            return refuse("name: it is empty".into());
+        }
+        if let Some(auth) = &self.auth {
+            check_header_name("auth.header", &auth.header)?;
+        }
+        match &self.key {
+            Some(KeyPlace::Header(name)) => check_header_name("key.header", name)?,
+            Some(KeyPlace::Body(field)) if field.is_empty() => return refuse("key.body: it is empty".into()),
+            Some(KeyPlace::Body(_)) if self.key_form == KeyForm::Quoted => {
+                return refuse("key_form: `quoted` is for headers; this key goes into the body".into());
+            }
+            None if self.window.is_some() => {
+                return refuse("window: without `key` the vendor has nothing to replay".into());
+            }
+            _ => {}
+        }
+        if self.key_len_max < KEY_LEN_LEAST {
+            let problem = format!("key_len_max: {} is under {KEY_LEN_LEAST}", self.key_len_max);
+            return refuse(format!("{problem}, and shorter keys would collide"));
+        }
+        if self.window == Some(Duration::ZERO) {
+            return refuse("window: zero; leave it out for a vendor that never replays".into());
+        }
+        let named = |name: &'static str, markers: &[Marker]| {
+            markers.iter().map(|marker| (name, marker.clone())).collect::<Vec<_>>()
+        };
+        let replay = self.replay.clone();
+        let all = named("in_progress", &self.in_progress)
+            .into_iter()
+            .chain(named("reused", &self.reused))
+            .chain(named("retry_same_key", &self.retry_same_key))
+            .chain(replay.map(|marker| ("replay", marker)));
+        for (name, marker) in all {
+            marker.check(name)?;
+        }
+        Ok(())
+    }
+}
+
+impl Marker {
+    /// Whether all given parts match. A marker without parts matches nothing.
+    pub fn matches(&self, answer: &Answer) -> bool {
+        if self.status.is_none() && self.header.is_none() && self.json.is_none() {
+            return false;
+        }
+        let status = self.status.is_none_or(|status| answer.status.as_u16() == status);
+        status
+            && self.header.as_ref().is_none_or(|header| {
+                let values = answer.headers.get_all(header.name.as_str());
+                let wanted = header.value.as_bytes();
+                values.iter().any(|value| value.as_bytes().trim_ascii().eq_ignore_ascii_case(wanted))
+            })
+            && self.json.as_ref().is_none_or(|json| json.matches(answer))
+    }
+
+    fn check(&self, name: &str) -> Result<(), Error> {
+        if *self == Marker::default() {
+            let problem = format!("{name}: a marker needs `status`, `header` or `json`");
+            return Err(Error::validation("vendor", problem));
+        }
+        if let Some(header) = &self.header {
+            check_header_name(name, &header.name)?;
+            if HeaderValue::from_str(&header.value).is_err() {
+                return Err(Error::validation("vendor", format!("{name}: no header has this value")));
+            }
+        }
+        match (&self.json, self.status) {
+            (Some(json), _) if !json.pointer.is_empty() && !json.pointer.starts_with('/') => {
+                Err(Error::validation("vendor", format!("{name}: a JSON pointer starts with `/`")))
+            }
+            (_, Some(status)) if !(100..1000).contains(&status) => {
+                Err(Error::validation("vendor", format!("{name}: {status} is not an HTTP status")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl JsonMarker {
+    fn matches(&self, answer: &Answer) -> bool {
+        let Some(body) = answer.json() else { return false };
+        match body.pointer(&self.pointer) {
+            Some(serde_json::Value::String(text)) => *text == self.value,
+            Some(other) => other.to_string() == self.value,
+            None => false,
+        }
+    }
+}
+
+fn check_header_name(field: &str, name: &str) -> Result<(), Error> {
+    match HeaderName::from_bytes(name.as_bytes()) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Error::validation("vendor", format!("{field}: {name:?} is not the name of a header"))),
+    }
+}
+
+fn default_account() -> String {
+    "default".into()
+}
+
+/// What Stripe takes, and more than a UUID needs anywhere.
+fn default_key_len_max() -> usize {
+    255
+}
+
+/// 60 bits of a hash: among a million operations two collide once in about two million such sets.
+const KEY_LEN_LEAST: usize = 16;

@@ -1,0 +1,329 @@
+//! The vendors of the table in the requirements, each as data alone.
+
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::clock::Timestamp;
+use crate::operation::{Key, OperationId, Scope};
+
+const ADYEN: &str = r#"
+    name = "adyen"
+    base_url = "https://checkout-test.adyen.com/v71"
+    key = { header = "idempotency-key" }
+    key_len_max = 64
+    window = "7days"
+    auth = { header = "X-API-Key" }
+    in_progress = [{ json = { pointer = "/errorCode", value = "704" } }]
+    retry_same_key = [{ header = { name = "transient-error", value = "true" } }]
+"#;
+
+const SQUARE: &str = r#"
+    name = "square"
+    base_url = "https://connect.squareup.com"
+    key = { body = "idempotency_key" }
+    key_len_max = 45
+    window = "24h"
+    auth = { header = "Authorization", prefix = "Bearer " }
+    reused = [{ json = { pointer = "/errors/0/code", value = "IDEMPOTENCY_KEY_REUSED" } }]
+"#;
+
+const PAYPAL: &str = r#"
+    name = "paypal"
+    base_url = "https://api-m.paypal.com"
+    key = { header = "PayPal-Request-Id" }
+    key_len_max = 108
+    window = "6h"
+    auth = { header = "Authorization", prefix = "Bearer " }
+    reused = [{ json = { pointer = "/details/0/issue", value = "DUPLICATE_REQUEST_ID" } }]
+"#;
+
+const RESEND: &str = r#"
+    name = "resend"
+    base_url = "https://api.resend.com"
+    key = { header = "Idempotency-Key" }
+    key_len_max = 256
+    window = "24h"
+    auth = { header = "Authorization", prefix = "Bearer " }
+    reused = [{ status = 409, json = { pointer = "/name", value = "invalid_idempotent_request" } }]
+    in_progress = [{ status = 409, json = { pointer = "/name", value = "concurrent_idempotent_requests" } }]
+"#;
+
+const IETF: &str = r#"
+    name = "draft"
+    base_url = "https://api.example.com"
+    key = { header = "Idempotency-Key" }
+    key_form = "quoted"
+    window = "1h"
+    in_progress = [{ status = 409 }]
+    reused = [{ status = 422, json = { pointer = "/title", value = "Idempotency-Key is already used" } }]
+"#;
+
+const INCREASE: &str = r#"
+    name = "increase"
+    base_url = "https://api.increase.com"
+    key = { header = "Idempotency-Key" }
+    key_len_max = 200
+    window = "1h"
+    replay = { header = { name = "Idempotent-Replayed", value = "true" } }
+"#;
+
+fn vendor(toml: &str) -> Keyed {
+    let keyed = Keyed::new(toml::from_str(toml).expect("a configuration"), "s3cret");
+    keyed.check().expect("it makes sense");
+    keyed
+}
+
+fn wire_key() -> WireKey {
+    OperationId::new(Scope::from_stored("s"), Key::new("k").expect("a key")).wire_key()
+}
+
+fn request(method: Method, body: &str) -> Request {
+    let mut request = Request::new(method, Url::parse("https://v.test/x").expect("a url"));
+    request.body = Bytes::from(body.to_owned());
+    request
+}
+
+fn stamped(keyed: &Keyed, body: &str) -> (Request, String) {
+    let mut request = request(Method::POST, body);
+    let key = keyed.stamp(wire_key(), &mut request).expect("stamped");
+    (request, key)
+}
+
+fn answer(status: u16, headers: &[(&'static str, &str)], body: &Value) -> Answer {
+    let mut map = HeaderMap::new();
+    for (name, value) in headers {
+        map.insert(*name, HeaderValue::from_str(value).expect("a value"));
+    }
+    Answer::new(StatusCode::from_u16(status).expect("a status"), map, body.to_string())
+}
+
+fn judge(keyed: &Keyed, answer: &Answer, before: Effect) -> Verdict {
+    let (request, _) = stamped(keyed, "{}");
+    keyed.classify(&Attempt::new(&request, true, Ok(answer), Timestamp::default()).after(before))
+}
+
+const fn retry(effect: Effect) -> Verdict {
+    Verdict::Retry { effect, not_before: None }
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+#[test]
+fn adyen_is_data_alone() {
+    let adyen = vendor(ADYEN);
+    let (request, key) = stamped(&adyen, "{}");
+    assert_eq!(request.headers["idempotency-key"], wire_key().to_string());
+    assert!(key.len() <= 64);
+    assert_eq!(adyen.replay_window(&request), Some(7 * 24 * HOUR));
+    let in_progress = answer(422, &[], &json!({ "status": 422, "errorCode": "704" }));
+    assert_eq!(judge(&adyen, &in_progress, Effect::None), retry(Effect::Unknown));
+    let number = answer(422, &[], &json!({ "errorCode": 704 }));
+    assert_eq!(judge(&adyen, &number, Effect::None), retry(Effect::Unknown));
+    for status in [422, 500] {
+        let transient = answer(status, &[("transient-error", "true")], &json!({ "errorCode": "703" }));
+        assert_eq!(judge(&adyen, &transient, Effect::None), retry(Effect::Unknown));
+    }
+    let other = answer(422, &[("transient-error", "false")], &json!({ "errorCode": "130" }));
+    assert_eq!(judge(&adyen, &other, Effect::None), Verdict::Refused(Refusal::Rejected));
+}
+
+#[test]
+fn square_is_data_alone() {
+    let square = vendor(SQUARE);
+    let (request, key) = stamped(&square, r#"{"amount_money":{"amount":10.00}}"#);
+    assert_eq!(request.body, format!(r#"{{"amount_money":{{"amount":10.00}},"idempotency_key":"{key}"}}"#));
+    assert!(key.len() <= 45);
+    assert_eq!(square.replay_window(&request), Some(24 * HOUR));
+    let reused = answer(400, &[], &json!({ "errors": [{ "code": "IDEMPOTENCY_KEY_REUSED" }] }));
+    assert_eq!(judge(&square, &reused, Effect::None), Verdict::Refused(Refusal::KeyReused));
+    let other = answer(400, &[], &json!({ "errors": [{ "code": "BAD_REQUEST" }] }));
+    assert_eq!(judge(&square, &other, Effect::None), Verdict::Refused(Refusal::Rejected));
+}
+
+#[test]
+fn paypal_is_data_alone() {
+    let paypal = vendor(PAYPAL);
+    let (request, key) = stamped(&paypal, "{}");
+    assert_eq!(request.headers["paypal-request-id"], wire_key().to_string());
+    assert!(key.len() <= 108);
+    assert_eq!(paypal.replay_window(&request), Some(6 * HOUR));
+    // A replay shows the latest status and no marker: it is an ordinary success.
+    let done = answer(200, &[], &json!({ "status": "COMPLETED" }));
+    assert_eq!(judge(&paypal, &done, Effect::Unknown), Verdict::Done { replayed: false });
+    let reused = answer(422, &[], &json!({ "details": [{ "issue": "DUPLICATE_REQUEST_ID" }] }));
+    assert_eq!(judge(&paypal, &reused, Effect::None), Verdict::Refused(Refusal::KeyReused));
+}
+
+#[test]
+fn resend_is_data_alone() {
+    let resend = vendor(RESEND);
+    let (request, _) = stamped(&resend, "{}");
+    assert_eq!(resend.replay_window(&request), Some(24 * HOUR));
+    let stop = answer(409, &[], &json!({ "name": "invalid_idempotent_request" }));
+    assert_eq!(judge(&resend, &stop, Effect::None), Verdict::Refused(Refusal::KeyReused));
+    let go_on = answer(409, &[], &json!({ "name": "concurrent_idempotent_requests" }));
+    assert_eq!(judge(&resend, &go_on, Effect::None), retry(Effect::Unknown));
+}
+
+#[test]
+fn the_ietf_draft_is_data_alone_and_its_quotes_are_part_of_the_value() {
+    let draft = vendor(IETF);
+    let (request, key) = stamped(&draft, "{}");
+    assert_eq!(request.headers["idempotency-key"], format!("\"{key}\""));
+    let path = format!("{}/tests/fixtures/ietf_idempotency_key.json", env!("CARGO_MANIFEST_DIR"));
+    let fixture: Value = serde_json::from_slice(&std::fs::read(path).expect("the fixture")).expect("json");
+    let errors = fixture["errors"].as_array().expect("a list");
+    assert_eq!(errors.len(), 3);
+    for error in errors {
+        let status = u16::try_from(error["status"].as_u64().expect("a status")).expect("a status");
+        let expected = match status {
+            400 => Verdict::Refused(Refusal::Rejected),
+            422 => Verdict::Refused(Refusal::KeyReused),
+            409 => retry(Effect::Unknown),
+            other => panic!("{other}"),
+        };
+        assert_eq!(judge(&draft, &answer(status, &[], &error["body"]), Effect::None), expected, "{status}");
+    }
+    let invalid = answer(422, &[], &json!({ "title": "amount is missing" }));
+    assert_eq!(judge(&draft, &invalid, Effect::None), Verdict::Refused(Refusal::Rejected));
+}
+
+#[test]
+fn a_marked_replay_is_known_as_one_and_a_replayed_500_is_not_retried_for_ever() {
+    let increase = vendor(INCREASE);
+    let replay = [("idempotent-replayed", "TRUE")];
+    let judge = |status, headers: &[_]| judge(&increase, &answer(status, headers, &json!({})), Effect::Unknown);
+    assert_eq!(judge(200, &replay), Verdict::Done { replayed: true });
+    assert_eq!(judge(200, &[]), Verdict::Done { replayed: false });
+    assert_eq!(judge(500, &replay), Verdict::Unknown);
+    assert_eq!(judge(500, &[]), retry(Effect::Unknown));
+}
+
+#[test]
+fn a_post_without_a_window_is_sent_at_most_once() {
+    let mut config = KeyedConfig::new("plain", "https://v.test");
+    for key in [None, Some(KeyPlace::Header("Idempotency-Key".into())), Some(KeyPlace::Body("key".into()))] {
+        config.key = key;
+        let plain = Keyed::new(config.clone(), "");
+        plain.check().expect("it makes sense");
+        let (request, key) = stamped(&plain, "{}");
+        assert_eq!(plain.replay_window(&request), None);
+        let subject = Subject::new(&request, &key, Timestamp::default());
+        assert!(plain.look_up(&subject).is_none());
+        let nothing = answer(200, &[], &json!([]));
+        assert_eq!(plain.read_look_up(&subject, &request, &nothing), Finding::CannotTell);
+    }
+}
+
+#[test]
+fn a_no_after_an_unknown_outcome_counts_only_where_the_vendor_replays() {
+    let no = answer(400, &[], &json!({}));
+    assert_eq!(judge(&vendor(RESEND), &no, Effect::Unknown), Verdict::Refused(Refusal::Rejected));
+    let plain = Keyed::new(KeyedConfig::new("plain", "https://v.test"), "");
+    assert_eq!(judge(&plain, &no, Effect::Unknown), Verdict::Unknown);
+    for status in [401, 403, 409] {
+        let no = answer(status, &[], &json!({}));
+        assert_eq!(judge(&vendor(RESEND), &no, Effect::Unknown), Verdict::Unknown, "{status}");
+    }
+}
+
+#[test]
+fn a_429_is_retried_after_the_longest_wait_that_it_names() {
+    let limited = answer(
+        429,
+        &[("retry-after", "2"), ("ratelimit", r#""default";r=0;t=30"#)],
+        &json!({ "name": "rate_limit_exceeded" }),
+    );
+    let expected = Verdict::Retry { effect: Effect::None, not_before: Some(Duration::from_secs(30)) };
+    assert_eq!(judge(&vendor(RESEND), &limited, Effect::None), expected);
+}
+
+#[test]
+fn a_short_limit_gets_a_shorter_key_that_still_differs_and_never_changes() {
+    let key_of = |limit: usize, key: &str| {
+        let mut config = KeyedConfig::new("short", "https://v.test");
+        config.key_len_max = limit;
+        let id = OperationId::new(Scope::from_stored("s"), Key::new(key).expect("a key"));
+        Keyed::new(config, "").short_key(id.wire_key())
+    };
+    for (limit, length) in [(255, 36), (36, 36), (35, 32), (32, 32), (20, 20), (16, 16)] {
+        assert_eq!(key_of(limit, "a").len(), length, "{limit}");
+        assert_ne!(key_of(limit, "a"), key_of(limit, "b"));
+        assert_eq!(key_of(limit, "a"), key_of(limit, "a"));
+    }
+}
+
+#[test]
+fn a_body_that_cannot_carry_the_key_is_refused_before_anything_is_sent() {
+    let square = vendor(SQUARE);
+    for body in ["", "a=1", "[]", r#"{"idempotency_key":"mine"}"#] {
+        let error = square.stamp(wire_key(), &mut request(Method::POST, body)).expect_err(body);
+        assert_eq!(error.code(), "VALIDATION.body", "{body}");
+    }
+    let mut delete = request(Method::DELETE, "");
+    square.stamp(wire_key(), &mut delete).expect("a DELETE needs no key");
+    assert_eq!((delete.body.len(), square.replay_window(&delete)), (0, None));
+    let mut own = request(Method::POST, "{}");
+    own.headers.insert("idempotency-key", HeaderValue::from_static("mine"));
+    assert_eq!(vendor(RESEND).stamp(wire_key(), &mut own).expect_err("refused").code(), "VALIDATION.header");
+}
+
+#[test]
+fn a_configuration_that_makes_no_sense_is_refused_with_the_field() {
+    let base = "name = 'v'\nbase_url = 'https://v.test'\n";
+    for (line, field) in [
+        ("key_len_max = 15", "key_len_max"),
+        ("window = '1h'", "window"),
+        ("key = { body = '' }", "key.body"),
+        ("key = { body = 'k' }\nkey_form = 'quoted'", "key_form"),
+        ("key = { header = 'a b' }", "key.header"),
+        ("key = { header = 'k' }\nwindow = '0s'", "window"),
+        ("auth = { header = '' }", "auth.header"),
+        ("reused = [{}]", "reused"),
+        ("in_progress = [{ json = { pointer = 'code', value = '1' } }]", "in_progress"),
+        ("retry_same_key = [{ status = 20 }]", "retry_same_key"),
+        ("replay = {}", "replay"),
+    ] {
+        let config: KeyedConfig = toml::from_str(&format!("{base}{line}")).expect(line);
+        let error = Keyed::new(config, "s3cret").check().expect_err(line);
+        assert!(error.to_string().contains(&format!("{field}:")), "{line}: {error}");
+    }
+    for unknown in ["windw = '1h'", "key = { query = 'k' }", "reused = [{ state = 1 }]", "key_form = 'base64'"] {
+        assert!(toml::from_str::<KeyedConfig>(&format!("{base}{unknown}")).is_err(), "{unknown}");
+    }
+}
+
+#[test]
+fn the_secret_is_checked_sent_and_never_shown() {
+    let adyen = vendor(ADYEN);
+    let (mut request, _) = stamped(&adyen, "{}");
+    assert!(!request.headers.contains_key("x-api-key"), "secrets are added at each send, not stamped");
+    adyen.authorize(&mut request);
+    assert_eq!(request.headers["x-api-key"], "s3cret");
+    assert!(!format!("{adyen:?} {:?}", request.headers).contains("s3cret"));
+    let config: KeyedConfig = toml::from_str(ADYEN).expect("a configuration");
+    assert_eq!(Keyed::new(config, "").check().expect_err("empty").code(), "VALIDATION.secret");
+}
+
+#[test]
+fn a_configuration_survives_being_written_and_read() {
+    for text in [ADYEN, SQUARE, PAYPAL, RESEND, IETF, INCREASE] {
+        let config: KeyedConfig = toml::from_str(text).expect("a configuration");
+        let written = toml::to_string(&config).expect("text");
+        assert_eq!(toml::from_str::<KeyedConfig>(&written).expect("a configuration"), config);
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_answer_makes_the_rules_panic(status in 100u16..1000, value in "[ -~]{0,20}", body in ".{0,40}") {
+        let mut answer = answer(status, &[("transient-error", &value)], &Value::Null);
+        answer.body = body.into();
+        for text in [ADYEN, SQUARE, PAYPAL, RESEND, IETF, INCREASE] {
+            judge(&vendor(text), &answer, Effect::None);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Finding a message by the metadata that it was sent with.
+
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use super::{Kind, stamp};
+use crate::answer::Answer;
+use crate::request::Request;
+use crate::vendor::common::{Base, reconciled};
+use crate::vendor::{Finding, Subject, body};
+
+/// The search for a stamped message, or for all the messages of a batch.
+///
+/// `None` if the batch's messages go to several streams: one search covers one stream.
+pub(super) fn request(base: &Base, kind: Kind, subject: &Subject<'_>) -> Option<Request> {
+    let messages = messages(kind, subject)?;
+    let stream_of = |message: &Value| {
+        let named = message.get("MessageStream").and_then(Value::as_str).filter(|name| !name.is_empty());
+        named.unwrap_or(DEFAULT_STREAM).to_owned()
+    };
+    let stream = stream_of(messages.first()?);
+    if messages.iter().any(|message| stream_of(message) != stream) {
+        return None;
+    }
+    let filter = match kind {
+        Kind::Single => format!("metadata_{}", stamp::KEY_FIELD),
+        Kind::Batch | Kind::TemplateBatch => format!("metadata_{}", stamp::BATCH_FIELD),
+    };
+    let query = [
+        ("count", COUNT_MAX),
+        ("offset", "0"),
+        (filter.as_str(), subject.wire_key),
+        ("messagestream", stream.as_str()),
+    ];
+    Some(Request::new(Method::GET, base.at("/messages/outbound", &query)))
+}
+
+/// What the search says. A hit counts only if the message itself carries our key, so that a filter that was
+/// ignored finds nothing. A miss is never proof: the lag is undocumented, and messages are kept for 45 days.
+pub(super) fn read(kind: Kind, subject: &Subject<'_>, answer: &Answer) -> Finding {
+    if answer.status != StatusCode::OK {
+        return Finding::CannotTell;
+    }
+    let Some(found) = answer.json() else { return Finding::CannotTell };
+    let Some(hits) = found.get("Messages").and_then(Value::as_array) else { return Finding::CannotTell };
+    let hit = |key: &str| hits.iter().find(|hit| hit["Metadata"][stamp::KEY_FIELD].as_str() == Some(key));
+    let body = match kind {
+        Kind::Single => hit(subject.wire_key).map(send_result),
+        Kind::Batch | Kind::TemplateBatch => messages(kind, subject).and_then(|messages| {
+            let keys = (0..messages.len()).map(|index| stamp::item_key(subject.wire_key, index));
+            keys.map(|key| hit(&key).map(send_result)).collect::<Option<Vec<_>>>().map(Value::Array)
+        }),
+    };
+    match body {
+        Some(body) => Finding::Found(reconciled(StatusCode::OK, body.to_string())),
+        None => Finding::CannotTell,
+    }
+}
+
+/// A hit in the shape of the answer to a send. `To` is a list there and one text here.
+fn send_result(hit: &Value) -> Value {
+    let recipients = hit["To"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let to: Vec<&str> = recipients.iter().filter_map(|recipient| recipient["Email"].as_str()).collect();
+    json!({
+        "To": to.join(", "),
+        "SubmittedAt": hit["ReceivedAt"],
+        "MessageID": hit["MessageID"],
+        "ErrorCode": 0,
+        "Message": "OK",
+    })
+}
+
+fn messages(kind: Kind, subject: &Subject<'_>) -> Option<Vec<Value>> {
+    match (kind, body::json(&subject.request.body)?) {
+        (Kind::Single, message) => Some(vec![message]),
+        (Kind::Batch, Value::Array(messages)) => Some(messages),
+        (Kind::TemplateBatch, mut outer) => match outer.get_mut("Messages")?.take() {
+            Value::Array(messages) => Some(messages),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+const DEFAULT_STREAM: &str = "outbound";
+/// The largest page of the search, and the largest batch.
+const COUNT_MAX: &str = "500";

@@ -1,0 +1,131 @@
+//! Finding an effect at Stripe by the metadata that it was created with.
+//!
+//! A list endpoint with `created[gte]` is a complete and consistent view, newest first. Scanned to its end
+//! without a hit it proves that nothing was created. The scan is bounded: a busy account may create thousands
+//! of objects an hour, and a look-up must not become a load of its own. Beyond the bound it cannot tell.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use url::Url;
+
+use crate::answer::Answer;
+use crate::clock::Timestamp;
+use crate::error::Error;
+use crate::request::Request;
+use crate::vendor::common::{Base, has_content_type, reconciled};
+use crate::vendor::{Finding, Subject};
+
+/// Appends the key to a form body, unless there is no room for it.
+pub(super) fn stamp_metadata(request: &mut Request, key: &str) -> Result<(), Error> {
+    if !has_content_type(request, FORM) {
+        return Ok(());
+    }
+    let mut names = std::collections::BTreeSet::new();
+    for (name, _) in url::form_urlencoded::parse(&request.body) {
+        if name == STAMP {
+            return Err(Error::validation("body", format!("{STAMP} is reserved for the operation's key")));
+        }
+        if name == "metadata" {
+            // `metadata=` clears all metadata, ours with it.
+            return Ok(());
+        }
+        if name.starts_with("metadata[") {
+            names.insert(name.into_owned());
+        }
+    }
+    if names.len() >= METADATA_MAX {
+        return Ok(());
+    }
+    let mut body = request.body.to_vec();
+    if !body.is_empty() {
+        body.push(b'&');
+    }
+    let pair = url::form_urlencoded::Serializer::new(String::new()).append_pair(STAMP, key).finish();
+    body.extend_from_slice(pair.as_bytes());
+    request.body = body.into();
+    Ok(())
+}
+
+/// Whether the request carries our metadata: without it, a list that lacks it proves nothing.
+pub(super) fn is_stamped(subject: &Subject<'_>) -> bool {
+    has_content_type(subject.request, FORM)
+        && url::form_urlencoded::parse(&subject.request.body)
+            .any(|(name, value)| name == STAMP && value == subject.wire_key)
+}
+
+/// The newest objects created since shortly before the claim.
+pub(super) fn first_page(base: &Base, route: &str, claimed_at: Timestamp) -> Url {
+    let since = claimed_at.minus(CLOCK_SKEW).as_millis() / 1000;
+    let (since, limit) = (since.to_string(), PAGE_SIZE.to_string());
+    base.at(route, &[("created[gte]", since.as_str()), ("limit", limit.as_str())])
+}
+
+#[derive(Deserialize)]
+struct List<'a> {
+    object: String,
+    #[serde(borrow)]
+    data: Vec<&'a RawValue>,
+    has_more: bool,
+}
+
+/// What a page says.
+pub(super) fn read(subject: &Subject<'_>, asked: &Request, answer: &Answer) -> Finding {
+    if answer.status != StatusCode::OK || answer.cut {
+        return Finding::CannotTell;
+    }
+    let Ok(list) = serde_json::from_slice::<List<'_>>(&answer.body) else { return Finding::CannotTell };
+    if list.object != "list" {
+        return Finding::CannotTell;
+    }
+    let mut last_id = None;
+    for item in &list.data {
+        let Ok(object) = serde_json::from_str::<Value>(item.get()) else { return Finding::CannotTell };
+        if object["metadata"]["steadfast_key"].as_str() == Some(subject.wire_key) {
+            return found(&object, item);
+        }
+        last_id = object["id"].as_str().map(str::to_owned);
+    }
+    match (list.has_more, last_id) {
+        (false, _) => Finding::Absent,
+        (true, Some(last_id)) => next_page(asked, &last_id),
+        (true, None) => Finding::CannotTell,
+    }
+}
+
+/// A declined charge leaves an object too, and its lost answer was a 402 whose text the object does not hold.
+fn found(object: &Value, text: &RawValue) -> Finding {
+    if object["status"] == "failed" || object["last_payment_error"].is_object() {
+        return Finding::CannotTell;
+    }
+    Finding::Found(reconciled(StatusCode::OK, text.get().to_owned()))
+}
+
+/// The page after `asked`. The pages are counted in the URL's fragment, which is ours alone: a fragment is
+/// never sent (RFC 9110, section 4.2.5).
+fn next_page(asked: &Request, last_id: &str) -> Finding {
+    let page = asked.url.fragment().and_then(|text| text.parse::<u32>().ok()).unwrap_or(1) + 1;
+    if page > PAGES_MAX {
+        return Finding::CannotTell;
+    }
+    let mut next = asked.clone();
+    let kept: Vec<_> = asked.url.query_pairs().filter(|(name, _)| name != "starting_after").collect();
+    next.url.query_pairs_mut().clear().extend_pairs(kept).append_pair("starting_after", last_id);
+    next.url.set_fragment(Some(&page.to_string()));
+    Finding::Next(next)
+}
+
+const FORM: &str = "application/x-www-form-urlencoded";
+const STAMP: &str = "metadata[steadfast_key]";
+/// Stripe takes up to 50 metadata keys (docs.stripe.com/api/metadata).
+const METADATA_MAX: usize = 50;
+/// The largest page that Stripe gives.
+const PAGE_SIZE: u32 = 100;
+/// 1,000 objects since the claim: beyond, a person has better means.
+const PAGES_MAX: u32 = 10;
+/// `created` is Stripe's clock, the claim is ours. Five minutes is what signed requests commonly allow
+/// (Stripe's own webhooks do).
+const CLOCK_SKEW: Duration = Duration::from_secs(5 * 60);

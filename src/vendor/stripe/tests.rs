@@ -1,0 +1,439 @@
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::rules::retried_at_once;
+use super::*;
+use crate::clock::Timestamp;
+use crate::error::{Effect, Refusal};
+use crate::operation::{Key, OperationId, Scope};
+use crate::transport::{SendError, SendErrorKind};
+
+fn wire_key() -> WireKey {
+    OperationId::new(Scope::from_stored("s"), Key::new("k").expect("a key")).wire_key()
+}
+
+fn stripe() -> Stripe {
+    Stripe::new("sk_test_123")
+}
+
+fn form(method: Method, path: &str, body: &str) -> Request {
+    let mut request =
+        Request::new(method, Url::parse(&format!("https://api.stripe.com{path}")).expect("a url"));
+    let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
+    request.headers.insert(http::header::CONTENT_TYPE, kind);
+    request.body = Bytes::from(body.to_owned());
+    request
+}
+
+fn charge() -> Request {
+    form(Method::POST, "/v1/charges", "amount=1000&currency=usd")
+}
+
+fn stamped() -> Request {
+    let mut request = charge();
+    stripe().stamp(wire_key(), &mut request).expect("stamped");
+    request
+}
+
+fn answer(status: u16, headers: &[(&'static str, &str)], body: &str) -> Answer {
+    let mut map = HeaderMap::new();
+    for (name, value) in headers {
+        map.insert(*name, HeaderValue::from_str(value).expect("a value"));
+    }
+    Answer::new(StatusCode::from_u16(status).expect("a status"), map, body.to_owned())
+}
+
+fn fixture(name: &str) -> Answer {
+    let path = format!("{}/tests/fixtures/stripe.json", env!("CARGO_MANIFEST_DIR"));
+    let all: Value = serde_json::from_slice(&std::fs::read(path).expect("the fixtures")).expect("json");
+    let found = all["fixtures"].as_array().expect("a list").iter().find(|entry| entry["name"] == name);
+    let entry = found.unwrap_or_else(|| panic!("no fixture {name}"));
+    let body = entry["body_raw"].as_str().map_or_else(|| entry["body"].to_string(), str::to_owned);
+    let mut map = HeaderMap::new();
+    for (header, value) in entry["headers"].as_object().expect("headers") {
+        let header = HeaderName::from_bytes(header.as_bytes()).expect("a name");
+        map.insert(header, HeaderValue::from_str(value.as_str().expect("text")).expect("a value"));
+    }
+    let status = u16::try_from(entry["status"].as_u64().expect("a status")).expect("a status");
+    Answer::new(StatusCode::from_u16(status).expect("a status"), map, body)
+}
+
+fn judge(answer: &Answer, before: Effect) -> Verdict {
+    let request = stamped();
+    stripe().classify(&Attempt::new(&request, true, Ok(answer), Timestamp::default()).after(before))
+}
+
+const fn retry(effect: Effect) -> Verdict {
+    Verdict::Retry { effect, not_before: None }
+}
+
+#[test]
+fn every_row_of_the_should_retry_vectors_holds() {
+    let path = format!("{}/tests/vectors/stripe_should_retry.json", env!("CARGO_MANIFEST_DIR"));
+    let vectors: Value = serde_json::from_slice(&std::fs::read(path).expect("the vectors")).expect("json");
+    let cases = vectors["cases"].as_array().expect("rows");
+    assert_eq!(cases.len(), 15);
+    let mut held = 0;
+    for case in cases {
+        let want = case["want"].as_bool().expect("a verdict");
+        if case.get("retries").is_some() || case.get("ctx").is_some() {
+            continue; // Attempts left and deadlines are the engine's, and tested there.
+        }
+        held += 1;
+        if let Some(error) = case["err"].as_str() {
+            for kind in kinds(error) {
+                assert_eq!(retried_at_once(Err(&SendError::new(kind))), want, "{case} {kind:?}");
+            }
+            continue;
+        }
+        let status = u16::try_from(case["status"].as_u64().expect("a status")).expect("a status");
+        let body = json!({ "error": { "code": case["code"] } }).to_string();
+        let headers: Vec<_> = case["Stripe-Should-Retry"]
+            .as_str()
+            .map(|told| ("stripe-should-retry", told))
+            .into_iter()
+            .collect();
+        assert_eq!(retried_at_once(Ok(&answer(status, &headers, &body))), want, "{case}");
+    }
+    assert_eq!(held, 13);
+}
+
+fn kinds(error: &str) -> Vec<SendErrorKind> {
+    use SendErrorKind::{Connect, Dns, Redirected, Reset, Timeout, Truncated};
+    match error {
+        "too many redirects" => vec![Redirected],
+        "unsupported scheme" => vec![SendErrorKind::Request],
+        "tls certificate" => vec![SendErrorKind::Tls],
+        _ => vec![Connect, Dns, Reset, Timeout, Truncated],
+    }
+}
+
+#[test]
+fn every_fixture_gets_its_verdict() {
+    use Effect::{None, Unknown};
+    for (name, expected) in [
+        ("create_ok_first", Verdict::Done { replayed: false }),
+        ("create_ok_replayed", Verdict::Done { replayed: true }),
+        ("param_mismatch", Verdict::Refused(Refusal::KeyReused)),
+        ("endpoint_mismatch", Verdict::Refused(Refusal::KeyReused)),
+        ("concurrent_key_in_use", retry(Unknown)),
+        ("lock_timeout", retry(None)),
+        ("rate_limited_global", retry(None)),
+        ("stored_500", Verdict::Unknown),
+        ("card_declined", Verdict::Refused(Refusal::Rejected)),
+        ("invalid_param", Verdict::Refused(Refusal::Rejected)),
+        ("unauthorized", Verdict::Refused(Refusal::Unauthorized)),
+        ("oauth_error", Verdict::Refused(Refusal::Rejected)),
+        ("gateway_html", retry(Unknown)),
+        ("should_retry_true_on_400", retry(None)),
+        ("should_retry_false_on_409", Verdict::Refused(Refusal::Rejected)),
+    ] {
+        assert_eq!(judge(&fixture(name), None), expected, "{name}");
+    }
+}
+
+#[test]
+fn a_replayed_500_is_not_retried_for_ever_even_if_told_to() {
+    for headers in [
+        vec![("idempotent-replayed", "true")],
+        vec![("idempotent-replayed", "true"), ("stripe-should-retry", "true")],
+    ] {
+        assert_eq!(judge(&answer(500, &headers, "{}"), Effect::Unknown), Verdict::Unknown);
+    }
+    assert_eq!(judge(&answer(500, &[], "{}"), Effect::Unknown), retry(Effect::Unknown));
+}
+
+#[test]
+fn a_replayed_success_is_done_and_says_that_it_is_a_replay() {
+    let replay = answer(200, &[("idempotent-replayed", "true")], "{}");
+    assert_eq!(judge(&replay, Effect::Unknown), Verdict::Done { replayed: true });
+}
+
+#[test]
+fn should_retry_on_a_plain_200_means_nothing() {
+    for told in ["true", "false"] {
+        let answer = answer(200, &[("stripe-should-retry", told)], "{}");
+        assert_eq!(judge(&answer, Effect::None), Verdict::Done { replayed: false });
+    }
+}
+
+#[test]
+fn a_409_is_decided_by_status_and_code_and_never_by_type() {
+    for kind in ["idempotency_error", "invalid_request_error", "anything"] {
+        let body = json!({ "error": { "code": "idempotency_key_in_use", "type": kind } }).to_string();
+        assert_eq!(judge(&answer(409, &[], &body), Effect::None), retry(Effect::Unknown), "{kind}");
+        let told = answer(409, &[("stripe-should-retry", "false")], &body);
+        assert_eq!(judge(&told, Effect::None), Verdict::Unknown, "{kind}: the other request may execute");
+    }
+}
+
+#[test]
+fn a_429_that_says_do_not_retry_is_obeyed() {
+    let told = answer(429, &[("stripe-should-retry", "false")], "{}");
+    assert_eq!(judge(&told, Effect::None), Verdict::Refused(Refusal::Rejected));
+    assert_eq!(judge(&told, Effect::Unknown), Verdict::Unknown);
+    let waits = answer(429, &[("retry-after", "7")], "");
+    let expected = Verdict::Retry { effect: Effect::None, not_before: Some(Duration::from_secs(7)) };
+    assert_eq!(judge(&waits, Effect::None), expected);
+}
+
+#[test]
+fn a_401_after_an_unknown_outcome_does_not_prove_that_nothing_happened() {
+    assert_eq!(judge(&answer(401, &[], ""), Effect::Unknown), Verdict::Unknown);
+    // A declined card under the same key is the first execution's own outcome.
+    assert_eq!(judge(&answer(402, &[], ""), Effect::Unknown), Verdict::Refused(Refusal::Rejected));
+}
+
+#[test]
+fn a_failure_without_an_answer_is_as_unknown_as_the_transport_says() {
+    let request = stamped();
+    for (kind, expected) in [
+        (SendErrorKind::Dns, retry(Effect::None)),
+        (SendErrorKind::Tls, retry(Effect::None)),
+        (SendErrorKind::Reset, retry(Effect::Unknown)),
+        (SendErrorKind::Truncated, retry(Effect::Unknown)),
+        (SendErrorKind::Redirected, Verdict::Unknown),
+    ] {
+        let error = SendError::new(kind);
+        let attempt = Attempt::new(&request, true, Err(&error), Timestamp::default());
+        assert_eq!(stripe().classify(&attempt), expected, "{kind:?}");
+    }
+}
+
+#[test]
+fn a_redirect_that_answers_a_keyed_post_is_not_taken_for_anything_certain() {
+    for status in [301, 302, 303, 307, 308] {
+        assert_eq!(
+            judge(&answer(status, &[("location", "https://x.test/")], ""), Effect::None),
+            Verdict::Unknown
+        );
+    }
+}
+
+#[test]
+fn a_v1_post_carries_the_raw_key_and_a_get_or_delete_none() {
+    let request = stamped();
+    assert_eq!(request.headers["idempotency-key"], wire_key().to_string());
+    assert_eq!(Vendor::replay_window(&stripe(), &request), Some(Duration::from_secs(86_400)));
+    for method in [Method::GET, Method::DELETE] {
+        let mut request = form(method, "/v1/charges/ch_1", "");
+        stripe().stamp(wire_key(), &mut request).expect("stamped");
+        assert!(!request.headers.contains_key("idempotency-key"));
+        assert_eq!(Vendor::replay_window(&stripe(), &request), None);
+    }
+}
+
+#[test]
+fn v2_keys_posts_and_deletes_for_30_days_and_needs_a_version() {
+    let versioned = stripe().api_version("2025-08-27.basil");
+    for method in [Method::POST, Method::DELETE] {
+        let mut request = form(method, "/v2/core/accounts/1", "");
+        let error = stripe().stamp(wire_key(), &mut request).expect_err("no version");
+        assert_eq!(error.code(), "VALIDATION.header");
+        versioned.stamp(wire_key(), &mut request).expect("stamped");
+        assert_eq!(request.headers["stripe-version"], "2025-08-27.basil");
+        assert_eq!(Vendor::replay_window(&versioned, &request), Some(Duration::from_secs(30 * 86_400)));
+    }
+}
+
+#[test]
+fn a_resend_is_byte_identical_after_the_version_and_the_secret_have_changed() {
+    let mut request = charge();
+    stripe().api_version("2024-01-01").stamp(wire_key(), &mut request).expect("stamped");
+    let mut without = stamped();
+    let later = Stripe::new("sk_test_rotated").api_version("2025-08-27.basil");
+    later.authorize(&mut request);
+    later.authorize(&mut without);
+    assert_eq!(request.headers["stripe-version"], "2024-01-01");
+    assert!(!without.headers.contains_key("stripe-version"), "recorded without one, resent without one");
+    assert_eq!(request.headers["authorization"], "Bearer sk_test_rotated");
+    let mut unkeyed = form(Method::GET, "/v1/charges", "");
+    later.authorize(&mut unkeyed);
+    assert_eq!(unkeyed.headers["stripe-version"], "2025-08-27.basil");
+}
+
+#[test]
+fn an_idempotency_key_of_the_callers_own_is_refused() {
+    let mut request = charge();
+    request.headers.insert("idempotency-key", HeaderValue::from_static("mine"));
+    assert_eq!(stripe().stamp(wire_key(), &mut request).expect_err("refused").code(), "VALIDATION.header");
+}
+
+#[test]
+fn the_account_survives_a_rotated_secret_and_tells_modes_and_connected_accounts_apart() {
+    let account = |stripe: &Stripe, connected: Option<&'static str>| {
+        let mut headers = HeaderMap::new();
+        if let Some(connected) = connected {
+            headers.insert("stripe-account", HeaderValue::from_static(connected));
+        }
+        Vendor::account(stripe, &headers).into_owned()
+    };
+    assert_eq!(account(&Stripe::new("sk_live_1"), None), account(&Stripe::new("rk_live_2"), None));
+    assert_eq!(account(&Stripe::new("sk_live_1"), None), "live");
+    assert_eq!(account(&stripe(), None), "test");
+    assert_eq!(account(&stripe().account("acct_1"), None), "test:acct_1");
+    assert_eq!(account(&stripe().account("acct_1"), Some("acct_2")), "test:acct_2");
+    assert_eq!(account(&Stripe::new("odd"), None), "default");
+}
+
+#[test]
+fn secrets_are_checked_and_never_shown() {
+    stripe().check().expect("a good adapter");
+    assert_eq!(Stripe::new("").check().expect_err("empty").code(), "VALIDATION.secret");
+    assert_eq!(Stripe::new("sk\n").check().expect_err("line break").code(), "VALIDATION.secret");
+    assert_eq!(stripe().base_url("nonsense").check().expect_err("no url").code(), "VALIDATION.base_url");
+    assert_eq!(stripe().api_version("a\nb").check().expect_err("version").code(), "VALIDATION.header");
+    let mut request = stamped();
+    stripe().authorize(&mut request);
+    let shown = format!("{:?} {request:?} {:?}", stripe(), request.headers);
+    assert!(!shown.contains("sk_test"), "{shown}");
+}
+
+#[test]
+fn metadata_is_stamped_on_form_bodies_of_the_configured_routes_only() {
+    let body = |request: &Request| String::from_utf8(request.body.to_vec()).expect("text");
+    let stamp = format!("metadata%5Bsteadfast_key%5D={}", wire_key());
+    assert_eq!(body(&stamped()), format!("amount=1000&currency=usd&{stamp}"));
+    let stamped_as = |mut request: Request, stripe: Stripe| {
+        stripe.stamp(wire_key(), &mut request).expect("stamped");
+        request
+    };
+    assert_eq!(body(&stamped_as(form(Method::POST, "/v1/customers", ""), stripe())), stamp);
+    let off = stripe().look_up_by_metadata(Vec::<String>::new());
+    for request in [
+        stamped_as(charge(), off),
+        stamped_as(form(Method::POST, "/v1/charges/ch_1", "amount=1000&currency=usd"), stripe()),
+    ] {
+        assert_eq!(body(&request), "amount=1000&currency=usd");
+        assert!(stripe().look_up(&Subject::new(&request, "k", Timestamp::default())).is_none());
+    }
+}
+
+#[test]
+fn a_body_with_fifty_metadata_keys_is_sent_without_ours() {
+    let keys = |count: usize| (0..count).map(|n| format!("metadata[k{n}]=v")).collect::<Vec<_>>().join("&");
+    for (count, has_stamp) in [(49, true), (50, false)] {
+        let mut request = form(Method::POST, "/v1/charges", &keys(count));
+        stripe().stamp(wire_key(), &mut request).expect("stamped");
+        let found =
+            url::form_urlencoded::parse(&request.body).any(|(name, _)| name == "metadata[steadfast_key]");
+        assert_eq!(found, has_stamp, "{count}");
+    }
+    let mut taken = form(Method::POST, "/v1/charges", "metadata%5Bsteadfast_key%5D=x");
+    assert_eq!(stripe().stamp(wire_key(), &mut taken).expect_err("reserved").code(), "VALIDATION.body");
+}
+
+fn page(ids: std::ops::Range<u32>, hit: Option<u32>, has_more: bool) -> Answer {
+    let data: Vec<Value> = ids
+        .map(|id| {
+            let key = if hit == Some(id) { wire_key().to_string() } else { "other".into() };
+            json!({ "id": format!("ch_{id}"), "metadata": { "steadfast_key": key }, "status": "succeeded" })
+        })
+        .collect();
+    answer(200, &[], &json!({ "object": "list", "data": data, "has_more": has_more }).to_string())
+}
+
+fn look_up(read: impl Fn(&Subject<'_>, &Request) -> Finding) -> Finding {
+    let (request, key) = (stamped(), wire_key().to_string());
+    let subject = Subject::new(&request, &key, Timestamp::from_millis(1_700_000_000_000));
+    let asked = stripe().look_up(&subject).expect("a look-up");
+    read(&subject, &asked)
+}
+
+#[test]
+fn a_look_up_lists_from_before_the_claim_in_the_same_account_and_version() {
+    let mut request = charge();
+    request.headers.insert("stripe-account", HeaderValue::from_static("acct_2"));
+    stripe().api_version("2024-01-01").stamp(wire_key(), &mut request).expect("stamped");
+    let key = wire_key().to_string();
+    let subject = Subject::new(&request, &key, Timestamp::from_millis(1_700_000_000_000));
+    let asked = stripe().look_up(&subject).expect("a look-up");
+    assert_eq!(asked.method, Method::GET);
+    assert_eq!(asked.url.as_str(), "https://api.stripe.com/v1/charges?created%5Bgte%5D=1699999700&limit=100");
+    assert_eq!(asked.headers["stripe-account"], "acct_2");
+    assert_eq!(asked.headers["stripe-version"], "2024-01-01");
+}
+
+#[test]
+fn a_hit_is_found_with_its_own_bytes_and_a_whole_scan_without_one_is_absent() {
+    let found = look_up(|subject, asked| stripe().read_look_up(subject, asked, &page(0..3, Some(1), true)));
+    let Finding::Found(answer) = found else { panic!("{found:?}") };
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.json().expect("json")["id"], "ch_1");
+    let absent = look_up(|subject, asked| stripe().read_look_up(subject, asked, &page(0..3, None, false)));
+    assert_eq!(absent, Finding::Absent);
+}
+
+#[test]
+fn a_scan_goes_on_after_the_last_object_and_ends_at_its_bound() {
+    look_up(|subject, asked| {
+        let mut asked = asked.clone();
+        for number in 1..10 {
+            let answer = page(number * 100..number * 100 + 100, None, true);
+            let Finding::Next(next) = stripe().read_look_up(subject, &asked, &answer) else {
+                panic!("{number}")
+            };
+            let after: Vec<_> = next.url.query_pairs().filter(|(name, _)| name == "starting_after").collect();
+            assert_eq!(after.len(), 1);
+            assert_eq!(after[0].1, format!("ch_{}", number * 100 + 99));
+            asked = next;
+        }
+        let last = stripe().read_look_up(subject, &asked, &page(0..100, None, true));
+        assert_eq!(last, Finding::CannotTell, "a scan that was not finished proves nothing");
+        last
+    });
+}
+
+#[test]
+fn a_failed_look_up_is_not_taken_for_it_did_not_happen() {
+    let mut cut = page(0..1, None, false);
+    cut.cut = true;
+    for bad in [
+        answer(500, &[], ""),
+        answer(404, &[], "{}"),
+        answer(200, &[], "<html>"),
+        answer(200, &[], "{}"),
+        answer(200, &[], r#"{"object":"list","data":[]}"#),
+        answer(200, &[], r#"{"object":"search_result","data":[],"has_more":false}"#),
+        answer(204, &[], ""),
+        cut,
+    ] {
+        let finding = look_up(|subject, asked| stripe().read_look_up(subject, asked, &bad));
+        assert_eq!(finding, Finding::CannotTell, "{bad:?}");
+    }
+}
+
+#[test]
+fn a_declined_charge_is_not_reported_as_a_success() {
+    let key = wire_key().to_string();
+    for member in
+        [json!({ "status": "failed" }), json!({ "last_payment_error": { "code": "card_declined" } })]
+    {
+        let mut object = json!({ "id": "ch_1", "metadata": { "steadfast_key": key } });
+        object.as_object_mut().expect("an object").extend(member.as_object().expect("an object").clone());
+        let body = json!({ "object": "list", "data": [object], "has_more": false }).to_string();
+        let finding =
+            look_up(|subject, asked| stripe().read_look_up(subject, asked, &answer(200, &[], &body)));
+        assert_eq!(finding, Finding::CannotTell);
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_answer_makes_the_rules_panic(
+        status in 100u16..1000,
+        told in "(true|false|x)?",
+        body in prop_oneof![
+            Just(r#"{"error":"invalid_grant"}"#.to_owned()),
+            Just(r#"{"error":[1]}"#.to_owned()),
+            Just("null".to_owned()),
+            ".{0,60}",
+        ],
+    ) {
+        let answer = answer(status, &[("stripe-should-retry", &told)], &body);
+        judge(&answer, Effect::None);
+        look_up(|subject, asked| stripe().read_look_up(subject, asked, &answer));
+    }
+}

@@ -1,0 +1,370 @@
+//! Each rule at the head of `src/testkit/fixtures/bigcommerce.json`, proven over a real socket.
+#![cfg(feature = "testkit")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use reqwest::{RequestBuilder, Response};
+use serde_json::{Value, json};
+use steadfast::testkit::fakes::{BigCommerceAnswer, BigCommerceFake};
+use steadfast::testkit::{Fault, TestClock, WaitForm};
+
+const KEY: &str = "0190a5b2-7c3e-8def-8123-456789abcdef";
+
+fn call(fake: &BigCommerceFake, method: Method, path: &str) -> RequestBuilder {
+    reqwest::Client::new()
+        .request(method, format!("{}/stores/hash{path}", fake.url()))
+        .header("X-Auth-Token", "token")
+        .header("Content-Type", "application/json")
+}
+
+async fn post(fake: &BigCommerceFake, path: &str, body: &Value) -> Response {
+    call(fake, Method::POST, path)
+        .header("Idempotency-Key", "same")
+        .body(body.to_string())
+        .send()
+        .await
+        .unwrap()
+}
+
+async fn get(fake: &BigCommerceFake, path: &str) -> Response {
+    call(fake, Method::GET, path).send().await.unwrap()
+}
+
+async fn json_of(answer: Response) -> Value {
+    serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap()
+}
+
+fn header<'a>(answer: &'a Response, name: &str) -> Option<&'a str> {
+    answer.headers().get(name).map(|value| value.to_str().unwrap())
+}
+
+fn fixture(name: &str) -> Value {
+    let file: Value = serde_json::from_str(include_str!("../src/testkit/fixtures/bigcommerce.json")).unwrap();
+    file["fixtures"].as_array().unwrap().iter().find(|fixture| fixture["name"] == name).unwrap().clone()
+}
+
+fn product(name: &str, sku: &str) -> Value {
+    json!({ "name": name, "sku": sku, "price": 1, "type": "physical", "weight": 1 })
+}
+
+fn is_bare(answer: &Response) -> bool {
+    let names = ["x-rate-limit-time-reset-ms", "x-retry-after", "retry-after", "x-request-id"];
+    names.iter().all(|name| header(answer, name).is_none())
+}
+
+#[tokio::test]
+async fn every_answer_carries_the_rate_headers_and_a_request_id() {
+    let fake = BigCommerceFake::start().await;
+    fake.plan().when("/stores/hash/v3", Method::POST, Fault::Error500Before);
+    let order = json!({ "external_order_id": "k" });
+    let mut ids = Vec::new();
+    for answer in [
+        post(&fake, "/v2/orders", &order).await,
+        get(&fake, "/v2/orders?external_order_id=none").await,
+        get(&fake, "/v2/orders?custom_status=1").await,
+        post(&fake, "/v3/carts", &json!({})).await,
+    ] {
+        for (name, value) in fixture("rate_headers")["headers"].as_object().unwrap() {
+            assert_eq!(header(&answer, name), value.as_str(), "{name}");
+        }
+        assert_eq!(header(&answer, "retry-after"), None);
+        ids.push(header(&answer, "x-request-id").unwrap().to_owned());
+    }
+    ids.dedup();
+    assert_eq!(ids.len(), 4);
+}
+
+#[tokio::test]
+async fn a_429_says_when_in_milliseconds_and_seconds_or_nothing_at_all() {
+    let fake = BigCommerceFake::start().await;
+    fake.answer_next(BigCommerceAnswer::RateLimited);
+    let limited = post(&fake, "/v2/orders", &json!({})).await;
+    assert_eq!(
+        (header(&limited, "x-rate-limit-time-reset-ms"), header(&limited, "x-retry-after")),
+        (Some("15000"), Some("15"))
+    );
+    assert_eq!(header(&limited, "x-rate-limit-requests-left"), Some("0"));
+    assert_eq!(json_of(limited).await, fixture("rate_limited")["body"]);
+
+    for (wait, milliseconds, seconds) in [(2_000, "2000", Some("2")), (400, "400", None)] {
+        fake.plan().next(Fault::TooManyRequests(WaitForm::VendorForm(Duration::from_millis(wait))));
+        let limited = post(&fake, "/v2/orders", &json!({})).await;
+        assert_eq!(header(&limited, "x-rate-limit-time-reset-ms"), Some(milliseconds));
+        assert_eq!((header(&limited, "x-retry-after"), header(&limited, "retry-after")), (seconds, None));
+    }
+
+    fake.plan().next(Fault::TooManyRequests(WaitForm::None));
+    fake.answer_next(BigCommerceAnswer::RateLimitedPlatform).answer_next(BigCommerceAnswer::RateLimitedAs500);
+    for status in [429, 429, 500] {
+        let shed = post(&fake, "/v2/orders", &json!({})).await;
+        assert_eq!(shed.status(), status);
+        assert!(is_bare(&shed));
+        assert_eq!(shed.text().await.unwrap(), "");
+    }
+    assert_eq!(fake.ledger().count(), 0);
+}
+
+#[tokio::test]
+async fn a_quota_is_counted_per_window_of_30_seconds() {
+    let clock = TestClock::new();
+    let fake = BigCommerceFake::builder().clock(Arc::new(clock.clone())).quota(2).start().await;
+    assert_eq!(header(&get(&fake, "/v2/orders").await, "x-rate-limit-requests-left"), Some("1"));
+    clock.advance(Duration::from_secs(10));
+    assert_eq!(header(&get(&fake, "/v2/orders").await, "x-rate-limit-time-reset-ms"), Some("20000"));
+    let limited = post(&fake, "/v2/orders", &json!({})).await;
+    assert_eq!((limited.status().as_u16(), header(&limited, "x-retry-after")), (429, Some("20")));
+    assert_eq!(fake.ledger().count(), 0);
+    clock.advance(Duration::from_secs(20));
+    assert_eq!(post(&fake, "/v2/orders", &json!({})).await.status(), 201);
+}
+
+#[tokio::test]
+async fn two_orders_with_one_external_order_id_are_two_orders() {
+    let fake = BigCommerceFake::start().await;
+    for _ in 0..2 {
+        let order = json!({ "external_order_id": KEY, "external_id": "read-only" });
+        let made = json_of(post(&fake, "/v2/orders", &order).await).await;
+        assert_eq!((&made["external_order_id"], &made["external_id"]), (&json!(KEY), &Value::Null));
+    }
+    assert_eq!((fake.ledger().effects_for(KEY).len(), fake.ledger().duplicates()), (2, vec![KEY.to_owned()]));
+    let found = json_of(get(&fake, &format!("/v2/orders?external_order_id={KEY}")).await).await;
+    assert_eq!((found[0]["id"].as_u64(), found[1]["id"].as_u64()), (Some(100), Some(101)));
+    assert_eq!(json_of(get(&fake, "/v2/orders/101").await).await["external_order_id"], KEY);
+}
+
+#[tokio::test]
+async fn an_empty_v2_list_is_204_without_a_body_and_an_unknown_filter_400() {
+    let fake = BigCommerceFake::start().await;
+    post(&fake, "/v2/orders", &json!({ "external_order_id": "other" })).await;
+    for query in ["external_order_id=none", "cart_id=none"] {
+        let empty = get(&fake, &format!("/v2/orders?{query}")).await;
+        assert_eq!(empty.status(), 204);
+        assert_eq!(empty.bytes().await.unwrap().len(), 0);
+    }
+    let unknown = get(&fake, "/v2/orders?custom_status=1").await;
+    assert_eq!(unknown.status(), 400);
+    assert_eq!(json_of(unknown).await, fixture("v2_error")["body"]);
+}
+
+#[tokio::test]
+async fn a_checkout_makes_another_order_each_time() {
+    let fake = BigCommerceFake::start().await;
+    let first =
+        json_of(post(&fake, "/v3/checkouts/cart-1/orders", &json!({})).await).await["data"]["id"].clone();
+    let second = call(&fake, Method::POST, "/v3/checkouts/cart-1/orders").send().await.unwrap();
+    assert_ne!(json_of(second).await["data"]["id"], first);
+    assert_eq!(fake.ledger().duplicates(), ["cart-1"]);
+    let found = json_of(get(&fake, "/v2/orders?cart_id=cart-1").await).await;
+    assert_eq!((found.as_array().unwrap().len(), &found[0]["id"]), (2, &first));
+}
+
+#[tokio::test]
+async fn a_second_of_a_unique_name_sku_or_code_is_409() {
+    let fake = BigCommerceFake::start().await;
+    for (path, first, second, key, query) in [
+        ("/v3/catalog/products", product("a", "s1"), product("a", "s2"), "s1", "sku=s1"),
+        ("/v3/catalog/products", product("b", "s3"), product("c", "s3"), "s3", "name=b"),
+        ("/v3/catalog/brands", json!({ "name": "n" }), json!({ "name": "N" }), "n", "name=n"),
+        ("/v3/catalog/categories", json!({ "name": "cat" }), json!({ "name": "cat" }), "cat", "name=cat"),
+        ("/v3/pricelists", json!({ "name": "p" }), json!({ "name": "p" }), "p", "name=p"),
+    ] {
+        let made = post(&fake, path, &first).await;
+        assert_eq!(made.status(), 201);
+        let made = json_of(made).await["data"].clone();
+        assert_eq!(post(&fake, path, &second).await.status(), 409);
+        assert_eq!(fake.ledger().effects_for(key).len(), 1);
+        let found = json_of(get(&fake, &format!("{path}?{query}")).await).await;
+        assert_eq!((&found["data"], &found["meta"]["pagination"]["total"]), (&json!([made]), &json!(1)));
+        assert_eq!(json_of(get(&fake, &format!("{path}?name=none")).await).await["data"], json!([]));
+    }
+    let duplicate = post(&fake, "/v3/catalog/products", &product("a", "s9")).await;
+    assert_eq!(json_of(duplicate).await, fixture("product_duplicate")["body"]);
+
+    assert_eq!(post(&fake, "/v2/coupons", &json!({ "code": "c" })).await.status(), 201);
+    let duplicate = post(&fake, "/v2/coupons", &json!({ "code": "c" })).await;
+    assert_eq!((duplicate.status().as_u16(), &json_of(duplicate).await[0]["status"]), (409, &json!(409)));
+    assert_eq!(json_of(get(&fake, "/v2/coupons?code=c").await).await[0]["code"], "c");
+    assert_eq!(get(&fake, "/v2/coupons?code=none").await.status(), 204);
+    assert_eq!((fake.ledger().count(), fake.ledger().duplicates()), (6, vec![]));
+}
+
+#[tokio::test]
+async fn missing_fields_are_422_in_the_v3_shape() {
+    let fake = BigCommerceFake::start().await;
+    let refused = post(&fake, "/v3/catalog/products", &json!({})).await;
+    assert_eq!(refused.status(), 422);
+    assert_eq!(json_of(refused).await, fixture("v3_validation")["body"]);
+    let broken = call(&fake, Method::POST, "/v3/catalog/brands").body("{").send().await.unwrap();
+    assert_eq!(broken.status(), 422);
+    assert_eq!(json_of(broken).await["title"], fixture("v3_json_invalid")["body"]["title"]);
+    assert_eq!(fake.ledger().count(), 0);
+}
+
+#[tokio::test]
+async fn customers_are_made_up_to_ten_at_once_all_or_none() {
+    let fake = BigCommerceFake::start().await;
+    let made = post(&fake, "/v3/customers", &json!([{ "email": "a@x.com" }, { "email": "b@x.com" }])).await;
+    assert_eq!((made.status().as_u16(), json_of(made).await["data"].as_array().unwrap().len()), (200, 2));
+    let duplicate =
+        post(&fake, "/v3/customers", &json!([{ "email": "c@x.com" }, { "email": "A@x.com" }])).await;
+    assert_eq!(duplicate.status(), 422);
+    assert_eq!(json_of(duplicate).await, fixture("customer_duplicate")["body"]);
+    let eleven: Vec<Value> = (0..11).map(|n| json!({ "email": format!("{n}@x.com") })).collect();
+    let too_many = post(&fake, "/v3/customers", &json!(eleven)).await;
+    assert_eq!(too_many.status(), 413);
+    assert_eq!(json_of(too_many).await, fixture("payload_too_large")["body"]);
+    let found = json_of(get(&fake, "/v3/customers?email:in=b@x.com,c@x.com").await).await;
+    assert_eq!((found["data"].as_array().unwrap().len(), &found["data"][0]["email"]), (1, &json!("b@x.com")));
+    assert_eq!((fake.ledger().count(), fake.ledger().effects_for("b@x.com").len()), (2, 1));
+}
+
+#[tokio::test]
+async fn a_refund_repeats_unless_one_is_pending() {
+    let path = "/v3/orders/7/payment_actions/refunds";
+    let clock = TestClock::new();
+    let fake = BigCommerceFake::builder()
+        .clock(Arc::new(clock.clone()))
+        .refund_pending(Duration::from_secs(5))
+        .start()
+        .await;
+    let refund = json!({ "reason": format!("damaged [steadfast:{KEY}]"), "items": [] });
+    assert_eq!(post(&fake, path, &refund).await.status(), 201);
+    let pending = post(&fake, path, &refund).await;
+    assert_eq!((pending.status().as_u16(), &json_of(pending).await["data"][0]["status"]), (422, &json!(422)));
+    assert_eq!(
+        post(&fake, "/v3/orders/8/payment_actions/refunds", &json!({ "reason": "x" })).await.status(),
+        201
+    );
+    assert_eq!(fake.ledger().effects_for(KEY).len(), 1);
+    clock.advance(Duration::from_secs(5));
+    assert_eq!(post(&fake, path, &refund).await.status(), 201);
+    assert_eq!(fake.ledger().duplicates(), [KEY]);
+    let held = json_of(get(&fake, path).await).await;
+    assert_eq!((held["data"].as_array().unwrap().len(), &held["data"][0]["reason"]), (2, &refund["reason"]));
+}
+
+#[tokio::test]
+async fn a_504_executes_the_write_first() {
+    let fake = BigCommerceFake::start().await;
+    fake.answer_next(BigCommerceAnswer::GatewayTimeout).answer_next(BigCommerceAnswer::GatewayTimeoutHtml);
+    let timeout = post(&fake, "/v2/orders", &json!({ "external_order_id": "json" })).await;
+    assert_eq!(timeout.status(), 504);
+    assert_eq!(json_of(timeout).await, fixture("gateway_timeout")["body"]);
+    let html = post(&fake, "/v2/orders", &json!({ "external_order_id": "html" })).await;
+    assert_eq!((html.status().as_u16(), header(&html, "content-type")), (504, Some("text/html")));
+    for key in ["json", "html"] {
+        assert_eq!(fake.ledger().effects_for(key).len(), 1);
+        assert_eq!(get(&fake, &format!("/v2/orders?external_order_id={key}")).await.status(), 200);
+    }
+}
+
+#[tokio::test]
+async fn faults_before_apply_nothing_and_faults_after_leave_their_effect() {
+    let fake = BigCommerceFake::start().await;
+    for (fault, status, effects) in [
+        (Fault::Error500Before, Some(500), 0),
+        (Fault::Stored500, Some(500), 0),
+        (Fault::Html, Some(502), 0),
+        (Fault::DropBeforeRead, None, 0),
+        (Fault::KeyInUse, Some(201), 1),
+        (Fault::Error500After, Some(500), 1),
+        (Fault::DropAfterApply, None, 1),
+    ] {
+        let key = fault.name();
+        fake.plan().next(fault);
+        let order = json!({ "external_order_id": key }).to_string();
+        let answer = call(&fake, Method::POST, "/v2/orders").body(order).send().await;
+        assert_eq!(answer.ok().map(|answer| answer.status().as_u16()), status, "{key}");
+        assert_eq!(fake.ledger().effects_for(key).len(), effects, "{key}");
+    }
+    assert_eq!((fake.ledger().count(), fake.ledger().duplicates()), (3, vec![]));
+}
+
+#[tokio::test]
+async fn a_write_still_under_way_does_not_show_yet() {
+    let clock = TestClock::new();
+    let fake = BigCommerceFake::builder()
+        .clock(Arc::new(clock.clone()))
+        .apply_after(Duration::from_secs(30))
+        .start()
+        .await;
+    fake.plan().next(Fault::DropAfterApply);
+    let order = json!({ "external_order_id": KEY }).to_string();
+    assert!(call(&fake, Method::POST, "/v2/orders").body(order).send().await.is_err());
+    clock.advance(Duration::from_millis(29_999));
+    assert_eq!(get(&fake, &format!("/v2/orders?external_order_id={KEY}")).await.status(), 204);
+    assert_eq!(fake.ledger().effects_for(KEY).len(), 1);
+    clock.advance(Duration::from_millis(1));
+    assert_eq!(get(&fake, &format!("/v2/orders?external_order_id={KEY}")).await.status(), 200);
+}
+
+#[tokio::test]
+async fn a_payment_may_repeat_and_shows_in_the_orders_transactions() {
+    let fake = BigCommerceFake::start().await;
+    let token =
+        json_of(post(&fake, "/v3/payments/access_tokens", &json!({ "order": { "id": 7 } })).await).await;
+    let token = token["data"]["id"].as_str().unwrap().to_owned();
+    let pay = || {
+        call(&fake, Method::POST, "/payments")
+            .header("Authorization", format!("PAT {token}"))
+            .body("{}")
+            .send()
+    };
+    let paid = pay().await.unwrap();
+    assert_eq!(paid.status(), 201);
+    assert_eq!(json_of(paid).await["data"]["status"], fixture("payment_ok")["body"]["data"]["status"]);
+
+    fake.answer_next(BigCommerceAnswer::PaymentDuplicate);
+    let duplicate = pay().await.unwrap();
+    assert_eq!(json_of(duplicate).await, fixture("payment_duplicate")["body"]);
+    assert_eq!(fake.ledger().effects_for(&token).len(), 1);
+    for (applied, effects) in [(false, 1), (true, 2)] {
+        fake.answer_next(BigCommerceAnswer::PaymentUnavailable { applied });
+        let unavailable = pay().await.unwrap();
+        assert_eq!(unavailable.status(), 500);
+        assert_eq!(json_of(unavailable).await, fixture("payment_unavailable")["body"]);
+        assert_eq!(fake.ledger().effects_for(&token).len(), effects);
+    }
+    let transactions = json_of(get(&fake, "/v3/orders/7/transactions").await).await;
+    assert_eq!(transactions["data"].as_array().unwrap().len(), 2);
+    assert_eq!(post(&fake, "/payments", &json!({})).await.status(), 401);
+}
+
+#[tokio::test]
+async fn answers_that_no_state_leads_to_are_the_fixtures() {
+    let fake = BigCommerceFake::start().await;
+    for (answer, name) in [
+        (BigCommerceAnswer::Unavailable, "unavailable"),
+        (BigCommerceAnswer::MultiStatus, "multi_status"),
+        (BigCommerceAnswer::RefundRefused, "refund_422"),
+        (BigCommerceAnswer::RefundUnavailable, "refund_503"),
+    ] {
+        fake.answer_next(answer);
+        let answer = post(&fake, "/v2/orders", &json!({})).await;
+        let expected = fixture(name);
+        assert_eq!(u64::from(answer.status().as_u16()), expected["status"]);
+        assert_eq!(json_of(answer).await, expected["body"]);
+    }
+    assert_eq!(fake.ledger().count(), 0);
+}
+
+#[tokio::test]
+async fn a_resource_without_rules_executes_each_time_without_a_key() {
+    let fake = BigCommerceFake::start().await;
+    for path in ["/v3/carts", "/v2/orders/100/shipments", "/v3/inventory/adjustments/relative"] {
+        assert_eq!(post(&fake, path, &json!({ "a": 1 })).await.status(), 201);
+        post(&fake, path, &json!({ "a": 1 })).await;
+    }
+    assert!(fake.ledger().effects().iter().all(|effect| effect.wire_key.is_none()));
+    assert_eq!((fake.ledger().count(), fake.ledger().duplicates()), (6, vec![]));
+    let id = fake.ledger().effects()[0].id.clone();
+    let change = |method| call(&fake, method, &format!("/v3/carts/{id}")).body("{\"a\":2}").send();
+    assert_eq!(json_of(change(Method::PUT).await.unwrap()).await["data"]["a"], 2);
+    assert_eq!(change(Method::DELETE).await.unwrap().status(), 204);
+    assert_eq!(change(Method::DELETE).await.unwrap().status(), 404);
+    let bare =
+        reqwest::Client::new().get(format!("{}/stores/hash/v2/orders", fake.url())).send().await.unwrap();
+    assert_eq!(bare.status(), 401);
+}

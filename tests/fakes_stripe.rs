@@ -1,0 +1,396 @@
+//! Each rule at the head of `src/testkit/fixtures/stripe.json`, proven over a real socket.
+#![cfg(feature = "testkit")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use reqwest::{RequestBuilder, Response};
+use serde_json::{Value, json};
+use steadfast::testkit::fakes::{ConflictType, RateLimitReason, StripeAnswer, StripeFake};
+use steadfast::testkit::{Fault, TestClock, WaitForm};
+
+const CHARGE: &str = "amount=1000&currency=usd";
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn call(fake: &StripeFake, method: Method, path: &str) -> RequestBuilder {
+    reqwest::Client::new()
+        .request(method, format!("{}{path}", fake.url()))
+        .bearer_auth("sk_test_123")
+        .header("Content-Type", "application/x-www-form-urlencoded")
+}
+
+async fn post(fake: &StripeFake, path: &str, key: &str, body: &'static str) -> Response {
+    call(fake, Method::POST, path).header("Idempotency-Key", key).body(body).send().await.unwrap()
+}
+
+async fn get(fake: &StripeFake, path: &str) -> Value {
+    json_of(call(fake, Method::GET, path).send().await.unwrap()).await
+}
+
+async fn json_of(answer: Response) -> Value {
+    serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap()
+}
+
+fn header<'a>(answer: &'a Response, name: &str) -> Option<&'a str> {
+    answer.headers().get(name).map(|value| value.to_str().unwrap())
+}
+
+fn fixture(name: &str) -> Value {
+    let file: Value = serde_json::from_str(include_str!("../src/testkit/fixtures/stripe.json")).unwrap();
+    file["fixtures"].as_array().unwrap().iter().find(|fixture| fixture["name"] == name).unwrap().clone()
+}
+
+#[tokio::test]
+async fn a_repeat_is_replayed_byte_for_byte_and_takes_effect_once() {
+    let fake = StripeFake::start().await;
+    let first = post(&fake, "/v1/payment_intents", "k", CHARGE).await;
+    let first_id = header(&first, "request-id").unwrap().to_owned();
+    assert_eq!(header(&first, "original-request"), Some(first_id.as_str()));
+    assert_eq!(header(&first, "idempotent-replayed"), None);
+    assert_eq!(header(&first, "stripe-should-retry"), Some("false"));
+    assert_eq!(header(&first, "idempotency-key"), Some("k"));
+    let first = first.bytes().await.unwrap();
+
+    let again = post(&fake, "/v1/payment_intents", "k", CHARGE).await;
+    assert_eq!(again.status(), 200);
+    assert_eq!(header(&again, "idempotent-replayed"), Some("true"));
+    assert_eq!(header(&again, "original-request"), Some(first_id.as_str()));
+    assert_ne!(header(&again, "request-id"), Some(first_id.as_str()));
+    assert_eq!(header(&again, "stripe-should-retry"), None);
+    assert_eq!(again.bytes().await.unwrap(), first);
+
+    let effects = fake.ledger().effects();
+    assert_eq!(effects.len(), 1);
+    assert_eq!((effects[0].method.as_str(), effects[0].path.as_str()), ("POST", "/v1/payment_intents"));
+    assert_eq!(fake.ledger().requests_for("k"), 2);
+}
+
+#[tokio::test]
+async fn the_record_is_the_accounts_not_the_endpoints() {
+    let fake = StripeFake::start().await;
+    post(&fake, "/v1/customers", "k", "name=a").await;
+    let other = post(&fake, "/v1/products", "k", "name=a").await;
+    assert_eq!(other.status(), 400);
+    let error = json_of(other).await["error"].clone();
+    assert_eq!(error["type"], "idempotency_error");
+    assert_eq!(
+        error["message"],
+        "Keys for idempotent requests can only be used for the same endpoint they were first used for \
+         ('/v1/customers' vs '/v1/products'). Try using a key other than 'k' if you meant to execute a \
+         different request."
+    );
+    assert_eq!(fake.ledger().count(), 1);
+}
+
+#[tokio::test]
+async fn another_account_or_mode_is_another_key() {
+    let fake = StripeFake::start().await;
+    post(&fake, "/v1/customers", "k", "name=a").await;
+    let other = call(&fake, Method::POST, "/v1/customers")
+        .header("Idempotency-Key", "k")
+        .header("Stripe-Account", "acct_2")
+        .body("name=a");
+    assert_eq!(header(&other.send().await.unwrap(), "idempotent-replayed"), None);
+    let live = reqwest::Client::new()
+        .post(format!("{}/v1/customers", fake.url()))
+        .bearer_auth("sk_live_1")
+        .header("Idempotency-Key", "k")
+        .body("name=a");
+    assert_eq!(json_of(live.send().await.unwrap()).await["livemode"], true);
+    assert_eq!((fake.ledger().effects_for("k").len(), fake.ledger().duplicates()), (3, vec![]));
+}
+
+#[tokio::test]
+async fn other_params_are_refused_and_never_executed() {
+    let fake = StripeFake::start().await;
+    post(&fake, "/v1/charges", "k", CHARGE).await;
+    let other = post(&fake, "/v1/charges", "k", "amount=2000&currency=usd").await;
+    assert_eq!(other.status(), 400);
+    let mut expected = fixture("param_mismatch")["body"].clone();
+    let message = expected["error"]["message"].as_str().unwrap().replace("<key>", "k");
+    expected["error"]["message"] = json!(message);
+    assert_eq!(json_of(other).await, expected);
+    assert_eq!(fake.ledger().count(), 1);
+}
+
+#[tokio::test]
+async fn a_validation_error_is_not_stored_so_the_key_then_executes() {
+    let fake = StripeFake::start().await;
+    let refused = post(&fake, "/v1/payment_intents", "k", "currency=usd").await;
+    assert_eq!(refused.status(), 400);
+    assert_eq!(json_of(refused).await, fixture("invalid_param")["body"]);
+    let corrected = post(&fake, "/v1/payment_intents", "k", CHARGE).await;
+    assert_eq!((corrected.status().as_u16(), header(&corrected, "idempotent-replayed")), (200, None));
+    assert_eq!(fake.ledger().count(), 1);
+}
+
+#[tokio::test]
+async fn an_unauthorised_request_is_not_stored() {
+    let fake = StripeFake::start().await;
+    let url = format!("{}/v1/charges", fake.url());
+    let bare =
+        reqwest::Client::new().post(url).header("Idempotency-Key", "k").body(CHARGE).send().await.unwrap();
+    assert_eq!(bare.status(), 401);
+    assert_eq!(json_of(bare).await, fixture("unauthorized")["body"]);
+    assert_eq!(fake.ledger().count(), 0);
+    assert_eq!(header(&post(&fake, "/v1/charges", "k", CHARGE).await, "idempotent-replayed"), None);
+}
+
+#[tokio::test]
+async fn a_declined_card_is_stored_and_repeats() {
+    let fake = StripeFake::start().await;
+    let body = "amount=1000&source=tok_chargeDeclined";
+    let first = post(&fake, "/v1/charges", "k", body).await;
+    assert_eq!(first.status(), 402);
+    assert_eq!(json_of(first).await, fixture("card_declined")["body"]);
+    let again = post(&fake, "/v1/charges", "k", body).await;
+    assert_eq!((again.status().as_u16(), header(&again, "idempotent-replayed")), (402, Some("true")));
+    assert_eq!(fake.ledger().count(), 0);
+}
+
+#[tokio::test]
+async fn a_stored_500_is_replayed_for_ever_and_says_not_to_retry() {
+    let fake = StripeFake::start().await;
+    fake.plan().next(Fault::Stored500);
+    for replayed in [None, Some("true"), Some("true")] {
+        let answer = post(&fake, "/v1/charges", "k", CHARGE).await;
+        assert_eq!((answer.status().as_u16(), header(&answer, "idempotent-replayed")), (500, replayed));
+        assert_eq!(header(&answer, "stripe-should-retry"), Some("false"));
+        assert_eq!(json_of(answer).await, fixture("stored_500")["body"]);
+    }
+    assert_eq!(fake.ledger().count(), 0);
+}
+
+#[tokio::test]
+async fn a_500_before_applying_leaves_the_key_free_and_one_after_leaves_its_effect() {
+    let fake = StripeFake::start().await;
+    fake.plan().next(Fault::Error500Before);
+    let before = post(&fake, "/v1/charges", "k", CHARGE).await;
+    assert_eq!((before.status().as_u16(), header(&before, "stripe-should-retry")), (500, None));
+    assert_eq!(fake.ledger().count(), 0);
+
+    fake.plan().next(Fault::Error500After);
+    assert_eq!(post(&fake, "/v1/charges", "k", CHARGE).await.status(), 500);
+    assert_eq!(fake.ledger().count(), 1);
+    let again = post(&fake, "/v1/charges", "k", CHARGE).await;
+    assert_eq!((again.status().as_u16(), header(&again, "idempotent-replayed")), (200, Some("true")));
+    assert_eq!(fake.ledger().count(), 1);
+}
+
+#[tokio::test]
+async fn an_answer_lost_after_applying_is_replayed_to_the_second_request() {
+    let fake = StripeFake::start().await;
+    for fault in [Fault::DropAfterApply, Fault::ResetAfterApply] {
+        let key = fault.name();
+        fake.plan().next(fault);
+        let lost =
+            call(&fake, Method::POST, "/v1/charges").header("Idempotency-Key", key).body(CHARGE).send().await;
+        assert!(lost.is_err());
+        assert_eq!(fake.ledger().effects_for(key).len(), 1);
+        let again = post(&fake, "/v1/charges", key, CHARGE).await;
+        assert_eq!((again.status().as_u16(), header(&again, "idempotent-replayed")), (200, Some("true")));
+    }
+    fake.plan().next(Fault::DropBeforeRead);
+    assert!(
+        call(&fake, Method::POST, "/v1/charges")
+            .header("Idempotency-Key", "k")
+            .body(CHARGE)
+            .send()
+            .await
+            .is_err()
+    );
+    assert_eq!((fake.ledger().effects_for("k").len(), fake.ledger().requests_for("k")), (0, 0));
+    assert_eq!((fake.ledger().count(), fake.ledger().duplicates()), (2, vec![]));
+}
+
+#[tokio::test]
+async fn a_key_in_use_is_a_409_of_either_type_and_stores_nothing() {
+    for (conflict, name) in [
+        (ConflictType::InvalidRequest, "invalid_request_error"),
+        (ConflictType::Idempotency, "idempotency_error"),
+    ] {
+        let fake = StripeFake::builder().conflict_type(conflict).start().await;
+        fake.plan().next(Fault::KeyInUse);
+        let busy = post(&fake, "/v1/charges", "k", CHARGE).await;
+        assert_eq!(busy.status(), 409);
+        let error = json_of(busy).await["error"].clone();
+        assert_eq!((&error["code"], &error["type"]), (&json!("idempotency_key_in_use"), &json!(name)));
+        assert!(error["message"].as_str().unwrap().contains("using this Idempotent Key"));
+        let after = post(&fake, "/v1/charges", "k", CHARGE).await;
+        assert_eq!((after.status().as_u16(), header(&after, "idempotent-replayed")), (200, None));
+    }
+}
+
+#[tokio::test]
+async fn a_key_is_in_use_while_its_first_request_executes() {
+    let clock = TestClock::new();
+    let fake =
+        StripeFake::builder().clock(Arc::new(clock.clone())).busy_for(Duration::from_secs(3)).start().await;
+    post(&fake, "/v1/charges", "k", CHARGE).await;
+    clock.advance(Duration::from_millis(2_999));
+    assert_eq!(post(&fake, "/v1/charges", "k", CHARGE).await.status(), 409);
+    clock.advance(Duration::from_millis(1));
+    assert_eq!(post(&fake, "/v1/charges", "k", CHARGE).await.status(), 200);
+    assert_eq!(fake.ledger().count(), 1);
+}
+
+#[tokio::test]
+async fn after_24_hours_the_same_key_executes_again() {
+    let clock = TestClock::new();
+    let fake = StripeFake::builder().clock(Arc::new(clock.clone())).start().await;
+    post(&fake, "/v1/charges", "k", CHARGE).await;
+    clock.advance(24 * HOUR - Duration::from_millis(1));
+    assert_eq!(header(&post(&fake, "/v1/charges", "k", CHARGE).await, "idempotent-replayed"), Some("true"));
+    assert_eq!(fake.ledger().count(), 1);
+    clock.advance(Duration::from_millis(1));
+    assert_eq!(header(&post(&fake, "/v1/charges", "k", CHARGE).await, "idempotent-replayed"), None);
+    assert_eq!((fake.ledger().count(), fake.ledger().duplicates()), (2, vec!["k".to_owned()]));
+}
+
+#[tokio::test]
+async fn get_and_delete_ignore_the_key() {
+    let fake = StripeFake::start().await;
+    let id =
+        json_of(post(&fake, "/v1/customers", "k", "name=a").await).await["id"].as_str().unwrap().to_owned();
+    let path = format!("/v1/customers/{id}");
+    let keyed = |method| call(&fake, method, &path).header("Idempotency-Key", "k").send();
+    let read = keyed(Method::GET).await.unwrap();
+    assert_eq!((read.status().as_u16(), header(&read, "original-request")), (200, None));
+    assert_eq!(json_of(keyed(Method::DELETE).await.unwrap()).await["deleted"], true);
+    assert_eq!(keyed(Method::DELETE).await.unwrap().status(), 404);
+}
+
+#[tokio::test]
+async fn a_key_over_255_characters_is_refused() {
+    let fake = StripeFake::start().await;
+    assert_eq!(post(&fake, "/v1/charges", &"k".repeat(256), CHARGE).await.status(), 400);
+    assert_eq!(post(&fake, "/v1/charges", &"k".repeat(255), CHARGE).await.status(), 200);
+}
+
+#[tokio::test]
+async fn every_answer_echoes_key_and_version_and_has_a_request_id_of_its_own() {
+    let fake = StripeFake::start().await;
+    fake.plan().next(Fault::TooManyRequests(WaitForm::None));
+    let mut ids = Vec::new();
+    for status in [429, 200, 200] {
+        let sent = call(&fake, Method::POST, "/v1/charges")
+            .header("Idempotency-Key", "k")
+            .header("Stripe-Version", "2023-08-16")
+            .body(CHARGE);
+        let answer = sent.send().await.unwrap();
+        assert_eq!(answer.status(), status);
+        assert_eq!(header(&answer, "idempotency-key"), Some("k"));
+        assert_eq!(header(&answer, "stripe-version"), Some("2023-08-16"));
+        ids.push(header(&answer, "request-id").unwrap().to_owned());
+    }
+    assert!(ids[0] != ids[1] && ids[1] != ids[2] && ids[0] != ids[2]);
+}
+
+#[tokio::test]
+async fn a_429_names_its_limit_never_sends_retry_after_and_is_not_stored() {
+    let fake = StripeFake::start().await;
+    for reason in [
+        RateLimitReason::GlobalRate,
+        RateLimitReason::EndpointRate,
+        RateLimitReason::GlobalConcurrency,
+        RateLimitReason::EndpointConcurrency,
+        RateLimitReason::ResourceSpecific,
+    ] {
+        fake.answer_next(StripeAnswer::RateLimited(reason));
+        let limited = post(&fake, "/v1/charges", "k", CHARGE).await;
+        assert_eq!(limited.status(), 429);
+        assert_eq!(header(&limited, "stripe-rate-limited-reason"), Some(reason.as_str()));
+        assert_eq!(header(&limited, "retry-after"), None);
+    }
+    fake.answer_next(StripeAnswer::LockTimeout);
+    let locked = post(&fake, "/v1/charges", "k", CHARGE).await;
+    assert_eq!((locked.status().as_u16(), header(&locked, "stripe-rate-limited-reason")), (429, None));
+    assert_eq!(json_of(locked).await, fixture("lock_timeout")["body"]);
+    assert_eq!(header(&post(&fake, "/v1/charges", "k", CHARGE).await, "idempotent-replayed"), None);
+    assert_eq!(fake.ledger().count(), 1);
+}
+
+#[tokio::test]
+async fn a_429_fault_takes_each_form_of_wait() {
+    let fake = StripeFake::builder().clock(Arc::new(TestClock::new())).start().await;
+    for (form, expected) in [
+        (WaitForm::None, None),
+        (WaitForm::Seconds(3), Some("3")),
+        (WaitForm::HttpDate(Duration::from_millis(1_500)), Some("Thu, 01 Jan 2026 00:00:02 GMT")),
+        (WaitForm::VendorForm(Duration::from_secs(1)), None),
+    ] {
+        fake.plan().next(Fault::TooManyRequests(form));
+        assert_eq!(header(&post(&fake, "/v1/charges", "k", CHARGE).await, "retry-after"), expected);
+    }
+    assert_eq!(fake.ledger().count(), 0);
+}
+
+#[tokio::test]
+async fn answers_that_no_state_leads_to_are_the_fixtures() {
+    let fake = StripeFake::start().await;
+    for (answer, name, should_retry) in [
+        (StripeAnswer::ShouldRetryTrueOn400, "should_retry_true_on_400", Some("true")),
+        (StripeAnswer::ShouldRetryFalseOn409, "should_retry_false_on_409", Some("false")),
+        (StripeAnswer::OauthError, "oauth_error", None),
+    ] {
+        fake.answer_next(answer);
+        let answer = post(&fake, "/v1/charges", "k", CHARGE).await;
+        let expected = fixture(name);
+        assert_eq!(u64::from(answer.status().as_u16()), expected["status"]);
+        assert_eq!(header(&answer, "stripe-should-retry"), should_retry);
+        assert_eq!(json_of(answer).await, expected["body"]);
+    }
+    fake.plan().next(Fault::Html);
+    let html = post(&fake, "/v1/charges", "k", CHARGE).await;
+    assert_eq!((html.status().as_u16(), header(&html, "content-type")), (502, Some("text/html")));
+    assert_eq!(html.text().await.unwrap(), fixture("gateway_html")["body_raw"].as_str().unwrap());
+    assert_eq!(fake.ledger().count(), 0);
+}
+
+#[tokio::test]
+async fn lists_page_by_creation_time_and_echo_metadata() {
+    let clock = TestClock::new();
+    let fake = StripeFake::builder().clock(Arc::new(clock.clone())).start().await;
+    let mut ids = Vec::new();
+    for body in ["amount=1&metadata[k]=a", "amount=2&metadata[k]=b", "amount=3&metadata[k]=c"] {
+        let made = json_of(call(&fake, Method::POST, "/v1/charges").body(body).send().await.unwrap()).await;
+        ids.push(made["id"].as_str().unwrap().to_owned());
+        clock.advance(Duration::from_secs(1));
+    }
+    let start = TestClock::START.as_millis() / 1000;
+
+    let page = get(&fake, "/v1/charges?limit=2").await;
+    assert_eq!(
+        (page["data"][0]["id"].as_str(), page["has_more"].as_bool()),
+        (Some(ids[2].as_str()), Some(true))
+    );
+    assert_eq!(page["data"][1]["metadata"], json!({ "k": "b" }));
+    let page = get(&fake, &format!("/v1/charges?limit=2&starting_after={}", ids[1])).await;
+    assert_eq!(
+        (page["data"][0]["id"].as_str(), page["has_more"].as_bool()),
+        (Some(ids[0].as_str()), Some(false))
+    );
+    assert_eq!(page["data"].as_array().unwrap().len(), 1);
+    let recent = get(&fake, &format!("/v1/charges?created[gte]={}", start + 1)).await;
+    assert_eq!(recent["data"].as_array().unwrap().len(), 2);
+    let later = get(&fake, &format!("/v1/charges?created[gt]={}", start + 1)).await;
+    assert_eq!(later["data"].as_array().unwrap().len(), 1);
+    let none = get(&fake, "/v1/refunds").await;
+    assert_eq!(
+        (&none["data"], &none["has_more"], &none["url"]),
+        (&json!([]), &json!(false), &json!("/v1/refunds"))
+    );
+    assert_eq!(call(&fake, Method::GET, "/v1/charges?limit=101").send().await.unwrap().status(), 400);
+}
+
+#[tokio::test]
+async fn an_update_merges_metadata_and_is_an_effect() {
+    let fake = StripeFake::start().await;
+    let made = json_of(post(&fake, "/v1/customers", "1", "metadata[a]=1").await).await;
+    let path = format!("/v1/customers/{}", made["id"].as_str().unwrap());
+    let changed = json_of(post(&fake, &path, "2", "name=x&metadata[b]=2").await).await;
+    assert_eq!((&changed["name"], &changed["metadata"]), (&json!("x"), &json!({ "a": "1", "b": "2" })));
+    assert_eq!(post(&fake, "/v1/customers/cus_none", "3", "name=x").await.status(), 404);
+    assert_eq!(fake.ledger().count(), 2);
+}
