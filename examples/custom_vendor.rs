@@ -128,6 +128,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let reply = parcels.post("/parcels").key("order-42/parcel").json(&json!({"to": "Ann"})).send().await?;
 
     println!("{:?} after {:?} of waiting: {}", reply.obtained(), reply.waited(), reply.text());
-    println!("parcels ordered: {}", network.requests().iter().filter(|sent| sent.method == Method::POST).count());
+    println!(
+        "parcels ordered: {}",
+        network.requests().iter().filter(|sent| sent.method == Method::POST).count()
+    );
     Ok(())
 }

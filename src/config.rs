@@ -94,7 +94,8 @@ impl Vendors {
     pub fn from_file(path: impl AsRef<FilePath>) -> Result<Vendors, Error> {
         let path = path.as_ref();
         let name = path.display().to_string();
-        let bytes = read_limited(path).map_err(|error| Error::config(&name, "cannot be read").with_source(error))?;
+        let bytes =
+            read_limited(path).map_err(|error| Error::config(&name, "cannot be read").with_source(error))?;
         if bytes.len() > FILE_BYTES_MAX {
             return Err(Error::config(name, format!("the file is over the limit of {FILE_BYTES_MAX} bytes")));
         }
@@ -266,7 +267,10 @@ fn in_file_order<'t, 'i>(
 }
 
 /// Two vendors with one name and one account would take each other's operations for their own.
-fn refuse_shared_scopes(source: &Source<'_>, entries: &BTreeMap<String, (Entry, usize)>) -> Result<(), Error> {
+fn refuse_shared_scopes(
+    source: &Source<'_>,
+    entries: &BTreeMap<String, (Entry, usize)>,
+) -> Result<(), Error> {
     let mut in_order: Vec<_> = entries.iter().collect();
     in_order.sort_by_key(|(_, (_, start))| *start);
     let mut seen: BTreeMap<(String, String), &str> = BTreeMap::new();

@@ -74,8 +74,8 @@ impl Engine {
     /// Carries a call that `started` just now through to its end, or to the end of its time.
     pub(crate) async fn call(
         &self,
-        request: Request,
-        mut work: Work,
+        request: &mut Request,
+        work: &mut Work,
         started: Instant,
     ) -> Result<Reply, Error> {
         let allowed = work.time_allowed(&self.policy);
@@ -84,33 +84,36 @@ impl Engine {
         }
         let deadline = started.plus(allowed);
         match work.key.take() {
-            Some(key) => self.keyed(request, &work, key, started, deadline).await,
+            // Boxed, as is all that a healthy plain call does not need: it would make each call's future, which is
+            // moved about, several times as large.
+            Some(key) => Box::pin(self.keyed(request, work, key, started, deadline)).await,
             None => {
                 let admission = self
                     .admit_first(started, deadline)
                     .await
                     .map_err(|refused| self.in_context(refused, None))?;
-                Run::new(self, &work, request, None, started, deadline).drive(Some(admission)).await
+                let mut run = Run::new(self, work, request, None, started, deadline);
+                run.drive(Some(admission)).await
             }
         }
     }
 
     async fn keyed(
         &self,
-        mut request: Request,
+        request: &mut Request,
         work: &Work,
         key: Key,
         started: Instant,
         deadline: Instant,
     ) -> Result<Reply, Error> {
         let account = self.vendor.account(&request.headers);
-        let fingerprint = fingerprint(&account, &request);
+        let fingerprint = fingerprint(&account, request);
         let (method, route) = (&request.method, request.url.path());
         let scope = Scope::new(&self.namespace, self.vendor.name(), &account, method, route);
         let id = OperationId::new(scope, key);
         drop(account);
         let named = |error| self.in_context(error, Some((&id, None)));
-        let wire_key = self.vendor.stamp(id.wire_key(), &mut request).map_err(named)?;
+        let wire_key = self.vendor.stamp(id.wire_key(), request).map_err(named)?;
 
         // Asked before the claim, so that a refusal writes nothing.
         let admission = match self.admit_first(started, deadline).await {
@@ -121,7 +124,7 @@ impl Engine {
             id: id.clone(),
             fingerprint,
             wire_key,
-            request,
+            request: request.clone(),
             now: self.clock.wall(),
             lease: self.lease(work),
             keep: self.policy.record.keep,
@@ -138,9 +141,9 @@ impl Engine {
             .map_err(named)?;
         match claimed {
             Claimed::Fresh(record) => {
-                let request = record.request.clone();
                 let hold = Hold::new(self, record, lease_until);
-                Run::new(self, work, request, Some(hold), started, deadline).drive(Some(admission)).await
+                let mut run = Run::new(self, work, request, Some(hold), started, deadline);
+                run.drive(Some(admission)).await
             }
             Claimed::TakenOver(record) => {
                 // Not the first send: it is charged and admitted as the retry that it is.
@@ -149,7 +152,8 @@ impl Engine {
                 // What is resent is what was recorded, byte for byte.
                 let request = record.request.clone();
                 let hold = Hold::new(self, record, lease_until);
-                Run::new(self, work, request, Some(hold), started, deadline).resume().await
+                let mut run = Run::new(self, work, &request, Some(hold), started, deadline);
+                run.resume().await
             }
             Claimed::Settled(record) => self.replay(record),
             Claimed::Busy { frees_at } => {

@@ -40,7 +40,8 @@ impl Arguments {
                 "--json" => arguments.json = true,
                 "--seed" => {
                     let text = words.next().ok_or("--seed needs a number")?;
-                    arguments.seed = text.parse().map_err(|_| format!("--seed needs a number, not {text:?}"))?;
+                    arguments.seed =
+                        text.parse().map_err(|_| format!("--seed needs a number, not {text:?}"))?;
                 }
                 other => return Err(format!("unknown argument {other:?}; there are --json and --seed N")),
             }
@@ -107,7 +108,8 @@ async fn run(arguments: Arguments) -> Result<Report, steadfast::Error> {
 /// seconds elsewhere.
 async fn watch(progress: Arc<Progress>) {
     let terminal = std::io::stderr().is_terminal();
-    let (pace, end) = if terminal { (Duration::from_millis(100), "\r") } else { (Duration::from_secs(2), "\n") };
+    let (pace, end) =
+        if terminal { (Duration::from_millis(100), "\r") } else { (Duration::from_secs(2), "\n") };
     let mut ticks = tokio::time::interval(pace);
     loop {
         ticks.tick().await;

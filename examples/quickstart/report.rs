@@ -21,7 +21,10 @@ pub(crate) struct Outcome {
 
 pub(crate) enum End {
     Succeeded,
-    Failed { effect: Effect, dead_letter: bool },
+    Failed {
+        effect: Effect,
+        dead_letter: bool,
+    },
     /// The example gave up waiting: nothing may ever end so.
     Open,
 }
@@ -120,7 +123,8 @@ impl Report {
 
 impl Row {
     fn new<'a>(outcomes: impl Iterator<Item = &'a Outcome>, ledger: &Ledger) -> Row {
-        let mut row = Row { effects: ledger.count(), duplicates: ledger.duplicates().len(), ..Row::default() };
+        let mut row =
+            Row { effects: ledger.count(), duplicates: ledger.duplicates().len(), ..Row::default() };
         let mut answered_for = 0;
         for outcome in outcomes {
             let effects = outcome.wire_key.as_deref().map_or(0, |key| ledger.effects_for(key).len());
@@ -166,7 +170,8 @@ impl Progress {
     }
 
     pub(crate) fn line(&self, orders: usize) -> String {
-        let sum = |tally: &[AtomicUsize; 3]| tally.iter().map(|count| count.load(Ordering::Relaxed)).sum::<usize>();
+        let sum =
+            |tally: &[AtomicUsize; 3]| tally.iter().map(|count| count.load(Ordering::Relaxed)).sum::<usize>();
         let [charged, created, sent] =
             std::array::from_fn(|vendor| self.succeeded[vendor].load(Ordering::Relaxed));
         format!(

@@ -46,7 +46,8 @@ pub(crate) struct Shop {
 
 impl Shop {
     pub(crate) async fn open(seed: u64, progress: Arc<Progress>) -> Result<Shop, Error> {
-        let plan = |vendor: u64| FaultPlan::seeded(seed.wrapping_mul(3).wrapping_add(vendor), FAULT_RATE, FAULTS);
+        let plan =
+            |vendor: u64| FaultPlan::seeded(seed.wrapping_mul(3).wrapping_add(vendor), FAULT_RATE, FAULTS);
         let stripe_fake = StripeFake::builder().plan(plan(0)).start().await;
         let bigcommerce_fake = BigCommerceFake::builder().plan(plan(1)).start().await;
         let postmark_fake = PostmarkFake::builder().plan(plan(2)).search_lag(INDEX_LAG).start().await;

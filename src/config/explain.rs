@@ -31,7 +31,11 @@ pub(super) fn explain(message: &str, path: &Path, hints: Hints<'_>) -> String {
     if let Some(rest) = message.strip_prefix("unknown variant ") {
         let written = rest.split_once("`, expected").map_or(rest, |(written, _)| written).trim_matches('`');
         let names = expected_names(rest);
-        return format!("`{key}` in {table} cannot be \"{}\"; {}", shown(written), one_of(written, &names, &[]));
+        return format!(
+            "`{key}` in {table} cannot be \"{}\"; {}",
+            shown(written),
+            one_of(written, &names, &[])
+        );
     }
     let Some((met, expected)) = met_and_expected(message) else {
         return format!("`{key}` in {table}: {}", shown(message));

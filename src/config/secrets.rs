@@ -14,7 +14,10 @@ pub(super) fn refuse_literal(source: &Source<'_>, root: &DeTable<'_>) -> Result<
         let name = key.get_ref().to_ascii_lowercase().replace('-', "_");
         let is_value = !matches!(value.get_ref(), DeValue::Table(_));
         let start = key.span().start;
-        if is_value && SECRET_KEYS.contains(&name.as_str()) && first.as_ref().is_none_or(|(at, _)| start < *at) {
+        if is_value
+            && SECRET_KEYS.contains(&name.as_str())
+            && first.as_ref().is_none_or(|(at, _)| start < *at)
+        {
             let problem = format!(
                 "`{}` in {path} would put a secret into this file; keep it in an environment variable and name \
                  that here: `secret_env = \"{}\"`",
@@ -48,7 +51,11 @@ pub(super) fn check_variable(name: &str) -> Result<(), String> {
 
 /// A name for the variable that holds this vendor's secret.
 pub(super) fn example_variable(vendor: &str) -> String {
-    let name: String = vendor.to_ascii_uppercase().chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' }).collect();
+    let name: String = vendor
+        .to_ascii_uppercase()
+        .chars()
+        .map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' })
+        .collect();
     match check_variable(&name) {
         Ok(()) => format!("{name}_SECRET"),
         Err(_) => "VENDOR_SECRET".to_owned(),

@@ -80,9 +80,8 @@ const WORD_MAX: usize = 64;
 const NUMBER_MAX: usize = 12;
 
 /// The units that a file should use; the reader takes some more spellings.
-const UNITS: [&str; 13] = [
-    "ms", "s", "m", "h", "d", "seconds", "second", "minutes", "minute", "hours", "hour", "days", "day",
-];
+const UNITS: [&str; 13] =
+    ["ms", "s", "m", "h", "d", "seconds", "second", "minutes", "minute", "hours", "hour", "days", "day"];
 
 #[cfg(test)]
 mod tests {

@@ -61,7 +61,8 @@ impl Entry {
         let (policies, options): (DeTable<'_>, DeTable<'_>) =
             rest.into_iter().partition(|(key, _)| key.get_ref() == POLICY_KEY);
         let span = value.span();
-        let common: Common = reader.read(whole, Spanned::new(span.clone(), common), path, Hints::default())?;
+        let common: Common =
+            reader.read(whole, Spanned::new(span.clone(), common), path, Hints::default())?;
         let name = path.vendor().unwrap_or_default();
         let Some(kind) = common.adapter.or_else(|| Kind::named(name)) else {
             return Err(reader.source.error(key, no_adapter(name, path)));
@@ -72,7 +73,9 @@ impl Entry {
         let policy = read_policy(reader, common.preset, &path.then(POLICY_KEY), policy)?;
         let secret = match common.secret_env {
             Some(written) => Some(Variable::read(reader, path, written)?),
-            None if adapter.needs_secret() => return Err(reader.source.error(key, no_secret_env(name, path))),
+            None if adapter.needs_secret() => {
+                return Err(reader.source.error(key, no_secret_env(name, path)));
+            }
             None => None,
         };
         let entry = Entry { adapter, policy, allow_plain_http: common.allow_plain_http, secret };
@@ -133,7 +136,9 @@ fn read_adapter(
         Kind::Keyed => {
             let span = part.span();
             let name = DeValue::String(path.vendor().unwrap_or_default().to_owned().into());
-            part.get_mut().entry(Spanned::new(span.clone(), "name".into())).or_insert(Spanned::new(span, name));
+            part.get_mut()
+                .entry(Spanned::new(span.clone(), "name".into()))
+                .or_insert(Spanned::new(span, name));
             Adapter::Keyed(Box::new(reader.read(whole, part, path, hints)?))
         }
     })
@@ -167,13 +172,18 @@ fn no_adapter(name: &str, path: &Path) -> String {
     if let Some(near) = suggest::nearest(name, Kind::NAMES) {
         return format!("{path} names no adapter; did you mean [vendors.{near}], or `adapter = \"{near}\"`?");
     }
-    format!("{path} names no adapter; add `adapter = \"keyed\"`, or one of `{}`", Kind::NAMES[..3].join("`, `"))
+    format!(
+        "{path} names no adapter; add `adapter = \"keyed\"`, or one of `{}`",
+        Kind::NAMES[..3].join("`, `")
+    )
 }
 
 fn no_secret_env(name: &str, path: &Path) -> String {
     let variable = secrets::example_variable(name);
-    format!("`secret_env` is missing from {path}; name the environment variable that holds the secret, such as \
-             `secret_env = \"{variable}\"`")
+    format!(
+        "`secret_env` is missing from {path}; name the environment variable that holds the secret, such as \
+             `secret_env = \"{variable}\"`"
+    )
 }
 
 /// Reaches nobody: for a client that is built to be checked.
@@ -192,10 +202,22 @@ const POLICY_KEY: &str = "policy";
 /// The policy's own keys, for somebody who writes one of them a table too high. A test holds them to the
 /// policy's fields.
 const POLICY_KEYS: [&str; 11] = [
-    "backoff", "timeout", "pause", "breaker", "budget", "rate", "concurrency", "limits", "record",
-    "admission_wait", "look_ups_max",
+    "backoff",
+    "timeout",
+    "pause",
+    "breaker",
+    "budget",
+    "rate",
+    "concurrency",
+    "limits",
+    "record",
+    "admission_wait",
+    "look_ups_max",
 ];
 
 /// What adapters call a field where they do not use its name in the file.
-const NAMED_BY_ADAPTERS: [(&str, &str); 3] =
-    [("the store hash", "store_hash"), ("Message-ID", "message_id_domain"), ("Stripe-Version", "api_version")];
+const NAMED_BY_ADAPTERS: [(&str, &str); 3] = [
+    ("the store hash", "store_hash"),
+    ("Message-ID", "message_id_domain"),
+    ("Stripe-Version", "api_version"),
+];

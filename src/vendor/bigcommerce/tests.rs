@@ -51,7 +51,8 @@ fn fixture(name: &str) -> Answer {
     let body = entry["body_raw"].as_str().map_or_else(|| entry["body"].to_string(), str::to_owned);
     let none = serde_json::Map::new();
     let headers = entry["headers"].as_object().unwrap_or(&none).iter();
-    let headers: Vec<_> = headers.map(|(name, value)| (name.as_str(), value.as_str().expect("text"))).collect();
+    let headers: Vec<_> =
+        headers.map(|(name, value)| (name.as_str(), value.as_str().expect("text"))).collect();
     answer(u16::try_from(entry["status"].as_u64().expect("a status")).expect("a status"), &headers, &body)
 }
 
@@ -129,7 +130,10 @@ fn a_partial_success_is_done_and_names_its_failed_items() {
     assert_eq!(errors[0]["status"], 422);
     assert_eq!(BigCommerce::partial_errors(&fixture("payment_ok")), Vec::<Value>::new());
     assert_eq!(BigCommerce::partial_errors(&answer(207, &[], "<html>")), Vec::<Value>::new());
-    assert_eq!(BigCommerce::partial_errors(&answer(207, &[], r#"{"errors":{"a":"b"}}"#)), [json!({ "a": "b" })]);
+    assert_eq!(
+        BigCommerce::partial_errors(&answer(207, &[], r#"{"errors":{"a":"b"}}"#)),
+        [json!({ "a": "b" })]
+    );
 }
 
 #[test]
@@ -146,7 +150,8 @@ fn no_idempotency_key_is_sent_because_it_would_do_nothing() {
 #[test]
 fn an_order_is_stamped_unless_the_caller_chose_its_id() {
     let key = wire_key().to_string();
-    for body in [json!({ "a": 1 }), json!({ "external_order_id": null }), json!({ "external_order_id": "" })] {
+    for body in [json!({ "a": 1 }), json!({ "external_order_id": null }), json!({ "external_order_id": "" })]
+    {
         let (request, stamped) = stamped("/v2/orders", &body);
         assert_eq!((json_of(&request)["external_order_id"].as_str(), &stamped), (Some(key.as_str()), &key));
     }
@@ -179,7 +184,11 @@ fn every_row_of_the_table_looks_where_it_says() {
     let order = "/v3/orders/7/payment_actions/refunds";
     for (path, body, expected) in [
         ("/v2/orders", json!({}), Some(format!("/v2/orders?external_order_id={key}"))),
-        ("/v2/orders", json!({ "external_order_id": "a b" }), Some("/v2/orders?external_order_id=a+b".into())),
+        (
+            "/v2/orders",
+            json!({ "external_order_id": "a b" }),
+            Some("/v2/orders?external_order_id=a+b".into()),
+        ),
         ("/v3/checkouts/c-1/orders", json!({}), Some("/v2/orders?cart_id=c-1".into())),
         (PRODUCTS, json!({ "sku": "S1", "name": "Mug" }), Some("/v3/catalog/products?sku=S1".into())),
         (PRODUCTS, json!({ "sku": "", "name": "Mug" }), Some("/v3/catalog/products?name=Mug".into())),
@@ -203,7 +212,11 @@ fn every_row_of_the_table_looks_where_it_says() {
     ] {
         let (request, key) = stamped(path, &body);
         let asked = store().look_up(&Subject::new(&request, &key, Timestamp::default()));
-        assert_eq!(asked.map(|asked| asked.url.to_string()), expected.map(|rest| format!("{ROOT}{rest}")), "{path}");
+        assert_eq!(
+            asked.map(|asked| asked.url.to_string()),
+            expected.map(|rest| format!("{ROOT}{rest}")),
+            "{path}"
+        );
     }
 }
 
@@ -245,11 +258,17 @@ fn an_empty_v2_list_is_a_204_without_a_body_and_proves_absence() {
     let empty = fixture("v2_empty_list");
     assert_eq!(empty.status, 204);
     let coupon = json!({ "code": "SAVE" });
-    for (path, sent) in [("/v2/orders", json!({})), ("/v3/checkouts/c/orders", json!({})), ("/v2/coupons", coupon)] {
+    for (path, sent) in
+        [("/v2/orders", json!({})), ("/v3/checkouts/c/orders", json!({})), ("/v2/coupons", coupon)]
+    {
         assert_eq!(read(path, &sent, &empty), Finding::Absent, "{path}");
         assert_eq!(read(path, &sent, &list(&json!([]))), Finding::Absent, "{path}");
     }
-    assert_eq!(read(PRODUCTS, &json!({ "name": "Mug" }), &empty), Finding::CannotTell, "V3 says so with a body");
+    assert_eq!(
+        read(PRODUCTS, &json!({ "name": "Mug" }), &empty),
+        Finding::CannotTell,
+        "V3 says so with a body"
+    );
     assert_eq!(read(PRODUCTS, &json!({ "name": "Mug" }), &data(&json!([]))), Finding::Absent);
 }
 
@@ -271,7 +290,9 @@ fn a_failed_look_up_is_not_taken_for_it_did_not_happen() {
     ] {
         assert_eq!(read("/v2/orders", &json!({}), &bad), Finding::CannotTell, "{bad:?}");
     }
-    for bad in [list(&json!([])), list(&json!({})), list(&json!({ "data": {} })), answer(401, &[], r#"{"data":[]}"#)] {
+    for bad in
+        [list(&json!([])), list(&json!({})), list(&json!({ "data": {} })), answer(401, &[], r#"{"data":[]}"#)]
+    {
         assert_eq!(read(PRODUCTS, &json!({ "name": "Mug" }), &bad), Finding::CannotTell, "{bad:?}");
     }
     let paged = list(&json!({ "data": [], "meta": { "pagination": { "total_pages": 2 } } }));
@@ -282,7 +303,10 @@ fn a_failed_look_up_is_not_taken_for_it_did_not_happen() {
 fn an_order_is_found_by_our_key_and_an_ignored_filter_finds_nothing() {
     let key = wire_key().to_string();
     let row = json!({ "id": 100, "external_order_id": key, "status_id": 0, "total_inc_tax": "225.0000" });
-    assert_eq!(found(read("/v2/orders", &json!({ "status_id": 0 }), &list(&json!([row])))), (201, row.clone()));
+    assert_eq!(
+        found(read("/v2/orders", &json!({ "status_id": 0 }), &list(&json!([row])))),
+        (201, row.clone())
+    );
     let other = json!({ "id": 99, "external_order_id": "" });
     for rows in [json!([other]), json!([row, other]), json!([row, row])] {
         assert_eq!(read("/v2/orders", &json!({}), &list(&rows)), Finding::CannotTell, "{rows}");
@@ -311,7 +335,11 @@ fn a_natural_key_is_ours_only_if_every_field_that_we_set_agrees() {
     let sent = json!({ "sku": "S1", "name": "Mug", "price": 10 });
     let (status, body) = found(read(PRODUCTS, &sent, &data(&json!([row("10.00")]))));
     assert_eq!((status, &body["data"]["id"]), (200, &json!(7)));
-    assert_eq!(read(PRODUCTS, &sent, &data(&json!([row("12.00")]))), Finding::CannotTell, "somebody else's mug");
+    assert_eq!(
+        read(PRODUCTS, &sent, &data(&json!([row("12.00")]))),
+        Finding::CannotTell,
+        "somebody else's mug"
+    );
     assert_eq!(read(PRODUCTS, &sent, &data(&json!([row("10"), row("10")]))), Finding::CannotTell);
     let coupon = json!({ "code": "SAVE", "amount": "5.00" });
     let held = json!({ "id": 3, "code": "SAVE", "amount": "5.0000" });
@@ -346,7 +374,10 @@ fn a_refund_is_found_among_others_by_the_key_in_its_reason() {
 fn the_token_and_the_store_are_checked_and_the_token_is_never_shown() {
     store().check().expect("a good adapter");
     assert_eq!(Vendor::base_url(&store()).as_str(), ROOT);
-    assert_eq!(store().base_url("http://127.0.0.1:1/").base.url().as_str(), "http://127.0.0.1:1/stores/abc123");
+    assert_eq!(
+        store().base_url("http://127.0.0.1:1/").base.url().as_str(),
+        "http://127.0.0.1:1/stores/abc123"
+    );
     assert_eq!(BigCommerce::new("", "t").check().expect_err("hash").code(), "VALIDATION.base_url");
     assert_eq!(BigCommerce::new("a/b", "t").check().expect_err("hash").code(), "VALIDATION.base_url");
     assert_eq!(BigCommerce::new("a", "").check().expect_err("token").code(), "VALIDATION.secret");

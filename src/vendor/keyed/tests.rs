@@ -195,7 +195,8 @@ fn the_ietf_draft_is_data_alone_and_its_quotes_are_part_of_the_value() {
 fn a_marked_replay_is_known_as_one_and_a_replayed_500_is_not_retried_for_ever() {
     let increase = vendor(INCREASE);
     let replay = [("idempotent-replayed", "TRUE")];
-    let judge = |status, headers: &[_]| judge(&increase, &answer(status, headers, &json!({})), Effect::Unknown);
+    let judge =
+        |status, headers: &[_]| judge(&increase, &answer(status, headers, &json!({})), Effect::Unknown);
     assert_eq!(judge(200, &replay), Verdict::Done { replayed: true });
     assert_eq!(judge(200, &[]), Verdict::Done { replayed: false });
     assert_eq!(judge(500, &replay), Verdict::Unknown);
@@ -291,7 +292,9 @@ fn a_configuration_that_makes_no_sense_is_refused_with_the_field() {
         let error = Keyed::new(config, "s3cret").check().expect_err(line);
         assert!(error.to_string().contains(&format!("{field}:")), "{line}: {error}");
     }
-    for unknown in ["windw = '1h'", "key = { query = 'k' }", "reused = [{ state = 1 }]", "key_form = 'base64'"] {
+    for unknown in
+        ["windw = '1h'", "key = { query = 'k' }", "reused = [{ state = 1 }]", "key_form = 'base64'"]
+    {
         assert!(toml::from_str::<KeyedConfig>(&format!("{base}{unknown}")).is_err(), "{unknown}");
     }
 }
