@@ -9,10 +9,10 @@ use std::sync::atomic::AtomicU16;
 use std::time::Duration;
 
 use crate::clock::{Clock, Instant};
-use crate::error::{Context, Effect, Error, Kind, Refusal};
+use crate::error::{Context, Effect, Error, Gate, Kind, Refusal};
 use crate::operation::record::{Claim, Claimed, Record, State};
 use crate::operation::{Key, OperationId, Scope, fingerprint};
-use crate::policy::{Admission, CallPolicy, Gates, OnUnknown, Policy};
+use crate::policy::{Admission, CallPolicy, Gates, OnUnknown, Policy, Refusal as GateRefusal};
 use crate::random::Random;
 use crate::reply::{Obtained, Reply};
 use crate::request::Request;
@@ -180,8 +180,7 @@ impl Engine {
                 }
                 Err(refusal) => refusal,
             };
-            let back_at = refusal.retry_at.map(|at| at.plus(spread(self.random.unit())));
-            match back_at {
+            match self.come_back(refusal, now) {
                 Some(at) if at < patience => {
                     telemetry::held_back(self.vendor.name(), refusal.gate, at.since(now));
                     self.clock.sleep_until(at).await;
@@ -194,6 +193,17 @@ impl Engine {
                 }
             }
         }
+    }
+
+    /// When to ask the gates again after a refusal, a little later than they said; `None` if only a person can
+    /// tell.
+    fn come_back(&self, refusal: GateRefusal, now: Instant) -> Option<Instant> {
+        let at = match refusal.gate {
+            // Nobody knows when a call ends; they end often.
+            Gate::Concurrency => Some(now.plus(CONCURRENCY_PAUSE)),
+            _ => refusal.retry_at,
+        };
+        at.map(|at| at.plus(spread(self.random.unit())))
     }
 
     /// A settled operation is replayed even while our gates refuse. Nothing is written either way.
@@ -273,6 +283,10 @@ impl Engine {
 fn spread(unit: f64) -> Duration {
     SPREAD_MAX.mul_f64(unit)
 }
+
+/// Between two looks at a full concurrency limit, before the spread: short beside a vendor's latency, long
+/// beside what a look costs.
+const CONCURRENCY_PAUSE: Duration = Duration::from_millis(5);
 
 /// Long enough to spread callers over several scheduler ticks, short beside any wait it follows.
 const SPREAD_MAX: Duration = Duration::from_millis(50);

@@ -102,6 +102,9 @@ impl<'a> Run<'a> {
     }
 
     pub(super) async fn drive(&mut self, mut admission: Option<Admission<'a>>) -> Result<Reply, Error> {
+        // The gates were waited for before this run began.
+        self.waited =
+            admission.as_ref().map_or(Duration::ZERO, |gate| gate.admitted_at().since(self.started));
         loop {
             if !self.resend_is_safe() && !self.resend_accepted {
                 drop(admission.take());
@@ -233,9 +236,9 @@ impl<'a> Run<'a> {
                 Ok(admission) => return Ok(admission),
                 Err(refusal) => refusal,
             };
-            telemetry::held_back(self.engine.vendor.name(), refusal.gate, Duration::ZERO);
-            let at = refusal.retry_at.unwrap_or_else(|| now.plus(self.first_step()));
-            let at = at.plus(spread(self.engine.random.unit()));
+            let come_back = self.engine.come_back(refusal, now);
+            let at = come_back.unwrap_or_else(|| now.plus(self.first_step()));
+            telemetry::held_back(self.engine.vendor.name(), refusal.gate, at.since(now));
             if at >= self.deadline {
                 return Err(self.postpone(at, Kind::Gate(refusal.gate)).await);
             }
