@@ -16,11 +16,11 @@
 //! secret_env = "STRIPE_SECRET_KEY"    # the variable, never the secret
 //! preset = "background"               # or interactive; default background
 //!
-//! [vendors.stripe.policy.timeout]     # changes the preset field by field
-//! attempt = "20s"
-//!
 //! [vendors.stripe.policy]
 //! breaker = false                     # switches a part off
+//!
+//! [vendors.stripe.policy.timeout]     # changes the preset field by field
+//! attempt = "20s"
 //! ```
 //!
 //! Every key with its default and its reason is in `examples/vendors.toml`; [`SCHEMA`] is the same for editors.
@@ -275,8 +275,7 @@ fn refuse_shared_scopes(
     in_order.sort_by_key(|(_, (_, start))| *start);
     let mut seen: BTreeMap<(String, String), &str> = BTreeMap::new();
     for (name, (entry, start)) in in_order {
-        let scope = entry.scope()?;
-        if let Some(first) = seen.insert(scope, name) {
+        if let Some(first) = seen.insert(entry.scope.clone(), name) {
             let problem = format!(
                 "[vendors.{name}] has the same adapter and account as [vendors.{first}], so that their \
                  operations could not be told apart; give each its own `account`"

@@ -123,6 +123,16 @@ async fn a_batch_answers_200_with_one_result_per_message_in_order() {
 }
 
 #[tokio::test]
+async fn the_messages_of_a_stamped_batch_are_told_apart_by_their_own_keys() {
+    let fake = PostmarkFake::start().await;
+    let item = |key: &str| with("Metadata", json!({ "steadfast_key": key, "steadfast_batch": "b" }));
+    post(&fake, "/email/batch", &json!([item("b-0"), item("b-1")])).await;
+    assert_eq!((fake.ledger().count(), fake.ledger().requests_for("b")), (2, 1));
+    post(&fake, "/email/batch", &json!([item("b-1")])).await;
+    assert_eq!(fake.ledger().duplicates(), ["b-1"]);
+}
+
+#[tokio::test]
 async fn over_500_items_in_a_batch_are_422_with_code_410() {
     let fake = PostmarkFake::start().await;
     let refused = post(&fake, "/email/batch", &json!(vec![message("k"); 501])).await;

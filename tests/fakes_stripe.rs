@@ -7,6 +7,7 @@ use std::time::Duration;
 use http::Method;
 use reqwest::{RequestBuilder, Response};
 use serde_json::{Value, json};
+use steadfast::clock::{Clock, Instant};
 use steadfast::testkit::fakes::{ConflictType, RateLimitReason, StripeAnswer, StripeFake};
 use steadfast::testkit::{Fault, TestClock, WaitForm};
 
@@ -393,4 +394,15 @@ async fn an_update_merges_metadata_and_is_an_effect() {
     assert_eq!((&changed["name"], &changed["metadata"]), (&json!("x"), &json!({ "a": "1", "b": "2" })));
     assert_eq!(post(&fake, "/v1/customers/cus_none", "3", "name=x").await.status(), 404);
     assert_eq!(fake.ledger().count(), 2);
+}
+
+#[tokio::test]
+async fn a_slow_body_takes_the_test_clocks_time() {
+    let clock = TestClock::auto();
+    let fake = StripeFake::builder().test_clock(&clock).start().await;
+    fake.plan().next(Fault::SlowBody(HOUR));
+    let slow = post(&fake, "/v1/charges", "k", CHARGE).await;
+    assert_eq!(json_of(slow).await["object"], "charge");
+    assert_eq!(clock.now().since(Instant::ORIGIN), HOUR);
+    assert_eq!(fake.ledger().count(), 1);
 }

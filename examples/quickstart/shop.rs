@@ -22,7 +22,7 @@ const FAULTS: &[Fault] = &[
     Fault::Error500Before,
     Fault::Error500After,
     Fault::Html,
-    Fault::TooManyRequests(WaitForm::None),
+    Fault::TooManyRequests(WaitForm::VendorForm(Duration::from_millis(300))),
     Fault::KeyInUse,
 ];
 const FAULT_RATE: f64 = 0.16;
@@ -30,6 +30,9 @@ const FAULT_RATE: f64 = 0.16;
 /// How long the fakes need until a look-up shows a new effect, and so how long the adapters wait for it.
 const INDEX_LAG: Duration = Duration::from_millis(100);
 const SETTLE_TIME: Duration = Duration::from_millis(200);
+
+/// What a store on the Pro plan may call in 30 s; the whole run fits in.
+const BIGCOMMERCE_QUOTA: u32 = 450;
 
 /// How often one operation is taken up again before the example calls it lost.
 const ROUNDS_MAX: usize = 50;
@@ -49,7 +52,8 @@ impl Shop {
         let plan =
             |vendor: u64| FaultPlan::seeded(seed.wrapping_mul(3).wrapping_add(vendor), FAULT_RATE, FAULTS);
         let stripe_fake = StripeFake::builder().plan(plan(0)).start().await;
-        let bigcommerce_fake = BigCommerceFake::builder().plan(plan(1)).start().await;
+        let bigcommerce_fake =
+            BigCommerceFake::builder().plan(plan(1)).quota(BIGCOMMERCE_QUOTA).start().await;
         let postmark_fake = PostmarkFake::builder().plan(plan(2)).search_lag(INDEX_LAG).start().await;
         let stripe = Stripe::new("sk_test_quickstart").base_url(stripe_fake.url());
         let bigcommerce =

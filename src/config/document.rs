@@ -42,7 +42,7 @@ impl Path {
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() {
-            return f.write_str("the file's top level");
+            return f.write_str("the file's top table");
         }
         f.write_str("[")?;
         for (index, name) in self.0.iter().enumerate() {
@@ -78,29 +78,48 @@ pub(super) fn parse<'a>(source: &Source<'a>) -> Result<DeTable<'a>, Error> {
     if error.message() == "duplicate key" {
         return Err(source.error(span.start, duplicate(source, root.get_ref(), span)));
     }
-    Err(source.error(span.start, format!("not TOML: {}", shown(error.message()))))
+    let problem = error.message().lines().next().unwrap_or_default();
+    Err(source.error(span.start, format!("not TOML: {problem}")))
 }
 
+/// What is there twice, and where first. A table's header is looked for in the text, because the parser keeps
+/// the later of two; a key in the document, because the text says less of where it belongs.
 fn duplicate(source: &Source<'_>, root: &DeTable<'_>, span: std::ops::Range<usize>) -> String {
-    let text = source.text().get(span.clone()).unwrap_or_default();
-    let name = text.trim().trim_matches(['"', '\'']);
-    let mut found = None;
+    let name = source.text().get(span.clone()).unwrap_or_default().trim_matches([' ', '"', '\'']);
+    if let Some(problem) = duplicate_header(source, span.start) {
+        return problem;
+    }
+    let mut found: Option<(Path, usize)> = None;
     each_key(root, &Path::default(), &mut |path, key, _| {
-        let is_nearer = found.as_ref().is_none_or(|(_, start)| *start < key.span().start);
-        if key.get_ref().as_ref() == name && key.span().start < span.start && is_nearer {
-            found = Some((path.clone(), key.span().start));
+        let start = key.span().start;
+        let is_nearer = found.as_ref().is_none_or(|(_, nearest)| *nearest < start);
+        if key.get_ref() == name && start < span.start && is_nearer {
+            found = Some((path.clone(), start));
         }
     });
     let name = shown(name);
     match found {
-        Some((path, start)) if path.0.len() == 1 && path.0[0] == "vendors" => {
-            format!("duplicate vendor `{name}`; it is already declared on line {}", source.line(start))
-        }
         Some((path, start)) => {
             format!("duplicate key `{name}` in {path}; it is already set on line {}", source.line(start))
         }
         None => format!("duplicate key `{name}`"),
     }
+}
+
+fn duplicate_header(source: &Source<'_>, offset: usize) -> Option<String> {
+    let mut lines = source.text().lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    let number = source.line(offset);
+    let header = lines.clone().nth(number - 1)?;
+    let first = lines.position(|line| line == header)? + 1;
+    if !header.starts_with('[') || first >= number {
+        return None;
+    }
+    let vendor = header.strip_prefix("[vendors.").and_then(|rest| rest.strip_suffix(']'));
+    let what = match vendor {
+        Some(name) if !name.contains('.') => format!("duplicate vendor `{}`", shown(name)),
+        _ => format!("duplicate table {}", shown(header)),
+    };
+    Some(format!("{what}; it is already declared on line {first}"))
 }
 
 /// Calls `visit` for each key of the document with the table it is in.
@@ -169,3 +188,34 @@ pub(super) fn locate(table: &DeTable<'_>, field: &str) -> Option<(usize, bool)> 
 
 /// Long enough for any key or sensible value.
 pub(super) const SHOWN_MAX: usize = 80;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_is_found_where_it_is_written_or_else_its_table_is() {
+        let text = "a = { b = 1, c = [1, 22] }\n[d.e]\nf = 'x'";
+        let source = Source::new("f", text);
+        let table = parse(&source).expect("TOML");
+        let at = |field: &str| {
+            locate(&table, field).map(|(offset, is_written)| (&text[offset..=offset], is_written))
+        };
+        assert_eq!(at("a.b"), Some(("1", true)));
+        assert_eq!(at("a.c[1]"), Some(("2", true)));
+        assert_eq!(at("a.c[7]"), Some(("[", true)));
+        assert_eq!(at("d.e.f"), Some(("'", true)));
+        assert_eq!(at("d.e.g"), Some(("e", false)));
+        assert_eq!(at("d.e"), Some(("e", true)));
+        assert_eq!(at("x.y"), None);
+        assert_eq!(at(""), None);
+    }
+
+    #[test]
+    fn a_path_reads_as_a_header_and_stays_on_one_line() {
+        assert_eq!(Path::of(["vendors", "a-b"]).to_string(), "[vendors.a-b]");
+        assert_eq!(Path::of(["vendors", "a.b\n"]).to_string(), "[vendors.\"a.b\\n\"]");
+        assert_eq!(Path::default().to_string(), "the file's top table");
+        assert_eq!(shown(&"x".repeat(90)), format!("{}…", "x".repeat(80)));
+    }
+}

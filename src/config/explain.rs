@@ -31,6 +31,10 @@ pub(super) fn explain(message: &str, path: &Path, hints: Hints<'_>) -> String {
     if let Some(rest) = message.strip_prefix("unknown variant ") {
         let written = rest.split_once("`, expected").map_or(rest, |(written, _)| written).trim_matches('`');
         let names = expected_names(rest);
+        if key == shown(written) {
+            // A choice between keys, of which one is written.
+            return unknown_key(&key, &table, &names, Hints::default());
+        }
         return format!(
             "`{key}` in {table} cannot be \"{}\"; {}",
             shown(written),
@@ -44,7 +48,8 @@ pub(super) fn explain(message: &str, path: &Path, hints: Hints<'_>) -> String {
         let instead = suggest::duration(written(met).unwrap_or_default());
         return format!("`{key}` in {table}: {} is not a duration; {instead}", shown_met(met));
     }
-    format!("`{key}` in {table} must be {}, not {}", in_words(expected), shown_met(met))
+    let instead = if met == "boolean `true`" { "; leave it out for the default" } else { "" };
+    format!("`{key}` in {table} must be {}, not {}{instead}", in_words(expected), shown_met(met))
 }
 
 /// A key that does not belong where it is.
@@ -107,7 +112,9 @@ fn shown_once(text: &str) -> String {
 
 fn in_words(expected: &str) -> &str {
     match expected {
-        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, not negative",
+        "u16" => "a whole number from 0 to 65535",
+        "u32" => "a whole number from 0 to 4294967295",
+        "u64" | "usize" => "a whole number of 0 or more",
         "f64" | "f32" => "a number",
         "a boolean" => "true or false",
         "a string" => "text in quotes",
@@ -115,5 +122,24 @@ fn in_words(expected: &str) -> &str {
         "a map" => "a table",
         other if other.starts_with("struct ") => "a table",
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_are_not_understood_are_passed_on() {
+        let path = Path::of(["vendors", "x", "y"]);
+        let said = |message: &str| explain(message, &path, Hints::default());
+        assert_eq!(said("something new"), "`y` in [vendors.x]: something new");
+        assert_eq!(said("unknown field"), "`y` in [vendors.x]: unknown field");
+        assert_eq!(
+            said("unknown field `y`, there are no fields"),
+            "unknown key `y` in [vendors.x]; nothing can be set there"
+        );
+        assert_eq!(said("invalid type: weird, expected odd"), "`y` in [vendors.x] must be odd, not weird");
+        assert_eq!(said(""), "`y` in [vendors.x]: ");
     }
 }

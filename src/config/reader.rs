@@ -31,7 +31,7 @@ impl Reader<'_> {
     }
 
     /// Reads `part`, which is the table at `path` or some of its keys. `whole` is that table, in which a
-    /// mistake is located; `also_known` are its keys that are not in `part`.
+    /// mistake is located; the hints are about that table and not about those inside of it.
     pub(super) fn read<T: DeserializeOwned>(
         &self,
         whole: &DeTable<'_>,
@@ -43,6 +43,8 @@ impl Reader<'_> {
         T::deserialize(Deserializer::from(part)).map_err(|error| {
             let offset = error.span().map_or(start, |span| span.start);
             let found = path_at(whole, path, offset).unwrap_or_else(|| path.clone());
+            let is_own = found.split().is_none_or(|(table, _)| table == *path);
+            let hints = if is_own { hints } else { Hints::default() };
             self.source.error(offset, explain(error.message(), &found, hints))
         })
     }

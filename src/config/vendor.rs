@@ -26,6 +26,9 @@ pub(super) struct Entry {
     allow_plain_http: bool,
     /// The variable with the secret; `None` for a vendor that is sent none.
     pub secret: Option<Variable>,
+    /// The vendor's and the account's names in scopes, which no other vendor of the file may share. What differs
+    /// by the secret alone is not told apart by the file.
+    pub scope: (String, String),
 }
 
 /// The environment variable that holds a secret.
@@ -78,8 +81,9 @@ impl Entry {
             }
             None => None,
         };
-        let entry = Entry { adapter, policy, allow_plain_http: common.allow_plain_http, secret };
-        entry.check(namespace).map_err(|error| placed(&error, reader, path, key, whole))?;
+        let allow_plain_http = common.allow_plain_http;
+        let mut entry = Entry { adapter, policy, allow_plain_http, secret, scope: Default::default() };
+        entry.scope = entry.check(namespace).map_err(|error| placed(&error, reader, path, key, whole))?;
         Ok(entry)
     }
 
@@ -89,18 +93,12 @@ impl Entry {
         if self.allow_plain_http { builder.allow_plain_http() } else { builder }
     }
 
-    /// The vendor's and the account's names in scopes, which no other vendor of the file may share. They are
-    /// taken with a secret that is none: what differs by the secret alone is not told apart by the file.
-    pub(super) fn scope(&self) -> Result<(String, String), Error> {
-        let client = self.builder("check", no_secret()).transport(Nowhere).build()?;
+    /// Builds the client as it will be built, so that the two can never differ in what they refuse, but with a
+    /// secret that is none and a transport that reaches nobody. Gives the vendor's and the account's names.
+    fn check(&self, namespace: &str) -> Result<(String, String), Error> {
+        let client = self.builder(namespace, no_secret()).transport(Nowhere).build()?;
         let vendor = &client.engine.vendor;
         Ok((vendor.name().to_owned(), vendor.account(&HeaderMap::new()).into_owned()))
-    }
-
-    /// Builds the client as it will be built, so that the two can never differ in what they refuse, but with a
-    /// secret that is none and a transport that reaches nobody.
-    fn check(&self, namespace: &str) -> Result<(), Error> {
-        self.builder(namespace, no_secret()).transport(Nowhere).build().map(drop)
     }
 }
 
@@ -154,18 +152,29 @@ fn placed(error: &Error, reader: Reader<'_>, path: &Path, key: usize, whole: &De
         let place = table.and_then(|table| place_of(problem, table));
         let table_key = locate(whole, POLICY_KEY).map(|(offset, _)| offset);
         let offset = place.or(table_key).unwrap_or(key);
-        return reader.source.error(offset, format!("in {}: {problem}", path.then(POLICY_KEY)));
+        return reader.source.error(offset, in_table(problem, &path.then(POLICY_KEY)));
     }
-    let problem = problem.replace("allow_plain_http()", "`allow_plain_http = true`");
+    let problem = problem.replace("allow_plain_http()", "`allow_plain_http = true`").replace(
+        "relative URL without a base",
+        "it lacks its scheme; write it whole, as \"https://api.stripe.com\"",
+    );
     // The keyed adapter names the field in the problem; the others give its name alone.
     let field = problem.split(':').next().unwrap_or_default();
     if let Some((offset, _)) = locate(whole, field) {
-        return reader.source.error(offset, format!("in {path}: {problem}"));
+        return reader.source.error(offset, in_table(&problem, path));
     }
     let named = NAMED_BY_ADAPTERS.iter().find(|(words, _)| problem.starts_with(words));
-    let field = named.map_or(*what, |(_, field)| field);
+    let field = named.map_or(*what, |(_, field)| *field);
     let offset = locate(whole, field).map_or(key, |(offset, _)| offset);
     reader.source.error(offset, format!("`{field}` in {path}: {problem}"))
+}
+
+/// "field: reason", with the table that the field is in.
+fn in_table(problem: &str, path: &Path) -> String {
+    match problem.split_once(": ") {
+        Some((field, reason)) => format!("`{field}` in {path}: {reason}"),
+        None => format!("in {path}: {problem}"),
+    }
 }
 
 fn no_adapter(name: &str, path: &Path) -> String {

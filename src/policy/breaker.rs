@@ -1,8 +1,8 @@
 //! Stops calling a vendor that fails, and finds out when it is back.
 //!
 //! **Conditions.** Failures in a row, or the share of failures or of slow calls over a sliding *time* window.
-//! A window over the last *n* calls was rejected: see [`window`](super::window). A 429 is feedback on our load
-//! and counts for nothing here; a refusal (4xx) proves life.
+//! A window over the last *n* calls was rejected: after long health it needs as many failures as it saw
+//! successes. A 429 is feedback on our load and counts for nothing here; a refusal (4xx) proves life.
 //!
 //! **Open time.** Starts at 1 s, doubles per failed round of probes, ends at 30 s. A breaker that is open for
 //! 30 s from the start throws away the minute after the vendor's recovery: in the simulation of the
@@ -36,12 +36,14 @@ use crate::clock::Instant;
 use crate::error::Gate;
 use crate::random::Random;
 
+mod change;
 mod config;
 mod permit;
 
 pub use config::{BreakerConfig, SlowCall};
 pub use permit::Permit;
 
+use change::Change;
 use permit::Kind;
 
 /// Who decides: the breaker, or an operator.
@@ -364,30 +366,6 @@ impl fmt::Debug for Breaker {
             .field("generation", &(word >> STATE_BITS))
             .field("config", &self.config)
             .finish_non_exhaustive()
-    }
-}
-
-/// A change of state, to be told once the lock is free: a subscriber may call back.
-enum Change {
-    Opened { why: &'static str, open: Duration },
-    HalfOpened,
-    Closed,
-}
-
-impl Change {
-    fn log(change: Option<Change>) {
-        match change {
-            None => {}
-            Some(Change::Opened { why, open }) => {
-                tracing::warn!(
-                    why,
-                    open_ms = u64::try_from(open.as_millis()).unwrap_or(u64::MAX),
-                    "circuit opened"
-                );
-            }
-            Some(Change::HalfOpened) => tracing::info!("circuit half-open"),
-            Some(Change::Closed) => tracing::info!("circuit closed"),
-        }
     }
 }
 

@@ -89,14 +89,15 @@ pub struct Gates {
 }
 
 impl Gates {
-    /// Open gates, as `policy` has them.
+    /// Open gates, as `policy` has them. The clock is read once, for the start of the rate limit; after that
+    /// time enters by parameter, and must come from the same clock.
     pub fn new(policy: &Policy, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Gates {
         Gates {
             kill_switch: KillSwitch::default(),
             pause: Pause::new(&policy.pause),
             breaker: policy.breaker.map(|config| Breaker::new(config, random)),
             concurrency: policy.concurrency.as_ref().map(Concurrency::new),
-            rate: policy.rate.as_ref().map(|config| Rate::new(config, clock)),
+            rate: policy.rate.as_ref().map(|config| Rate::new(config, clock.now())),
             budget: policy.budget.as_ref().map(Budget::new),
         }
     }
@@ -123,7 +124,7 @@ impl Gates {
             None => None,
         };
         if let Some(rate) = &self.rate {
-            rate.check().map_err(|at| Refusal::new(Gate::Rate, Some(at)))?;
+            rate.check(now).map_err(|at| Refusal::new(Gate::Rate, Some(at)))?;
         }
         Ok(Admission { permit, _place: place, admitted_at: now })
     }

@@ -1,13 +1,14 @@
 //! How many attempts may start in a time: GCRA, by the crate governor.
 //!
 //! GCRA keeps one number, the time at which the next call would be on schedule, and needs neither a lock nor a
-//! task that refills a bucket. Governor asks a clock of its own choosing; [`GateTime`] answers it with the
-//! client's clock, so that a test that moves time moves the limit too. That adapter also keeps governor's
-//! unchecked additions far from the end of time, where they would panic.
+//! task that refills a bucket. Governor asks a clock for the time; `GateClock` answers with the time that the
+//! gate was given, so that one reading of the client's clock decides the whole admission, and a test that moves
+//! time moves the limit too. A third reading a call would cost as much as all the gates' atomics together. The
+//! adapter also keeps governor's unchecked additions far from the end of time, where they would panic.
 
+use std::cell::Cell;
 use std::num::NonZeroU32;
 use std::ops::Add;
-use std::sync::Arc;
 use std::time::Duration;
 
 use governor::clock::{Clock as GovernorClock, Reference};
@@ -18,7 +19,7 @@ use governor::{Quota, RateLimiter};
 use serde::{Deserialize, Serialize};
 
 use super::{as_nanos, invalid};
-use crate::clock::{Clock, Instant};
+use crate::clock::Instant;
 use crate::error::Error;
 
 /// The limit on attempts in a time.
@@ -107,32 +108,46 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// A limit with its whole burst unused.
-    pub fn new(config: &RateConfig, clock: Arc<dyn Clock>) -> Rate {
-        Rate { limiter: RateLimiter::direct_with_clock(config.quota(), GateClock(clock)) }
+    /// A limit with its whole burst unused at `now`.
+    pub fn new(config: &RateConfig, now: Instant) -> Rate {
+        GateClock::set(now);
+        Rate { limiter: RateLimiter::direct_with_clock(config.quota(), GateClock) }
     }
 
-    /// Takes room for one attempt.
+    /// Takes room for one attempt at `now`.
     ///
     /// # Errors
     ///
     /// When there will be room for one.
     #[inline]
-    pub fn check(&self) -> Result<(), Instant> {
+    pub fn check(&self, now: Instant) -> Result<(), Instant> {
+        GateClock::set(now);
         self.limiter.check().map_err(|not_until| Instant::from_nanos(not_until.earliest_possible().0))
     }
 }
 
-/// The client's clock, as governor wants it.
+/// The time that the gate was given, as governor wants it. Governor takes no time as a parameter, and asks on
+/// the thread and within the call that set it.
 #[derive(Debug)]
-struct GateClock(Arc<dyn Clock>);
+struct GateClock;
+
+thread_local! {
+    static GIVEN_NANOS: Cell<u64> = const { Cell::new(0) };
+}
+
+impl GateClock {
+    #[inline]
+    fn set(now: Instant) {
+        GIVEN_NANOS.set(now.as_nanos().min(TIME_MAX_NANOS));
+    }
+}
 
 impl GovernorClock for GateClock {
     type Instant = GateTime;
 
     #[inline]
     fn now(&self) -> GateTime {
-        GateTime(self.0.now().as_nanos().min(TIME_MAX_NANOS))
+        GateTime(GIVEN_NANOS.get())
     }
 }
 

@@ -243,7 +243,7 @@ fn a_file_with_unknown_keys_bad_durations_or_a_bare_true_is_refused_in_words() {
         ("timeuot = {}", "unknown field `timeuot`"),
         ("[breaker]\nprobez = 3", "unknown field `probez`"),
         ("[timeout]\nattempt = \"soon\"", "invalid value: string \"soon\", expected a duration"),
-        ("backoff = { steps = [\"5\"] }", "time unit needed"),
+        ("backoff = { steps = [\"5\"] }", "invalid value: string \"5\", expected a duration"),
         ("breaker = true", "invalid value: boolean `true`, expected false, or the settings themselves"),
         ("budget = \"off\"", "invalid type: string \"off\", expected false, or the settings themselves"),
         ("backoff = { jitter = \"ful\" }", "unknown variant `ful`"),

@@ -157,9 +157,11 @@ impl Vendor for BigCommerce {
             // After an unknown outcome the duplicate may be our own: look it up and compare.
             return refused(attempt, false, Refusal::Duplicate);
         }
-        // A 500 may stand in for a 429 and then carries the same headers; whether it was executed is unknown.
+        // A 500 may stand in for a 429; whether it was executed is unknown. The quota headers are on every
+        // answer, so there the window's end is a wait only if the quota is spent.
         let not_before = match status {
-            429 | 500 | 503 => wait::bigcommerce(&answer.headers),
+            429 => wait::bigcommerce(&answer.headers),
+            500 | 503 => wait::bigcommerce_unless_quota_is_left(&answer.headers),
             _ => None,
         };
         by_status(attempt, answer.status, false, not_before)

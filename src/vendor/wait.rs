@@ -51,6 +51,17 @@ pub fn bigcommerce(headers: &HeaderMap) -> Option<Duration> {
     reset.max(after)
 }
 
+/// The same for an answer that is not a 429: `X-Retry-After` as it stands, the window's end only where
+/// `X-Rate-Limit-Requests-Left` is 0. BigCommerce sends the window's end with every answer, and to read it as
+/// a wait would hold back all calls for up to 30 s after a single 500.
+pub fn bigcommerce_unless_quota_is_left(headers: &HeaderMap) -> Option<Duration> {
+    let left = headers.get("x-rate-limit-requests-left").and_then(|value| whole_number(value.as_bytes()));
+    if left == Some(0) {
+        return bigcommerce(headers);
+    }
+    longest(headers, "x-retry-after", |value| whole_number(value).map(Duration::from_secs))
+}
+
 /// The wait in the IETF `RateLimit` fields: `RateLimit: "policy";r=0;t=30` of the current draft
 /// (draft-ietf-httpapi-ratelimit-headers-10) and the split `RateLimit-Remaining`/`RateLimit-Reset` of the
 /// older ones. Seconds, and only where nothing remains: a reset time alone asks for nothing.

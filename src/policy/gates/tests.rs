@@ -34,12 +34,12 @@ impl Random for Zero {
 const NOW: Instant = Instant::from_nanos(5_000_000_000);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Two calls at once, `calls` a second, a breaker that opens at the second failure with one probe.
+/// Two calls at once, `calls` a minute, a breaker that opens at the second failure with one probe.
 fn gates(calls: u32) -> Gates {
     let policy = Policy::background()
         .breaker(BreakerConfig::default().consecutive_failures(2).probes(1))
         .concurrency(ConcurrencyConfig::new(2))
-        .rate(RateConfig::new(calls, SECOND));
+        .rate(RateConfig::new(calls, SECOND * 60));
     policy.validate().unwrap();
     Gates::new(&policy, Arc::new(Still), Arc::new(Zero))
 }
@@ -72,7 +72,7 @@ fn the_order_is_kill_switch_pause_breaker_concurrency_rate() {
     breaker.admit(later).unwrap().settle(Outcome::Success, SECOND, later);
     assert_eq!(refused(&gates, later), (Gate::Concurrency, None));
     drop(held);
-    assert_eq!(refused(&gates, later), (Gate::Rate, Some(Instant::from_nanos(NOW.as_nanos() + 333_333_333))));
+    assert_eq!(refused(&gates, later), (Gate::Rate, Some(NOW.plus(SECOND * 20))));
 }
 
 #[test]

@@ -99,7 +99,7 @@ impl Fixtures {
         reply
     }
 
-    /// The names of all fixtures, for the tests that hold each fake to its file.
+    /// The names of all fixtures, for the test that holds each fake to its file.
     #[cfg(test)]
     pub(super) fn names(&self) -> Vec<&str> {
         self.0["fixtures"]
@@ -129,5 +129,45 @@ mod tests {
         let b = fixtures.reply("b");
         assert_eq!((b.get("content-type"), b.body.as_slice()), (Some("text/html"), b"<html>".as_slice()));
         assert_eq!(fixtures.names(), ["a", "b"]);
+    }
+
+    #[test]
+    fn every_fixture_that_a_fake_names_is_in_its_file() {
+        let vendors = [
+            (
+                include_str!("../fixtures/stripe.json"),
+                concat!(include_str!("stripe/machine.rs"), include_str!("stripe/answers.rs")),
+                13,
+            ),
+            (
+                include_str!("../fixtures/postmark.json"),
+                concat!(
+                    include_str!("postmark/machine.rs"),
+                    include_str!("postmark/answers.rs"),
+                    include_str!("postmark/validation.rs")
+                ),
+                15,
+            ),
+            (
+                include_str!("../fixtures/bigcommerce.json"),
+                concat!(
+                    include_str!("bigcommerce/machine.rs"),
+                    include_str!("bigcommerce/answers.rs"),
+                    include_str!("bigcommerce/writes.rs")
+                ),
+                18,
+            ),
+        ];
+        for (file, source, distinct) in vendors {
+            let fixtures = Fixtures::parse(file);
+            let mut named: Vec<&str> =
+                source.split("reply(\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+            named.sort_unstable();
+            named.dedup();
+            for name in &named {
+                assert!(fixtures.names().contains(name), "{name}");
+            }
+            assert_eq!(named.len(), distinct);
+        }
     }
 }

@@ -23,7 +23,7 @@ pub struct Effect {
     pub path: String,
     /// The id that the vendor gave to what was made.
     pub id: String,
-    /// The position within a batch; 0 for a single write.
+    /// The position within a batch; 0 for a single write, and where each item has a key of its own.
     pub part: usize,
     /// When it took effect, by the fake's clock.
     pub at: Timestamp,

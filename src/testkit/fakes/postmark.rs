@@ -5,23 +5,20 @@
 //! search, and search lags by a time that Postmark does not document: set it with
 //! [`PostmarkFakeBuilder::search_lag`] to prove that a miss is not taken for proof.
 
-use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use serde_json::{Value, json};
-use wiremock::Request;
 
-use self::messages::{Message, Messages};
-use super::calendar::eastern;
-use super::fixture::{Fixtures, Reply};
-use super::ledger::{Effect, Ledger};
-use super::serve::{Behaviour, Served, Setup, date, fault_of, header};
+use self::machine::Machine;
+use super::fixture::Fixtures;
+use super::ledger::Ledger;
+use super::serve::{Served, Setup};
 use crate::clock::Clock;
-use crate::testkit::{Fault, FaultPlan, TestClock, WaitForm};
+use crate::testkit::{FaultPlan, TestClock};
 
 mod answers;
+mod machine;
 mod messages;
 mod validation;
 
@@ -30,7 +27,7 @@ pub use answers::{PostmarkAnswer, SecondFilter};
 /// A Postmark that counts the messages it accepted.
 ///
 /// - `POST /email`, `/email/withTemplate`, `/email/batch`, `/email/batchWithTemplates`: each accepted message
-///   is one [`Effect`], under the wire key in its `Metadata.steadfast_key`; in a batch, with its position.
+///   is one [`Effect`](super::Effect), under the wire key in its `Metadata.steadfast_key`; in a batch, with its position.
 /// - `GET /messages/outbound` searches what is older than the lag, newest first, by `metadata_{name}`,
 ///   `recipient`, `fromemail`, `tag`, `subject`, `status`, `messagestream` (default `outbound`), `fromdate` and `todate`
 ///   (US Eastern), within 45 days.
@@ -172,185 +169,5 @@ impl PostmarkFakeBuilder {
         PostmarkFake { served, machine }
     }
 }
-
-#[derive(Debug)]
-struct Machine {
-    fixtures: Fixtures,
-    clock: Arc<dyn Clock>,
-    ledger: Ledger,
-    lag: Duration,
-    second_filter: SecondFilter,
-    token: Option<String>,
-    state: Mutex<State>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    messages: Messages,
-    inactive: BTreeSet<String>,
-    scripted: VecDeque<PostmarkAnswer>,
-}
-
-impl Behaviour for Machine {
-    fn answer(&self, request: &Request) -> Reply {
-        let mut state = self.state.lock();
-        let reply = self.route(&mut state, request);
-        match reply.value()["ErrorCode"].as_u64() {
-            Some(code) => reply.header("X-PM-ApiErrorCode", code.to_string()),
-            None => reply,
-        }
-    }
-}
-
-impl Machine {
-    fn route(&self, state: &mut State, request: &Request) -> Reply {
-        let body: Option<Value> = serde_json::from_slice(&request.body).ok();
-        let path = request.url.path();
-        let writes = request.method == http::Method::POST;
-        if writes {
-            self.ledger.note_request(body.as_ref().and_then(first_key));
-        }
-        let Some(account) = self.account(request) else {
-            return self.fixtures.reply("bad_token");
-        };
-        let fault = fault_of(&request.headers);
-        if let Some(reply) = fault.and_then(|fault| self.refuse(fault)) {
-            return reply;
-        }
-        let reply = match (request.method.as_str(), path) {
-            ("GET", "/messages/outbound") => {
-                state.messages.search(request, self.clock.wall(), self.lag, self.second_filter)
-            }
-            ("POST", "/email" | "/email/withTemplate" | "/email/batch" | "/email/batchWithTemplates") => {
-                match state.scripted.pop_front() {
-                    Some(PostmarkAnswer::AcceptedDelayed) => {
-                        let sent = self.post(state, &account, path, body);
-                        answers::without_error_code(&self.fixtures, sent)
-                    }
-                    Some(answer) => answer.reply(&self.fixtures),
-                    None => self.post(state, &account, path, body),
-                }
-            }
-            _ => Reply::json(
-                404,
-                &json!({ "Message": "No HTTP resource was found that matches the request." }),
-            ),
-        };
-        if fault == Some(Fault::Error500After) { self.fixtures.reply("server_error") } else { reply }
-    }
-
-    fn post(&self, state: &mut State, account: &str, path: &str, body: Option<Value>) -> Reply {
-        let Some(body) = body else {
-            return self.fixtures.reply("invalid_json");
-        };
-        let template = path.ends_with("Template") || path.ends_with("Templates");
-        let items = match path {
-            "/email/batch" => body.as_array(),
-            "/email/batchWithTemplates" => body["Messages"].as_array(),
-            _ => return self.accept(state, account, path, &body, 0, template).unwrap_or_else(|error| error),
-        };
-        let Some(items) = items else {
-            return self.fixtures.reply("invalid_json");
-        };
-        if items.len() > BATCH_MAX {
-            return self.fixtures.reply("too_many_in_batch");
-        }
-        let results: Vec<Value> = items
-            .iter()
-            .enumerate()
-            .map(|(part, item)| match self.accept(state, account, path, item, part, template) {
-                Ok(reply) => reply.value(),
-                Err(error) => validation::in_batch(&self.fixtures, &error),
-            })
-            .collect();
-        Reply::json(200, &Value::from(results))
-    }
-
-    /// Takes one message, or says why not.
-    fn accept(
-        &self,
-        state: &mut State,
-        account: &str,
-        path: &str,
-        item: &Value,
-        part: usize,
-        template: bool,
-    ) -> Result<Reply, Reply> {
-        let recipients = validation::check(&self.fixtures, item, template)?;
-        let (inactive, active): (Vec<_>, Vec<_>) =
-            recipients.iter().cloned().partition(|address| state.inactive.contains(&address.to_lowercase()));
-        let listed = inactive.join(", ");
-        if active.is_empty() {
-            return Err(self.fixtures.reply("inactive_single").fill("a@x.com, b@x.com", &listed));
-        }
-        let now = self.clock.wall();
-        let id = state.messages.next_id();
-        let fixture = match (account, inactive.is_empty()) {
-            (TEST_TOKEN, _) => "send_ok_test_token",
-            (_, true) => "send_ok",
-            (_, false) => "partial_inactive_200",
-        };
-        let mut answer = self.fixtures.reply(fixture).fill("a@example.com, b@example.com", &listed).value();
-        answer["To"] = item["To"].clone();
-        answer["SubmittedAt"] = Value::from(eastern(now));
-        answer["MessageID"] = Value::from(id.as_str());
-        if account != TEST_TOKEN {
-            self.ledger.record(Effect {
-                wire_key: wire_key(item).map(str::to_owned),
-                account: account.to_owned(),
-                method: "POST".to_owned(),
-                path: path.to_owned(),
-                id: id.clone(),
-                part,
-                at: now,
-            });
-            state.messages.add(Message::new(&id, item, recipients, now));
-        }
-        Ok(Reply::json(200, &answer))
-    }
-
-    /// The server that the token belongs to; `None` if it is missing or wrong.
-    fn account(&self, request: &Request) -> Option<String> {
-        let token = header(&request.headers, "x-postmark-server-token").filter(|token| !token.is_empty())?;
-        let valid = token == TEST_TOKEN || self.token.as_deref().is_none_or(|only| only == token);
-        let account = if token == TEST_TOKEN { TEST_TOKEN } else { "server" };
-        valid.then(|| account.to_owned())
-    }
-
-    /// What a fault makes of a request before it can be accepted. Postmark has no keys: a fault about one is
-    /// no fault here, and a stored 500 is a plain one.
-    fn refuse(&self, fault: Fault) -> Option<Reply> {
-        match fault {
-            Fault::Error500Before | Fault::Stored500 => Some(self.fixtures.reply("server_error")),
-            Fault::Html => Some(answers::html()),
-            Fault::TooManyRequests(form) => {
-                let reply = self.fixtures.reply("rate_limited");
-                Some(match form {
-                    WaitForm::Seconds(seconds) => reply.header("Retry-After", seconds.to_string()),
-                    WaitForm::HttpDate(wait) => reply.header("Retry-After", date(&*self.clock, wait)),
-                    _ => reply,
-                })
-            }
-            _ => None,
-        }
-    }
-}
-
-/// The key that an adapter stamped into a message.
-fn wire_key(item: &Value) -> Option<&str> {
-    item["Metadata"]["steadfast_key"].as_str()
-}
-
-/// The key of a request: of the message, or of the first message in the batch that has one.
-fn first_key(body: &Value) -> Option<&str> {
-    let items = body.as_array().or_else(|| body["Messages"].as_array());
-    items.map_or_else(|| wire_key(body), |items| items.iter().find_map(wire_key))
-}
-
-/// Validates and sends nothing (<https://postmarkapp.com/developer/api/overview#authentication>).
-const TEST_TOKEN: &str = "POSTMARK_API_TEST";
-
-/// Messages in a batch (<https://postmarkapp.com/developer/user-guide/send-email-with-api/batch-emails>).
-const BATCH_MAX: usize = 500;
 
 const FIXTURES: &str = include_str!("../fixtures/postmark.json");

@@ -31,10 +31,11 @@ fn is_nothing(value: &Value) -> bool {
     }
 }
 
-/// Equal as decimal numbers, digit by digit: money is not compared as a float. At least one side must be a
-/// number in JSON, so that the texts "007" and "7" stay two.
+/// Equal as decimal numbers, digit by digit: money is not compared as a float. One side must be a number in
+/// JSON, or both have a decimal point, so that the texts "007" and "7" stay two.
 fn same_number(ours: &Value, theirs: &Value) -> bool {
-    if !ours.is_number() && !theirs.is_number() {
+    let has_point = |value: &Value| value.as_str().is_some_and(|text| text.contains('.'));
+    if !(ours.is_number() || theirs.is_number() || has_point(ours) && has_point(theirs)) {
         return false;
     }
     match (decimal(ours), decimal(theirs)) {
@@ -103,5 +104,6 @@ mod tests {
     fn texts_that_look_like_numbers_stay_texts() {
         assert!(!agrees(&json!("007"), &json!("7")));
         assert!(agrees(&json!(7), &json!("7.0")));
+        assert!(agrees(&json!("5.00"), &json!("5.0000")));
     }
 }

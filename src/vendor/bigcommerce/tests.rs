@@ -111,9 +111,18 @@ fn a_504_is_not_retried_blindly_whatever_its_body() {
 
 #[test]
 fn a_500_that_stands_in_for_a_429_waits_and_stays_unknown() {
-    let answer = answer(500, &[("x-rate-limit-time-reset-ms", "2500")], "");
+    let spent = [("x-rate-limit-requests-left", "0"), ("x-rate-limit-time-reset-ms", "2500")];
     let expected = Verdict::Retry { effect: Effect::Unknown, not_before: Some(Duration::from_millis(2500)) };
-    assert_eq!(judge(PRODUCTS, &answer, Effect::None), expected);
+    assert_eq!(judge(PRODUCTS, &answer(500, &spent, ""), Effect::None), expected);
+}
+
+#[test]
+fn a_500_with_quota_left_does_not_hold_back_all_calls_until_the_window_ends() {
+    let left = [("x-rate-limit-requests-left", "35"), ("x-rate-limit-time-reset-ms", "15000")];
+    assert_eq!(judge(PRODUCTS, &answer(500, &left, ""), Effect::None), retry(Effect::Unknown));
+    let asked = [("x-rate-limit-requests-left", "35"), ("x-retry-after", "3")];
+    let expected = Verdict::Retry { effect: Effect::Unknown, not_before: Some(Duration::from_secs(3)) };
+    assert_eq!(judge(PRODUCTS, &answer(500, &asked, ""), Effect::None), expected);
 }
 
 #[test]

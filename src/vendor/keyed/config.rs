@@ -231,7 +231,7 @@ impl JsonMarker {
         let Some(body) = answer.json() else { return false };
         match body.pointer(&self.pointer) {
             Some(serde_json::Value::String(text)) => *text == self.value,
-            Some(other) => other.to_string() == self.value,
+            Some(other) => serde_json::to_string(other).is_ok_and(|text| text == self.value),
             None => false,
         }
     }

@@ -225,6 +225,9 @@ fn a_no_after_an_unknown_outcome_counts_only_where_the_vendor_replays() {
     assert_eq!(judge(&vendor(RESEND), &no, Effect::Unknown), Verdict::Refused(Refusal::Rejected));
     let plain = Keyed::new(KeyedConfig::new("plain", "https://v.test"), "");
     assert_eq!(judge(&plain, &no, Effect::Unknown), Verdict::Unknown);
+    let mut no_window: KeyedConfig = toml::from_str(RESEND).expect("a configuration");
+    no_window.window = None;
+    assert_eq!(judge(&Keyed::new(no_window, "s3cret"), &no, Effect::Unknown), Verdict::Unknown);
     for status in [401, 403, 409] {
         let no = answer(status, &[], &json!({}));
         assert_eq!(judge(&vendor(RESEND), &no, Effect::Unknown), Verdict::Unknown, "{status}");

@@ -111,7 +111,7 @@ fn stamp_message_id(message: &mut RawObject, message_id: &MessageId, item_key: &
         ours.push(Header { name: "X-PM-KeepID", value: "true" });
     }
     for header in ours {
-        headers.push(RawObject::parse_value("Headers", &*body::raw(&header)?)?);
+        headers.push(RawObject::parse_value("Headers", &body::raw(&header)?)?);
     }
     message.set("Headers", &headers)
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::super::fixture::Reply;
 use super::super::serve::query;
-use super::{Call, problem, problem_v2};
+use super::machine::{Call, problem, problem_v2};
 use crate::clock::Timestamp;
 
 /// Everything in all stores, oldest first.
@@ -140,8 +140,9 @@ fn matches(value: &Value, call: &Call<'_>) -> bool {
 fn equal(held: &Value, wanted: &str) -> bool {
     match held {
         Value::String(text) => text.eq_ignore_ascii_case(wanted),
-        Value::Null => false,
-        other => other.to_string() == wanted,
+        Value::Number(number) => number.to_string() == wanted,
+        Value::Bool(flag) => wanted == if *flag { "true" } else { "false" },
+        _ => false,
     }
 }
 

@@ -5,7 +5,7 @@ use http::HeaderMap;
 use serde_json::Value;
 
 use super::super::serve::header;
-use super::Call;
+use super::machine::Call;
 
 /// The wire key of each item of a write, in order; one item for all but customers.
 pub(super) fn of(call: &Call<'_>) -> Vec<Option<String>> {

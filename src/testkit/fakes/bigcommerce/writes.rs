@@ -4,7 +4,8 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::super::fixture::Reply;
-use super::{Call, Machine, State, keys, problem, problem_v2};
+use super::keys;
+use super::machine::{Call, Machine, State, problem, problem_v2};
 
 impl Machine {
     pub(super) fn write(&self, state: &mut State, call: &Call<'_>) -> Reply {

@@ -5,7 +5,8 @@ use serde_json::{Map, Value, json};
 use wiremock::Request;
 
 use super::super::fixture::Reply;
-use super::{Params, missing};
+use super::machine::missing;
+use super::params::Params;
 use crate::clock::Timestamp;
 
 /// All objects, oldest first.

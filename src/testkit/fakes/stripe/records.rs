@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::super::fixture::Reply;
-use super::{Params, Write};
+use super::machine::Write;
+use super::params::Params;
 use crate::clock::Timestamp;
 
 /// What was answered under each key, per account and mode.

@@ -1,0 +1,191 @@
+//! What a store does with a request: the quota, then the faults, then the route.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use wiremock::Request;
+
+use super::super::fixture::{Fixtures, Reply};
+use super::super::ledger::{Effect, Ledger};
+use super::super::serve::{Behaviour, date, fault_of, header};
+use super::items::Items;
+use super::quota::Quota;
+use super::{BigCommerceAnswer, answers, keys};
+use crate::clock::{Clock, Timestamp};
+use crate::testkit::{Fault, WaitForm};
+
+#[derive(Debug)]
+pub(super) struct Machine {
+    pub(super) fixtures: Fixtures,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) ledger: Ledger,
+    pub(super) apply_after: Duration,
+    pub(super) refund_pending: Duration,
+    pub(super) state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) items: Items,
+    pub(super) quota: Quota,
+    pub(super) scripted: VecDeque<BigCommerceAnswer>,
+    pub(super) requests: u64,
+}
+
+/// One request, taken apart.
+pub(super) struct Call<'a> {
+    pub(super) store: &'a str,
+    /// The path below the store: `["v2", "orders"]`.
+    pub(super) route: &'a [&'a str],
+    pub(super) path: &'a str,
+    pub(super) request: &'a Request,
+    pub(super) body: Value,
+    pub(super) now: Timestamp,
+}
+
+impl Call<'_> {
+    pub(super) fn collection(&self) -> String {
+        self.route.join("/")
+    }
+
+    pub(super) fn is_v2(&self) -> bool {
+        self.route.first() == Some(&"v2")
+    }
+}
+
+impl Behaviour for Machine {
+    fn answer(&self, request: &Request) -> Reply {
+        let mut state = self.state.lock();
+        state.requests += 1;
+        let now = self.clock.wall();
+        let admitted = state.quota.take(now);
+        let reply = match admitted {
+            Ok(()) => self.route(&mut state, request, now),
+            Err(wait) => self.rate_limited(wait),
+        };
+        // Load shedding and gateways stand in front of what adds these headers.
+        let bare = reply.body.is_empty() && matches!(reply.status, 429 | 500)
+            || reply.headers.iter().any(|(_, value)| value == "text/html");
+        if bare { reply } else { self.with_headers(reply, &state, now) }
+    }
+}
+
+impl Machine {
+    fn route(&self, state: &mut State, request: &Request, now: Timestamp) -> Reply {
+        let path = request.url.path();
+        let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
+        let ["stores", store, route @ ..] = segments.as_slice() else {
+            return problem(404, "The resource was not found.");
+        };
+        let parsed =
+            if request.body.is_empty() { Ok(json!({})) } else { serde_json::from_slice(&request.body) };
+        let malformed = parsed.is_err();
+        let call = Call { store, route, path, request, body: parsed.unwrap_or_default(), now };
+        let writes = request.method != Method::GET;
+        if writes {
+            self.ledger.note_request(keys::of(&call).first().and_then(Option::as_deref));
+        }
+        if !authorised(&call) {
+            return problem(401, "X-Auth-Token header is required");
+        }
+        let fault = fault_of(&request.headers);
+        if let Some(reply) = fault.and_then(|fault| self.refuse(fault)) {
+            return reply;
+        }
+        let scripted = if writes { state.scripted.pop_front() } else { None };
+        if let Some(answer) = scripted.filter(|answer| !answer.applies()) {
+            return answer.reply(&self.fixtures);
+        }
+        let reply = match malformed {
+            true if call.is_v2() => problem_v2(400, "The JSON data provided is invalid."),
+            true => {
+                self.fixtures.reply("v3_json_invalid").fill("customer_id", "obj").fill("jsnumber", "jsobject")
+            }
+            false if writes => self.write(state, &call),
+            false => state.items.get(&call, self.apply_after),
+        };
+        match (scripted, fault) {
+            (Some(answer), _) => answer.reply(&self.fixtures),
+            (None, Some(Fault::Error500After)) => problem(500, "Internal Server Error"),
+            (None, _) => reply,
+        }
+    }
+
+    /// What a fault makes of a request before it can execute. There are no keys here: a fault about one is no
+    /// fault, and a stored 500 is a plain one.
+    fn refuse(&self, fault: Fault) -> Option<Reply> {
+        match fault {
+            Fault::Error500Before | Fault::Stored500 => Some(problem(500, "Internal Server Error")),
+            Fault::Html => Some(answers::html(502, "Bad Gateway")),
+            Fault::TooManyRequests(WaitForm::VendorForm(wait)) => Some(self.rate_limited(wait)),
+            Fault::TooManyRequests(form) => {
+                let reply = self.fixtures.reply("rate_limited_platform");
+                Some(match form {
+                    WaitForm::Seconds(seconds) => reply.header("Retry-After", seconds.to_string()),
+                    WaitForm::HttpDate(wait) => reply.header("Retry-After", date(&*self.clock, wait)),
+                    _ => reply,
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// A 429 of the store's own: milliseconds in one header, whole seconds in the other. The seconds never
+    /// say more than the milliseconds, and are left out when they would say zero.
+    fn rate_limited(&self, wait: Duration) -> Reply {
+        let mut reply = self.fixtures.reply("rate_limited");
+        reply.headers.retain(|(name, _)| name != "X-Retry-After");
+        let reply = reply.header("X-Rate-Limit-Time-Reset-Ms", wait.as_millis().to_string());
+        match wait.as_secs() {
+            0 => reply,
+            seconds => reply.header("X-Retry-After", seconds.to_string()),
+        }
+    }
+
+    fn with_headers(&self, mut reply: Reply, state: &State, now: Timestamp) -> Reply {
+        let mut rate = self.fixtures.reply("rate_headers").headers;
+        state.quota.describe(&mut rate, now);
+        for (name, value) in rate {
+            if name.starts_with("X-Rate-Limit") && !reply.headers.iter().any(|(other, _)| *other == name) {
+                reply = reply.header(&name, value);
+            }
+        }
+        reply.header("X-Request-Id", format!("{:032x}", state.requests))
+    }
+
+    pub(super) fn effect(&self, call: &Call<'_>, wire_key: Option<String>, id: &Value, part: usize) {
+        self.ledger.record(Effect {
+            wire_key,
+            account: call.store.to_owned(),
+            method: call.request.method.to_string(),
+            path: call.path.to_owned(),
+            id: id.as_str().map_or_else(|| id.to_string(), str::to_owned),
+            part,
+            at: call.now,
+        });
+    }
+}
+
+fn authorised(call: &Call<'_>) -> bool {
+    let headers = &call.request.headers;
+    if call.route == ["payments"] {
+        return keys::payment_token(headers).is_some();
+    }
+    header(headers, "x-auth-token").is_some_and(|token| !token.is_empty())
+}
+
+/// A V3 error.
+pub(super) fn problem(status: u16, title: &str) -> Reply {
+    Reply::json(status, &json!({ "status": status, "title": title, "type": PROBLEM_TYPE }))
+}
+
+/// A V2 error: an array of one.
+pub(super) fn problem_v2(status: u16, message: &str) -> Reply {
+    Reply::json(status, &json!([{ "status": status, "message": message }]))
+}
+
+const PROBLEM_TYPE: &str = "https://developer.bigcommerce.com/api-docs/getting-started/api-status-codes";

@@ -1,0 +1,203 @@
+//! What Postmark does with a request.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use wiremock::Request;
+
+use super::super::calendar::eastern;
+use super::super::fixture::{Fixtures, Reply};
+use super::super::ledger::{Effect, Ledger};
+use super::super::serve::{Behaviour, date, fault_of, header};
+use super::messages::{Message, Messages};
+use super::{PostmarkAnswer, SecondFilter, answers, validation};
+use crate::clock::Clock;
+use crate::testkit::{Fault, WaitForm};
+
+#[derive(Debug)]
+pub(super) struct Machine {
+    pub(super) fixtures: Fixtures,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) ledger: Ledger,
+    pub(super) lag: Duration,
+    pub(super) second_filter: SecondFilter,
+    pub(super) token: Option<String>,
+    pub(super) state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) messages: Messages,
+    pub(super) inactive: BTreeSet<String>,
+    pub(super) scripted: VecDeque<PostmarkAnswer>,
+}
+
+impl Behaviour for Machine {
+    fn answer(&self, request: &Request) -> Reply {
+        let mut state = self.state.lock();
+        let reply = self.route(&mut state, request);
+        match reply.value()["ErrorCode"].as_u64() {
+            Some(code) => reply.header("X-PM-ApiErrorCode", code.to_string()),
+            None => reply,
+        }
+    }
+}
+
+impl Machine {
+    fn route(&self, state: &mut State, request: &Request) -> Reply {
+        let body: Option<Value> = serde_json::from_slice(&request.body).ok();
+        let path = request.url.path();
+        let writes = request.method == Method::POST;
+        if writes {
+            self.ledger.note_request(body.as_ref().and_then(request_key));
+        }
+        let Some(account) = self.account(request) else {
+            return self.fixtures.reply("bad_token");
+        };
+        let fault = fault_of(&request.headers);
+        if let Some(reply) = fault.and_then(|fault| self.refuse(fault)) {
+            return reply;
+        }
+        let reply = match (request.method.as_str(), path) {
+            ("GET", "/messages/outbound") => {
+                state.messages.search(request, self.clock.wall(), self.lag, self.second_filter)
+            }
+            ("POST", "/email" | "/email/withTemplate" | "/email/batch" | "/email/batchWithTemplates") => {
+                match state.scripted.pop_front() {
+                    Some(PostmarkAnswer::AcceptedDelayed) => {
+                        let sent = self.post(state, &account, path, body);
+                        answers::without_error_code(&self.fixtures, sent)
+                    }
+                    Some(answer) => answer.reply(&self.fixtures),
+                    None => self.post(state, &account, path, body),
+                }
+            }
+            _ => Reply::json(
+                404,
+                &json!({ "Message": "No HTTP resource was found that matches the request." }),
+            ),
+        };
+        if fault == Some(Fault::Error500After) { self.fixtures.reply("server_error") } else { reply }
+    }
+
+    fn post(&self, state: &mut State, account: &str, path: &str, body: Option<Value>) -> Reply {
+        let Some(body) = body else {
+            return self.fixtures.reply("invalid_json");
+        };
+        let template = path.ends_with("Template") || path.ends_with("Templates");
+        let items = match path {
+            "/email/batch" => body.as_array(),
+            "/email/batchWithTemplates" => body["Messages"].as_array(),
+            _ => return self.accept(state, account, path, &body, 0, template).unwrap_or_else(|error| error),
+        };
+        let Some(items) = items else {
+            return self.fixtures.reply("invalid_json");
+        };
+        if items.len() > BATCH_MAX {
+            return self.fixtures.reply("too_many_in_batch");
+        }
+        let results: Vec<Value> = items
+            .iter()
+            .enumerate()
+            .map(|(part, item)| match self.accept(state, account, path, item, part, template) {
+                Ok(reply) => reply.value(),
+                Err(error) => validation::in_batch(&self.fixtures, &error),
+            })
+            .collect();
+        Reply::json(200, &Value::from(results))
+    }
+
+    /// Takes one message, or says why not.
+    fn accept(
+        &self,
+        state: &mut State,
+        account: &str,
+        path: &str,
+        item: &Value,
+        part: usize,
+        template: bool,
+    ) -> Result<Reply, Reply> {
+        let recipients = validation::check(&self.fixtures, item, template)?;
+        let (inactive, active): (Vec<_>, Vec<_>) =
+            recipients.iter().cloned().partition(|address| state.inactive.contains(&address.to_lowercase()));
+        let listed = inactive.join(", ");
+        if active.is_empty() {
+            return Err(self.fixtures.reply("inactive_single").fill("a@x.com, b@x.com", &listed));
+        }
+        let now = self.clock.wall();
+        let id = state.messages.next_id();
+        let fixture = match (account, inactive.is_empty()) {
+            (TEST_TOKEN, _) => "send_ok_test_token",
+            (_, true) => "send_ok",
+            (_, false) => "partial_inactive_200",
+        };
+        let mut answer = self.fixtures.reply(fixture).fill("a@example.com, b@example.com", &listed).value();
+        answer["To"] = item["To"].clone();
+        answer["SubmittedAt"] = Value::from(eastern(now));
+        answer["MessageID"] = Value::from(id.as_str());
+        if account != TEST_TOKEN {
+            self.ledger.record(Effect {
+                wire_key: wire_key(item).map(str::to_owned),
+                account: account.to_owned(),
+                method: "POST".to_owned(),
+                path: path.to_owned(),
+                id: id.clone(),
+                // A message of a batch with a key of its own needs no position to be told apart.
+                part: if item["Metadata"]["steadfast_batch"].is_string() { 0 } else { part },
+                at: now,
+            });
+            state.messages.add(Message::new(&id, item, recipients, now));
+        }
+        Ok(Reply::json(200, &answer))
+    }
+
+    /// The server that the token belongs to; `None` if it is missing or wrong.
+    fn account(&self, request: &Request) -> Option<String> {
+        let token = header(&request.headers, "x-postmark-server-token").filter(|token| !token.is_empty())?;
+        let valid = token == TEST_TOKEN || self.token.as_deref().is_none_or(|only| only == token);
+        let account = if token == TEST_TOKEN { TEST_TOKEN } else { "server" };
+        valid.then(|| account.to_owned())
+    }
+
+    /// What a fault makes of a request before it can be accepted. Postmark has no keys: a fault about one is
+    /// no fault here, and a stored 500 is a plain one.
+    fn refuse(&self, fault: Fault) -> Option<Reply> {
+        match fault {
+            Fault::Error500Before | Fault::Stored500 => Some(self.fixtures.reply("server_error")),
+            Fault::Html => Some(answers::html()),
+            Fault::TooManyRequests(form) => {
+                let reply = self.fixtures.reply("rate_limited");
+                Some(match form {
+                    WaitForm::Seconds(seconds) => reply.header("Retry-After", seconds.to_string()),
+                    WaitForm::HttpDate(wait) => reply.header("Retry-After", date(&*self.clock, wait)),
+                    _ => reply,
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The key that an adapter stamped into a message.
+fn wire_key(item: &Value) -> Option<&str> {
+    item["Metadata"]["steadfast_key"].as_str()
+}
+
+/// The key of a request: of the message, or of the batch, or of the first message in it that has one.
+fn request_key(body: &Value) -> Option<&str> {
+    let Some(items) = body.as_array().or_else(|| body["Messages"].as_array()) else {
+        return wire_key(body);
+    };
+    let batch = items.iter().find_map(|item| item["Metadata"]["steadfast_batch"].as_str());
+    batch.or_else(|| items.iter().find_map(wire_key))
+}
+
+/// Validates and sends nothing (<https://postmarkapp.com/developer/api/overview#authentication>).
+const TEST_TOKEN: &str = "POSTMARK_API_TEST";
+
+/// Messages in a batch (<https://postmarkapp.com/developer/user-guide/send-email-with-api/batch-emails>).
+const BATCH_MAX: usize = 500;

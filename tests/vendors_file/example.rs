@@ -1,0 +1,47 @@
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use steadfast::Policy;
+use steadfast::config::{SCHEMA, Vendors};
+
+use crate::{example, load};
+
+#[test]
+fn the_example_passes_the_check_without_any_secret() {
+    Vendors::check(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/vendors.toml")).expect("the example");
+}
+
+#[test]
+fn every_vendor_of_the_example_becomes_a_client() {
+    let vendors = load(&example());
+    let names: Vec<&str> = vendors.names().collect();
+    assert_eq!(names, ["adyen", "bigcommerce", "paypal", "postmark", "resend", "square", "stripe"]);
+    for name in names {
+        assert_eq!(vendors.client(name).expect(name).vendor(), name);
+    }
+}
+
+#[test]
+fn what_the_example_calls_the_default_is_the_default() {
+    let vendors = load(&example());
+    assert_eq!(*vendors.client("stripe").expect("a client").policy(), Policy::background());
+    let bare = load("namespace = 'prod'\n[vendors.stripe]\nsecret_env = 'STRIPE_SECRET_KEY'");
+    let shown = |vendors: &Vendors| format!("{:?}", vendors.builder("stripe").expect("a builder"));
+    assert_eq!(shown(&vendors), shown(&bare));
+}
+
+#[test]
+fn the_example_names_every_key_of_every_table() {
+    let text = example();
+    let written: BTreeSet<&str> = text
+        .lines()
+        .flat_map(|line| line.trim_start_matches(['#', ' ']).split([' ', '=', '{', '[', ']', '.', ',']))
+        .collect();
+    let schema: Value = serde_json::from_str(SCHEMA).expect("JSON");
+    for (table, definition) in schema["$defs"].as_object().expect("definitions") {
+        for key in definition["properties"].as_object().into_iter().flat_map(serde_json::Map::keys) {
+            assert!(written.contains(key.as_str()), "`{key}` of {table}");
+        }
+    }
+    assert!(text.starts_with("#:schema ./vendors.schema.json\n"));
+}
