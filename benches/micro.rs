@@ -21,7 +21,7 @@ fn names(criterion: &mut Criterion) {
 
     let mut form = request("application/x-www-form-urlencoded", "amount=1000&currency=usd");
     criterion.bench_function("fingerprint of a form", |bench| {
-        bench.iter(|| fingerprint("acct_1", black_box(&form)))
+        bench.iter(|| fingerprint("acct_1", black_box(&form)));
     });
     form.body = vec![b'x'; 64 * 1024].into();
     criterion.bench_function("fingerprint of 64 KiB", |bench| {

@@ -117,10 +117,11 @@ fn a_call_adds_at_most_one_allocation_to_the_same_exchange_without_policy() {
     call(&client);
     let ours = allocations(|| ready(client.get(PATH).send()).expect("a reply"));
 
-    // The same request, made once and sent through the same transport.
+    // The same request through the same transport. Its URL is parsed beforehand, so that parsing, which
+    // allocates more than once, hides nothing.
+    let url = Url::parse("http://127.0.0.1:1/v1/things").expect("a URL");
     let bare = allocations(|| {
-        let url = Url::parse("http://127.0.0.1:1/v1/things").expect("a URL");
-        let mut request = Request::new(Method::GET, url);
+        let mut request = Request::new(Method::GET, url.clone());
         request.headers.insert(header::AUTHORIZATION, HeaderValue::from_static(SECRET));
         ready(Nowhere.send(request, Limits::new(1024, false))).expect("an answer")
     });
@@ -128,13 +129,13 @@ fn a_call_adds_at_most_one_allocation_to_the_same_exchange_without_policy() {
 }
 
 #[test]
-fn a_call_adds_at_most_one_allocation_to_bare_reqwest() {
+fn a_call_allocates_no_more_than_bare_reqwest() {
     let client = client();
     let reqwest = reqwest::Client::builder().build().expect("a client");
     call(&client);
     let ours = allocations(|| ready(client.get(PATH).send()).expect("a reply"));
     let bare = allocations(|| ready(bare_get(&reqwest)));
-    assert!(ours <= bare + 1, "{ours} allocations, {bare} on bare reqwest");
+    assert!(ours <= bare, "{ours} allocations, {bare} on bare reqwest");
 }
 
 #[test]
