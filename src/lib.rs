@@ -80,9 +80,9 @@
 //!
 //! # More
 //!
-//! [Recipes](_documentation::recipes), [anti-patterns](_documentation::anti_patterns), and
-//! [what is logged and counted](_documentation::observability). Every policy's page says why its defaults are
-//! what they are: [`policy`].
+//! [Recipes](_documentation::recipes), [anti-patterns](_documentation::anti_patterns),
+//! [what is logged and counted](_documentation::observability), and a page for whoever is
+//! [paged](_documentation::operations). Every policy's page says why its defaults are what they are: [`policy`].
 //!
 //! # Features
 //!
@@ -110,6 +110,9 @@ pub mod _documentation {
 
     #[doc = include_str!("docs/observability.md")]
     pub mod observability {}
+
+    #[doc = include_str!("docs/operations.md")]
+    pub mod operations {}
 
     #[doc = include_str!("docs/recipes.md")]
     pub mod recipes {}
