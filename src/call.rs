@@ -188,7 +188,7 @@ impl Call {
         });
         // Pinned first: `instrument` would move the whole future otherwise.
         let result = carried.instrument(span.clone()).await;
-        telemetry::ended(&span, vendor, &result, &*engine.clock, started);
+        telemetry::ended(&span, (vendor, &engine.meters), &result, &*engine.clock, started);
         result
     }
 

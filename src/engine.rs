@@ -45,6 +45,7 @@ pub(crate) struct Engine {
     pub gates: Gates,
     pub namespace: String,
     pub generated_keys: AtomicU16,
+    pub meters: telemetry::Meters,
 }
 
 /// What one call asks for beside its request.

@@ -23,6 +23,10 @@ use crate::request::Request;
 use crate::transport::SendError;
 use crate::vendor::Verdict;
 
+mod meter;
+
+pub(crate) use meter::Meters;
+
 /// The span around one call. Fields that are not known yet are filled in by [`named`] and [`ended`].
 pub(crate) fn call_span(vendor: &str, request: &Request) -> Span {
     info_span!(
@@ -56,7 +60,7 @@ pub(crate) fn named(id: &OperationId, wire_key: &str) {
 /// Fills in the call's span and counts the call.
 pub(crate) fn ended(
     span: &Span,
-    vendor: &str,
+    (vendor, meters): (&str, &Meters),
     result: &Result<Reply, Error>,
     clock: &dyn Clock,
     started: Instant,
@@ -67,9 +71,11 @@ pub(crate) fn ended(
             Err(error) => describe_error(span, error),
         }
     }
-    let outcome = result.as_ref().map_or_else(|error| error.code(), |_| "ok");
-    count(CALLS, vendor, "outcome", outcome);
-    observe(CALL_SECONDS, vendor, || clock.now().since(started));
+    match result {
+        Ok(_) => meters.calls_ok.count(),
+        Err(error) => count(CALLS, vendor, "outcome", error.code()),
+    }
+    meters.call_seconds.observe(|| clock.now().since(started));
     if let Err(error) = result
         && (error.is_key_reused() || error.is_in_progress())
     {
@@ -101,7 +107,7 @@ fn describe_error(span: &Span, error: &Error) {
 
 /// One attempt is over.
 pub(crate) fn attempted(
-    vendor: &str,
+    (vendor, meters): (&str, &Meters),
     wire_key: Option<&str>,
     number: u32,
     outcome: &Result<Answer, SendError>,
@@ -122,8 +128,11 @@ pub(crate) fn attempted(
         steadfast.latency_ms = latency.as_millis() as u64,
         "attempt"
     );
-    count(ATTEMPTS, vendor, "verdict", verdict.name());
-    observe(ATTEMPT_SECONDS, vendor, || latency);
+    match verdict {
+        Verdict::Done { .. } => meters.attempts_done.count(),
+        _ => count(ATTEMPTS, vendor, "verdict", verdict.name()),
+    }
+    meters.attempt_seconds.observe(|| latency);
 }
 
 /// What an attempt did, as far as its verdict tells.

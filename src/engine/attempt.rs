@@ -51,7 +51,8 @@ impl<'a> Run<'a> {
         }
         let wire_key = self.hold.as_ref().map(|hold| hold.record.wire_key.as_str());
         let latency = ended.since(begun);
-        telemetry::attempted(engine.vendor.name(), wire_key, self.attempts, &outcome, &verdict, latency);
+        let labels = (engine.vendor.name(), &engine.meters);
+        telemetry::attempted(labels, wire_key, self.attempts, &outcome, &verdict, latency);
         Ok(self.judge(verdict, outcome, begun, ended))
     }
 
