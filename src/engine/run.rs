@@ -13,7 +13,7 @@ use super::{Engine, Work, spread};
 use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::Instant;
-use crate::error::{Effect, Error, Gate, Kind, Reason};
+use crate::error::{Effect, Error, Gate, Kind, Reason, Refusal};
 use crate::policy::{Admission, Backoff, OnUnknown, Timeouts};
 use crate::reply::{Obtained, Reply};
 use crate::request::Request;
@@ -43,6 +43,8 @@ pub(super) struct Run<'a> {
     on_unknown: OnUnknown,
     /// The caller accepted a second effect for this resend.
     resend_accepted: bool,
+    /// A look-up's miss was taken for proof that an attempt had no effect.
+    absence_believed: bool,
     wait_before: Duration,
     pub(super) last: Last,
 }
@@ -85,6 +87,7 @@ impl<'a> Run<'a> {
             retries_allowed: work.retries_allowed,
             on_unknown: work.on_unknown,
             resend_accepted: false,
+            absence_believed: false,
             wait_before: Duration::ZERO,
             last: Last::default(),
         }
@@ -105,7 +108,10 @@ impl<'a> Run<'a> {
                 drop(admission.take());
                 match self.look_up().await? {
                     Looked::Found(answer) => return self.succeed(answer, Obtained::Reconciled).await,
-                    Looked::Absent => self.effect = Effect::None,
+                    Looked::Absent => {
+                        self.effect = Effect::None;
+                        self.absence_believed = true;
+                    }
                     Looked::CannotTell if self.on_unknown == OnUnknown::Resend => self.resend_accepted = true,
                     Looked::CannotTell => return Err(self.bury(self.why_stuck()).await),
                 }
@@ -123,6 +129,9 @@ impl<'a> Run<'a> {
                 Judged::Done { answer, replayed } => {
                     let obtained = if replayed { Obtained::Replayed } else { Obtained::Fresh };
                     return self.succeed(answer, obtained).await;
+                }
+                Judged::Refused { answer, refusal: Refusal::Duplicate } if self.absence_believed => {
+                    return self.perhaps_our_own(answer).await;
                 }
                 Judged::Refused { answer, refusal } => return Err(self.refused(refusal, answer).await),
                 Judged::Retry { not_before } => {
