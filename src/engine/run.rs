@@ -192,7 +192,9 @@ impl<'a> Run<'a> {
     async fn wait_for_next_rung(&mut self, not_before: Option<Duration>) -> Result<Option<Reply>, Error> {
         let unit = self.engine.random.unit();
         let retry = self.attempts.saturating_sub(1);
-        let Some(rung) = self.backoff.wait(retry, self.wait_before, unit) else {
+        // A request that cannot be built is built no better a second time.
+        let hopeless = self.last.failure == Some(SendErrorKind::Request);
+        let Some(rung) = self.backoff.wait(retry, self.wait_before, unit).filter(|_| !hopeless) else {
             return self.exhausted().await.map(Some);
         };
         // A vendor's wait is a floor: jitter only ever comes on top of it.
