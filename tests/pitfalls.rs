@@ -16,7 +16,7 @@ use steadfast::store::{Memory, Store};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::{Postmark, Stripe, Vendor};
-use steadfast::{Call, Client, Effect, Obtained};
+use steadfast::{Call, Client, Effect, Error, Obtained, Reply};
 
 fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -55,6 +55,16 @@ fn bench(vendor: impl Vendor, network: ScriptedTransport, policy: Policy, clock:
 
 fn stripe() -> Stripe {
     Stripe::new("sk_test_1").look_up_by_metadata(Vec::<String>::new())
+}
+
+/// What a call comes to that has nothing to wait for: a test that would wait for ever fails instead.
+async fn at_once(call: Call) -> Result<Reply, Error> {
+    let task = tokio::spawn(call.send());
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
+    assert!(task.is_finished(), "the call waits for something");
+    task.await.expect("no panic")
 }
 
 fn charge(client: &Client, key: &str) -> Call {
@@ -270,9 +280,9 @@ async fn an_error_keeps_the_record_and_an_expired_lease_runs_nothing_again() {
     let network = ScriptedTransport::new().fail(SendErrorKind::Reset).hang().status(200);
     let bench = bench(Postmark::new("token"), network, plain(), TestClock::new());
     let call = |key: &str| bench.client.post("/bounces").key(key).json(&serde_json::json!({}));
-    let error = call("lost").send().await.expect_err("nobody can tell");
+    let error = at_once(call("lost")).await.expect_err("nobody can tell");
     assert_eq!((error.reason(), bench.store.len()), (Some(Reason::Unknown), 1));
-    call("lost").send().await.expect_err("it stays a dead letter");
+    at_once(call("lost")).await.expect_err("it stays a dead letter");
     assert_eq!(bench.network.requests().len(), 1);
 
     let task = tokio::spawn(call("dropped").send());
@@ -282,7 +292,7 @@ async fn an_error_keeps_the_record_and_an_expired_lease_runs_nothing_again() {
     task.abort();
     assert!(task.await.is_err_and(|error| error.is_cancelled()));
     bench.clock.advance(secs(24 * 3600));
-    let error = call("dropped").send().await.expect_err("it may have been done");
+    let error = at_once(call("dropped")).await.expect_err("it may have been done");
     assert_eq!((error.effect(), error.reason()), (Effect::Unknown, Some(Reason::Unknown)));
     assert_eq!(bench.network.requests().len(), 2);
 }
@@ -298,15 +308,15 @@ async fn a_rejected_duplicate_leaves_the_holders_record_alone() {
         tokio::task::yield_now().await;
     }
     let held = bench.store.get(&charge_id("order-42")).await.expect("a store").expect("a record");
-    assert!(charge(&bench.client, "order-42").send().await.expect_err("held").is_in_progress());
+    assert!(at_once(charge(&bench.client, "order-42")).await.expect_err("held").is_in_progress());
     let other = bench.client.post("/v1/charges").key("order-42").form(&[("amount", "9")]);
-    assert!(other.send().await.expect_err("another request").is_key_reused());
+    assert!(at_once(other).await.expect_err("another request").is_key_reused());
     let after = bench.store.get(&charge_id("order-42")).await.expect("a store").expect("a record");
     assert_eq!(held, after);
     bench.clock.advance(secs(10));
     assert_eq!(holder.await.expect("no panic").expect("its reply").obtained(), Obtained::Fresh);
     assert_eq!(
-        charge(&bench.client, "order-42").send().await.expect("stored").obtained(),
+        at_once(charge(&bench.client, "order-42")).await.expect("stored").obtained(),
         Obtained::Replayed
     );
 }

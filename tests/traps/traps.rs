@@ -224,6 +224,22 @@ async fn a_replayed_500_is_not_retried_for_ever() {
     assert_eq!(promise_holds(&outcome, &fake.ledger(), "stored 500"), 0);
 }
 
+/// The same where the replay says nothing of retries, or even asks for one: that it is a replay decides.
+#[tokio::test]
+async fn a_replayed_500_is_final_whatever_else_it_says() {
+    for advice in [None, Some("true")] {
+        let network = ScriptedTransport::new().status(500).status(500).header("idempotent-replayed", "true");
+        let network = match advice {
+            Some(advice) => network.header("stripe-should-retry", advice),
+            None => network,
+        };
+        let vendor = Stripe::new("sk_test_123").look_up_by_metadata(Vec::<String>::new());
+        let client = scripted(vendor, network.clone().status(200), &TestClock::auto());
+        let outcome = charge(&client, "order-42").send().await;
+        assert_eq!((ending(&outcome), network.requests().len()), (NOBODY_KNOWS, 2), "{advice:?}");
+    }
+}
+
 /// Trap: a replayed success taken for a second event.
 #[tokio::test]
 async fn a_replayed_success_is_no_second_event() {
