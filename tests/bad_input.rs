@@ -13,7 +13,7 @@ use steadfast::operation::record::State;
 use steadfast::operation::{Key, OperationId, Scope};
 use steadfast::policy::{Backoff, BreakerConfig, ConcurrencyConfig, Limits, Policy};
 use steadfast::request::Request;
-use steadfast::store::{Memory, Store};
+use steadfast::store::Memory;
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::{Exchange, SendErrorKind, Transport};
 use steadfast::vendor::{Attempt, BigCommerce, Finding, Keyed, KeyedConfig, Postmark, Stripe, Subject};
