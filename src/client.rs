@@ -6,13 +6,14 @@ use std::sync::atomic::AtomicU16;
 use http::Method;
 use url::{Host, Url};
 
-use crate::call::Call;
+use crate::call::{Call, with_room};
 use crate::clock::{Clock, SystemClock};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::policy::{Gates, Policy};
 use crate::random::{Random, SystemRandom};
 use crate::store::{Memory, Store};
+use crate::telemetry::Meters;
 use crate::transport::{Http, Transport};
 use crate::vendor::Vendor;
 
@@ -187,6 +188,8 @@ impl ClientBuilder {
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
         let random = self.random.unwrap_or_else(|| Arc::new(SystemRandom));
         let engine = Engine {
+            meters: Meters::new(self.vendor.name()),
+            base_with_room: with_room(self.vendor.base_url()),
             vendor: self.vendor,
             store: self.store.unwrap_or_else(|| Arc::new(Memory::new())),
             transport,

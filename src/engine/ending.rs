@@ -13,7 +13,7 @@ impl Run<'_> {
     pub(super) async fn succeed(&mut self, answer: Answer, obtained: Obtained) -> Result<Reply, Error> {
         let mut reply = Reply::new(answer, obtained, self.attempts).after_waiting(self.waited);
         if self.hold.is_some() {
-            reply = self.settle(reply).await?;
+            reply = Box::pin(self.settle(reply)).await?;
         }
         if reply.answer().cut {
             let error = too_large(self.engine.policy.limits.reply_bytes_max, reply.answer().clone());
@@ -59,6 +59,17 @@ impl Run<'_> {
         }
         let kind = Kind::Refused { refusal, status: answer.status.as_u16() };
         self.in_context(Error::new(kind, self.effect).with_answer(Some(answer)))
+    }
+
+    /// The vendor holds such a resource, although a look-up had not shown it: the miss may have come too early
+    /// and the resource be our own first send's. Another miss is no proof now.
+    pub(super) async fn perhaps_our_own(&mut self, duplicate: Answer) -> Result<Reply, Error> {
+        self.note(Effect::Unknown);
+        self.last.answer = Some(duplicate);
+        match self.look_up().await? {
+            Looked::Found(answer) => self.succeed(answer, Obtained::Reconciled).await,
+            Looked::Absent | Looked::CannotTell => Err(self.bury(Reason::Unknown).await),
+        }
     }
 
     /// The ladder is spent. What may have taken effect is looked up once more before it is given up.

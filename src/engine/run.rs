@@ -13,7 +13,7 @@ use super::{Engine, Work, spread};
 use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::Instant;
-use crate::error::{Effect, Error, Gate, Kind, Reason};
+use crate::error::{Effect, Error, Gate, Kind, Reason, Refusal};
 use crate::policy::{Admission, Backoff, OnUnknown, Timeouts};
 use crate::reply::{Obtained, Reply};
 use crate::request::Request;
@@ -23,8 +23,9 @@ use crate::vendor::is_idempotent;
 
 pub(super) struct Run<'a> {
     pub(super) engine: &'a Engine,
-    pub(super) request: Request,
-    pub(super) hold: Option<Hold<'a>>,
+    pub(super) request: &'a Request,
+    /// Boxed: most calls have none, and a record is large.
+    pub(super) hold: Option<Box<Hold<'a>>>,
     pub(super) timeout: Timeouts,
     pub(super) started: Instant,
     pub(super) deadline: Instant,
@@ -43,6 +44,8 @@ pub(super) struct Run<'a> {
     on_unknown: OnUnknown,
     /// The caller accepted a second effect for this resend.
     resend_accepted: bool,
+    /// A look-up's miss was taken for proof that an attempt had no effect.
+    absence_believed: bool,
     wait_before: Duration,
     pub(super) last: Last,
 }
@@ -55,9 +58,11 @@ pub(super) struct Last {
 }
 
 impl<'a> Run<'a> {
+    /// `request` is the one on record, for an operation.
     pub(super) fn new(
         engine: &'a Engine,
         work: &'a Work,
+        request: &'a Request,
         hold: Option<Hold<'a>>,
         started: Instant,
         deadline: Instant,
@@ -69,11 +74,10 @@ impl<'a> Run<'a> {
         let record = hold.as_ref().map(|hold| &hold.record);
         Run {
             engine,
-            // What is resent is what was recorded, byte for byte.
-            request: record.map_or(&work.request, |record| &record.request).clone(),
+            request,
             attempts: record.map_or(0, |record| record.attempts),
             effect: record.map_or(Effect::None, |record| record.effect),
-            hold,
+            hold: hold.map(Box::new),
             timeout,
             started,
             deadline,
@@ -85,13 +89,14 @@ impl<'a> Run<'a> {
             retries_allowed: work.retries_allowed,
             on_unknown: work.on_unknown,
             resend_accepted: false,
+            absence_believed: false,
             wait_before: Duration::ZERO,
             last: Last::default(),
         }
     }
 
     /// Carries on with an operation that was taken over. Its next send is a retry and is charged as one.
-    pub(super) async fn resume(mut self) -> Result<Reply, Error> {
+    pub(super) async fn resume(&mut self) -> Result<Reply, Error> {
         if self.attempts > 0 && !self.afford_retry() {
             let at = self.engine.clock.now().plus(self.first_step());
             return Err(self.postpone(at, Kind::Gate(Gate::Budget)).await);
@@ -99,42 +104,64 @@ impl<'a> Run<'a> {
         self.drive(None).await
     }
 
-    pub(super) async fn drive(mut self, mut admission: Option<Admission<'a>>) -> Result<Reply, Error> {
+    pub(super) async fn drive(&mut self, mut admission: Option<Admission<'a>>) -> Result<Reply, Error> {
+        // The gates were waited for before this run began.
+        self.waited =
+            admission.as_ref().map_or(Duration::ZERO, |gate| gate.admitted_at().since(self.started));
         loop {
             if !self.resend_is_safe() && !self.resend_accepted {
                 drop(admission.take());
-                match self.look_up().await? {
-                    Looked::Found(answer) => return self.succeed(answer, Obtained::Reconciled).await,
-                    Looked::Absent => self.effect = Effect::None,
-                    Looked::CannotTell if self.on_unknown == OnUnknown::Resend => self.resend_accepted = true,
-                    Looked::CannotTell => return Err(self.bury(self.why_stuck()).await),
+                if let Some(reply) = Box::pin(self.look_up_first()).await? {
+                    return Ok(reply);
                 }
             }
             let permit = match admission.take() {
                 Some(permit) => permit,
-                None => self.admit_again().await?,
+                None => Box::pin(self.admit_again()).await?,
             };
             if self.window_closed_while_waiting() {
                 continue;
             }
-            let verdict = self.attempt(permit).await?;
+            let judged = self.attempt(permit).await?;
             self.resend_accepted = false;
-            match verdict {
-                Judged::Done { answer, replayed } => {
-                    let obtained = if replayed { Obtained::Replayed } else { Obtained::Fresh };
-                    return self.succeed(answer, obtained).await;
+            if let Judged::Done { answer, replayed } = judged {
+                if replayed {
+                    telemetry::replayed(self.engine.vendor.name(), "vendor");
                 }
-                Judged::Refused { answer, refusal } => return Err(self.refused(refusal, answer).await),
-                Judged::Retry { not_before } => {
-                    if !self.can_go_on() {
-                        return Err(self.bury(Reason::Unknown).await);
-                    }
-                    if let Some(reply) = self.wait_for_next_rung(not_before).await? {
-                        return Ok(reply);
-                    }
-                }
-                Judged::Unknown => return self.look_up_or_bury(Reason::Unknown).await,
+                let obtained = if replayed { Obtained::Replayed } else { Obtained::Fresh };
+                return self.succeed(answer, obtained).await;
             }
+            if let Some(reply) = Box::pin(self.after_failure(judged)).await? {
+                return Ok(reply);
+            }
+        }
+    }
+
+    /// Before a resend that could be a second effect: what a look-up finds, or `None` if the resend may go.
+    async fn look_up_first(&mut self) -> Result<Option<Reply>, Error> {
+        match self.look_up().await? {
+            Looked::Found(answer) => return self.succeed(answer, Obtained::Reconciled).await.map(Some),
+            Looked::Absent => {
+                self.effect = Effect::None;
+                self.absence_believed = true;
+            }
+            Looked::CannotTell if self.on_unknown == OnUnknown::Resend => self.resend_accepted = true,
+            Looked::CannotTell => return Err(self.bury(self.why_stuck()).await),
+        }
+        Ok(None)
+    }
+
+    /// After an attempt that is not done: the call's end, or `None` once another attempt is due.
+    async fn after_failure(&mut self, judged: Judged) -> Result<Option<Reply>, Error> {
+        match judged {
+            Judged::Done { answer, .. } => self.succeed(answer, Obtained::Fresh).await.map(Some),
+            Judged::Refused { answer, refusal: Refusal::Duplicate } if self.absence_believed => {
+                self.perhaps_our_own(answer).await.map(Some)
+            }
+            Judged::Refused { answer, refusal } => Err(self.refused(refusal, answer).await),
+            Judged::Retry { .. } if !self.can_go_on() => Err(self.bury(Reason::Unknown).await),
+            Judged::Retry { not_before } => self.wait_for_next_rung(not_before).await,
+            Judged::Unknown => self.look_up_or_bury(Reason::Unknown).await.map(Some),
         }
     }
 
@@ -149,7 +176,7 @@ impl<'a> Run<'a> {
         let Some(hold) = &self.hold else { return false };
         self.engine
             .vendor
-            .replay_window(&self.request)
+            .replay_window(self.request)
             .is_some_and(|window| self.engine.clock.wall().since(hold.record.claimed_at) < window)
     }
 
@@ -165,7 +192,7 @@ impl<'a> Run<'a> {
     }
 
     fn why_stuck(&self) -> Reason {
-        match self.engine.vendor.replay_window(&self.request) {
+        match self.engine.vendor.replay_window(self.request) {
             Some(_) => Reason::Expired,
             None => Reason::Unknown,
         }
@@ -183,7 +210,9 @@ impl<'a> Run<'a> {
     async fn wait_for_next_rung(&mut self, not_before: Option<Duration>) -> Result<Option<Reply>, Error> {
         let unit = self.engine.random.unit();
         let retry = self.attempts.saturating_sub(1);
-        let Some(rung) = self.backoff.wait(retry, self.wait_before, unit) else {
+        // A request that cannot be built is built no better a second time.
+        let hopeless = self.last.failure == Some(SendErrorKind::Request);
+        let Some(rung) = self.backoff.wait(retry, self.wait_before, unit).filter(|_| !hopeless) else {
             return self.exhausted().await.map(Some);
         };
         // A vendor's wait is a floor: jitter only ever comes on top of it.
@@ -210,7 +239,11 @@ impl<'a> Run<'a> {
 
     /// Charged when the retry is decided on, not when it is sent: retries that wait are load already.
     fn afford_retry(&self) -> bool {
-        self.engine.gates.budget().is_none_or(|budget| budget.spend(self.engine.clock.now()))
+        let afforded = self.engine.gates.budget().is_none_or(|budget| budget.spend(self.engine.clock.now()));
+        if !afforded {
+            telemetry::refused(self.engine.vendor.name(), Gate::Budget);
+        }
+        afforded
     }
 
     /// Asks the gates for an attempt or a look-up after the first, and waits for them as long as time allows.
@@ -221,12 +254,13 @@ impl<'a> Run<'a> {
                 Ok(admission) => return Ok(admission),
                 Err(refusal) => refusal,
             };
-            telemetry::held_back(self.engine.vendor.name(), refusal.gate, Duration::ZERO);
-            let at = refusal.retry_at.unwrap_or_else(|| now.plus(self.first_step()));
-            let at = at.plus(spread(self.engine.random.unit()));
+            let come_back = self.engine.come_back(refusal, now);
+            let at = come_back.unwrap_or_else(|| now.plus(self.first_step()));
             if at >= self.deadline {
+                telemetry::refused(self.engine.vendor.name(), refusal.gate);
                 return Err(self.postpone(at, Kind::Gate(refusal.gate)).await);
             }
+            telemetry::held_back(self.engine.vendor.name(), refusal.gate, at.since(now));
             self.sleep_until(at).await?;
         }
     }

@@ -4,7 +4,7 @@ use super::{NOW, Place};
 
 #[tokio::test]
 async fn a_store_that_is_not_there_is_not_made() {
-    let place = Place::new();
+    let place = Place::fresh();
     for command in [&["stats"][..], &["dead-letters", "list"], &["show", "x"], &["dead-letters", "purge"]] {
         let said = place.run(command);
         assert_eq!(said.code, 3, "{command:?}");
@@ -18,7 +18,7 @@ async fn a_store_that_is_not_there_is_not_made() {
 
 #[tokio::test]
 async fn a_file_that_is_no_store_is_named_and_left_alone() {
-    let place = Place::new();
+    let place = Place::fresh();
     std::fs::write(place.path("calls.db"), "a letter to Ada, and no database at all".repeat(40))
         .expect("writes");
     let said = place.run(&["--json", "stats"]);
@@ -31,7 +31,7 @@ async fn a_file_that_is_no_store_is_named_and_left_alone() {
 
 #[tokio::test]
 async fn an_operation_that_is_not_there_is_named() {
-    let place = Place::new();
+    let place = Place::fresh();
     place.lost("order-1", NOW).await;
     for command in [
         &["show", "order-9"][..],
@@ -48,7 +48,7 @@ async fn an_operation_that_is_not_there_is_named() {
 
 #[test]
 fn check_names_file_line_and_column() {
-    let place = Place::new();
+    let place = Place::fresh();
     assert_eq!(place.json(0, &["check", "vendors.toml"])["vendors"], serde_json::json!(["stripe"]));
     assert!(place.run(&["check", "vendors.toml"]).ended(0).contains("good: true"));
     std::fs::write(place.path("wrong.toml"), "[vendors.stripe]\nsecret_evn = \"X\"\n").expect("writes");
@@ -62,7 +62,7 @@ fn check_names_file_line_and_column() {
 
 #[tokio::test]
 async fn arguments_that_make_no_sense_are_refused_with_two() {
-    let place = Place::new();
+    let place = Place::fresh();
     place.lost("order-1", NOW).await;
     for wrong in [
         &["dead-letters", "redrive"][..],
@@ -89,7 +89,7 @@ async fn arguments_that_make_no_sense_are_refused_with_two() {
 
 #[test]
 fn the_help_documents_every_exit_code() {
-    let place = Place::new();
+    let place = Place::fresh();
     let help = place.run_with(&[], &["--help"]).ended(0);
     for code in
         ["0  done", "1  nothing matched", "2  arguments", "3  the store", "4  the vendors", "5  a file"]

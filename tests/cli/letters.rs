@@ -4,7 +4,7 @@ use super::{LONG_AGO, NOW, Place};
 
 #[tokio::test]
 async fn list_filters_pages_and_groups() {
-    let place = Place::new();
+    let place = Place::fresh();
     place.lost("order-1", LONG_AGO).await;
     place.never_sent("order-2").await;
     place.succeeds("order-3", NOW).await;
@@ -47,7 +47,7 @@ async fn list_filters_pages_and_groups() {
 
 #[tokio::test]
 async fn show_withholds_bodies_until_somebody_signs_for_them() {
-    let place = Place::new();
+    let place = Place::fresh();
     place.lost("order-1", NOW).await;
     place.succeeds("order-2", NOW).await;
 
@@ -78,7 +78,7 @@ async fn show_withholds_bodies_until_somebody_signs_for_them() {
 
 #[tokio::test]
 async fn stats_count_by_vendor_and_phase() {
-    let place = Place::new();
+    let place = Place::fresh();
     place.lost("order-1", LONG_AGO).await;
     place.succeeds("order-2", NOW).await;
     let stats = place.json(0, &["stats"]);
@@ -93,7 +93,7 @@ async fn stats_count_by_vendor_and_phase() {
 
 #[tokio::test]
 async fn export_writes_a_line_for_each_letter_and_never_over_a_file() {
-    let place = Place::new();
+    let place = Place::fresh();
     place.lost("order-1", NOW).await;
     place.lost("order-2", NOW).await;
     for arguments in [&["dead-letters", "export"][..], &["dead-letters", "export", "--json"]] {

@@ -10,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
-use steadfast::clock::Clock;
+use steadfast::clock::{Clock, SystemClock, Timestamp};
 use steadfast::policy::{Backoff, Policy};
 use steadfast::store::Sqlite;
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
@@ -32,7 +32,7 @@ pub struct Said {
 }
 
 impl Place {
-    pub fn new() -> Place {
+    pub fn fresh() -> Place {
         let place = Place { directory: TempDir::new().expect("a directory") };
         let vendors = "[vendors.stripe]\nsecret_env = \"STRIPE_SECRET_KEY_THAT_IS_NOT_SET\"\n";
         std::fs::write(place.path("vendors.toml"), vendors).expect("writes");
@@ -45,8 +45,12 @@ impl Place {
 
     /// A client whose operations last moved so long ago by the machine's clock, which is the binary's.
     pub fn stripe(&self, ago: Duration, network: &ScriptedTransport) -> Client {
+        self.stripe_at(SystemClock::new().wall().minus(ago), network)
+    }
+
+    fn stripe_at(&self, wall: Timestamp, network: &ScriptedTransport) -> Client {
         let clock = TestClock::auto();
-        clock.set_wall(steadfast::clock::SystemClock::new().wall().minus(ago));
+        clock.set_wall(wall);
         Client::builder(Stripe::new("sk_test_secret"))
             .policy(Policy::background().backoff(Backoff::none()).without_breaker().without_budget())
             .store(Sqlite::open(self.path("calls.db")).expect("opens"))
@@ -58,8 +62,14 @@ impl Place {
     }
 
     async fn pays(&self, key: &str, ago: Duration, network: ScriptedTransport) -> Result<(), Error> {
-        let form = [("amount", "1000"), ("description", "for Ada")];
-        self.stripe(ago, &network).post("/v1/payouts").key(key).form(&form).send().await.map(drop)
+        pay(&self.stripe(ago, &network), key).await
+    }
+
+    /// A dead letter of the next minute: later than whatever the binary has frozen.
+    pub async fn never_sent_yet(&self, key: &str) {
+        let next = SystemClock::new().wall().plus(Duration::from_secs(60));
+        let network = ScriptedTransport::new().fail(SendErrorKind::Connect);
+        assert!(pay(&self.stripe_at(next, &network), key).await.expect_err("never sent").is_dead_letter());
     }
 
     /// A dead letter that may have taken effect.
@@ -122,6 +132,11 @@ impl Said {
 }
 
 pub const NOW: Duration = Duration::ZERO;
+
+pub async fn pay(stripe: &Client, key: &str) -> Result<(), Error> {
+    let form = [("amount", "1000"), ("description", "for Ada")];
+    stripe.post("/v1/payouts").key(key).form(&form).send().await.map(drop)
+}
 
 /// Longer than Stripe replays a key.
 pub const LONG_AGO: Duration = Duration::from_secs(48 * 3600);

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use steadfast::testkit::ScriptedTransport;
 
-use super::{LONG_AGO, NOW, Place};
+use super::{LONG_AGO, NOW, Place, pay};
 
 #[tokio::test]
 async fn a_redriven_letter_is_sent_by_the_service_under_its_own_key() {
-    let place = Place::new();
+    let place = Place::fresh();
     place.lost("order-1", Duration::from_secs(60)).await;
     let dry = place.json(0, &["dead-letters", "redrive", "order-1", "--dry-run"]);
     assert_eq!((&dry["matched"], &dry["due"]), (&1.into(), &1.into()));
@@ -21,9 +21,7 @@ async fn a_redriven_letter_is_sent_by_the_service_under_its_own_key() {
 
     let wire_key = place.json(0, &["show", "order-1"])["wire_key"].as_str().expect("text").to_owned();
     let network = ScriptedTransport::new().json(200, serde_json::json!({"id": "po_1"}));
-    let form = [("amount", "1000"), ("description", "for Ada")];
-    let stripe = place.stripe(NOW, &network);
-    stripe.post("/v1/payouts").key("order-1").form(&form).send().await.expect("the vendor is back");
+    pay(&place.stripe(NOW, &network), "order-1").await.expect("the vendor is back");
     assert_eq!(network.requests()[0].headers["idempotency-key"], wire_key.as_str());
     let shown = place.json(0, &["show", "order-1"]);
     assert_eq!((&shown["phase"], &shown["audit"][0]["by"]), (&"succeeded".into(), &"ada".into()));
@@ -31,7 +29,7 @@ async fn a_redriven_letter_is_sent_by_the_service_under_its_own_key() {
 
 #[tokio::test]
 async fn a_redrive_past_the_window_is_refused_without_force_and_a_reason() {
-    let place = Place::new();
+    let place = Place::fresh();
     place.lost("order-1", LONG_AGO).await;
     let refused = place.json(1, &["dead-letters", "redrive", "order-1"]);
     assert_eq!(refused["why_held_back"][0]["why"], "unsafe");
@@ -48,7 +46,7 @@ async fn a_redrive_past_the_window_is_refused_without_force_and_a_reason() {
 
 #[tokio::test]
 async fn without_the_vendors_file_what_may_have_taken_effect_is_held_back() {
-    let place = Place::new();
+    let place = Place::fresh();
     place.lost("order-1", NOW).await;
     let said = place.run_with(&["--store", "calls.db"], &["--json", "dead-letters", "redrive", "order-1"]);
     assert!(said.ended(1).contains("\"why\":\"no_rules\""));
@@ -56,7 +54,7 @@ async fn without_the_vendors_file_what_may_have_taken_effect_is_held_back() {
 
 #[tokio::test]
 async fn a_filter_is_a_dry_run_until_yes_is_said() {
-    let place = Place::new();
+    let place = Place::fresh();
     place.never_sent("order-1").await;
     place.lost("order-2", LONG_AGO).await;
     let text = place.run(&["dead-letters", "redrive", "--all"]).ended(1);
@@ -66,8 +64,7 @@ async fn a_filter_is_a_dry_run_until_yes_is_said() {
     );
     let dry = place.json(0, &["dead-letters", "redrive", "--effect", "none"]);
     let frozen_at = dry["frozen_at_ms"].to_string();
-    std::thread::sleep(Duration::from_millis(5)); // the machine's clock is what the binary freezes by
-    place.never_sent("order-3").await;
+    place.never_sent_yet("order-3").await;
     let done =
         place.json(0, &["dead-letters", "redrive", "--effect", "none", "--yes", "--before", &frozen_at]);
     assert_eq!((&done["matched"], &done["due"]), (&1.into(), &1.into()));
@@ -79,7 +76,7 @@ async fn a_filter_is_a_dry_run_until_yes_is_said() {
 
 #[tokio::test]
 async fn resolve_takes_one_word_with_a_reason() {
-    let place = Place::new();
+    let place = Place::fresh();
     for key in ["applied", "not-applied", "compensated"] {
         place.lost(key, LONG_AGO).await;
     }
@@ -111,7 +108,7 @@ async fn resolve_takes_one_word_with_a_reason() {
 
 #[tokio::test]
 async fn edit_records_a_new_operation_that_is_due() {
-    let place = Place::new();
+    let place = Place::fresh();
     place.never_sent("order-1").await;
     std::fs::write(place.path("body"), "amount=900").expect("writes");
     let edit =
@@ -133,7 +130,7 @@ async fn edit_records_a_new_operation_that_is_due() {
 
 #[tokio::test]
 async fn purge_leaves_unresolved_dead_letters() {
-    let place = Place::new();
+    let place = Place::fresh();
     place.lost("dead", LONG_AGO).await;
     place.succeeds("old", LONG_AGO).await;
     assert_eq!(place.json(0, &["dead-letters", "purge"])["removed"], 1);
