@@ -78,6 +78,10 @@ async fn arguments_that_make_no_sense_are_refused_with_two() {
         let said = place.run(wrong);
         assert_eq!(said.code, 2, "{wrong:?}: {}", said.err);
         assert_ne!(said.err, "", "{wrong:?}");
+        let said = place.run(&[wrong, &["--json"]].concat());
+        assert_eq!(said.code, 2, "{wrong:?}: {}", said.err);
+        let error: serde_json::Value = serde_json::from_str(&said.err).expect("JSON");
+        assert_eq!(error["error"]["code"], "usage", "{wrong:?}");
     }
     let said =
         place.run(&["dead-letters", "edit", "order-1", "--key", "b", "--body", "absent", "--why", "x"]);

@@ -108,6 +108,12 @@ async fn export_writes_a_line_for_each_letter_and_never_over_a_file() {
     let to_file = ["dead-letters", "export", "--output", "letters.jsonl"];
     assert_eq!(place.json(0, &to_file)["written"], 2);
     assert_eq!(std::fs::read_to_string(place.path("letters.jsonl")).expect("reads").lines().count(), 2);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = std::fs::metadata(place.path("letters.jsonl")).expect("is there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "it may hold what the store keeps to itself");
+    }
     let said = place.run(&to_file);
     assert_eq!(said.code, 5, "{}", said.err);
     assert_eq!(place.run(&["dead-letters", "export", "--status", "500"]).ended(1), "");

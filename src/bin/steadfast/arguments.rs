@@ -101,7 +101,14 @@ pub(crate) struct ViewArguments {
 #[derive(Args, Debug)]
 pub(crate) struct Signature {
     /// Who does it
-    #[arg(long, env = "USER", default_value = "", hide_default_value = true, value_name = "NAME")]
+    #[arg(
+        long,
+        env = "USER",
+        default_value = "",
+        hide_default_value = true,
+        hide_env_values = true,
+        value_name = "NAME"
+    )]
     pub by: String,
     /// Why
     #[arg(long, value_name = "REASON")]

@@ -202,7 +202,7 @@ async fn export(
     let written = match path {
         None => letters.export(selection, &view, output.out).await?,
         Some(path) => {
-            let mut file = BufWriter::new(File::create_new(path)?);
+            let mut file = BufWriter::new(create(path)?);
             let written = letters.export(selection, &view, &mut file).await?;
             file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
             output.put(&serde_json::json!({ "written": written }), print::fields)?;
@@ -233,6 +233,15 @@ fn view(arguments: &ViewArguments) -> View {
 
 fn signed(signature: &Signature) -> Signed {
     Signed::new(&signature.by, signature.why.clone().unwrap_or_default())
+}
+
+/// A new file, for nobody else to read: it may hold what the store keeps to itself.
+fn create(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {

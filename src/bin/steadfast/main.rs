@@ -17,11 +17,14 @@ use arguments::Arguments;
 use failure::Failure;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    let as_json = arguments.json;
-    match run(arguments) {
+    let (as_json, result) = match Arguments::try_parse() {
+        Ok(arguments) => (arguments.json, run(arguments)),
+        // What was typed cannot be read, but which form the answer is wanted in can.
+        Err(error) => (std::env::args_os().any(|argument| argument == "--json"), Err(Failure::Usage(error))),
+    };
+    match result {
         Ok(code) => code,
-        Err(Failure::Usage(error)) => error.exit(),
+        Err(Failure::Usage(error)) if !as_json || error.exit_code() == 0 => error.exit(),
         // Whoever reads us has seen enough, as in `steadfast … | head`.
         Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
         Err(failure) => {
