@@ -362,6 +362,46 @@ async fn an_edit_is_a_new_operation_that_is_linked_and_due() {
 }
 
 #[tokio::test]
+async fn an_edit_that_was_cut_short_is_completed_by_the_same_edit() {
+    on_each_store(async |bench| {
+        let old = bench.never_sent("order-1").await;
+        let letters = bench.letters();
+        let replaced = Resolution::Replaced { key: Key::new("order-1b").expect("a key") };
+        let signed = Signed::new("ada", "the amount was wrong");
+        let by_hand = letters.resolve(&old, replaced.clone(), &signed).await;
+        assert!(matches!(by_hand, Err(DeadLetterError::Invalid(_))), "{by_hand:?}");
+        // The first write of an edit whose process died before the second.
+        letters.act(&old, Action::Resolve(replaced), &signed, None).await.expect("works");
+        let edited = letters.edit(&old, &edit("order-1b", "amount=9")).await.expect("completes");
+        assert_eq!((edited.old.phase, edited.new.phase), (Phase::Resolved, Phase::Scheduled));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_vendor_of_several_namespaces_is_asked_for_by_its_whole_name() {
+    on_each_store(async |bench| {
+        bench.lost("order-1").await;
+        let network = ScriptedTransport::new().fail(SendErrorKind::Connect);
+        let other = Client::builder(Stripe::new("sk_test_1"))
+            .policy(Policy::background().backoff(Backoff::none()))
+            .store(Arc::clone(&bench.store))
+            .clock(bench.clock.clone())
+            .transport(network)
+            .namespace("staging")
+            .build()
+            .expect("a client");
+        bench.pay(&other, "order-2").send().await.expect_err("dead");
+        let letters = bench.letters();
+        let named = |vendor: &str| Selection { vendor: Some(vendor.to_owned()), ..Selection::default() };
+        let ambiguous = letters.list(&named("stripe"), None, 10).await.expect_err("which of the two?");
+        assert!(ambiguous.to_string().contains("default/stripe, staging/stripe"), "{ambiguous}");
+        assert_eq!(letters.list(&named("staging/stripe"), None, 10).await.expect("works").rows.len(), 1);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn what_may_have_been_applied_is_edited_only_by_force_or_on_a_persons_word() {
     on_each_store(async |bench| {
         let letters = bench.letters();
