@@ -2,6 +2,7 @@
 //! [`Call::send`] to report.
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -25,17 +26,21 @@ use crate::telemetry;
 #[must_use = "a call does nothing until send() is awaited"]
 pub struct Call {
     client: Client,
+    request: Request,
     work: Work,
     mistake: Option<Error>,
 }
 
 impl Call {
     pub(crate) fn new(client: Client, method: Method, path: &str) -> Call {
-        let mut url = client.engine.vendor.base_url().clone();
-        let mistake = append(&mut url, path).err();
+        let mut url = client.engine.base_with_room.clone();
+        let base = client.engine.vendor.base_url();
+        let mistake = set_path(&mut url, base.path(), path).err();
+        if mistake.is_some() {
+            url.clone_from(base);
+        }
         let request = Request::new(method, url);
         let work = Work {
-            request,
             key: None,
             policy: None,
             deadline: None,
@@ -43,7 +48,7 @@ impl Call {
             pass_deadline_on: false,
             on_unknown: OnUnknown::Park,
         };
-        Call { client, work, mistake }
+        Call { client, request, work, mistake }
     }
 
     /// Names the operation, such as `order-42/charge`: 1 to 255 printable ASCII characters.
@@ -73,7 +78,7 @@ impl Call {
 
     /// The body as bytes. Set its `Content-Type` with [`header`](Call::header).
     pub fn bytes(mut self, body: impl Into<Bytes>) -> Call {
-        self.work.request.body = body.into();
+        self.request.body = body.into();
         self
     }
 
@@ -88,7 +93,7 @@ impl Call {
     {
         match (name.try_into(), value.try_into()) {
             (Ok(name), Ok(value)) => {
-                self.work.request.headers.append(name, value);
+                self.request.headers.append(name, value);
             }
             (Err(problem), _) => self.note(Error::invalid("header", format!("name: {problem}"))),
             (Ok(name), Err(problem)) => {
@@ -100,11 +105,11 @@ impl Call {
 
     /// More query parameters.
     pub fn query<T: Serialize + ?Sized>(mut self, query: &T) -> Call {
-        let mut pairs = self.work.request.url.query_pairs_mut();
+        let mut pairs = self.request.url.query_pairs_mut();
         let result = query.serialize(serde_urlencoded::Serializer::new(&mut pairs)).map(|_| ());
         drop(pairs);
-        if let Some("") = self.work.request.url.query() {
-            self.work.request.url.set_query(None);
+        if let Some("") = self.request.url.query() {
+            self.request.url.set_query(None);
         }
         if let Err(problem) = result {
             self.note(Error::invalid("query", problem.to_string()));
@@ -164,33 +169,34 @@ impl Call {
     ///
     /// Dropping the future releases every permit. An operation that was dropped in mid-flight stays recorded
     /// as in progress until its lease runs out; sending its key again then carries on with it.
-    pub async fn send(self) -> Result<Reply, Error> {
-        let Call { client, mut work, mistake } = self;
+    pub async fn send(mut self) -> Result<Reply, Error> {
+        // Borrowed from here on down: moving a request from future to future costs more than most gates.
+        let Call { client, request, work, mistake } = &mut self;
         let engine = &*client.engine;
         let vendor = engine.vendor.name();
-        let span = telemetry::call_span(vendor, &work.request);
+        let span = telemetry::call_span(vendor, request);
         let started = engine.clock.now();
-        let result = async {
-            if let Some(mistake) = mistake {
+        let carried = pin!(async {
+            if let Some(mistake) = mistake.take() {
                 return Err(mistake);
             }
-            check_body(&work.request, engine.policy.limits.request_bytes_max)?;
-            if work.key.is_none() && !crate::vendor::is_idempotent(&work.request.method) {
-                work.key = Some(generated_key(&client)?);
+            check_body(request, engine.policy.limits.request_bytes_max)?;
+            if work.key.is_none() && !crate::vendor::is_idempotent(&request.method) {
+                work.key = Some(generated_key(client)?);
             }
-            engine.call(work).await
-        }
-        .instrument(span.clone())
-        .await;
-        telemetry::ended(&span, vendor, &result, engine.clock.now().since(started));
+            engine.call(request, work, started).await
+        });
+        // Pinned first: `instrument` would move the whole future otherwise.
+        let result = carried.instrument(span.clone()).await;
+        telemetry::ended(&span, vendor, &result, &*engine.clock, started);
         result
     }
 
     fn encoded<E: fmt::Display>(mut self, kind: &'static str, body: Result<Vec<u8>, E>) -> Call {
         match body {
             Ok(body) => {
-                self.work.request.headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-                self.work.request.body = body.into();
+                self.request.headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+                self.request.body = body.into();
             }
             Err(problem) => self.note(Error::invalid("body", problem.to_string())),
         }
@@ -207,15 +213,15 @@ impl fmt::Debug for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call")
             .field("vendor", &self.client.vendor())
-            .field("request", &self.work.request)
+            .field("request", &self.request)
             .field("key", &self.work.key)
             .field("mistake", &self.mistake)
             .finish()
     }
 }
 
-/// Appends `path`, with its query if it has one, to the vendor's base URL.
-fn append(url: &mut url::Url, path: &str) -> Result<(), Error> {
+/// Gives `url` the path `base` + `path`, and the query of `path` if it has one.
+fn set_path(url: &mut url::Url, base: &str, path: &str) -> Result<(), Error> {
     let refuse = |problem: &str| Err(Error::invalid("path", format!("{path:?} {problem}")));
     if !path.starts_with('/') {
         return refuse("must start with a slash; the host comes from the adapter");
@@ -230,12 +236,9 @@ fn append(url: &mut url::Url, path: &str) -> Result<(), Error> {
     if path_only.split(['/', '\\']).any(is_dot_segment) {
         return refuse("must not have . or .. segments");
     }
-    match url.path().trim_end_matches('/') {
+    match base.trim_end_matches('/') {
         "" => url.set_path(path_only),
-        base => {
-            let joined = format!("{base}{path_only}");
-            url.set_path(&joined);
-        }
+        base => url.set_path(&[base, path_only].concat()),
     }
     if query.is_some() {
         url.set_query(query);
@@ -243,10 +246,27 @@ fn append(url: &mut url::Url, path: &str) -> Result<(), Error> {
     Ok(())
 }
 
+/// `base` with a longer path than it has: a clone's text then has room for a call's path, and setting it does not
+/// allocate again. Made once per client.
+pub(crate) fn with_room(base: &url::Url) -> url::Url {
+    let mut roomy = base.clone();
+    roomy.set_path(&[base.path(), &"-".repeat(PATH_ROOM)].concat());
+    roomy
+}
+
+/// Longer than most paths of vendors; a longer one costs an allocation.
+const PATH_ROOM: usize = 96;
+
 /// Dots as the URL standard reads them, percent-encoded or not: they would climb out of the base path.
 fn is_dot_segment(segment: &str) -> bool {
-    matches!(segment.len(), 1..=6)
-        && matches!(segment.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..")
+    let after_dot = |rest: &str| match rest.as_bytes() {
+        [b'.', ..] => Some(1),
+        [b'%', b'2', b'e' | b'E', ..] => Some(3),
+        _ => None,
+    };
+    let Some(first) = after_dot(segment) else { return false };
+    let rest = &segment[first..];
+    rest.is_empty() || after_dot(rest) == Some(rest.len())
 }
 
 fn check_body(request: &Request, bytes_max: usize) -> Result<(), Error> {
@@ -277,8 +297,9 @@ mod tests {
     use super::*;
 
     fn appended(base: &str, path: &str) -> Result<String, Error> {
-        let mut url = Url::parse(base).expect(base);
-        append(&mut url, path).map(|()| url.to_string())
+        let base = Url::parse(base).expect(base);
+        let mut url = with_room(&base);
+        set_path(&mut url, base.path(), path).map(|()| url.to_string())
     }
 
     #[test]

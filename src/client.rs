@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU16;
 use http::Method;
 use url::{Host, Url};
 
-use crate::call::Call;
+use crate::call::{Call, with_room};
 use crate::clock::{Clock, SystemClock};
 use crate::engine::Engine;
 use crate::error::Error;
@@ -187,6 +187,7 @@ impl ClientBuilder {
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
         let random = self.random.unwrap_or_else(|| Arc::new(SystemRandom));
         let engine = Engine {
+            base_with_room: with_room(self.vendor.base_url()),
             vendor: self.vendor,
             store: self.store.unwrap_or_else(|| Arc::new(Memory::new())),
             transport,

@@ -9,10 +9,10 @@ use std::sync::atomic::AtomicU16;
 use std::time::Duration;
 
 use crate::clock::{Clock, Instant};
-use crate::error::{Context, Effect, Error, Kind, Refusal};
+use crate::error::{Context, Effect, Error, Gate, Kind, Refusal};
 use crate::operation::record::{Claim, Claimed, Record, State};
 use crate::operation::{Key, OperationId, Scope, fingerprint};
-use crate::policy::{Admission, CallPolicy, Gates, OnUnknown, Policy};
+use crate::policy::{Admission, CallPolicy, Gates, OnUnknown, Policy, Refusal as GateRefusal};
 use crate::random::Random;
 use crate::reply::{Obtained, Reply};
 use crate::request::Request;
@@ -35,6 +35,8 @@ use run::Run;
 #[derive(Debug)]
 pub(crate) struct Engine {
     pub vendor: Box<dyn Vendor>,
+    /// What calls' URLs are cloned from: see [`with_room`](crate::call::with_room).
+    pub base_with_room: url::Url,
     pub store: Arc<dyn Store>,
     pub transport: Arc<dyn Transport>,
     pub clock: Arc<dyn Clock>,
@@ -45,10 +47,9 @@ pub(crate) struct Engine {
     pub generated_keys: AtomicU16,
 }
 
-/// One call, as its builder made it.
+/// What one call asks for beside its request.
 #[derive(Debug)]
 pub(crate) struct Work {
-    pub request: Request,
     /// `None` for a call that is no operation.
     pub key: Option<Key>,
     /// What this call overrides of the vendor's policy.
@@ -70,41 +71,49 @@ impl Work {
 }
 
 impl Engine {
-    /// Carries a call through to its end, or to the end of its time.
-    pub(crate) async fn call(&self, mut work: Work) -> Result<Reply, Error> {
-        let started = self.clock.now();
+    /// Carries a call that `started` just now through to its end, or to the end of its time.
+    pub(crate) async fn call(
+        &self,
+        request: &mut Request,
+        work: &mut Work,
+        started: Instant,
+    ) -> Result<Reply, Error> {
         let allowed = work.time_allowed(&self.policy);
         if allowed.is_zero() {
             return Err(self.in_context(Error::new(Kind::Deadline { budget: allowed }, Effect::None), None));
         }
         let deadline = started.plus(allowed);
         match work.key.take() {
-            Some(key) => self.keyed(work, key, started, deadline).await,
+            // Boxed, as is all that a healthy plain call does not need: it would make each call's future, which is
+            // moved about, several times as large.
+            Some(key) => Box::pin(self.keyed(request, work, key, started, deadline)).await,
             None => {
                 let admission = self
                     .admit_first(started, deadline)
                     .await
                     .map_err(|refused| self.in_context(refused, None))?;
-                Run::new(self, &work, None, started, deadline).drive(Some(admission)).await
+                let mut run = Run::new(self, work, request, None, started, deadline);
+                run.drive(Some(admission)).await
             }
         }
     }
 
     async fn keyed(
         &self,
-        mut work: Work,
+        request: &mut Request,
+        work: &Work,
         key: Key,
         started: Instant,
         deadline: Instant,
     ) -> Result<Reply, Error> {
-        let account = self.vendor.account(&work.request.headers);
-        let fingerprint = fingerprint(&account, &work.request);
-        let (method, route) = (&work.request.method, work.request.url.path());
+        let account = self.vendor.account(&request.headers);
+        let fingerprint = fingerprint(&account, request);
+        let (method, route) = (&request.method, request.url.path());
         let scope = Scope::new(&self.namespace, self.vendor.name(), &account, method, route);
         let id = OperationId::new(scope, key);
         drop(account);
         let named = |error| self.in_context(error, Some((&id, None)));
-        let wire_key = self.vendor.stamp(id.wire_key(), &mut work.request).map_err(named)?;
+        let wire_key = self.vendor.stamp(id.wire_key(), request).map_err(named)?;
 
         // Asked before the claim, so that a refusal writes nothing.
         let admission = match self.admit_first(started, deadline).await {
@@ -115,9 +124,9 @@ impl Engine {
             id: id.clone(),
             fingerprint,
             wire_key,
-            request: work.request.clone(),
+            request: request.clone(),
             now: self.clock.wall(),
-            lease: self.lease(&work),
+            lease: self.lease(work),
             keep: self.policy.record.keep,
             on_unknown: work.on_unknown,
         };
@@ -134,14 +143,18 @@ impl Engine {
         match claimed {
             Claimed::Fresh(record) => {
                 let hold = Hold::new(self, record, lease_until);
-                Run::new(self, &work, Some(hold), started, deadline).drive(Some(admission)).await
+                let mut run = Run::new(self, work, request, Some(hold), started, deadline);
+                run.drive(Some(admission)).await
             }
             Claimed::TakenOver(record) => {
                 // Not the first send: it is charged and admitted as the retry that it is.
                 drop(admission);
                 telemetry::taken_over(&record);
+                // What is resent is what was recorded, byte for byte.
+                let request = record.request.clone();
                 let hold = Hold::new(self, record, lease_until);
-                Run::new(self, &work, Some(hold), started, deadline).resume().await
+                let mut run = Run::new(self, work, &request, Some(hold), started, deadline);
+                run.resume().await
             }
             Claimed::Settled(record) => self.replay(record),
             Claimed::Busy { frees_at } => {
@@ -168,8 +181,7 @@ impl Engine {
                 }
                 Err(refusal) => refusal,
             };
-            let back_at = refusal.retry_at.map(|at| at.plus(spread(self.random.unit())));
-            match back_at {
+            match self.come_back(refusal, now) {
                 Some(at) if at < patience => {
                     telemetry::held_back(self.vendor.name(), refusal.gate, at.since(now));
                     self.clock.sleep_until(at).await;
@@ -182,6 +194,17 @@ impl Engine {
                 }
             }
         }
+    }
+
+    /// When to ask the gates again after a refusal, a little later than they said; `None` if only a person can
+    /// tell.
+    fn come_back(&self, refusal: GateRefusal, now: Instant) -> Option<Instant> {
+        let at = match refusal.gate {
+            // Nobody knows when a call ends; they end often.
+            Gate::Concurrency => Some(now.plus(CONCURRENCY_PAUSE)),
+            _ => refusal.retry_at,
+        };
+        at.map(|at| at.plus(spread(self.random.unit())))
     }
 
     /// A settled operation is replayed even while our gates refuse. Nothing is written either way.
@@ -261,6 +284,10 @@ impl Engine {
 fn spread(unit: f64) -> Duration {
     SPREAD_MAX.mul_f64(unit)
 }
+
+/// Between two looks at a full concurrency limit, before the spread: short beside a vendor's latency, long
+/// beside what a look costs.
+const CONCURRENCY_PAUSE: Duration = Duration::from_millis(5);
 
 /// Long enough to spread callers over several scheduler ticks, short beside any wait it follows.
 const SPREAD_MAX: Duration = Duration::from_millis(50);

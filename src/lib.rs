@@ -80,7 +80,8 @@
 //!
 //! # More
 //!
-//! [Recipes](_documentation::recipes) and [anti-patterns](_documentation::anti_patterns). Every policy's page
+//! [Recipes](_documentation::recipes), [anti-patterns](_documentation::anti_patterns), and a page for whoever is
+//! [paged](_documentation::operations). Every policy's page
 //! says why its defaults are what they are: [`policy`].
 //!
 //! # Features
@@ -106,6 +107,9 @@ pub mod _documentation {
 
     #[doc = include_str!("docs/anti_patterns.md")]
     pub mod anti_patterns {}
+
+    #[doc = include_str!("docs/operations.md")]
+    pub mod operations {}
 
     #[doc = include_str!("docs/recipes.md")]
     pub mod recipes {}

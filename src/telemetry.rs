@@ -12,6 +12,7 @@ use tracing::field::{Empty, display};
 use tracing::{Span, debug, info, info_span, warn};
 
 use crate::answer::Answer;
+use crate::clock::{Clock, Instant};
 use crate::error::{Error, Gate, Reason};
 use crate::operation::record::{Declined, Record};
 use crate::reply::{Obtained, Reply};
@@ -40,7 +41,13 @@ pub(crate) fn call_span(vendor: &str, request: &Request) -> Span {
 }
 
 /// Fills in the call's span and counts the call.
-pub(crate) fn ended(span: &Span, vendor: &str, result: &Result<Reply, Error>, took: Duration) {
+pub(crate) fn ended(
+    span: &Span,
+    vendor: &str,
+    result: &Result<Reply, Error>,
+    clock: &dyn Clock,
+    started: Instant,
+) {
     if !span.is_disabled() {
         match result {
             Ok(reply) => describe_reply(span, reply),
@@ -49,7 +56,7 @@ pub(crate) fn ended(span: &Span, vendor: &str, result: &Result<Reply, Error>, to
     }
     let outcome = result.as_ref().map_or_else(|error| error.code(), |_| "ok");
     count(CALLS, vendor, "outcome", outcome);
-    observe(CALL_SECONDS, vendor, took);
+    observe(CALL_SECONDS, vendor, || clock.now().since(started));
     if let Err(error) = result
         && (error.is_key_reused() || error.is_in_progress())
     {
@@ -119,7 +126,7 @@ pub(crate) fn waiting(vendor: &str, attempts: u32, wait: Duration) {
         wait_ms = wait.as_millis() as u64,
         "waiting to retry"
     );
-    observe(RETRY_SECONDS, vendor, wait);
+    observe(RETRY_SECONDS, vendor, || wait);
 }
 
 /// One of our own gates refused a call for good.
@@ -219,12 +226,12 @@ fn count(name: &'static str, vendor: &str, label: &'static str, value: &'static 
 }
 
 #[cfg(feature = "metrics")]
-fn observe(name: &'static str, vendor: &str, duration: Duration) {
-    metrics::histogram!(name, "vendor" => vendor.to_owned()).record(duration.as_secs_f64());
+fn observe(name: &'static str, vendor: &str, duration: impl FnOnce() -> Duration) {
+    metrics::histogram!(name, "vendor" => vendor.to_owned()).record(duration().as_secs_f64());
 }
 
 #[cfg(not(feature = "metrics"))]
 fn count(_: &'static str, _: &str, _: &'static str, _: &'static str) {}
 
 #[cfg(not(feature = "metrics"))]
-fn observe(_: &'static str, _: &str, _: Duration) {}
+fn observe(_: &'static str, _: &str, _: impl FnOnce() -> Duration) {}

@@ -34,7 +34,7 @@ impl<'a> Run<'a> {
         let engine = self.engine;
         if self.hold.is_some() {
             // The claim, or a renewed lease, came between.
-            self.keep_lease(self.timeout.attempt).await?;
+            Box::pin(self.keep_lease(self.timeout.attempt)).await?;
             admission.begin(engine.clock.now());
         }
         let begun = admission.admitted_at();
@@ -43,7 +43,7 @@ impl<'a> Run<'a> {
 
         let keyed = self.hold.is_some();
         let judged_at = engine.clock.wall();
-        let attempt = Attempt::new(&self.request, keyed, outcome.as_ref(), judged_at).after(self.effect);
+        let attempt = Attempt::new(self.request, keyed, outcome.as_ref(), judged_at).after(self.effect);
         let verdict = engine.vendor.classify(&attempt);
         admission.settle(liveness(&outcome), ended);
         if let Verdict::Retry { not_before: Some(wait), .. } = verdict {

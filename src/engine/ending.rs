@@ -13,7 +13,7 @@ impl Run<'_> {
     pub(super) async fn succeed(&mut self, answer: Answer, obtained: Obtained) -> Result<Reply, Error> {
         let mut reply = Reply::new(answer, obtained, self.attempts).after_waiting(self.waited);
         if self.hold.is_some() {
-            reply = self.settle(reply).await?;
+            reply = Box::pin(self.settle(reply)).await?;
         }
         if reply.answer().cut {
             let error = too_large(self.engine.policy.limits.reply_bytes_max, reply.answer().clone());

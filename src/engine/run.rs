@@ -23,8 +23,9 @@ use crate::vendor::is_idempotent;
 
 pub(super) struct Run<'a> {
     pub(super) engine: &'a Engine,
-    pub(super) request: Request,
-    pub(super) hold: Option<Hold<'a>>,
+    pub(super) request: &'a Request,
+    /// Boxed: most calls have none, and a record is large.
+    pub(super) hold: Option<Box<Hold<'a>>>,
     pub(super) timeout: Timeouts,
     pub(super) started: Instant,
     pub(super) deadline: Instant,
@@ -55,9 +56,11 @@ pub(super) struct Last {
 }
 
 impl<'a> Run<'a> {
+    /// `request` is the one on record, for an operation.
     pub(super) fn new(
         engine: &'a Engine,
         work: &'a Work,
+        request: &'a Request,
         hold: Option<Hold<'a>>,
         started: Instant,
         deadline: Instant,
@@ -69,11 +72,10 @@ impl<'a> Run<'a> {
         let record = hold.as_ref().map(|hold| &hold.record);
         Run {
             engine,
-            // What is resent is what was recorded, byte for byte.
-            request: record.map_or(&work.request, |record| &record.request).clone(),
+            request,
             attempts: record.map_or(0, |record| record.attempts),
             effect: record.map_or(Effect::None, |record| record.effect),
-            hold,
+            hold: hold.map(Box::new),
             timeout,
             started,
             deadline,
@@ -91,7 +93,7 @@ impl<'a> Run<'a> {
     }
 
     /// Carries on with an operation that was taken over. Its next send is a retry and is charged as one.
-    pub(super) async fn resume(mut self) -> Result<Reply, Error> {
+    pub(super) async fn resume(&mut self) -> Result<Reply, Error> {
         if self.attempts > 0 && !self.afford_retry() {
             let at = self.engine.clock.now().plus(self.first_step());
             return Err(self.postpone(at, Kind::Gate(Gate::Budget)).await);
@@ -99,42 +101,55 @@ impl<'a> Run<'a> {
         self.drive(None).await
     }
 
-    pub(super) async fn drive(mut self, mut admission: Option<Admission<'a>>) -> Result<Reply, Error> {
+    pub(super) async fn drive(&mut self, mut admission: Option<Admission<'a>>) -> Result<Reply, Error> {
+        // The gates were waited for before this run began.
+        self.waited =
+            admission.as_ref().map_or(Duration::ZERO, |gate| gate.admitted_at().since(self.started));
         loop {
             if !self.resend_is_safe() && !self.resend_accepted {
                 drop(admission.take());
-                match self.look_up().await? {
-                    Looked::Found(answer) => return self.succeed(answer, Obtained::Reconciled).await,
-                    Looked::Absent => self.effect = Effect::None,
-                    Looked::CannotTell if self.on_unknown == OnUnknown::Resend => self.resend_accepted = true,
-                    Looked::CannotTell => return Err(self.bury(self.why_stuck()).await),
+                if let Some(reply) = Box::pin(self.look_up_first()).await? {
+                    return Ok(reply);
                 }
             }
             let permit = match admission.take() {
                 Some(permit) => permit,
-                None => self.admit_again().await?,
+                None => Box::pin(self.admit_again()).await?,
             };
             if self.window_closed_while_waiting() {
                 continue;
             }
-            let verdict = self.attempt(permit).await?;
+            let judged = self.attempt(permit).await?;
             self.resend_accepted = false;
-            match verdict {
-                Judged::Done { answer, replayed } => {
-                    let obtained = if replayed { Obtained::Replayed } else { Obtained::Fresh };
-                    return self.succeed(answer, obtained).await;
-                }
-                Judged::Refused { answer, refusal } => return Err(self.refused(refusal, answer).await),
-                Judged::Retry { not_before } => {
-                    if !self.can_go_on() {
-                        return Err(self.bury(Reason::Unknown).await);
-                    }
-                    if let Some(reply) = self.wait_for_next_rung(not_before).await? {
-                        return Ok(reply);
-                    }
-                }
-                Judged::Unknown => return self.look_up_or_bury(Reason::Unknown).await,
+            if let Judged::Done { answer, replayed } = judged {
+                let obtained = if replayed { Obtained::Replayed } else { Obtained::Fresh };
+                return self.succeed(answer, obtained).await;
             }
+            if let Some(reply) = Box::pin(self.after_failure(judged)).await? {
+                return Ok(reply);
+            }
+        }
+    }
+
+    /// Before a resend that could be a second effect: what a look-up finds, or `None` if the resend may go.
+    async fn look_up_first(&mut self) -> Result<Option<Reply>, Error> {
+        match self.look_up().await? {
+            Looked::Found(answer) => return self.succeed(answer, Obtained::Reconciled).await.map(Some),
+            Looked::Absent => self.effect = Effect::None,
+            Looked::CannotTell if self.on_unknown == OnUnknown::Resend => self.resend_accepted = true,
+            Looked::CannotTell => return Err(self.bury(self.why_stuck()).await),
+        }
+        Ok(None)
+    }
+
+    /// After an attempt that is not done: the call's end, or `None` once another attempt is due.
+    async fn after_failure(&mut self, judged: Judged) -> Result<Option<Reply>, Error> {
+        match judged {
+            Judged::Done { answer, .. } => self.succeed(answer, Obtained::Fresh).await.map(Some),
+            Judged::Refused { answer, refusal } => Err(self.refused(refusal, answer).await),
+            Judged::Retry { .. } if !self.can_go_on() => Err(self.bury(Reason::Unknown).await),
+            Judged::Retry { not_before } => self.wait_for_next_rung(not_before).await,
+            Judged::Unknown => self.look_up_or_bury(Reason::Unknown).await.map(Some),
         }
     }
 
@@ -149,7 +164,7 @@ impl<'a> Run<'a> {
         let Some(hold) = &self.hold else { return false };
         self.engine
             .vendor
-            .replay_window(&self.request)
+            .replay_window(self.request)
             .is_some_and(|window| self.engine.clock.wall().since(hold.record.claimed_at) < window)
     }
 
@@ -165,7 +180,7 @@ impl<'a> Run<'a> {
     }
 
     fn why_stuck(&self) -> Reason {
-        match self.engine.vendor.replay_window(&self.request) {
+        match self.engine.vendor.replay_window(self.request) {
             Some(_) => Reason::Expired,
             None => Reason::Unknown,
         }
@@ -221,9 +236,9 @@ impl<'a> Run<'a> {
                 Ok(admission) => return Ok(admission),
                 Err(refusal) => refusal,
             };
-            telemetry::held_back(self.engine.vendor.name(), refusal.gate, Duration::ZERO);
-            let at = refusal.retry_at.unwrap_or_else(|| now.plus(self.first_step()));
-            let at = at.plus(spread(self.engine.random.unit()));
+            let come_back = self.engine.come_back(refusal, now);
+            let at = come_back.unwrap_or_else(|| now.plus(self.first_step()));
+            telemetry::held_back(self.engine.vendor.name(), refusal.gate, at.since(now));
             if at >= self.deadline {
                 return Err(self.postpone(at, Kind::Gate(refusal.gate)).await);
             }

@@ -36,12 +36,14 @@ use crate::clock::Instant;
 use crate::error::Gate;
 use crate::random::Random;
 
+mod change;
 mod config;
 mod permit;
 
 pub use config::{BreakerConfig, SlowCall};
 pub use permit::Permit;
 
+use change::Change;
 use permit::Kind;
 
 /// Who decides: the breaker, or an operator.
@@ -364,30 +366,6 @@ impl fmt::Debug for Breaker {
             .field("generation", &(word >> STATE_BITS))
             .field("config", &self.config)
             .finish_non_exhaustive()
-    }
-}
-
-/// A change of state, to be told once the lock is free: a subscriber may call back.
-enum Change {
-    Opened { why: &'static str, open: Duration },
-    HalfOpened,
-    Closed,
-}
-
-impl Change {
-    fn log(change: Option<Change>) {
-        match change {
-            None => {}
-            Some(Change::Opened { why, open }) => {
-                tracing::warn!(
-                    why,
-                    open_ms = u64::try_from(open.as_millis()).unwrap_or(u64::MAX),
-                    "circuit opened"
-                );
-            }
-            Some(Change::HalfOpened) => tracing::info!("circuit half-open"),
-            Some(Change::Closed) => tracing::info!("circuit closed"),
-        }
     }
 }
 

@@ -7,7 +7,7 @@ use steadfast::transport::SendErrorKind;
 use steadfast::{Effect, Obtained};
 
 use super::vendor::Acme;
-use super::{Bench, one_retry, plain, secs};
+use super::{Bench, ms, one_retry, plain, secs};
 
 #[tokio::test]
 async fn a_refusal_before_the_first_attempt_writes_nothing() {
@@ -95,6 +95,27 @@ async fn with_an_admission_wait_the_rate_limit_delays_instead_of_refusing() {
     refused.client.get("/x").send().await.expect("the first");
     let error = refused.client.get("/x").send().await.expect_err("at once is too soon");
     assert!(error.is_rate_limited());
+}
+
+#[tokio::test]
+async fn with_an_admission_wait_a_full_concurrency_limit_is_waited_for() {
+    let policy = plain().concurrency(ConcurrencyConfig::new(1)).admission_wait(secs(60));
+    let bench = Bench::with(Acme::new(), ScriptedTransport::new(), policy);
+    let _shared = bench.transport.clone().status(200).after(secs(2), &bench.clock).status(200);
+    let (first, second) = (bench.client.get("/slow").send(), bench.client.get("/x").send());
+    let (first, second) = tokio::join!(first, second);
+    assert_eq!(first.expect("the slow one").waited(), secs(0));
+    let waited = second.expect("after the slow one").waited();
+    assert!(waited >= secs(2) && waited < ms(2_100), "{waited:?}");
+}
+
+#[tokio::test]
+async fn nothing_waits_for_an_operator() {
+    let policy = plain().admission_wait(secs(60));
+    let bench = Bench::with(Acme::new(), ScriptedTransport::new().status(200), policy);
+    bench.client.gates().kill_switch().engage();
+    let error = bench.charge().send().await.expect_err("switched off");
+    assert_eq!((error.gate(), bench.clock.slept().len()), (Some(Gate::KillSwitch), 0));
 }
 
 fn no_retry() -> steadfast::CallPolicy {

@@ -1,10 +1,12 @@
 //! One key, one effect.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use steadfast::operation::record::State;
+use steadfast::clock::Timestamp;
+use steadfast::operation::record::{Claim, Claimed, Declined, Record, State, Transition};
 use steadfast::operation::{Key, OperationId, Scope};
-use steadfast::store::Store;
+use steadfast::store::{Store, StoreError};
 use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::SendErrorKind;
 use steadfast::{Effect, Obtained};
@@ -138,6 +140,54 @@ async fn secrets_are_neither_stored_nor_shown() {
     for shown in [format!("{error:?}{error}"), format!("{record:?}"), format!("{:?}", bench.client)] {
         assert!(!shown.contains("hush") && !shown.contains("4711"), "{shown}");
     }
+}
+
+/// Counts what an operation costs in durable writes.
+#[derive(Debug, Default)]
+struct Counting {
+    store: steadfast::store::Memory,
+    claims: AtomicUsize,
+    transitions: AtomicUsize,
+    reads: AtomicUsize,
+}
+
+#[async_trait::async_trait]
+impl Store for Counting {
+    async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
+        self.claims.fetch_add(1, Ordering::Relaxed);
+        self.store.claim(claim).await
+    }
+
+    async fn transition(
+        &self,
+        id: &OperationId,
+        step: Transition,
+    ) -> Result<Result<Record, Declined>, StoreError> {
+        self.transitions.fetch_add(1, Ordering::Relaxed);
+        self.store.transition(id, step).await
+    }
+
+    async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        self.store.get(id).await
+    }
+
+    async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
+        self.store.purge(now, limit).await
+    }
+}
+
+#[tokio::test]
+async fn a_clean_call_costs_two_durable_writes_and_no_read() {
+    let store = Arc::new(Counting::default());
+    let client = steadfast::Client::builder(Acme::new())
+        .store(Arc::clone(&store))
+        .transport(ScriptedTransport::new().status(200))
+        .build()
+        .expect("a client");
+    client.post("/charges").key("order-42/charge").send().await.expect("a reply");
+    let counts = [&store.claims, &store.transitions, &store.reads].map(|count| count.load(Ordering::Relaxed));
+    assert_eq!(counts, [1, 1, 0]);
 }
 
 #[tokio::test]

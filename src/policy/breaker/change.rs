@@ -1,0 +1,27 @@
+//! How the breaker says what it does.
+
+use std::time::Duration;
+
+/// A change of state, to be told once the lock is free: a subscriber may call back.
+pub(super) enum Change {
+    Opened { why: &'static str, open: Duration },
+    HalfOpened,
+    Closed,
+}
+
+impl Change {
+    pub(super) fn log(change: Option<Change>) {
+        match change {
+            None => {}
+            Some(Change::Opened { why, open }) => {
+                tracing::warn!(
+                    why,
+                    open_ms = u64::try_from(open.as_millis()).unwrap_or(u64::MAX),
+                    "circuit opened"
+                );
+            }
+            Some(Change::HalfOpened) => tracing::info!("circuit half-open"),
+            Some(Change::Closed) => tracing::info!("circuit closed"),
+        }
+    }
+}

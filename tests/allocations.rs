@@ -1,0 +1,164 @@
+//! What the policy layer takes from the heap: counted, not estimated.
+//!
+//! Counting needs an allocator of our own, and that needs `unsafe`: the two methods below hand everything to
+//! the system's allocator unchanged. The library itself forbids unsafe code. Counts are kept per thread, so that
+//! the tests of this file may run at once.
+
+#[path = "../benches/support/mod.rs"]
+mod support;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use http::{HeaderValue, Method, header};
+use steadfast::Client;
+use steadfast::clock::{Clock, SystemClock};
+use steadfast::policy::{Gates, Outcome};
+use steadfast::random::SystemRandom;
+use steadfast::request::Request;
+use steadfast::store::Memory;
+use steadfast::transport::{Limits, Transport};
+use url::Url;
+
+use support::{BASE, Nowhere, PATH, Plain, SECRET, all_gates, bare_get};
+
+struct Counting;
+
+thread_local! {
+    /// Allocations, growth of allocations included, and bytes that are live.
+    static COUNT: Cell<(u64, i64)> = const { Cell::new((0, 0)) };
+}
+
+fn count(allocations: u64, bytes: i64) {
+    // A thread that is ending has no counter any more; nothing is measured there.
+    let _ = COUNT.try_with(|count| {
+        let (so_far, live) = count.get();
+        count.set((so_far + allocations, live + bytes));
+    });
+}
+
+// SAFETY: every method passes its arguments on to the system's allocator unchanged and gives back what it gave;
+// counting touches a plain thread-local cell, which neither allocates nor panics.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(1, layout.size() as i64);
+        // SAFETY: the caller keeps `alloc`'s contract, which is the system's.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count(0, -(layout.size() as i64));
+        // SAFETY: `pointer` came from `System` with this layout.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(1, size as i64 - layout.size() as i64);
+        // SAFETY: `pointer` came from `System` with this layout, and the caller keeps the rest of the contract.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Allocations while `work` runs.
+fn allocations<T>(work: impl FnOnce() -> T) -> u64 {
+    let before = COUNT.get().0;
+    let output = work();
+    let after = COUNT.get().0;
+    drop(output);
+    after - before
+}
+
+/// Bytes that are live after `work` and were not before.
+fn kept<T>(work: impl FnOnce() -> T) -> (i64, T) {
+    let before = COUNT.get().1;
+    let output = work();
+    (COUNT.get().1 - before, output)
+}
+
+/// The output of a future that never has to wait.
+fn ready<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("nothing here waits"),
+    }
+}
+
+fn client() -> Client {
+    Client::builder(Plain::at(BASE))
+        .policy(all_gates())
+        .store(Memory::new())
+        .transport(Nowhere)
+        .build()
+        .expect("a client")
+}
+
+fn call(client: &Client) {
+    assert!(ready(client.get(PATH).send()).expect("a reply").status().is_success());
+}
+
+#[test]
+fn the_counter_counts_what_is_allocated_and_what_stays() {
+    assert_eq!(allocations(|| Box::new(1_u64)), 1);
+    assert_eq!(allocations(|| 1_u64), 0);
+    assert_eq!(kept(|| vec![0_u8; 100]).0, 100);
+    assert_eq!(kept(|| drop(vec![0_u8; 100])).0, 0);
+}
+
+#[test]
+fn a_call_adds_at_most_one_allocation_to_the_same_exchange_without_policy() {
+    let client = client();
+    call(&client);
+    let ours = allocations(|| ready(client.get(PATH).send()).expect("a reply"));
+
+    // The same request through the same transport. Its URL is parsed beforehand, so that parsing, which
+    // allocates more than once, hides nothing.
+    let url = Url::parse("http://127.0.0.1:1/v1/things").expect("a URL");
+    let bare = allocations(|| {
+        let mut request = Request::new(Method::GET, url.clone());
+        request.headers.insert(header::AUTHORIZATION, HeaderValue::from_static(SECRET));
+        ready(Nowhere.send(request, Limits::new(1024, false))).expect("an answer")
+    });
+    assert!(ours <= bare + 1, "{ours} allocations, {bare} without policy");
+}
+
+#[test]
+fn a_call_allocates_no_more_than_bare_reqwest() {
+    let client = client();
+    let reqwest = reqwest::Client::builder().build().expect("a client");
+    call(&client);
+    let ours = allocations(|| ready(client.get(PATH).send()).expect("a reply"));
+    let bare = allocations(|| ready(bare_get(&reqwest)));
+    assert!(ours <= bare, "{ours} allocations, {bare} on bare reqwest");
+}
+
+#[test]
+fn the_gates_allocate_nothing() {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let gates = Gates::new(&all_gates(), Arc::clone(&clock), Arc::new(SystemRandom));
+    let added = allocations(|| {
+        for _ in 0..1_000 {
+            let now = clock.now();
+            let admission = gates.admit(now).expect("limits that nothing reaches");
+            gates.budget().expect("a budget").earn(now);
+            admission.settle(Outcome::Success, clock.now());
+        }
+    });
+    assert_eq!(added, 0);
+}
+
+#[test]
+fn a_client_stays_under_16_kib_however_many_calls_it_makes() {
+    // Store and transport are the user's to choose and hold nothing here: an empty `Memory`, a unit struct.
+    let (at_first, client) = kept(client);
+    assert!(at_first < 16 * 1024, "{at_first} bytes");
+    call(&client);
+    let (grown, ()) = kept(|| (0..100_000).for_each(|_| call(&client)));
+    assert_eq!(grown, 0, "bytes kept by 100,000 calls");
+}
