@@ -121,6 +121,7 @@ mod call;
 mod client;
 pub mod clock;
 pub mod config;
+pub mod dispatcher;
 mod engine;
 pub mod error;
 pub mod inbound;

@@ -24,6 +24,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("inbound", 4),
     ("call", 5),
     ("client", 5),
+    ("dispatcher", 5),
     ("config", 6),
     ("testkit", 7),
 ];

@@ -3,8 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use steadfast::attempt::AttemptReport;
 use steadfast::clock::Timestamp;
-use steadfast::operation::record::{Claim, Claimed, Declined, Record, State, Transition};
+use steadfast::operation::record::{
+    Act, AuditEntry, Claim, Claimed, Cursor, Declined, Filter, Forbidden, Page, Record, State, Summary, Take,
+    Tally, Transition,
+};
 use steadfast::operation::{Key, OperationId, Scope};
 use steadfast::store::{Store, StoreError};
 use steadfast::testkit::ScriptedTransport;
@@ -170,6 +174,48 @@ impl Store for Counting {
     async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
         self.reads.fetch_add(1, Ordering::Relaxed);
         self.store.get(id).await
+    }
+
+    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
+        self.store.take(take).await
+    }
+
+    async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> {
+        self.store.act(id, act).await
+    }
+
+    async fn append_evidence(
+        &self,
+        id: &OperationId,
+        reports: Vec<AttemptReport>,
+    ) -> Result<Result<(), Declined>, StoreError> {
+        self.store.append_evidence(id, reports).await
+    }
+
+    async fn evidence(&self, id: &OperationId) -> Result<Vec<AttemptReport>, StoreError> {
+        self.store.evidence(id).await
+    }
+
+    async fn list(
+        &self,
+        filter: &Filter,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page<Summary>, StoreError> {
+        self.store.list(filter, after, limit).await
+    }
+
+    async fn tally(&self) -> Result<Vec<Tally>, StoreError> {
+        self.store.tally().await
+    }
+
+    async fn audit(
+        &self,
+        id: Option<&OperationId>,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page<AuditEntry>, StoreError> {
+        self.store.audit(id, after, limit).await
     }
 
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
