@@ -64,7 +64,8 @@
 //! - [`Policy`]: backoff, budget, breaker, limits, timeouts. [`CallPolicy`] is the part one call may override.
 //! - [`vendor::Vendor`]: a vendor's rules. [`vendor::Stripe`], [`vendor::Postmark`], [`vendor::BigCommerce`],
 //!   and [`vendor::Keyed`], which is only data.
-//! - [`store::Store`]: where operations are recorded. [`store::Memory`] is lost in a crash.
+//! - [`store::Store`]: where operations are recorded. `store::Sqlite` is a file; [`store::Memory`] is lost in a
+//!   crash.
 //! - [`config::Vendors`]: all of this from one file.
 //! - `testkit` (feature): fakes of the vendors, faults, a scripted transport, a clock.
 //!
@@ -89,13 +90,14 @@
 //! | feature | what it adds |
 //! |---|---|
 //! | `rustls` (default) | TLS by rustls |
+//! | `sqlite` (default) | `store::Sqlite`: records in a file that survive the process |
 //! | `native-tls` | TLS by the platform's library |
 //! | `testkit` | fakes, faults, scripted transport, clock and randomness for tests |
 //! | `metrics` | counters and histograms through the `metrics` facade |
 //! | `axum` | [`inbound::Inbound`] as an extractor |
 //!
 //! Features add API and never change how an existing call behaves. Without default features there is no TLS
-//! stack, and only `http` on loopback (or where it is allowed) can be called.
+//! stack and no database, and only `http` on loopback (or where it is allowed) can be called.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 #![warn(unreachable_pub)]

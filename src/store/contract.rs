@@ -35,18 +35,27 @@ use crate::policy::OnUnknown;
 use crate::request::Request;
 use crate::store::Store;
 
+mod operators;
 mod races;
 mod table;
+mod takers;
 mod times;
 mod values;
+mod views;
 
+pub use operators::{
+    check_actions_are_guarded, check_every_action_from_every_phase, check_redrive, check_redrives_at_once,
+    check_resolution,
+};
 pub use races::{check_claims_at_once, check_settlements_at_once};
 pub use table::check_every_call_from_every_state;
+pub use takers::{check_settled_is_not_taken, check_takers_at_once, check_takes};
 pub use times::{
     check_expiry_and_purge, check_fences, check_late_success, check_lease_boundaries,
     check_unauthorized_retake,
 };
 pub use values::{check_empty_and_absent_bodies, check_look_alike_names, check_sizes};
+pub use views::{check_evidence, check_filters, check_pages, check_tally};
 
 /// Runs the whole suite, each check on a store of its own that `fresh` makes. A fresh store must be empty.
 pub async fn check_all(fresh: impl AsyncFn() -> Arc<dyn Store>) {
@@ -61,6 +70,18 @@ pub async fn check_all(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_empty_and_absent_bodies(&*fresh().await).await;
     check_claims_at_once(fresh().await).await;
     check_settlements_at_once(fresh().await).await;
+    check_takes(&*fresh().await).await;
+    check_settled_is_not_taken(&*fresh().await).await;
+    check_takers_at_once(fresh().await).await;
+    check_every_action_from_every_phase(&*fresh().await).await;
+    check_redrive(&*fresh().await).await;
+    check_redrives_at_once(fresh().await).await;
+    check_actions_are_guarded(&*fresh().await).await;
+    check_resolution(&*fresh().await).await;
+    check_filters(&*fresh().await).await;
+    check_pages(&*fresh().await).await;
+    check_tally(&*fresh().await).await;
+    check_evidence(&*fresh().await).await;
 }
 
 /// When most of the suite takes place: a moment that any clock's column can hold.
@@ -75,7 +96,7 @@ fn id(scope: &str, key: &str) -> OperationId {
 }
 
 /// A claim at `now` with the suite's fingerprint, lease and keep.
-fn claim_at(id: &OperationId, now: Timestamp) -> Claim {
+pub(crate) fn claim_at(id: &OperationId, now: Timestamp) -> Claim {
     let url = Url::parse("https://vendor.test/v1/things?expand=a&expand=b").expect("a valid URL");
     let mut request = Request::new(Method::POST, url);
     request.headers.insert("content-type", HeaderValue::from_static("application/json"));
@@ -94,7 +115,7 @@ fn claim_at(id: &OperationId, now: Timestamp) -> Claim {
     }
 }
 
-fn transition_at(fence: u64, now: Timestamp, event: Event) -> Transition {
+pub(crate) fn transition_at(fence: u64, now: Timestamp, event: Event) -> Transition {
     Transition { fence, now, attempts: 1, effect: Effect::None, event, reports: Vec::new() }
 }
 

@@ -123,15 +123,14 @@ impl Store for Sqlite {
             .writer
             .run(OnDrop::Skip, move |connection| write::claim(connection, &claim, &fresh, &request))
             .await?;
-        Ok(match met {
-            Met::Nobody => told,
-            Met::Somebody(Claimed::TakenOver(record), stored) => {
+        let Met::Somebody(somebody) = met else { return Ok(told) };
+        let (claimed, stored) = *somebody;
+        Ok(match claimed {
+            Claimed::TakenOver(record) => {
                 Claimed::TakenOver(Stored { record, answer: None, ..stored }.whole()?)
             }
-            Met::Somebody(Claimed::Settled(record), stored) => {
-                Claimed::Settled(Stored { record, ..stored }.whole()?)
-            }
-            Met::Somebody(claimed, _) => claimed,
+            Claimed::Settled(record) => Claimed::Settled(Stored { record, ..stored }.whole()?),
+            other => other,
         })
     }
 

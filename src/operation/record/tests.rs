@@ -247,10 +247,60 @@ fn is_unauthorized(state: &State) -> bool {
     matches!(state, State::Refused { refusal: Refusal::Unauthorized, .. })
 }
 
-/// One step of a random history: a claim, or an event written under a fence at most two behind the current.
+#[test]
+fn a_taker_is_given_only_what_nobody_holds_and_only_once() {
+    for state in states() {
+        for (what, vendor, now) in [Left::Lapsed, Left::Due].into_iter().flat_map(|what| {
+            [None, Some("test/v"), Some("test/w")]
+                .into_iter()
+                .flat_map(move |vendor| [99, 100, u64::MAX].map(|now| (what, vendor, now)))
+        }) {
+            let held = held(state.clone(), Effect::None);
+            let take = Take { what, vendor: vendor.map(String::from), now: at(now), lease: LEASE, limit: 1 };
+            let left = match (&state, what) {
+                (State::InProgress { .. }, Left::Lapsed) => Some(Effect::Unknown),
+                (State::Scheduled { .. }, Left::Due) => Some(Effect::None),
+                _ => None,
+            };
+            let expected = left.filter(|_| now >= 100 && vendor != Some("test/w")).map(|effect| {
+                let state = State::InProgress { lease_until: at(now).plus(LEASE) };
+                Record { state, fence: 6, effect, updated_at: at(now), ..held.clone() }
+            });
+            let taken = held.take(&take);
+            assert_eq!(taken, expected, "{state:?} {take:?}");
+            // With a lease that can end, nobody else is given it at the same moment.
+            if let Some(taken) = taken.filter(|_| now < u64::MAX) {
+                assert_eq!(taken.take(&take), None);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_word_changes_no_evidence_and_lasts_as_long_as_its_state() {
+    let dead = held(State::Dead { reason: Reason::Unknown, answer: Some(answer(500)) }, Effect::Unknown);
+    let (resolved, entry) = dead.act(&act(Action::Resolve(Resolution::NotApplied), 30)).expect("allowed");
+    let word = Resolved { resolution: Resolution::NotApplied, by: "me".into(), why: "so".into(), at: at(30) };
+    let expected = Record { resolved: Some(word), updated_at: at(30), ..dead.clone() };
+    assert_eq!((&resolved, entry.before, entry.after), (&expected, Phase::Dead, Phase::Resolved));
+    assert_eq!((dead.expires_at(), resolved.expires_at()), (None, Some(at(1_030))));
+    let (reopened, _) = resolved.act(&act(Action::Reopen, 40)).expect("allowed");
+    assert_eq!(reopened, Record { updated_at: at(40), ..dead });
+    let (redriven, _) = resolved.act(&act(Action::Redrive { forced: false }, 40)).expect("allowed");
+    assert_eq!((redriven.resolved, redriven.effect, redriven.claimed_at), (None, Effect::None, at(0)));
+}
+
+fn act(action: Action, now: u64) -> Act {
+    Act { action, by: "me".into(), why: "so".into(), now: at(now), fence: None }
+}
+
+/// One step of a random history: a claim, a taker, an operator, or an event written under a fence at most two
+/// behind the current.
 #[derive(Clone, Debug)]
 enum Step {
     Claim,
+    Take { what: Left },
+    Act { action: Action },
     Write { event: usize, behind: u64, effect: Effect },
 }
 
@@ -258,6 +308,15 @@ fn step() -> impl Strategy<Value = Step> {
     let effect = prop_oneof![Just(Effect::None), Just(Effect::Unknown)];
     prop_oneof![
         Just(Step::Claim),
+        prop_oneof![Just(Left::Lapsed), Just(Left::Due)].prop_map(|what| Step::Take { what }),
+        prop_oneof![
+            Just(Action::Resolve(Resolution::NotApplied)),
+            Just(Action::Resolve(Resolution::Compensated)),
+            Just(Action::Reopen),
+            any::<bool>().prop_map(|forced| Action::Redrive { forced }),
+            Just(Action::Note),
+        ]
+        .prop_map(|action| Step::Act { action }),
         (0..5usize, 0..3u64, effect).prop_map(|(event, behind, effect)| Step::Write {
             event,
             behind,
@@ -268,7 +327,8 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     /// Whatever happens in whatever order: names, fingerprint and request never change; the fence moves by
-    /// one, on a take-over only; a success is final; the window never restarts once an effect is unknown.
+    /// one, on a take-over or a redrive only; a success is final; the window never restarts once an effect is
+    /// unknown; an unresolved dead letter never expires; whoever lost the fence can bring nothing but proof.
     #[test]
     fn no_history_breaks_the_promise(steps in prop::collection::vec((0..300u64, step()), 1..60)) {
         let (mut record, mut now) = (fresh(wanted(0)), 0);
@@ -282,6 +342,20 @@ proptest! {
                     taken_over = matches!(told, Claimed::TakenOver(_));
                     prop_assert_eq!(write.is_some(), taken_over);
                     record = write.unwrap_or(record);
+                }
+                Step::Take { what } => {
+                    let take = Take { what, vendor: None, now: at(now), lease: LEASE, limit: 1 };
+                    if let Some(taken) = before.take(&take) {
+                        taken_over = true;
+                        record = taken;
+                    }
+                }
+                Step::Act { action } => {
+                    if let Ok((acted, entry)) = before.act(&act(action.clone(), now)) {
+                        taken_over = matches!(action, Action::Redrive { .. });
+                        prop_assert_eq!((entry.before, entry.after), (before.phase(), acted.phase()));
+                        record = acted;
+                    }
                 }
                 Step::Write { event, behind, effect } => {
                     let fence = before.fence.saturating_sub(behind);
@@ -309,6 +383,10 @@ proptest! {
             if before.effect == Effect::Unknown {
                 prop_assert_eq!(record.claimed_at, before.claimed_at);
             }
+            if record.phase() == Phase::Dead {
+                prop_assert_eq!(record.expires_at(), None);
+            }
+            prop_assert!(record.resolved.is_none() || record.phase() == Phase::Resolved);
         }
     }
 }

@@ -163,7 +163,7 @@ async fn check_cell(store: &dyn Store, start: Start, call: Call, fence: u64, exp
             assert_eq!(after, before, "{case}: nothing changes");
         }
         Told::Busy | Told::Mismatch | Told::Declined(_) => {
-            assert_eq!(after, before, "{case}: nothing changes")
+            assert_eq!(after, before, "{case}: nothing changes");
         }
     }
 }

@@ -35,6 +35,10 @@ pub async fn check_look_alike_names(store: &dyn Store) {
         ("a", "0.0"),
         ("a", "null"),
         ("b/c", "a"),
+        ("ä", "b"),
+        ("a\u{308}", "b"),
+        ("Ä", "b"),
+        ("", "b"),
     ];
     for (scope, key) in names {
         let told = claim(store, claim_at(&id(scope, key), NOW)).await;

@@ -76,9 +76,25 @@ impl Lane {
         work: impl FnMut(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (reply, answer) = oneshot::channel();
-        let task = Task { work, done: None, reply, on_drop };
-        self.queue.send(Box::new(task)).await.map_err(|_| self.stopped())?;
+        self.enqueue(on_drop, work, reply).await?;
         answer.await.map_err(|_| self.stopped())?
+    }
+
+    /// Puts `work` into the queue. What it gives goes to `reply`.
+    pub(super) async fn enqueue<T: Send + 'static>(
+        &self,
+        on_drop: OnDrop,
+        work: impl FnMut(&Connection) -> Result<T, StoreError> + Send + 'static,
+        reply: oneshot::Sender<Result<T, StoreError>>,
+    ) -> Result<(), StoreError> {
+        let task = Task { work, done: None, reply, on_drop };
+        self.queue.send(Box::new(task)).await.map_err(|_| self.stopped())
+    }
+
+    /// How many more the queue takes before a caller waits.
+    #[cfg(test)]
+    pub(super) fn room(&self) -> usize {
+        self.queue.capacity()
     }
 
     /// Waits until everything in the queue is done and the connection is shut.

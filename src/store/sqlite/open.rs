@@ -48,7 +48,7 @@ pub(super) fn writer(path: &Path, settings: Settings) -> Result<Connection, Stor
     let doing = "set up the connection";
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).while_doing(doing)?;
     connection.busy_handler(Some(settings.wait_for_lock)).while_doing(doing)?;
-    migrate(&connection, path)?;
+    migrate(&connection, path, &MIGRATIONS)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).while_doing(doing)?;
     use_log(&connection, settings.wait_for_lock)?;
     connection
@@ -108,16 +108,21 @@ fn look(path: &Path) -> Result<(), StoreError> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let found = Connection::open_with_flags(immutable(path), flags).and_then(|connection| {
+        // While another process moves its log into the file, or after it died over that, the first page counts
+        // pages that the file does not have yet. With this SQLite reads the page all the same.
+        connection.execute_batch("PRAGMA writable_schema = ON")?;
         let pages: i64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0))?;
         Ok((pages, identity(&connection)?))
     });
     match found {
         Ok((0, _)) => Ok(()),
-        Ok((_, identity)) => judge(path, identity),
+        Ok((_, identity)) => judge(path, identity, SCHEMA_VERSION),
         Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::NotADatabase) => {
             let problem = format!("{} is no database: it belongs to another program", path.display());
             Err(StoreError::with_source(problem, error).of_kind(StoreErrorKind::Foreign))
         }
+        // Without its log a file may look damaged that is whole with it: opening it for real says.
+        Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseCorrupt) => Ok(()),
         Err(error) => Err(failed(&format!("read {}", path.display()), error)),
     }
 }
@@ -129,14 +134,14 @@ fn identity(connection: &Connection) -> rusqlite::Result<(i64, i64)> {
     Ok((application, version))
 }
 
-fn judge(path: &Path, (application, version): (i64, i64)) -> Result<(), StoreError> {
+fn judge(path: &Path, (application, version): (i64, i64), newest: i64) -> Result<(), StoreError> {
     if application != APPLICATION_ID {
         let problem = format!("{} is another program's database", path.display());
         return Err(StoreError::new(problem).of_kind(StoreErrorKind::Foreign));
     }
-    if version > SCHEMA_VERSION {
+    if version > newest {
         let problem = format!(
-            "{} has schema version {version}; this release knows versions up to {SCHEMA_VERSION}",
+            "{} has schema version {version}; this release knows versions up to {newest}",
             path.display()
         );
         return Err(StoreError::new(problem).of_kind(StoreErrorKind::Newer));
@@ -146,8 +151,9 @@ fn judge(path: &Path, (application, version): (i64, i64)) -> Result<(), StoreErr
 
 /// Brings the schema up to date, in one transaction. A new file gets its identity in the same one, and before
 /// it is switched to a write-ahead log: it is in the first page from the start, where [`look`] reads it.
-fn migrate(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+fn migrate(connection: &Connection, path: &Path, migrations: &[&str]) -> Result<(), StoreError> {
     let doing = "bring the schema up to date";
+    let newest = migrations.len() as i64;
     connection.execute_batch("BEGIN IMMEDIATE").while_doing(doing)?;
     let migrated = (|| {
         let (mut application, version) = identity(connection).while_doing(doing)?;
@@ -158,13 +164,13 @@ fn migrate(connection: &Connection, path: &Path) -> Result<(), StoreError> {
             connection.pragma_update(None, "application_id", APPLICATION_ID).while_doing(doing)?;
             application = APPLICATION_ID;
         }
-        judge(path, (application, version))?;
+        judge(path, (application, version), newest)?;
         let known = usize::try_from(version).unwrap_or(0);
-        for migration in MIGRATIONS.iter().skip(known) {
+        for migration in migrations.iter().skip(known) {
             connection.execute_batch(migration).while_doing(doing)?;
         }
-        if version < SCHEMA_VERSION {
-            connection.pragma_update(None, "user_version", SCHEMA_VERSION).while_doing(doing)?;
+        if version < newest {
+            connection.pragma_update(None, "user_version", newest).while_doing(doing)?;
         }
         connection.execute_batch("COMMIT").while_doing(doing)
     })();
@@ -228,7 +234,7 @@ fn immutable(path: &Path) -> String {
     for byte in path.as_os_str().as_encoded_bytes() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
-                uri.push(char::from(*byte))
+                uri.push(char::from(*byte));
             }
             other => uri.push_str(&format!("%{other:02X}")),
         }
@@ -269,3 +275,31 @@ const MODE: u32 = 0o600;
 const STATEMENTS: usize = 64;
 
 static OPENING: Mutex<()> = Mutex::new(());
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_migration_is_applied_once_and_in_order_or_not_at_all() {
+        let connection = Connection::open_in_memory().expect("opens");
+        let path = Path::new("calls.db");
+        let steps = ["CREATE TABLE t (x)", "INSERT INTO t VALUES (1)", "INSERT INTO t SELECT x + 1 FROM t"];
+        let rows = || {
+            connection.query_row("SELECT count(*), max(x) FROM t", [], |row| Ok((row.get(0)?, row.get(1)?)))
+        };
+        let version = || identity(&connection).expect("readable");
+        migrate(&connection, path, &steps[..1]).expect("a new file");
+        migrate(&connection, path, &steps[..2]).expect("one step");
+        migrate(&connection, path, &steps[..2]).expect("no step");
+        assert_eq!((rows().expect("t"), version()), ((1, 1), (APPLICATION_ID, 2)));
+        let broken = [steps[0], steps[1], steps[2], "INSERT INTO nowhere VALUES (1)"];
+        migrate(&connection, path, &broken).expect_err("the last step fails");
+        assert_eq!((rows().expect("t"), version()), ((1, 1), (APPLICATION_ID, 2)), "all or nothing");
+        migrate(&connection, path, &steps).expect("the third step");
+        assert_eq!((rows().expect("t"), version()), ((2, 2), (APPLICATION_ID, 3)));
+        let error = migrate(&connection, path, &steps[..2]).expect_err("an older release");
+        assert_eq!(error.kind(), StoreErrorKind::Newer);
+        assert_eq!(error.to_string(), "calls.db has schema version 3; this release knows versions up to 2");
+    }
+}

@@ -1,9 +1,13 @@
+use std::error::Error as _;
+use std::fs;
 use std::sync::Arc;
 
+use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::*;
-use crate::store::contract;
+use crate::operation::Key;
+use crate::store::{StoreErrorKind, contract};
 
 /// A directory, and a new path in it for each store.
 struct Place {
@@ -23,9 +27,340 @@ impl Place {
     }
 }
 
+/// Gives up on a lock after some ten milliseconds.
+fn hurried(tries: i32) -> bool {
+    std::thread::park_timeout(std::time::Duration::from_millis(1));
+    tries < 10
+}
+
+fn wanted(key: &str) -> Claim {
+    contract::claim_at(&id(key), Timestamp::from_millis(1_000))
+}
+
+fn id(key: &str) -> OperationId {
+    OperationId::new(crate::operation::Scope::from_stored("test/v//POST /x"), Key::new(key).expect("a key"))
+}
+
+fn open_err(path: &Path) -> StoreError {
+    Sqlite::open_with(path, Settings { wait_for_lock: hurried, ..Settings::default() }).expect_err("refused")
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_contract_holds() {
     let place = Place::new();
     let fresh = async || Arc::new(Sqlite::open(place.path()).expect("opens")) as Arc<dyn Store>;
     contract::check_all(fresh).await;
+}
+
+/// Every other call goes to the other of two stores on one file.
+#[derive(Debug)]
+struct Two {
+    stores: [Sqlite; 2],
+    turn: AtomicUsize,
+}
+
+impl Two {
+    fn next(&self) -> &Sqlite {
+        &self.stores[self.turn.fetch_add(1, Ordering::Relaxed) % 2]
+    }
+}
+
+#[async_trait]
+#[rustfmt::skip]
+impl Store for Two {
+    async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> { self.next().claim(claim).await }
+    async fn transition(&self, id: &OperationId, transition: Transition) -> Result<Result<Record, Declined>, StoreError> { self.next().transition(id, transition).await }
+    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> { self.next().take(take).await }
+    async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> { self.next().act(id, act).await }
+    async fn append_evidence(&self, id: &OperationId, reports: Vec<AttemptReport>) -> Result<Result<(), Declined>, StoreError> { self.next().append_evidence(id, reports).await }
+    async fn evidence(&self, id: &OperationId) -> Result<Vec<AttemptReport>, StoreError> { self.next().evidence(id).await }
+    async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> { self.next().get(id).await }
+    async fn list(&self, filter: &Filter, after: Option<&Cursor>, limit: usize) -> Result<Page<Summary>, StoreError> { self.next().list(filter, after, limit).await }
+    async fn tally(&self) -> Result<Vec<Tally>, StoreError> { self.next().tally().await }
+    async fn audit(&self, id: Option<&OperationId>, after: Option<&Cursor>, limit: usize) -> Result<Page<AuditEntry>, StoreError> { self.next().audit(id, after, limit).await }
+    async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> { self.next().purge(now, limit).await }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_stores_on_one_file_keep_the_contract_together() {
+    let place = Place::new();
+    let fresh = async || {
+        let path = place.path();
+        let stores = [(); 2].map(|()| Sqlite::open(&path).expect("opens"));
+        Arc::new(Two { stores, turn: AtomicUsize::new(0) }) as Arc<dyn Store>
+    };
+    contract::check_all(fresh).await;
+}
+
+#[tokio::test]
+async fn what_was_acknowledged_is_there_after_it_is_opened_again() {
+    let place = Place::new();
+    let path = place.path();
+    let store = Sqlite::open(&path).expect("opens");
+    let Ok(Claimed::Fresh(first)) = store.claim(wanted("a")).await else { panic!("fresh") };
+    store.close().await;
+    let store = Sqlite::open(&path).expect("opens again");
+    assert_eq!(store.get(&id("a")).await.expect("works"), Some(first));
+    drop(store);
+    let store = Sqlite::open(&path).expect("opens while the last one is still closing");
+    assert!(matches!(store.claim(wanted("a")).await, Ok(Claimed::Busy { .. })));
+}
+
+#[tokio::test]
+#[cfg(unix)]
+async fn only_the_owner_may_read_the_file_and_those_beside_it() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let place = Place::new();
+    let path = place.path();
+    let store = Sqlite::open(&path).expect("opens");
+    store.claim(wanted("a")).await.expect("works");
+    let modes = || {
+        let files =
+            fs::read_dir(place.directory.path()).expect("a directory").map(|file| file.expect("a file"));
+        let mode = |file: fs::DirEntry| file.metadata().expect("metadata").permissions().mode() & 0o777;
+        files.map(mode).collect::<Vec<_>>()
+    };
+    assert_eq!(modes(), [0o600; 3], "file, log and its index");
+    store.close().await;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("set");
+    let _store = Sqlite::open(&path).expect("opens");
+    assert_eq!(modes(), [0o600; 3], "a file that others could read");
+}
+
+#[test]
+fn another_programs_file_is_refused_and_stays_as_it_is() {
+    let place = Place::new();
+    let (text, database, logged) = (place.path(), place.path(), place.path());
+    fs::write(&text, "name,amount\n".repeat(1_000)).expect("written");
+    Connection::open(&database).and_then(|other| other.execute_batch("CREATE TABLE t (x)")).expect("made");
+    let other = Connection::open(&logged).expect("made");
+    other
+        .execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE t (x); INSERT INTO t VALUES (1)")
+        .expect("made");
+    let beside = |path: &Path| {
+        let mut names: Vec<_> = fs::read_dir(place.directory.path())
+            .expect("a directory")
+            .map(|file| file.expect("a file").path())
+            .filter(|file| file.to_string_lossy().starts_with(&*path.to_string_lossy()))
+            .collect();
+        names.sort();
+        names.into_iter().map(|name| (fs::read(&name).expect("read"), name)).collect::<Vec<_>>()
+    };
+    for path in [&text, &database, &logged] {
+        let before = beside(path);
+        let error = open_err(path);
+        assert_eq!(error.kind(), StoreErrorKind::Foreign, "{error}");
+        assert!(beside(path) == before, "{} was touched", path.display());
+    }
+    assert_eq!(other.query_row("SELECT x FROM t", [], |row| row.get::<_, i64>(0)), Ok(1));
+}
+
+#[tokio::test]
+async fn a_newer_schema_is_refused_also_while_the_file_is_open() {
+    let place = Place::new();
+    let path = place.path();
+    let store = Sqlite::open(&path).expect("opens");
+    store.claim(wanted("a")).await.expect("works");
+    let other = Connection::open(&path).expect("opens");
+    other.pragma_update(None, "user_version", open::SCHEMA_VERSION + 1).expect("a newer release came");
+    let error = store.claim(wanted("b")).await.expect_err("refused");
+    assert_eq!(error.kind(), StoreErrorKind::Newer, "{error}");
+    assert_eq!(open_err(&path).kind(), StoreErrorKind::Newer, "the version is in the log");
+    drop(other);
+    store.close().await;
+    let before = fs::read(&path).expect("read");
+    assert_eq!(open_err(&path).kind(), StoreErrorKind::Newer, "the version is in the file");
+    assert!(fs::read(&path).expect("read") == before, "untouched");
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_an_error_and_never_a_record() {
+    let place = Place::new();
+    let path = place.path();
+    let store = Sqlite::open(&path).expect("opens");
+    for nth in 0..200 {
+        store.claim(wanted(&nth.to_string())).await.expect("works");
+    }
+    store.close().await;
+    let mut bytes = fs::read(&path).expect("read");
+    bytes[4_096..].fill(0xA5);
+    fs::write(&path, bytes).expect("written");
+    let error = match Sqlite::open(&path) {
+        Ok(store) => store.get(&id("7")).await.expect_err("damaged"),
+        Err(error) => error,
+    };
+    assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
+}
+
+#[tokio::test]
+async fn a_full_file_is_an_error_and_what_was_there_stays() {
+    let place = Place::new();
+    let path = place.path();
+    let settings = Settings { pages_max: Some(64), ..Settings::default() };
+    let store = Sqlite::open_with(&path, settings).expect("opens");
+    let mut kept = 0;
+    let error = loop {
+        let mut big = wanted(&kept.to_string());
+        big.request.body = vec![7; 20_000].into();
+        match store.claim(big).await {
+            Ok(_) => kept += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.kind(), StoreErrorKind::Full, "{error}");
+    assert_eq!(store.tally().await.expect("works")[0].count, kept);
+    assert!(
+        matches!(store.claim(wanted("0")).await, Ok(Claimed::Busy { .. })),
+        "what it knows it answers for"
+    );
+}
+
+#[tokio::test]
+async fn a_file_that_somebody_holds_is_waited_for_and_then_an_error() {
+    let place = Place::new();
+    let path = place.path();
+    let settings = Settings { wait_for_lock: hurried, ..Settings::default() };
+    let store = Sqlite::open_with(&path, settings).expect("opens");
+    let other = Connection::open(&path).expect("opens");
+    other.execute_batch("BEGIN IMMEDIATE").expect("holds it");
+    let error = store.claim(wanted("a")).await.expect_err("held");
+    assert_eq!(error.kind(), StoreErrorKind::Locked, "{error}");
+    assert_eq!(open_err(&path).kind(), StoreErrorKind::Locked);
+    assert!(store.get(&id("a")).await.expect("readers are not in the way").is_none());
+    other.execute_batch("COMMIT").expect("lets go");
+    assert!(matches!(store.claim(wanted("a")).await, Ok(Claimed::Fresh(_))));
+}
+
+#[tokio::test]
+async fn a_panic_of_the_writer_is_told_to_everybody_and_hangs_nobody() {
+    let place = Place::new();
+    let store = Sqlite::open(place.path()).expect("opens");
+    let panics = |_: &Connection| -> Result<(), StoreError> { panic!("on purpose") };
+    let (first, second) = tokio::join!(store.writer.run(OnDrop::Finish, panics), store.claim(wanted("a")));
+    for error in [first.expect_err("panicked"), second.expect_err("behind it")] {
+        assert_eq!(error.kind(), StoreErrorKind::Stopped);
+        assert_eq!(error.source().map(ToString::to_string).as_deref(), Some("on purpose"));
+    }
+    let later = store.claim(wanted("b")).await.expect_err("stopped");
+    assert_eq!(later.kind(), StoreErrorKind::Stopped);
+    assert!(store.get(&id("a")).await.expect("readers go on").is_none(), "its group was rolled back");
+    store.close().await;
+}
+
+/// Keeps the writer busy until the other end is dropped.
+async fn busy(store: &Sqlite) -> std::sync::mpsc::Sender<()> {
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    let (began, begun) = tokio::sync::oneshot::channel();
+    let mut began = Some(began);
+    let (reply, _) = tokio::sync::oneshot::channel();
+    let work = move |_: &Connection| {
+        began.take().map(|began| began.send(()));
+        let _ = held.recv();
+        Ok(())
+    };
+    store.writer.enqueue(OnDrop::Finish, work, reply).await.expect("room");
+    begun.await.expect("it began");
+    release
+}
+
+#[tokio::test]
+async fn a_full_queue_holds_the_next_caller_back_who_may_go_away() {
+    let place = Place::new();
+    let store = Arc::new(Sqlite::open(place.path()).expect("opens"));
+    let release = busy(&store).await;
+    let mut queued = Vec::new();
+    for nth in 0..QUEUE_MAX {
+        let store = store.clone();
+        queued.push(tokio::spawn(async move { store.claim(wanted(&nth.to_string())).await }));
+    }
+    while store.writer.room() > 0 {
+        tokio::task::yield_now().await;
+    }
+    let mut late = std::pin::pin!(store.claim(wanted("late")));
+    let waits =
+        std::future::poll_fn(|context| std::task::Poll::Ready(late.as_mut().poll(context).is_pending()));
+    assert!(waits.await, "it waits");
+    // A claim in the queue whose caller goes away holds nothing; one that waits for the queue neither.
+    queued.remove(5).abort();
+    let gone = store.clone();
+    let gone = tokio::spawn(async move { gone.claim(wanted("gone")).await });
+    tokio::task::yield_now().await;
+    gone.abort();
+    assert!(gone.await.expect_err("aborted").is_cancelled());
+    drop(release);
+    assert!(matches!(late.await, Ok(Claimed::Fresh(_))));
+    for task in queued {
+        assert!(matches!(task.await.expect("no panic"), Ok(Claimed::Fresh(_))));
+    }
+    for (key, there) in [("5", false), ("gone", false), ("late", true), ("6", true)] {
+        assert_eq!(store.get(&id(key)).await.expect("works").is_some(), there, "{key}");
+    }
+}
+
+#[tokio::test]
+async fn a_settlement_whose_caller_went_away_is_written_all_the_same() {
+    let place = Place::new();
+    let store = Arc::new(Sqlite::open(place.path()).expect("opens"));
+    store.claim(wanted("a")).await.expect("works");
+    let release = busy(&store).await;
+    let settling = store.clone();
+    let event = Event::Bury { reason: crate::error::Reason::Unknown, answer: None };
+    let transition = contract::transition_at(1, Timestamp::from_millis(1_001), event);
+    let task = tokio::spawn(async move { settling.transition(&id("a"), transition).await.map(|_| ()) });
+    while store.writer.room() == QUEUE_MAX {
+        tokio::task::yield_now().await;
+    }
+    task.abort();
+    assert!(task.await.expect_err("aborted").is_cancelled());
+    drop(release);
+    store.claim(wanted("b")).await.expect("works");
+    let record = store.get(&id("a")).await.expect("works").expect("a record");
+    assert_eq!(record.phase(), record::Phase::Dead);
+}
+
+#[tokio::test]
+async fn one_bad_call_does_not_cost_its_group() {
+    let place = Place::new();
+    let store = Sqlite::open(place.path()).expect("opens");
+    let release = busy(&store).await;
+    let bad = |connection: &Connection| -> Result<(), StoreError> {
+        let told = connection.execute_batch("INSERT INTO nowhere VALUES (1)");
+        told.map_err(|error| failure::failed("write nowhere", error))
+    };
+    let together = async {
+        tokio::join!(store.claim(wanted("a")), store.writer.run(OnDrop::Skip, bad), store.claim(wanted("b")))
+    };
+    let (first, bad, last) = tokio::join!(together, async { drop(release) }).0;
+    assert_eq!(bad.expect_err("no such table").to_string(), "SQLite could not write nowhere");
+    assert!(matches!((first, last), (Ok(Claimed::Fresh(_)), Ok(Claimed::Fresh(_)))));
+}
+
+#[tokio::test]
+async fn a_missing_directory_is_named() {
+    let place = Place::new();
+    let path = place.directory.path().join("nowhere/calls.db");
+    let error = open_err(&path);
+    assert_eq!(error.to_string(), format!("{} cannot be made", path.display()));
+    assert_eq!(error.kind(), StoreErrorKind::Other);
+}
+
+#[tokio::test]
+async fn a_file_whose_process_died_in_a_checkpoint_is_opened() {
+    let place = Place::new();
+    let (path, copy) = (place.path(), place.path());
+    let beside = |path: &Path| PathBuf::from(format!("{}-wal", path.display()));
+    let store = Sqlite::open(&path).expect("opens");
+    for nth in 0..100 {
+        store.claim(wanted(&nth.to_string())).await.expect("works");
+    }
+    let short = fs::read(&path).expect("read");
+    fs::copy(beside(&path), beside(&copy)).expect("the log");
+    store.close().await;
+    // The first page has arrived in the file, the others have not.
+    let whole = fs::read(&path).expect("read");
+    assert!(whole.len() > short.len());
+    fs::write(&copy, [&whole[..4_096], &short[4_096..]].concat()).expect("written");
+    let store = Sqlite::open(&copy).expect("opens");
+    assert_eq!(store.tally().await.expect("works")[0].count, 100);
 }

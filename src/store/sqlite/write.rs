@@ -16,7 +16,7 @@ pub(super) enum Met {
     /// Nothing: the record that the claimer brought is now on file.
     Nobody,
     /// This, and the row that it is about.
-    Somebody(Claimed, Stored),
+    Somebody(Box<(Claimed, Stored)>),
 }
 
 /// `record` and `request` are what a first claim starts with.
@@ -37,7 +37,7 @@ pub(super) fn claim(
     if let Some(record) = write {
         row::update(connection, stored.number, &record, OnFile::Now(None))?;
     }
-    Ok(Met::Somebody(claimed, stored))
+    Ok(Met::Somebody(Box::new((claimed, stored))))
 }
 
 /// `answer` is the event's, if it has one.

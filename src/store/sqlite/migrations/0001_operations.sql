@@ -25,10 +25,12 @@ CREATE TABLE operation (
 
 -- The arbiter of claims.
 CREATE UNIQUE INDEX operation_name ON operation (scope, key);
+-- Both below are as narrow as they can be: every call writes to each, and vendor and times in them cost a tenth of
+-- the calls a second.
 -- What a sweeper and a dispatcher look for.
-CREATE INDEX operation_open ON operation (phase, vendor, until_ms) WHERE phase < 3;
--- What a purge looks for; wide enough to count by.
-CREATE INDEX operation_ended ON operation (until_ms, phase, vendor, updated_at_ms) WHERE phase > 2 AND until_ms IS NOT NULL;
+CREATE INDEX operation_open ON operation (phase, until_ms) WHERE phase < 3;
+-- What a purge looks for.
+CREATE INDEX operation_ended ON operation (until_ms) WHERE phase > 2 AND until_ms IS NOT NULL;
 -- What an operator looks for.
 CREATE INDEX operation_dead ON operation (phase) WHERE phase = 5;
 

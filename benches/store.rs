@@ -1,0 +1,237 @@
+//! What a durable call costs: claim and settle of a 1 KiB reply, through the store and through the whole engine
+//! over a transport that does nothing, beside a bare `rusqlite` loop that commits in groups.
+//!
+//! The bare loop is the least that two durable statements could cost on this disk: one thread, one table with a
+//! unique name, an insert and an update, the same group commit, log and sync as the store. Rounds are
+//! interleaved, each variant in turning order, so that a machine that slows down slows down all three. Printed
+//! are the medians, and the ratio to the bare loop of the same round.
+//!
+//! `cargo bench --bench store`; `-- --test` runs one short round. `STORE_BENCH_DIR` says on which disk.
+#![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a benchmark reads the clock and prints")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, StatusCode};
+use rusqlite::{Connection, params};
+use steadfast::answer::Answer;
+use steadfast::clock::Timestamp;
+use steadfast::operation::record::{Claim, Claimed, Event, Transition};
+use steadfast::operation::{Fingerprint, Key, OperationId, Scope};
+use steadfast::request::Request;
+use steadfast::store::{Sqlite, Store};
+use steadfast::transport::{Exchange, Limits, Transport};
+use steadfast::vendor::Stripe;
+use steadfast::{Client, Effect, OnUnknown, Policy};
+use tokio::sync::{mpsc, oneshot};
+
+const THREADS: usize = 2;
+const ROUNDS: usize = 9;
+const CALLS: u64 = 8_000;
+const NAMES: [&str; 3] = ["bare loop", "store", "engine"];
+const BODY: &[u8] = &[b'x'; 1024];
+
+fn main() {
+    let quick = std::env::args().any(|argument| argument == "--test");
+    let (rounds, calls) = if quick { (1, 200) } else { (ROUNDS, CALLS) };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .enable_all()
+        .build()
+        .expect("a runtime with two workers");
+    println!(
+        "store: calls/s of claim + settle of 1 KiB, medians of {rounds} interleaved rounds of {calls} calls"
+    );
+    for tasks in [1, 64, 256] {
+        let calls = if tasks == 1 { calls / 8 } else { calls };
+        let rates = runtime.block_on(interleave(tasks, rounds, calls));
+        for (name, samples) in NAMES.iter().zip(&rates) {
+            let ratios = samples.iter().zip(&rates[0]).map(|(rate, bare)| rate / bare);
+            let (rate, ratio) = (median(samples.clone()), median(ratios.collect()));
+            print!("{tasks:>3} tasks  {name:<10} {rate:>9.0} calls/s  ratio {ratio:.2}");
+            println!("  {:>8.1} us a call", 1e6 * tasks as f64 / rate);
+        }
+    }
+}
+
+/// Calls a second of each of [`NAMES`] in each round.
+async fn interleave(tasks: u64, rounds: usize, calls: u64) -> [Vec<f64>; 3] {
+    let mut rates = [const { Vec::new() }; 3];
+    for round in 0..rounds {
+        for turn in 0..NAMES.len() {
+            let variant = (round + turn) % NAMES.len();
+            let directory = match std::env::var("STORE_BENCH_DIR") {
+                Ok(disk) => tempfile::tempdir_in(disk),
+                Err(_) => tempfile::tempdir(),
+            };
+            let directory = directory.expect("a directory");
+            let path = directory.path().join("calls.db");
+            let rate = match variant {
+                0 => rate(Arc::new(Bare::open(&path)), tasks, calls).await,
+                1 => rate(Arc::new(Sqlite::open(&path).expect("opens")), tasks, calls).await,
+                _ => rate(Arc::new(engine(&path)), tasks, calls).await,
+            };
+            rates[variant].push(rate);
+        }
+    }
+    rates
+}
+
+/// One keyed call, claim and settle.
+trait Calls: Send + Sync + 'static {
+    fn call(&self, key: String) -> impl Future<Output = ()> + Send;
+}
+
+async fn rate<C: Calls>(calls: Arc<C>, tasks: u64, total: u64) -> f64 {
+    let next = Arc::new(AtomicU64::new(0));
+    let started = Instant::now();
+    let spawned = (0..tasks).map(|_| {
+        let (calls, next) = (calls.clone(), next.clone());
+        tokio::spawn(async move {
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= total {
+                    return;
+                }
+                calls.call(format!("order-{number}/charge")).await;
+            }
+        })
+    });
+    for task in spawned.collect::<Vec<_>>() {
+        task.await.expect("no panic");
+    }
+    total as f64 / started.elapsed().as_secs_f64()
+}
+
+impl Calls for Sqlite {
+    async fn call(&self, key: String) {
+        let now = Timestamp::from_millis(1_700_000_000_000);
+        let id = OperationId::new(Scope::from_stored(SCOPE), Key::new(key).expect("a key"));
+        let mut request =
+            Request::new(Method::POST, "https://api.vendor.test/v1/things".parse().expect("a URL"));
+        request.body = Bytes::from_static(b"amount=1000&currency=usd");
+        let claim = Claim {
+            fingerprint: Fingerprint::from_bytes([1; 32]),
+            wire_key: id.wire_key().to_string(),
+            id: id.clone(),
+            request,
+            now,
+            lease: Duration::from_secs(60),
+            keep: Duration::from_secs(86_400),
+            on_unknown: OnUnknown::Park,
+        };
+        let claimed = self.claim(claim).await.expect("the store works");
+        assert!(matches!(claimed, Claimed::Fresh(_)));
+        let answer = Answer::new(StatusCode::OK, HeaderMap::new(), Bytes::from_static(BODY));
+        let event = Event::Succeed { answer, reconciled: false };
+        let effect = Effect::Unknown;
+        let transition = Transition { fence: 1, now, attempts: 1, effect, event, reports: Vec::new() };
+        self.transition(&id, transition).await.expect("the store works").expect("the holder may write");
+    }
+}
+
+#[derive(Debug)]
+struct NoOp;
+
+impl Transport for NoOp {
+    fn send(&self, _: Request, _: Limits) -> Exchange<'_> {
+        let answer = Answer::new(StatusCode::OK, HeaderMap::new(), Bytes::from_static(BODY));
+        Box::pin(std::future::ready(Ok(answer)))
+    }
+}
+
+fn engine(path: &Path) -> Client {
+    Client::builder(Stripe::new("sk_test_123"))
+        .policy(Policy::background())
+        .store(Sqlite::open(path).expect("opens"))
+        .transport(NoOp)
+        .build()
+        .expect("a client")
+}
+
+impl Calls for Client {
+    async fn call(&self, key: String) {
+        let form = [("amount", "1000"), ("currency", "usd")];
+        self.post("/v1/payment_intents").key(key).form(&form).send().await.expect("a reply");
+    }
+}
+
+/// The least that two durable statements could cost.
+struct Bare {
+    queue: mpsc::Sender<(Statement, oneshot::Sender<()>)>,
+}
+
+enum Statement {
+    Insert { key: String },
+    Update { key: String },
+}
+
+impl Bare {
+    fn open(path: &Path) -> Bare {
+        let connection = Connection::open(path).expect("opens");
+        connection
+            .execute_batch(
+                "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 4096;
+                 CREATE TABLE operation (scope TEXT NOT NULL, key TEXT NOT NULL, fence INTEGER NOT NULL,
+                     state INTEGER NOT NULL, until INTEGER NOT NULL, request BLOB NOT NULL, answer BLOB,
+                     UNIQUE (scope, key)) STRICT",
+            )
+            .expect("set up");
+        let (queue, mut jobs) = mpsc::channel::<(Statement, oneshot::Sender<()>)>(1_024);
+        std::thread::spawn(move || {
+            let mut batch = Vec::new();
+            while jobs.blocking_recv_many(&mut batch, 256) > 0 {
+                run(&connection, "BEGIN IMMEDIATE");
+                for (statement, _) in &batch {
+                    carry_out(&connection, statement);
+                }
+                run(&connection, "COMMIT");
+                for (_, reply) in batch.drain(..) {
+                    reply.send(()).expect("somebody waits");
+                }
+            }
+        });
+        Bare { queue }
+    }
+
+    async fn do_it(&self, statement: Statement) {
+        let (reply, done) = oneshot::channel();
+        self.queue.send((statement, reply)).await.expect("the loop runs");
+        done.await.expect("the loop runs");
+    }
+}
+
+fn carry_out(connection: &Connection, statement: &Statement) {
+    let changed = match statement {
+        Statement::Insert { key } => connection
+            .prepare_cached("INSERT INTO operation VALUES (?1, ?2, 1, 1, ?3, ?4, NULL) ON CONFLICT DO NOTHING")
+            .and_then(|mut insert| insert.execute(params![SCOPE, key, 60_000, &BODY[..200]])),
+        Statement::Update { key } => connection
+            .prepare_cached(
+                "UPDATE operation SET state = 3, until = ?3, answer = ?4 WHERE scope = ?1 AND key = ?2 AND fence = 1",
+            )
+            .and_then(|mut update| update.execute(params![SCOPE, key, 86_400_000, BODY])),
+    };
+    assert_eq!(changed, Ok(1));
+}
+
+fn run(connection: &Connection, sql: &str) {
+    connection.prepare_cached(sql).and_then(|mut statement| statement.execute([])).expect("SQLite works");
+}
+
+impl Calls for Bare {
+    async fn call(&self, key: String) {
+        self.do_it(Statement::Insert { key: key.clone() }).await;
+        self.do_it(Statement::Update { key }).await;
+    }
+}
+
+fn median(mut samples: Vec<f64>) -> f64 {
+    samples.sort_by(f64::total_cmp);
+    samples[samples.len() / 2]
+}
+
+const SCOPE: &str = "prod/stripe/acct_1/POST /v1/payment_intents";

@@ -1,0 +1,238 @@
+//! What operators do: each action from each phase, and the audit record of it.
+
+use std::sync::Arc;
+
+use super::{KEEP, LEASE, NOW, bury, claim, claim_at, get, id, refuse, succeed, take, transition_at, write};
+use crate::clock::Timestamp;
+use crate::error::{Effect, Reason, Refusal};
+use crate::operation::record::{
+    Act, Action, AuditEntry, Claimed, Declined, Event, Forbidden, Phase, Record, Resolution, Resolved, State,
+};
+use crate::operation::{Key, OperationId};
+use crate::policy::OnUnknown;
+use crate::store::Store;
+
+/// Each action from each phase: the phase it leads to, or why it is not allowed. Whatever is allowed is on the
+/// audit record, and nothing else is.
+pub async fn check_every_action_from_every_phase(store: &dyn Store) {
+    use Forbidden::{NotDead, NotResolved, Resolved as Spoken};
+    use Phase::{Dead, InProgress, Refused, Resolved, Scheduled, Succeeded};
+    #[rustfmt::skip]
+    let table: [(&str, [Result<Phase, Forbidden>; 5]); 9] = [
+        //                resolve        reopen            redrive        forced         note
+        ("held",         [Err(NotDead),  Err(NotDead),     Err(NotDead),  Err(NotDead),  Ok(InProgress)]),
+        ("waiting",      [Err(NotDead),  Err(NotDead),     Err(NotDead),  Err(NotDead),  Ok(Scheduled)]),
+        ("succeeded",    [Err(NotDead),  Err(NotDead),     Err(NotDead),  Err(NotDead),  Ok(Succeeded)]),
+        ("refused",      [Err(NotDead),  Err(NotDead),     Err(NotDead),  Err(NotDead),  Ok(Refused)]),
+        ("dead",         [Ok(Resolved),  Err(NotResolved), Ok(Scheduled), Ok(Scheduled), Ok(Dead)]),
+        ("applied",      [Err(Spoken),   Ok(Dead),         Err(Spoken),   Err(Spoken),   Ok(Resolved)]),
+        ("not applied",  [Err(Spoken),   Ok(Dead),         Ok(Scheduled), Ok(Scheduled), Ok(Resolved)]),
+        ("compensated",  [Err(Spoken),   Ok(Dead),         Err(Spoken),   Err(Spoken),   Ok(Resolved)]),
+        ("replaced",     [Err(Spoken),   Err(Spoken),      Err(Spoken),   Err(Spoken),   Ok(Resolved)]),
+    ];
+    for (start, expected) in table {
+        for (action, expected) in actions().into_iter().zip(expected) {
+            let case = format!("{start}: {action:?}");
+            let id = id("test/acts//POST /x", &case.replace('"', "'"));
+            let before = prepare(store, &id, start).await;
+            let logged = audit(store, Some(&id)).await.len();
+            let told = do_it(store, &id, act(action.clone())).await;
+            assert_eq!(told.as_ref().map(Record::phase).map_err(|told| *told), expected, "{case}");
+            let kept = get(store, &id).await.expect("a record");
+            let log = audit(store, Some(&id)).await;
+            match told {
+                Err(_) => {
+                    assert_eq!(kept, before, "{case}: nothing changes");
+                    assert_eq!(log.len(), logged, "{case}: and nothing is logged");
+                }
+                Ok(record) => {
+                    assert_eq!(kept, record, "{case}: the record given is the record kept");
+                    let entry = entry(&id, action, before.phase(), record.phase());
+                    assert_eq!((log.len(), log.last()), (logged + 1, Some(&entry)), "{case}");
+                }
+            }
+        }
+    }
+    let absent = id("test/acts//POST /x", "absent");
+    for action in actions() {
+        assert_eq!(do_it(store, &absent, act(action)).await, Err(Forbidden::Absent));
+    }
+    assert_eq!(audit(store, Some(&absent)).await, []);
+}
+
+/// What a redrive does to the record: due at once, next fence, no answer; the window starts anew only where
+/// the attempts proved that nothing took effect.
+pub async fn check_redrive(store: &dyn Store) {
+    for (key, effect, said, forced) in [
+        ("clean", Effect::None, false, false),
+        ("unsure", Effect::Unknown, false, false),
+        ("unsure, forced", Effect::Unknown, false, true),
+        ("unsure, a person is sure", Effect::Unknown, true, false),
+    ] {
+        let id = id("test/redrive//POST /x", key);
+        let dead = dead(store, &id, effect).await;
+        if said {
+            do_it(store, &id, act(Action::Resolve(Resolution::NotApplied))).await.expect("allowed");
+        }
+        let told = do_it(store, &id, act(Action::Redrive { forced })).await.expect("allowed");
+        let expected = Record {
+            state: State::Scheduled { at: LATER },
+            fence: 2,
+            effect: if said { Effect::None } else { effect },
+            claimed_at: if effect == Effect::None { LATER } else { NOW },
+            updated_at: LATER,
+            on_unknown: if forced { OnUnknown::Resend } else { OnUnknown::Park },
+            resolved: None,
+            ..dead
+        };
+        assert_eq!(told, expected, "{key}");
+        let late = write(store, &id, transition_at(1, LATER, succeed())).await;
+        assert_eq!(late, Err(Declined::Fenced), "an earlier holder");
+        let again = do_it(store, &id, act(Action::Redrive { forced: true })).await;
+        assert_eq!(again, Err(Forbidden::NotDead), "it is redriven once");
+        let told = claim(store, claim_at(&id, LATER)).await;
+        assert!(matches!(told, Claimed::TakenOver(Record { fence: 3, .. })), "and due: {told:?}");
+    }
+}
+
+/// A redrive by 16 people at once, each of whom looked at the same dead letter: one sends it.
+///
+/// Needs a tokio runtime; one with several threads finds more.
+pub async fn check_redrives_at_once(store: Arc<dyn Store>) {
+    let id = id("test/redrive//POST /y", "at once");
+    dead(&*store, &id, Effect::None).await;
+    let people = (0..16).map(|_| {
+        let (store, id) = (store.clone(), id.clone());
+        tokio::spawn(async move {
+            let act = Act { fence: Some(1), ..act(Action::Redrive { forced: false }) };
+            do_it(&*store, &id, act).await.is_ok()
+        })
+    });
+    let mut done = 0;
+    for person in people.collect::<Vec<_>>() {
+        done += usize::from(person.await.expect("no panic"));
+    }
+    assert_eq!(done, 1);
+    assert_eq!(audit(&*store, Some(&id)).await.len(), 1, "one action, one entry");
+}
+
+/// An action names the fence that the operator saw, is signed and explained, and keeps within its limits.
+pub async fn check_actions_are_guarded(store: &dyn Store) {
+    let id = id("test/guards//POST /x", "k");
+    let dead = dead(store, &id, Effect::Unknown).await;
+    let resolve = || act(Action::Resolve(Resolution::Applied { vendor_id: "ch_1".into() }));
+    let redrive = |forced| act(Action::Redrive { forced });
+    let too_long = |length: usize| "é".repeat(length / 2 + 1);
+    for (expected, act) in [
+        (Forbidden::Moved, Act { fence: Some(2), ..redrive(false) }),
+        (Forbidden::Moved, Act { fence: Some(0), ..resolve() }),
+        (Forbidden::Unexplained, Act { by: " ".into(), ..redrive(false) }),
+        (Forbidden::Unexplained, Act { why: String::new(), ..resolve() }),
+        (Forbidden::Unexplained, Act { why: "\n".into(), ..redrive(true) }),
+        (Forbidden::Unexplained, act(Action::Resolve(Resolution::Applied { vendor_id: String::new() }))),
+        (Forbidden::TooLong, Act { by: too_long(Act::BY_BYTES_MAX), ..resolve() }),
+        (Forbidden::TooLong, Act { why: too_long(Act::WHY_BYTES_MAX), ..resolve() }),
+    ] {
+        assert_eq!(do_it(store, &id, act.clone()).await, Err(expected), "{act:?}");
+    }
+    assert_eq!(get(store, &id).await, Some(dead));
+    let mut long = act(Action::Redrive { forced: false });
+    (long.by, long.why) = ("ß".repeat(127), "理".repeat(Act::WHY_BYTES_MAX / 3));
+    long.fence = Some(1);
+    do_it(store, &id, long.clone()).await.expect("within the limits, and of this fence");
+    let log = audit(store, Some(&id)).await;
+    assert_eq!(log.iter().map(|entry| (&entry.by, &entry.why)).collect::<Vec<_>>(), [(&long.by, &long.why)]);
+}
+
+/// A resolved dead letter answers a claim, may expire, and gives way to proof unless its effect was undone. Its
+/// audit record outlives it.
+pub async fn check_resolution(store: &dyn Store) {
+    for (key, resolution, promoted) in [
+        ("applied", Resolution::Applied { vendor_id: "ch_ü".into() }, true),
+        ("not", Resolution::NotApplied, true),
+        ("undone", Resolution::Compensated, false),
+    ] {
+        let id = id("test/resolve//POST /x", key);
+        let dead = dead(store, &id, Effect::Unknown).await;
+        let told = do_it(store, &id, act(Action::Resolve(resolution.clone()))).await.expect("allowed");
+        let resolved = Resolved { resolution, by: BY.into(), why: WHY.into(), at: LATER };
+        assert_eq!(told, Record { resolved: Some(resolved), updated_at: LATER, ..dead });
+        assert_eq!(claim(store, claim_at(&id, LATER)).await, Claimed::Settled(told.clone()));
+        let late = write(store, &id, transition_at(1, LATER, succeed())).await;
+        assert_eq!(late.is_ok(), promoted, "{key}: {late:?}");
+        let kept = get(store, &id).await.expect("a record");
+        assert_eq!((kept.phase() == Phase::Succeeded, kept.resolved.is_none()), (promoted, promoted));
+    }
+    let end = LATER.plus(KEEP);
+    let purge = async |now| store.purge(now, 100).await.expect("the store works");
+    assert_eq!(purge(end.minus(std::time::Duration::from_millis(1))).await, 0);
+    assert_eq!(purge(end).await, 3);
+    let undone = id("test/resolve//POST /x", "undone");
+    assert_eq!(get(store, &undone).await, None);
+    assert_eq!(audit(store, Some(&undone)).await.len(), 1, "what was done stays known");
+    let whole = audit(store, None).await;
+    assert_eq!(whole.len(), 3);
+    let first = store.audit(None, None, 2).await.expect("the store works");
+    assert_eq!((&first.rows[..], first.next.is_some()), (&whole[..2], true));
+    let second = store.audit(None, first.next.as_ref(), 2).await.expect("the store works");
+    assert_eq!((&second.rows[..], second.next), (&whole[2..], None));
+}
+
+async fn prepare(store: &dyn Store, id: &OperationId, start: &str) -> Record {
+    take(store, claim_at(id, NOW)).await;
+    let event = match start {
+        "held" => Event::Renew { lease_until: NOW.plus(LEASE) },
+        "waiting" => Event::Schedule { at: LATER },
+        "succeeded" => succeed(),
+        "refused" => refuse(Refusal::Rejected),
+        _ => bury(Reason::Unknown),
+    };
+    let mut transition = transition_at(1, NOW, event);
+    transition.effect = Effect::Unknown;
+    let record = write(store, id, transition).await.expect("the holder may write");
+    let resolution = match start {
+        "applied" => Resolution::Applied { vendor_id: "ch_1".into() },
+        "not applied" => Resolution::NotApplied,
+        "compensated" => Resolution::Compensated,
+        "replaced" => Resolution::Replaced { key: Key::new("other").expect("a key") },
+        _ => return record,
+    };
+    do_it(store, id, act(Action::Resolve(resolution))).await.expect("allowed")
+}
+
+async fn dead(store: &dyn Store, id: &OperationId, effect: Effect) -> Record {
+    take(store, claim_at(id, NOW)).await;
+    let mut transition = transition_at(1, NOW, bury(Reason::Exhausted));
+    transition.effect = effect;
+    write(store, id, transition).await.expect("the holder may write")
+}
+
+fn actions() -> [Action; 5] {
+    [
+        Action::Resolve(Resolution::NotApplied),
+        Action::Reopen,
+        Action::Redrive { forced: false },
+        Action::Redrive { forced: true },
+        Action::Note,
+    ]
+}
+
+fn act(action: Action) -> Act {
+    Act { action, by: BY.into(), why: WHY.into(), now: LATER, fence: None }
+}
+
+async fn do_it(store: &dyn Store, id: &OperationId, act: Act) -> Result<Record, Forbidden> {
+    store.act(id, act).await.expect("the store works")
+}
+
+fn entry(id: &OperationId, action: Action, before: Phase, after: Phase) -> AuditEntry {
+    AuditEntry { id: id.clone(), action, by: BY.into(), why: WHY.into(), at: LATER, before, after }
+}
+
+async fn audit(store: &dyn Store, id: Option<&OperationId>) -> Vec<AuditEntry> {
+    store.audit(id, None, 1_000).await.expect("the store works").rows
+}
+
+const BY: &str = "Zoë 🦀";
+const WHY: &str = "the vendor's support said so:\n\"nothing\" happened";
+const LATER: Timestamp = Timestamp::from_millis(NOW.as_millis() + 5);

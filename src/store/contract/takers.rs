@@ -1,0 +1,138 @@
+//! Sweepers and dispatchers: who is given what, when, and how often.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{LEASE, NOW, bury, claim_at, get, id, refuse, succeed, take, transition_at, write};
+use crate::clock::Timestamp;
+use crate::error::{Effect, Reason, Refusal};
+use crate::operation::OperationId;
+use crate::operation::record::{Declined, Event, Left, Record, State, Take};
+use crate::store::Store;
+
+/// A taker is given what it asks for at its very end and not a millisecond earlier, the longest waiting first,
+/// no more than it asks for, and nothing of another vendor's; each is then its own under the next fence.
+pub async fn check_takes(store: &dyn Store) {
+    let later = NOW.plus(LEASE);
+    for (what, effect) in [(Left::Lapsed, Effect::Unknown), (Left::Due, Effect::None)] {
+        let mut left = Vec::new();
+        for nth in 0..4u64 {
+            let end = later.minus(Duration::from_millis(nth));
+            left.push(leave(store, &format!("{what:?} {nth}"), what, end).await);
+        }
+        let mut ask = asking(what, later.minus(Duration::from_millis(4)));
+        assert_eq!(taken(store, &ask).await, [], "a millisecond early");
+        ask.now = later.minus(Duration::from_millis(1));
+        ask.limit = 0;
+        assert_eq!(taken(store, &ask).await, [], "a limit of 0 takes nothing");
+        ask.limit = 2;
+        ask.vendor = Some("other/vendor".into());
+        assert_eq!(taken(store, &ask).await, [], "of another vendor");
+        ask.vendor = Some("test/takes".into());
+        let given = taken(store, &ask).await;
+        assert_eq!(names(&given), [&left[3].id, &left[2].id], "those that have waited longest");
+        for record in &given {
+            let state = State::InProgress { lease_until: ask.now.plus(LEASE) };
+            let before = left.iter().find(|left| left.id == record.id).expect("one of them").clone();
+            let expected = Record { state, fence: 2, effect, updated_at: ask.now, ..before };
+            assert_eq!(*record, expected);
+            assert_eq!(get(store, &record.id).await.as_ref(), Some(record), "as given, so kept");
+            let late = write(store, &record.id, transition_at(1, ask.now, succeed())).await;
+            assert_eq!(late, Err(Declined::Fenced), "whoever held it before");
+        }
+        ask.vendor = None;
+        ask.limit = 10;
+        assert_eq!(names(&taken(store, &ask).await), [&left[1].id], "the rest of what is left by now");
+        assert_eq!(taken(store, &ask).await, [], "nothing twice");
+        ask.now = later;
+        assert_eq!(names(&taken(store, &ask).await), [&left[0].id], "at its very end");
+        ask.now = later.plus(LEASE);
+        let again = taken(store, &Take { what: Left::Lapsed, ..ask }).await;
+        assert_eq!(again.len(), 4, "a taker that dies leaves what it took to the next");
+        assert!(again.iter().all(|record| (record.fence, record.effect) == (3, Effect::Unknown)));
+        for record in again {
+            let done = transition_at(3, later, succeed());
+            write(store, &record.id, done).await.expect("the holder may write");
+        }
+    }
+}
+
+/// What is settled is never taken, however late it is.
+pub async fn check_settled_is_not_taken(store: &dyn Store) {
+    for (key, event) in [
+        ("succeeded", succeed()),
+        ("refused", refuse(Refusal::Rejected)),
+        ("unauthorized", refuse(Refusal::Unauthorized)),
+        ("dead", bury(Reason::Unknown)),
+    ] {
+        let id = id("test/settled//POST /x", key);
+        take(store, claim_at(&id, NOW)).await;
+        write(store, &id, transition_at(1, NOW, event)).await.expect("the holder may write");
+    }
+    for what in [Left::Lapsed, Left::Due] {
+        assert_eq!(taken(store, &asking(what, FAR)).await, []);
+    }
+}
+
+/// Sweepers and dispatchers, eight at once: each operation goes to one of them, once.
+///
+/// Needs a tokio runtime; one with several threads finds more.
+pub async fn check_takers_at_once(store: Arc<dyn Store>) {
+    const LEFT: usize = 60;
+    for what in [Left::Lapsed, Left::Due] {
+        for nth in 0..LEFT {
+            leave(&*store, &format!("race {what:?} {nth}"), what, NOW).await;
+        }
+        let ask = Take { limit: 7, ..asking(what, NOW) };
+        let takers = (0..8).map(|_| {
+            let (store, ask) = (store.clone(), ask.clone());
+            tokio::spawn(async move {
+                let mut all = Vec::new();
+                loop {
+                    let given = taken(&*store, &ask).await;
+                    if given.is_empty() {
+                        return all;
+                    }
+                    all.extend(given);
+                }
+            })
+        });
+        let mut given: Vec<OperationId> = Vec::new();
+        for taker in takers.collect::<Vec<_>>() {
+            for record in taker.await.expect("no panic") {
+                assert_eq!(record.fence, 2, "taken over once");
+                given.push(record.id);
+            }
+        }
+        let count = given.len();
+        given.sort();
+        given.dedup();
+        assert_eq!((count, given.len()), (LEFT, LEFT), "{what:?}: each once");
+    }
+}
+
+/// Leaves an operation to be taken at `end`.
+async fn leave(store: &dyn Store, key: &str, what: Left, end: Timestamp) -> Record {
+    let id = id("test/takes//POST /x", key);
+    take(store, claim_at(&id, NOW)).await;
+    let event = match what {
+        Left::Lapsed => Event::Renew { lease_until: end },
+        Left::Due => Event::Schedule { at: end },
+    };
+    write(store, &id, transition_at(1, NOW, event)).await.expect("the holder may write")
+}
+
+fn asking(what: Left, now: Timestamp) -> Take {
+    Take { what, vendor: None, now, lease: LEASE, limit: 10 }
+}
+
+async fn taken(store: &dyn Store, ask: &Take) -> Vec<Record> {
+    store.take(ask.clone()).await.expect("the store works")
+}
+
+fn names(records: &[Record]) -> Vec<&OperationId> {
+    records.iter().map(|record| &record.id).collect()
+}
+
+/// The last moment that a store must tell from others.
+const FAR: Timestamp = Timestamp::from_millis(i64::MAX as u64);

@@ -1,0 +1,219 @@
+//! What a store shows: lists and their pages, counts, and each operation's log.
+
+use std::time::Duration;
+
+use super::{LEASE, NOW, answer, bury, claim_at, get, id, refuse, succeed, take, transition_at, write};
+use crate::attempt::AttemptReport;
+use crate::error::{Effect, Reason, Refusal};
+use crate::operation::record::{
+    Act, Action, Cursor, Declined, Event, Filter, Phase, Resolution, Summary, Tally,
+};
+use crate::operation::{Key, OperationId, Scope};
+use crate::store::Store;
+
+/// Each part of a filter alone, and together: exactly what matches, in the order of the first claims.
+pub async fn check_filters(store: &dyn Store) {
+    fill(store).await;
+    let all = keys(store, &Filter::default()).await;
+    assert_eq!(all, ["held", "waiting", "done", "refused", "lost", "spent", "solved", "done"]);
+    for (expected, filter) in [
+        (&["done"][..], Filter { vendor: Some("test/b".into()), ..Filter::default() }),
+        (&[], Filter { vendor: Some("test".into()), ..Filter::default() }),
+        (&["done"], Filter { scope: Some(Scope::from_stored("test/b//POST /x")), ..Filter::default() }),
+        (&["done", "done"], Filter { key: Key::new("done").ok(), ..Filter::default() }),
+        (&["lost", "spent"], of(&[Phase::Dead])),
+        (&["held", "waiting"], of(&[Phase::Scheduled, Phase::InProgress])),
+        (&["lost", "spent", "solved"], of(&[Phase::Dead, Phase::Resolved])),
+        (&["lost", "solved"], Filter { reason: Some(Reason::Unknown), ..Filter::default() }),
+        (&["spent"], Filter { reason: Some(Reason::Exhausted), ..of(&[Phase::Dead]) }),
+        (&["lost", "solved"], Filter { effect: Some(Effect::Unknown), ..Filter::default() }),
+        (&["refused"], Filter { status: Some(402), ..Filter::default() }),
+        (&["spent"], Filter { status: Some(503), effect: Some(Effect::None), ..Filter::default() }),
+        (&["solved", "done"], Filter { updated_from: Some(at(6)), ..Filter::default() }),
+        (&["held"], Filter { updated_before: Some(at(1)), ..Filter::default() }),
+        (
+            &["waiting", "done"],
+            Filter { updated_from: Some(at(1)), updated_before: Some(at(3)), ..Filter::default() },
+        ),
+        (&[], Filter { status: Some(500), ..Filter::default() }),
+    ] {
+        assert_eq!(keys(store, &filter).await, expected, "{filter:?}");
+    }
+    for summary in list(store, &Filter::default()).await {
+        let record = get(store, &summary.id).await.expect("a record");
+        assert_eq!(summary, record.summary(), "a row says what the record says");
+    }
+}
+
+/// Pages of any size give each row once and in order, also while rows come and go; the last says that it is.
+pub async fn check_pages(store: &dyn Store) {
+    fill(store).await;
+    let all = list(store, &Filter::default()).await;
+    for size in [0, 1, 3, 7, 8, 9] {
+        let (mut rows, mut after) = (Vec::new(), None);
+        loop {
+            let page = store.list(&Filter::default(), after.as_ref(), size).await.expect("the store works");
+            assert!((1..=size.max(1)).contains(&page.rows.len()), "a page of {size}: {}", page.rows.len());
+            rows.extend(page.rows);
+            match page.next {
+                Some(next) => after = Some(Cursor::new(next.as_str())),
+                None => break,
+            }
+        }
+        assert_eq!(rows, all, "pages of {size}");
+    }
+    let dead = of(&[Phase::Dead]);
+    let first = store.list(&dead, None, 1).await.expect("the store works");
+    assert_eq!(first.rows[0].id.key.as_str(), "lost");
+    redrive(store, &first.rows[0].id).await;
+    let newcomer = id("test/a//POST /x", "newcomer");
+    take(store, claim_at(&newcomer, at(9))).await;
+    write(store, &newcomer, transition_at(1, at(9), bury(Reason::Expired))).await.expect("may write");
+    let rest = store.list(&dead, first.next.as_ref(), 10).await.expect("the store works");
+    let names: Vec<&str> = rest.rows.iter().map(|row| row.id.key.as_str()).collect();
+    assert_eq!((&names[..], rest.next), (&["spent", "newcomer"][..], None));
+    let frozen = Filter { updated_before: Some(at(9)), ..dead };
+    assert_eq!(
+        keys(store, &frozen).await,
+        ["spent"],
+        "a filter frozen at the start leaves out what came later"
+    );
+    for stray in ["", "x", "1;2", "18446744073709551616"] {
+        let told = store.list(&Filter::default(), Some(&Cursor::new(stray)), 1).await;
+        assert!(told.is_err(), "{stray:?} is no cursor");
+    }
+}
+
+/// How many of each vendor are in each phase, and since when.
+pub async fn check_tally(store: &dyn Store) {
+    assert_eq!(store.tally().await.expect("the store works"), []);
+    fill(store).await;
+    let tally = |vendor: &str, phase, count, millis| Tally {
+        vendor: vendor.into(),
+        phase,
+        count,
+        oldest: at(millis),
+    };
+    let expected = [
+        tally("test/a", Phase::InProgress, 1, 0),
+        tally("test/a", Phase::Scheduled, 1, 1),
+        tally("test/a", Phase::Succeeded, 1, 2),
+        tally("test/a", Phase::Refused, 1, 3),
+        tally("test/a", Phase::Dead, 2, 4),
+        tally("test/a", Phase::Resolved, 1, 7),
+        tally("test/b", Phase::Succeeded, 1, 6),
+    ];
+    assert_eq!(store.tally().await.expect("the store works"), expected);
+}
+
+/// A log keeps what was appended, in order, under whatever fence; a transition's reports are on it even if the
+/// transition was declined. It goes with its operation and belongs to no other.
+pub async fn check_evidence(store: &dyn Store) {
+    // First, so that the operation under test is the last: its place may be given to the next.
+    let other = id("test/evidence//POST /x", "K");
+    take(store, claim_at(&other, NOW)).await;
+    let name = id("test/evidence//POST /x", "k");
+    let absent = store.append_evidence(&name, vec![report(1)]).await.expect("the store works");
+    assert_eq!(absent, Err(Declined::Absent));
+    let mut early = transition_at(1, NOW, succeed());
+    early.reports = vec![report(1)];
+    assert_eq!(write(store, &name, early).await, Err(Declined::Absent));
+    take(store, claim_at(&name, NOW)).await;
+    assert_eq!(evidence(store, &name).await, []);
+    let append = async |reports| store.append_evidence(&name, reports).await.expect("the store works");
+    assert_eq!(append(vec![report(1), report(2)]).await, Ok(()));
+    assert_eq!(append(vec![]).await, Ok(()));
+    let mut stray = transition_at(0, NOW, succeed());
+    stray.reports = vec![report(3)];
+    assert_eq!(write(store, &name, stray).await, Err(Declined::Fenced));
+    let mut last = transition_at(1, NOW, succeed());
+    last.reports = vec![report(3), report(4)];
+    write(store, &name, last).await.expect("the holder may write");
+    assert_eq!(append(vec![report(5)]).await, Ok(()), "also when it is settled");
+    let expected = [1, 2, 3, 3, 4, 5].map(report);
+    assert_eq!(evidence(store, &name).await, expected);
+    assert_eq!(evidence(store, &other).await, []);
+    assert_eq!(store.purge(NOW.plus(super::KEEP), 10).await.expect("the store works"), 1);
+    assert_eq!(evidence(store, &name).await, []);
+    take(store, claim_at(&name, NOW)).await;
+    assert_eq!(evidence(store, &name).await, [], "a new operation of the same name starts a new log");
+}
+
+/// One operation in each phase, each last moved at a time of its own, and one of another vendor's.
+async fn fill(store: &dyn Store) {
+    let unsure = Event::Bury { reason: Reason::Unknown, answer: None };
+    for (nth, (scope, key, event)) in [
+        ("test/a//POST /x", "held", None),
+        ("test/a//POST /x", "waiting", Some(Event::Schedule { at: at(900) })),
+        ("test/a//POST /x", "done", Some(succeed())),
+        ("test/a//POST /x", "refused", Some(refuse(Refusal::Rejected))),
+        ("test/a//POST /x", "lost", Some(unsure.clone())),
+        ("test/a//POST /y", "spent", Some(bury(Reason::Exhausted))),
+        ("test/a//POST /x", "solved", Some(unsure)),
+        ("test/b//POST /x", "done", Some(Event::Succeed { answer: answer(201, ""), reconciled: true })),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let id = id(scope, key);
+        let mut wanted = claim_at(&id, NOW);
+        wanted.lease = LEASE;
+        take(store, wanted).await;
+        // The last two moves share a moment with nobody: 4, 5, then 7 for the resolution and 6 for the other.
+        let now = at(if key == "done" && nth == 7 { 6 } else { nth as u64 });
+        let Some(event) = event else { continue };
+        let mut transition = transition_at(1, now, event);
+        if matches!(key, "lost" | "solved") {
+            transition.effect = Effect::Unknown;
+        }
+        write(store, &id, transition).await.expect("the holder may write");
+        if key == "solved" {
+            let resolution = Resolution::Applied { vendor_id: "ch_1".into() };
+            act(store, &id, Action::Resolve(resolution), 7).await;
+        }
+    }
+}
+
+async fn redrive(store: &dyn Store, id: &OperationId) {
+    act(store, id, Action::Redrive { forced: false }, 8).await;
+}
+
+async fn act(store: &dyn Store, id: &OperationId, action: Action, millis: u64) {
+    let act = Act { action, by: "me".into(), why: "so".into(), now: at(millis), fence: Some(1) };
+    store.act(id, act).await.expect("the store works").expect("allowed");
+}
+
+fn of(phases: &[Phase]) -> Filter {
+    Filter { phases: phases.to_vec(), ..Filter::default() }
+}
+
+async fn list(store: &dyn Store, filter: &Filter) -> Vec<Summary> {
+    let page = store.list(filter, None, 100).await.expect("the store works");
+    assert_eq!(page.next, None);
+    page.rows
+}
+
+async fn keys(store: &dyn Store, filter: &Filter) -> Vec<String> {
+    list(store, filter).await.into_iter().map(|row| row.id.key.as_str().to_owned()).collect()
+}
+
+async fn evidence(store: &dyn Store, id: &OperationId) -> Vec<AttemptReport> {
+    store.evidence(id).await.expect("the store works")
+}
+
+fn report(number: u32) -> AttemptReport {
+    AttemptReport {
+        number,
+        started_at: at(u64::from(number)),
+        latency: Duration::from_nanos(1_234_567_891),
+        status: number.is_multiple_of(2).then_some(503),
+        failure: (!number.is_multiple_of(2)).then(|| "connection reset by \"peer\" ☠".into()),
+        verdict: "retry".into(),
+        effect: Effect::Unknown,
+        wait: Some(Duration::from_millis(number.into())),
+    }
+}
+
+fn at(millis: u64) -> crate::clock::Timestamp {
+    NOW.plus(Duration::from_millis(millis))
+}
