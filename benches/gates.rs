@@ -9,7 +9,7 @@
 //! wall time ÷ calls. On one task they are the same.
 //!
 //! `cargo bench --bench gates`; `-- --test` runs one short round.
-#![allow(clippy::disallowed_methods, reason = "a benchmark reads the machine's clock")]
+#![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a benchmark reads the clock and prints")]
 
 use std::hint::black_box;
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! A service that charges through Stripe on behalf of its own callers, and passes their deadline on.
 //!
 //! ```sh
-//! cargo run --example axum_service --features testkit,axum
+//! cargo run --example axum_service --features axum
+//! # or on another port: cargo run --example axum_service --features axum -- 127.0.0.1:4000
 //! curl -i -X POST -H 'X-Request-Timeout: 2.5' http://127.0.0.1:3000/orders/42/charge
 //! ```
 //!
@@ -75,7 +76,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let stripe = Client::builder(Stripe::new("sk_test_123").base_url(fake.url()))
         .policy(Policy::interactive())
         .build()?;
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
+    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:3000".to_owned());
+    let listener = tokio::net::TcpListener::bind(&address)
+        .await
+        .map_err(|problem| format!("cannot listen on {address}: {problem}; name another address"))?;
     println!("listening on http://{}", listener.local_addr()?);
     axum::serve(listener, service(stripe)).await?;
     Ok(())

@@ -2,7 +2,7 @@
 //! the parcel's reference, ships twice if it is asked twice, and can be asked by reference.
 //!
 //! ```sh
-//! cargo run --example custom_vendor --features testkit
+//! cargo run --example custom_vendor
 //! ```
 
 use std::borrow::Cow;

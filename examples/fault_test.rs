@@ -2,7 +2,7 @@
 //! on cue. Nothing here waits in real time for a backoff.
 //!
 //! ```sh
-//! cargo test --example fault_test --features testkit
+//! cargo test --example fault_test
 //! ```
 
 use serde_json::Value;
@@ -23,7 +23,7 @@ async fn charge(stripe: &Client, order: &str, amount: u64) -> Result<String, Err
 #[allow(clippy::print_stdout, reason = "an example shows something")]
 fn main() {
     let _ = charge; // The tests below call it.
-    println!("run me with: cargo test --example fault_test --features testkit");
+    println!("run me with: cargo test --example fault_test");
 }
 
 #[cfg(test)]

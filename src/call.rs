@@ -188,7 +188,7 @@ impl Call {
         });
         // Pinned first: `instrument` would move the whole future otherwise.
         let result = carried.instrument(span.clone()).await;
-        telemetry::ended(&span, vendor, &result, &*engine.clock, started);
+        telemetry::ended(&span, (vendor, &engine.meters), &result, &*engine.clock, started);
         result
     }
 
@@ -222,7 +222,9 @@ impl fmt::Debug for Call {
 
 /// Gives `url` the path `base` + `path`, and the query of `path` if it has one.
 fn set_path(url: &mut url::Url, base: &str, path: &str) -> Result<(), Error> {
-    let refuse = |problem: &str| Err(Error::invalid("path", format!("{path:?} {problem}")));
+    // The query is not shown: it may hold what no log may.
+    let shown = path.split(['?', '#']).next().unwrap_or_default();
+    let refuse = |problem: &str| Err(Error::invalid("path", format!("{shown:?} {problem}")));
     if !path.starts_with('/') {
         return refuse("must start with a slash; the host comes from the adapter");
     }

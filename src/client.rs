@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::policy::{Gates, Policy};
 use crate::random::{Random, SystemRandom};
 use crate::store::{Memory, Store};
+use crate::telemetry::Meters;
 use crate::transport::{Http, Transport};
 use crate::vendor::Vendor;
 
@@ -187,6 +188,7 @@ impl ClientBuilder {
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
         let random = self.random.unwrap_or_else(|| Arc::new(SystemRandom));
         let engine = Engine {
+            meters: Meters::new(self.vendor.name()),
             base_with_room: with_room(self.vendor.base_url()),
             vendor: self.vendor,
             store: self.store.unwrap_or_else(|| Arc::new(Memory::new())),

@@ -46,6 +46,7 @@ pub(crate) struct Engine {
     pub gates: Gates,
     pub namespace: String,
     pub generated_keys: AtomicU16,
+    pub meters: telemetry::Meters,
 }
 
 /// What one call asks for beside its request.
@@ -111,6 +112,7 @@ impl Engine {
         let id = OperationId::new(self.scope_of(request), key);
         let named = |error| self.in_context(error, Some((&id, None)));
         let wire_key = self.vendor.stamp(id.wire_key(), request).map_err(named)?;
+        telemetry::named(&id, &wire_key);
 
         // Asked before the claim, so that a refusal writes nothing.
         let admission = match self.admit_first(started, deadline).await {
@@ -236,7 +238,7 @@ impl Engine {
         let named = |error: Error| self.in_context(error, Some((&id, Some(&wire_key))));
         match state {
             State::Succeeded { answer, reconciled } => {
-                telemetry::replayed(self.vendor.name());
+                telemetry::replayed(self.vendor.name(), "record");
                 if answer.cut {
                     return Err(named(ending::too_large(self.policy.limits.reply_bytes_max, answer)));
                 }

@@ -443,6 +443,9 @@ impl fmt::Display for Error {
                 Gate::Rate => "the rate limit is reached",
                 Gate::Budget => "the retry budget is spent",
             })?,
+            Kind::Deadline { budget } if budget.is_zero() => {
+                f.write_str("the deadline had passed before anything was sent")?;
+            }
             Kind::Deadline { budget } => write!(f, "no answer within the {budget:?} that the call had")?,
             Kind::Dependency { what, .. } => write!(f, "the vendor did not answer usefully: {what}")?,
             Kind::DeadLetter { reason, .. } => write!(f, "the operation is a dead letter ({reason})")?,
@@ -506,6 +509,13 @@ mod tests {
         ] {
             assert_eq!(Error::new(kind, Effect::None).is_timeout(), expected);
         }
+    }
+
+    #[test]
+    fn a_deadline_that_had_passed_is_said_in_words() {
+        let spent = Error::new(Kind::Deadline { budget: Duration::ZERO }, Effect::None);
+        assert_eq!(spent.to_string(), "the deadline had passed before anything was sent; effect none");
+        assert!(spent.is_deadline());
     }
 
     #[test]

@@ -81,9 +81,9 @@
 //!
 //! # More
 //!
-//! [Recipes](_documentation::recipes), [anti-patterns](_documentation::anti_patterns), and a page for whoever is
-//! [paged](_documentation::operations). Every policy's page
-//! says why its defaults are what they are: [`policy`].
+//! [Recipes](_documentation::recipes), [anti-patterns](_documentation::anti_patterns),
+//! [what is logged and counted](_documentation::observability), and a page for whoever is
+//! [paged](_documentation::operations). Every policy's page says why its defaults are what they are: [`policy`].
 //!
 //! # Features
 //!
@@ -110,12 +110,20 @@ pub mod _documentation {
     #[doc = include_str!("docs/anti_patterns.md")]
     pub mod anti_patterns {}
 
+    #[doc = include_str!("docs/observability.md")]
+    pub mod observability {}
+
     #[doc = include_str!("docs/operations.md")]
     pub mod operations {}
 
     #[doc = include_str!("docs/recipes.md")]
     pub mod recipes {}
 }
+
+/// The README's program is compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 pub mod answer;
 pub mod attempt;

@@ -4,7 +4,9 @@
 //! Attribute names are OpenTelemetry's for HTTP clients (`http.request.method`, `server.address`,
 //! `http.response.status_code`, `http.request.resend_count`, `error.type`), and `steadfast.*` for what HTTP
 //! has no word for. No query, no header's value, no body and no secret is ever among them; the one place that
-//! decides this is here.
+//! decides this is here. `url.full` is left out because a query is part of it; `url.path` is there instead.
+//!
+//! The names are public: `src/docs/observability.md` lists them, and a test holds the list to this file.
 
 use std::time::Duration;
 
@@ -13,17 +15,23 @@ use tracing::{Span, debug, info, info_span, warn};
 
 use crate::answer::Answer;
 use crate::clock::{Clock, Instant};
-use crate::error::{Error, Gate, Reason};
+use crate::error::{Effect, Error, Gate, Reason};
+use crate::operation::OperationId;
 use crate::operation::record::{Declined, Record};
 use crate::reply::{Obtained, Reply};
 use crate::request::Request;
 use crate::transport::SendError;
 use crate::vendor::Verdict;
 
-/// The span around one call. Fields that are not known yet are filled in by [`ended`].
+mod meter;
+
+pub(crate) use meter::Meters;
+
+/// The span around one call. Fields that are not known yet are filled in by [`named`] and [`ended`].
 pub(crate) fn call_span(vendor: &str, request: &Request) -> Span {
     info_span!(
         "vendor_call",
+        otel.name = %request.method,
         otel.kind = "client",
         steadfast.vendor = vendor,
         http.request.method = %request.method,
@@ -40,10 +48,19 @@ pub(crate) fn call_span(vendor: &str, request: &Request) -> Span {
     )
 }
 
+/// Says in the call's span which operation it is, before anything that happens to it is reported.
+pub(crate) fn named(id: &OperationId, wire_key: &str) {
+    let span = Span::current();
+    if !span.is_disabled() {
+        span.record("steadfast.operation", display(id));
+        span.record("steadfast.wire_key", wire_key);
+    }
+}
+
 /// Fills in the call's span and counts the call.
 pub(crate) fn ended(
     span: &Span,
-    vendor: &str,
+    (vendor, meters): (&str, &Meters),
     result: &Result<Reply, Error>,
     clock: &dyn Clock,
     started: Instant,
@@ -54,9 +71,11 @@ pub(crate) fn ended(
             Err(error) => describe_error(span, error),
         }
     }
-    let outcome = result.as_ref().map_or_else(|error| error.code(), |_| "ok");
-    count(CALLS, vendor, "outcome", outcome);
-    observe(CALL_SECONDS, vendor, || clock.now().since(started));
+    match result {
+        Ok(_) => meters.calls_ok.count(),
+        Err(error) => count(CALLS, vendor, "outcome", error.code()),
+    }
+    meters.call_seconds.observe(|| clock.now().since(started));
     if let Err(error) = result
         && (error.is_key_reused() || error.is_in_progress())
     {
@@ -75,10 +94,6 @@ fn describe_reply(span: &Span, reply: &Reply) {
             Obtained::Reconciled => "reconciled",
         },
     );
-    if let (Some(key), Some(wire_key)) = (reply.key(), reply.wire_key()) {
-        span.record("steadfast.operation", key);
-        span.record("steadfast.wire_key", wire_key);
-    }
 }
 
 fn describe_error(span: &Span, error: &Error) {
@@ -88,17 +103,12 @@ fn describe_error(span: &Span, error: &Error) {
     if let Some(status) = error.status() {
         span.record("http.response.status_code", status.as_u16());
     }
-    if let Some(key) = error.key() {
-        span.record("steadfast.operation", key);
-    }
-    if let Some(wire_key) = error.wire_key() {
-        span.record("steadfast.wire_key", wire_key);
-    }
 }
 
 /// One attempt is over.
 pub(crate) fn attempted(
-    vendor: &str,
+    (vendor, meters): (&str, &Meters),
+    wire_key: Option<&str>,
     number: u32,
     outcome: &Result<Answer, SendError>,
     verdict: &Verdict,
@@ -108,14 +118,30 @@ pub(crate) fn attempted(
     let failure = outcome.as_ref().err().map(|error| error.kind().name());
     debug!(
         steadfast.vendor = vendor,
+        steadfast.wire_key = wire_key,
+        steadfast.attempt = number,
         http.request.resend_count = number.saturating_sub(1),
         http.response.status_code = status,
         error.type = failure,
         steadfast.verdict = verdict.name(),
-        latency_ms = latency.as_millis() as u64,
+        steadfast.effect = effect_of(verdict),
+        steadfast.latency_ms = latency.as_millis() as u64,
         "attempt"
     );
-    count(ATTEMPTS, vendor, "verdict", verdict.name());
+    match verdict {
+        Verdict::Done { .. } => meters.attempts_done.count(),
+        _ => count(ATTEMPTS, vendor, "verdict", verdict.name()),
+    }
+    meters.attempt_seconds.observe(|| latency);
+}
+
+/// What an attempt did, as far as its verdict tells.
+const fn effect_of(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::Done { .. } => "applied",
+        Verdict::Refused(_) | Verdict::Retry { effect: Effect::None, .. } => "none",
+        Verdict::Retry { effect: Effect::Unknown, .. } | Verdict::Unknown => "unknown",
+    }
 }
 
 /// A wait before the next attempt has been decided on.
@@ -123,13 +149,13 @@ pub(crate) fn waiting(vendor: &str, attempts: u32, wait: Duration) {
     info!(
         steadfast.vendor = vendor,
         steadfast.attempt = attempts,
-        wait_ms = wait.as_millis() as u64,
+        steadfast.wait_ms = wait.as_millis() as u64,
         "waiting to retry"
     );
     observe(RETRY_SECONDS, vendor, || wait);
 }
 
-/// One of our own gates refused a call for good.
+/// One of our own gates ended a call.
 pub(crate) fn refused(vendor: &str, gate: Gate) {
     warn!(steadfast.vendor = vendor, steadfast.gate = gate.name(), "refused");
     count(REFUSALS, vendor, "gate", gate.name());
@@ -140,16 +166,16 @@ pub(crate) fn held_back(vendor: &str, gate: Gate, wait: Duration) {
     debug!(
         steadfast.vendor = vendor,
         steadfast.gate = gate.name(),
-        wait_ms = wait.as_millis() as u64,
+        steadfast.wait_ms = wait.as_millis() as u64,
         "held back"
     );
     count(REFUSALS, vendor, "gate", gate.name());
 }
 
-/// A settled operation answered from its record.
-pub(crate) fn replayed(vendor: &str) {
-    debug!(steadfast.vendor = vendor, "replayed");
-    count(REPLAYS, vendor, "from", "record");
+/// An answer to an earlier send: `from` our own `record`, or the `vendor`'s.
+pub(crate) fn replayed(vendor: &str, from: &'static str) {
+    debug!(steadfast.vendor = vendor, steadfast.from = from, "replayed");
+    count(REPLAYS, vendor, "from", from);
 }
 
 /// An operation that somebody else had begun is now ours.
@@ -173,25 +199,27 @@ pub(crate) fn declined(record: &Record, doing: &str, declined: Declined) {
     warn!(
         steadfast.operation = %record.id,
         steadfast.fence = record.fence,
-        doing,
-        because = ?declined,
+        steadfast.doing = doing,
+        steadfast.because = ?declined,
         "the store declined a write"
     );
 }
 
 /// A look-up has been answered.
 pub(crate) fn looked_up(vendor: &str, found: &'static str) {
-    info!(steadfast.vendor = vendor, found, "looked up");
+    info!(steadfast.vendor = vendor, steadfast.found = found, "looked up");
     count(LOOK_UPS, vendor, "found", found);
 }
 
 /// An operation became a dead letter.
 pub(crate) fn dead_letter(record: &Record, vendor: &str, reason: Reason) {
     warn!(
+        steadfast.vendor = vendor,
         steadfast.operation = %record.id,
         steadfast.wire_key = record.wire_key,
+        steadfast.attempts = record.attempts,
         steadfast.effect = %record.effect,
-        reason = %reason,
+        steadfast.reason = %reason,
         "dead letter"
     );
     count(
@@ -210,7 +238,7 @@ pub(crate) fn dead_letter(record: &Record, vendor: &str, reason: Reason) {
 const CALLS: &str = "steadfast_calls_total";
 /// Attempts made, by `verdict`.
 const ATTEMPTS: &str = "steadfast_attempts_total";
-/// Replies given from the record.
+/// Answers to an earlier send, by whose they were: `from` the `record` or the `vendor`.
 const REPLAYS: &str = "steadfast_replays_total";
 /// Keys reused or in progress, by `code`.
 const CONFLICTS: &str = "steadfast_conflicts_total";
@@ -220,6 +248,8 @@ const REFUSALS: &str = "steadfast_refusals_total";
 const DEAD_LETTERS: &str = "steadfast_dead_letters_total";
 /// Look-ups, by what they `found`.
 const LOOK_UPS: &str = "steadfast_look_ups_total";
+/// From an attempt's admission to its answer, in seconds.
+const ATTEMPT_SECONDS: &str = "steadfast_attempt_duration_seconds";
 /// From `send()` to its end, in seconds.
 const CALL_SECONDS: &str = "steadfast_call_duration_seconds";
 /// Waits decided on before retries, in seconds.

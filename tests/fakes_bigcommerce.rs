@@ -1,5 +1,6 @@
 //! Each rule at the head of `src/testkit/fixtures/bigcommerce.json`, proven over a real socket.
 #![cfg(feature = "testkit")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests, outside of #[test]")]
 
 use std::sync::Arc;
 use std::time::Duration;

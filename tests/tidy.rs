@@ -55,7 +55,7 @@ fn a_file_imports_only_from_its_own_floor_or_below() {
                 match floors.get(imported.as_str()) {
                     Some(floor) if floor <= own => {}
                     Some(_) => {
-                        wrong.push(format!("{}:{}: {room} imports {imported}", path.display(), number + 1))
+                        wrong.push(format!("{}:{}: {room} imports {imported}", path.display(), number + 1));
                     }
                     None => wrong.push(format!("{}:{}: unknown room {imported}", path.display(), number + 1)),
                 }

@@ -26,9 +26,9 @@ use shop::Shop;
 const ORDERS: usize = 200;
 const WORKERS: usize = 16;
 
-struct Arguments {
-    json: bool,
-    seed: u64,
+pub(crate) struct Arguments {
+    pub(crate) json: bool,
+    pub(crate) seed: u64,
 }
 
 impl Arguments {
@@ -72,7 +72,7 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(arguments: Arguments) -> Result<Report, steadfast::Error> {
+pub(crate) async fn run(arguments: Arguments) -> Result<Report, steadfast::Error> {
     let progress = Arc::new(Progress::default());
     let shop = Arc::new(Shop::open(arguments.seed, Arc::clone(&progress)).await?);
     let watcher = tokio::spawn(watch(Arc::clone(&progress)));
@@ -88,10 +88,10 @@ async fn run(arguments: Arguments) -> Result<Report, steadfast::Error> {
             outcomes
         });
     }
-    let outcomes = workers.join_all().await.into_iter().flatten().collect();
+    let outcomes: Vec<_> = workers.join_all().await.into_iter().flatten().collect();
     watcher.abort();
 
-    let report = Report::new(outcomes, &shop.ledgers());
+    let report = Report::new(&outcomes, &shop.ledgers());
     show(&progress.line(ORDERS));
     show("\n");
     let mut out = std::io::stdout().lock();

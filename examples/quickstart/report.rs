@@ -56,7 +56,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    pub(crate) fn new(outcomes: Vec<Outcome>, ledgers: &[Ledger; 3]) -> Report {
+    pub(crate) fn new(outcomes: &[Outcome], ledgers: &[Ledger; 3]) -> Report {
         let rows = VENDORS.into_iter().zip(ledgers).map(|(vendor, ledger)| {
             let own = outcomes.iter().filter(|outcome| outcome.vendor == vendor);
             (vendor, Row::new(own, ledger))

@@ -10,7 +10,7 @@ use steadfast::testkit::{Fault, FaultPlan, WaitForm};
 use steadfast::vendor::{BigCommerce, Postmark, Stripe};
 use steadfast::{Call, Client, Error, Policy, Reply};
 
-use crate::report::{End, Outcome, Progress, VENDORS};
+use super::report::{End, Outcome, Progress, VENDORS};
 
 /// The faults that each vendor draws from, at the rate below.
 const FAULTS: &[Fault] = &[
@@ -55,7 +55,7 @@ impl Shop {
         let bigcommerce_fake =
             BigCommerceFake::builder().plan(plan(1)).quota(BIGCOMMERCE_QUOTA).start().await;
         let postmark_fake = PostmarkFake::builder().plan(plan(2)).search_lag(INDEX_LAG).start().await;
-        let stripe = Stripe::new("sk_test_quickstart").base_url(stripe_fake.url());
+        let stripe = Stripe::new("sk_test_quickstart").base_url(stripe_fake.url()).settle_time(SETTLE_TIME);
         let bigcommerce =
             BigCommerce::new("abc123", "token").base_url(bigcommerce_fake.url()).settle_time(SETTLE_TIME);
         let postmark =

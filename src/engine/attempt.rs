@@ -49,7 +49,10 @@ impl<'a> Run<'a> {
         if let Verdict::Retry { not_before: Some(wait), .. } = verdict {
             engine.gates.pause().hold_until(ended, wait);
         }
-        telemetry::attempted(engine.vendor.name(), self.attempts, &outcome, &verdict, ended.since(begun));
+        let wire_key = self.hold.as_ref().map(|hold| hold.record.wire_key.as_str());
+        let latency = ended.since(begun);
+        let labels = (engine.vendor.name(), &engine.meters);
+        telemetry::attempted(labels, wire_key, self.attempts, &outcome, &verdict, latency);
         Ok(self.judge(verdict, outcome, begun, ended))
     }
 

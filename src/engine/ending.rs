@@ -61,6 +61,17 @@ impl Run<'_> {
         self.in_context(Error::new(kind, self.effect).with_answer(Some(answer)))
     }
 
+    /// The vendor holds such a resource, although a look-up had not shown it: the miss may have come too early
+    /// and the resource be our own first send's. Another miss is no proof now.
+    pub(super) async fn perhaps_our_own(&mut self, duplicate: Answer) -> Result<Reply, Error> {
+        self.note(Effect::Unknown);
+        self.last.answer = Some(duplicate);
+        match self.look_up().await? {
+            Looked::Found(answer) => self.succeed(answer, Obtained::Reconciled).await,
+            Looked::Absent | Looked::CannotTell => Err(self.bury(Reason::Unknown).await),
+        }
+    }
+
     /// The ladder is spent. What may have taken effect is looked up once more before it is given up.
     pub(super) async fn exhausted(&mut self) -> Result<Reply, Error> {
         if self.effect == Effect::None {

@@ -40,6 +40,9 @@ impl Run<'_> {
         let mut at = self.unknown_since.plus(settle);
         for _ in 0..self.engine.policy.look_ups_max {
             if at >= self.deadline {
+                if self.is_past_keeping() {
+                    return Ok(Looked::CannotTell);
+                }
                 let budget = self.deadline.since(self.started);
                 return Err(self.postpone(at, Kind::Deadline { budget }).await);
             }
@@ -52,6 +55,14 @@ impl Run<'_> {
             }
         }
         Ok(Looked::CannotTell)
+    }
+
+    /// Whether the operation is older than a settled one would be kept. Look-ups that never come to an answer
+    /// are postponed from call to call until then, and no longer: every operation ends in one state.
+    fn is_past_keeping(&self) -> bool {
+        self.hold.as_ref().is_some_and(|hold| {
+            self.engine.clock.wall().since(hold.record.claimed_at) >= self.engine.policy.record.keep
+        })
     }
 
     /// One look-up, all its pages. A failure on the way is never taken for an absence.

@@ -13,7 +13,7 @@ use super::{Engine, Work, spread};
 use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::Instant;
-use crate::error::{Effect, Error, Gate, Kind, Reason};
+use crate::error::{Effect, Error, Gate, Kind, Reason, Refusal};
 use crate::policy::{Admission, Backoff, OnUnknown, Timeouts};
 use crate::reply::{Obtained, Reply};
 use crate::request::Request;
@@ -46,6 +46,8 @@ pub(super) struct Run<'a> {
     on_unknown: OnUnknown,
     /// The caller accepted a second effect for this resend.
     resend_accepted: bool,
+    /// A look-up's miss was taken for proof that an attempt had no effect.
+    absence_believed: bool,
     wait_before: Duration,
     pub(super) last: Last,
 }
@@ -90,6 +92,7 @@ impl<'a> Run<'a> {
             retries_allowed: work.retries_allowed,
             on_unknown: work.on_unknown,
             resend_accepted: false,
+            absence_believed: false,
             wait_before: Duration::ZERO,
             last: Last::default(),
         }
@@ -125,6 +128,9 @@ impl<'a> Run<'a> {
             let judged = self.attempt(permit).await?;
             self.resend_accepted = false;
             if let Judged::Done { answer, replayed } = judged {
+                if replayed {
+                    telemetry::replayed(self.engine.vendor.name(), "vendor");
+                }
                 let obtained = if replayed { Obtained::Replayed } else { Obtained::Fresh };
                 return self.succeed(answer, obtained).await;
             }
@@ -138,7 +144,10 @@ impl<'a> Run<'a> {
     async fn look_up_first(&mut self) -> Result<Option<Reply>, Error> {
         match self.look_up().await? {
             Looked::Found(answer) => return self.succeed(answer, Obtained::Reconciled).await.map(Some),
-            Looked::Absent => self.effect = Effect::None,
+            Looked::Absent => {
+                self.effect = Effect::None;
+                self.absence_believed = true;
+            }
             Looked::CannotTell if self.on_unknown == OnUnknown::Resend => self.resend_accepted = true,
             Looked::CannotTell => return Err(self.bury(self.why_stuck()).await),
         }
@@ -149,6 +158,9 @@ impl<'a> Run<'a> {
     async fn after_failure(&mut self, judged: Judged) -> Result<Option<Reply>, Error> {
         match judged {
             Judged::Done { answer, .. } => self.succeed(answer, Obtained::Fresh).await.map(Some),
+            Judged::Refused { answer, refusal: Refusal::Duplicate } if self.absence_believed => {
+                self.perhaps_our_own(answer).await.map(Some)
+            }
             Judged::Refused { answer, refusal } => Err(self.refused(refusal, answer).await),
             Judged::Retry { .. } if !self.can_go_on() => Err(self.bury(Reason::Unknown).await),
             Judged::Retry { not_before } => self.wait_for_next_rung(not_before).await,
@@ -201,7 +213,9 @@ impl<'a> Run<'a> {
     async fn wait_for_next_rung(&mut self, not_before: Option<Duration>) -> Result<Option<Reply>, Error> {
         let unit = self.engine.random.unit();
         let retry = self.attempts.saturating_sub(1);
-        let Some(rung) = self.backoff.wait(retry, self.wait_before, unit) else {
+        // A request that cannot be built is built no better a second time.
+        let hopeless = self.last.failure == Some(SendErrorKind::Request);
+        let Some(rung) = self.backoff.wait(retry, self.wait_before, unit).filter(|_| !hopeless) else {
             return self.exhausted().await.map(Some);
         };
         // A vendor's wait is a floor: jitter only ever comes on top of it.
@@ -228,7 +242,11 @@ impl<'a> Run<'a> {
 
     /// Charged when the retry is decided on, not when it is sent: retries that wait are load already.
     fn afford_retry(&self) -> bool {
-        self.engine.gates.budget().is_none_or(|budget| budget.spend(self.engine.clock.now()))
+        let afforded = self.engine.gates.budget().is_none_or(|budget| budget.spend(self.engine.clock.now()));
+        if !afforded {
+            telemetry::refused(self.engine.vendor.name(), Gate::Budget);
+        }
+        afforded
     }
 
     /// Asks the gates for an attempt or a look-up after the first, and waits for them as long as time allows.
@@ -241,10 +259,11 @@ impl<'a> Run<'a> {
             };
             let come_back = self.engine.come_back(refusal, now);
             let at = come_back.unwrap_or_else(|| now.plus(self.first_step()));
-            telemetry::held_back(self.engine.vendor.name(), refusal.gate, at.since(now));
             if at >= self.deadline {
+                telemetry::refused(self.engine.vendor.name(), refusal.gate);
                 return Err(self.postpone(at, Kind::Gate(refusal.gate)).await);
             }
+            telemetry::held_back(self.engine.vendor.name(), refusal.gate, at.since(now));
             self.sleep_until(at).await?;
         }
     }

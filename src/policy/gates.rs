@@ -91,6 +91,7 @@ pub struct Gates {
 impl Gates {
     /// Open gates, as `policy` has them. The clock is read once, for the start of the rate limit; after that
     /// time enters by parameter, and must come from the same clock.
+    #[allow(clippy::needless_pass_by_value, reason = "shared parts are handed over alike")]
     pub fn new(policy: &Policy, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Gates {
         Gates {
             kill_switch: KillSwitch::default(),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -238,9 +238,15 @@ fn reset(stream: &TcpStream) -> io::Result<Next> {
     Ok(Next::Close)
 }
 
-/// Holds the connection until the caller gives up.
-async fn hang(client: &Reader, shared: &Shared) -> io::Result<Next> {
-    stays(&client.stream, shared.pace.pause(Duration::MAX)).await;
+/// Holds the connection until the caller gives up. What the caller still sends is read and dropped: a body that
+/// nobody takes would hide that the caller has gone, and the pause would go on moving an automatic clock.
+async fn hang(client: &mut Reader, shared: &Shared) -> io::Result<Next> {
+    let mut unread = [0; 4096];
+    let gone = async { while matches!(client.stream.read(&mut unread).await, Ok(1..)) {} };
+    tokio::select! {
+        () = shared.pace.pause(Duration::MAX) => {}
+        () = gone => {}
+    }
     Ok(Next::Close)
 }
 

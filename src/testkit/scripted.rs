@@ -92,6 +92,7 @@ impl ScriptedTransport {
 
     /// Next, this status with this body as `application/json`.
     #[must_use]
+    #[allow(clippy::needless_pass_by_value, reason = "so that a test writes json!(…) and no ampersand")]
     pub fn json(self, status: u16, body: serde_json::Value) -> ScriptedTransport {
         let json = HeaderValue::from_static("application/json");
         self.push(answer(status, HeaderMap::from_iter([(header::CONTENT_TYPE, json)]), body.to_string()))
@@ -121,10 +122,10 @@ impl ScriptedTransport {
             }
             (Outcome::Mistake(_), _) => {}
             (outcome, None) => {
-                *outcome = Outcome::Mistake(format!("header {name:?} or its value is not valid"))
+                *outcome = Outcome::Mistake(format!("header {name:?} or its value is not valid"));
             }
             (outcome, Some(_)) => {
-                *outcome = Outcome::Mistake(format!("header {name:?} on a step without answer"))
+                *outcome = Outcome::Mistake(format!("header {name:?} on a step without answer"));
             }
         })
     }

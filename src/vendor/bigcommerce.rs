@@ -20,7 +20,7 @@ use crate::answer::Answer;
 use crate::error::{Error, Refusal};
 use crate::operation::WireKey;
 use crate::request::Request;
-use crate::vendor::common::{Base, Credential, by_status, no_answer, refused};
+use crate::vendor::common::{Base, Credential, asked, by_status, no_answer, refused};
 use crate::vendor::{Attempt, Finding, Subject, Vendor, Verdict, wait};
 
 mod look_up;
@@ -158,13 +158,14 @@ impl Vendor for BigCommerce {
             return refused(attempt, false, Refusal::Duplicate);
         }
         // A 500 may stand in for a 429; whether it was executed is unknown. The quota headers are on every
-        // answer, so there the window's end is a wait only if the quota is spent.
-        let not_before = match status {
+        // answer, so there the window's end is a wait only if the quota is spent. Where something in front of
+        // BigCommerce sends the standard header too, the longer wait counts.
+        let own = match status {
             429 => wait::bigcommerce(&answer.headers),
             500 | 503 => wait::bigcommerce_unless_quota_is_left(&answer.headers),
             _ => None,
         };
-        by_status(attempt, answer.status, false, not_before)
+        by_status(attempt, answer.status, false, own.max(asked(attempt, answer)))
     }
 
     fn settle_time(&self) -> Duration {

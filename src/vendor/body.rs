@@ -24,13 +24,13 @@ impl RawObject {
     /// The object in a request's body.
     pub(super) fn parse(body: &[u8]) -> Result<RawObject, Error> {
         serde_json::from_slice(body)
-            .map_err(|error| not_usable("a JSON object is needed to carry the key", error))
+            .map_err(|error| not_usable("a JSON object is needed to carry the key", &error))
     }
 
     /// The object in a member's value.
     pub(super) fn parse_value(name: &str, value: &RawValue) -> Result<RawObject, Error> {
         let problem = format!("`{name}` must be a JSON object to carry the key");
-        serde_json::from_str(value.get()).map_err(|error| not_usable(&problem, error))
+        serde_json::from_str(value.get()).map_err(|error| not_usable(&problem, &error))
     }
 
     pub(super) fn len(&self) -> usize {
@@ -103,7 +103,7 @@ impl<'de> Deserialize<'de> for RawObject {
 
 /// The array of objects in a request's body.
 pub(super) fn parse_array(body: &[u8]) -> Result<Vec<RawObject>, Error> {
-    serde_json::from_slice(body).map_err(|error| not_usable("a JSON array of objects is needed", error))
+    serde_json::from_slice(body).map_err(|error| not_usable("a JSON array of objects is needed", &error))
 }
 
 /// The body as JSON; `None` if it is anything else.
@@ -113,17 +113,17 @@ pub(super) fn json(body: &[u8]) -> Option<Value> {
 
 pub(super) fn to_bytes(value: &impl Serialize) -> Result<Bytes, Error> {
     let bytes =
-        serde_json::to_vec(value).map_err(|error| not_usable("the body could not be written", error))?;
+        serde_json::to_vec(value).map_err(|error| not_usable("the body could not be written", &error))?;
     Ok(bytes.into())
 }
 
 pub(super) fn raw(value: &impl Serialize) -> Result<Box<RawValue>, Error> {
-    serde_json::value::to_raw_value(value).map_err(|error| not_usable("the key could not be written", error))
+    serde_json::value::to_raw_value(value).map_err(|error| not_usable("the key could not be written", &error))
 }
 
 /// The parser's complaint tells a line and a column and never quotes values, so it may be shown. `data` errors
 /// can quote a value's type, not its text, because every value is read as raw text.
-fn not_usable(problem: &str, error: serde_json::Error) -> Error {
+fn not_usable(problem: &str, error: &serde_json::Error) -> Error {
     let (line, column) = (error.line(), error.column());
     Error::validation("body", format!("{problem} (line {line} column {column})"))
 }

@@ -1,6 +1,7 @@
 //! What the adapters share: credentials that do not print, routes below a base URL, and the verdicts that
 //! follow from HTTP alone.
 
+use std::fmt;
 use std::time::Duration;
 
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
@@ -55,10 +56,25 @@ impl Credential {
 }
 
 /// A base URL as it was given, so that builders need no `Result`.
-#[derive(Clone, Debug)]
+///
+/// `Debug` shows neither credentials nor a query: `check` comes after somebody may have looked.
+#[derive(Clone)]
 pub(super) struct Base {
     url: Url,
     problem: Option<String>,
+}
+
+impl fmt::Debug for Base {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Base").field("url", &shown(&self.url)).field("problem", &self.problem).finish()
+    }
+}
+
+/// Where a URL leads, and nothing that may be secret.
+pub(super) fn shown(url: &Url) -> String {
+    let authority = url.host_str().unwrap_or_default();
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    format!("{}://{authority}{port}{}", url.scheme(), url.path())
 }
 
 impl Base {

@@ -81,6 +81,24 @@ async fn a_failed_look_up_is_not_an_absence() {
 }
 
 #[tokio::test]
+async fn look_ups_that_never_come_to_an_answer_end_in_a_dead_letter() {
+    let transport = ScriptedTransport::new().fail(SendErrorKind::Reset).always_fail(SendErrorKind::Connect);
+    let bench = Bench::new(Acme::searchable(), transport);
+    // No call has time for more than one look-up; the settle time is 7 s.
+    for _ in 0..3 {
+        let error = bench.charge().deadline(secs(8)).send().await.expect_err("the look-up fails");
+        assert!(error.is_deadline() && !error.is_dead_letter(), "{error}");
+        bench.clock.advance(secs(3_600));
+    }
+    bench.clock.advance(secs(86_400));
+    let error = bench.charge().deadline(secs(8)).send().await.expect_err("a day is enough");
+    assert_eq!(
+        (error.reason(), error.effect(), bench.charges_sent()),
+        (Some(Reason::Unknown), Effect::Unknown, 1)
+    );
+}
+
+#[tokio::test]
 async fn a_replayed_500_is_never_retried() {
     let transport =
         ScriptedTransport::new().status(500).status(500).header("acme-replayed", "true").status(200);

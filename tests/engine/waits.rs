@@ -102,7 +102,7 @@ async fn a_wait_longer_than_what_is_left_is_scheduled_and_names_the_time() {
 #[tokio::test]
 async fn a_spent_budget_postpones_the_retry_instead_of_sending_it() {
     let policy = plain().budget(steadfast::policy::Policy::background().budget.map_or_else(
-        || unreachable!("the preset has a budget"),
+        || panic!("the preset has a budget"),
         |mut budget| {
             budget.burst = 1;
             budget.refill_per_second = 0.0;

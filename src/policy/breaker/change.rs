@@ -10,6 +10,7 @@ pub(super) enum Change {
 }
 
 impl Change {
+    #[allow(clippy::needless_pass_by_value, reason = "an event is said once")]
     pub(super) fn log(change: Option<Change>) {
         match change {
             None => {}

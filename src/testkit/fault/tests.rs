@@ -98,6 +98,7 @@ fn a_standing_rule_holds_until_the_plan_is_cleared() {
 #[test]
 fn a_clone_shares_the_plan() {
     let plan = FaultPlan::new();
-    plan.clone().next(Fault::Hang);
+    let clone = plan.clone();
+    clone.next(Fault::Hang);
     assert_eq!(decisions(&plan, 2), [Some(Fault::Hang), None]);
 }

@@ -211,7 +211,7 @@ async fn a_caller_that_goes_ends_the_pause() {
     drop(stream);
     within_ten_seconds(async {
         while clock.sleeping() > 0 {
-            tokio::task::yield_now().await
+            tokio::task::yield_now().await;
         }
     })
     .await;

@@ -1,15 +1,19 @@
 //! A keyed vendor as data. Unknown fields are refused: a misspelt `window` would silently be no window.
 
+use std::fmt;
 use std::time::Duration;
 
 use http::header::{HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
+use url::Url;
 
 use crate::answer::Answer;
 use crate::error::Error;
+use crate::vendor::common::shown;
 
-/// What a [`Keyed`](super::Keyed) vendor does. Reads from TOML; holds no secret.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// What a [`Keyed`](super::Keyed) vendor does. Reads from TOML; holds no secret, and `Debug` shows none that
+/// was put into its base URL by mistake.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct KeyedConfig {
@@ -49,6 +53,26 @@ pub struct KeyedConfig {
     /// Failures that the vendor asks to have repeated with the same key, whatever their status.
     #[serde(default)]
     pub retry_same_key: Vec<Marker>,
+}
+
+impl fmt::Debug for KeyedConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let base_url = Url::parse(&self.base_url).map(|url| shown(&url));
+        f.debug_struct("KeyedConfig")
+            .field("name", &self.name)
+            .field("base_url", &base_url)
+            .field("account", &self.account)
+            .field("auth", &self.auth)
+            .field("key", &self.key)
+            .field("key_form", &self.key_form)
+            .field("key_len_max", &self.key_len_max)
+            .field("window", &self.window)
+            .field("replay", &self.replay)
+            .field("in_progress", &self.in_progress)
+            .field("reused", &self.reused)
+            .field("retry_same_key", &self.retry_same_key)
+            .finish()
+    }
 }
 
 /// The header that carries the secret.

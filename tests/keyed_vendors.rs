@@ -1,0 +1,231 @@
+//! Adyen, Square, PayPal and Resend, which are nothing but tables of `examples/vendors.toml`.
+
+use std::time::Duration;
+
+use http::Method;
+use serde_json::{Value, json};
+use steadfast::config::Vendors;
+use steadfast::error::Reason;
+use steadfast::policy::{Jitter, Policy};
+use steadfast::request::Request;
+use steadfast::testkit::{ScriptedTransport, TestClock};
+use steadfast::transport::SendErrorKind;
+use steadfast::{Call, Client, Effect, Obtained};
+
+/// Where a vendor wants its key, and for how long it replays it.
+struct Case {
+    name: &'static str,
+    path: &'static str,
+    key_header: Option<&'static str>,
+    key_len_max: usize,
+    window_hours: u64,
+    auth: (&'static str, &'static str),
+}
+
+const CASES: [Case; 4] = [
+    Case {
+        name: "adyen",
+        path: "/payments",
+        key_header: Some("idempotency-key"),
+        key_len_max: 64,
+        window_hours: 7 * 24,
+        auth: ("x-api-key", "secret of ADYEN_API_KEY"),
+    },
+    Case {
+        name: "square",
+        path: "/v2/payments",
+        key_header: None,
+        key_len_max: 45,
+        window_hours: 24,
+        auth: ("authorization", "Bearer secret of SQUARE_ACCESS_TOKEN"),
+    },
+    Case {
+        name: "paypal",
+        path: "/v2/checkout/orders",
+        key_header: Some("paypal-request-id"),
+        key_len_max: 108,
+        window_hours: 6,
+        auth: ("authorization", "Bearer secret of PAYPAL_ACCESS_TOKEN"),
+    },
+    Case {
+        name: "resend",
+        path: "/emails",
+        key_header: Some("idempotency-key"),
+        key_len_max: 256,
+        window_hours: 24,
+        auth: ("authorization", "Bearer secret of RESEND_API_KEY"),
+    },
+];
+
+fn client(name: &str, network: &ScriptedTransport, clock: &TestClock) -> Client {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/vendors.toml");
+    let vendors = Vendors::from_file(path).expect("the example");
+    let vendors = vendors.with_secrets(|variable| Some(format!("secret of {variable}")));
+    let mut ladder = Policy::background().backoff;
+    ladder.jitter = Jitter::None;
+    vendors
+        .builder(name)
+        .expect(name)
+        .policy(Policy::background().backoff(ladder).without_breaker().without_budget())
+        .transport(network.clone())
+        .clock(clock.clone())
+        .build()
+        .expect(name)
+}
+
+fn pay(client: &Client, case: &Case) -> Call {
+    client.post(case.path).key("order-42").json(&json!({"amount": 1000}))
+}
+
+fn key_in(request: &Request, case: &Case) -> String {
+    match case.key_header {
+        Some(name) => request.headers[name].to_str().expect("text").to_owned(),
+        None => {
+            let body: Value = serde_json::from_slice(&request.body).expect("json");
+            body["idempotency_key"].as_str().expect("a key in the body").to_owned()
+        }
+    }
+}
+
+fn hours(hours: u64) -> Duration {
+    Duration::from_secs(hours * 3600)
+}
+
+#[tokio::test]
+async fn the_key_travels_where_the_vendor_wants_it_and_the_secret_beside_it() {
+    for case in &CASES {
+        let network = ScriptedTransport::new().status(200);
+        let reply =
+            pay(&client(case.name, &network, &TestClock::auto()), case).send().await.expect(case.name);
+        let sent = &network.requests()[0];
+        let key = key_in(sent, case);
+        assert_eq!(Some(key.as_str()), reply.wire_key(), "{}", case.name);
+        assert!(key.len() <= case.key_len_max && key.len() >= 16, "{}: {key}", case.name);
+        assert!(!key.contains('"'), "{}: raw, not quoted", case.name);
+        assert_eq!(sent.headers[case.auth.0], case.auth.1);
+        assert!(sent.url.path().ends_with(case.path), "{}", sent.url);
+        let in_header =
+            ["idempotency-key", "paypal-request-id"].iter().any(|name| sent.headers.contains_key(*name));
+        assert_eq!(in_header, case.key_header.is_some(), "{}: in one place only", case.name);
+    }
+}
+
+#[tokio::test]
+async fn a_lost_answer_is_resent_byte_for_byte_under_the_same_key() {
+    for case in &CASES {
+        let network = ScriptedTransport::new().fail(SendErrorKind::Reset).status(500).status(200);
+        let reply =
+            pay(&client(case.name, &network, &TestClock::auto()), case).send().await.expect(case.name);
+        let sent = network.requests();
+        assert_eq!((reply.attempts(), sent.len(), reply.obtained()), (3, 3, Obtained::Fresh));
+        assert!(sent.iter().all(|request| *request == sent[0]), "{}", case.name);
+    }
+}
+
+#[tokio::test]
+async fn each_vendors_own_window_ends_the_resends() {
+    for case in &CASES {
+        for (later, resent) in
+            [(hours(case.window_hours) - Duration::from_secs(60), true), (hours(case.window_hours), false)]
+        {
+            let network = ScriptedTransport::new().fail(SendErrorKind::Reset).status(200);
+            let clock = TestClock::auto();
+            let client = client(case.name, &network, &clock);
+            let first = pay(&client, case).deadline(Duration::from_millis(100)).send().await;
+            assert!(first.expect_err("no time for a retry").is_deadline());
+            clock.advance(later);
+            let outcome = pay(&client, case).send().await;
+            assert_eq!(
+                (outcome.is_ok(), network.requests().len()),
+                (resent, 1 + usize::from(resent)),
+                "{}",
+                case.name
+            );
+            if let Err(error) = outcome {
+                assert_eq!((error.reason(), error.effect()), (Some(Reason::Expired), Effect::Unknown));
+            }
+        }
+    }
+}
+
+/// An answer that means: this key is in use, come back with it.
+fn in_progress(network: ScriptedTransport, name: &str) -> ScriptedTransport {
+    match name {
+        "adyen" => network.json(422, json!({"errorCode": "704", "message": "in progress"})),
+        "resend" => network.json(409, json!({"name": "concurrent_idempotent_requests"})),
+        other => panic!("{other} documents none"),
+    }
+}
+
+#[tokio::test]
+async fn a_key_in_progress_is_asked_again_with_the_same_key() {
+    for case in CASES.iter().filter(|case| matches!(case.name, "adyen" | "resend")) {
+        let network = in_progress(ScriptedTransport::new(), case.name).status(200);
+        let reply =
+            pay(&client(case.name, &network, &TestClock::auto()), case).send().await.expect(case.name);
+        let sent = network.requests();
+        assert_eq!((reply.attempts(), sent.len()), (2, 2));
+        assert_eq!(key_in(&sent[0], case), key_in(&sent[1], case));
+
+        // In use for ever: nobody can tell, and it is not called refused.
+        let network = (0..5).fold(ScriptedTransport::new(), |network, _| in_progress(network, case.name));
+        let error =
+            pay(&client(case.name, &network, &TestClock::auto()), case).send().await.expect_err("in use");
+        assert_eq!((error.effect(), error.is_refused()), (Effect::Unknown, false), "{}", case.name);
+    }
+}
+
+#[tokio::test]
+async fn adyens_transient_error_is_retried_whatever_its_status() {
+    let case = &CASES[0];
+    let network = ScriptedTransport::new().status(422).header("transient-error", "true").status(200);
+    let reply = pay(&client("adyen", &network, &TestClock::auto()), case).send().await.expect("the retry");
+    assert_eq!(reply.attempts(), 2);
+    let network = ScriptedTransport::new().status(422).header("transient-error", "false").status(200);
+    let error = pay(&client("adyen", &network, &TestClock::auto()), case).send().await.expect_err("refused");
+    assert!(error.is_refused());
+}
+
+#[tokio::test]
+async fn a_key_used_for_another_request_is_terminal() {
+    for (name, status, body) in [
+        ("square", 400, json!({"errors": [{"code": "IDEMPOTENCY_KEY_REUSED"}]})),
+        ("paypal", 422, json!({"details": [{"issue": "DUPLICATE_REQUEST_ID"}]})),
+        ("resend", 409, json!({"name": "invalid_idempotent_request"})),
+    ] {
+        let case = CASES.iter().find(|case| case.name == name).expect("a case");
+        let network = ScriptedTransport::new().json(status, body).status(200);
+        let error = pay(&client(name, &network, &TestClock::auto()), case).send().await.expect_err(name);
+        assert!(error.is_key_reused(), "{name}: {error}");
+        assert_eq!(error.code(), "CONFLICT.idempotency.payload_mismatch");
+        assert_eq!(network.requests().len(), 1, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_of_the_callers_own_is_refused_before_anything_is_sent() {
+    for case in &CASES {
+        let network = ScriptedTransport::new().status(200);
+        let client = client(case.name, &network, &TestClock::auto());
+        let call = match case.key_header {
+            Some(name) => pay(&client, case).header(name, "mine"),
+            None => client.post(case.path).key("order-42").json(&json!({"idempotency_key": "mine"})),
+        };
+        let error = call.send().await.expect_err("two keys");
+        assert!(error.is_validation(), "{}: {error}", case.name);
+        assert_eq!(network.requests().len(), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_get_carries_no_key_and_is_retried_freely() {
+    for case in &CASES {
+        let network = ScriptedTransport::new().fail(SendErrorKind::Reset).status(200);
+        client(case.name, &network, &TestClock::auto()).get(case.path).send().await.expect(case.name);
+        for request in network.requests() {
+            assert_eq!(request.method, Method::GET);
+            assert!(case.key_header.is_none_or(|name| !request.headers.contains_key(name)));
+            assert!(request.body.is_empty());
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Spans and events: each ending of a call, with every field.
+
+use std::time::Duration;
+
+use serde_json::json;
+use steadfast::clock::Clock;
+use steadfast::policy::{Backoff, BudgetConfig, ConcurrencyConfig, Mode, RateConfig};
+use steadfast::store::Memory;
+use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
+use steadfast::transport::SendErrorKind;
+use steadfast::vendor::Postmark;
+use steadfast::{Client, Policy};
+
+use crate::capture::{Fields, listen, said};
+use crate::{charge, policy, stripe};
+
+const OPERATION: &str = "default/stripe/test/POST /v1/payment_intents key order-42/charge";
+
+/// What every span of a charge says, and what this one says besides.
+fn span(wire_key: &str, more: &[(&str, &str)]) -> Fields {
+    let common = [
+        ("name", "vendor_call"),
+        ("otel.name", "POST"),
+        ("otel.kind", "client"),
+        ("http.request.method", "POST"),
+        ("server.address", "api.stripe.com"),
+        ("server.port", "443"),
+        ("url.path", "/v1/payment_intents"),
+        ("steadfast.vendor", "stripe"),
+        ("steadfast.operation", OPERATION),
+        ("steadfast.wire_key", wire_key),
+    ];
+    fields(&[&common, more].concat())
+}
+
+/// An event, less where in the source it stands.
+fn event(level: &str, message: &str, more: &[(&str, &str)]) -> Fields {
+    let common = [
+        ("level", level),
+        ("target", "steadfast::telemetry"),
+        ("message", message),
+        ("steadfast.vendor", "stripe"),
+    ];
+    fields(&[&common, more].concat())
+}
+
+fn fields(pairs: &[(&str, &str)]) -> Fields {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+#[tokio::test]
+async fn a_success_is_one_span_with_the_names_of_opentelemetry_and_one_attempt() {
+    listen();
+    let clock = TestClock::auto();
+    let network = ScriptedTransport::new().json(200, json!({})).after(Duration::from_millis(120), &clock);
+    let reply = charge(&stripe(&network, &clock, policy())).send().await.expect("a reply");
+    let key = reply.wire_key().expect("a wire key");
+
+    let said = said();
+    let ending =
+        [("http.response.status_code", "200"), ("steadfast.attempts", "1"), ("steadfast.obtained", "fresh")];
+    assert_eq!(said.spans, [span(key, &ending)]);
+    let attempt = [
+        ("steadfast.wire_key", key),
+        ("steadfast.attempt", "1"),
+        ("http.request.resend_count", "0"),
+        ("http.response.status_code", "200"),
+        ("steadfast.verdict", "done"),
+        ("steadfast.effect", "applied"),
+        ("steadfast.latency_ms", "120"),
+    ];
+    assert_eq!(said.events, [event("DEBUG", "attempt", &attempt)]);
+}
+
+#[tokio::test]
+async fn a_retry_says_what_the_attempt_met_and_how_long_it_waits() {
+    listen();
+    let clock = TestClock::auto();
+    let network = ScriptedTransport::new()
+        .fail(SendErrorKind::Reset)
+        .json(200, json!({}))
+        .header("Idempotent-Replayed", "true");
+    let reply = charge(&stripe(&network, &clock, policy())).send().await.expect("a reply");
+    let key = reply.wire_key().expect("a wire key");
+
+    let said = said();
+    let ending = [
+        ("http.response.status_code", "200"),
+        ("steadfast.attempts", "2"),
+        ("steadfast.obtained", "replayed"),
+    ];
+    assert_eq!(said.spans, [span(key, &ending)]);
+    let lost = [
+        ("steadfast.wire_key", key),
+        ("steadfast.attempt", "1"),
+        ("http.request.resend_count", "0"),
+        ("error.type", "reset"),
+        ("steadfast.verdict", "retry"),
+        ("steadfast.effect", "unknown"),
+        ("steadfast.latency_ms", "0"),
+    ];
+    let resent = [
+        ("steadfast.wire_key", key),
+        ("steadfast.attempt", "2"),
+        ("http.request.resend_count", "1"),
+        ("http.response.status_code", "200"),
+        ("steadfast.verdict", "done"),
+        ("steadfast.effect", "applied"),
+        ("steadfast.latency_ms", "0"),
+    ];
+    let waiting = [("steadfast.attempt", "1"), ("steadfast.wait_ms", "500")];
+    assert_eq!(
+        said.events,
+        [
+            event("DEBUG", "attempt", &lost),
+            event("INFO", "waiting to retry", &waiting),
+            event("DEBUG", "attempt", &resent),
+            event("DEBUG", "replayed", &[("steadfast.from", "vendor")]),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn each_gate_that_refuses_is_named() {
+    type Close = fn(&Client, &TestClock);
+    let nothing: Close = |_, _| {};
+    let cases: [(&str, &str, Policy, Close); 5] = [
+        ("kill_switch", "DEPENDENCY.unavailable", policy(), |client, _| {
+            client.gates().kill_switch().engage();
+        }),
+        ("pause", "RATE_LIMIT.exceeded", policy(), |client, clock| {
+            client.gates().pause().hold_until(clock.now(), Duration::from_secs(10));
+        }),
+        ("breaker", "DEPENDENCY.unavailable", policy(), |client, _| {
+            client.gates().breaker().expect("a breaker").set_mode(Mode::ForcedOpen);
+        }),
+        ("concurrency", "RATE_LIMIT.exceeded", policy().concurrency(ConcurrencyConfig::new(1)), nothing),
+        (
+            "rate",
+            "RATE_LIMIT.exceeded",
+            policy().rate(RateConfig::new(1, Duration::from_secs(3600))),
+            nothing,
+        ),
+    ];
+    for (gate, code, policy, close) in cases {
+        let clock = TestClock::auto();
+        let client = stripe(&ScriptedTransport::new(), &clock, policy);
+        close(&client, &clock);
+        // Takes the only place, and the only call of the hour.
+        let held = client.gates().admit(clock.now());
+        listen();
+        let error = charge(&client).send().await.expect_err(gate);
+        drop(held);
+
+        let said = said();
+        assert_eq!(said.event("refused"), &event("WARN", "refused", &[("steadfast.gate", gate)]));
+        let wire_key = said.spans[0]["steadfast.wire_key"].clone();
+        let ending = [("error.type", code), ("steadfast.effect", "none"), ("steadfast.attempts", "0")];
+        assert_eq!(said.spans, [span(&wire_key, &ending)], "{error}");
+        assert_eq!(said.metric(&format!("steadfast_refusals_total{{gate={gate},vendor=stripe}}")), 1.0);
+    }
+}
+
+#[tokio::test]
+async fn a_spent_budget_is_a_refusal_too() {
+    listen();
+    let network = ScriptedTransport::new().fail(SendErrorKind::Connect);
+    let client = stripe(&network, &TestClock::auto(), policy().budget(BudgetConfig::new(0.0, 0, 0.0)));
+    charge(&client).send().await.expect_err("no retry is left");
+    let said = said();
+    assert_eq!(said.event("refused"), &event("WARN", "refused", &[("steadfast.gate", "budget")]));
+    assert_eq!(said.metric("steadfast_refusals_total{gate=budget,vendor=stripe}"), 1.0);
+    assert!(said.all("waiting to retry").is_empty());
+}
+
+#[tokio::test]
+async fn a_call_that_waits_for_a_gate_says_for_which_and_how_long() {
+    listen();
+    let clock = TestClock::auto();
+    let client = stripe(
+        &ScriptedTransport::new().json(200, json!({})),
+        &clock,
+        policy().admission_wait(Duration::from_secs(60)),
+    );
+    client.gates().pause().hold_until(clock.now(), Duration::from_secs(10));
+    charge(&client).send().await.expect("a reply");
+    // The pause, and half of the 50 ms over which callers are spread behind it.
+    let held = [("steadfast.gate", "pause"), ("steadfast.wait_ms", "10025")];
+    assert_eq!(said().event("held back"), &event("DEBUG", "held back", &held));
+}
+
+#[tokio::test]
+async fn a_retry_that_waits_for_a_gate_says_so_too() {
+    listen();
+    let clock = TestClock::auto();
+    let network = ScriptedTransport::new().status(429).header("retry-after", "3").json(200, json!({}));
+    charge(&stripe(&network, &clock, policy())).send().await.expect("a reply");
+    // The vendor's three seconds and the spread: a floor, never less.
+    assert_eq!(said().event("waiting to retry")["steadfast.wait_ms"], "3025");
+}
+
+#[tokio::test]
+async fn a_replay_and_a_conflict_are_told_apart() {
+    let client = stripe(&ScriptedTransport::new().json(200, json!({})), &TestClock::auto(), policy());
+    charge(&client).send().await.expect("a reply");
+
+    listen();
+    charge(&client).send().await.expect("the same reply");
+    let replayed = said();
+    assert_eq!(replayed.events, [event("DEBUG", "replayed", &[("steadfast.from", "record")])]);
+    assert_eq!(replayed.spans[0]["steadfast.obtained"], "replayed");
+
+    listen();
+    charge(&client).form(&[("amount", "2000")]).send().await.expect_err("another body");
+    let conflict = said();
+    assert!(conflict.events.is_empty(), "{conflict:?}");
+    assert_eq!(conflict.spans[0]["error.type"], "CONFLICT.idempotency.payload_mismatch");
+    assert_eq!(conflict.spans[0]["steadfast.effect"], "none");
+}
+
+#[tokio::test]
+async fn a_dead_letter_names_its_operation_and_why() {
+    listen();
+    let network = ScriptedTransport::new().fail(SendErrorKind::Connect);
+    let client = stripe(&network, &TestClock::auto(), policy().backoff(Backoff::none()));
+    let error = charge(&client).send().await.expect_err("no rung is left");
+    let key = error.wire_key().expect("a wire key");
+    let expected = [
+        ("steadfast.operation", OPERATION),
+        ("steadfast.wire_key", key),
+        ("steadfast.attempts", "1"),
+        ("steadfast.effect", "none"),
+        ("steadfast.reason", "exhausted"),
+    ];
+    assert_eq!(said().event("dead letter"), &event("WARN", "dead letter", &expected));
+}
+
+#[tokio::test]
+async fn a_look_up_says_what_it_found() {
+    listen();
+    let network = ScriptedTransport::new().fail(SendErrorKind::Reset).status(500).status(500).status(500);
+    let client = Client::builder(Postmark::new("token"))
+        .policy(policy().without_breaker())
+        .transport(network)
+        .clock(TestClock::auto())
+        .random(FixedRandom::at(0.5))
+        .store(Memory::new())
+        .build()
+        .expect("a client");
+    let receipt = json!({"From": "a@example.com", "To": "b@example.com", "TextBody": "x"});
+    client.post("/email").key("order-42/receipt").json(&receipt).send().await.expect_err("nobody can tell");
+    let said = said();
+    let looked = said.all("looked up");
+    assert_eq!(looked.len(), 3);
+    assert!(looked.iter().all(|event| event["steadfast.found"] == "cannot_tell"));
+    assert_eq!(said.event("dead letter")["steadfast.reason"], "unknown");
+    assert_eq!(said.spans.len(), 1, "a look-up is part of its call");
+}

@@ -1,0 +1,207 @@
+//! BigCommerce's documented behaviour, fact by fact, kept by engine and adapter together.
+
+use http::Method;
+use serde_json::{Value, json};
+use steadfast::testkit::fakes::{BigCommerceAnswer, BigCommerceFake};
+use steadfast::testkit::{Fault, TestClock};
+use steadfast::vendor::BigCommerce;
+use steadfast::{Call, Client, Effect, Obtained};
+
+use super::rig::{
+    Ending, FRESH, NOBODY_KNOWS, RECONCILED, Rig, bigcommerce, bigcommerce_at, ending, ms, order, plain,
+    promise_holds, secs,
+};
+
+fn product(client: &Client, key: &str, price: u32) -> Call {
+    let body = json!({"name": "Mug", "type": "physical", "weight": 1, "price": price});
+    client.post("/v3/catalog/products").key(key).json(&body)
+}
+
+fn customers(client: &Client, key: &str, emails: &[&str]) -> Call {
+    let body: Vec<Value> =
+        emails.iter().map(|email| json!({"email": email, "first_name": "Jo", "last_name": "Doe"})).collect();
+    client.post("/v3/customers").key(key).json(&body)
+}
+
+/// Fact 1: a key header would do nothing, so none is sent; the token goes where BigCommerce wants it.
+#[tokio::test]
+async fn fact_1_no_key_header_is_sent() {
+    let (rig, fake) = bigcommerce().await;
+    order(&rig.client, "order-42").send().await.expect("an order");
+    let sent = &rig.sent(&Method::POST)[0];
+    assert!(!sent.headers.contains_key("idempotency-key"));
+    assert_eq!(sent.headers["x-auth-token"], "access-token");
+    assert_eq!(sent.url.path(), "/stores/abc123/v2/orders");
+    assert_eq!(fake.ledger().effects()[0].account, "abc123");
+}
+
+/// Fact 2: a 429 waits for the store's window, for this call and for every other.
+#[tokio::test]
+async fn fact_2_a_429_holds_back_every_call_to_the_store() {
+    let (rig, fake) = bigcommerce().await;
+    fake.answer_next(BigCommerceAnswer::RateLimited);
+    let error = order(&rig.client, "order-42").deadline(secs(1)).send().await.expect_err("15 s are too long");
+    assert!(error.is_deadline());
+    let other = order(&rig.client, "order-43").send().await.expect_err("the store asked for a pause");
+    assert_eq!((other.gate(), other.effect()), (Some(steadfast::error::Gate::Pause), Effect::None));
+    rig.clock.advance(secs(16));
+    for key in ["order-42", "order-43"] {
+        let outcome = order(&rig.client, key).send().await;
+        assert_eq!((ending(&outcome), promise_holds(&outcome, &fake.ledger(), key)), (FRESH, 1));
+    }
+}
+
+/// Fact 2: a quota that other apps use up with us is waited for by what the answer says.
+#[tokio::test]
+async fn fact_2_a_spent_quota_is_waited_for_and_nothing_is_lost() {
+    let clock = TestClock::auto();
+    let fake = BigCommerceFake::builder().test_clock(&clock).quota(3).start().await;
+    let rig = Rig::new(bigcommerce_at(&fake), &clock);
+    for n in 0..7 {
+        let outcome = order(&rig.client, &format!("order-{n}")).send().await;
+        assert_eq!((ending(&outcome), promise_holds(&outcome, &fake.ledger(), "quota")), (FRESH, 1));
+    }
+    assert_eq!((fake.ledger().count(), rig.posts()), (7, 9), "one refusal per full window");
+    assert_eq!(rig.clock.slept(), [ms(30_025), ms(30_025)]);
+}
+
+/// Fact 2: a 500 may stand in for a 429. Whether it was applied is unknown all the same.
+#[tokio::test]
+async fn fact_2_a_500_that_stands_in_for_a_429_is_looked_up_before_a_resend() {
+    let (rig, fake) = bigcommerce().await;
+    fake.answer_next(BigCommerceAnswer::RateLimitedAs500);
+    let outcome = order(&rig.client, "order-42").send().await;
+    assert_eq!((ending(&outcome), rig.posts(), rig.gets()), (FRESH, 2, 1));
+    assert_eq!(promise_holds(&outcome, &fake.ledger(), "500"), 1);
+}
+
+/// Fact 3: the documentation says to retry a 504, and the POST has executed: it is looked up first.
+#[tokio::test]
+async fn fact_3_a_504_is_looked_up_and_not_retried_blindly() {
+    for answer in [BigCommerceAnswer::GatewayTimeout, BigCommerceAnswer::GatewayTimeoutHtml] {
+        let (rig, fake) = bigcommerce().await;
+        fake.answer_next(answer);
+        let outcome = order(&rig.client, "order-42").send().await;
+        assert_eq!((ending(&outcome), rig.posts(), rig.gets()), (RECONCILED, 1, 1), "{answer:?}");
+        assert_eq!(promise_holds(&outcome, &fake.ledger(), "504"), 1);
+    }
+}
+
+/// Fact 4: a 207 is done; which of its items failed can be read.
+#[tokio::test]
+async fn fact_4_a_207_is_done_and_its_failed_items_can_be_read() {
+    let (rig, fake) = bigcommerce().await;
+    fake.answer_next(BigCommerceAnswer::MultiStatus);
+    let reply = order(&rig.client, "order-42").send().await.expect("a partial success");
+    assert_eq!((reply.status().as_u16(), reply.obtained()), (207, Obtained::Fresh));
+    assert!(!BigCommerce::partial_errors(reply.answer()).is_empty());
+    order(&rig.client, "order-42").send().await.expect("from the record");
+    assert_eq!(rig.posts(), 1);
+}
+
+/// Fact 4: a 409 for somebody else's product is a refusal, and not ours.
+#[tokio::test]
+async fn fact_4_a_409_for_somebody_elses_resource_is_refused() {
+    let (rig, fake) = bigcommerce().await;
+    product(&rig.client, "theirs", 10).send().await.expect("somebody's mug");
+    let error = product(&rig.client, "ours", 12).send().await.expect_err("the name is taken");
+    assert_eq!((error.code(), error.effect()), ("PROVIDER.duplicate", Effect::None));
+    assert_eq!((rig.posts(), fake.ledger().count()), (2, 1));
+}
+
+/// Fact 4: after a lost answer the resource is looked up and compared; the same name is not enough.
+#[tokio::test]
+async fn fact_4_what_is_found_is_ours_only_if_it_is_what_we_sent() {
+    let (rig, fake) = bigcommerce().await;
+    fake.plan().next(Fault::DropAfterApply);
+    let outcome = product(&rig.client, "ours", 12).send().await;
+    assert_eq!((ending(&outcome), fake.ledger().count()), (RECONCILED, 1));
+
+    let (rig, fake) = bigcommerce().await;
+    product(&rig.client, "theirs", 10).send().await.expect("somebody's mug");
+    fake.plan().next(Fault::Error500Before);
+    let outcome = product(&rig.client, "ours", 12).send().await;
+    assert_eq!((ending(&outcome), fake.ledger().count()), (NOBODY_KNOWS, 1), "another price");
+}
+
+/// Fact 4: a 409 on a resource without a unique field is another conflict, not a duplicate.
+#[tokio::test]
+async fn fact_4_a_409_elsewhere_is_another_conflict() {
+    let network =
+        steadfast::testkit::ScriptedTransport::new().json(409, json!({"status": 409, "title": "x"}));
+    let client = Client::builder(BigCommerce::new("abc123", "token"))
+        .policy(plain())
+        .transport(network)
+        .clock(TestClock::auto())
+        .build()
+        .expect("a client");
+    let error = order(&client, "order-42").send().await.expect_err("a conflict");
+    assert_eq!((error.code(), error.effect()), ("VALIDATION.refused", Effect::None));
+}
+
+/// Fact 4: customers answer 200 on create and 422 on a duplicate e-mail; ours is found after a lost answer.
+#[tokio::test]
+async fn fact_4_customers_answer_200_and_422() {
+    let (rig, fake) = bigcommerce().await;
+    let reply = customers(&rig.client, "c1", &["Jo@example.com"]).send().await.expect("made");
+    assert_eq!(reply.status().as_u16(), 200);
+    let error = customers(&rig.client, "c2", &["jo@example.com"]).send().await.expect_err("taken");
+    assert_eq!((error.code(), error.effect()), ("PROVIDER.duplicate", Effect::None));
+
+    fake.plan().next(Fault::DropAfterApply);
+    let both = ["a@example.com", "b@example.com"];
+    let outcome = customers(&rig.client, "c3", &both).send().await;
+    assert_eq!(ending(&outcome), RECONCILED);
+    assert_eq!((rig.posts(), fake.ledger().count(), fake.ledger().duplicates().len()), (3, 3, 0));
+}
+
+/// Fact 4: an empty V2 list is a 204 without a body: proof of absence, and the order is sent again.
+#[tokio::test]
+async fn fact_4_a_204_is_an_empty_list() {
+    let (rig, fake) = bigcommerce().await;
+    fake.plan().next(Fault::DropBeforeRead);
+    let outcome = order(&rig.client, "order-42").send().await;
+    assert_eq!((ending(&outcome), rig.posts(), rig.gets()), (FRESH, 2, 1));
+    assert_eq!(promise_holds(&outcome, &fake.ledger(), "204"), 1);
+}
+
+/// Fact 4: the three shapes of error are all refusals, or unknown where the status says so.
+#[tokio::test]
+async fn fact_4_every_error_shape_is_understood() {
+    let (rig, fake) = bigcommerce().await;
+    // V3, an object.
+    let outcome = rig.client.post("/v3/catalog/products").key("v3").json(&json!({})).send().await;
+    assert_eq!(ending(&outcome), Ending::Refused);
+    // Refunds, nested in `data[]`.
+    let refund = |key: &str| {
+        let body = json!({"items": [], "payments": [{"provider_id": "storecredit", "amount": 1}]});
+        rig.client.post("/v3/orders/100/payment_actions/refunds").key(key).json(&body)
+    };
+    fake.answer_next(BigCommerceAnswer::RefundRefused);
+    assert_eq!(ending(&refund("r1").send().await), Ending::Refused);
+    fake.answer_next(BigCommerceAnswer::RefundUnavailable);
+    let outcome = refund("r2").send().await;
+    assert_eq!((ending(&outcome), promise_holds(&outcome, &fake.ledger(), "503")), (FRESH, 1));
+    assert_eq!(fake.ledger().count(), 1);
+}
+
+/// Fact 5: payment errors 10000 and 30105 send a person to the order first: nothing is paid twice.
+#[tokio::test]
+async fn fact_5_an_unsettled_payment_is_parked() {
+    for (answer, effects) in [
+        (BigCommerceAnswer::PaymentUnavailable { applied: true }, 1),
+        (BigCommerceAnswer::PaymentUnavailable { applied: false }, 0),
+        (BigCommerceAnswer::PaymentDuplicate, 0),
+    ] {
+        let (rig, fake) = bigcommerce().await;
+        fake.answer_next(answer);
+        let pay = || {
+            let body = json!({"payment": {"instrument": {"type": "stored_card"}}});
+            rig.client.post("/payments").key("order-42/pay").header("authorization", "PAT 100.1").json(&body)
+        };
+        for _ in 0..2 {
+            assert_eq!(ending(&pay().send().await), NOBODY_KNOWS, "{answer:?}");
+        }
+        assert_eq!((rig.posts(), rig.gets(), fake.ledger().count()), (1, 0, effects), "{answer:?}");
+    }
+}

@@ -1,0 +1,215 @@
+//! A client with everything a test looks at.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http::Method;
+use serde_json::{Value, json};
+use steadfast::clock::{Clock, Timestamp};
+use steadfast::error::Reason;
+use steadfast::policy::{Jitter, Policy};
+use steadfast::store::Memory;
+use steadfast::testkit::fakes::{BigCommerceFake, Ledger, PostmarkFake, StripeFake};
+use steadfast::testkit::{FixedRandom, TestClock};
+use steadfast::transport::{Exchange, Http, Limits, Request, Transport};
+use steadfast::vendor::{BigCommerce, Postmark, Stripe, Vendor};
+use steadfast::{Call, Client, Effect, Error, Obtained, Reply};
+
+/// The real transport, with a record of what went through it.
+#[derive(Clone, Debug)]
+pub struct Tap {
+    http: Http,
+    seen: Arc<Mutex<Vec<Request>>>,
+}
+
+impl Tap {
+    fn new() -> Tap {
+        Tap { http: Http::builder().build().expect("a transport"), seen: Arc::default() }
+    }
+}
+
+impl Transport for Tap {
+    fn send(&self, request: Request, limits: Limits) -> Exchange<'_> {
+        self.seen.lock().expect("no test panics in here").push(request.clone());
+        self.http.send(request, limits)
+    }
+}
+
+/// One process's client, on a clock that jumps over every wait.
+pub struct Rig {
+    pub client: Client,
+    pub clock: TestClock,
+    pub store: Arc<Memory>,
+    wire: Tap,
+}
+
+impl Rig {
+    pub fn new(vendor: impl Vendor, clock: &TestClock) -> Rig {
+        Rig::with(vendor, clock, plain())
+    }
+
+    pub fn with(vendor: impl Vendor, clock: &TestClock, policy: Policy) -> Rig {
+        Rig::build(vendor, clock, policy, Arc::default())
+    }
+
+    /// Another process on the same store: its own gates and connections.
+    pub fn another_process(&self, vendor: impl Vendor) -> Rig {
+        Rig::build(vendor, &self.clock, plain(), Arc::clone(&self.store))
+    }
+
+    fn build(vendor: impl Vendor, clock: &TestClock, policy: Policy, store: Arc<Memory>) -> Rig {
+        let wire = Tap::new();
+        let client = Client::builder(vendor)
+            .policy(policy)
+            .transport(wire.clone())
+            .clock(clock.clone())
+            .random(FixedRandom::at(0.5))
+            .store(Arc::clone(&store))
+            .namespace("test")
+            .build()
+            .expect("a client");
+        Rig { client, clock: clock.clone(), store, wire }
+    }
+
+    /// What was sent with this method, in order.
+    pub fn sent(&self, method: &Method) -> Vec<Request> {
+        let seen = self.wire.seen.lock().expect("no test panics in here");
+        seen.iter().filter(|request| request.method == *method).cloned().collect()
+    }
+
+    pub fn posts(&self) -> usize {
+        self.sent(&Method::POST).len()
+    }
+
+    pub fn gets(&self) -> usize {
+        self.sent(&Method::GET).len()
+    }
+
+    /// Sends, and sends again whenever the error says when to come back, until the operation is at rest. One
+    /// whose vendor never recovers is still scheduled in the end, with effect unknown.
+    pub async fn at_rest(&self, call: impl Fn() -> Call) -> Result<Reply, Error> {
+        for _ in 0..8 {
+            match call().send().await {
+                Err(error) if error.retry_at().is_some() => {
+                    let at = Timestamp::from(error.retry_at().expect("a time"));
+                    self.clock.advance(at.since(self.clock.wall()));
+                }
+                settled => return settled,
+            }
+        }
+        call().send().await
+    }
+}
+
+/// The ladder without jitter and with room for every retry: a test sees the engine's own arithmetic.
+pub fn plain() -> Policy {
+    let mut ladder = Policy::background().backoff;
+    ladder.jitter = Jitter::None;
+    Policy::background().backoff(ladder).without_budget().without_breaker()
+}
+
+/// How an operation ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Ending {
+    Reply(Obtained),
+    Refused,
+    Dead(Reason, Effect),
+    Other,
+}
+
+pub const FRESH: Ending = Ending::Reply(Obtained::Fresh);
+pub const REPLAYED: Ending = Ending::Reply(Obtained::Replayed);
+pub const RECONCILED: Ending = Ending::Reply(Obtained::Reconciled);
+pub const NEVER_HAPPENED: Ending = Ending::Dead(Reason::Exhausted, Effect::None);
+pub const NOBODY_KNOWS: Ending = Ending::Dead(Reason::Unknown, Effect::Unknown);
+
+pub fn ending(outcome: &Result<Reply, Error>) -> Ending {
+    match outcome {
+        Ok(reply) => Ending::Reply(reply.obtained()),
+        Err(error) if error.is_refused() => Ending::Refused,
+        Err(error) => error.reason().map_or(Ending::Other, |reason| Ending::Dead(reason, error.effect())),
+    }
+}
+
+pub fn wire_key(outcome: &Result<Reply, Error>) -> String {
+    let key = match outcome {
+        Ok(reply) => reply.wire_key(),
+        Err(error) => error.wire_key(),
+    };
+    key.expect("a keyed call has a wire key").to_owned()
+}
+
+/// The promise: how many effects an outcome allows. Gives how many there were.
+pub fn promise_holds(outcome: &Result<Reply, Error>, ledger: &Ledger, what: &str) -> usize {
+    let effects = ledger.effects_for(&wire_key(outcome)).len();
+    match outcome {
+        Ok(_) => assert_eq!(effects, 1, "{what}: succeeded"),
+        Err(error) if error.effect() == Effect::None => assert_eq!(effects, 0, "{what}: {error}"),
+        Err(error) => assert!(effects <= 1, "{what}: {effects} effects, {error}"),
+    }
+    assert_eq!(ledger.duplicates(), Vec::<String>::new(), "{what}");
+    effects
+}
+
+pub async fn stripe() -> (Rig, StripeFake) {
+    let clock = TestClock::auto();
+    let fake = StripeFake::builder().test_clock(&clock).start().await;
+    (Rig::new(stripe_at(&fake), &clock), fake)
+}
+
+pub fn stripe_at(fake: &StripeFake) -> Stripe {
+    Stripe::new("sk_test_123").base_url(fake.url())
+}
+
+pub fn charge(client: &Client, key: &str) -> Call {
+    client.post("/v1/payment_intents").key(key).form(&[("amount", "1000"), ("currency", "usd")])
+}
+
+pub async fn postmark() -> (Rig, PostmarkFake) {
+    postmark_lagging(Duration::ZERO).await
+}
+
+pub async fn postmark_lagging(lag: Duration) -> (Rig, PostmarkFake) {
+    let clock = TestClock::auto();
+    let fake = PostmarkFake::builder().test_clock(&clock).search_lag(lag).start().await;
+    (Rig::new(postmark_at(&fake), &clock), fake)
+}
+
+pub fn postmark_at(fake: &PostmarkFake) -> Postmark {
+    Postmark::new("server-token").base_url(fake.url())
+}
+
+pub fn message(to: &str) -> Value {
+    json!({"From": "shop@example.com", "To": to, "Subject": "Receipt", "TextBody": "Thank you"})
+}
+
+pub fn receipt(client: &Client, key: &str) -> Call {
+    client.post("/email").key(key).json(&message("joe@example.com"))
+}
+
+pub async fn bigcommerce() -> (Rig, BigCommerceFake) {
+    bigcommerce_lagging(Duration::ZERO).await
+}
+
+pub async fn bigcommerce_lagging(lag: Duration) -> (Rig, BigCommerceFake) {
+    let clock = TestClock::auto();
+    let fake = BigCommerceFake::builder().test_clock(&clock).apply_after(lag).start().await;
+    (Rig::new(bigcommerce_at(&fake), &clock), fake)
+}
+
+pub fn bigcommerce_at(fake: &BigCommerceFake) -> BigCommerce {
+    BigCommerce::new("abc123", "access-token").base_url(fake.url())
+}
+
+pub fn order(client: &Client, key: &str) -> Call {
+    let body = json!({"customer_id": 7, "products": [{"name": "Mug", "quantity": 1, "price_inc_tax": 10}]});
+    client.post("/v2/orders").key(key).json(&body)
+}
+
+pub fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+pub fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
