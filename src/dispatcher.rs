@@ -66,7 +66,7 @@ impl Client {
         for what in [Left::Lapsed, Left::Due] {
             let take = Take {
                 what,
-                vendor: Some(self.engine.vendor_path()),
+                account: Some(self.engine.account_path()),
                 now: self.engine.clock.wall(),
                 lease: self.engine.default_lease(),
                 limit: limit - recovered.taken,

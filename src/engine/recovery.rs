@@ -12,10 +12,10 @@ use crate::reply::Reply;
 use crate::request::Request;
 
 impl Engine {
-    /// The namespace and vendor of the operations that this client may carry on with.
-    pub(crate) fn vendor_path(&self) -> String {
+    /// The account of the operations that this client may carry on with.
+    pub(crate) fn account_path(&self) -> String {
         self.scope_of(&Request::new(http::Method::GET, self.vendor.base_url().clone()))
-            .vendor_path()
+            .account_path()
             .to_owned()
     }
 
