@@ -98,9 +98,11 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Carries on with an operation that was taken over. Its next send is a retry and is charged as one.
+    /// Carries on with an operation that was taken over. Its next send is charged as a retry, unless it is
+    /// known to be the first.
     pub(super) async fn resume(&mut self) -> Result<Reply, Error> {
-        if self.attempts > 0 && !self.afford_retry() {
+        let is_first = self.attempts == 0 && self.effect == Effect::None;
+        if !is_first && !self.afford_retry() {
             let at = self.engine.clock.now().plus(self.first_step());
             return Err(self.postpone(at, Kind::Gate(Gate::Budget)).await);
         }

@@ -1,6 +1,7 @@
 //! Operations that nobody holds any more.
 
-use steadfast::operation::record::State;
+use steadfast::clock::Clock;
+use steadfast::operation::record::{Act, Action, State};
 use steadfast::operation::{Key, OperationId, Scope};
 use steadfast::store::Store;
 use steadfast::testkit::ScriptedTransport;
@@ -137,4 +138,25 @@ async fn a_lease_is_renewed_while_a_call_waits() {
     }
     assert_eq!((&mut waiting).await.expect("no panic").expect("the second attempt").attempts(), 2);
     assert_eq!(taken, 0, "nobody may take what is still held");
+}
+
+#[tokio::test]
+async fn a_redriven_dead_letter_has_a_ladder_of_its_own() {
+    let transport = ScriptedTransport::new().always_fail(SendErrorKind::Connect);
+    let bench = Bench::new(Acme::new(), transport);
+    assert!(bench.charge().send().await.expect_err("nothing connects").is_dead_letter());
+    let redrive = Act {
+        action: Action::Redrive { forced: false },
+        by: "ann".to_owned(),
+        why: String::new(),
+        now: bench.clock.wall(),
+        fence: None,
+    };
+    bench.store.act(&id(), redrive).await.expect("a store").expect("it is a dead letter");
+    let heir = bench.another_process(
+        Acme::new(),
+        ScriptedTransport::new().fail(SendErrorKind::Connect).fail(SendErrorKind::Connect).status(200),
+    );
+    assert_eq!(heir.client.recover(10).await.expect("a store").succeeded, 1);
+    assert_eq!(heir.charges_sent(), 3);
 }
