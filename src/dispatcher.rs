@@ -95,8 +95,8 @@ impl Client {
         Ok(recovered)
     }
 
-    /// Recovers in the background, at once and then every `period`, until the returned guard is dropped. Must
-    /// be called within a tokio runtime.
+    /// Recovers in the background, at once and then every `period`, until the returned guard is dropped. Each
+    /// time it also removes a small batch of records that have expired. Must be called within a tokio runtime.
     ///
     /// Run it in every process that has a durable store. [`PERIOD`] suits most.
     pub fn keep_recovering(&self, period: Duration) -> Dispatcher {
@@ -110,6 +110,9 @@ impl Client {
                     Err(error) => telemetry::recovery_failed(client.vendor(), &error),
                 }
                 let clock = &client.engine.clock;
+                if let Err(error) = client.engine.store.purge(clock.wall(), PURGE_BATCH).await {
+                    telemetry::recovery_failed(client.vendor(), &error);
+                }
                 clock.sleep_until(clock.now().plus(period)).await;
             }
         }))
@@ -130,6 +133,9 @@ impl Drop for Dispatcher {
 /// How often to look, for want of a better reason: often enough that a scheduled operation is hardly late,
 /// seldom enough that an idle store does not notice.
 pub const PERIOD: Duration = Duration::from_secs(1);
+
+/// How many expired records one round removes: a short write, and thousands a minute all the same.
+const PURGE_BATCH: usize = 100;
 
 /// How many operations one round carries on at once. The gates bound what reaches the vendor.
 const BATCH: usize = 64;

@@ -66,6 +66,7 @@
 //!   and [`vendor::Keyed`], which is only data.
 //! - [`store::Store`]: where operations are recorded. `store::Sqlite` is a file; [`store::Memory`] is lost in a
 //!   crash.
+//! - [`dispatcher`]: carries on with what a dead process left and with what is due.
 //! - [`config::Vendors`]: all of this from one file.
 //! - `testkit` (feature): fakes of the vendors, faults, a scripted transport, a clock.
 //!

@@ -189,8 +189,8 @@ pub(crate) fn taken_over(record: &Record) {
     );
 }
 
-/// The dispatcher could not ask the store what there is to do.
-pub(crate) fn recovery_failed(vendor: &str, error: &Error) {
+/// The dispatcher could not ask the store what there is to do, or remove what has expired.
+pub(crate) fn recovery_failed(vendor: &str, error: &dyn std::error::Error) {
     warn!(steadfast.vendor = vendor, error = %error, "recovery failed");
 }
 

@@ -160,3 +160,23 @@ async fn a_redriven_dead_letter_has_a_ladder_of_its_own() {
     assert_eq!(heir.client.recover(10).await.expect("a store").succeeded, 1);
     assert_eq!(heir.charges_sent(), 3);
 }
+
+#[tokio::test]
+async fn the_dispatcher_delivers_what_is_due_and_removes_what_has_expired() {
+    let transport = ScriptedTransport::new().fail(SendErrorKind::Connect).status(200);
+    let bench = Bench::new(Acme::new(), transport);
+    bench.charge().deadline(ms(100)).send().await.expect_err("no time for a retry");
+    let dispatcher = bench.client.keep_recovering(secs(3_600));
+    let mut delivered = false;
+    for _ in 0..100_000 {
+        tokio::task::yield_now().await;
+        match bench.store.get(&id()).await.expect("a store").map(|record| record.state) {
+            Some(State::Succeeded { .. }) => delivered = true,
+            Some(_) => {}
+            None => break,
+        }
+    }
+    assert!(delivered, "within the first hours");
+    assert_eq!(bench.store.get(&id()).await.expect("a store"), None, "24 hours after it was settled");
+    drop(dispatcher);
+}
