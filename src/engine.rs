@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::clock::{Clock, Instant};
 use crate::error::{Context, Effect, Error, Gate, Kind, Refusal};
 use crate::operation::record::{Claim, Claimed, Record, State};
-use crate::operation::{Key, OperationId, Scope, fingerprint};
+use crate::operation::{Key, OperationId, fingerprint};
 use crate::policy::{Admission, CallPolicy, Gates, OnUnknown, Policy, Refusal as GateRefusal};
 use crate::random::Random;
 use crate::reply::{Obtained, Reply};
@@ -26,6 +26,7 @@ mod ending;
 mod hold;
 mod limit;
 mod look_up;
+mod recovery;
 mod run;
 
 use hold::Hold;
@@ -107,12 +108,8 @@ impl Engine {
         started: Instant,
         deadline: Instant,
     ) -> Result<Reply, Error> {
-        let account = self.vendor.account(&request.headers);
-        let fingerprint = fingerprint(&account, request);
-        let (method, route) = (&request.method, request.url.path());
-        let scope = Scope::new(&self.namespace, self.vendor.name(), &account, method, route);
-        let id = OperationId::new(scope, key);
-        drop(account);
+        let fingerprint = fingerprint(&self.vendor.account(&request.headers), request);
+        let id = OperationId::new(self.scope_of(request), key);
         let named = |error| self.in_context(error, Some((&id, None)));
         let wire_key = self.vendor.stamp(id.wire_key(), request).map_err(named)?;
         telemetry::named(&id, &wire_key);

@@ -66,6 +66,7 @@
 //!   and [`vendor::Keyed`], which is only data.
 //! - [`store::Store`]: where operations are recorded. `store::Sqlite` is a file; [`store::Memory`] is lost in a
 //!   crash.
+//! - [`dispatcher`]: carries on with what a dead process left and with what is due.
 //! - [`config::Vendors`]: all of this from one file.
 //! - [`dead_letter::DeadLetters`]: what failed and waits for a person; the command line `steadfast` is over it.
 //! - `testkit` (feature): fakes of the vendors, faults, a scripted transport, a clock.
@@ -134,6 +135,7 @@ mod client;
 pub mod clock;
 pub mod config;
 pub mod dead_letter;
+pub mod dispatcher;
 mod engine;
 pub mod error;
 pub mod inbound;

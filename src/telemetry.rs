@@ -189,6 +189,11 @@ pub(crate) fn taken_over(record: &Record) {
     );
 }
 
+/// The dispatcher could not ask the store what there is to do, or remove what has expired.
+pub(crate) fn recovery_failed(vendor: &str, error: &dyn std::error::Error) {
+    warn!(steadfast.vendor = vendor, error = %error, "recovery failed");
+}
+
 /// A write changed nothing because the operation is no longer ours.
 pub(crate) fn declined(record: &Record, doing: &str, declined: Declined) {
     warn!(

@@ -117,7 +117,7 @@ async fn claim_all(store: Arc<Sqlite>) {
 async fn sweep(store: &Sqlite) {
     let now = NOW.plus(Duration::from_secs(60));
     loop {
-        let take = Take { what: Left::Lapsed, vendor: None, now, lease: Duration::from_secs(60), limit: 7 };
+        let take = Take { what: Left::Lapsed, account: None, now, lease: Duration::from_secs(60), limit: 7 };
         let taken = store.take(take).await.expect("works");
         if taken.is_empty() {
             return;

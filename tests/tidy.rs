@@ -25,6 +25,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("call", 5),
     ("client", 5),
     ("dead_letter", 5),
+    ("dispatcher", 5),
     ("config", 6),
     ("bin", 7),
     ("testkit", 7),

@@ -87,7 +87,13 @@ impl<'a> Run<'a> {
         ended: Instant,
     ) -> Judged {
         let (answer, judged) = match (verdict, outcome) {
-            (Verdict::Done { replayed }, Ok(answer)) => return Judged::Done { answer, replayed },
+            (Verdict::Done { replayed }, Ok(answer)) => {
+                if self.hold.is_some() {
+                    // For the operation's log; an unkeyed call has none.
+                    self.report(&Ok(answer.clone()), verdict, self.effect, begun, ended);
+                }
+                return Judged::Done { answer, replayed };
+            }
             (Verdict::Refused(refusal), Ok(answer)) => {
                 self.report(&Ok(answer.clone()), verdict, Effect::None, begun, ended);
                 return Judged::Refused { answer, refusal };

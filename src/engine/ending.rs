@@ -122,6 +122,12 @@ impl Run<'_> {
         self.in_context(Error::new(kind, self.effect).with_retry_at(Some(at)).with_answer(answer))
     }
 
+    /// Lets go of an operation that is not this client's to carry on: somebody else may take it at once.
+    pub(super) async fn hand_back(&mut self) -> Error {
+        let now = self.engine.clock.now();
+        self.postpone(now, Kind::Fenced).await
+    }
+
     /// The last attempt's failure, in words.
     pub(super) fn dependency(&self) -> Kind {
         let what = match (&self.last.answer, self.last.failure) {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::Engine;
 use crate::answer::Answer;
+use crate::attempt::AttemptReport;
 use crate::clock::{Instant, Timestamp};
 use crate::error::{Effect, Error, Kind, Reason, Refusal};
 use crate::operation::record::{Declined, Event, Record, State, Transition};
@@ -32,12 +33,14 @@ impl<'a> Hold<'a> {
         Instant::from_nanos(self.lease_until.as_nanos().saturating_sub(margin.as_nanos() as u64))
     }
 
-    /// Makes sure that the hold lasts for `needed` from now, with the margin to spare.
-    pub(super) async fn ensure(&mut self, needed: Duration, evidence: Evidence) -> Result<(), Error> {
+    /// Whether the hold lasts for `needed` from now, with the margin to spare.
+    pub(super) fn lasts(&self, needed: Duration) -> bool {
+        self.engine.clock.now().plus(needed) < self.stop_at()
+    }
+
+    /// Extends the hold to `needed` from now, and the margin.
+    pub(super) async fn renew(&mut self, needed: Duration, evidence: Evidence) -> Result<(), Error> {
         let now = self.engine.clock.now();
-        if now.plus(needed) < self.stop_at() {
-            return Ok(());
-        }
         let lease = needed.saturating_add(self.engine.policy.record.lease_margin);
         let lease_until = self.engine.clock.wall().plus(lease);
         self.write("renew", Event::Renew { lease_until }, evidence).await?;
@@ -79,9 +82,9 @@ impl<'a> Hold<'a> {
     /// A write that fails after the vendor may have answered is reported with effect unknown, and never leads
     /// to another send: the record stays in progress until its lease runs out and it is recovered.
     async fn write(&mut self, doing: &'static str, event: Event, evidence: Evidence) -> Result<(), Error> {
-        let Evidence { attempts, effect } = evidence;
+        let Evidence { attempts, effect, reports } = evidence;
         let (fence, now) = (self.record.fence, self.engine.clock.wall());
-        let transition = Transition { fence, now, attempts, effect, event, reports: Vec::new() };
+        let transition = Transition { fence, now, attempts, effect, event, reports };
         match self.engine.store.transition(&self.record.id, transition).await {
             Ok(Ok(record)) => {
                 self.record = record;
@@ -113,8 +116,10 @@ impl<'a> Hold<'a> {
 }
 
 /// What a write says of the attempts so far.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Evidence {
     pub attempts: u32,
     pub effect: Effect,
+    /// What the attempts since the last write met.
+    pub reports: Vec<AttemptReport>,
 }

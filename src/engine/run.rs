@@ -37,6 +37,8 @@ pub(super) struct Run<'a> {
     /// When the last attempt that may have taken effect ended: a look-up's settle time counts from here.
     pub(super) unknown_since: Instant,
     pub(super) reports: Vec<AttemptReport>,
+    /// How many of them went with a write to the record.
+    reports_written: usize,
     /// Time spent in waits, all told.
     pub(super) waited: Duration,
     backoff: &'a Backoff,
@@ -84,6 +86,7 @@ impl<'a> Run<'a> {
             pass_deadline_on: work.pass_deadline_on,
             unknown_since: started,
             reports: Vec::new(),
+            reports_written: 0,
             waited: Duration::ZERO,
             backoff,
             retries_allowed: work.retries_allowed,
@@ -95,9 +98,11 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Carries on with an operation that was taken over. Its next send is a retry and is charged as one.
+    /// Carries on with an operation that was taken over. Its next send is charged as a retry, unless it is
+    /// known to be the first.
     pub(super) async fn resume(&mut self) -> Result<Reply, Error> {
-        if self.attempts > 0 && !self.afford_retry() {
+        let is_first = self.attempts == 0 && self.effect == Effect::None;
+        if !is_first && !self.afford_retry() {
             let at = self.engine.clock.now().plus(self.first_step());
             return Err(self.postpone(at, Kind::Gate(Gate::Budget)).await);
         }
@@ -275,18 +280,20 @@ impl<'a> Run<'a> {
     }
 
     pub(super) async fn keep_lease(&mut self, needed: Duration) -> Result<(), Error> {
-        let evidence = self.evidence();
-        match &mut self.hold {
-            None => Ok(()),
-            Some(hold) => {
-                let kept = hold.ensure(needed, evidence).await;
-                kept.map_err(|error| self.in_context(error))
-            }
+        if self.hold.as_ref().is_none_or(|hold| hold.lasts(needed)) {
+            return Ok(());
         }
+        let evidence = self.evidence();
+        let Some(hold) = &mut self.hold else { return Ok(()) };
+        let renewed = hold.renew(needed, evidence).await;
+        renewed.map_err(|error| self.in_context(error))
     }
 
-    pub(super) fn evidence(&self) -> Evidence {
-        Evidence { attempts: self.attempts, effect: self.effect }
+    /// What the next write to the record says of the attempts. Their reports go with the one write after them.
+    pub(super) fn evidence(&mut self) -> Evidence {
+        let reports = self.reports.get(self.reports_written..).unwrap_or_default().to_vec();
+        self.reports_written = self.reports.len();
+        Evidence { attempts: self.attempts, effect: self.effect, reports }
     }
 
     fn report_wait(&mut self, wait: Duration) {

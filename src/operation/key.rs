@@ -89,10 +89,26 @@ impl Scope {
         &self.0
     }
 
-    /// The part that says whose client can carry the operation on: `{namespace}/{vendor}`, as it is in the
-    /// scope. The whole text of a scope that has no such parts.
+    /// The part that lists and counts are grouped by: `{namespace}/{vendor}`, as it is in the scope. The whole
+    /// text of a scope that has no such parts.
     pub fn vendor_path(&self) -> &str {
-        let end = self.0.match_indices('/').nth(1).map_or(self.0.len(), |(at, _)| at);
+        self.parts(2)
+    }
+
+    /// The part that says whose client can carry the operation on: `{namespace}/{vendor}/{account}`.
+    pub fn account_path(&self) -> &str {
+        self.parts(3)
+    }
+
+    /// Whether the operation is of the account with this [`account_path`](Scope::account_path), or of one
+    /// that is reached through it: what follows a `>` in an account names one (Stripe's connected accounts).
+    pub fn is_reached_by(&self, account_path: &str) -> bool {
+        let own = self.account_path();
+        own.strip_prefix(account_path).is_some_and(|rest| rest.is_empty() || rest.starts_with('>'))
+    }
+
+    fn parts(&self, count: usize) -> &str {
+        let end = self.0.match_indices('/').nth(count - 1).map_or(self.0.len(), |(at, _)| at);
         &self.0[..end]
     }
 
@@ -215,6 +231,22 @@ mod tests {
             assert_eq!(scope.account().as_deref(), Some(account));
         }
         assert_eq!(Scope::from_stored("a/b").account(), None);
+    }
+
+    #[test]
+    fn an_account_reaches_its_own_operations_and_those_behind_it_and_no_others() {
+        let scope = |account| Scope::new("prod", "stripe", account, &Method::POST, "/v1/charges");
+        assert_eq!(scope("live:acct_1").account_path(), "prod/stripe/live:acct_1");
+        for (account, path, reached) in [
+            ("live", "prod/stripe/live", true),
+            ("live>acct_2", "prod/stripe/live", true),
+            ("live:acct_1", "prod/stripe/live", false),
+            ("live", "prod/stripe/live>acct_2", false),
+            ("live", "prod/strip", false),
+            ("", "prod/stripe/", true),
+        ] {
+            assert_eq!(scope(account).is_reached_by(path), reached, "{account} by {path}");
+        }
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub struct Record {
     pub state: State,
     /// Moves by one each time somebody takes the operation.
     pub fence: u64,
-    /// Attempts made, as far as they were recorded.
+    /// Attempts made since the operation was recorded or last redriven, as far as they were recorded.
     pub attempts: u32,
     /// Whether any attempt so far may have taken effect.
     pub effect: Effect,

@@ -75,7 +75,7 @@ impl Stripe {
 
     /// Names the account that the secret belongs to (`acct_…`), so that two accounts that share a store never
     /// share a key. It is a name in scopes only and is not sent; a call on behalf of a connected account sets
-    /// the header `Stripe-Account`, which takes this name's place.
+    /// the header `Stripe-Account`, which is added behind a `>`.
     ///
     /// Default: none, only the secret's mode (`live` or `test`), which is always part of the account.
     #[must_use]
@@ -152,10 +152,10 @@ impl Vendor for Stripe {
         }
     }
 
-    /// The secret's mode, and behind a colon the connected account of the call or else the configured one.
+    /// The secret's mode, behind a colon the configured account, and behind a `>` the connected account of the call.
     fn account(&self, headers: &HeaderMap) -> Cow<'_, str> {
         match headers.get(STRIPE_ACCOUNT).and_then(|value| value.to_str().ok()) {
-            Some(account) => Cow::Owned(label(self.mode, account)),
+            Some(connected) => Cow::Owned(format!("{}>{connected}", self.account)),
             None => Cow::Borrowed(&self.account),
         }
     }

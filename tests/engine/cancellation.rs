@@ -12,7 +12,7 @@ use steadfast::{Effect, Obtained};
 use super::vendor::Acme;
 use super::{Bench, plain, secs};
 
-async fn drop_in_flight(bench: &Bench) {
+pub async fn drop_in_flight(bench: &Bench) {
     let charge = bench.charge();
     let task = tokio::spawn(async move { charge.send().await });
     let before = bench.charges_sent();

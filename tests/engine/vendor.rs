@@ -18,16 +18,28 @@ pub struct Acme {
     pub replay_window: Option<Duration>,
     pub look_up: bool,
     pub settle: Duration,
+    account: String,
 }
 
 impl Acme {
     pub fn new() -> Acme {
         let base_url = Url::parse("http://127.0.0.1:1").expect("a url");
-        Acme { base_url, replay_window: None, look_up: false, settle: Duration::from_secs(7) }
+        Acme {
+            base_url,
+            replay_window: None,
+            look_up: false,
+            settle: Duration::from_secs(7),
+            account: "main".to_owned(),
+        }
     }
 
     pub fn replaying(window: Duration) -> Acme {
         Acme { replay_window: Some(window), ..Acme::new() }
+    }
+
+    pub fn account(mut self, account: &str) -> Acme {
+        self.account = account.to_owned();
+        self
     }
 
     pub fn searchable() -> Acme {
@@ -45,7 +57,7 @@ impl Vendor for Acme {
     }
 
     fn account(&self, _: &HeaderMap) -> Cow<'_, str> {
-        Cow::Borrowed("main")
+        Cow::Borrowed(&self.account)
     }
 
     fn stamp(&self, wire_key: WireKey, request: &mut Request) -> Result<String, Error> {

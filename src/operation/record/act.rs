@@ -222,6 +222,8 @@ impl Record {
         let mut record = self.moved(State::Scheduled { at: now }, now);
         record.resolved = None;
         record.fence = self.fence.saturating_add(1);
+        // A ladder of its own. The log keeps what the attempts before it met.
+        record.attempts = 0;
         record.on_unknown = if forced { OnUnknown::Resend } else { OnUnknown::Park };
         if self.effect == Effect::None {
             record.claimed_at = now;

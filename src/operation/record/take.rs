@@ -1,7 +1,7 @@
 //! Taking operations that nobody holds any more: a sweeper's work after a crash, a dispatcher's on a schedule.
 //!
 //! One question for both and not two: what differs is the state that is looked for and what the state says of
-//! the effect. A taker names the vendor that it can carry on with, because several clients may share a store.
+//! the effect. A taker names the account that it can carry on with, because several clients may share a store.
 
 use std::time::Duration;
 
@@ -14,8 +14,9 @@ use crate::error::Effect;
 pub struct Take {
     /// Which operations.
     pub what: Left,
-    /// Only those of this [`Scope::vendor_path`](crate::operation::Scope::vendor_path); `None` for any.
-    pub vendor: Option<String>,
+    /// Only those that this account [reaches](crate::operation::Scope::is_reached_by): another account's
+    /// secret would send them elsewhere. `None` for any.
+    pub account: Option<String>,
     /// The taker's wall time.
     pub now: Timestamp,
     /// How long the taker may hold each before somebody else may take it.
@@ -36,7 +37,7 @@ pub enum Left {
 impl Record {
     /// The record as the taker holds it, its fence moved by one; `None` if it is not what `take` asks for.
     pub fn take(&self, take: &Take) -> Option<Record> {
-        if take.vendor.as_deref().is_some_and(|vendor| vendor != self.id.scope.vendor_path()) {
+        if take.account.as_deref().is_some_and(|account| !self.id.scope.is_reached_by(account)) {
             return None;
         }
         let effect = match (take.what, &self.state) {

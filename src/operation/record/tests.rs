@@ -251,18 +251,18 @@ fn is_unauthorized(state: &State) -> bool {
 fn a_taker_is_given_only_what_nobody_holds_and_only_once() {
     for state in states() {
         for (what, vendor, now) in [Left::Lapsed, Left::Due].into_iter().flat_map(|what| {
-            [None, Some("test/v"), Some("test/w")]
+            [None, Some("test/v/"), Some("test/w/")]
                 .into_iter()
                 .flat_map(move |vendor| [99, 100, u64::MAX].map(|now| (what, vendor, now)))
         }) {
             let held = held(state.clone(), Effect::None);
-            let take = Take { what, vendor: vendor.map(String::from), now: at(now), lease: LEASE, limit: 1 };
+            let take = Take { what, account: vendor.map(String::from), now: at(now), lease: LEASE, limit: 1 };
             let left = match (&state, what) {
                 (State::InProgress { .. }, Left::Lapsed) => Some(Effect::Unknown),
                 (State::Scheduled { .. }, Left::Due) => Some(Effect::None),
                 _ => None,
             };
-            let expected = left.filter(|_| now >= 100 && vendor != Some("test/w")).map(|effect| {
+            let expected = left.filter(|_| now >= 100 && vendor != Some("test/w/")).map(|effect| {
                 let state = State::InProgress { lease_until: at(now).plus(LEASE) };
                 Record { state, fence: 6, effect, updated_at: at(now), ..held.clone() }
             });
@@ -344,7 +344,7 @@ proptest! {
                     record = write.unwrap_or(record);
                 }
                 Step::Take { what } => {
-                    let take = Take { what, vendor: None, now: at(now), lease: LEASE, limit: 1 };
+                    let take = Take { what, account: None, now: at(now), lease: LEASE, limit: 1 };
                     if let Some(taken) = before.take(&take) {
                         taken_over = true;
                         record = taken;

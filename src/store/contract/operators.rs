@@ -78,6 +78,7 @@ pub async fn check_redrive(store: &dyn Store) {
         let expected = Record {
             state: State::Scheduled { at: LATER },
             fence: 2,
+            attempts: 0,
             effect: if said { Effect::None } else { effect },
             claimed_at: if effect == Effect::None { LATER } else { NOW },
             updated_at: LATER,

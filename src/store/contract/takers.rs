@@ -11,7 +11,7 @@ use crate::operation::record::{Declined, Event, Left, Record, State, Take};
 use crate::store::Store;
 
 /// A taker is given what it asks for at its very end and not a millisecond earlier, the longest waiting first,
-/// no more than it asks for, and nothing of another vendor's; each is then its own under the next fence.
+/// no more than it asks for, and nothing of another account's; each is then its own under the next fence.
 pub async fn check_takes(store: &dyn Store) {
     let later = NOW.plus(LEASE);
     for (what, effect) in [(Left::Lapsed, Effect::Unknown), (Left::Due, Effect::None)] {
@@ -26,9 +26,11 @@ pub async fn check_takes(store: &dyn Store) {
         ask.limit = 0;
         assert_eq!(taken(store, &ask).await, [], "a limit of 0 takes nothing");
         ask.limit = 2;
-        ask.vendor = Some("other/vendor".into());
-        assert_eq!(taken(store, &ask).await, [], "of another vendor");
-        ask.vendor = Some("test/takes".into());
+        for other in ["other/vendor/", "test/takes/another", "test/take"] {
+            ask.account = Some(other.into());
+            assert_eq!(taken(store, &ask).await, [], "of another account");
+        }
+        ask.account = Some("test/takes/".into());
         let given = taken(store, &ask).await;
         assert_eq!(names(&given), [&left[3].id, &left[2].id], "those that have waited longest");
         for record in &given {
@@ -40,7 +42,7 @@ pub async fn check_takes(store: &dyn Store) {
             let late = write(store, &record.id, transition_at(1, ask.now, succeed())).await;
             assert_eq!(late, Err(Declined::Fenced), "whoever held it before");
         }
-        ask.vendor = None;
+        ask.account = None;
         ask.limit = 10;
         assert_eq!(names(&taken(store, &ask).await), [&left[1].id], "the rest of what is left by now");
         assert_eq!(taken(store, &ask).await, [], "nothing twice");
@@ -123,7 +125,7 @@ async fn leave(store: &dyn Store, key: &str, what: Left, end: Timestamp) -> Reco
 }
 
 fn asking(what: Left, now: Timestamp) -> Take {
-    Take { what, vendor: None, now, lease: LEASE, limit: 10 }
+    Take { what, account: None, now, lease: LEASE, limit: 10 }
 }
 
 async fn taken(store: &dyn Store, ask: &Take) -> Vec<Record> {

@@ -5,10 +5,10 @@ use rusqlite::{Connection, params};
 use super::failure::While;
 use super::row::{self, COLUMNS, OnFile, Stored};
 use crate::clock::Timestamp;
-use crate::operation::OperationId;
 use crate::operation::record::{
     self, Act, AuditEntry, Claim, Claimed, Declined, Forbidden, Left, Phase, Record, Take, Transition,
 };
+use crate::operation::{OperationId, Scope};
 use crate::store::StoreError;
 
 /// What a claim met.
@@ -63,20 +63,27 @@ pub(super) fn transition(
 
 pub(super) fn take(connection: &Connection, take: &Take) -> Result<Vec<Stored>, StoreError> {
     let doing = "look for operations to take";
-    let (phase, of_vendor) = match take.what {
-        Left::Lapsed => (Phase::InProgress, take.vendor.as_deref()),
-        Left::Due => (Phase::Scheduled, take.vendor.as_deref()),
+    let phase = match take.what {
+        Left::Lapsed => Phase::InProgress,
+        Left::Due => Phase::Scheduled,
     };
+    let account = take.account.as_deref();
+    // The vendor is for the index, the account for what it finds.
+    let scope = account.map(Scope::from_stored);
+    let vendor = scope.as_ref().map(Scope::vendor_path);
     // The bound is on rows and not on bytes: a caller asks for as many as it can carry on with.
     let sql = format!(
         "SELECT {COLUMNS}, request, answer FROM operation WHERE phase < 3 AND phase = ?1 {} AND until_ms <= ?2 \
          ORDER BY until_ms, number LIMIT ?3",
-        if of_vendor.is_some() { "AND vendor = ?4" } else { "AND ?4 IS NULL" }
+        if account.is_some() { OF_ACCOUNT } else { "AND ?4 IS NULL AND ?5 IS NULL" }
     );
     let mut statement = connection.prepare_cached(&sql).while_doing(doing)?;
     let limit = i64::try_from(take.limit).unwrap_or(i64::MAX);
     let found = statement
-        .query_map(params![row::phase_number(phase), row::to_ms(take.now), limit, of_vendor], row::stored)
+        .query_map(
+            params![row::phase_number(phase), row::to_ms(take.now), limit, vendor, account],
+            row::stored,
+        )
         .and_then(Iterator::collect::<rusqlite::Result<Vec<Stored>>>)
         .while_doing(doing)?;
     let mut taken = Vec::new();
@@ -88,6 +95,9 @@ pub(super) fn take(connection: &Connection, take: &Take) -> Result<Vec<Stored>, 
     }
     Ok(taken)
 }
+
+/// [`Scope::is_reached_by`](crate::operation::Scope::is_reached_by), in SQL.
+const OF_ACCOUNT: &str = "AND vendor = ?4 AND substr(scope, 1, length(?5) + 1) IN (?5 || '/', ?5 || '>')";
 
 pub(super) fn act(
     connection: &Connection,

@@ -274,7 +274,7 @@ fn the_account_survives_a_rotated_secret_and_tells_modes_and_connected_accounts_
     assert_eq!(account(&Stripe::new("sk_live_1"), None), "live");
     assert_eq!(account(&stripe(), None), "test");
     assert_eq!(account(&stripe().account("acct_1"), None), "test:acct_1");
-    assert_eq!(account(&stripe().account("acct_1"), Some("acct_2")), "test:acct_2");
+    assert_eq!(account(&stripe().account("acct_1"), Some("acct_2")), "test:acct_1>acct_2");
     assert_eq!(account(&Stripe::new("odd"), None), "default");
 }
 

@@ -1,0 +1,72 @@
+//! Carrying on with an operation that was taken from the store, without a caller who waits for it.
+
+use std::time::Duration;
+
+use super::{Engine, Hold, Run, Work};
+use crate::clock::Instant;
+use crate::error::{Effect, Error, Kind};
+use crate::operation::record::{Record, Take};
+use crate::operation::{OperationId, Scope};
+use crate::policy::OnUnknown;
+use crate::reply::Reply;
+use crate::request::Request;
+
+impl Engine {
+    /// The account of the operations that this client may carry on with.
+    pub(crate) fn account_path(&self) -> String {
+        self.scope_of(&Request::new(http::Method::GET, self.vendor.base_url().clone()))
+            .account_path()
+            .to_owned()
+    }
+
+    /// How long whoever takes an operation may hold it before the next renewal.
+    pub(crate) fn default_lease(&self) -> Duration {
+        self.lease(&Work::background(OnUnknown::Park))
+    }
+
+    /// Takes what nobody holds.
+    pub(crate) async fn take(&self, take: Take) -> Result<Vec<Record>, Error> {
+        self.store.take(take).await.map_err(|source| {
+            let error = Error::new(Kind::Store { doing: "take what nobody holds" }, Effect::None);
+            self.in_context(error.with_source(source), None)
+        })
+    }
+
+    /// Carries a taken operation through to its end, or to the end of the policy's total time. What its caller
+    /// chose for an unknown outcome is on record.
+    pub(crate) async fn carry_on(&self, record: Record, lease_until: Instant) -> Result<Reply, Error> {
+        let started = self.clock.now();
+        let work = Work::background(record.on_unknown);
+        let deadline = started.plus(work.time_allowed(&self.policy));
+        let request = record.request.clone();
+        let is_ours = self.is_ours(&record.id, &request);
+        let hold = Hold::new(self, record, lease_until);
+        let mut run = Run::new(self, &work, &request, Some(hold), started, deadline);
+        if is_ours { run.resume().await } else { Err(run.hand_back().await) }
+    }
+
+    /// Whether the operation is of this client's own account: another's secret would send it elsewhere.
+    fn is_ours(&self, id: &OperationId, request: &Request) -> bool {
+        self.scope_of(request) == id.scope
+    }
+
+    /// The scope of a call with this request.
+    pub(super) fn scope_of(&self, request: &Request) -> Scope {
+        let account = self.vendor.account(&request.headers);
+        Scope::new(&self.namespace, self.vendor.name(), &account, &request.method, request.url.path())
+    }
+}
+
+impl Work {
+    /// A call that nobody waits for: the client's own policy and no other deadline.
+    pub(super) fn background(on_unknown: OnUnknown) -> Work {
+        Work {
+            key: None,
+            policy: None,
+            deadline: None,
+            retries_allowed: true,
+            pass_deadline_on: false,
+            on_unknown,
+        }
+    }
+}

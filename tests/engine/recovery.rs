@@ -1,0 +1,182 @@
+//! Operations that nobody holds any more.
+
+use steadfast::clock::Clock;
+use steadfast::operation::record::{Act, Action, State};
+use steadfast::operation::{Key, OperationId, Scope};
+use steadfast::store::Store;
+use steadfast::testkit::ScriptedTransport;
+use steadfast::transport::SendErrorKind;
+use steadfast::{Effect, OnUnknown};
+
+use super::vendor::Acme;
+use super::{Bench, cancellation::drop_in_flight, ms, secs};
+
+fn id() -> OperationId {
+    let scope = Scope::new("test", "acme", "main", &http::Method::POST, "/charges");
+    OperationId::new(scope, Key::new("order-42/charge").expect("a key"))
+}
+
+async fn state(bench: &Bench) -> State {
+    bench.store.get(&id()).await.expect("a store").expect("a record").state
+}
+
+#[tokio::test]
+async fn what_a_dead_process_left_is_resent_inside_the_window_without_a_caller() {
+    let vendor = Acme::replaying(secs(86_400));
+    let bench = Bench::new(vendor.clone(), ScriptedTransport::new().hang());
+    drop_in_flight(&bench).await;
+    let heir = bench.another_process(vendor, ScriptedTransport::new().status(200));
+    assert_eq!(heir.client.recover(10).await.expect("a store").taken, 0, "its lease has not run out");
+    bench.clock.advance(secs(3_600));
+    let recovered = heir.client.recover(10).await.expect("a store");
+    assert_eq!((recovered.taken, recovered.succeeded), (1, 1));
+    assert_eq!(
+        bench.transport.requests()[0].headers["acme-key"],
+        heir.transport.requests()[0].headers["acme-key"]
+    );
+    assert!(matches!(state(&heir).await, State::Succeeded { reconciled: false, .. }));
+}
+
+#[tokio::test]
+async fn what_a_dead_process_left_is_parked_where_nobody_can_tell() {
+    let bench = Bench::new(Acme::new(), ScriptedTransport::new().hang());
+    drop_in_flight(&bench).await;
+    bench.clock.advance(secs(3_600));
+    let heir = bench.another_process(Acme::new(), ScriptedTransport::new().status(200));
+    let recovered = heir.client.recover(10).await.expect("a store");
+    assert_eq!((recovered.taken, recovered.dead, heir.charges_sent()), (1, 1, 0));
+    let record = heir.store.get(&id()).await.expect("a store").expect("a record");
+    assert_eq!(record.effect, Effect::Unknown);
+}
+
+#[tokio::test]
+async fn what_the_caller_chose_for_an_unknown_outcome_outlives_the_caller() {
+    let bench = Bench::new(Acme::new(), ScriptedTransport::new().hang());
+    let charge = bench.charge().on_unknown(OnUnknown::Resend);
+    let task = tokio::spawn(async move { charge.send().await });
+    while bench.charges_sent() == 0 {
+        tokio::task::yield_now().await;
+    }
+    task.abort();
+    assert!(task.await.is_err_and(|error| error.is_cancelled()));
+    bench.clock.advance(secs(3_600));
+    let heir = bench.another_process(Acme::new(), ScriptedTransport::new().status(200));
+    assert_eq!(heir.client.recover(10).await.expect("a store").succeeded, 1);
+}
+
+#[tokio::test]
+async fn what_was_scheduled_is_delivered_when_it_is_due() {
+    let transport = ScriptedTransport::new().fail(SendErrorKind::Connect).status(200);
+    let bench = Bench::new(Acme::new(), transport);
+    bench.charge().deadline(ms(100)).send().await.expect_err("no time for a retry");
+    assert_eq!(bench.client.recover(10).await.expect("a store").taken, 0, "not due yet");
+    bench.clock.advance(secs(1));
+    assert_eq!(bench.client.recover(10).await.expect("a store").succeeded, 1);
+    assert_eq!(bench.charge().send().await.expect("from the record").attempts(), 2);
+    assert_eq!(bench.charges_sent(), 2);
+}
+
+#[tokio::test]
+async fn of_two_recoverers_one_sends() {
+    let vendor = Acme::replaying(secs(86_400));
+    let bench = Bench::new(vendor.clone(), ScriptedTransport::new().hang());
+    drop_in_flight(&bench).await;
+    bench.clock.advance(secs(3_600));
+    let first = bench.another_process(vendor.clone(), ScriptedTransport::new().status(200));
+    let second = bench.another_process(vendor, ScriptedTransport::new().status(200));
+    let (a, b) = tokio::join!(first.client.recover(10), second.client.recover(10));
+    assert_eq!(a.expect("a store").taken + b.expect("a store").taken, 1);
+    assert_eq!(first.charges_sent() + second.charges_sent(), 1);
+}
+
+#[tokio::test]
+async fn another_accounts_operation_is_not_sent_with_our_secret() {
+    let vendor = Acme::replaying(secs(86_400));
+    let bench = Bench::new(vendor.clone(), ScriptedTransport::new().hang());
+    drop_in_flight(&bench).await;
+    bench.clock.advance(secs(3_600));
+    let stranger =
+        bench.another_process(vendor.clone().account("other"), ScriptedTransport::new().status(200));
+    stranger.client.recover(10).await.expect("a store");
+    assert_eq!(stranger.charges_sent(), 0);
+    let heir = bench.another_process(vendor, ScriptedTransport::new().status(200));
+    assert_eq!(heir.client.recover(10).await.expect("a store").succeeded, 1);
+}
+
+#[tokio::test]
+async fn the_log_says_what_each_attempt_met() {
+    let transport = ScriptedTransport::new().fail(SendErrorKind::Connect).status(429).status(200);
+    let bench = Bench::new(Acme::new(), transport);
+    bench.charge().send().await.expect("the third attempt");
+    let log = bench.store.evidence(&id()).await.expect("a store");
+    let met: Vec<_> = log
+        .iter()
+        .map(|report| (report.number, report.status, report.verdict.as_str(), report.wait))
+        .collect();
+    assert_eq!(
+        met,
+        [
+            (1, None, "retry", Some(ms(500))),
+            (2, Some(429), "retry", Some(secs(2))),
+            (3, Some(200), "done", None)
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_lease_is_renewed_while_a_call_waits() {
+    // The wait of 90 s outlasts the lease of an attempt and its margin.
+    let transport = ScriptedTransport::new().status(429).header("retry-after", "90").status(200);
+    let bench = Bench::new(Acme::new(), transport);
+    let charge = bench.charge();
+    let other = bench.another_process(Acme::new(), ScriptedTransport::new().status(200));
+    let mut waiting = tokio::spawn(async move { charge.send().await });
+    let mut taken = 0;
+    while !waiting.is_finished() {
+        taken += other.client.recover(10).await.expect("a store").taken;
+        tokio::task::yield_now().await;
+    }
+    assert_eq!((&mut waiting).await.expect("no panic").expect("the second attempt").attempts(), 2);
+    assert_eq!(taken, 0, "nobody may take what is still held");
+}
+
+#[tokio::test]
+async fn a_redriven_dead_letter_has_a_ladder_of_its_own() {
+    let transport = ScriptedTransport::new().always_fail(SendErrorKind::Connect);
+    let bench = Bench::new(Acme::new(), transport);
+    assert!(bench.charge().send().await.expect_err("nothing connects").is_dead_letter());
+    let redrive = Act {
+        action: Action::Redrive { forced: false },
+        by: "ann".to_owned(),
+        why: String::new(),
+        now: bench.clock.wall(),
+        fence: None,
+    };
+    bench.store.act(&id(), redrive).await.expect("a store").expect("it is a dead letter");
+    let heir = bench.another_process(
+        Acme::new(),
+        ScriptedTransport::new().fail(SendErrorKind::Connect).fail(SendErrorKind::Connect).status(200),
+    );
+    assert_eq!(heir.client.recover(10).await.expect("a store").succeeded, 1);
+    assert_eq!(heir.charges_sent(), 3);
+}
+
+#[tokio::test]
+async fn the_dispatcher_delivers_what_is_due_and_removes_what_has_expired() {
+    let transport = ScriptedTransport::new().fail(SendErrorKind::Connect).status(200);
+    let bench = Bench::new(Acme::new(), transport);
+    bench.charge().deadline(ms(100)).send().await.expect_err("no time for a retry");
+    let dispatcher = bench.client.keep_recovering(secs(3_600));
+    let mut delivered = false;
+    for _ in 0..100_000 {
+        tokio::task::yield_now().await;
+        match bench.store.get(&id()).await.expect("a store").map(|record| record.state) {
+            Some(State::Succeeded { .. }) => delivered = true,
+            Some(_) => {}
+            None => break,
+        }
+    }
+    assert!(delivered, "within the first hours");
+    assert_eq!(bench.store.get(&id()).await.expect("a store"), None, "24 hours after it was settled");
+    drop(dispatcher);
+}
