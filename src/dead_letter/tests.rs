@@ -479,6 +479,34 @@ fn named_fields_are_redacted_at_any_depth_and_what_has_no_fields_is_withheld() {
 }
 
 #[tokio::test]
+async fn the_code_is_that_of_the_error_that_the_caller_was_given() {
+    on_each_store(async |bench| {
+        let (letters, form) = (bench.letters(), [("amount", "1000"), ("currency", "usd")]);
+        let nothing_there = || json!({"object": "list", "data": [], "has_more": false});
+        for (key, network) in [
+            ("never-sent", ScriptedTransport::new().fail(SendErrorKind::Connect)),
+            ("rate", ScriptedTransport::new().status(429)),
+            // Timed out, and proven absent by the look-up.
+            ("timeout", ScriptedTransport::new().fail(SendErrorKind::Timeout).json(200, nothing_there())),
+            ("reset", ScriptedTransport::new().fail(SendErrorKind::Reset).json(200, nothing_there())),
+        ] {
+            let stripe = client(Stripe::new("sk_test_1"), &bench.store, &bench.clock, &network);
+            let error = stripe.post("/v1/payment_intents").key(key).form(&form).send().await.expect_err(key);
+            assert!(error.is_dead_letter(), "{error:?}");
+            let id = letters.find(key).await.expect("is there");
+            let shown = letters.show(&id, &View::closed()).await.expect("works");
+            assert_eq!(shown.code, Some(error.code()), "{key}");
+            let alike = Selection { code: Some(error.code().to_owned()), ..Selection::default() };
+            let page = letters.list(&alike, None, 10).await.expect("works");
+            assert!(page.rows.iter().any(|letter| letter.summary.id == id), "{key}: {page:?}");
+        }
+        let timeouts = Selection { code: Some("DEPENDENCY.timeout".to_owned()), ..Selection::default() };
+        assert_eq!(letters.list(&timeouts, None, 10).await.expect("works").rows.len(), 1);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn an_operation_is_found_by_its_key_or_its_whole_name() {
     on_each_store(async |bench| {
         let id = bench.lost("a key b").await;

@@ -59,6 +59,17 @@ async fn show_withholds_bodies_until_somebody_signs_for_them() {
     assert_eq!(shown["request"]["body"]["withheld"], "not asked for");
     assert_eq!(shown["redrive"]["because"], "window_open");
     assert_eq!(shown["audit"], serde_json::json!([]));
+    let log = shown["log"].as_array().expect("a list");
+    assert_eq!(log.len(), 1);
+    assert_eq!(
+        (&log[0]["number"], &log[0]["verdict"], &log[0]["effect"]),
+        (&1.into(), &"retry".into(), &"unknown".into())
+    );
+    assert_eq!(log[0]["failure"], "the connection broke before an answer");
+    assert!(
+        text.contains("attempt 1 at ") && text.contains("the connection broke before an answer; retry"),
+        "{text}"
+    );
 
     assert_eq!(place.run(&["dead-letters", "show", "order-1", "--bodies"]).code, 2, "a reason is needed");
     let asked = ["dead-letters", "show", "order-1", "--bodies", "--why", "ticket 7"];
