@@ -43,8 +43,6 @@ pub(crate) enum Command {
 pub(crate) enum DeadLettersCommand {
     /// Lists dead letters, oldest first
     List {
-        #[command(flatten)]
-        select: Select,
         /// Counts them by failure instead
         #[arg(long, conflicts_with_all = ["after", "limit"])]
         group: bool,
@@ -54,6 +52,8 @@ pub(crate) enum DeadLettersCommand {
         /// Goes on after a page: what that page printed as next
         #[arg(long, value_name = "CURSOR")]
         after: Option<String>,
+        #[command(flatten)]
+        select: Select,
     },
     /// Shows one: request, reply, every attempt, what was done to it
     Show(ShowArguments),
@@ -67,12 +67,12 @@ pub(crate) enum DeadLettersCommand {
     /// Writes them as JSON lines
     Export {
         #[command(flatten)]
-        select: Select,
-        #[command(flatten)]
         view: ViewArguments,
         /// Into this new file instead of the terminal
         #[arg(long, value_name = "PATH")]
         output: Option<PathBuf>,
+        #[command(flatten)]
+        select: Select,
     },
     /// Removes records whose time is over; never an unresolved dead letter
     Purge,
@@ -119,8 +119,6 @@ pub(crate) struct Signature {
 pub(crate) struct RedriveArguments {
     /// The operations: their keys, or their whole names
     pub operations: Vec<String>,
-    #[command(flatten)]
-    pub select: Select,
     /// All dead letters
     #[arg(long)]
     pub all: bool,
@@ -135,6 +133,8 @@ pub(crate) struct RedriveArguments {
     pub force: bool,
     #[command(flatten)]
     pub signature: Signature,
+    #[command(flatten)]
+    pub select: Select,
 }
 
 #[derive(Args, Debug)]
@@ -191,6 +191,7 @@ Exit codes:
   5  a file cannot be read or written";
 
 const REDRIVE_HELP: &str = "\
-Name operations, or a filter, or --all. A filter is a dry run until --yes is given; the dry run prints the
-time at which it was frozen, and --before with that time takes exactly the same letters and none that died later.
+Name operations, or a filter, or --all. A filter is a dry run until --yes is given. The dry run prints the time at \
+which it was frozen; --before with that time takes the same letters and none that died later.
+
 What may have taken effect is only redriven where the vendor's rules (--vendors) make that safe.";
