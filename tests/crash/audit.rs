@@ -9,7 +9,7 @@ use steadfast::store::{Sqlite, Store as _};
 use steadfast::testkit::fakes;
 
 use crate::harness::Run;
-use crate::plan::{Plan, STEPS};
+use crate::plan::Plan;
 
 const PAGE: usize = 200;
 
@@ -25,6 +25,8 @@ pub struct Report {
     refused: usize,
     dead_without_effect: usize,
     unknown: usize,
+    /// Of those, how many had taken effect.
+    unknown_with_effect: usize,
     duplicates: usize,
     lost: usize,
     /// Operations that somebody carried on whose holder had died or let go.
@@ -88,9 +90,10 @@ impl Report {
             }
             State::Dead { .. } => {
                 self.unknown += 1;
+                self.unknown_with_effect += effects.len();
                 (1, 0)
             }
-            State::InProgress { .. } | State::Scheduled { .. } | _ => {
+            _ => {
                 self.lost += 1;
                 self.broken.push(format!("{}: never came to rest, {}", record.id, record.state.name()));
                 return;
@@ -129,13 +132,14 @@ impl fmt::Display for Report {
         )?;
         write!(
             f,
-            "succeeded {} (looked up {}), refused {}, dead without effect {}, taken over {}, effects {effects} at {}",
+            "succeeded {} (looked up {}), refused {}, dead without effect {}, unknown with an effect {}, \
+             taken over {}, effects {effects}",
             self.succeeded,
             self.reconciled,
             self.refused,
             self.dead_without_effect,
+            self.unknown_with_effect,
             self.taken_over,
-            STEPS.len(),
         )
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde_json::json;
-use steadfast::policy::{Backoff, RecordConfig, Timeouts};
+use steadfast::policy::{Backoff, ConcurrencyConfig, RecordConfig, Timeouts};
 use steadfast::random::Random as _;
 use steadfast::store::Sqlite;
 use steadfast::testkit::SeededRandom;
@@ -29,14 +29,16 @@ const SWEEP_PERIOD: Duration = Duration::from_millis(50);
 const ARRIVALS_MS: u64 = 60;
 const SENDS_MAX: usize = 192;
 
-/// What a driver is told: `file`, `urls`, from which order on they are `fresh`, how many there are, its own
-/// seed, and whether it is to end when they have.
+/// What a driver is told.
 pub struct Orders {
     pub file: String,
+    /// The vendors', in the order of [`STEPS`].
     pub urls: String,
+    /// From this one on, the orders are new.
     pub fresh: usize,
     pub count: usize,
     pub seed: u64,
+    /// Whether it ends once the orders have.
     pub last: bool,
 }
 
@@ -170,7 +172,10 @@ fn policy() -> Policy {
         .backoff(Backoff::ladder([20, 60, 150].map(Duration::from_millis)))
         .timeout(Timeouts::new(ATTEMPT, ATTEMPT, TOTAL))
         .record(RecordConfig::new(Duration::from_secs(3600), LEASE_MARGIN))
-        .look_ups_max(2)
+        .look_ups_max(3)
+        // The fakes are unoptimised: more at once, and look-ups time out instead of telling.
+        .concurrency(ConcurrencyConfig::new(24))
+        .admission_wait(Duration::from_secs(1))
         .without_budget()
         .without_breaker()
 }

@@ -41,7 +41,7 @@ pub async fn run(plan: &Plan) -> Run {
                 *driver = Some(run.start(fresh, count, random.next_u64(), false));
             }
         }
-        if random.next_u64() % AT_BOOT_EVERY != 0 {
+        if !random.next_u64().is_multiple_of(AT_BOOT_EVERY) {
             for driver in drivers.iter_mut().flatten() {
                 driver.ready().await;
             }

@@ -45,7 +45,7 @@ impl Plan {
         let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
         let clock =
             || SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_millis() as u64);
-        let operations = number("STEADFAST_CRASH_OPS").map_or(450, |count: u64| count as usize);
+        let operations = number("STEADFAST_CRASH_OPS").map_or(2_000, |count: u64| count as usize);
         let orders = operations.div_ceil(STEPS.len()).max(1);
         let seed = number("STEADFAST_CRASH_SEED").unwrap_or_else(clock);
         Plan { seed, orders, kills: (operations / 20).max(40) }
