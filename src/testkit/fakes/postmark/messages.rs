@@ -96,10 +96,11 @@ impl Messages {
             .iter()
             .rev()
             .filter(|message| now >= message.accepted.plus(lag) && now.since(message.accepted) <= RETENTION)
-            .filter(|message| matches(message, request))
             .filter(|message| {
                 metadata.iter().all(|(name, value)| message.shown["Metadata"][name] == value.as_str())
             })
+            // Last: it reads the query anew for each message, which a long run would feel.
+            .filter(|message| matches(message, request))
             .map(|message| &message.shown)
             .collect();
         let page: Vec<&Value> = found.iter().skip(offset).take(count).copied().collect();
