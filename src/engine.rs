@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::clock::{Clock, Instant};
 use crate::error::{Context, Effect, Error, Gate, Kind, Refusal};
 use crate::operation::record::{Claim, Claimed, Record, State};
-use crate::operation::{Key, OperationId, fingerprint};
+use crate::operation::{Fingerprint, Key, OperationId, fingerprint};
 use crate::policy::{Admission, CallPolicy, Gates, OnUnknown, Policy, Refusal as GateRefusal};
 use crate::random::Random;
 use crate::reply::{Obtained, Reply};
@@ -159,10 +159,7 @@ impl Engine {
             Claimed::Busy { frees_at } => {
                 Err(named(Error::new(Kind::InProgress, Effect::Unknown).with_retry_at(Some(frees_at))))
             }
-            Claimed::Mismatch { held } => {
-                let kind = Kind::KeyReused { held: held.to_string(), offered: fingerprint.to_string() };
-                Err(named(Error::new(kind, Effect::None)))
-            }
+            Claimed::Mismatch { held } => Err(named(key_reused(held, fingerprint))),
         }
     }
 
@@ -211,16 +208,13 @@ impl Engine {
         &self,
         refused: Error,
         id: &OperationId,
-        fingerprint: crate::operation::Fingerprint,
+        fingerprint: Fingerprint,
     ) -> Result<Reply, Error> {
         let refused = self.in_context(refused, Some((id, None)));
         match self.store.get(id).await {
             Ok(Some(record)) if record.fingerprint != fingerprint => {
-                let kind = Kind::KeyReused {
-                    held: record.fingerprint.to_string(),
-                    offered: fingerprint.to_string(),
-                };
-                Err(self.in_context(Error::new(kind, Effect::None), Some((id, None))))
+                let reused = key_reused(record.fingerprint, fingerprint);
+                Err(self.in_context(reused, Some((id, None))))
             }
             Ok(Some(record)) => match record.state {
                 State::InProgress { .. } | State::Scheduled { .. } => Err(refused),
@@ -277,6 +271,12 @@ impl Engine {
             },
         })
     }
+}
+
+/// The key belongs to another request; nothing was sent.
+fn key_reused(held: Fingerprint, offered: Fingerprint) -> Error {
+    let kind = Kind::KeyReused { held: held.to_string(), offered: offered.to_string() };
+    Error::new(kind, Effect::None)
 }
 
 /// A little positive jitter behind a time that many callers were told, so that they do not all come at once.
