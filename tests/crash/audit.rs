@@ -42,6 +42,25 @@ impl Report {
         Report { seed, kills, faults, ..Report::default() }
     }
 
+    pub fn add(&mut self, other: Report) {
+        self.operations += other.operations;
+        self.kills += other.kills;
+        self.faults += other.faults;
+        self.effects += other.effects;
+        self.succeeded += other.succeeded;
+        self.reconciled += other.reconciled;
+        self.refused += other.refused;
+        self.dead_without_effect += other.dead_without_effect;
+        for (own, others) in self.unknown.iter_mut().zip(other.unknown) {
+            *own += others;
+        }
+        self.unknown_with_effect += other.unknown_with_effect;
+        self.duplicates += other.duplicates;
+        self.lost += other.lost;
+        self.taken_over += other.taken_over;
+        self.broken.extend(other.broken);
+    }
+
     /// Judges all operations of a file. What is judged is taken from the effects.
     pub async fn judge_file(&mut self, file: &str, mut missing: BTreeSet<String>, effects: &mut Effects) {
         let store = Sqlite::open(file).expect("the file opens");

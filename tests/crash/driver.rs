@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::clock::MovedClock;
-use crate::orders::{Ask, Job, Orders};
+use crate::orders::{Job, Orders, Site, Task};
 use crate::plan::STEPS;
 use crate::seams::say;
 use crate::shop::{Shop, Trade};
@@ -41,55 +41,45 @@ pub async fn drive(orders: Orders) {
             }
             drop(sweepers);
         }
-        Job::Call { vendor, files, asks } => {
-            in_each(&trade, files, move |shop| call(shop, vendor, asks)).await;
+        Job::Alone { vendor, sites, task } => {
+            let mut tasks = JoinSet::new();
+            for site in sites {
+                let shop = Shop::open(&trade, &site.file);
+                tasks.spawn(async move { alone(&shop, vendor, &site, task).await });
+            }
+            while let Some(ended) = tasks.join_next().await {
+                ended.expect("no panic");
+            }
         }
-        Job::Recover { vendor, files } => in_each(&trade, files, move |shop| recover(shop, vendor)).await,
-        Job::Redrive { vendor, files } => in_each(&trade, files, move |shop| redrive(shop, vendor)).await,
-        Job::Rest { vendor, files } => in_each(&trade, files, move |shop| rest(shop, vendor)).await,
     }
 }
 
-async fn in_each<F: Future<Output = ()> + Send + 'static>(
-    trade: &Trade,
-    files: Vec<String>,
-    job: impl Fn(Shop) -> F,
-) {
-    let mut jobs = JoinSet::new();
-    for file in files {
-        jobs.spawn(job(Shop::open(trade, &file)));
+async fn alone(shop: &Shop, vendor: usize, site: &Site, task: Task) {
+    match task {
+        // Whatever comes of it is on record.
+        Task::Call => drop(shop.call_alone(vendor, site).send().await),
+        Task::Recover => recover(shop, vendor).await,
+        Task::Redrive => {
+            let letters = DeadLetters::new(Arc::clone(&shop.store)).with_client(&shop.clients[vendor]);
+            let all = Selection::default();
+            letters.redrive(Which::Matching(&all), &Redrive::by("harness")).await.expect("the store works");
+            recover(shop, vendor).await;
+        }
+        Task::Rest => {
+            rest(shop, vendor).await;
+            drop(shop.call_alone(vendor, site).send().await);
+            rest(shop, vendor).await;
+        }
     }
-    while let Some(ended) = jobs.join_next().await {
-        ended.expect("no panic");
-    }
 }
 
-async fn call(shop: Shop, vendor: usize, asks: Ask) {
-    // Whatever comes of it is on record.
-    let _ = shop.call_alone(vendor, asks).send().await;
-}
-
-async fn recover(shop: Shop, vendor: usize) {
-    recover_once(&shop, vendor).await;
-}
-
-async fn recover_once(shop: &Shop, vendor: usize) {
+async fn recover(shop: &Shop, vendor: usize) {
     shop.clients[vendor].recover(RECOVERED_AT_ONCE).await.expect("the store works");
 }
 
-async fn redrive(shop: Shop, vendor: usize) {
-    let client = &shop.clients[vendor];
-    let letters = DeadLetters::new(Arc::clone(&shop.store)).with_client(client);
-    letters
-        .redrive(Which::Matching(&Selection::default()), &Redrive::by("harness"))
-        .await
-        .expect("the store works");
-    recover(shop, vendor).await;
-}
-
-async fn rest(shop: Shop, vendor: usize) {
+async fn rest(shop: &Shop, vendor: usize) {
     loop {
-        recover_once(&shop, vendor).await;
+        recover(shop, vendor).await;
         let tallies = shop.store.tally().await.expect("the store works");
         if !tallies.iter().any(|tally| matches!(tally.phase, Phase::InProgress | Phase::Scheduled)) {
             return;

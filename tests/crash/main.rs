@@ -16,6 +16,7 @@
 #![allow(clippy::print_stderr, reason = "the figures are for whoever runs it")]
 
 mod audit;
+mod cells;
 mod clock;
 mod driver;
 mod orders;
@@ -25,6 +26,7 @@ mod process;
 mod random_run;
 mod seams;
 mod shop;
+mod table;
 mod vendors;
 
 use plan::Plan;
@@ -40,9 +42,24 @@ async fn what_a_killed_client_says_is_what_the_vendors_did() {
     report.must_hold();
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_dies_at_any_point_under_any_fault_keeps_the_promise() {
+    let report = cells::run().await;
+    eprintln!("at named points: {report}");
+    report.must_hold();
+}
+
 /// Not a test by itself: what the harness starts and kills.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn driver_process() {
+    if let Some(orders) = orders::Orders::from_environment() {
+        driver::drive(orders).await;
+    }
+}
+
+/// Not a test by itself: the same with few threads, where there is little to do and many are started.
+#[tokio::test]
+async fn small_driver_process() {
     if let Some(orders) = orders::Orders::from_environment() {
         driver::drive(orders).await;
     }

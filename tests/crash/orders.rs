@@ -1,5 +1,6 @@
 //! What a driver is told, as JSON in its environment and, later, as lines on its standard input.
 
+use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -24,14 +25,36 @@ pub enum Job {
     /// Takes the orders from `from` up to `count`, each with its three calls, and sends each key until it has
     /// ended. From `fresh` on they come in little by little.
     Trade { file: String, from: usize, fresh: usize, count: usize, seed: u64, last: bool },
-    /// One call in each file, all at once.
-    Call { vendor: usize, files: Vec<String>, asks: Ask },
-    /// One round of recovery in each file.
-    Recover { vendor: usize, files: Vec<String> },
-    /// Makes the dead letters of each file due, and recovers.
-    Redrive { vendor: usize, files: Vec<String> },
-    /// Recovers in each file until nothing is under way in it.
-    Rest { vendor: usize, files: Vec<String> },
+    /// In each of these files, all at once.
+    Alone { vendor: usize, sites: Vec<Site>, task: Task },
+}
+
+/// A file with one operation, whose key is the file's name.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Site {
+    pub file: String,
+    pub asks: Ask,
+}
+
+impl Site {
+    pub fn key(&self) -> String {
+        let stem = Path::new(&self.file).file_stem().expect("a name");
+        stem.to_str().expect("a text").to_owned()
+    }
+}
+
+/// What is done in a file with one operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Task {
+    /// One call.
+    Call,
+    /// One round of recovery.
+    Recover,
+    /// Makes the file's dead letters due, and recovers once.
+    Redrive,
+    /// Recovers until nothing is under way, and then sends the key once more, as a caller would who was never
+    /// told what became of it.
+    Rest,
 }
 
 /// What a call is to meet at the vendor's.

@@ -40,22 +40,6 @@ pub enum Step {
 }
 
 impl Step {
-    pub const ALL: [Step; 13] = [
-        Step::Claim,
-        Step::Send,
-        Step::Resend,
-        Step::LookUp,
-        Step::Renew,
-        Step::Schedule,
-        Step::Succeed,
-        Step::Refuse,
-        Step::Bury,
-        Step::TakeLapsed,
-        Step::TakeDue,
-        Step::Redrive,
-        Step::AppendEvidence,
-    ];
-
     pub const fn before(self) -> Point {
         Point { moment: Moment::Before, step: self }
     }

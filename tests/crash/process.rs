@@ -44,6 +44,7 @@ impl Process {
     fn spawn<const N: usize>(mut command: Command, environment: [(&'static str, String); N]) -> Process {
         let mut child = command
             .envs(environment)
+            .env("RUST_BACKTRACE", "0")
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

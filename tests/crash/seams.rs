@@ -43,7 +43,7 @@ impl Passage {
 
     async fn at(&self, point: Point) {
         if self.is_told {
-            say(&format!("passed {point}"));
+            say(&told(point));
         }
         let Some(failpoint) = self.failpoint.filter(|failpoint| failpoint.point == point) else { return };
         let waiting = self.waiting.fetch_add(1, Ordering::SeqCst) + 1;
@@ -65,6 +65,11 @@ impl Passage {
             Sent::Stop => {}
         }
     }
+}
+
+/// What is said at each point, if anything is.
+pub fn told(point: Point) -> String {
+    format!("passed {point}")
 }
 
 /// To whoever started this process, in one write.

@@ -13,12 +13,9 @@ use steadfast::vendor::{BigCommerce, Postmark, Stripe, Vendor};
 use steadfast::{Call, Client, Policy};
 
 use crate::clock::MovedClock;
-use crate::orders::{Ask, Orders, Pace};
+use crate::orders::{Ask, Orders, Pace, Site};
 use crate::plan::{DECLINED_EVERY, STEPS, address, key};
 use crate::seams::{Passage, SeamStore, SeamTransport};
-
-/// The name of the one operation in a file of its own.
-pub const ALONE: &str = "alone";
 
 /// What all of a process's shops share.
 pub struct Trade {
@@ -30,7 +27,11 @@ pub struct Trade {
 
 impl Trade {
     pub fn new(orders: Orders) -> Trade {
-        let http = Http::builder().connect_timeout(orders.pace.attempt).build().expect("a transport");
+        let client = reqwest::Client::builder().connect_timeout(orders.pace.attempt);
+        // The vendors speak plain HTTP; reading the machine's root certificates would be most of each start.
+        #[cfg(any(feature = "rustls", feature = "native-tls"))]
+        let client = client.tls_certs_only([]);
+        let http = Http::builder().reqwest(client).build().expect("a transport");
         let passage = Passage::new(orders.failpoint, orders.is_told);
         Trade { clock: MovedClock::off_by(orders.wall_off_ms), http, passage, orders }
     }
@@ -69,16 +70,17 @@ impl Shop {
     }
 
     /// The only operation of its file.
-    pub fn call_alone(&self, vendor: usize, asks: Ask) -> Call {
-        let address = match asks {
+    pub fn call_alone(&self, vendor: usize, site: &Site) -> Call {
+        let address = match site.asks {
             Ask::Yes => "customer@example.com",
             Ask::No => BOUNCING,
         };
-        if vendor == 1 && asks == Ask::No {
+        if vendor == 1 && site.asks == Ask::No {
             // A product without what a product must have.
-            return self.clients[1].post("/v3/catalog/products").key(ALONE).json(&json!({"sku": "a"}));
+            let product = json!({"sku": site.key()});
+            return self.clients[1].post("/v3/catalog/products").key(site.key()).json(&product);
         }
-        self.ask(vendor, asks, ALONE.to_owned(), 1, address)
+        self.ask(vendor, site.asks, site.key(), 1, address)
     }
 
     fn ask(&self, vendor: usize, asks: Ask, key: String, order: usize, address: &str) -> Call {
@@ -133,7 +135,7 @@ fn policy(pace: &Pace) -> Policy {
         .look_ups_max(pace.look_ups_max)
         // The fakes are unoptimised: more at once, and look-ups time out instead of telling.
         .concurrency(ConcurrencyConfig::new(24))
-        .admission_wait(Duration::from_secs(1))
+        .admission_wait(pace.total.min(Duration::from_secs(1)))
         .without_budget()
         .without_breaker()
 }
