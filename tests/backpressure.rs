@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 use steadfast::operation::record::Filter;
-use steadfast::store::{Sqlite, Store as _};
+use steadfast::store::Sqlite;
 use steadfast::testkit::ScriptedTransport;
 use steadfast::vendor::Stripe;
 use steadfast::{Client, Effect};
