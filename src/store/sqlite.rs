@@ -16,8 +16,8 @@ use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
 use crate::operation::record::{
-    self, Act, AuditEntry, Claim, Claimed, Cursor, Declined, Event, Filter, Forbidden, Page, Record, Summary,
-    Take, Tally, Transition,
+    self, Act, AuditEntry, Claim, Claimed, Cursor, Declined, Event, Filter, Forbidden, Page, Phase, Record,
+    Summary, Take, Tally, Transition,
 };
 use crate::store::{Store, StoreError};
 
@@ -33,7 +33,7 @@ mod writer;
 use lane::{Lane, OnDrop};
 use open::Settings;
 use row::Stored;
-use write::Met;
+use write::{Met, Written};
 
 /// A store in an SQLite file: the embedded default.
 ///
@@ -136,7 +136,7 @@ impl Store for Sqlite {
 
     async fn transition(
         &self,
-        id: &OperationId,
+        held: &Record,
         mut transition: Transition,
     ) -> Result<Result<Record, Declined>, StoreError> {
         let reports = report_texts(&std::mem::take(&mut transition.reports))?;
@@ -146,14 +146,18 @@ impl Store for Sqlite {
             Event::Renew { .. } | Event::Schedule { .. } => None,
         };
         let answer = answer.map(codec::answer_bytes).transpose()?;
-        let id = id.clone();
-        let work = move |connection: &_| {
-            write::transition(connection, &id, &transition, answer.as_deref(), &reports)
-        };
-        match self.writer.run(OnDrop::Finish, work).await? {
-            Ok(stored) => stored.whole().map(Ok),
-            Err(declined) => Ok(Err(declined)),
-        }
+        // What it comes to if nobody else has moved the operation since, which is decided here and not there.
+        let unmoved = held.phase() == Phase::InProgress && held.fence == transition.fence;
+        let next = if unmoved { held.apply(transition.clone()).ok() } else { None };
+        let columns = next.as_ref().map(row::Columns::of).transpose()?;
+        let write = write::Write { id: held.id.clone(), transition, columns, answer, reports };
+        let work = move |connection: &_| write::transition(connection, &write);
+        Ok(match (self.writer.run(OnDrop::Finish, work).await?, next) {
+            (Written::AsForeseen, Some(next)) => Ok(next),
+            (Written::AsForeseen, None) => return Err(StoreError::new("a transition came to nothing")),
+            (Written::Moved(stored), _) => Ok(stored.whole()?),
+            (Written::Declined(declined), _) => Err(declined),
+        })
     }
 
     async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
