@@ -26,6 +26,7 @@ mod process;
 mod random_run;
 mod seams;
 mod shop;
+mod stops;
 mod table;
 mod vendors;
 
@@ -46,6 +47,13 @@ async fn what_a_killed_client_says_is_what_the_vendors_did() {
 async fn a_client_that_dies_at_any_point_under_any_fault_keeps_the_promise() {
     let report = cells::run().await;
     eprintln!("at named points: {report}");
+    report.must_hold();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_is_stopped_past_its_lease_and_goes_on_changes_nothing() {
+    let report = stops::run().await;
+    eprintln!("stopped: {report}");
     report.must_hold();
 }
 

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use http::Method;
@@ -59,8 +60,9 @@ impl Passage {
             Sent::Stop if waiting == failpoint.operations => {
                 say(&format!("at {point}"));
                 kill_process(getpid(), Signal::STOP).expect("itself");
-                // The signal stops the process before the next instruction of this thread, not of this task.
-                tokio::task::yield_now().await;
+                // Another thread may be the one to take the signal, and this one not stop at once. It must not go
+                // on meanwhile: whoever is stopped in the middle of a commit has the file locked for everybody.
+                std::thread::sleep(STOPPED_AFTER_MAX);
             }
             Sent::Stop => {}
         }
@@ -94,7 +96,7 @@ impl<S: Store> Store for SeamStore<S> {
 
     async fn transition(
         &self,
-        id: &OperationId,
+        held: &Record,
         transition: Transition,
     ) -> Result<Result<Record, Declined>, StoreError> {
         let step = match &transition.event {
@@ -106,7 +108,7 @@ impl<S: Store> Store for SeamStore<S> {
             other => panic!("a transition without a failpoint: {other:?}"),
         };
         self.passage.before(step).await;
-        let applied = self.inner.transition(id, transition).await;
+        let applied = self.inner.transition(held, transition).await;
         self.passage.after(step).await;
         applied
     }
@@ -179,6 +181,8 @@ impl<S: Store> Store for SeamStore<S> {
         self.inner.purge(now, limit).await
     }
 }
+
+const STOPPED_AFTER_MAX: Duration = Duration::from_millis(100);
 
 /// One per file, so that the first send of its operation is told from the further ones.
 #[derive(Debug)]

@@ -8,6 +8,7 @@
 //!   than the one that calls for it.
 //! - Only Stripe replays: what may have taken effect is resent there, and looked up at the others. Only a look-up
 //!   that answers that there is nothing is followed by a send, and not at Postmark, where a miss is no proof.
+//!   Before any send there but the first of a claim, the lease is renewed.
 //! - What hangs never answers: there is no *after* the send or the look-up.
 //! - The engine appends no evidence by itself: its reports go with the transitions. `AppendEvidence` is for other
 //!   users of a store.
@@ -120,12 +121,13 @@ fn call(vendor: usize, meeting: Meeting) -> &'static [Step] {
         (Fault::SlowBody(_), _) => &[Send, Succeed],
         (Fault::KeyInUse, BIGCOMMERCE..) => &[Send, Succeed],
         (Fault::TooManyRequests(WaitForm::Seconds(_)), _) => &[Send, Schedule],
-        (Fault::TooManyRequests(_), _) => &[Send, Renew, Resend, Succeed],
+        (Fault::TooManyRequests(_), STRIPE) => &[Send, Renew, Resend, Succeed],
+        (Fault::TooManyRequests(_), _) => &[Send, Renew, Renew, Resend, Succeed],
         // Stripe will say the same for a day: only a look-up can help.
         (Fault::Stored500, STRIPE) => &[Send, Renew, LookUp, Bury],
         (_, STRIPE) => &[Send, Renew, Resend, Succeed],
         (fault, _) if fault.applies() => &[Send, Renew, LookUp, Succeed],
-        (_, BIGCOMMERCE) => &[Send, Renew, LookUp, Resend, Succeed],
+        (_, BIGCOMMERCE) => &[Send, Renew, LookUp, Renew, Resend, Succeed],
         (_, _) => &[Send, Renew, LookUp, Bury],
     }
 }
@@ -142,10 +144,10 @@ fn carry_on(vendor: usize, meeting: Meeting) -> &'static [Step] {
     };
     match (is_clear, meeting) {
         (false, _) => &[Renew, LookUp, Bury],
-        (true, Meeting::No) if vendor == BIGCOMMERCE => &[Renew, LookUp, Send, Refuse],
+        (true, Meeting::No) if vendor == BIGCOMMERCE => &[Renew, LookUp, Renew, Send, Refuse],
         (true, Meeting::No) => &[Renew, LookUp, Bury],
         (true, _) if meeting.was_applied() => &[Renew, LookUp, Succeed],
-        (true, _) if vendor == BIGCOMMERCE => &[Renew, LookUp, Send, Succeed],
+        (true, _) if vendor == BIGCOMMERCE => &[Renew, LookUp, Renew, Send, Succeed],
         (true, _) => &[Renew, LookUp, Bury],
     }
 }
