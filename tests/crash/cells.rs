@@ -201,7 +201,7 @@ fn passed(said: &[String], points: &[Point]) -> bool {
 }
 
 /// For many operations in one process.
-fn patient_pace() -> Pace {
+pub fn patient_pace() -> Pace {
     Pace { attempt: Duration::from_secs(4), total: Duration::from_secs(20), ..pace(Meeting::Nothing) }
 }
 

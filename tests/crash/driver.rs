@@ -2,6 +2,7 @@
 
 use std::io::BufRead as _;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use steadfast::dead_letter::{DeadLetters, Redrive, Selection, Which};
@@ -21,6 +22,8 @@ const SWEEP_PERIOD: Duration = Duration::from_millis(50);
 /// Orders come in over this time, so that a kill meets some that are new, some under way and some done.
 const ARRIVALS_MS: u64 = 60;
 const SENDS_MAX: usize = 192;
+/// Said once.
+pub const STORE_FAILS: &str = "the store fails";
 /// Between two looks at whether anything is still under way.
 const REST_PERIOD: Duration = Duration::from_millis(30);
 const RECOVERED_AT_ONCE: usize = 64;
@@ -124,6 +127,9 @@ async fn deliver(shop: &Shop, vendor: usize, order: usize) {
             Err(error) if error.is_dead_letter() || error.is_refused() => return,
             Err(error) => {
                 assert!(!error.is_validation() && !error.is_key_reused(), "{error}");
+                if error.is_store() && !shop.store_failed.swap(true, Ordering::SeqCst) {
+                    say(STORE_FAILS);
+                }
                 let at = error.retry_at().unwrap_or_else(SystemTime::now);
                 let wait = at.duration_since(SystemTime::now()).unwrap_or_default();
                 tokio::time::sleep(wait.clamp(Duration::from_millis(20), Duration::from_secs(1))).await;

@@ -28,6 +28,7 @@ mod seams;
 mod shop;
 mod stops;
 mod table;
+mod troubles;
 mod vendors;
 
 use plan::Plan;
@@ -54,6 +55,28 @@ async fn a_client_that_dies_at_any_point_under_any_fault_keeps_the_promise() {
 async fn a_client_that_is_stopped_past_its_lease_and_goes_on_changes_nothing() {
     let report = stops::run().await;
     eprintln!("stopped: {report}");
+    report.must_hold();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_neither_loses_nor_doubles_anything() {
+    let report = troubles::full_disk(Plan::from_environment().seed).await;
+    eprintln!("with a full disk: {report}");
+    report.must_hold();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wall_clock_that_is_set_neither_loses_nor_doubles_anything() {
+    let report = troubles::moved_walls(Plan::from_environment().seed).await;
+    eprintln!("with moved walls: {report}");
+    assert!(report.taken_over > 0, "no clock ran out on anybody, so nothing was shown");
+    report.must_hold();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_redrives_at_once_one_sends() {
+    let report = troubles::two_redrives(Plan::from_environment().seed).await;
+    eprintln!("redriven twice: {report}");
     report.must_hold();
 }
 

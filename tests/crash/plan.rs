@@ -48,7 +48,7 @@ pub fn pace() -> Pace {
         // Room for the ladder and for the look-ups behind it.
         total: millis(5_000),
         ladder: [20, 60, 150].map(millis).to_vec(),
-        settle: millis(400),
+        settle: millis(500),
         lease_margin: millis(200),
         look_ups_max: 3,
         without_jitter: false,

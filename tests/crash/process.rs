@@ -99,6 +99,13 @@ impl Process {
         self.child.kill().await.expect("killed and waited for");
     }
 
+    /// As [`kill`](Process::kill), of a process that may have ended by itself: whether it was killed.
+    pub async fn kill_if_running(mut self) -> bool {
+        let is_running = self.child.try_wait().expect("is ours").is_none();
+        self.child.kill().await.expect("killed and waited for");
+        is_running
+    }
+
     /// Waits for its end: how it ended, and what it said.
     pub async fn ended(mut self, patience: Duration) -> (ExitStatus, Vec<String>) {
         let mut said = String::new();

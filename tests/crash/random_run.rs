@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rustix::process::Signal;
 use steadfast::random::Random as _;
 use steadfast::testkit::SeededRandom;
 
@@ -14,6 +15,11 @@ use crate::vendors::Vendors;
 const KILL_AFTER_MS: (u64, u64) = (10, 120);
 /// One kill in this many comes while the driver still opens the file.
 const AT_BOOT_EVERY: u64 = 6;
+/// Before one kill in this many, where there are two drivers, the victim is stopped and goes on.
+const STOP_EVERY: usize = 15;
+/// Past its lease, so that the other driver takes its operations over, and short of the settle time after that:
+/// a request that is held up any longer on its way out is what no look-up can foresee (see [`crate::stops`]).
+const STOPPED_MS: (u64, u64) = (520, 600);
 /// A driver also sends the orders of so many kills before it. What is older has ended, or is left to the
 /// sweepers; the last drivers send every order once more, so that none can be forgotten. With all of them at
 /// each start, a run would take time by the square of its length.
@@ -24,12 +30,13 @@ pub struct Run<'a> {
     pub vendors: Vendors,
     pub file: String,
     pub killed: usize,
+    pub stopped: usize,
 }
 
 pub async fn run(plan: &Plan) -> Report {
     let vendors = Vendors::start(vec![0, 1, 2], Some(plan.seed), plan.orders).await;
     let file = vendors.directory().join("calls.db").to_str().expect("a text").to_owned();
-    let mut run = Run { plan, vendors, file, killed: 0 };
+    let mut run = Run { plan, vendors, file, killed: 0, stopped: 0 };
     run.kill_at_random().await;
     run.report().await
 }
@@ -57,6 +64,15 @@ impl Run<'_> {
             let (from, to) = KILL_AFTER_MS;
             tokio::time::sleep(Duration::from_millis(from + random.next_u64() % (to - from))).await;
             let victim = random.next_u64() as usize % together;
+            if together == 2 && kill % STOP_EVERY == 0 {
+                let stopped = drivers[victim].as_ref().expect("was started");
+                stopped.signal(Signal::STOP);
+                let (from, to) = STOPPED_MS;
+                tokio::time::sleep(Duration::from_millis(from + random.next_u64() % (to - from))).await;
+                stopped.signal(Signal::CONT);
+                tokio::time::sleep(Duration::from_millis(random.next_u64() % to)).await;
+                self.stopped += 1;
+            }
             drivers[victim].take().expect("was started").kill().await;
             self.killed += 1;
         }
@@ -80,6 +96,7 @@ impl Run<'_> {
     }
 
     async fn report(&self) -> Report {
+        eprintln!("{} times stopped past the lease", self.stopped);
         let mut report = Report::new(self.plan.seed, self.killed, self.vendors.faults().await);
         let mut effects: Effects = (0..3).flat_map(|lane| self.vendors.effects(lane)).collect();
         report.judge_file(&self.file, self.plan.keys().collect(), &mut effects).await;

@@ -1,7 +1,7 @@
 //! A driver's clients of the three vendors on one file, and the calls that it makes with them.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
 
 use serde_json::json;
@@ -40,6 +40,7 @@ impl Trade {
 pub struct Shop {
     pub clients: [Client; 3],
     pub store: Arc<dyn Store>,
+    pub store_failed: AtomicBool,
 }
 
 impl Shop {
@@ -60,7 +61,7 @@ impl Shop {
             ),
             client(trade, &store, Postmark::new("crash-token").base_url(postmark).settle_time(pace.settle)),
         ];
-        Shop { clients, store }
+        Shop { clients, store, store_failed: AtomicBool::new(false) }
     }
 
     /// A step of an order.
@@ -131,7 +132,7 @@ fn policy(pace: &Pace) -> Policy {
     Policy::background()
         .backoff(Backoff::ladder(pace.ladder.iter().copied()))
         .timeout(Timeouts::new(pace.attempt, pace.attempt, pace.total))
-        .record(RecordConfig::new(Duration::from_secs(3600), pace.lease_margin))
+        .record(RecordConfig::new(KEEP, pace.lease_margin))
         .look_ups_max(pace.look_ups_max)
         // The fakes are unoptimised: more at once, and look-ups time out instead of telling.
         .concurrency(ConcurrencyConfig::new(24))
@@ -139,6 +140,9 @@ fn policy(pace: &Pace) -> Policy {
         .without_budget()
         .without_breaker()
 }
+
+/// Longer than any wall clock is set forward: what has expired is purged, and its key is free again.
+const KEEP: Duration = Duration::from_secs(24 * 3600);
 
 /// An address that the fake holds for dead.
 pub const BOUNCING: &str = "nobody@example.com";
