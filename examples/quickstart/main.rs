@@ -83,7 +83,8 @@ async fn run(Arguments { seed, .. }: &Arguments) -> Result<Story, Problem> {
     let vendors = Vendors::open(*seed).await;
     let ledgers = vendors.ledgers();
     let directory = tempfile::tempdir()?;
-    let service = Service { file: worker::file_below(directory.path()), urls: vendors.urls(), seed: *seed };
+    let service =
+        Service { file: directory.path().join("vendor-calls.db"), urls: vendors.urls(), seed: *seed };
 
     let mut first = Worker::start(&service)?;
     let half = half_way(*seed);
@@ -136,19 +137,26 @@ async fn watch(worker: &mut Worker, is_enough: impl Fn(&Progress) -> bool) -> Re
     Ok(progress)
 }
 
-/// Ends on Ctrl-C or when asked to terminate, with the exit code that shells give for it.
+/// Ends on Ctrl-C, or when the terminal goes or somebody asks for an end, with the exit code that shells give
+/// for it. Without signals to hear, it never ends.
+#[cfg(unix)]
 async fn interrupted() -> u8 {
-    #[cfg(unix)]
-    if let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-        return tokio::select! {
-            Ok(()) = tokio::signal::ctrl_c() => 130,
-            Some(()) = terminate.recv() => 143,
-            else => std::future::pending().await,
-        };
+    use tokio::signal::unix::{SignalKind, signal};
+    let heard = async |kind| match signal(kind) {
+        Ok(mut signals) => _ = signals.recv().await,
+        Err(_) => std::future::pending().await,
+    };
+    tokio::select! {
+        () = heard(SignalKind::hangup()) => 129,
+        () = heard(SignalKind::interrupt()) => 130,
+        () = heard(SignalKind::terminate()) => 143,
     }
+}
+
+#[cfg(not(unix))]
+async fn interrupted() -> u8 {
     match tokio::signal::ctrl_c().await {
         Ok(()) => 130,
-        // Signals cannot be heard here; what they do is the system's.
         Err(_) => std::future::pending().await,
     }
 }

@@ -4,7 +4,7 @@
 
 use std::ffi::OsString;
 use std::io::{Read as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -209,9 +209,4 @@ impl Drop for Worker {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// The file that a worker keeps its records in, below a directory that is removed.
-pub(crate) fn file_below(directory: &Path) -> PathBuf {
-    directory.join("vendor-calls.db")
 }
