@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "processes are watched in real time")]
 
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
@@ -25,7 +26,8 @@ struct Running {
 fn an_interrupt_ends_the_worker_and_removes_the_files() {
     for (signal, code) in [("INT", 130), ("TERM", 143)] {
         let mut run = start();
-        send(signal, run.child.id());
+        // To its whole process group, as a terminal does.
+        send(signal, &format!("-{}", run.child.id()));
         assert_eq!(run.child.wait().expect("is ours").code(), Some(code), "{signal}");
         assert!(!exists(run.worker), "{signal}: the worker runs on");
         assert_eq!(files_in(&run.directory), 0, "{signal}: its directory is still there");
@@ -43,7 +45,7 @@ fn a_worker_whose_parent_is_killed_ends() {
 #[test]
 fn a_worker_that_dies_by_itself_is_an_error_and_nothing_stays() {
     let mut run = start();
-    send("KILL", run.worker);
+    send("KILL", &run.worker.to_string());
     assert_eq!(run.child.wait().expect("is ours").code(), Some(1));
     assert_eq!(files_in(&run.directory), 0, "its directory is still there");
 }
@@ -52,6 +54,7 @@ fn a_worker_that_dies_by_itself_is_an_error_and_nothing_stays() {
 fn start() -> Running {
     let directory = tempfile::tempdir().expect("a directory");
     let mut child = example()
+        .process_group(0)
         .env("TMPDIR", directory.path())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -78,8 +81,8 @@ fn within(mut is_so: impl FnMut() -> bool) -> bool {
     })
 }
 
-fn send(signal: &str, process: u32) {
-    let sent = Command::new("kill").arg(format!("-{signal}")).arg(process.to_string()).status();
+fn send(signal: &str, to: &str) {
+    let sent = Command::new("kill").args(["-s", signal, "--", to]).status();
     assert!(sent.expect("kill is there").success());
 }
 
