@@ -57,8 +57,8 @@ impl Kill {
     pub(crate) fn text(&self) -> String {
         let Kill { after_orders, under_way, applied, scheduled } = self;
         format!(
-            "killed after {after_orders} orders, with {} operations under way ({applied} of them had taken effect, \
-             and nobody had written it down) and {scheduled} postponed",
+            "killed after {after_orders} orders, with {} operations under way ({applied} of them had taken \
+             effect, and nobody had written it down) and {scheduled} postponed",
             under_way.len()
         )
     }
@@ -98,8 +98,8 @@ impl Aftermath {
     pub(crate) fn text(&self) -> String {
         let Aftermath { succeeded, looked_up, dead_letters, other } = self;
         format!(
-            "of those under way, {succeeded} succeeded ({looked_up} found by a look-up), {dead_letters} became dead \
-             letters, {other} ended otherwise"
+            "of those under way, {succeeded} succeeded ({looked_up} found by a look-up), {dead_letters} became \
+             dead letters, {other} ended otherwise"
         )
     }
 }

@@ -96,7 +96,14 @@ impl Found {
     pub(crate) fn json(&self) -> Value {
         let group = |Group { count, failure, .. }: &Group| {
             let Failure { vendor, code, reason, effect, status } = failure;
-            json!({"vendor": vendor, "code": code, "reason": reason, "effect": effect, "status": status, "count": count})
+            json!({
+                "vendor": vendor,
+                "code": code,
+                "reason": reason,
+                "effect": effect,
+                "status": status,
+                "count": count,
+            })
         };
         self.groups.iter().map(group).collect()
     }

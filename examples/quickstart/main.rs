@@ -29,12 +29,14 @@ mod worker;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kill::{Aftermath, Kill};
 use letters::{Found, Redriven};
 use report::Report;
 use shop::ORDERS;
+use steadfast::store::Sqlite;
 use vendors::Vendors;
 use worker::{Progress, Service, Worker};
 
@@ -92,7 +94,7 @@ async fn run(Arguments { seed, .. }: &Arguments) -> Result<Story, Problem> {
     first.kill()?;
     let (store, _) = service.open()?;
     let kill = Kill::survey(seen.orders, &store, &ledgers).await?;
-    drop(store);
+    close(store).await;
     show(&format!("{}\nthe same orders again, on the same file\n", kill.text()));
 
     let mut second = Worker::start(&service)?;
@@ -109,9 +111,18 @@ async fn run(Arguments { seed, .. }: &Arguments) -> Result<Story, Problem> {
     let outcomes = report::outcomes(&store).await?;
     let report = Report::new(ORDERS, &outcomes, &ledgers);
     let aftermath = kill.aftermath(&outcomes);
-    drop((letters, shop, store));
+    drop((letters, shop));
+    close(store).await;
     directory.close()?;
     Ok(Story { report, kill, aftermath, found, redriven })
+}
+
+/// Shuts the file, so that nothing of it moves while its directory is removed.
+async fn close(store: Arc<Sqlite>) {
+    // What else held it is gone.
+    if let Some(store) = Arc::into_inner(store) {
+        store.close().await;
+    }
 }
 
 /// After how many orders the worker is killed.
