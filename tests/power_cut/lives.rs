@@ -1,0 +1,332 @@
+//! A file's history: it is opened, worked on and cut off, again and again.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rusqlite::Connection;
+use steadfast::random::Random;
+use steadfast::store::Sqlite;
+use steadfast::testkit::SeededRandom;
+use tempfile::TempDir;
+
+use crate::audit::{Broken, What, audit};
+use crate::disk::{Cut, Disk, Images, Syncs, below};
+use crate::vfs::{Synchronous, mount};
+use crate::world::World;
+
+/// What of the proof's ground is taken away.
+#[derive(Clone, Copy, Debug)]
+pub struct Ground {
+    pub syncs: Syncs,
+    pub synchronous: Synchronous,
+}
+
+impl Ground {
+    pub const FIRM: Ground = Ground { syncs: Syncs::Honest, synchronous: Synchronous::AsAsked };
+}
+
+/// What happened.
+#[derive(Debug, Default)]
+pub struct Report {
+    pub cuts: u64,
+    /// Cuts before the first store was open on a file that was new.
+    pub in_migration: u64,
+    /// Cuts before the first store was open on a file that had survived one.
+    pub in_recovery: u64,
+    /// Cuts while pages went from the log into the file.
+    pub in_checkpoint: u64,
+    /// Cuts with calls under way.
+    pub in_calls: u64,
+    pub acknowledged: u64,
+    pub under_way: u64,
+    pub steps: u64,
+    pub file_syncs: u64,
+    pub broken: Vec<Broken>,
+}
+
+impl Report {
+    pub fn add(&mut self, other: Report) {
+        self.cuts += other.cuts;
+        self.in_migration += other.in_migration;
+        self.in_recovery += other.in_recovery;
+        self.in_checkpoint += other.in_checkpoint;
+        self.in_calls += other.in_calls;
+        self.acknowledged += other.acknowledged;
+        self.under_way += other.under_way;
+        self.steps += other.steps;
+        self.file_syncs += other.file_syncs;
+        self.broken.extend(other.broken);
+    }
+
+    pub fn has(&self, what: What) -> bool {
+        self.broken.iter().any(|broken| broken.what == what)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} cuts: {} in the first opening, {} in a later one, {} over calls, {} in a checkpoint; \
+             {} steps, {} syncs; {} calls acknowledged, {} under way; {} broken",
+            self.cuts,
+            self.in_migration,
+            self.in_recovery,
+            self.in_calls,
+            self.in_checkpoint,
+            self.steps,
+            self.file_syncs,
+            self.acknowledged,
+            self.under_way,
+            self.broken.len()
+        )?;
+        self.broken.iter().take(20).try_for_each(|broken| write!(f, "\n{broken}"))
+    }
+}
+
+/// How one life is spent, all of it drawn.
+struct Plan {
+    stores: usize,
+    calls: usize,
+    body_max: usize,
+    /// Whether another program moves the log into the file now and then.
+    outsider: bool,
+    cut: Cut,
+    /// Whether the cut is counted from when the stores are shut, and not from the start.
+    at_close: bool,
+}
+
+impl Plan {
+    fn draw(random: &dyn Random, is_new: bool) -> Plan {
+        let chance = |of| below(random, of) == 0;
+        // Enough bytes that the store moves its log by itself.
+        let heavy = chance(16);
+        let (calls, body_max) = if heavy { (50, 500_000) } else { (5 + below(random, 40), 3_000) };
+        let at_close = chance(5);
+        let steps = match below(random, 3) {
+            _ if at_close => 24,
+            _ if is_new && chance(2) => OPENING_STEPS,
+            0 => 80,
+            1 => 400,
+            _ if heavy => 20_000,
+            _ => 1_600,
+        };
+        Plan {
+            stores: 1 + below(random, 2),
+            calls,
+            body_max,
+            outsider: chance(3),
+            cut: Cut { step: 1 + below(random, steps) as u64, after: chance(2) },
+            at_close,
+        }
+    }
+}
+
+/// Up to `lives` lives of one file, or as many as it takes to break it.
+pub async fn history(seed: u64, lives: u64, ground: Ground) -> Report {
+    let random = SeededRandom::new(seed);
+    let directory = workplace();
+    let mut worlds: Vec<World> = (0..WORLDS).map(|name| World::new(name, random.next_u64())).collect();
+    let mut images = Images::new();
+    let mut report = Report::default();
+    for life in 0..lives {
+        let plan = Plan::draw(&random, !images.contains_key(NAME));
+        let place = directory.path().join(format!("life-{life}"));
+        worlds = live(&place, &mut images, worlds, (&plan, ground, &random), &mut report).await;
+        if report.broken.is_empty() {
+            let place = directory.path().join(format!("audit-{life}"));
+            put(&place, &images);
+            report.broken = audit(&place.join(NAME), &mut worlds).await;
+        }
+        for broken in &mut report.broken {
+            broken.text.insert_str(0, &format!("seed {seed}, life {life}: "));
+        }
+        if !report.broken.is_empty() {
+            break;
+        }
+    }
+    report.acknowledged = worlds.iter().map(|world| world.acknowledged).sum();
+    report
+}
+
+/// One life, from `images` to what is left of them.
+async fn live(
+    place: &Path,
+    images: &mut Images,
+    mut worlds: Vec<World>,
+    (plan, ground, random): (&Plan, Ground, &SeededRandom),
+    report: &mut Report,
+) -> Vec<World> {
+    let is_new = !images.contains_key(NAME);
+    put(place, images);
+    let path = place.join(NAME);
+    let disk = Arc::new(Disk::new(std::mem::take(images), ground.syncs));
+    let mounted = mount(place, disk.clone(), ground.synchronous);
+    if !plan.at_close {
+        disk.cut_at(plan.cut);
+    }
+    let stores = open(&path, plan.stores, &disk, report).await;
+    if stores.is_empty() && disk.is_off() {
+        let cuts = if is_new { &mut report.in_migration } else { &mut report.in_recovery };
+        *cuts += 1;
+    }
+    if !stores.is_empty() {
+        worlds = work(&stores, worlds, &path, (plan, &disk), report).await;
+        report.in_calls += u64::from(disk.is_off());
+    }
+    if plan.at_close {
+        disk.cut_at(plan.cut);
+    }
+    for store in stores {
+        let store = Arc::into_inner(store).expect("every caller has gone");
+        let closed = tokio::time::timeout(PATIENCE, store.close()).await;
+        assert!(closed.is_ok(), "a store on a dead disk does not end");
+    }
+    disk.cut_now();
+    drop(mounted);
+    report.cuts += 1;
+    report.in_checkpoint += u64::from(disk.is_unsynced(NAME) && disk.has(&format!("{NAME}-wal")));
+    report.under_way += worlds.iter().map(|world| world.under_way.len() as u64).sum::<u64>();
+    report.steps += disk.steps();
+    report.file_syncs += disk.file_syncs();
+    *images = disk.survivors(random);
+    worlds
+}
+
+/// Opens stores until the power goes.
+async fn open(path: &Path, count: usize, disk: &Disk, report: &mut Report) -> Vec<Arc<Sqlite>> {
+    let mut stores = Vec::new();
+    for _ in 0..count {
+        let path = path.to_owned();
+        let opened = tokio::task::spawn_blocking(move || Sqlite::open(path)).await.expect("no panic");
+        match opened {
+            Ok(store) => stores.push(Arc::new(store)),
+            Err(_) if disk.is_off() => break,
+            Err(error) => {
+                report.broken.push(Broken { what: What::Unopenable, text: format!("with power: {error:?}") });
+            }
+        }
+    }
+    stores
+}
+
+/// Cuts the making of a file off before and after each of its steps, and opens what may be left of it. Gives the
+/// number of steps and whatever is broken.
+pub async fn every_step_of_the_making(ground: Ground) -> (u64, Vec<Broken>) {
+    let directory = workplace();
+    let random = SeededRandom::new(1);
+    let mut broken = Vec::new();
+    for step in 1.. {
+        for after in [false, true] {
+            let name = format!("{step}-{after}");
+            let place = directory.path().join(&name);
+            put(&place, &Images::new());
+            let disk = Arc::new(Disk::new(Images::new(), ground.syncs));
+            let mounted = mount(&place, disk.clone(), ground.synchronous);
+            disk.cut_at(Cut { step, after });
+            let opened = Sqlite::open(place.join(NAME));
+            if !disk.is_off() {
+                opened.expect("there was power").close().await;
+                return (step - 1, broken);
+            }
+            if let Ok(store) = opened {
+                store.close().await;
+            }
+            drop(mounted);
+            for left in 0..IMAGES_A_STEP {
+                let place = directory.path().join(format!("{name}-{left}"));
+                put(&place, &disk.survivors(&random));
+                let found = audit(&place.join(NAME), &mut []).await;
+                broken.extend(found.into_iter().map(|Broken { what, text }| {
+                    let text = format!("step {step}, after: {after}, image {left}: {text}");
+                    Broken { what, text }
+                }));
+            }
+        }
+    }
+    (0, broken)
+}
+
+/// Lets every world make its calls, all at once, each on one of the stores.
+async fn work(
+    stores: &[Arc<Sqlite>],
+    worlds: Vec<World>,
+    path: &Path,
+    (plan, disk): (&Plan, &Arc<Disk>),
+    report: &mut Report,
+) -> Vec<World> {
+    let done = Arc::new(AtomicBool::new(false));
+    let outsider = plan.outsider.then(|| {
+        let (path, done, disk) = (path.to_owned(), done.clone(), disk.clone());
+        tokio::task::spawn_blocking(move || move_log_now_and_then(&path, &done, &disk))
+    });
+    let (calls, body_max) = (plan.calls, plan.body_max);
+    let tasks: Vec<_> = worlds
+        .into_iter()
+        .enumerate()
+        .map(|(nth, mut world)| {
+            let (store, disk) = (stores[nth % stores.len()].clone(), disk.clone());
+            tokio::spawn(async move {
+                let wrong = world.live(&*store, &disk, calls, body_max).await;
+                (world, wrong)
+            })
+        })
+        .collect();
+    let mut worlds = Vec::new();
+    for task in tasks {
+        let (world, wrong) = task.await.expect("no panic");
+        worlds.push(world);
+        report.broken.extend(wrong.map(|text| Broken { what: What::Wrong, text }));
+    }
+    done.store(true, Ordering::SeqCst);
+    if let Some(outsider) = outsider {
+        outsider.await.expect("no panic");
+    }
+    worlds
+}
+
+/// As a backup program or an operator's shell does. It makes the log start over often, which the stores by
+/// themselves do every 16 MiB.
+fn move_log_now_and_then(path: &PathBuf, done: &AtomicBool, disk: &Disk) {
+    let Ok(connection) = Connection::open(path) else { return };
+    let modes = ["PASSIVE", "RESTART", "TRUNCATE"];
+    for mode in modes.iter().cycle() {
+        if done.load(Ordering::SeqCst) || disk.is_off() {
+            return;
+        }
+        // A log that is in use stays, which is no failure; and without power all fails.
+        let _ = connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()));
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn put(place: &Path, images: &Images) {
+    std::fs::create_dir(place).expect("a new directory");
+    for (name, bytes) in images {
+        std::fs::write(place.join(name), bytes).expect("a file");
+    }
+}
+
+/// In memory if the machine has such a place: the disk that is proven on is the model.
+fn workplace() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    let made = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+    made.expect("a directory")
+}
+
+const NAME: &str = "calls.db";
+
+/// How many of the images are looked at that a cut may leave. With a dozen each rare one turns up somewhere.
+const IMAGES_A_STEP: usize = 12;
+
+/// About how many steps it takes to make a file and its schema.
+const OPENING_STEPS: usize = 34;
+
+/// How many callers a file has.
+const WORLDS: usize = 6;
+
+/// No write and no wait takes as long.
+const PATIENCE: Duration = Duration::from_secs(60);
