@@ -100,15 +100,16 @@ struct Plan {
 }
 
 impl Plan {
-    fn draw(random: &dyn Random, is_new: bool) -> Plan {
+    fn draw(random: &dyn Random, images: &Images) -> Plan {
         let chance = |of| below(random, of) == 0;
         // Enough bytes that the store moves its log by itself.
         let heavy = chance(16);
         let (calls, body_max) = if heavy { (50, 500_000) } else { (5 + below(random, 40), 3_000) };
         let at_close = chance(5);
+        let unmade = !images.contains_key(NAME) || images.contains_key(&format!("{NAME}-journal"));
         let steps = match below(random, 3) {
             _ if at_close => 24,
-            _ if is_new && chance(2) => OPENING_STEPS,
+            _ if unmade && chance(2) => OPENING_STEPS,
             0 => 80,
             1 => 400,
             _ if heavy => 20_000,
@@ -133,7 +134,7 @@ pub async fn history(seed: u64, lives: u64, ground: Ground) -> Report {
     let mut images = Images::new();
     let mut report = Report::default();
     for life in 0..lives {
-        let plan = Plan::draw(&random, !images.contains_key(NAME));
+        let plan = Plan::draw(&random, &images);
         let place = directory.path().join(format!("life-{life}"));
         worlds = live(&place, &mut images, worlds, (&plan, ground, &random), &mut report).await;
         if report.broken.is_empty() {
@@ -213,41 +214,49 @@ async fn open(path: &Path, count: usize, disk: &Disk, report: &mut Report) -> Ve
     stores
 }
 
-/// Cuts the making of a file off before and after each of its steps, and opens what may be left of it. Gives the
-/// number of steps and whatever is broken.
-pub async fn every_step_of_the_making(ground: Ground) -> (u64, Vec<Broken>) {
+/// Cuts the making of a file off before and after each of its steps, and opens what may be left of it: on a plain
+/// disk, and on one that is cut off once more. Gives the number of steps and whatever is broken.
+pub async fn every_step_of_the_making() -> (u64, Vec<Broken>) {
     let directory = workplace();
     let random = SeededRandom::new(1);
     let mut broken = Vec::new();
     for step in 1.. {
         for after in [false, true] {
-            let name = format!("{step}-{after}");
-            let place = directory.path().join(&name);
-            put(&place, &Images::new());
-            let disk = Arc::new(Disk::new(Images::new(), ground.syncs));
-            let mounted = mount(&place, disk.clone(), ground.synchronous);
-            disk.cut_at(Cut { step, after });
-            let opened = Sqlite::open(place.join(NAME));
-            if !disk.is_off() {
-                opened.expect("there was power").close().await;
-                return (step - 1, broken);
-            }
-            if let Ok(store) = opened {
-                store.close().await;
-            }
-            drop(mounted);
+            let name = format!("step {step}, after {after}");
+            let first = make(&directory.path().join(&name), Images::new(), Cut { step, after }).await;
+            let Some(disk) = first else { return (step - 1, broken) };
             for left in 0..IMAGES_A_STEP {
-                let place = directory.path().join(format!("{name}-{left}"));
-                put(&place, &disk.survivors(&random));
-                let found = audit(&place.join(NAME), &mut []).await;
-                broken.extend(found.into_iter().map(|Broken { what, text }| {
-                    let text = format!("step {step}, after: {after}, image {left}: {text}");
-                    Broken { what, text }
-                }));
+                let name = format!("{name}, image {left}");
+                let mut images = disk.survivors(&random);
+                if left % 3 == 0 {
+                    let again = Cut { step: 1 + below(&random, OPENING_STEPS) as u64, after: left % 2 == 0 };
+                    let second = make(&directory.path().join(&name), images.clone(), again).await;
+                    images = second.map_or(images, |disk| disk.survivors(&random));
+                }
+                let place = directory.path().join(format!("{name}, audit"));
+                put(&place, &images);
+                for Broken { what, text } in audit(&place.join(NAME), &mut []).await {
+                    broken.push(Broken { what, text: format!("{name}: {text}") });
+                }
             }
         }
     }
     (0, broken)
+}
+
+/// Opens the file of `images`, and gives the disk if the power went meanwhile.
+async fn make(place: &Path, images: Images, cut: Cut) -> Option<Arc<Disk>> {
+    put(place, &images);
+    let disk = Arc::new(Disk::new(images, Syncs::Honest));
+    let _mounted = mount(place, disk.clone(), Synchronous::AsAsked);
+    disk.cut_at(cut);
+    let opened = Sqlite::open(place.join(NAME));
+    let is_off = disk.is_off();
+    match opened {
+        Ok(store) => store.close().await,
+        Err(error) => assert!(is_off, "{}: with power: {error:?}", place.display()),
+    }
+    is_off.then_some(disk)
 }
 
 /// Lets every world make its calls, all at once, each on one of the stores.

@@ -110,7 +110,7 @@ impl World {
         body_max: usize,
     ) -> Option<String> {
         for _ in 0..calls {
-            let Some(call) = self.draw(body_max) else { return None };
+            let Some(call) = self.draw(body_max) else { break };
             let (foreseen, after) = self.foresee(&call);
             let walks_away = self.role == Role::Fickle && self.chance(12);
             let told = tokio::select! {
