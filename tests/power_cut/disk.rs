@@ -60,6 +60,8 @@ struct State {
     steps: u64,
     file_syncs: u64,
     cut: Option<Cut>,
+    /// What becomes of `cut` at the next write to this file.
+    cut_from: Option<(FileNumber, Cut)>,
 }
 
 /// A number of a file, as an inode is.
@@ -99,6 +101,12 @@ impl Disk {
     pub fn cut_at(&self, cut: Cut) {
         let mut state = self.state.lock();
         state.cut = Some(Cut { step: state.steps + cut.step, ..cut });
+    }
+
+    /// Sets when the power goes, counted from the next write to this file, which is step 1.
+    pub fn cut_from_next_write_to(&self, name: &str, cut: Cut) {
+        let mut state = self.state.lock();
+        state.cut_from = state.number(name).map(|number| (number, cut));
     }
 
     /// The power goes now, if it has not gone before.
@@ -155,6 +163,12 @@ impl Disk {
         bytes: &[u8],
         real: impl FnOnce() -> i32,
     ) -> Result<i32, PowerOff> {
+        {
+            let mut state = self.state.lock();
+            if let Some((_, cut)) = state.cut_from.take_if(|(awaited, _)| *awaited == number) {
+                state.cut = Some(Cut { step: state.steps + cut.step, ..cut });
+            }
+        }
         self.step(real, |state| {
             state.files[number].since.push(Change::Write { at, bytes: bytes.to_vec() });
         })
@@ -393,6 +407,18 @@ mod tests {
         disk.write(file, 1, b"b", DONE).expect("power");
         let images = ["", "a", "ab", "\0b"].map(|text| Some(text.as_bytes().to_vec()));
         assert_eq!(left(&disk), BTreeSet::from(images));
+    }
+
+    #[test]
+    fn a_cut_may_be_counted_from_the_next_write_to_a_file() {
+        let disk = disk_with(b"");
+        let [(_, file), (_, other)] = ["f", "g"].map(|name| disk.open(name, DONE).expect("power"));
+        disk.cut_from_next_write_to("f", Cut { step: 2, after: false });
+        for _ in 0..3 {
+            disk.write(other, 0, b"a", DONE).expect("power");
+        }
+        disk.write(file, 0, b"a", DONE).expect("power");
+        assert_eq!(disk.write(other, 0, b"b", DONE), Err(PowerOff));
     }
 
     #[test]

@@ -38,6 +38,8 @@ pub struct Report {
     pub in_recovery: u64,
     /// Cuts while pages went from the log into the file.
     pub in_checkpoint: u64,
+    /// Cuts after the store had begun to move its log by itself, with nobody else at work and before it was shut.
+    pub in_own_checkpoint: u64,
     /// Cuts with calls under way.
     pub in_calls: u64,
     pub acknowledged: u64,
@@ -53,6 +55,7 @@ impl Report {
         self.in_migration += other.in_migration;
         self.in_recovery += other.in_recovery;
         self.in_checkpoint += other.in_checkpoint;
+        self.in_own_checkpoint += other.in_own_checkpoint;
         self.in_calls += other.in_calls;
         self.acknowledged += other.acknowledged;
         self.under_way += other.under_way;
@@ -70,13 +73,15 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} cuts: {} in the first opening, {} in a later one, {} over calls, {} in a checkpoint; \
+            "{} cuts: {} in the first opening, {} in a later one, {} over calls, {} in a checkpoint, {} from the \
+             start of one of the store's own; \
              {} steps, {} syncs; {} calls acknowledged, {} under way; {} broken",
             self.cuts,
             self.in_migration,
             self.in_recovery,
             self.in_calls,
             self.in_checkpoint,
+            self.in_own_checkpoint,
             self.steps,
             self.file_syncs,
             self.acknowledged,
@@ -95,33 +100,39 @@ struct Plan {
     /// Whether another program moves the log into the file now and then.
     outsider: bool,
     cut: Cut,
-    /// Whether the cut is counted from when the stores are shut, and not from the start.
-    at_close: bool,
+    cut_from: From,
+}
+
+/// From where the steps to the cut are counted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum From {
+    Opening,
+    /// The first page that goes from the log into the file because the log is long.
+    Checkpoint,
+    Closing,
 }
 
 impl Plan {
     fn draw(random: &dyn Random, images: &Images) -> Plan {
         let chance = |of| below(random, of) == 0;
-        // Enough bytes that the store moves its log by itself.
-        let heavy = chance(16);
-        let (calls, body_max) = if heavy { (50, 500_000) } else { (5 + below(random, 40), 3_000) };
-        let at_close = chance(5);
         let unmade = !images.contains_key(NAME) || images.contains_key(&format!("{NAME}-journal"));
-        let steps = match below(random, 3) {
-            _ if at_close => 24,
-            _ if unmade && chance(2) => OPENING_STEPS,
-            0 => 80,
-            1 => 400,
-            _ if heavy => 20_000,
-            _ => 1_600,
+        let (cut_from, steps) = match below(random, 16) {
+            0 => (From::Checkpoint, CHECKPOINT_STEPS),
+            1..4 => (From::Closing, 24),
+            _ if unmade && chance(2) => (From::Opening, OPENING_STEPS),
+            4..8 => (From::Opening, 80),
+            8..12 => (From::Opening, 400),
+            _ => (From::Opening, 1_600),
         };
+        let is_heavy = cut_from == From::Checkpoint;
+        let (calls, body_max) = if is_heavy { (50, 500_000) } else { (5 + below(random, 40), 3_000) };
         Plan {
             stores: 1 + below(random, 2),
             calls,
             body_max,
-            outsider: chance(3),
+            outsider: !is_heavy && chance(3),
             cut: Cut { step: 1 + below(random, steps) as u64, after: chance(2) },
-            at_close,
+            cut_from,
         }
     }
 }
@@ -166,7 +177,7 @@ async fn live(
     let path = place.join(NAME);
     let disk = Arc::new(Disk::new(std::mem::take(images), ground.syncs));
     let mounted = mount(place, disk.clone(), ground.synchronous);
-    if !plan.at_close {
+    if plan.cut_from == From::Opening {
         disk.cut_at(plan.cut);
     }
     let stores = open(&path, plan.stores, &disk, report).await;
@@ -174,11 +185,15 @@ async fn live(
         let cuts = if is_new { &mut report.in_migration } else { &mut report.in_recovery };
         *cuts += 1;
     }
+    if plan.cut_from == From::Checkpoint {
+        disk.cut_from_next_write_to(NAME, plan.cut);
+    }
     if !stores.is_empty() {
         worlds = work(&stores, worlds, &path, (plan, &disk), report).await;
         report.in_calls += u64::from(disk.is_off());
     }
-    if plan.at_close {
+    report.in_own_checkpoint += u64::from(plan.cut_from == From::Checkpoint && disk.is_off());
+    if plan.cut_from == From::Closing {
         disk.cut_at(plan.cut);
     }
     for store in stores {
@@ -330,6 +345,9 @@ const NAME: &str = "calls.db";
 
 /// How many of the images are looked at that a cut may leave. With a dozen each rare one turns up somewhere.
 const IMAGES_A_STEP: usize = 12;
+
+/// Somewhat more than the pages at which the store moves its log.
+const CHECKPOINT_STEPS: usize = 4_500;
 
 /// About how many steps it takes to make a file and its schema.
 const OPENING_STEPS: usize = 34;

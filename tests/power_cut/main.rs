@@ -47,7 +47,7 @@ async fn what_was_acknowledged_survives_a_power_cut_and_nothing_is_half_done() {
     eprintln!("{report}");
     assert!(report.broken.is_empty(), "STEADFAST_POWER_SEED={seed}\n{report}");
     if cuts >= CUTS {
-        let met = [report.in_migration, report.in_checkpoint, report.in_calls];
+        let met = [report.in_migration, report.in_checkpoint, report.in_own_checkpoint, report.in_calls];
         assert!(met.iter().all(|cuts| *cuts > 0), "a moment that no cut met, so nothing was shown: {report}");
     }
 }
