@@ -110,7 +110,7 @@ fn number(name: &str) -> Option<u64> {
 /// How many cuts there are in the test command.
 const CUTS: u64 = 200;
 
-/// How many it may take until a proof without ground falls.
-const TOOTH_CUTS: u64 = 30;
+/// How many it may take until a proof without ground falls. The first to fall ends the run.
+const TOOTH_CUTS: u64 = 60;
 
 const SIDE_BY_SIDE: usize = 3;
