@@ -27,7 +27,7 @@ const REST_MAX: Duration = Duration::from_secs(60);
 pub async fn run() -> Report {
     let lanes: Vec<(usize, Life)> =
         (0..VENDORS.len()).flat_map(|vendor| Life::ALL.map(|life| (vendor, life))).collect();
-    let vendors = Arc::new(Vendors::start(lanes.iter().map(|lane| lane.0).collect(), None, 0).await);
+    let vendors = Arc::new(Vendors::start(lanes.iter().map(|lane| lane.0).collect()).await);
     let room = Arc::new(Semaphore::new(AT_ONCE));
     let mut running = JoinSet::new();
     for (number, (vendor, life)) in lanes.into_iter().enumerate() {

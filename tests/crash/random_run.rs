@@ -10,7 +10,7 @@ use crate::audit::{Effects, Report};
 use crate::orders::{Job, Orders};
 use crate::plan::{self, Plan};
 use crate::process::Process;
-use crate::vendors::Vendors;
+use crate::vendors::{FAULTS, Vendors};
 
 const KILL_AFTER_MS: (u64, u64) = (10, 120);
 /// One kill in this many comes while the driver still opens the file.
@@ -34,7 +34,7 @@ pub struct Run<'a> {
 }
 
 pub async fn run(plan: &Plan) -> Report {
-    let vendors = Vendors::start(vec![0, 1, 2], Some(plan.seed), plan.orders).await;
+    let vendors = Vendors::start_at_random(plan.seed, FAULTS, plan.orders).await;
     let file = vendors.directory().join("calls.db").to_str().expect("a text").to_owned();
     let mut run = Run { plan, vendors, file, killed: 0, stopped: 0 };
     run.kill_at_random().await;

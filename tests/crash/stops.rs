@@ -48,7 +48,7 @@ pub async fn run() -> Report {
         .iter()
         .flat_map(|(point, fault, vendors)| vendors.iter().map(|vendor| (*vendor, *point, *fault)))
         .collect();
-    let vendors = Arc::new(Vendors::start(cases.iter().map(|case| case.0).collect(), None, 0).await);
+    let vendors = Arc::new(Vendors::start(cases.iter().map(|case| case.0).collect()).await);
     let mut running = JoinSet::new();
     for (lane, (vendor, point, fault)) in cases.into_iter().enumerate() {
         let file = vendors.directory().join(format!("stop-{lane}.db"));

@@ -8,7 +8,7 @@
 //!   than the one that calls for it.
 //! - Only Stripe replays: what may have taken effect is resent there, and looked up at the others. Only a look-up
 //!   that answers that there is nothing is followed by a send, and not at Postmark, where a miss is no proof.
-//!   Before any send there but the first of a claim, the lease is renewed.
+//! - Before any send but the first of a claim, the lease is renewed.
 //! - What hangs never answers: there is no *after* the send or the look-up.
 //! - The engine appends no evidence by itself: its reports go with the transitions. `AppendEvidence` is for other
 //!   users of a store.
@@ -92,10 +92,10 @@ const BIGCOMMERCE: usize = 1;
 pub fn points(life: Life, vendor: usize, meeting: Meeting) -> Vec<Point> {
     let steps = match life {
         Life::Call => [&[Step::Claim][..], call(vendor, meeting)].concat(),
-        Life::Sweep => [&[Step::TakeLapsed][..], carry_on(vendor, meeting), &[Step::TakeDue]].concat(),
+        Life::Sweep => [&[Step::TakeLapsed][..], &carry_on(vendor, meeting), &[Step::TakeDue]].concat(),
         Life::Redrive => {
             let opening = [Step::Redrive, Step::TakeLapsed, Step::TakeDue];
-            [&opening[..], carry_on(vendor, meeting)].concat()
+            [&opening[..], &carry_on(vendor, meeting)].concat()
         }
     };
     let first_request = steps.iter().position(|step| matches!(step, Step::Send | Step::LookUp));
@@ -121,33 +121,33 @@ fn call(vendor: usize, meeting: Meeting) -> &'static [Step] {
         (Fault::SlowBody(_), _) => &[Send, Succeed],
         (Fault::KeyInUse, BIGCOMMERCE..) => &[Send, Succeed],
         (Fault::TooManyRequests(WaitForm::Seconds(_)), _) => &[Send, Schedule],
-        (Fault::TooManyRequests(_), STRIPE) => &[Send, Renew, Resend, Succeed],
         (Fault::TooManyRequests(_), _) => &[Send, Renew, Renew, Resend, Succeed],
         // Stripe will say the same for a day: only a look-up can help.
         (Fault::Stored500, STRIPE) => &[Send, Renew, LookUp, Bury],
-        (_, STRIPE) => &[Send, Renew, Resend, Succeed],
+        (_, STRIPE) => &[Send, Renew, Renew, Resend, Succeed],
         (fault, _) if fault.applies() => &[Send, Renew, LookUp, Succeed],
         (_, BIGCOMMERCE) => &[Send, Renew, LookUp, Renew, Resend, Succeed],
         (_, _) => &[Send, Renew, LookUp, Bury],
     }
 }
 
-fn carry_on(vendor: usize, meeting: Meeting) -> &'static [Step] {
+fn carry_on(vendor: usize, meeting: Meeting) -> Vec<Step> {
     use Step::{Bury, LookUp, Refuse, Renew, Send, Succeed};
 
     if vendor == STRIPE {
-        return call(STRIPE, meeting);
+        // Whoever carries on has claimed nothing: its first send, too, takes a renewal.
+        return [&[Renew][..], call(STRIPE, meeting)].concat();
     }
     let is_clear = match meeting {
         Meeting::Nothing | Meeting::No => true,
         Meeting::Fault(fault) => matches!(fault, Fault::SlowBody(_) | Fault::KeyInUse),
     };
     match (is_clear, meeting) {
-        (false, _) => &[Renew, LookUp, Bury],
-        (true, Meeting::No) if vendor == BIGCOMMERCE => &[Renew, LookUp, Renew, Send, Refuse],
-        (true, Meeting::No) => &[Renew, LookUp, Bury],
-        (true, _) if meeting.was_applied() => &[Renew, LookUp, Succeed],
-        (true, _) if vendor == BIGCOMMERCE => &[Renew, LookUp, Renew, Send, Succeed],
-        (true, _) => &[Renew, LookUp, Bury],
+        (false, _) => vec![Renew, LookUp, Bury],
+        (true, Meeting::No) if vendor == BIGCOMMERCE => vec![Renew, LookUp, Renew, Send, Refuse],
+        (true, Meeting::No) => vec![Renew, LookUp, Bury],
+        (true, _) if meeting.was_applied() => vec![Renew, LookUp, Succeed],
+        (true, _) if vendor == BIGCOMMERCE => vec![Renew, LookUp, Renew, Send, Succeed],
+        (true, _) => vec![Renew, LookUp, Bury],
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use steadfast::operation::record::Action;
 use steadfast::random::Random as _;
 use steadfast::store::{Sqlite, Store as _};
-use steadfast::testkit::{Fault, SeededRandom};
+use steadfast::testkit::{Fault, SeededRandom, WaitForm};
 
 use crate::audit::{Effects, Report};
 use crate::cells;
@@ -15,7 +15,7 @@ use crate::driver::STORE_FAILS;
 use crate::orders::{Ask, Job, Orders, Site, Task};
 use crate::plan::{self, STEPS, key};
 use crate::process::Process;
-use crate::vendors::Vendors;
+use crate::vendors::{FAULTS, Vendors};
 
 const END_MAX: Duration = Duration::from_secs(60);
 const DRIVER: &str = "driver_process";
@@ -29,8 +29,8 @@ struct Market {
 }
 
 impl Market {
-    async fn open(seed: u64, orders: usize) -> Market {
-        let vendors = Vendors::start(vec![0, 1, 2], Some(seed), orders).await;
+    async fn open(seed: u64, faults: &[Fault], orders: usize) -> Market {
+        let vendors = Vendors::start_at_random(seed, faults, orders).await;
         let file = vendors.directory().join("calls.db").to_str().expect("a text").to_owned();
         Market { vendors, file, orders, killed: 0 }
     }
@@ -65,7 +65,7 @@ impl Market {
 /// over it. Then there is room again.
 pub async fn full_disk(seed: u64) -> Report {
     let orders = 60;
-    let mut market = Market::open(seed, orders).await;
+    let mut market = Market::open(seed, FAULTS, orders).await;
     for blocks in [BLOCKS, 2 * BLOCKS] {
         let known = if blocks == BLOCKS { 0..orders / 2 } else { orders / 2..orders };
         let told = market.orders(known, 0, false).to_environment();
@@ -87,7 +87,7 @@ const BLOCKS: u64 = 256;
 /// apart, with a kill now and then.
 pub async fn moved_walls(seed: u64) -> Report {
     let (orders, moves) = (120, 24);
-    let mut market = Market::open(seed, orders).await;
+    let mut market = Market::open(seed, WAITS, orders).await;
     let random = SeededRandom::new(seed);
     let mut drivers: [Option<Process>; 2] = [None, None];
     let mut off_ms = [0_i64; 2];
@@ -119,13 +119,22 @@ pub async fn moved_walls(seed: u64) -> Report {
     market.report(seed).await
 }
 
+/// What makes a call wait for longer than a look-up does that is made meanwhile by whoever took it over, and what
+/// leaves it in doubt.
+const WAITS: &[Fault] = &[
+    Fault::TooManyRequests(WaitForm::Seconds(1)),
+    Fault::TooManyRequests(WaitForm::Seconds(1)),
+    Fault::DropAfterApply,
+    Fault::Error500Before,
+];
+
 const HOUR_MS: i64 = 3_600_000;
 const OFF_MS: [i64; 5] = [0, HOUR_MS, HOUR_MS - 3_000, -3_000, -700];
 
 /// Dead letters that two operators redrive at once, in two processes, one of which is killed: none is sent twice,
 /// and none is redriven twice.
 pub async fn two_redrives(seed: u64) -> Report {
-    let vendors = Vendors::start(vec![0, 1, 2], None, 0).await;
+    let vendors = Vendors::start(vec![0, 1, 2]).await;
     let mut report = Report::new(seed, 0, 0);
     let (stripe, bigcommerce, postmark) = tokio::join!(
         redriven_twice(&vendors, 0, seed),

@@ -47,6 +47,8 @@ pub struct Setup {
     pub lanes: Vec<usize>,
     /// Faults at random, from this seed; without one, only those that are asked for.
     pub seed: Option<u64>,
+    /// The faults at random, as [`Fault::to_header`] has them.
+    pub faults: Vec<String>,
     pub orders: usize,
     pub directory: PathBuf,
 }
@@ -110,7 +112,9 @@ impl Fake {
         let file = setup.ledger_file(lane);
         let plan = match setup.seed {
             Some(seed) => {
-                FaultPlan::seeded(seed.wrapping_mul(3).wrapping_add(lane as u64), FAULT_RATE, FAULTS)
+                let faults = setup.faults.iter().map(|fault| Fault::from_header(fault).expect("a fault"));
+                let faults: Vec<Fault> = faults.collect();
+                FaultPlan::seeded(seed.wrapping_mul(3).wrapping_add(lane as u64), FAULT_RATE, &faults)
             }
             None => FaultPlan::new(),
         };
@@ -158,9 +162,20 @@ pub struct Vendors {
 }
 
 impl Vendors {
-    pub async fn start(lanes: Vec<usize>, seed: Option<u64>, orders: usize) -> Vendors {
+    /// One fake for each lane, in which nothing goes wrong but what is asked for.
+    pub async fn start(lanes: Vec<usize>) -> Vendors {
+        Vendors::open(lanes, None, &[], 0).await
+    }
+
+    /// The three, with these faults at random, for so many orders.
+    pub async fn start_at_random(seed: u64, faults: &[Fault], orders: usize) -> Vendors {
+        Vendors::open(vec![0, 1, 2], Some(seed), faults, orders).await
+    }
+
+    async fn open(lanes: Vec<usize>, seed: Option<u64>, faults: &[Fault], orders: usize) -> Vendors {
         let directory = tempfile::tempdir().expect("a directory");
-        let setup = Setup { lanes, seed, orders, directory: directory.path().to_owned() };
+        let faults = faults.iter().map(|fault| fault.to_header()).collect();
+        let setup = Setup { lanes, seed, faults, orders, directory: directory.path().to_owned() };
         let mut process = Process::start("vendors_process", [setup.to_environment()]);
         let line = process.line().await;
         let urls = line.strip_prefix("ready ").unwrap_or_else(|| panic!("the vendors said: {line}"));
