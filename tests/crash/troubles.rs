@@ -86,7 +86,7 @@ const BLOCKS: u64 = 256;
 /// Two drivers on one file, whose walls are set an hour forward and seconds back while they work, together and
 /// apart, with a kill now and then.
 pub async fn moved_walls(seed: u64) -> Report {
-    let (orders, moves) = (120, 24);
+    let (orders, moves) = (200, 4 * LIFE_STEPS);
     let mut market = Market::open(seed, WAITS, orders).await;
     let random = SeededRandom::new(seed);
     let mut drivers: [Option<Process>; 2] = [None, None];
@@ -94,12 +94,12 @@ pub async fn moved_walls(seed: u64) -> Report {
     for step in 0..moves {
         let known = |step: usize| orders * step / moves;
         for (driver, off_ms) in drivers.iter_mut().zip(off_ms) {
-            if driver.is_none() || step % 4 == 0 {
+            if step % LIFE_STEPS == 0 {
                 if let Some(old) = driver.take() {
                     market.kill(old).await;
                 }
                 let started =
-                    driver.insert(market.start(known(step)..known(step + 4).min(orders), off_ms, false));
+                    driver.insert(market.start(known(step)..known(step + LIFE_STEPS), off_ms, false));
                 started.ready().await;
             }
         }
@@ -118,6 +118,9 @@ pub async fn moved_walls(seed: u64) -> Report {
     }
     market.report(seed).await
 }
+
+/// How often the walls move in the life of a driver: it outlives the longest wait of its calls.
+const LIFE_STEPS: usize = 12;
 
 /// What makes a call wait for longer than a look-up does that is made meanwhile by whoever took it over, and what
 /// leaves it in doubt.
