@@ -44,16 +44,18 @@ const STOPS: &[(Point, Option<Fault>, &[usize])] = &[
 ];
 
 pub async fn run() -> Report {
-    let cases: Vec<(usize, Point, Option<Fault>)> = STOPS
+    let stops = STOPS
         .iter()
-        .flat_map(|(point, fault, vendors)| vendors.iter().map(|vendor| (*vendor, *point, *fault)))
+        .flat_map(|(point, fault, vendors)| vendors.iter().map(|vendor| (*vendor, *point, *fault)));
+    let cases: Vec<(usize, Point, Option<Fault>, bool)> = stops
+        .flat_map(|(vendor, point, fault)| [true, false].map(|at_rest| (vendor, point, fault, at_rest)))
         .collect();
     let vendors = Arc::new(Vendors::start(cases.iter().map(|case| case.0).collect()).await);
     let mut running = JoinSet::new();
-    for (lane, (vendor, point, fault)) in cases.into_iter().enumerate() {
+    for (lane, (vendor, point, fault, at_rest)) in cases.into_iter().enumerate() {
         let file = vendors.directory().join(format!("stop-{lane}.db"));
         let site = Site { file: file.to_str().expect("a text").to_owned(), asks: Ask::Yes };
-        let stopped = Stopped { lane, vendor, point, fault, site, vendors: Arc::clone(&vendors) };
+        let stopped = Stopped { lane, vendor, point, fault, at_rest, site, vendors: Arc::clone(&vendors) };
         running.spawn(async move { stopped.run().await });
     }
     let mut report = Report::new(0, 0, 0);
@@ -69,13 +71,17 @@ struct Stopped {
     vendor: usize,
     point: Point,
     fault: Option<Fault>,
+    /// Whether whoever took over has come to an end when the stopped process goes on, or still holds it.
+    at_rest: bool,
     site: Site,
     vendors: Arc<Vendors>,
 }
 
 impl Stopped {
     async fn run(self) -> Report {
-        let name = format!("{}, stopped {} after {:?}", VENDORS[self.vendor], self.point, self.fault);
+        let Stopped { point, fault, at_rest, .. } = &self;
+        let vendor = VENDORS[self.vendor];
+        let name = format!("{vendor}, stopped {point} after {fault:?}, the other at rest {at_rest}");
         if let Some(fault) = self.fault {
             self.vendors.next_fault(self.lane, fault).await;
         }
@@ -86,24 +92,32 @@ impl Stopped {
         // Long enough for the lease that it may just have renewed.
         let Pace { attempt, lease_margin, settle, .. } = pace();
         tokio::time::sleep(attempt + lease_margin + settle).await;
-        let (status, said) = self.start(Task::Rest, None).ended(END_MAX).await;
-        assert!(status.success(), "{name}: {said:?}");
+        if self.at_rest {
+            self.rest(&name).await;
+        } else {
+            let point = Step::TakeLapsed.after();
+            let taker =
+                self.start(Task::Recover, Some(Failpoint { point, signal: Sent::Kill, operations: 1 }));
+            taker.died().await.expect("it came to take");
+        }
         let before = self.record().await;
         stopped.signal(Signal::CONT);
         stopped.rested(END_MAX).await;
         let after = self.record().await;
 
-        let mut report = Report::new(0, 0, 0);
+        self.rest(&name).await;
+
+        let mut report = Report::new(0, usize::from(!self.at_rest), 0);
         let is_promoted = matches!(before.state, State::Dead { .. })
             && before.effect == Effect::Unknown
             && matches!(after.state, State::Succeeded { .. })
             && after.fence == before.fence;
         if after != before && !is_promoted {
-            report.broken.push(format!("{name}: from {before:?} to {after:?}"));
+            report.broken.push(format!("from {before:?} to {after:?}"));
         }
         let is_overtaken = before.fence > 1;
         if is_overtaken == (self.point == Step::Succeed.after()) {
-            report.broken.push(format!("{name}: at fence {}", before.fence));
+            report.broken.push(format!("at fence {}", before.fence));
         }
         let mut effects = self.vendors.effects(self.lane);
         report.judge_file(&self.site.file, BTreeSet::from([self.site.key()]), &mut effects).await;
@@ -112,6 +126,11 @@ impl Stopped {
             broken.insert_str(0, &format!("{name}: "));
         }
         report
+    }
+
+    async fn rest(&self, name: &str) {
+        let (status, said) = self.start(Task::Rest, None).ended(END_MAX).await;
+        assert!(status.success(), "{name}: {said:?}");
     }
 
     fn start(&self, task: Task, failpoint: Option<Failpoint>) -> Process {
