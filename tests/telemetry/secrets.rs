@@ -263,6 +263,7 @@ async fn a_record_a_store_and_a_vendors_file_show_no_contents() {
         lease: second,
         keep: second,
         on_unknown: steadfast::OnUnknown::Park,
+        redact: steadfast::operation::RedactedFields::NONE,
     };
     shown.debug(&claim);
     let store = Arc::new(Memory::new());

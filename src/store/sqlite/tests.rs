@@ -42,7 +42,8 @@ fn id(key: &str) -> OperationId {
 }
 
 fn open_err(path: &Path) -> StoreError {
-    Sqlite::open_with(path, Settings { wait_for_lock: hurried, ..Settings::default() }).expect_err("refused")
+    Sqlite::open_with(path, Settings { wait_for_lock: hurried, ..Settings::default() }, Seals::default())
+        .expect_err("refused")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -198,7 +199,7 @@ async fn a_full_file_is_an_error_and_what_was_there_stays() {
     let place = Place::new();
     let path = place.path();
     let settings = Settings { pages_max: Some(64), ..Settings::default() };
-    let store = Sqlite::open_with(&path, settings).expect("opens");
+    let store = Sqlite::open_with(&path, settings, Seals::default()).expect("opens");
     let mut kept = 0;
     let error = loop {
         let mut big = wanted(&kept.to_string());
@@ -221,7 +222,7 @@ async fn a_file_that_somebody_holds_is_waited_for_and_then_an_error() {
     let place = Place::new();
     let path = place.path();
     let settings = Settings { wait_for_lock: hurried, ..Settings::default() };
-    let store = Sqlite::open_with(&path, settings).expect("opens");
+    let store = Sqlite::open_with(&path, settings, Seals::default()).expect("opens");
     let other = Connection::open(&path).expect("opens");
     other.execute_batch("BEGIN IMMEDIATE").expect("holds it");
     let error = store.claim(wanted("a")).await.expect_err("held");
