@@ -338,6 +338,30 @@ async fn one_bad_call_does_not_cost_its_group() {
 }
 
 #[tokio::test]
+async fn sealed_rows_are_refused_by_whoever_has_no_keys_and_by_a_build_that_cannot_unseal() {
+    let place = Place::new();
+    let path = place.path();
+    let store = Sqlite::open(&path).expect("opens");
+    store.claim(wanted("a")).await.expect("works");
+    store.claim(wanted("b")).await.expect("works");
+    let sealed =
+        "UPDATE operation SET request = CAST(x'02abababababababab' || zeroblob(60) AS BLOB) WHERE key = 'a'";
+    Connection::open(&path).and_then(|other| other.execute_batch(sealed)).expect("written");
+    let error = store.get(&id("a")).await.expect_err("sealed");
+    assert_eq!(error.kind(), StoreErrorKind::Sealed, "{error}");
+    assert!(store.get(&id("b")).await.expect("works").is_some());
+    Connection::open(&path)
+        .and_then(|other| other.execute_batch("INSERT INTO seal_key VALUES (x'abababababababab')"))
+        .expect("written");
+    let error = open_err(&path);
+    assert_eq!(error.kind(), StoreErrorKind::Sealed);
+    let cannot = if cfg!(feature = "seal") { "" } else { "; this build cannot unseal (feature `seal`)" };
+    let problem =
+        "the file is sealed: 1 of its operations need the key abababababababab, which was not given";
+    assert_eq!(error.to_string(), format!("{problem}{cannot}"));
+}
+
+#[tokio::test]
 async fn a_missing_directory_is_named() {
     let place = Place::new();
     let path = place.directory.path().join("nowhere/calls.db");

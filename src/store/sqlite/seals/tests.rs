@@ -285,6 +285,25 @@ async fn a_key_that_comes_back_after_it_was_retired_is_named_again() {
 }
 
 #[tokio::test]
+async fn a_key_that_is_used_while_it_is_being_retired_stays() {
+    let place = Place::new();
+    let (old, rotated) = (place.with(&key(1)), Seals::with(key(2)));
+    claims(&old, "a").await;
+    let raw = place.raw();
+    raw.execute("DELETE FROM operation", []).expect("gone");
+    let unused = rotated.check_file(&raw).expect("nothing needs a key that is not at hand");
+    assert_eq!(unused, [*key(1).current().as_bytes()]);
+    claims(&old, "b").await;
+    let error = rotated.retire(&raw, &unused).expect_err("needed after all");
+    assert_eq!(error.kind(), StoreErrorKind::Sealed, "{error}");
+    assert!(raw.is_autocommit());
+    assert_eq!(place.keys_named(), [key(1).current().to_string()]);
+    raw.execute("DELETE FROM operation", []).expect("gone");
+    rotated.retire(&raw, &unused).expect("not needed");
+    assert_eq!(place.keys_named(), [""; 0]);
+}
+
+#[tokio::test]
 async fn an_answer_alone_names_its_key_too() {
     let place = Place::new();
     let store = place.open(None).expect("opens");
