@@ -131,7 +131,8 @@ async fn sweep(store: &Sqlite) {
 async fn settle_for_ever(store: &Sqlite, round: &str) {
     for nth in 0.. {
         let key = format!("{round}-{nth}");
-        store.claim(claim(&key)).await.expect("works");
+        let claimed = store.claim(claim(&key)).await.expect("works");
+        let Claimed::Fresh(held) = claimed else { panic!("a new key") };
         say("claimed", &key);
         let answer = Answer::new(StatusCode::OK, HeaderMap::new(), vec![7; 1024]);
         let event = Event::Succeed { answer, reconciled: false };
@@ -143,7 +144,7 @@ async fn settle_for_ever(store: &Sqlite, round: &str) {
             event,
             reports: Vec::new(),
         };
-        store.transition(&id(&key), transition).await.expect("works").expect("the holder may write");
+        store.transition(&held, transition).await.expect("works").expect("the holder may write");
         say("settled", &key);
     }
 }

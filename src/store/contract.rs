@@ -29,7 +29,7 @@ use url::Url;
 use crate::answer::Answer;
 use crate::clock::Timestamp;
 use crate::error::{Effect, Reason, Refusal};
-use crate::operation::record::{Claim, Claimed, Declined, Event, Record, Transition};
+use crate::operation::record::{self, Claim, Claimed, Declined, Event, Record, State, Transition};
 use crate::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
 use crate::policy::OnUnknown;
 use crate::request::Request;
@@ -152,7 +152,20 @@ async fn take(store: &dyn Store, wanted: Claim) -> Record {
 }
 
 async fn write(store: &dyn Store, id: &OperationId, transition: Transition) -> Result<Record, Declined> {
-    store.transition(id, transition).await.expect("the store works")
+    let held = as_held(store, id, transition.fence).await;
+    store.transition(&held, transition).await.expect("the store works")
+}
+
+/// The record as the holder of `fence` was given it, whatever became of it since.
+async fn as_held(store: &dyn Store, id: &OperationId, fence: u64) -> Record {
+    let held = match get(store, id).await {
+        Some(record) => record,
+        None => match record::claim(None, claim_at(id, NOW)).1 {
+            Claimed::Fresh(record) => record,
+            other => panic!("a first claim is fresh: {other:?}"),
+        },
+    };
+    Record { fence, state: State::InProgress { lease_until: NOW.plus(LEASE) }, resolved: None, ..held }
 }
 
 async fn get(store: &dyn Store, id: &OperationId) -> Option<Record> {

@@ -16,8 +16,8 @@ use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
 use crate::operation::record::{
-    self, Act, AuditEntry, Claim, Claimed, Cursor, Declined, Event, Filter, Forbidden, Page, Record, Summary,
-    Take, Tally, Transition,
+    self, Act, AuditEntry, Claim, Claimed, Cursor, Declined, Event, Filter, Forbidden, Page, Phase, Record,
+    Summary, Take, Tally, Transition,
 };
 use crate::store::{Store, StoreError};
 
@@ -38,7 +38,7 @@ use lane::{Lane, OnDrop};
 use open::Settings;
 use row::Stored;
 use seals::{Part, Seals};
-use write::Met;
+use write::{Met, Written};
 
 /// A store in an SQLite file: the embedded default.
 ///
@@ -150,7 +150,7 @@ impl Store for Sqlite {
 
     async fn transition(
         &self,
-        id: &OperationId,
+        held: &Record,
         mut transition: Transition,
     ) -> Result<Result<Record, Declined>, StoreError> {
         let reports = report_texts(&std::mem::take(&mut transition.reports))?;
@@ -159,19 +159,26 @@ impl Store for Sqlite {
             Event::Bury { answer, .. } => answer.as_ref(),
             Event::Renew { .. } | Event::Schedule { .. } => None,
         };
-        let seal = |answer| self.seals.seal(Part::Answer, id, codec::answer_bytes(answer)?);
+        let seal = |answer| self.seals.seal(Part::Answer, &held.id, codec::answer_bytes(answer)?);
         let answer = answer.map(seal).transpose()?;
-        let (id, seals) = (id.clone(), self.seals.clone());
+        // What it comes to if nobody else has moved the operation since, which is decided here and not there.
+        let unmoved = held.phase() == Phase::InProgress && held.fence == transition.fence;
+        let next = if unmoved { held.apply(transition.clone()).ok() } else { None };
+        let columns = next.as_ref().map(row::Columns::of).transpose()?;
+        let write = write::Write { id: held.id.clone(), transition, columns, answer, reports };
+        let seals = self.seals.clone();
         let work = move |connection: &_| {
-            if answer.is_some() {
+            if write.answer.is_some() {
                 seals.note_use(connection)?;
             }
-            write::transition(connection, &id, &transition, answer.as_deref(), &reports)
+            write::transition(connection, &write)
         };
-        match self.writer.run(OnDrop::Finish, work).await? {
-            Ok(stored) => stored.whole(&self.seals).map(Ok),
-            Err(declined) => Ok(Err(declined)),
-        }
+        Ok(match (self.writer.run(OnDrop::Finish, work).await?, next) {
+            (Written::AsForeseen, Some(next)) => Ok(next),
+            (Written::AsForeseen, None) => return Err(StoreError::new("a transition came to nothing")),
+            (Written::Moved(stored), _) => Ok(stored.whole(&self.seals)?),
+            (Written::Declined(declined), _) => Err(declined),
+        })
     }
 
     async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {

@@ -1,6 +1,7 @@
 //! When the next attempt is made.
 
 use steadfast::Effect;
+use steadfast::clock::Clock as _;
 use steadfast::policy::Jitter;
 use steadfast::testkit::{FixedRandom, ScriptedTransport};
 use steadfast::transport::SendErrorKind;
@@ -115,5 +116,8 @@ async fn a_spent_budget_postpones_the_retry_instead_of_sending_it() {
     assert_eq!(error.gate().map(steadfast::error::Gate::name), Some("budget"));
     assert_eq!(bench.charges_sent(), 2);
     assert!(!error.is_dead_letter(), "it can still be delivered: {error}");
-    assert!(error.retry_at().is_some());
+    // Half of the last step, 30 s, with the randomness at ½: not the 2 s of the rung that it was refused at.
+    let at = error.retry_at().expect("a time");
+    let now: std::time::SystemTime = bench.clock.wall().into();
+    assert_eq!(at.duration_since(now).expect("later"), secs(15));
 }

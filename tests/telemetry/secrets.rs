@@ -10,7 +10,7 @@ use serde_json::json;
 use steadfast::answer::Answer;
 use steadfast::config::Vendors;
 use steadfast::inbound::Inbound;
-use steadfast::operation::record::{Claim, Event, Transition};
+use steadfast::operation::record::{Claim, Claimed, Event, Transition};
 use steadfast::operation::{Key, OperationId, Scope, fingerprint};
 use steadfast::policy::Backoff;
 use steadfast::store::{Memory, Store};
@@ -336,7 +336,9 @@ async fn a_record_a_store_and_a_vendors_file_show_no_contents() {
     };
     shown.debug(&claim);
     let store = Arc::new(Memory::new());
-    shown.debug(&store.claim(claim).await.expect("a claim"));
+    let claimed = store.claim(claim).await.expect("a claim");
+    shown.debug(&claimed);
+    let Claimed::Fresh(held) = claimed else { panic!("the first claim") };
     let event = Event::Succeed { answer: answer(200), reconciled: false };
     shown.debug(&event);
     let transition = Transition {
@@ -348,7 +350,7 @@ async fn a_record_a_store_and_a_vendors_file_show_no_contents() {
         reports: Vec::new(),
     };
     shown.debug(&transition);
-    shown.debug(&store.transition(&id, transition).await.expect("a transition"));
+    shown.debug(&store.transition(&held, transition).await.expect("a transition"));
     shown.debug(&store.get(&id).await.expect("a record"));
     shown.debug(&store);
 

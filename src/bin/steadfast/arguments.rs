@@ -75,7 +75,10 @@ pub(crate) enum DeadLettersCommand {
         select: Select,
     },
     /// Removes records whose time is over; never an unresolved dead letter
-    Purge,
+    Purge {
+        #[command(flatten)]
+        signer: Signer,
+    },
 }
 
 #[derive(Args, Debug)]
@@ -100,6 +103,15 @@ pub(crate) struct ViewArguments {
 
 #[derive(Args, Debug)]
 pub(crate) struct Signature {
+    #[command(flatten)]
+    pub signer: Signer,
+    /// Why
+    #[arg(long, value_name = "REASON")]
+    pub why: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Signer {
     /// Who does it
     #[arg(
         long,
@@ -110,9 +122,6 @@ pub(crate) struct Signature {
         value_name = "NAME"
     )]
     pub by: String,
-    /// Why
-    #[arg(long, value_name = "REASON")]
-    pub why: Option<String>,
 }
 
 #[derive(Args, Debug)]

@@ -68,8 +68,8 @@ async fn dead_letters(
         DeadLettersCommand::Export { select, view, output: path } => {
             export(letters, &select.selection(), &view, path.as_deref(), output).await
         }
-        DeadLettersCommand::Purge => {
-            let removed = letters.purge().await?;
+        DeadLettersCommand::Purge { signer } => {
+            let removed = letters.purge(signer.by).await?;
             output.put(&serde_json::json!({ "removed": removed }), print::fields)?;
             Ok(DONE)
         }
@@ -236,7 +236,7 @@ fn view(arguments: &ViewArguments) -> View {
 }
 
 fn signed(signature: &Signature) -> Signed {
-    Signed::new(&signature.by, signature.why.clone().unwrap_or_default())
+    Signed::new(&signature.signer.by, signature.why.clone().unwrap_or_default())
 }
 
 /// A new file, for nobody else to read: it may hold what the store keeps to itself.

@@ -317,6 +317,7 @@ fn step() -> impl Strategy<Value = Step> {
             Just(Action::Reopen),
             any::<bool>().prop_map(|forced| Action::Redrive { forced }),
             Just(Action::Note),
+            Just(Action::Purge),
         ]
         .prop_map(|action| Step::Act { action }),
         (0..5usize, 0..3u64, effect).prop_map(|(event, behind, effect)| Step::Write {

@@ -41,7 +41,8 @@ fn claim(key: usize, now: Timestamp) -> Claim {
 async fn settle(store: &Memory, key: usize, now: Timestamp, event: Event) -> Record {
     let transition =
         Transition { fence: 1, now, attempts: 1, effect: Effect::Unknown, event, reports: Vec::new() };
-    store.transition(&id(key), transition).await.expect("the store works").expect("the holder may write")
+    let held = store.get(&id(key)).await.expect("the store works").expect("an operation");
+    store.transition(&held, transition).await.expect("the store works").expect("the holder may write")
 }
 
 fn expiring(store: &Memory) -> BTreeSet<(Timestamp, Arc<OperationId>)> {

@@ -70,7 +70,7 @@ impl Two {
 #[rustfmt::skip]
 impl Store for Two {
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> { self.next().claim(claim).await }
-    async fn transition(&self, id: &OperationId, transition: Transition) -> Result<Result<Record, Declined>, StoreError> { self.next().transition(id, transition).await }
+    async fn transition(&self, held: &Record, transition: Transition) -> Result<Result<Record, Declined>, StoreError> { self.next().transition(held, transition).await }
     async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> { self.next().take(take).await }
     async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> { self.next().act(id, act).await }
     async fn append_evidence(&self, id: &OperationId, reports: Vec<AttemptReport>) -> Result<Result<(), Declined>, StoreError> { self.next().append_evidence(id, reports).await }
@@ -303,12 +303,12 @@ async fn a_full_queue_holds_the_next_caller_back_who_may_go_away() {
 async fn a_settlement_whose_caller_went_away_is_written_all_the_same() {
     let place = Place::new();
     let store = Arc::new(Sqlite::open(place.path()).expect("opens"));
-    store.claim(wanted("a")).await.expect("works");
+    let Claimed::Fresh(held) = store.claim(wanted("a")).await.expect("works") else { panic!("a new key") };
     let release = busy(&store).await;
     let settling = store.clone();
     let event = Event::Bury { reason: crate::error::Reason::Unknown, answer: None };
     let transition = contract::transition_at(1, Timestamp::from_millis(1_001), event);
-    let task = tokio::spawn(async move { settling.transition(&id("a"), transition).await.map(|_| ()) });
+    let task = tokio::spawn(async move { settling.transition(&held, transition).await.map(|_| ()) });
     while store.writer.room() == QUEUE_MAX {
         tokio::task::yield_now().await;
     }
@@ -317,7 +317,7 @@ async fn a_settlement_whose_caller_went_away_is_written_all_the_same() {
     drop(release);
     store.claim(wanted("b")).await.expect("works");
     let record = store.get(&id("a")).await.expect("works").expect("a record");
-    assert_eq!(record.phase(), record::Phase::Dead);
+    assert_eq!(record.phase(), Phase::Dead);
 }
 
 #[tokio::test]

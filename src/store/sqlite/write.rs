@@ -3,7 +3,7 @@
 use rusqlite::{Connection, params};
 
 use super::failure::While;
-use super::row::{self, COLUMNS, OnFile, Stored};
+use super::row::{self, COLUMNS, Columns, OnFile, Stored};
 use super::seals::Seals;
 use crate::clock::Timestamp;
 use crate::operation::record::{
@@ -48,24 +48,47 @@ pub(super) fn claim(
     Ok(Met::Somebody(Box::new((claimed, stored))))
 }
 
-/// `answer` is the event's, if it has one.
-pub(super) fn transition(
-    connection: &Connection,
-    id: &OperationId,
-    transition: &Transition,
-    answer: Option<&[u8]>,
-    reports: &[String],
-) -> Result<Result<Stored, Declined>, StoreError> {
+/// A transition as the writer is given it.
+pub(super) struct Write {
+    pub id: OperationId,
+    pub transition: Transition,
+    /// What the record comes to if it is still in progress under the transition's fence.
+    pub columns: Option<Columns>,
+    /// The event's answer, if it has one.
+    pub answer: Option<Vec<u8>>,
+    pub reports: Vec<String>,
+}
+
+/// What a transition came to.
+pub(super) enum Written {
+    /// The columns that were brought along are now on file.
+    AsForeseen,
+    /// The record was not as foreseen, and is now this.
+    Moved(Box<Stored>),
+    Declined(Declined),
+}
+
+/// Nearly always the record is still as its holder left it. Fence and phase tell, and one statement does, where
+/// loading the row first costs as much as the write.
+pub(super) fn transition(connection: &Connection, write: &Write) -> Result<Written, StoreError> {
+    let Write { id, transition, columns, answer, reports } = write;
+    let answer = answer.as_deref();
+    if let Some(columns) = columns
+        && let Some(number) = row::update_held(connection, id, columns, answer)?
+    {
+        append(connection, number, reports)?;
+        return Ok(Written::AsForeseen);
+    }
     let Some(stored) = row::load(connection, id)? else {
-        return Ok(Err(Declined::Absent));
+        return Ok(Written::Declined(Declined::Absent));
     };
     append(connection, stored.number, reports)?;
     Ok(match stored.record.apply(transition.clone()) {
         Ok(record) => {
             row::update(connection, stored.number, &record, OnFile::Now(answer))?;
-            Ok(Stored { record, answer: None, ..stored })
+            Written::Moved(Box::new(Stored { record, answer: None, ..stored }))
         }
-        Err(declined) => Err(declined),
+        Err(declined) => Written::Declined(declined),
     })
 }
 

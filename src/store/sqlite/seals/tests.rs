@@ -11,7 +11,7 @@ use super::*;
 use crate::answer::Answer;
 use crate::clock::Timestamp;
 use crate::error::Reason;
-use crate::operation::record::{Act, Action, Claim, Claimed, Event, Filter, Left, Phase, Take};
+use crate::operation::record::{Act, Action, Claim, Claimed, Event, Filter, Left, Phase, Record, Take};
 use crate::operation::{Key, Scope};
 use crate::store::{Sqlite, Store, contract};
 
@@ -92,22 +92,26 @@ fn answer(key: &str) -> Answer {
     Answer::new(StatusCode::OK, headers, format!("to {key}: {MARKER}"))
 }
 
-async fn claims(store: &Sqlite, key: &str) {
-    assert!(matches!(store.claim(wanted(key)).await, Ok(Claimed::Fresh(_))), "{key}");
+async fn claims(store: &Sqlite, key: &str) -> Record {
+    match store.claim(wanted(key)).await {
+        Ok(Claimed::Fresh(record)) => record,
+        other => panic!("{key} is new: {other:?}"),
+    }
+}
+
+async fn ends(store: &Sqlite, held: &Record, event: Event) {
+    let ended = store.transition(held, contract::transition_at(held.fence, NOW, event)).await;
+    ended.expect("works").expect("the holder may write");
 }
 
 async fn settles(store: &Sqlite, key: &str) {
-    claims(store, key).await;
-    let event = Event::Succeed { answer: answer(key), reconciled: false };
-    let settled = store.transition(&id(key), contract::transition_at(1, NOW, event)).await;
-    settled.expect("works").expect("the holder may write");
+    let held = claims(store, key).await;
+    ends(store, &held, Event::Succeed { answer: answer(key), reconciled: false }).await;
 }
 
 async fn buries(store: &Sqlite, key: &str) {
-    claims(store, key).await;
-    let event = Event::Bury { reason: Reason::Exhausted, answer: None };
-    let buried = store.transition(&id(key), contract::transition_at(1, NOW, event)).await;
-    buried.expect("works").expect("the holder may write");
+    let held = claims(store, key).await;
+    ends(store, &held, Event::Bury { reason: Reason::Exhausted, answer: None }).await;
 }
 
 async fn assert_whole(store: &Sqlite, key: &str) {
@@ -212,7 +216,7 @@ async fn a_file_may_be_sealed_later_and_what_was_not_stays_readable() {
     let place = Place::new();
     let store = place.open(None).expect("opens");
     settles(&store, "open").await;
-    claims(&store, "under way").await;
+    let held = claims(&store, "under way").await;
     store.close().await;
     let store = place.with(&key(1));
     settles(&store, "sealed").await;
@@ -221,8 +225,7 @@ async fn a_file_may_be_sealed_later_and_what_was_not_stays_readable() {
     }
     // A request that is not sealed may have an answer that is.
     let event = Event::Succeed { answer: answer("under way"), reconciled: false };
-    let settled = store.transition(&id("under way"), contract::transition_at(1, NOW, event)).await;
-    settled.expect("works").expect("the holder may write");
+    ends(&store, &held, event).await;
     assert_whole(&store, "under way").await;
     store.close().await;
     let id = key(1).current();
@@ -307,11 +310,11 @@ async fn a_key_that_is_used_while_it_is_being_retired_stays() {
 async fn an_answer_alone_names_its_key_too() {
     let place = Place::new();
     let store = place.open(None).expect("opens");
-    claims(&store, "a").await;
+    let held = claims(&store, "a").await;
     store.close().await;
     let store = place.with(&key(1));
     let event = Event::Succeed { answer: answer("a"), reconciled: false };
-    store.transition(&id("a"), contract::transition_at(1, NOW, event)).await.expect("works").expect("holds");
+    ends(&store, &held, event).await;
     assert_eq!(place.keys_named(), [key(1).current().to_string()]);
 }
 
