@@ -30,6 +30,9 @@ impl SqliteBuilder {
     /// fields that are redacted, the log of the attempts, and what operators did and why. Neither is an answer told
     /// from an earlier one of the same operation: who can write to the file can put an old copy of a row back.
     ///
+    /// Sealing and unsealing are the caller's task's work and not the writer's: some 4 µs for a body of a KiB, and a
+    /// millisecond for each MiB.
+    ///
     /// Default: not sealed.
     #[cfg(feature = "seal")]
     pub fn seal(mut self, keys: SealKeys) -> SqliteBuilder {
