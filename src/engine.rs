@@ -98,6 +98,7 @@ impl Engine {
                     .admit_first(started, deadline)
                     .await
                     .map_err(|refused| self.in_context(refused, None))?;
+                self.earn(&admission);
                 let mut run = Run::new(self, work, request, None, started, deadline);
                 run.drive(Some(admission)).await
             }
@@ -146,6 +147,7 @@ impl Engine {
             .map_err(named)?;
         match claimed {
             Claimed::Fresh(record) => {
+                self.earn(&admission);
                 let hold = Hold::new(self, record, lease_until);
                 let mut run = Run::new(self, work, request, Some(hold), started, deadline);
                 self.unless_overtaken(run.drive(Some(admission)).await, &id).await
@@ -174,12 +176,7 @@ impl Engine {
         let mut now = started;
         loop {
             let refusal = match self.gates.admit(now) {
-                Ok(admission) => {
-                    if let Some(budget) = self.gates.budget() {
-                        budget.earn(now);
-                    }
-                    return Ok(admission);
-                }
+                Ok(admission) => return Ok(admission),
                 Err(refusal) => refusal,
             };
             match self.come_back(refusal, now) {
@@ -194,6 +191,14 @@ impl Engine {
                     return Err(Error::refused_by(refusal.gate, retry_at, Effect::None));
                 }
             }
+        }
+    }
+
+    /// A call that goes out earns its part of a retry. One that is answered from the record does not: it puts no
+    /// load on the vendor that a share of it could be allowed for.
+    fn earn(&self, admission: &Admission<'_>) {
+        if let Some(budget) = self.gates.budget() {
+            budget.earn(admission.admitted_at());
         }
     }
 

@@ -1,6 +1,7 @@
 //! The real binary on a store file that a client filled: each command, with and without `--json`, and how it
 //! says no.
 
+mod disk;
 mod errors;
 mod letters;
 mod sealed;
@@ -109,6 +110,13 @@ impl Place {
         }
         let output = command.env("USER", "ada").output().expect("the binary runs");
         Said::new(&output)
+    }
+
+    /// Runs it with `--json` and gives what it says when it fails on the store.
+    pub fn json_error(&self, arguments: &[&str]) -> Value {
+        let said = self.run(&[arguments, &["--json"]].concat());
+        assert_eq!(said.code, 3, "{}{}", said.out, said.err);
+        serde_json::from_str(&said.err).expect("JSON")
     }
 
     /// Runs it with `--json` and gives its line.

@@ -6,12 +6,13 @@
 //! 2.2), those of another store on the same file included. SQLite's own descriptors do not have that problem.
 
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, ffi};
 
 use super::failure::{While, failed};
 use super::seals::Seals;
@@ -122,12 +123,38 @@ fn look(path: &Path) -> Result<(), StoreError> {
         Ok((0, _)) => Ok(()),
         Ok((_, identity)) => judge(path, identity, SCHEMA_VERSION),
         Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::NotADatabase) => {
+            if was_never_made(path) {
+                return Ok(());
+            }
             let problem = format!("{} is no database: it belongs to another program", path.display());
             Err(StoreError::with_source(problem, error).of_kind(StoreErrorKind::Foreign))
         }
         // Without its log a file may look damaged that is whole with it: opening it for real says.
         Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseCorrupt) => Ok(()),
         Err(error) => Err(failed(&format!("read {}", path.display()), error)),
+    }
+}
+
+/// Whether the power went while the file's first transaction was written: its first page is not there yet, and
+/// a journal beside it undoes the rest, which happens when it is opened for real.
+fn was_never_made(path: &Path) -> bool {
+    // Read by ourselves after all: a store that has this file open has written its first page, so that there
+    // are no locks to lose.
+    let mut header = [0xFF; HEADER_BYTES];
+    let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut header));
+    if read.is_err() || header != [0; HEADER_BYTES] {
+        return false;
+    }
+    // A connection that may not write says that there is something to undo, and leaves it.
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let asked = Connection::open_with_flags(path, flags).and_then(|connection| identity(&connection));
+    match asked {
+        // Another process has just undone it, or is about to.
+        Ok(_) => true,
+        Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy) => true,
+        Err(error) => {
+            error.sqlite_error().map(|error| error.extended_code) == Some(ffi::SQLITE_READONLY_ROLLBACK)
+        }
     }
 }
 
@@ -294,6 +321,9 @@ const CHECKPOINT_PAGES: u32 = 4_096;
 
 /// What is left of the log after a burst.
 const LOG_BYTES_KEPT: u32 = 64 * 1024 * 1024;
+
+/// How long the header at the beginning of the first page is (<https://www.sqlite.org/fileformat.html#the_database_header>).
+const HEADER_BYTES: usize = 100;
 
 /// Owner only: bodies hold personal data.
 #[cfg(unix)]

@@ -157,6 +157,58 @@ fn another_programs_file_is_refused_and_stays_as_it_is() {
     assert_eq!(other.query_row("SELECT x FROM t", [], |row| row.get::<_, i64>(0)), Ok(1));
 }
 
+/// A file as a power cut leaves it in its first transaction, with what SQLite wrote to undo that.
+fn cut_off(path: &Path) {
+    let source = path.with_extension("source");
+    let maker = Connection::open(&source).expect("opens");
+    // A cache of one page: pages go into the file before the transaction ends.
+    maker.execute_batch("PRAGMA cache_size = 1; BEGIN; CREATE TABLE t (x)").expect("works");
+    for _ in 0..20 {
+        maker.execute_batch("INSERT INTO t VALUES (zeroblob(3000))").expect("works");
+    }
+    let mut bytes = fs::read(&source).expect("read");
+    assert!(bytes.len() > 4_096, "nothing was written ahead of the commit");
+    bytes[..512].fill(0);
+    fs::write(path, bytes).expect("written");
+    fs::copy(journal(&source), journal(path)).expect("a journal");
+}
+
+fn journal(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push("-journal");
+    name.into()
+}
+
+#[tokio::test]
+async fn a_file_whose_making_was_cut_off_is_made_again() {
+    let place = Place::new();
+    let path = place.path();
+    cut_off(&path);
+    let store = Sqlite::open(&path).expect("opens");
+    assert!(matches!(store.claim(wanted("a")).await, Ok(Claimed::Fresh(_))));
+    assert_eq!(store.list(&Filter::default(), None, 10).await.expect("works").rows.len(), 1);
+}
+
+#[test]
+fn what_only_looks_like_a_file_whose_making_was_cut_off_is_left_alone() {
+    let place = Place::new();
+    let [no_journal, settled_journal, other_header] = [place.path(), place.path(), place.path()];
+    cut_off(&no_journal);
+    fs::remove_file(journal(&no_journal)).expect("removed");
+    cut_off(&settled_journal);
+    fs::write(journal(&settled_journal), [0; 512]).expect("as SQLite leaves one that is done with");
+    cut_off(&other_header);
+    let mut bytes = fs::read(&other_header).expect("read");
+    bytes[99] = 1;
+    fs::write(&other_header, bytes).expect("written");
+    for path in [no_journal, settled_journal, other_header] {
+        let read = || (fs::read(&path).expect("read"), fs::read(journal(&path)).ok());
+        let before = read();
+        assert_eq!(open_err(&path).kind(), StoreErrorKind::Foreign);
+        assert!(read() == before, "{} was touched", path.display());
+    }
+}
+
 #[tokio::test]
 async fn a_newer_schema_is_refused_also_while_the_file_is_open() {
     let place = Place::new();
