@@ -277,6 +277,7 @@ impl World {
             lease: LEASE,
             keep: if self.role == Role::Purger { SHORT } else { LONG },
             on_unknown: OnUnknown::Park,
+            redact: steadfast::operation::RedactedFields::NONE,
         }
     }
 
