@@ -122,6 +122,7 @@ impl Calls for Sqlite {
             lease: Duration::from_secs(60),
             keep: Duration::from_secs(86_400),
             on_unknown: OnUnknown::Park,
+            redact: steadfast::operation::RedactedFields::NONE,
         };
         let Claimed::Fresh(held) = self.claim(claim).await.expect("the store works") else {
             panic!("a new key");

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::clock::{Clock, Instant};
 use crate::error::{Context, Effect, Error, Gate, Kind, Refusal};
 use crate::operation::record::{Claim, Claimed, Record, State};
-use crate::operation::{Fingerprint, Key, OperationId, fingerprint};
+use crate::operation::{Fingerprint, Key, OperationId, RedactedFields, fingerprint};
 use crate::policy::{Admission, CallPolicy, Gates, OnUnknown, Policy, Refusal as GateRefusal};
 use crate::random::Random;
 use crate::reply::{Obtained, Reply};
@@ -45,6 +45,8 @@ pub(crate) struct Engine {
     pub policy: Policy,
     pub gates: Gates,
     pub namespace: String,
+    /// What is never shown of any of this client's operations.
+    pub redact: RedactedFields,
     pub generated_keys: AtomicU16,
     pub meters: telemetry::Meters,
 }
@@ -63,6 +65,8 @@ pub(crate) struct Work {
     /// Whether the deadline goes out again in `X-Request-Timeout`.
     pub pass_deadline_on: bool,
     pub on_unknown: OnUnknown,
+    /// What is never shown of this operation, beside what its client names.
+    pub redact: RedactedFields,
 }
 
 impl Work {
@@ -129,6 +133,7 @@ impl Engine {
             lease: self.lease(work),
             keep: self.policy.record.keep,
             on_unknown: work.on_unknown,
+            redact: self.redact.and(&work.redact),
         };
         let lease_until = self.clock.now().plus(claim.lease);
         let claimed = limit::within(&*self.clock, deadline, self.store.claim(claim))

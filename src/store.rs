@@ -24,13 +24,17 @@ use crate::operation::record::{
 pub mod contract;
 mod error;
 mod memory;
+#[cfg(feature = "seal")]
+mod seal;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
 pub use error::{StoreError, StoreErrorKind};
 pub use memory::Memory;
+#[cfg(feature = "seal")]
+pub use seal::{SealKeyId, SealKeys};
 #[cfg(feature = "sqlite")]
-pub use sqlite::Sqlite;
+pub use sqlite::{Sqlite, SqliteBuilder};
 
 /// Keeps the record of every keyed call.
 ///

@@ -260,5 +260,6 @@ fn claim(key: &str) -> Claim {
         lease: Duration::from_secs(60),
         keep: Duration::from_secs(3600),
         on_unknown: OnUnknown::Park,
+        redact: steadfast::operation::RedactedFields::NONE,
     }
 }

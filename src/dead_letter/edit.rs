@@ -101,6 +101,7 @@ impl DeadLetters {
             lease: CLAIM_LEASE,
             keep: old.keep,
             on_unknown: OnUnknown::Park,
+            redact: old.redact.clone(),
         })
     }
 

@@ -62,7 +62,7 @@ enum Role {
 #[derive(Clone, Debug)]
 enum Call {
     Claim(Box<Claim>),
-    Transition(OperationId, Box<Transition>),
+    Transition(Box<(Record, Transition)>),
     Report(OperationId, Vec<AttemptReport>),
     Act(OperationId, Act),
     Take(Take),
@@ -163,16 +163,19 @@ impl World {
                 }
                 Told::Claimed(told)
             }
-            Call::Transition(id, transition) => Told::Moved(match entry(id) {
-                Entry { record: None, .. } => Err(Declined::Absent),
-                Entry { record: Some(record), mut evidence, audit } => {
-                    evidence.extend(transition.reports.iter().cloned());
-                    let moved = record.apply((**transition).clone());
-                    let record = Some(moved.clone().unwrap_or(record));
-                    after.insert(id.clone(), Entry { record, evidence, audit });
-                    moved
-                }
-            }),
+            Call::Transition(held) => {
+                let (Record { id, .. }, transition) = &**held;
+                Told::Moved(match entry(id) {
+                    Entry { record: None, .. } => Err(Declined::Absent),
+                    Entry { record: Some(record), mut evidence, audit } => {
+                        evidence.extend(transition.reports.iter().cloned());
+                        let moved = record.apply(transition.clone());
+                        let record = Some(moved.clone().unwrap_or(record));
+                        after.insert(id.clone(), Entry { record, evidence, audit });
+                        moved
+                    }
+                })
+            }
             Call::Report(id, reports) => Told::Reported(match entry(id) {
                 Entry { record: None, .. } => Err(Declined::Absent),
                 mut held => {
@@ -236,27 +239,27 @@ impl World {
     }
 
     fn draw_on(&mut self, id: OperationId, body_max: usize) -> Call {
-        let record = self.entries.get(&id).and_then(|entry| entry.record.clone());
-        if record.is_none() || self.chance(6) {
+        let Some(record) = self.entries.get(&id).and_then(|entry| entry.record.clone()) else {
+            return Call::Claim(Box::new(self.claim_of(&id, body_max)));
+        };
+        if self.chance(6) {
             return Call::Claim(Box::new(self.claim_of(&id, body_max)));
         }
         if self.chance(8) {
             return Call::Look(id);
         }
-        let fence = record.as_ref().map_or(1, |record| record.fence);
-        match record.map(|record| record.state) {
-            Some(State::Dead { .. }) if !self.chance(5) => Call::Act(id, self.act()),
-            Some(State::Succeeded { .. } | State::Refused { .. }) if self.chance(2) => {
+        match record.state {
+            State::Dead { .. } if !self.chance(5) => Call::Act(id, self.act()),
+            State::Succeeded { .. } | State::Refused { .. } if self.chance(2) => {
                 Call::Report(id, self.reports())
             }
-            Some(State::Scheduled { .. }) if self.chance(2) => {
-                Call::Claim(Box::new(self.claim_of(&id, body_max)))
-            }
-            Some(_) if self.chance(8) => Call::Report(id, self.reports()),
+            State::Scheduled { .. } if self.chance(2) => Call::Claim(Box::new(self.claim_of(&id, body_max))),
+            _ if self.chance(8) => Call::Report(id, self.reports()),
             _ => {
                 // Now and then that of a holder who was fenced out.
-                let fence = if self.chance(10) { fence - 1 } else { fence };
-                Call::Transition(id, Box::new(self.transition(fence, body_max)))
+                let fence = if self.chance(10) { record.fence - 1 } else { record.fence };
+                let transition = self.transition(fence, body_max);
+                Call::Transition(Box::new((record, transition)))
             }
         }
     }
@@ -274,6 +277,7 @@ impl World {
             lease: LEASE,
             keep: if self.role == Role::Purger { SHORT } else { LONG },
             on_unknown: OnUnknown::Park,
+            redact: steadfast::operation::RedactedFields::NONE,
         }
     }
 
@@ -342,7 +346,10 @@ impl World {
 async fn carry_out(store: &dyn Store, call: &Call) -> Result<Told, StoreError> {
     Ok(match call.clone() {
         Call::Claim(claim) => Told::Claimed(store.claim(*claim).await?),
-        Call::Transition(id, transition) => Told::Moved(store.transition(&id, *transition).await?),
+        Call::Transition(held) => {
+            let (record, transition) = *held;
+            Told::Moved(store.transition(&record, transition).await?)
+        }
         Call::Report(id, reports) => Told::Reported(store.append_evidence(&id, reports).await?),
         Call::Act(id, act) => Told::Acted(store.act(&id, act).await?),
         Call::Take(take) => {

@@ -194,10 +194,12 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  done
   1  nothing matched, or something was refused or held back
-  2  arguments that make no sense
-  3  the store: absent, locked, full, damaged, of another program
+  2  arguments or seal keys that make no sense
+  3  the store: absent, locked, full, damaged, sealed, of another program
   4  the vendors file is wrong
-  5  a file cannot be read or written";
+  5  a file cannot be read or written
+
+A store that the service seals is read with the service's keys, in STEADFAST_SEAL_KEYS.";
 
 const REDRIVE_HELP: &str = "\
 Name operations, or a filter, or --all. A filter is a dry run until --yes is given. The dry run prints the time at \

@@ -34,6 +34,7 @@ fn claim(key: usize, now: Timestamp) -> Claim {
         lease: Duration::from_millis(100),
         keep: KEEP,
         on_unknown: OnUnknown::Park,
+        redact: crate::operation::RedactedFields::NONE,
     }
 }
 

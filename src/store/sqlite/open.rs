@@ -15,6 +15,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, ffi};
 
 use super::failure::{While, failed};
+use super::seals::Seals;
 use crate::store::{StoreError, StoreErrorKind};
 
 /// What a file is opened with. The default is what [`Sqlite::open`](super::Sqlite::open) takes.
@@ -33,12 +34,13 @@ impl Default for Settings {
 }
 
 /// Opens or makes a file, brings its schema up to date, and gives the connection that writes.
-pub(super) fn writer(path: &Path, settings: Settings) -> Result<Connection, StoreError> {
+pub(super) fn writer(path: &Path, settings: Settings, seals: &Seals) -> Result<Connection, StoreError> {
     // One at a time in a process: the file that is made here is closed again, which must not happen while
     // another store has just locked it.
     let _turn = OPENING.lock();
     make(path)?;
     look(path)?;
+    let logged = fs::metadata(beside(path, "-wal")).is_ok_and(|log| log.len() > 0);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).while_doing("open the file")?;
     if connection.is_readonly("main").while_doing("open the file")? {
@@ -49,7 +51,9 @@ pub(super) fn writer(path: &Path, settings: Settings) -> Result<Connection, Stor
     let doing = "set up the connection";
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).while_doing(doing)?;
     connection.busy_handler(Some(settings.wait_for_lock)).while_doing(doing)?;
+    let unused = check_seals(&connection, seals, logged)?;
     migrate(&connection, path, &MIGRATIONS)?;
+    seals.retire(&connection, &unused)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).while_doing(doing)?;
     use_log(&connection, settings.wait_for_lock)?;
     connection
@@ -176,6 +180,23 @@ fn judge(path: &Path, (application, version): (i64, i64), newest: i64) -> Result
     Ok(())
 }
 
+/// Whether the file can be read with the keys at hand, before anything is written to it.
+fn check_seals(connection: &Connection, seals: &Seals, logged: bool) -> Result<Vec<[u8; 8]>, StoreError> {
+    let (application, _) = identity(connection).while_doing("read whose file it is")?;
+    if application != APPLICATION_ID {
+        // Nobody's yet, or another program's in its log alone: the migration says.
+        return Ok(Vec::new());
+    }
+    let checked = seals.check_file(connection);
+    if checked.is_err() && !logged {
+        // There is no log to move into the file, so that closing it only removes what opening it put beside it.
+        connection
+            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
+            .while_doing("close the file")?;
+    }
+    checked
+}
+
 /// Brings the schema up to date, in one transaction. A new file gets its identity in the same one, and before
 /// it is switched to a write-ahead log: it is in the first page from the start, where [`look`] reads it.
 fn migrate(connection: &Connection, path: &Path, migrations: &[&str]) -> Result<(), StoreError> {
@@ -236,12 +257,11 @@ fn use_log(connection: &Connection, wait_for_lock: fn(i32) -> bool) -> Result<()
 fn protect(path: &Path) -> Result<(), StoreError> {
     use std::os::unix::fs::PermissionsExt;
 
-    for beside in ["", "-wal", "-shm"] {
-        let mut name = path.as_os_str().to_owned();
-        name.push(beside);
-        match fs::set_permissions(PathBuf::from(&name), fs::Permissions::from_mode(MODE)) {
-            Err(error) if beside.is_empty() || error.kind() != std::io::ErrorKind::NotFound => {
-                let problem = format!("{} cannot be kept from others", PathBuf::from(name).display());
+    for suffix in ["", "-wal", "-shm"] {
+        let name = beside(path, suffix);
+        match fs::set_permissions(&name, fs::Permissions::from_mode(MODE)) {
+            Err(error) if suffix.is_empty() || error.kind() != std::io::ErrorKind::NotFound => {
+                let problem = format!("{} cannot be kept from others", name.display());
                 return Err(StoreError::with_source(problem, error).of_kind(StoreErrorKind::ReadOnly));
             }
             _ => {}
@@ -253,6 +273,13 @@ fn protect(path: &Path) -> Result<(), StoreError> {
 #[cfg(not(unix))]
 fn protect(_: &Path) -> Result<(), StoreError> {
     Ok(())
+}
+
+/// A file of SQLite's beside its own.
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
 }
 
 /// `path` as a URI that opens it without locks and without its log.
@@ -282,7 +309,8 @@ fn patient(tries: i32) -> bool {
 const APPLICATION_ID: i64 = 0x5354_4644;
 
 /// The migrations, each applied once and in this order. A released one never changes.
-const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001_operations.sql")];
+const MIGRATIONS: [&str; 2] =
+    [include_str!("migrations/0001_operations.sql"), include_str!("migrations/0002_seal.sql")];
 
 /// The version of a file to which all of them were applied.
 pub(super) const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;

@@ -42,7 +42,8 @@ fn id(key: &str) -> OperationId {
 }
 
 fn open_err(path: &Path) -> StoreError {
-    Sqlite::open_with(path, Settings { wait_for_lock: hurried, ..Settings::default() }).expect_err("refused")
+    Sqlite::open_with(path, Settings { wait_for_lock: hurried, ..Settings::default() }, Seals::default())
+        .expect_err("refused")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -250,7 +251,7 @@ async fn a_full_file_is_an_error_and_what_was_there_stays() {
     let place = Place::new();
     let path = place.path();
     let settings = Settings { pages_max: Some(64), ..Settings::default() };
-    let store = Sqlite::open_with(&path, settings).expect("opens");
+    let store = Sqlite::open_with(&path, settings, Seals::default()).expect("opens");
     let mut kept = 0;
     let error = loop {
         let mut big = wanted(&kept.to_string());
@@ -273,7 +274,7 @@ async fn a_file_that_somebody_holds_is_waited_for_and_then_an_error() {
     let place = Place::new();
     let path = place.path();
     let settings = Settings { wait_for_lock: hurried, ..Settings::default() };
-    let store = Sqlite::open_with(&path, settings).expect("opens");
+    let store = Sqlite::open_with(&path, settings, Seals::default()).expect("opens");
     let other = Connection::open(&path).expect("opens");
     other.execute_batch("BEGIN IMMEDIATE").expect("holds it");
     let error = store.claim(wanted("a")).await.expect_err("held");
@@ -386,6 +387,30 @@ async fn one_bad_call_does_not_cost_its_group() {
     let (first, bad, last) = tokio::join!(together, async { drop(release) }).0;
     assert_eq!(bad.expect_err("no such table").to_string(), "SQLite could not write nowhere");
     assert!(matches!((first, last), (Ok(Claimed::Fresh(_)), Ok(Claimed::Fresh(_)))));
+}
+
+#[tokio::test]
+async fn sealed_rows_are_refused_by_whoever_has_no_keys_and_by_a_build_that_cannot_unseal() {
+    let place = Place::new();
+    let path = place.path();
+    let store = Sqlite::open(&path).expect("opens");
+    store.claim(wanted("a")).await.expect("works");
+    store.claim(wanted("b")).await.expect("works");
+    let sealed =
+        "UPDATE operation SET request = CAST(x'02abababababababab' || zeroblob(60) AS BLOB) WHERE key = 'a'";
+    Connection::open(&path).and_then(|other| other.execute_batch(sealed)).expect("written");
+    let error = store.get(&id("a")).await.expect_err("sealed");
+    assert_eq!(error.kind(), StoreErrorKind::Sealed, "{error}");
+    assert!(store.get(&id("b")).await.expect("works").is_some());
+    Connection::open(&path)
+        .and_then(|other| other.execute_batch("INSERT INTO seal_key VALUES (x'abababababababab')"))
+        .expect("written");
+    let error = open_err(&path);
+    assert_eq!(error.kind(), StoreErrorKind::Sealed);
+    let cannot = if cfg!(feature = "seal") { "" } else { "; this build cannot unseal (feature `seal`)" };
+    let problem =
+        "the file is sealed: 1 of its operations need the key abababababababab, which was not given";
+    assert_eq!(error.to_string(), format!("{problem}{cannot}"));
 }
 
 #[tokio::test]
