@@ -12,7 +12,7 @@ use steadfast::testkit::{Fault, SeededRandom, WaitForm};
 use crate::audit::{Effects, Report};
 use crate::cells;
 use crate::driver::STORE_FAILS;
-use crate::orders::{Ask, Job, Orders, Site, Task};
+use crate::orders::{Ask, Job, Orders, Pace, Site, Task};
 use crate::plan::{self, STEPS, key};
 use crate::process::Process;
 use crate::vendors::{FAULTS, Vendors};
@@ -26,20 +26,21 @@ struct Market {
     file: String,
     orders: usize,
     killed: usize,
+    pace: Pace,
 }
 
 impl Market {
     async fn open(seed: u64, faults: &[Fault], orders: usize) -> Market {
         let vendors = Vendors::start_at_random(seed, faults, orders).await;
         let file = vendors.directory().join("calls.db").to_str().expect("a text").to_owned();
-        Market { vendors, file, orders, killed: 0 }
+        Market { vendors, file, orders, killed: 0, pace: plan::pace() }
     }
 
     fn orders(&self, orders: std::ops::Range<usize>, wall_off_ms: i64, last: bool) -> Orders {
         let (from, fresh, count) = (0, orders.start, orders.end);
         let job = Job::Trade { file: self.file.clone(), from, fresh, count, seed: 1, last };
         let urls = self.vendors.urls.clone().try_into().expect("three");
-        Orders { urls, pace: plan::pace(), failpoint: None, is_told: false, wall_off_ms, job }
+        Orders { urls, pace: self.pace.clone(), failpoint: None, is_told: false, wall_off_ms, job }
     }
 
     fn start(&self, orders: std::ops::Range<usize>, wall_off_ms: i64, last: bool) -> Process {
@@ -86,8 +87,12 @@ const BLOCKS: u64 = 256;
 /// Two drivers on one file, whose walls are set an hour forward and seconds back while they work, together and
 /// apart, with a kill now and then.
 pub async fn moved_walls(seed: u64) -> Report {
-    let (orders, moves) = (200, 4 * LIFE_STEPS);
+    let (orders, moves) = (150, 3 * LIFE_STEPS);
     let mut market = Market::open(seed, WAITS, orders).await;
+    // Whoever takes an operation over must not look before its holder's last request is through, and all that
+    // waited for the same pause are sent at once: longer than elsewhere.
+    market.pace.settle = Duration::from_millis(1_200);
+    market.pace.total = Duration::from_secs(8);
     let random = SeededRandom::new(seed);
     let mut drivers: [Option<Process>; 2] = [None, None];
     let mut off_ms = [0_i64; 2];
@@ -120,13 +125,13 @@ pub async fn moved_walls(seed: u64) -> Report {
 }
 
 /// How often the walls move in the life of a driver: it outlives the longest wait of its calls.
-const LIFE_STEPS: usize = 12;
+const LIFE_STEPS: usize = 20;
 
 /// What makes a call wait for longer than a look-up does that is made meanwhile by whoever took it over, and what
 /// leaves it in doubt.
 const WAITS: &[Fault] = &[
-    Fault::TooManyRequests(WaitForm::Seconds(1)),
-    Fault::TooManyRequests(WaitForm::Seconds(1)),
+    Fault::TooManyRequests(WaitForm::Seconds(2)),
+    Fault::TooManyRequests(WaitForm::Seconds(2)),
     Fault::DropAfterApply,
     Fault::Error500Before,
 ];
