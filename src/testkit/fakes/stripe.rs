@@ -6,7 +6,7 @@
 //! for 24 hours and then executes again (<https://docs.stripe.com/api/idempotent_requests>,
 //! <https://docs.stripe.com/error-low-level>).
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use self::machine::Machine;
 use super::fixture::Fixtures;
 use super::ledger::Ledger;
+use super::in_process::InProcess;
 use super::serve::{Served, Setup};
 use crate::clock::Clock;
 use crate::testkit::{FaultPlan, TestClock};
@@ -81,6 +82,11 @@ impl StripeFake {
         self.served.url()
     }
 
+    /// Reaches it without a socket, under the same plan and with the same ledger.
+    pub fn transport(&self) -> InProcess {
+        self.served.transport()
+    }
+
     /// What goes wrong on the way.
     pub fn plan(&self) -> &FaultPlan {
         self.served.plan()
@@ -146,17 +152,31 @@ impl StripeFakeBuilder {
     ///
     /// If the loopback interface has no free port.
     pub async fn start(self) -> StripeFake {
-        let machine = Arc::new(Machine {
-            fixtures: Fixtures::parse(FIXTURES),
+        let machine = self.machine();
+        let served = Served::start(machine.clone(), self.setup).await;
+        StripeFake { served, machine }
+    }
+
+    /// Makes it without any socket: it is reached by its [`transport`](StripeFake::transport) alone. With a
+    /// [`test_clock`](Self::test_clock) everything that it does is on virtual time.
+    pub fn in_process(self) -> StripeFake {
+        let machine = self.machine();
+        let served = Served::in_process(machine.clone(), self.setup, "stripe");
+        StripeFake { served, machine }
+    }
+
+    fn machine(&self) -> Arc<Machine> {
+        Arc::new(Machine {
+            fixtures: &FIXTURES,
             clock: self.setup.clock.clone(),
             ledger: Ledger::default(),
             conflict_type: self.conflict_type,
             busy: self.busy,
             state: Mutex::default(),
-        });
-        let served = Served::start(machine.clone(), self.setup).await;
-        StripeFake { served, machine }
+        })
     }
 }
 
-const FIXTURES: &str = include_str!("../fixtures/stripe.json");
+/// Read once: a test may make thousands of fakes.
+static FIXTURES: LazyLock<Fixtures> =
+    LazyLock::new(|| Fixtures::parse(include_str!("../fixtures/stripe.json")));
