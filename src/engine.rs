@@ -143,7 +143,7 @@ impl Engine {
             Claimed::Fresh(record) => {
                 let hold = Hold::new(self, record, lease_until);
                 let mut run = Run::new(self, work, request, Some(hold), started, deadline);
-                run.drive(Some(admission)).await
+                self.unless_overtaken(run.drive(Some(admission)).await, &id).await
             }
             Claimed::TakenOver(record) => {
                 // Not the first send: it is charged and admitted as the retry that it is.
@@ -153,7 +153,7 @@ impl Engine {
                 let request = record.request.clone();
                 let hold = Hold::new(self, record, lease_until);
                 let mut run = Run::new(self, work, &request, Some(hold), started, deadline);
-                run.resume().await
+                self.unless_overtaken(run.resume().await, &id).await
             }
             Claimed::Settled(record) => self.replay(record),
             Claimed::Busy { frees_at } => {
@@ -223,6 +223,19 @@ impl Engine {
             },
             // A store that cannot say changes nothing about the refusal.
             Ok(None) | Err(_) => Err(refused),
+        }
+    }
+
+    /// Of a holder that was fenced out: whoever took the operation may have brought it to its success, and then
+    /// that is what became of this call.
+    async fn unless_overtaken(&self, ended: Result<Reply, Error>, id: &OperationId) -> Result<Reply, Error> {
+        match ended {
+            Err(error) if error.is_fenced() => match self.store.get(id).await {
+                Ok(Some(record)) if matches!(record.state, State::Succeeded { .. }) => self.replay(record),
+                // A store that cannot say changes nothing about the error.
+                _ => Err(error),
+            },
+            ended => ended,
         }
     }
 

@@ -350,6 +350,11 @@ impl Error {
         matches!(self.0.kind, Kind::Store { .. } | Kind::Fenced)
     }
 
+    /// Whether somebody else took the operation while this call held it.
+    pub(crate) fn is_fenced(&self) -> bool {
+        matches!(self.0.kind, Kind::Fenced)
+    }
+
     /// Whether the vendor answered, but not with what the caller asked to read.
     pub fn is_unreadable_reply(&self) -> bool {
         matches!(self.0.kind, Kind::ReplyNotJson | Kind::ReplyTooLarge { .. })

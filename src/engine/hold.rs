@@ -7,7 +7,7 @@ use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::{Instant, Timestamp};
 use crate::error::{Effect, Error, Kind, Reason, Refusal};
-use crate::operation::record::{Declined, Event, Record, State, Transition};
+use crate::operation::record::{Event, Record, Transition};
 use crate::telemetry;
 
 /// The operation as this process holds it.
@@ -80,7 +80,8 @@ impl<'a> Hold<'a> {
     }
 
     /// A write that fails after the vendor may have answered is reported with effect unknown, and never leads
-    /// to another send: the record stays in progress until its lease runs out and it is recovered.
+    /// to another send: the record stays in progress until its lease runs out and it is recovered. A write that
+    /// is declined ends the call: whoever took the operation has the say.
     async fn write(&mut self, doing: &'static str, event: Event, evidence: Evidence) -> Result<(), Error> {
         let Evidence { attempts, effect, reports } = evidence;
         let (fence, now) = (self.record.fence, self.engine.clock.wall());
@@ -92,25 +93,9 @@ impl<'a> Hold<'a> {
             }
             Ok(Err(declined)) => {
                 telemetry::declined(&self.record, doing, declined);
-                self.after_decline(declined).await
+                Err(Error::new(Kind::Fenced, Effect::Unknown))
             }
             Err(source) => Err(Error::new(Kind::Store { doing }, Effect::Unknown).with_source(source)),
-        }
-    }
-
-    /// Somebody else took the operation, or the record is gone. If they came to a success, all is well.
-    async fn after_decline(&mut self, declined: Declined) -> Result<(), Error> {
-        let fenced = || Error::new(Kind::Fenced, Effect::Unknown);
-        if declined == Declined::Absent {
-            return Err(fenced());
-        }
-        match self.engine.store.get(&self.record.id).await {
-            Ok(Some(record)) if matches!(record.state, State::Succeeded { .. }) => {
-                self.record = record;
-                Ok(())
-            }
-            Ok(_) => Err(fenced()),
-            Err(source) => Err(fenced().with_source(source)),
         }
     }
 }

@@ -40,9 +40,14 @@ impl Engine {
         let deadline = started.plus(work.time_allowed(&self.policy));
         let request = record.request.clone();
         let is_ours = self.is_ours(&record.id, &request);
+        let id = record.id.clone();
         let hold = Hold::new(self, record, lease_until);
         let mut run = Run::new(self, &work, &request, Some(hold), started, deadline);
-        if is_ours { run.resume().await } else { Err(run.hand_back().await) }
+        if is_ours {
+            self.unless_overtaken(run.resume().await, &id).await
+        } else {
+            Err(run.hand_back().await)
+        }
     }
 
     /// Whether the operation is of this client's own account: another's secret would send it elsewhere.

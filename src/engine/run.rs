@@ -48,6 +48,8 @@ pub(super) struct Run<'a> {
     resend_accepted: bool,
     /// A look-up's miss was taken for proof that an attempt had no effect.
     absence_believed: bool,
+    /// Nothing came between the claim and what follows.
+    just_claimed: bool,
     wait_before: Duration,
     pub(super) last: Last,
 }
@@ -93,6 +95,7 @@ impl<'a> Run<'a> {
             on_unknown: work.on_unknown,
             resend_accepted: false,
             absence_believed: false,
+            just_claimed: false,
             wait_before: Duration::ZERO,
             last: Last::default(),
         }
@@ -113,6 +116,7 @@ impl<'a> Run<'a> {
         // The gates were waited for before this run began.
         self.waited =
             admission.as_ref().map_or(Duration::ZERO, |gate| gate.admitted_at().since(self.started));
+        self.just_claimed = admission.is_some();
         loop {
             if !self.resend_is_safe() && !self.resend_accepted {
                 drop(admission.take());
@@ -283,6 +287,25 @@ impl<'a> Run<'a> {
         if self.hold.as_ref().is_none_or(|hold| hold.lasts(needed)) {
             return Ok(());
         }
+        self.renew_lease(needed).await
+    }
+
+    /// Makes sure of the hold before a send.
+    ///
+    /// The lease that we measure may be over for everybody else: the wall clock was set, or the machine slept,
+    /// while our own clock knows nothing of it. Somebody may then have taken the operation, looked it up and sent
+    /// it. Where neither the method nor the vendor's key makes a second send harmless, every send but the one
+    /// right behind the claim asks the store again, by a renewal under our fence. It costs a write where a wait
+    /// came before anyway.
+    pub(super) async fn hold_on_to_send(&mut self) -> Result<(), Error> {
+        let just_claimed = std::mem::take(&mut self.just_claimed);
+        if just_claimed || is_idempotent(&self.request.method) || self.window_is_open() {
+            return self.keep_lease(self.timeout.attempt).await;
+        }
+        self.renew_lease(self.timeout.attempt).await
+    }
+
+    async fn renew_lease(&mut self, needed: Duration) -> Result<(), Error> {
         let evidence = self.evidence();
         let Some(hold) = &mut self.hold else { return Ok(()) };
         let renewed = hold.renew(needed, evidence).await;

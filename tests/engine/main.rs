@@ -4,6 +4,7 @@ mod cancellation;
 mod deadlines;
 mod gates;
 mod operations;
+mod overtaken;
 mod recovery;
 mod unknown;
 mod vendor;

@@ -223,17 +223,30 @@ impl Store for Counting {
     }
 }
 
-#[tokio::test]
-async fn a_clean_call_costs_two_durable_writes_and_no_read() {
+/// Claims, transitions and reads of one call.
+async fn cost(vendor: Acme, transport: ScriptedTransport) -> [usize; 3] {
     let store = Arc::new(Counting::default());
-    let client = steadfast::Client::builder(Acme::new())
+    let client = steadfast::Client::builder(vendor)
         .store(Arc::clone(&store))
-        .transport(ScriptedTransport::new().status(200))
+        .transport(transport)
+        .clock(steadfast::testkit::TestClock::auto())
         .build()
         .expect("a client");
     client.post("/charges").key("order-42/charge").send().await.expect("a reply");
-    let counts = [&store.claims, &store.transitions, &store.reads].map(|count| count.load(Ordering::Relaxed));
-    assert_eq!(counts, [1, 1, 0]);
+    [&store.claims, &store.transitions, &store.reads].map(|count| count.load(Ordering::Relaxed))
+}
+
+#[tokio::test]
+async fn a_clean_call_costs_two_durable_writes_and_no_read() {
+    assert_eq!(cost(Acme::new(), ScriptedTransport::new().status(200)).await, [1, 1, 0]);
+}
+
+#[tokio::test]
+async fn a_retry_costs_a_renewal_where_only_the_hold_keeps_a_second_send_away() {
+    let transport = || ScriptedTransport::new().fail(SendErrorKind::Connect).status(200);
+    assert_eq!(cost(Acme::new(), transport()).await, [1, 2, 0]);
+    let replaying = Acme::replaying(std::time::Duration::from_secs(86_400));
+    assert_eq!(cost(replaying, transport()).await, [1, 1, 0]);
 }
 
 #[tokio::test]

@@ -1,0 +1,61 @@
+//! A holder whose operation somebody else took, although its own clock says that its lease lasts: the wall clock
+//! was set, or the machine slept.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use steadfast::Obtained;
+use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
+use steadfast::transport::SendErrorKind;
+
+use super::vendor::Acme;
+use super::{Bench, ms, plain, secs};
+
+/// A clock that stands still until it is told, so that a test can act while a call waits.
+fn bench(vendor: Acme, transport: ScriptedTransport) -> Bench {
+    let clock = TestClock::new();
+    let store = Arc::default();
+    let client = Bench::client(vendor, &transport, plain(), FixedRandom::at(0.5), &clock, &store);
+    Bench { client, transport, clock, store }
+}
+
+fn searchable() -> Acme {
+    let mut vendor = Acme::searchable();
+    vendor.settle = Duration::ZERO;
+    vendor
+}
+
+#[tokio::test]
+async fn whoever_was_overtaken_while_waiting_does_not_send_and_reports_what_the_other_did() {
+    let first = bench(searchable(), ScriptedTransport::new().fail(SendErrorKind::Connect).status(200));
+    let charge = first.charge();
+    let waiting = tokio::spawn(async move { charge.send().await });
+    first.clock.until_sleeping(1).await;
+    first.clock.jump_wall(secs(3_600));
+    let absent = serde_json::json!([]);
+    let other = first.another_process(searchable(), ScriptedTransport::new().json(200, absent).status(200));
+    let recovered = other.client.recover(1).await.expect("a store");
+    assert_eq!((recovered.taken, recovered.succeeded, other.charges_sent()), (1, 1, 1));
+    first.clock.advance(ms(500));
+    let reply = waiting.await.expect("no panic").expect("the other's success");
+    assert_eq!((reply.obtained(), first.charges_sent()), (Obtained::Replayed, 1));
+}
+
+#[tokio::test]
+async fn whoever_was_overtaken_by_one_who_is_still_at_it_says_so() {
+    let first = bench(searchable(), ScriptedTransport::new().fail(SendErrorKind::Connect).status(200));
+    let charge = first.charge();
+    let waiting = tokio::spawn(async move { charge.send().await });
+    first.clock.until_sleeping(1).await;
+    first.clock.jump_wall(secs(3_600));
+    let other = first.another_process(searchable(), ScriptedTransport::new().hang());
+    let client = other.client.clone();
+    let at_it = tokio::spawn(async move { client.recover(1).await });
+    while other.look_ups_sent() == 0 {
+        tokio::task::yield_now().await;
+    }
+    first.clock.advance(ms(500));
+    let error = waiting.await.expect("no panic").expect_err("it is not this call's any more");
+    assert_eq!((error.code(), first.charges_sent()), ("TRANSIENT.fenced", 1));
+    at_it.abort();
+}
