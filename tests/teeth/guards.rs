@@ -16,6 +16,7 @@ use http::{HeaderMap, HeaderValue};
 use steadfast::answer::Answer;
 use steadfast::attempt::AttemptReport;
 use steadfast::clock::Timestamp;
+use steadfast::error::Reason;
 use steadfast::operation::record::{
     Act, Action, AuditEntry, Claim, Claimed, Cursor, Declined, Event, Filter, Forbidden, Left, Page, Record,
     State, Summary, Take, Tally, Transition,
@@ -24,7 +25,7 @@ use steadfast::operation::{OperationId, WireKey};
 use steadfast::request::Request;
 use steadfast::store::{Store, StoreError};
 use steadfast::vendor::{Attempt, Finding, Subject, Vendor, Verdict};
-use steadfast::{Effect, Error, Reason};
+use steadfast::{Effect, Error};
 use url::Url;
 
 /// A rule, by what it keeps from happening.
@@ -44,18 +45,6 @@ pub enum Guard {
     Window,
     /// Every send carries the operation's one key. Without it: each send after the first carries another.
     OneKey,
-}
-
-impl Guard {
-    /// All of them.
-    pub const ALL: [Guard; 6] = [
-        Guard::Fence,
-        Guard::KeepOnError,
-        Guard::LapsedIsUnknown,
-        Guard::SettleTime,
-        Guard::Window,
-        Guard::OneKey,
-    ];
 }
 
 /// A store without one guard. For a guard that is not a store's it does what `inner` does.
@@ -136,10 +125,7 @@ impl Store for StoreWithout {
                     transition.effect = Effect::None;
                     let buried = self.inner.transition(id, transition).await?;
                     if buried.is_ok() {
-                        self.forgotten
-                            .lock()
-                            .unwrap_or_else(PoisonError::into_inner)
-                            .insert(id.clone());
+                        self.forgotten.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone());
                     }
                     return Ok(buried);
                 }
@@ -246,7 +232,9 @@ impl Vendor for VendorWithout {
         if self.guard != Some(Guard::OneKey) {
             return;
         }
-        let Some(key) = request.headers.get("idempotency-key").and_then(|key| key.to_str().ok()) else { return };
+        let Some(key) = request.headers.get("idempotency-key").and_then(|key| key.to_str().ok()) else {
+            return;
+        };
         // The operation's own key stays in front, so that an audit can tell whose effect it was.
         let another = format!("{key}~{}", self.sends.fetch_add(1, Ordering::Relaxed));
         if let Ok(another) = HeaderValue::from_str(&another) {

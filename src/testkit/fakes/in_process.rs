@@ -59,7 +59,8 @@ impl InProcess {
         InProcess { behaviour, setup }
     }
 
-    pub(super) fn plan(&self) -> &FaultPlan {
+    /// What goes wrong on the way: the fake's own plan.
+    pub fn plan(&self) -> &FaultPlan {
         &self.setup.plan
     }
 

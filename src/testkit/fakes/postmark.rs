@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 
 use self::machine::Machine;
 use super::fixture::Fixtures;
-use super::ledger::Ledger;
 use super::in_process::InProcess;
+use super::ledger::Ledger;
 use super::serve::{Served, Setup};
 use crate::clock::Clock;
 use crate::testkit::{FaultPlan, TestClock};
