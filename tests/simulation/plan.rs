@@ -113,10 +113,13 @@ pub struct Disruption {
 pub enum When {
     /// At this time.
     At(Duration),
-    /// When the process's store is about to do this one of its operations, counted from its first start.
-    BeforeStore(u64),
-    /// When the store has done it, and before the process gets to know.
-    AfterStore(u64),
+    /// When the store is about to carry out this one of the process's claims and transitions, counted from its
+    /// first start.
+    BeforeWrite(u64),
+    /// When the store has carried it out, and before the process gets to know.
+    AfterWrite(u64),
+    /// When the store has given the process operations that nobody held, for this time, and before it gets them.
+    AfterTake(u64),
     /// When this one of its requests has just left.
     AfterSend(u64),
 }
@@ -127,7 +130,7 @@ pub enum What {
     Crash(Duration),
     /// The process stands still for this time.
     Pause(Duration),
-    /// The store fails the operation. Only with [`When::BeforeStore`] and [`When::AfterStore`].
+    /// The store fails the operation. Only around one of them.
     StoreFails,
     /// The wall clock is off by this many milliseconds from now on.
     WallOff(i64),
@@ -147,7 +150,7 @@ pub enum Redrive {
 
 impl Schedule {
     /// All disruptions are over by then, and every process is dead.
-    pub const HORIZON: Duration = Duration::from_secs(40);
+    pub const HORIZON: Duration = Duration::from_secs(50);
 
     /// How far the wall clock is ever off. The adapters allow for five minutes between their clock and ours.
     pub const WALL_OFF_MAX_MS: u64 = 4 * 60 * 1000;
@@ -157,7 +160,7 @@ impl Schedule {
         let processes = 1 + draw.index(3);
         let operations = (0..1 + draw.below(4)).map(|_| operation(&draw, processes)).collect();
         let disruptions = (0..draw.below(5)).map(|_| disruption(&draw, processes)).collect();
-        let recovers = |_| (!draw.one_in(3)).then(|| draw.within(secs(2)..secs(9)));
+        let recovers = |_| (!draw.one_in(3)).then(|| draw.within(secs(1)..secs(8)));
         Schedule {
             processes,
             operations,
@@ -220,16 +223,19 @@ fn faults(draw: &Draw) -> Faults {
 }
 
 fn disruption(draw: &Draw, processes: usize) -> Disruption {
-    let when = match draw.below(4) {
-        0 => When::BeforeStore(draw.below(12)),
-        1 => When::AfterStore(draw.below(12)),
-        2 => When::AfterSend(draw.below(6)),
+    let when = match draw.below(9) {
+        0 | 1 => When::BeforeWrite(draw.below(8)),
+        2 | 3 => When::AfterWrite(draw.below(8)),
+        4 => When::AfterTake(draw.below(2)),
+        5 | 6 => When::AfterSend(draw.below(5)),
         _ => When::At(draw.within(secs(0)..secs(25))),
     };
-    let at_store = matches!(when, When::BeforeStore(_) | When::AfterStore(_));
+    let at_store = matches!(when, When::BeforeWrite(_) | When::AfterWrite(_) | When::AfterTake(_));
     let what = match draw.below(8) {
         0..2 => What::Crash(draw.within(ms(1)..secs(15))),
-        2..4 => What::Pause(draw.within(ms(1)..secs(18))),
+        // Shorter than a lease, or long enough for somebody else to take over, look up and send.
+        2 => What::Pause(draw.within(ms(1)..secs(3))),
+        3 => What::Pause(draw.within(secs(8)..secs(30))),
         4 if at_store => What::StoreFails,
         5 => What::Redrive,
         6 | 7 => {

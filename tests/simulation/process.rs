@@ -36,7 +36,8 @@ struct State {
 /// What a process has done so far, over all its lives: the moments that disruptions wait for.
 #[derive(Debug, Default)]
 pub struct Counts {
-    stores: AtomicU64,
+    writes: AtomicU64,
+    takes: AtomicU64,
     sends: AtomicU64,
 }
 
@@ -85,9 +86,14 @@ impl Life {
         state.paused_until = state.paused_until.max(self.world.clock.now().plus(pause));
     }
 
-    /// Counts a store's operation.
-    pub fn store_operation(&self) -> u64 {
-        self.world.counts[self.process].stores.fetch_add(1, Ordering::Relaxed)
+    /// Counts a claim or a transition.
+    pub fn write(&self) -> u64 {
+        self.world.counts[self.process].writes.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Counts a take that took something.
+    pub fn take(&self) -> u64 {
+        self.world.counts[self.process].takes.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Counts a request that leaves.

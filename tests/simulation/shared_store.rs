@@ -23,45 +23,58 @@ pub struct SharedStore {
 }
 
 impl SharedStore {
-    /// Carries `operation` out a moment from now, unless the process is dead by then. A write that is under way
-    /// when its process dies is done or not done, whichever the moment says.
+    /// Carries a claim or a transition out, with what is planned for the moments before and after it.
+    async fn write<T>(
+        &self,
+        name: impl Fn() -> String,
+        operation: impl Future<Output = Result<T, StoreError>>,
+        outcome: impl Fn(&T) -> String,
+    ) -> Result<T, StoreError> {
+        let nth = self.life.write();
+        let fails = self.life.meets(When::BeforeWrite(nth));
+        self.life.goes_on().await;
+        if fails {
+            return self.failed("before", name());
+        }
+        let result = self.carry_out(&name, operation, outcome).await;
+        let fails = self.life.meets(When::AfterWrite(nth));
+        self.life.goes_on().await;
+        if fails { self.failed("after", name()) } else { result }
+    }
+
+    /// Carries `operation` out a moment from now, unless the process is dead by then: what is under way when a
+    /// process dies is done or not done, whichever the moment says. A process that only stands still has it done.
     async fn carry_out<T>(
         &self,
         name: impl Fn() -> String,
         operation: impl Future<Output = Result<T, StoreError>>,
         outcome: impl Fn(&T) -> String,
     ) -> Result<T, StoreError> {
-        let life = &self.life;
-        let nth = life.store_operation();
-        let failed = |what: &str| {
-            life.world.note(|| format!("p{} store {nth} {}: fails {what}", life.process, name()));
-            Err(StoreError::new("the simulation's"))
-        };
-        let fails_before = life.meets(When::BeforeStore(nth));
-        life.goes_on().await;
-        if fails_before {
-            return failed("before");
-        }
-        life.world.clock.latency(life.world.draw.within(ms(0)..ms(4))).await;
+        let (life, world) = (&self.life, &self.life.world);
+        world.clock.latency(world.draw.within(ms(0)..ms(4))).await;
         if life.is_dead() {
             life.goes_on().await;
         }
         let result = operation.await?;
-        life.world.note(|| format!("p{} store {nth} {}: {}", life.process, name(), outcome(&result)));
-        let fails_after = life.meets(When::AfterStore(nth));
-        life.world.clock.latency(life.world.draw.within(ms(0)..ms(4))).await;
+        world.note(|| format!("p{} {}: {}", life.process, name(), outcome(&result)));
+        world.clock.latency(world.draw.within(ms(0)..ms(4))).await;
         life.goes_on().await;
-        if fails_after { failed("after") } else { Ok(result) }
+        Ok(result)
+    }
+
+    fn failed<T>(&self, when: &str, what: String) -> Result<T, StoreError> {
+        self.life.world.note(|| format!("p{} {what}: the store fails {when} it", self.life.process));
+        Err(StoreError::new("the simulation's"))
     }
 }
 
 fn event(event: &Event) -> &'static str {
     match event {
-        Event::Renew { .. } => "renew",
-        Event::Schedule { .. } => "schedule",
-        Event::Succeed { .. } => "succeed",
-        Event::Refuse { .. } => "refuse",
-        Event::Bury { .. } => "bury",
+        Event::Renew { .. } => "renews",
+        Event::Schedule { .. } => "schedules",
+        Event::Succeed { .. } => "settles",
+        Event::Refuse { .. } => "refuses",
+        Event::Bury { .. } => "buries",
         _ => "?",
     }
 }
@@ -80,7 +93,7 @@ fn claimed(claimed: &Claimed) -> String {
 impl Store for SharedStore {
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
         let key = claim.id.key.clone();
-        self.carry_out(|| format!("claim {}", key.as_str()), self.inner.claim(claim), claimed).await
+        self.write(|| format!("claims {}", key.as_str()), self.inner.claim(claim), claimed).await
     }
 
     async fn transition(
@@ -89,28 +102,31 @@ impl Store for SharedStore {
         transition: Transition,
     ) -> Result<Result<Record, Declined>, StoreError> {
         let (event, fence) = (event(&transition.event), transition.fence);
-        self.carry_out(
-            || format!("{event} {} under {fence}", id.key.as_str()),
-            self.inner.transition(id, transition),
-            |moved| {
-                moved
-                    .as_ref()
-                    .map_or_else(|declined| format!("{declined:?}"), |record| record.state.name().to_owned())
-            },
-        )
-        .await
+        let moved = |moved: &Result<Record, Declined>| match moved {
+            Ok(record) => record.state.name().to_owned(),
+            Err(declined) => format!("{declined:?}"),
+        };
+        let name = || format!("{event} {} under fence {fence}", id.key.as_str());
+        self.write(name, self.inner.transition(id, transition), moved).await
     }
 
     async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
         let what = take.what;
-        let keys = |taken: &Vec<Record>| {
-            taken.iter().map(|record| format!("{} ", record.id.key.as_str())).collect::<String>()
-        };
-        self.carry_out(|| format!("take {what:?}"), self.inner.take(take), keys).await
+        let name = || format!("takes what is {what:?}");
+        let keys = |taken: &Vec<Record>| taken.iter().map(|record| record.id.key.as_str()).collect();
+        let taken = self.carry_out(name, self.inner.take(take), keys).await?;
+        if !taken.is_empty() {
+            let fails = self.life.meets(When::AfterTake(self.life.take()));
+            self.life.goes_on().await;
+            if fails {
+                return self.failed("after", name());
+            }
+        }
+        Ok(taken)
     }
 
     async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> {
-        let name = || format!("act on {}", id.key.as_str());
+        let name = || format!("acts on {}", id.key.as_str());
         self.carry_out(name, self.inner.act(id, act), |acted| format!("{:?}", acted.as_ref().err())).await
     }
 
@@ -119,7 +135,7 @@ impl Store for SharedStore {
         id: &OperationId,
         reports: Vec<AttemptReport>,
     ) -> Result<Result<(), Declined>, StoreError> {
-        let name = || format!("evidence {}", id.key.as_str());
+        let name = || format!("adds evidence to {}", id.key.as_str());
         self.carry_out(name, self.inner.append_evidence(id, reports), |_| String::new()).await
     }
 
@@ -128,7 +144,7 @@ impl Store for SharedStore {
     }
 
     async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
-        let name = || format!("get {}", id.key.as_str());
+        let name = || format!("reads {}", id.key.as_str());
         self.carry_out(name, self.inner.get(id), |found| format!("{}", found.is_some())).await
     }
 
@@ -138,7 +154,7 @@ impl Store for SharedStore {
         after: Option<&Cursor>,
         limit: usize,
     ) -> Result<Page<Summary>, StoreError> {
-        let name = || "list".to_owned();
+        let name = || "lists".to_owned();
         self.carry_out(name, self.inner.list(filter, after, limit), |page| {
             format!("{} rows", page.rows.len())
         })

@@ -11,7 +11,7 @@ use steadfast::testkit::{SeededRandom, TestClock};
 use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig, Postmark, Stripe};
 use steadfast::{Call, Client, Policy};
 
-use crate::guards::{Guard, VendorWithout};
+use crate::guards::VendorWithout;
 use crate::network::{Network, SETTLE_TIME};
 use crate::plan::{Kind, Schedule, ms, secs};
 use crate::process::{Life, ProcessClock};
