@@ -305,11 +305,18 @@ impl<'a> Run<'a> {
         self.renew_lease(self.timeout.attempt).await
     }
 
+    /// A store that wrote in time may still answer when the new lease is over, and somebody else hold the
+    /// operation by then. It is asked again, and a second answer that comes too late is believed no more.
     async fn renew_lease(&mut self, needed: Duration) -> Result<(), Error> {
-        let evidence = self.evidence();
-        let Some(hold) = &mut self.hold else { return Ok(()) };
-        let renewed = hold.renew(needed, evidence).await;
-        renewed.map_err(|error| self.in_context(error))
+        for _ in 0..RENEWALS_MAX {
+            let evidence = self.evidence();
+            let Some(hold) = &mut self.hold else { return Ok(()) };
+            let renewed = hold.renew(needed, evidence).await;
+            if renewed.is_err() || hold.lasts(Duration::ZERO) {
+                return renewed.map_err(|error| self.in_context(error));
+            }
+        }
+        Err(self.in_context(Error::new(Kind::Store { doing: "renew in time" }, Effect::Unknown)))
     }
 
     /// What the next write to the record says of the attempts. Their reports go with the one write after them.
@@ -330,5 +337,8 @@ impl<'a> Run<'a> {
         self.backoff.steps.first().copied().unwrap_or(FALLBACK_STEP).max(Duration::from_millis(1))
     }
 }
+
+/// A store this slow twice in a row is no store to send by; recovery carries on.
+const RENEWALS_MAX: u32 = 2;
 
 const FALLBACK_STEP: Duration = Duration::from_millis(500);

@@ -3,6 +3,7 @@
 mod cancellation;
 mod deadlines;
 mod gates;
+mod late_reply;
 mod operations;
 mod overtaken;
 mod recovery;
