@@ -160,7 +160,7 @@ impl Schedule {
         let processes = 1 + draw.index(3);
         let operations = (0..1 + draw.below(4)).map(|_| operation(&draw, processes)).collect();
         let disruptions = (0..draw.below(5)).map(|_| disruption(&draw, processes)).collect();
-        let recovers = |_| (!draw.one_in(3)).then(|| draw.within(secs(1)..secs(8)));
+        let recovers = |_| (!draw.one_in(4)).then(|| draw.within(secs(1)..secs(8)));
         Schedule {
             processes,
             operations,
@@ -179,7 +179,8 @@ impl Schedule {
 
 fn operation(draw: &Draw, processes: usize) -> Operation {
     use Kind::{Bare, Brand, Declined, Email, Intent, Keyed, Order, Product};
-    let kinds = [Intent, Intent, Declined, Product, Order, Order, Brand, Email, Email, Keyed, Bare, Bare];
+    // The more of those for which nothing but the hold keeps a second send away.
+    let kinds = [Intent, Intent, Declined, Product, Order, Order, Order, Brand, Email, Keyed, Bare, Bare];
     let first = draw.within(secs(0)..secs(8));
     let mut callers = vec![caller(draw, processes, first)];
     if draw.one_in(2) {
@@ -232,13 +233,13 @@ fn disruption(draw: &Draw, processes: usize) -> Disruption {
     };
     let at_store = matches!(when, When::BeforeWrite(_) | When::AfterWrite(_) | When::AfterTake(_));
     let what = match draw.below(8) {
-        0..2 => What::Crash(draw.within(ms(1)..secs(15))),
+        0 => What::Crash(draw.within(ms(1)..secs(15))),
         // Shorter than a lease, or long enough for somebody else to take over, look up and send.
-        2 => What::Pause(draw.within(ms(1)..secs(3))),
-        3 => What::Pause(draw.within(secs(8)..secs(30))),
+        1 => What::Pause(draw.within(ms(1)..secs(3))),
+        2 | 3 => What::Pause(draw.within(secs(8)..secs(30))),
         4 if at_store => What::StoreFails,
         5 => What::Redrive,
-        6 | 7 => {
+        6 => {
             let most = Schedule::WALL_OFF_MAX_MS;
             let off = if draw.one_in(2) { draw.below(10_000) } else { draw.below(most) };
             let off = i64::try_from(off).expect("small");

@@ -31,8 +31,8 @@ use url::Url;
 /// A rule, by what it keeps from happening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guard {
-    /// A write names the fence that its holder was given. Without it: the fence that is on file, so that a
-    /// holder who was taken over from goes on.
+    /// A write names the fence that its holder was given. Without it: nobody asks, and a holder who was taken
+    /// over from goes on.
     Fence,
     /// An error never deletes a record. Without it: an operation that is postponed or dies is forgotten, and
     /// its next claim is fresh.
@@ -90,6 +90,20 @@ fn as_if_never_sent(mut record: Record) -> Record {
     record
 }
 
+/// The record as it would be if nobody had asked whose it is. What is on file cannot be overwritten from outside; a
+/// late writer goes by what it is told.
+fn as_the_late_writer_says(mut record: Record, event: Event) -> Record {
+    record.state = match event {
+        Event::Renew { lease_until } => State::InProgress { lease_until },
+        Event::Schedule { at } => State::Scheduled { at },
+        Event::Succeed { answer, reconciled } => State::Succeeded { answer, reconciled },
+        Event::Refuse { refusal, answer } => State::Refused { refusal, answer },
+        Event::Bury { reason, answer } => State::Dead { reason, answer },
+        _ => record.state,
+    };
+    record
+}
+
 #[async_trait]
 impl Store for StoreWithout {
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
@@ -115,9 +129,12 @@ impl Store for StoreWithout {
     ) -> Result<Result<Record, Declined>, StoreError> {
         match self.guard {
             Some(Guard::Fence) => {
-                if let Some(record) = self.inner.get(id).await? {
-                    transition.fence = record.fence;
-                }
+                let event = transition.event.clone();
+                let moved = self.inner.transition(id, transition).await?;
+                return Ok(match (moved, self.inner.get(id).await?) {
+                    (Err(_), Some(record)) => Ok(as_the_late_writer_says(record, event)),
+                    (moved, _) => moved,
+                });
             }
             Some(Guard::KeepOnError) => {
                 if matches!(transition.event, Event::Schedule { .. } | Event::Bury { .. }) {
