@@ -44,6 +44,7 @@ impl SharedStore {
 
     /// Carries `operation` out a moment from now, unless the process is dead by then: what is under way when a
     /// process dies is done or not done, whichever the moment says. A process that only stands still has it done.
+    /// An empty outcome is not worth a line.
     async fn carry_out<T>(
         &self,
         name: impl Fn() -> String,
@@ -56,7 +57,10 @@ impl SharedStore {
             life.goes_on().await;
         }
         let result = operation.await?;
-        world.note(|| format!("p{} {}: {}", life.process, name(), outcome(&result)));
+        let outcome = outcome(&result);
+        if !outcome.is_empty() {
+            world.note(|| format!("p{} {}: {outcome}", life.process, name()));
+        }
         world.clock.latency(world.draw.within(ms(0)..ms(4))).await;
         life.goes_on().await;
         Ok(result)
@@ -113,7 +117,8 @@ impl Store for SharedStore {
     async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
         let what = take.what;
         let name = || format!("takes what is {what:?}");
-        let keys = |taken: &Vec<Record>| taken.iter().map(|record| record.id.key.as_str()).collect();
+        let key = |record: &Record| record.id.key.as_str().to_owned();
+        let keys = |taken: &Vec<Record>| taken.iter().map(key).collect::<Vec<String>>().join(", ");
         let taken = self.carry_out(name, self.inner.take(take), keys).await?;
         if !taken.is_empty() {
             let fails = self.life.meets(When::AfterTake(self.life.take()));
@@ -136,7 +141,7 @@ impl Store for SharedStore {
         reports: Vec<AttemptReport>,
     ) -> Result<Result<(), Declined>, StoreError> {
         let name = || format!("adds evidence to {}", id.key.as_str());
-        self.carry_out(name, self.inner.append_evidence(id, reports), |_| String::new()).await
+        self.carry_out(name, self.inner.append_evidence(id, reports), |_| "done".to_owned()).await
     }
 
     async fn evidence(&self, id: &OperationId) -> Result<Vec<AttemptReport>, StoreError> {

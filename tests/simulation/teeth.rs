@@ -5,7 +5,7 @@ use crate::guards::Guard;
 use crate::world::run;
 
 /// How many schedules a guard's absence may stay unseen.
-const SCHEDULES_MAX: u64 = 3_000;
+const SCHEDULES_MAX: u64 = 1_000;
 
 fn is_duplicate(breach: &Breach) -> bool {
     matches!(breach, Breach::Duplicate { .. })
