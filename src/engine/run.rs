@@ -104,6 +104,9 @@ impl<'a> Run<'a> {
     /// Carries on with an operation that was taken over. Its next send is charged as a retry, unless it is
     /// known to be the first.
     pub(super) async fn resume(&mut self) -> Result<Reply, Error> {
+        // Until it was taken over, somebody else may have been sending; this call began before that, and may have
+        // waited long for a gate or for the store.
+        self.unknown_since = self.engine.clock.now();
         let is_first = self.attempts == 0 && self.effect == Effect::None;
         if !is_first && !self.afford_retry() {
             let at = self.engine.clock.now().plus(self.first_step());

@@ -39,7 +39,7 @@ impl Store for LateReply {
     ) -> Result<Result<Record, Declined>, StoreError> {
         let renews = matches!(step.event, Event::Renew { .. });
         let moved = self.store.transition(id, step).await;
-        if renews {
+        if renews && matches!(moved, Ok(Ok(_))) {
             self.clock.latency(self.late).await;
         }
         moved

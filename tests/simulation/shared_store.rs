@@ -34,12 +34,12 @@ impl SharedStore {
         let fails = self.life.meets(When::BeforeWrite(nth));
         self.life.goes_on().await;
         if fails {
-            return self.failed("before", name());
+            return self.failed("before", &name());
         }
         let result = self.carry_out(&name, operation, outcome).await;
         let fails = self.life.meets(When::AfterWrite(nth));
         self.life.goes_on().await;
-        if fails { self.failed("after", name()) } else { result }
+        if fails { self.failed("after", &name()) } else { result }
     }
 
     /// Carries `operation` out a moment from now, unless the process is dead by then: what is under way when a
@@ -66,7 +66,7 @@ impl SharedStore {
         Ok(result)
     }
 
-    fn failed<T>(&self, when: &str, what: String) -> Result<T, StoreError> {
+    fn failed<T>(&self, when: &str, what: &str) -> Result<T, StoreError> {
         self.life.world.note(|| format!("p{} {what}: the store fails {when} it", self.life.process));
         Err(StoreError::new("the simulation's"))
     }
@@ -124,7 +124,7 @@ impl Store for SharedStore {
             let fails = self.life.meets(When::AfterTake(self.life.take()));
             self.life.goes_on().await;
             if fails {
-                return self.failed("after", name());
+                return self.failed("after", &name());
             }
         }
         Ok(taken)

@@ -294,7 +294,7 @@ impl World {
             }
             let filter = Filter { phases: vec![Phase::InProgress, Phase::Scheduled], ..Filter::default() };
             let left = self.memory.list(&filter, None, 100).await.expect("a page").rows;
-            let Some(next) = left.iter().filter_map(|row| row.until).min() else { return None };
+            let next = left.iter().filter_map(|row| row.until).min()?;
             let wait = next.since(self.clock.wall());
             self.clock.latency(wait.max(ms(100))).await;
         }
