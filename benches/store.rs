@@ -116,20 +116,22 @@ impl Calls for Sqlite {
         let claim = Claim {
             fingerprint: Fingerprint::from_bytes([1; 32]),
             wire_key: id.wire_key().to_string(),
-            id: id.clone(),
+            id,
             request,
             now,
             lease: Duration::from_secs(60),
             keep: Duration::from_secs(86_400),
             on_unknown: OnUnknown::Park,
+            redact: steadfast::operation::RedactedFields::NONE,
         };
-        let claimed = self.claim(claim).await.expect("the store works");
-        assert!(matches!(claimed, Claimed::Fresh(_)));
+        let Claimed::Fresh(held) = self.claim(claim).await.expect("the store works") else {
+            panic!("a new key");
+        };
         let answer = Answer::new(StatusCode::OK, HeaderMap::new(), Bytes::from_static(BODY));
         let event = Event::Succeed { answer, reconciled: false };
         let effect = Effect::Unknown;
         let transition = Transition { fence: 1, now, attempts: 1, effect, event, reports: Vec::new() };
-        self.transition(&id, transition).await.expect("the store works").expect("the holder may write");
+        self.transition(&held, transition).await.expect("the store works").expect("the holder may write");
     }
 }
 

@@ -16,7 +16,7 @@ use crate::client::Client;
 use crate::engine::Work;
 use crate::error::Error;
 use crate::inbound::Inbound;
-use crate::operation::Key;
+use crate::operation::{Key, RedactedFields};
 use crate::policy::{CallPolicy, OnUnknown};
 use crate::reply::Reply;
 use crate::request::Request;
@@ -47,6 +47,7 @@ impl Call {
             retries_allowed: true,
             pass_deadline_on: false,
             on_unknown: OnUnknown::Park,
+            redact: RedactedFields::NONE,
         };
         Call { client, request, work, mistake }
     }
@@ -130,6 +131,22 @@ impl Call {
     /// What to do when nobody can tell whether the operation took effect. Default: [`OnUnknown::Park`].
     pub fn on_unknown(mut self, on_unknown: OnUnknown) -> Call {
         self.work.on_unknown = on_unknown;
+        self
+    }
+
+    /// Never shows the values of fields with these names to whoever looks at the operation, however much they ask
+    /// for: in the bodies of request and reply (JSON at any depth, and forms), among the headers and in the query.
+    /// Upper and lower case are the same; several calls add up, and to what the
+    /// [client](crate::ClientBuilder::redact) names.
+    ///
+    /// The values are stored and sent all the same. The names are stored with the first claim: a later call of
+    /// the same key changes nothing. At most [`RedactedFields::COUNT_MAX`] names of at most
+    /// [`RedactedFields::NAME_BYTES_MAX`] bytes; more is a mistake that [`send`](Call::send) reports.
+    pub fn redact<T: Into<String>>(mut self, fields: impl IntoIterator<Item = T>) -> Call {
+        match self.work.redact.with(fields) {
+            Ok(fields) => self.work.redact = fields,
+            Err(mistake) => self.note(mistake),
+        }
         self
     }
 

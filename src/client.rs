@@ -10,6 +10,7 @@ use crate::call::{Call, with_room};
 use crate::clock::{Clock, SystemClock};
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::operation::RedactedFields;
 use crate::policy::{Gates, Policy};
 use crate::random::{Random, SystemRandom};
 use crate::store::{Memory, Store};
@@ -52,6 +53,7 @@ impl Client {
             clock: None,
             random: None,
             namespace: "default".to_owned(),
+            redact: Vec::new(),
             plain_http_allowed: false,
         }
     }
@@ -119,6 +121,7 @@ pub struct ClientBuilder {
     clock: Option<Arc<dyn Clock>>,
     random: Option<Arc<dyn Random>>,
     namespace: String,
+    redact: Vec<String>,
     plain_http_allowed: bool,
 }
 
@@ -164,6 +167,13 @@ impl ClientBuilder {
         self
     }
 
+    /// Names fields that are redacted in whatever is shown of this client's operations, beside those that a call
+    /// names: see [`Call::redact`]. Default: none.
+    pub fn redact<T: Into<String>>(mut self, fields: impl IntoIterator<Item = T>) -> Self {
+        self.redact.extend(fields.into_iter().map(Into::into));
+        self
+    }
+
     /// Allows a base URL that is not https outside loopback: secrets then cross the network readable.
     /// Default: refused.
     pub fn allow_plain_http(mut self) -> Self {
@@ -176,11 +186,12 @@ impl ClientBuilder {
     /// # Errors
     ///
     /// A validation error that names what is wrong: a secret that is empty, a base URL with credentials or
-    /// without https, a policy that contradicts itself, a TLS library that does not start.
+    /// without https, a policy that contradicts itself, a redacted field without a name, a TLS library that does not start.
     pub fn build(self) -> Result<Client, Error> {
         self.policy.validate()?;
         self.vendor.check()?;
         check_base_url(self.vendor.base_url(), self.plain_http_allowed)?;
+        let redact = RedactedFields::new(self.redact)?;
         let transport = match self.transport {
             Some(transport) => transport,
             None => Arc::new(Http::builder().connect_timeout(self.policy.timeout.connect).build()?),
@@ -198,6 +209,7 @@ impl ClientBuilder {
             random,
             policy: self.policy,
             namespace: self.namespace,
+            redact,
             generated_keys: AtomicU16::new(0),
         };
         Ok(Client { engine: Arc::new(engine) })

@@ -167,19 +167,44 @@ impl DeadLetters {
     }
 
     /// Removes every record whose time is over, in batches, and says how many. An unresolved dead letter never
-    /// is, however old.
+    /// is, however old. That `by` had a resolved dead letter removed is on its audit record, which outlives it;
+    /// what a service's own [dispatcher](Client::keep_recovering) removes, nobody did.
     ///
     /// # Errors
     ///
-    /// [`DeadLetterError::Store`]; some may have been removed.
-    pub async fn purge(&self) -> Result<u64, DeadLetterError> {
+    /// [`DeadLetterError::Invalid`] without a name, [`DeadLetterError::Store`]; some may have been removed.
+    pub async fn purge(&self, by: impl Into<String>) -> Result<u64, DeadLetterError> {
+        let signed = Signed::new(by, "its time was over");
+        if signed.by.trim().is_empty() {
+            return Err(DeadLetterError::Invalid(Error::validation("by", "a purge needs somebody's name")));
+        }
         let now = self.clock.wall();
+        self.sign_for_expired(now, &signed).await?;
         let mut removed = 0;
         loop {
             let batch = self.store.purge(now, PURGE_BATCH).await.map_err(DeadLetterError::store("purge"))?;
             removed += batch as u64;
             if batch < PURGE_BATCH {
                 return Ok(removed);
+            }
+        }
+    }
+
+    async fn sign_for_expired(&self, now: Timestamp, signed: &Signed) -> Result<(), DeadLetterError> {
+        let filter = Filter { phases: vec![Phase::Resolved], ..Filter::default() };
+        let mut after = None;
+        loop {
+            let page = self.page(&filter, after.as_ref(), PAGE_ROWS).await?;
+            for letter in page.rows.iter().filter(|letter| letter.until.is_some_and(|until| until <= now)) {
+                match self.act(&letter.id, Action::Purge, signed, Some(letter.fence)).await {
+                    // Somebody else removed it, or took the word back.
+                    Ok(_) | Err(DeadLetterError::Refused { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            after = page.next;
+            if after.is_none() {
+                return Ok(());
             }
         }
     }

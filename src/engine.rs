@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::clock::{Clock, Instant};
 use crate::error::{Context, Effect, Error, Gate, Kind, Refusal};
 use crate::operation::record::{Claim, Claimed, Record, State};
-use crate::operation::{Fingerprint, Key, OperationId, fingerprint};
+use crate::operation::{Fingerprint, Key, OperationId, RedactedFields, fingerprint};
 use crate::policy::{Admission, CallPolicy, Gates, OnUnknown, Policy, Refusal as GateRefusal};
 use crate::random::Random;
 use crate::reply::{Obtained, Reply};
@@ -45,6 +45,8 @@ pub(crate) struct Engine {
     pub policy: Policy,
     pub gates: Gates,
     pub namespace: String,
+    /// What is never shown of any of this client's operations.
+    pub redact: RedactedFields,
     pub generated_keys: AtomicU16,
     pub meters: telemetry::Meters,
 }
@@ -63,6 +65,8 @@ pub(crate) struct Work {
     /// Whether the deadline goes out again in `X-Request-Timeout`.
     pub pass_deadline_on: bool,
     pub on_unknown: OnUnknown,
+    /// What is never shown of this operation, beside what its client names.
+    pub redact: RedactedFields,
 }
 
 impl Work {
@@ -94,6 +98,7 @@ impl Engine {
                     .admit_first(started, deadline)
                     .await
                     .map_err(|refused| self.in_context(refused, None))?;
+                self.earn(&admission);
                 let mut run = Run::new(self, work, request, None, started, deadline);
                 run.drive(Some(admission)).await
             }
@@ -128,6 +133,7 @@ impl Engine {
             lease: self.lease(work),
             keep: self.policy.record.keep,
             on_unknown: work.on_unknown,
+            redact: self.redact.and(&work.redact),
         };
         let lease_until = self.clock.now().plus(claim.lease);
         let claimed = limit::within(&*self.clock, deadline, self.store.claim(claim))
@@ -141,6 +147,7 @@ impl Engine {
             .map_err(named)?;
         match claimed {
             Claimed::Fresh(record) => {
+                self.earn(&admission);
                 let hold = Hold::new(self, record, lease_until);
                 let mut run = Run::new(self, work, request, Some(hold), started, deadline);
                 self.unless_overtaken(run.drive(Some(admission)).await, &id).await
@@ -169,12 +176,7 @@ impl Engine {
         let mut now = started;
         loop {
             let refusal = match self.gates.admit(now) {
-                Ok(admission) => {
-                    if let Some(budget) = self.gates.budget() {
-                        budget.earn(now);
-                    }
-                    return Ok(admission);
-                }
+                Ok(admission) => return Ok(admission),
                 Err(refusal) => refusal,
             };
             match self.come_back(refusal, now) {
@@ -189,6 +191,14 @@ impl Engine {
                     return Err(Error::refused_by(refusal.gate, retry_at, Effect::None));
                 }
             }
+        }
+    }
+
+    /// A call that goes out earns its part of a retry. One that is answered from the record does not: it puts no
+    /// load on the vendor that a share of it could be allowed for.
+    fn earn(&self, admission: &Admission<'_>) {
+        if let Some(budget) = self.gates.budget() {
+            budget.earn(admission.admitted_at());
         }
     }
 

@@ -395,6 +395,7 @@ fn validation_code(what: &str) -> &'static str {
         "body" => "VALIDATION.body",
         "secret" => "VALIDATION.secret",
         "policy" => "VALIDATION.policy",
+        "redact" => "VALIDATION.redact",
         _ => "VALIDATION.input",
     }
 }

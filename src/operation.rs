@@ -5,6 +5,8 @@
 mod fingerprint;
 mod key;
 pub mod record;
+mod redact;
 
 pub use fingerprint::{Fingerprint, fingerprint};
 pub use key::{Key, OperationId, Scope, WireKey};
+pub use redact::RedactedFields;

@@ -24,13 +24,17 @@ use crate::operation::record::{
 pub mod contract;
 mod error;
 mod memory;
+#[cfg(feature = "seal")]
+mod seal;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
 pub use error::{StoreError, StoreErrorKind};
 pub use memory::Memory;
+#[cfg(feature = "seal")]
+pub use seal::{SealKeyId, SealKeys};
 #[cfg(feature = "sqlite")]
-pub use sqlite::Sqlite;
+pub use sqlite::{Sqlite, SqliteBuilder};
 
 /// Keeps the record of every keyed call.
 ///
@@ -51,12 +55,17 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Carries out [`Record::apply`] and gives the record as it now stands. The transition's reports go on the
     /// operation's log in the same commit, also when the transition is declined, unless there is no operation.
     ///
+    /// `held` is the record as the holder was last given it. It names the operation, and it spares a durable
+    /// store the reading of what nobody else can have changed: as long as the record on file is in progress
+    /// under the transition's fence, it differs from `held` in nothing but what the transition sets anew. In any
+    /// other case, what is on file decides and not `held`.
+    ///
     /// # Errors
     ///
     /// A [`StoreError`]; the inner `Declined` says that the transition changed nothing, and why.
     async fn transition(
         &self,
-        id: &OperationId,
+        held: &Record,
         transition: Transition,
     ) -> Result<Result<Record, Declined>, StoreError>;
 
@@ -154,10 +163,10 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     async fn transition(
         &self,
-        id: &OperationId,
+        held: &Record,
         transition: Transition,
     ) -> Result<Result<Record, Declined>, StoreError> {
-        (**self).transition(id, transition).await
+        (**self).transition(held, transition).await
     }
 
     async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {

@@ -355,6 +355,7 @@ fn a_lease_of_zero_has_run_out_and_never_means_none() {
         lease: Duration::ZERO,
         keep: secs(60),
         on_unknown: steadfast::OnUnknown::Park,
+        redact: steadfast::operation::RedactedFields::NONE,
     };
     let (Some(held), Claimed::Fresh(_)) = record::claim(None, claim()) else { panic!("the first claim") };
     assert_eq!(held.state, State::InProgress { lease_until: now });

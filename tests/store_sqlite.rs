@@ -19,6 +19,10 @@ use steadfast::{Effect, OnUnknown};
 const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 const KEYS: usize = 300;
 
+/// The user who owns nothing, on every Unix that we know.
+#[cfg(unix)]
+const NOBODY: u32 = 65_534;
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_shared_sqlite_keeps_the_contract() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -88,10 +92,56 @@ async fn what_a_killed_process_acknowledged_is_all_there() {
     assert!(told.len() > 800, "{} acknowledged writes", told.len());
 }
 
+/// Mode bits bind everybody but root, so that a child of root's opens the files as nobody.
+#[cfg(unix)]
+#[tokio::test]
+async fn what_may_not_be_written_is_said_to_be_read_only_and_stays_as_it_is() {
+    use std::fs::{Permissions, read_dir, set_permissions};
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+
+    let directory = tempfile::tempdir().expect("a directory");
+    let is_root = directory.path().metadata().expect("there").uid() == 0;
+    let mode =
+        |path: &Path, mode| set_permissions(path, Permissions::from_mode(mode)).expect("its owner may");
+    mode(directory.path(), 0o755);
+    let place = |name: &str| {
+        let place = directory.path().join(name);
+        std::fs::create_dir(&place).expect("a directory");
+        place
+    };
+    let [file, around, nothing] = ["file", "around", "nothing"].map(place);
+    for place in [&file, &around] {
+        let store = Sqlite::open(place.join("calls.db")).expect("opens");
+        store.claim(claim("a")).await.expect("works");
+        store.close().await;
+        if is_root {
+            chown(place.join("calls.db"), Some(NOBODY), None).expect("root may");
+        }
+    }
+    mode(&file.join("calls.db"), 0o444);
+    mode(&around, 0o555);
+    mode(&nothing, 0o555);
+    for place in [&file, &around, &nothing] {
+        let path = place.join("calls.db");
+        let before = std::fs::read(&path).ok();
+        let said = lines_of(start_as(&path, "open", is_root.then_some(directory.path())));
+        assert_eq!(said, ["ReadOnly"], "{}", place.display());
+        assert!(std::fs::read(&path).ok() == before, "{} was touched", path.display());
+        let beside = read_dir(place).expect("a directory").count();
+        assert_eq!(beside, usize::from(before.is_some()), "{}: something was made", place.display());
+        mode(place, 0o755);
+    }
+}
+
 /// Not a test by itself: what the tests above start.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn child() {
     let (Ok(path), Ok(what)) = (std::env::var("STORE_PATH"), std::env::var("STORE_WORK")) else { return };
+    if what == "open" {
+        let kind = Sqlite::open(path).map_or_else(|error| format!("{:?}", error.kind()), |_| "opened".into());
+        std::io::stderr().write_all(format!("{kind}\n").as_bytes()).expect("somebody listens");
+        return;
+    }
     let store = Arc::new(Sqlite::open(path).expect("opens"));
     match what.split_once(' ') {
         None if what == "claim" => claim_all(store).await,
@@ -131,7 +181,8 @@ async fn sweep(store: &Sqlite) {
 async fn settle_for_ever(store: &Sqlite, round: &str) {
     for nth in 0.. {
         let key = format!("{round}-{nth}");
-        store.claim(claim(&key)).await.expect("works");
+        let claimed = store.claim(claim(&key)).await.expect("works");
+        let Claimed::Fresh(held) = claimed else { panic!("a new key") };
         say("claimed", &key);
         let answer = Answer::new(StatusCode::OK, HeaderMap::new(), vec![7; 1024]);
         let event = Event::Succeed { answer, reconciled: false };
@@ -143,7 +194,7 @@ async fn settle_for_ever(store: &Sqlite, round: &str) {
             event,
             reports: Vec::new(),
         };
-        store.transition(&id(&key), transition).await.expect("works").expect("the holder may write");
+        store.transition(&held, transition).await.expect("works").expect("the holder may write");
         say("settled", &key);
     }
 }
@@ -158,7 +209,26 @@ fn say(word: &str, key: &str) {
 /// Runs this binary again, with `child` as its only test. What it says comes by the standard error, where the
 /// test harness writes nothing.
 fn start(path: &Path, work: &str) -> Child {
-    Command::new(std::env::current_exe().expect("this binary"))
+    start_as(path, work, None)
+}
+
+/// As nobody if there is a `place` that nobody can reach, to which this binary is copied.
+fn start_as(path: &Path, work: &str, place: Option<&Path>) -> Child {
+    let mut binary = std::env::current_exe().expect("this binary");
+    if let Some(place) = place {
+        let copy = place.join("child");
+        if !copy.exists() {
+            std::fs::copy(&binary, &copy).expect("a copy");
+        }
+        binary = copy;
+    }
+    let mut command = Command::new(binary);
+    #[cfg(unix)]
+    if place.is_some() {
+        use std::os::unix::process::CommandExt;
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    command
         .args(["--exact", "child", "--nocapture", "--test-threads=1"])
         .env("STORE_PATH", path)
         .env("STORE_WORK", work)
@@ -190,5 +260,6 @@ fn claim(key: &str) -> Claim {
         lease: Duration::from_secs(60),
         keep: Duration::from_secs(3600),
         on_unknown: OnUnknown::Park,
+        redact: steadfast::operation::RedactedFields::NONE,
     }
 }

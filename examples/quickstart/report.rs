@@ -1,71 +1,113 @@
-//! What became of the operations, held against what the vendors' ledgers say.
+//! What the records say became of the operations, held against what the vendors' ledgers say.
 
+use std::collections::HashMap;
 use std::fmt::Write;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use steadfast::Effect;
+use steadfast::operation::OperationId;
+use steadfast::operation::record::{Filter, Record, State};
+use steadfast::store::Store;
 use steadfast::testkit::fakes::Ledger;
 
-pub(crate) const VENDORS: [&str; 3] = ["stripe", "bigcommerce", "postmark"];
+use super::Problem;
+use super::shop::{VENDORS, key};
 
-/// One operation's life, as its caller saw it.
+const PAGE: usize = 200;
+
+/// One operation on record, with the log of its attempts.
 pub(crate) struct Outcome {
-    pub(crate) vendor: &'static str,
-    pub(crate) end: End,
-    pub(crate) attempts: u32,
-    pub(crate) waited: Duration,
-    pub(crate) wire_key: Option<String>,
-}
-
-pub(crate) enum End {
-    Succeeded,
-    Failed {
-        effect: Effect,
-        dead_letter: bool,
-    },
-    /// The example gave up waiting: nothing may ever end so.
-    Open,
-}
-
-impl Outcome {
-    pub(crate) fn begun(vendor: &'static str) -> Outcome {
-        Outcome { vendor, end: End::Open, attempts: 0, waited: Duration::ZERO, wire_key: None }
-    }
+    pub(crate) record: Record,
+    attempts: usize,
+    in_attempts: Duration,
 }
 
 /// The totals of one vendor.
 #[derive(Default)]
 struct Row {
     operations: usize,
-    attempts: u32,
+    attempts: usize,
     effects: usize,
     /// Wire keys with more than one effect.
     duplicates: usize,
-    /// Operations whose end does not match the ledger: a success without effect, a *none* with one, an
-    /// operation without an end, and effects that no operation answers for.
+    /// Operations whose record does not match the ledger (a success without its effect or with another reply
+    /// than the vendor's, a *none* with one), that never came to rest, that nobody asked for or that should be
+    /// there and are not; and effects that no operation answers for.
     lost: usize,
     unknown: usize,
     dead_letters: usize,
+    /// From the first claim to the end, less the attempts. The time until a dead worker's lease ran out is in it.
     waited: Duration,
 }
 
 pub(crate) struct Report {
-    rows: Vec<(&'static str, Row)>,
+    rows: [Row; 3],
+}
+
+/// Reads every operation that is on record.
+pub(crate) async fn outcomes(store: &impl Store) -> Result<Vec<Outcome>, Problem> {
+    let (mut outcomes, mut after) = (Vec::new(), None);
+    loop {
+        let page = store.list(&Filter::default(), after.as_ref(), PAGE).await?;
+        for row in &page.rows {
+            let record = store.get(&row.id).await?.ok_or("an operation that was listed is gone")?;
+            let log = store.evidence(&row.id).await?;
+            let in_attempts = log.iter().map(|report| report.latency).sum();
+            outcomes.push(Outcome { record, attempts: log.len(), in_attempts });
+        }
+        after = page.next;
+        if after.is_none() {
+            return Ok(outcomes);
+        }
+    }
+}
+
+/// The ledger of the vendor that the operation is for.
+pub(crate) fn ledger_of<'a>(id: &OperationId, ledgers: &'a [Ledger; 3]) -> Option<&'a Ledger> {
+    ledgers.get(vendor_of(id)?)
+}
+
+fn vendor_of(id: &OperationId) -> Option<usize> {
+    let name = id.scope.vendor_path().rsplit('/').next()?;
+    VENDORS.iter().position(|vendor| *vendor == name)
 }
 
 impl Report {
-    pub(crate) fn new(outcomes: &[Outcome], ledgers: &[Ledger; 3]) -> Report {
-        let rows = VENDORS.into_iter().zip(ledgers).map(|(vendor, ledger)| {
-            let own = outcomes.iter().filter(|outcome| outcome.vendor == vendor);
-            (vendor, Row::new(own, ledger))
-        });
-        Report { rows: rows.collect() }
+    /// Takes each of the orders from step to step, as the shop did: after a success there must be a record of
+    /// the next step, and after any other end there must be none.
+    pub(crate) fn new(orders: usize, outcomes: &[Outcome], ledgers: &[Ledger; 3]) -> Report {
+        let mut by_name: HashMap<(usize, String), &Outcome> = HashMap::new();
+        let mut rows: [Row; 3] = std::array::from_fn(|vendor| Row::of(&ledgers[vendor]));
+        for outcome in outcomes {
+            if let Some(vendor) = vendor_of(&outcome.record.id) {
+                by_name.insert((vendor, outcome.record.id.key.as_str().to_owned()), outcome);
+            }
+        }
+        let mut answered_for = [0; 3];
+        for order in 0..orders {
+            for vendor in 0..VENDORS.len() {
+                let Some(outcome) = by_name.remove(&(vendor, key(order, vendor))) else {
+                    rows[vendor].lost += 1;
+                    break;
+                };
+                answered_for[vendor] += rows[vendor].judge(outcome, &ledgers[vendor]);
+                if !matches!(outcome.record.state, State::Succeeded { .. }) {
+                    break;
+                }
+            }
+        }
+        for (vendor, _) in by_name.into_keys() {
+            rows[vendor].lost += 1;
+        }
+        for (row, answered_for) in rows.iter_mut().zip(answered_for) {
+            row.lost += row.effects.saturating_sub(answered_for);
+        }
+        Report { rows }
     }
 
     pub(crate) fn keeps_the_promise(&self) -> bool {
-        self.rows.iter().all(|(_, row)| row.duplicates == 0 && row.lost == 0)
+        self.rows.iter().all(|row| row.duplicates == 0 && row.lost == 0)
     }
 
     pub(crate) fn table(&self, seed: u64) -> String {
@@ -82,7 +124,7 @@ impl Report {
             "dead letters",
             "waited"
         );
-        for (vendor, row) in &self.rows {
+        for (vendor, row) in VENDORS.iter().zip(&self.rows) {
             // Writing to a String cannot fail.
             let _ = writeln!(
                 text,
@@ -98,13 +140,13 @@ impl Report {
                 row.waited.as_secs_f64()
             );
         }
-        let _ = writeln!(text, "seed {seed}; `waited` adds up over all orders, of which many wait at once");
+        let _ = write!(text, "seed {seed}; `waited` adds up over all orders, of which many wait at once");
         text
     }
 
     pub(crate) fn json(&self, seed: u64) -> Value {
         let mut object = json!({"seed": seed});
-        for (vendor, row) in &self.rows {
+        for (vendor, row) in VENDORS.iter().zip(&self.rows) {
             object[*vendor] = json!({
                 "operations": row.operations,
                 "attempts": row.attempts,
@@ -122,63 +164,36 @@ impl Report {
 }
 
 impl Row {
-    fn new<'a>(outcomes: impl Iterator<Item = &'a Outcome>, ledger: &Ledger) -> Row {
-        let mut row =
-            Row { effects: ledger.count(), duplicates: ledger.duplicates().len(), ..Row::default() };
-        let mut answered_for = 0;
-        for outcome in outcomes {
-            let effects = outcome.wire_key.as_deref().map_or(0, |key| ledger.effects_for(key).len());
-            answered_for += effects;
-            row.operations += 1;
-            row.attempts += outcome.attempts;
-            row.waited += outcome.waited;
-            match outcome.end {
-                End::Succeeded => row.lost += usize::from(effects == 0),
-                End::Failed { effect, dead_letter } => {
-                    row.dead_letters += usize::from(dead_letter);
-                    row.unknown += usize::from(effect == Effect::Unknown);
-                    row.lost += usize::from(effect == Effect::None && effects > 0);
-                }
-                End::Open => row.lost += 1,
+    fn of(ledger: &Ledger) -> Row {
+        Row { effects: ledger.count(), duplicates: ledger.duplicates().len(), ..Row::default() }
+    }
+
+    /// Counts an operation, and gives how many effects it answers for.
+    fn judge(&mut self, outcome: &Outcome, ledger: &Ledger) -> usize {
+        let record = &outcome.record;
+        let effects = ledger.effects_for(&record.wire_key);
+        self.operations += 1;
+        self.attempts += outcome.attempts;
+        self.waited += record.updated_at.since(record.claimed_at).saturating_sub(outcome.in_attempts);
+        let is_true = match &record.state {
+            State::Succeeded { answer, .. } => {
+                let body = String::from_utf8_lossy(&answer.body);
+                effects.first().is_some_and(|effect| body.contains(&effect.id))
             }
-        }
-        row.lost += row.effects.saturating_sub(answered_for);
-        row
+            State::Refused { .. } => effects.is_empty(),
+            State::Dead { .. } => {
+                self.dead_letters += 1;
+                self.unknown += usize::from(record.effect == Effect::Unknown);
+                record.effect == Effect::Unknown || effects.is_empty()
+            }
+            // It never came to rest.
+            _ => false,
+        };
+        self.lost += usize::from(!is_true);
+        effects.len()
     }
 
-    fn retries(&self) -> u32 {
-        self.attempts.saturating_sub(u32::try_from(self.operations).unwrap_or(u32::MAX))
-    }
-}
-
-/// How far the run is.
-#[derive(Default)]
-pub(crate) struct Progress {
-    succeeded: [AtomicUsize; 3],
-    failed: [AtomicUsize; 3],
-    postponed: [AtomicUsize; 3],
-}
-
-impl Progress {
-    pub(crate) fn ended(&self, vendor: usize, outcome: &Outcome) {
-        let tally = if matches!(outcome.end, End::Succeeded) { &self.succeeded } else { &self.failed };
-        tally[vendor].fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn postponed(&self, vendor: usize) {
-        self.postponed[vendor].fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn line(&self, orders: usize) -> String {
-        let sum =
-            |tally: &[AtomicUsize; 3]| tally.iter().map(|count| count.load(Ordering::Relaxed)).sum::<usize>();
-        let [charged, created, sent] =
-            std::array::from_fn(|vendor| self.succeeded[vendor].load(Ordering::Relaxed));
-        format!(
-            "charged {charged:>3}/{orders}  ordered {created:>3}/{orders}  receipts {sent:>3}/{orders}  \
-             failed {:>2}  postponed {:>3}",
-            sum(&self.failed),
-            sum(&self.postponed)
-        )
+    fn retries(&self) -> usize {
+        self.attempts.saturating_sub(self.operations)
     }
 }

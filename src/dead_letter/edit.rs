@@ -101,6 +101,7 @@ impl DeadLetters {
             lease: CLAIM_LEASE,
             keep: old.keep,
             on_unknown: OnUnknown::Park,
+            redact: old.redact.clone(),
         })
     }
 
@@ -148,7 +149,7 @@ impl DeadLetters {
             event: Event::Schedule { at: now },
             reports: Vec::new(),
         };
-        let moved = self.store.transition(&record.id, transition).await;
+        let moved = self.store.transition(record, transition).await;
         // A decline means that somebody holds it already and sends it.
         moved.map(drop).map_err(DeadLetterError::store("make the edit due"))
     }

@@ -96,6 +96,7 @@ impl Refused {
             Refused::Forbidden(Forbidden::NotDead) => "not_dead",
             Refused::Forbidden(Forbidden::Resolved) => "resolved",
             Refused::Forbidden(Forbidden::NotResolved) => "not_resolved",
+            Refused::Forbidden(Forbidden::NotExpired) => "not_expired",
             Refused::Forbidden(Forbidden::Unexplained) => "unexplained",
             Refused::Forbidden(Forbidden::TooLong) => "too_long",
             Refused::Unsafe => "unsafe",
@@ -114,6 +115,7 @@ fn explain(forbidden: Forbidden) -> &'static str {
         Forbidden::NotDead => "it is not a dead letter (any more)",
         Forbidden::Resolved => "a person's word on it stands in the way",
         Forbidden::NotResolved => "nobody has given their word on it",
+        Forbidden::NotExpired => "its time is not over",
         Forbidden::Unexplained => "this needs the name of whoever does it, and a reason",
         Forbidden::TooLong => "the name, the vendor's id or the reason is too long",
     }

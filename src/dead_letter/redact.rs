@@ -2,7 +2,7 @@
 //!
 //! Bodies and headers hold names, addresses and amounts, and end in terminals' histories and in tickets.
 //! Therefore they are withheld, unless somebody asks with a name and a reason, which go on the audit record. A
-//! field that is named is redacted even then. What cannot be read as fields while some are named is withheld
+//! field that is named is redacted even then, whether the viewer names it or the call did. What cannot be read as fields while some are named is withheld
 //! whole: a redaction that guesses is none.
 
 use http::HeaderMap;
@@ -116,7 +116,7 @@ impl View {
 
     /// `card[number]` is a field `number` in a field `card`.
     fn pair(&self, name: &str, value: &str) -> (String, String) {
-        let named = name.split(['[', ']']).any(|part| self.is_named(part));
+        let named = self.is_named(name) || name.split(['[', ']']).any(|part| self.is_named(part));
         let shown = if named || self.opened.is_none() { REDACTED } else { value };
         (name.to_owned(), shown.to_owned())
     }

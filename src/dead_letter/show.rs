@@ -80,6 +80,7 @@ impl DeadLetters {
         let attempts = self.store.evidence(id).await.map_err(DeadLetterError::store("read the attempts"))?;
         let audit = self.audit(id).await?;
         let summary = record.summary();
+        let view = &view.clone().redact(record.redact.names());
         let is_dead = matches!(summary.phase, Phase::Dead | Phase::Resolved);
         Ok(Shown {
             code: is_dead.then(|| code(&summary, attempts.last())),

@@ -295,15 +295,19 @@ async fn an_unresolved_dead_letter_is_never_purged_and_a_resolved_one_after_its_
         let resolved = letters.resolve(&closed, applied.clone(), &signed).await.expect("works");
         assert_eq!(resolved.phase, Phase::Resolved);
         assert_eq!(
-            refusal(letters.resolve(&closed, applied, &signed).await),
+            refusal(letters.resolve(&closed, applied.clone(), &signed).await),
             Refused::Forbidden(Forbidden::Resolved)
         );
-        assert_eq!(letters.purge().await.expect("works"), 0);
+        assert_eq!(letters.purge("ada").await.expect("works"), 0);
         bench.clock.jump_wall(365 * day());
-        assert_eq!(letters.purge().await.expect("works"), 1);
+        assert_eq!(letters.purge("ada").await.expect("works"), 1);
         assert_eq!(bench.phase(&open).await, Phase::Dead);
         assert!(letters.get(&closed).await.expect("works").is_none());
-        assert_eq!(letters.audit(&closed).await.expect("works").len(), 1, "the trace outlives the record");
+        let trace = letters.audit(&closed).await.expect("works");
+        let actions: Vec<_> = trace.iter().map(|entry| (&entry.action, entry.by.as_str())).collect();
+        let expected = [(&Action::Resolve(applied.clone()), "ada"), (&Action::Purge, "ada")];
+        assert_eq!(actions, expected, "the trace outlives the record");
+        assert!(matches!(letters.purge(" ").await, Err(DeadLetterError::Invalid(_))), "nobody's purge");
         assert_eq!(letters.stats().await.expect("works").count(Phase::Dead), 1);
     })
     .await;

@@ -6,7 +6,7 @@ use super::{Engine, Hold, Run, Work};
 use crate::clock::Instant;
 use crate::error::{Effect, Error, Kind};
 use crate::operation::record::{Record, Take};
-use crate::operation::{OperationId, Scope};
+use crate::operation::{OperationId, RedactedFields, Scope};
 use crate::policy::OnUnknown;
 use crate::reply::Reply;
 use crate::request::Request;
@@ -72,6 +72,7 @@ impl Work {
             retries_allowed: true,
             pass_deadline_on: false,
             on_unknown,
+            redact: RedactedFields::NONE,
         }
     }
 }

@@ -109,8 +109,7 @@ impl<'a> Run<'a> {
         self.unknown_since = self.engine.clock.now();
         let is_first = self.attempts == 0 && self.effect == Effect::None;
         if !is_first && !self.afford_retry() {
-            let at = self.engine.clock.now().plus(self.first_step());
-            return Err(self.postpone(at, Kind::Gate(Gate::Budget)).await);
+            return Err(self.out_of_budget(self.first_step()).await);
         }
         self.drive(None).await
     }
@@ -241,12 +240,21 @@ impl<'a> Run<'a> {
             return Err(self.postpone(at, Kind::Deadline { budget }).await);
         }
         if !self.afford_retry() {
-            return Err(self.postpone(at, Kind::Gate(Gate::Budget)).await);
+            return Err(self.out_of_budget(wait).await);
         }
         self.wait_before = rung;
         telemetry::waiting(self.engine.vendor.name(), self.attempts, wait);
         self.sleep_until(at).await?;
         Ok(None)
+    }
+
+    /// Postpones by at least `wait`, and by up to the ladder's last step: a budget that is spent fills slowly, and
+    /// what comes back at the first step would only be refused and written down again.
+    async fn out_of_budget(&mut self, wait: Duration) -> Error {
+        let last = self.backoff.steps.last().copied().unwrap_or_default();
+        let wait = wait.max(last.mul_f64(self.engine.random.unit()));
+        let at = self.engine.clock.now().plus(wait);
+        self.postpone(at, Kind::Gate(Gate::Budget)).await
     }
 
     /// Charged when the retry is decided on, not when it is sent: retries that wait are load already.

@@ -16,7 +16,7 @@ use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 use crate::error::{Effect, Reason, Refusal};
-use crate::operation::{Fingerprint, OperationId};
+use crate::operation::{Fingerprint, OperationId, RedactedFields};
 use crate::policy::OnUnknown;
 use crate::request::Request;
 
@@ -59,6 +59,8 @@ pub struct Record {
     /// What to do when nobody can tell whether it took effect. On record so that whoever carries on after a
     /// crash does what the caller chose.
     pub on_unknown: OnUnknown,
+    /// What of it is never shown.
+    pub redact: RedactedFields,
     /// A person's word on what became of it. Only a dead letter has one.
     pub resolved: Option<Resolved>,
 }
@@ -119,6 +121,8 @@ pub struct Claim {
     pub keep: Duration,
     /// What to do when nobody can tell whether it took effect.
     pub on_unknown: OnUnknown,
+    /// What of it is never shown. The first claim's stays on record.
+    pub redact: RedactedFields,
 }
 
 /// What a claim found.
@@ -339,6 +343,7 @@ fn fresh(claim: Claim) -> Record {
         updated_at: claim.now,
         keep: claim.keep,
         on_unknown: claim.on_unknown,
+        redact: claim.redact,
         resolved: None,
     }
 }

@@ -29,8 +29,8 @@ use url::Url;
 use crate::answer::Answer;
 use crate::clock::Timestamp;
 use crate::error::{Effect, Reason, Refusal};
-use crate::operation::record::{Claim, Claimed, Declined, Event, Record, Transition};
-use crate::operation::{Fingerprint, Key, OperationId, Scope};
+use crate::operation::record::{self, Claim, Claimed, Declined, Event, Record, State, Transition};
+use crate::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
 use crate::policy::OnUnknown;
 use crate::request::Request;
 use crate::store::Store;
@@ -54,7 +54,7 @@ pub use times::{
     check_expiry_and_purge, check_fences, check_late_success, check_lease_boundaries,
     check_unauthorized_retake,
 };
-pub use values::{check_empty_and_absent_bodies, check_look_alike_names, check_sizes};
+pub use values::{check_empty_and_absent_bodies, check_look_alike_names, check_redacted_fields, check_sizes};
 pub use views::{check_evidence, check_filters, check_pages, check_tally};
 
 /// Runs the whole suite, each check on a store of its own that `fresh` makes. A fresh store must be empty.
@@ -68,6 +68,7 @@ pub async fn check_all(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_look_alike_names(&*fresh().await).await;
     check_sizes(&*fresh().await).await;
     check_empty_and_absent_bodies(&*fresh().await).await;
+    check_redacted_fields(&*fresh().await).await;
     check_claims_at_once(fresh().await).await;
     check_settlements_at_once(fresh().await).await;
     check_takes(&*fresh().await).await;
@@ -112,6 +113,7 @@ pub(crate) fn claim_at(id: &OperationId, now: Timestamp) -> Claim {
         lease: LEASE,
         keep: KEEP,
         on_unknown: OnUnknown::Park,
+        redact: RedactedFields::NONE,
     }
 }
 
@@ -150,7 +152,20 @@ async fn take(store: &dyn Store, wanted: Claim) -> Record {
 }
 
 async fn write(store: &dyn Store, id: &OperationId, transition: Transition) -> Result<Record, Declined> {
-    store.transition(id, transition).await.expect("the store works")
+    let held = as_held(store, id, transition.fence).await;
+    store.transition(&held, transition).await.expect("the store works")
+}
+
+/// The record as the holder of `fence` was given it, whatever became of it since.
+async fn as_held(store: &dyn Store, id: &OperationId, fence: u64) -> Record {
+    let held = match get(store, id).await {
+        Some(record) => record,
+        None => match record::claim(None, claim_at(id, NOW)).1 {
+            Claimed::Fresh(record) => record,
+            other => panic!("a first claim is fresh: {other:?}"),
+        },
+    };
+    Record { fence, state: State::InProgress { lease_until: NOW.plus(LEASE) }, resolved: None, ..held }
 }
 
 async fn get(store: &dyn Store, id: &OperationId) -> Option<Record> {

@@ -28,6 +28,9 @@ pub enum StoreErrorKind {
     Foreign,
     /// A newer release of this crate wrote it. It was not touched.
     Newer,
+    /// It, or the record in question, is sealed with a key that was not given, or this build cannot unseal (feature
+    /// `seal`). It was not touched.
+    Sealed,
     /// The store's own work has stopped; it must be opened again.
     Stopped,
     /// The caller's input: a cursor of another store.

@@ -136,11 +136,11 @@ impl Store for Memory {
 
     async fn transition(
         &self,
-        id: &OperationId,
+        held: &Record,
         mut transition: Transition,
     ) -> Result<Result<Record, Declined>, StoreError> {
         let mut inner = self.inner.lock();
-        let Some(row) = inner.rows.get_mut(id) else {
+        let Some(row) = inner.rows.get_mut(&held.id) else {
             return Ok(Err(Declined::Absent));
         };
         row.evidence.append(&mut transition.reports);

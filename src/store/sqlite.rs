@@ -16,24 +16,29 @@ use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
 use crate::operation::record::{
-    self, Act, AuditEntry, Claim, Claimed, Cursor, Declined, Event, Filter, Forbidden, Page, Record, Summary,
-    Take, Tally, Transition,
+    self, Act, AuditEntry, Claim, Claimed, Cursor, Declined, Event, Filter, Forbidden, Page, Phase, Record,
+    Summary, Take, Tally, Transition,
 };
 use crate::store::{Store, StoreError};
 
+mod builder;
 mod codec;
 mod failure;
 mod lane;
 mod open;
 mod read;
 mod row;
+mod seals;
 mod write;
 mod writer;
+
+pub use builder::SqliteBuilder;
 
 use lane::{Lane, OnDrop};
 use open::Settings;
 use row::Stored;
-use write::Met;
+use seals::{Part, Seals};
+use write::{Met, Written};
 
 /// A store in an SQLite file: the embedded default.
 ///
@@ -59,6 +64,7 @@ use write::Met;
 #[derive(Debug)]
 pub struct Sqlite {
     path: PathBuf,
+    seals: Seals,
     writer: Lane,
     readers: [Lane; READERS],
     /// Which reader is next.
@@ -72,21 +78,26 @@ impl Sqlite {
     ///
     /// # Errors
     ///
-    /// A [`StoreError`] of kind `Foreign` for another program's file and `Newer` for a newer release's, both
-    /// left as they are; `Locked`, `ReadOnly`, `Full`, `Corrupt`; `Other` for a path that cannot be opened.
+    /// A [`StoreError`] of kind `Foreign` for another program's file, `Newer` for a newer release's and `Sealed` for
+    /// one that needs a key, all left as they are; `Locked`, `ReadOnly`, `Full`, `Corrupt`; `Other` for a path that cannot be opened.
     pub fn open(path: impl AsRef<Path>) -> Result<Sqlite, StoreError> {
-        Sqlite::open_with(path.as_ref(), Settings::default())
+        Sqlite::builder(path).open()
     }
 
-    fn open_with(path: &Path, settings: Settings) -> Result<Sqlite, StoreError> {
-        let connection = open::writer(path, settings)?;
+    /// Opens the file at `path` with more than [`open`](Sqlite::open) does.
+    pub fn builder(path: impl AsRef<Path>) -> SqliteBuilder {
+        SqliteBuilder::new(path.as_ref().to_owned())
+    }
+
+    fn open_with(path: &Path, settings: Settings, seals: Seals) -> Result<Sqlite, StoreError> {
+        let connection = open::writer(path, settings, &seals)?;
         let writer = Lane::start("steadfast-write", connection, (QUEUE_MAX, GROUP_MAX), writer::commit)?;
         let reader = || {
             let connection = open::reader(path, settings)?;
             Lane::start("steadfast-read", connection, (QUEUE_MAX, 1), read::answer)
         };
         let readers = [reader()?, reader()?];
-        Ok(Sqlite { path: path.to_owned(), writer, readers, turn: AtomicUsize::new(0) })
+        Ok(Sqlite { path: path.to_owned(), seals, writer, readers, turn: AtomicUsize::new(0) })
     }
 
     /// The file.
@@ -116,27 +127,30 @@ impl Sqlite {
 impl Store for Sqlite {
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
         let request = codec::request_bytes(&claim.request)?;
+        let request = self.seals.seal(Part::Request, &claim.id, request)?;
         // What a first claim starts with does not depend on the file, so that it is made here and not there.
         let (fresh, told) = record::claim(None, claim.clone());
         let Some(fresh) = fresh else { return Ok(told) };
-        let met = self
-            .writer
-            .run(OnDrop::Skip, move |connection| write::claim(connection, &claim, &fresh, &request))
-            .await?;
-        let Met::Somebody(somebody) = met else { return Ok(told) };
+        let seals = self.seals.clone();
+        let work = move |connection: &_| write::claim(connection, &claim, &fresh, &request, &seals);
+        let somebody = match self.writer.run(OnDrop::Skip, work).await? {
+            Met::Nobody => return Ok(told),
+            Met::Unreadable(error) => return Err(error),
+            Met::Somebody(somebody) => somebody,
+        };
         let (claimed, stored) = *somebody;
         Ok(match claimed {
             Claimed::TakenOver(record) => {
-                Claimed::TakenOver(Stored { record, answer: None, ..stored }.whole()?)
+                Claimed::TakenOver(Stored { record, answer: None, ..stored }.whole(&self.seals)?)
             }
-            Claimed::Settled(record) => Claimed::Settled(Stored { record, ..stored }.whole()?),
+            Claimed::Settled(record) => Claimed::Settled(Stored { record, ..stored }.whole(&self.seals)?),
             other => other,
         })
     }
 
     async fn transition(
         &self,
-        id: &OperationId,
+        held: &Record,
         mut transition: Transition,
     ) -> Result<Result<Record, Declined>, StoreError> {
         let reports = report_texts(&std::mem::take(&mut transition.reports))?;
@@ -145,32 +159,46 @@ impl Store for Sqlite {
             Event::Bury { answer, .. } => answer.as_ref(),
             Event::Renew { .. } | Event::Schedule { .. } => None,
         };
-        let answer = answer.map(codec::answer_bytes).transpose()?;
-        let id = id.clone();
+        let seal = |answer| self.seals.seal(Part::Answer, &held.id, codec::answer_bytes(answer)?);
+        let answer = answer.map(seal).transpose()?;
+        // What it comes to if nobody else has moved the operation since, which is decided here and not there.
+        let unmoved = held.phase() == Phase::InProgress && held.fence == transition.fence;
+        let next = if unmoved { held.apply(transition.clone()).ok() } else { None };
+        let columns = next.as_ref().map(row::Columns::of).transpose()?;
+        let write = write::Write { id: held.id.clone(), transition, columns, answer, reports };
+        let seals = self.seals.clone();
         let work = move |connection: &_| {
-            write::transition(connection, &id, &transition, answer.as_deref(), &reports)
+            if write.answer.is_some() {
+                seals.note_use(connection)?;
+            }
+            write::transition(connection, &write)
         };
-        match self.writer.run(OnDrop::Finish, work).await? {
-            Ok(stored) => stored.whole().map(Ok),
-            Err(declined) => Ok(Err(declined)),
-        }
+        Ok(match (self.writer.run(OnDrop::Finish, work).await?, next) {
+            (Written::AsForeseen, Some(next)) => Ok(next),
+            (Written::AsForeseen, None) => return Err(StoreError::new("a transition came to nothing")),
+            (Written::Moved(stored), _) => Ok(stored.whole(&self.seals)?),
+            (Written::Declined(declined), _) => Err(declined),
+        })
     }
 
     async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
-        let taken = self.writer.run(OnDrop::Skip, move |connection| write::take(connection, &take)).await?;
+        let seals = self.seals.clone();
+        let work = move |connection: &_| write::take(connection, &take, &seals);
+        let taken = self.writer.run(OnDrop::Skip, work).await?;
         // One that cannot be read is not to cost the others their turn: its lease runs out again.
         let readable = taken.into_iter().filter_map(|stored| {
             let id = stored.record.id.clone();
-            let whole = stored.whole();
+            let whole = stored.whole(&self.seals);
             whole.inspect_err(|error| tracing::error!(%id, %error, "a record cannot be read")).ok()
         });
         Ok(readable.collect())
     }
 
     async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> {
-        let id = id.clone();
-        match self.writer.run(OnDrop::Skip, move |connection| write::act(connection, &id, &act)).await? {
-            Ok(stored) => stored.whole().map(Ok),
+        let (id, seals) = (id.clone(), self.seals.clone());
+        let work = move |connection: &_| write::act(connection, &id, &act, &seals);
+        match self.writer.run(OnDrop::Skip, work).await? {
+            Ok(stored) => stored.whole(&self.seals).map(Ok),
             Err(forbidden) => Ok(Err(forbidden)),
         }
     }
@@ -193,7 +221,7 @@ impl Store for Sqlite {
     async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
         let id = id.clone();
         let stored = self.reader().run(OnDrop::Skip, move |connection| row::load(connection, &id)).await?;
-        stored.map(Stored::whole).transpose()
+        stored.map(|stored| stored.whole(&self.seals)).transpose()
     }
 
     async fn list(

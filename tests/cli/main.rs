@@ -1,8 +1,10 @@
 //! The real binary on a store file that a client filled: each command, with and without `--json`, and how it
 //! says no.
 
+mod disk;
 mod errors;
 mod letters;
+mod sealed;
 mod work;
 
 use std::path::PathBuf;
@@ -22,6 +24,8 @@ use tempfile::TempDir;
 /// A directory with a store and a vendors file.
 pub struct Place {
     directory: TempDir,
+    /// What the binary is given to read a sealed store with.
+    pub seal_keys: Option<String>,
 }
 
 /// What a run said.
@@ -33,7 +37,7 @@ pub struct Said {
 
 impl Place {
     pub fn fresh() -> Place {
-        let place = Place { directory: TempDir::new().expect("a directory") };
+        let place = Place { directory: TempDir::new().expect("a directory"), seal_keys: None };
         let vendors = "[vendors.stripe]\nsecret_env = \"STRIPE_SECRET_KEY_THAT_IS_NOT_SET\"\n";
         std::fs::write(place.path("vendors.toml"), vendors).expect("writes");
         place
@@ -98,11 +102,21 @@ impl Place {
     pub fn run_with(&self, before: &[&str], arguments: &[&str]) -> Said {
         let mut command = Command::new(env!("CARGO_BIN_EXE_steadfast"));
         command.args(before).args(arguments).current_dir(self.directory.path()).stdin(Stdio::null());
-        for variable in ["STEADFAST_STORE", "STEADFAST_VENDORS"] {
+        for variable in ["STEADFAST_STORE", "STEADFAST_VENDORS", "STEADFAST_SEAL_KEYS"] {
             command.env_remove(variable);
+        }
+        if let Some(keys) = &self.seal_keys {
+            command.env("STEADFAST_SEAL_KEYS", keys);
         }
         let output = command.env("USER", "ada").output().expect("the binary runs");
         Said::new(&output)
+    }
+
+    /// Runs it with `--json` and gives what it says when it fails on the store.
+    pub fn json_error(&self, arguments: &[&str]) -> Value {
+        let said = self.run(&[arguments, &["--json"]].concat());
+        assert_eq!(said.code, 3, "{}{}", said.out, said.err);
+        serde_json::from_str(&said.err).expect("JSON")
     }
 
     /// Runs it with `--json` and gives its line.

@@ -155,4 +155,6 @@ async fn purge_leaves_unresolved_dead_letters() {
     assert_eq!(place.run(&["dead-letters", "purge"]).ended(0), "removed: 0\n");
     assert_eq!(place.json(0, &["show", "dead"])["phase"], "dead");
     place.run(&["show", "old"]).ended(1);
+    let said = place.run(&["dead-letters", "purge", "--by", " "]);
+    assert_eq!((said.code, said.err.contains("a purge needs somebody's name")), (2, true), "{}", said.err);
 }

@@ -34,11 +34,11 @@ impl Store for LateReply {
 
     async fn transition(
         &self,
-        id: &OperationId,
+        record: &Record,
         step: Transition,
     ) -> Result<Result<Record, Declined>, StoreError> {
         let renews = matches!(step.event, Event::Renew { .. });
-        let moved = self.store.transition(id, step).await;
+        let moved = self.store.transition(record, step).await;
         if renews && matches!(moved, Ok(Ok(_))) {
             self.clock.latency(self.late).await;
         }

@@ -164,11 +164,11 @@ impl Store for Counting {
 
     async fn transition(
         &self,
-        id: &OperationId,
+        held: &Record,
         step: Transition,
     ) -> Result<Result<Record, Declined>, StoreError> {
         self.transitions.fetch_add(1, Ordering::Relaxed);
-        self.store.transition(id, step).await
+        self.store.transition(held, step).await
     }
 
     async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {

@@ -1,6 +1,7 @@
 //! When the next attempt is made.
 
 use steadfast::Effect;
+use steadfast::clock::Clock as _;
 use steadfast::policy::Jitter;
 use steadfast::testkit::{FixedRandom, ScriptedTransport};
 use steadfast::transport::SendErrorKind;
@@ -115,5 +116,22 @@ async fn a_spent_budget_postpones_the_retry_instead_of_sending_it() {
     assert_eq!(error.gate().map(steadfast::error::Gate::name), Some("budget"));
     assert_eq!(bench.charges_sent(), 2);
     assert!(!error.is_dead_letter(), "it can still be delivered: {error}");
-    assert!(error.retry_at().is_some());
+    // Half of the last step, 30 s, with the randomness at ½: not the 2 s of the rung that it was refused at.
+    let at = error.retry_at().expect("a time");
+    let now: std::time::SystemTime = bench.clock.wall().into();
+    assert_eq!(at.duration_since(now).expect("later"), secs(15));
+}
+
+#[tokio::test]
+async fn what_is_answered_from_the_record_earns_no_retry() {
+    let mut budget = steadfast::policy::Policy::background().budget.expect("the preset has a budget");
+    (budget.ratio, budget.burst, budget.refill_per_second) = (0.1, 0, 0.0);
+    let transport = ScriptedTransport::new().status(200).fail(SendErrorKind::Connect).status(200);
+    let bench = Bench::with(Acme::new(), transport, plain().budget(budget));
+    // One call that is sent, twenty that are not.
+    for _ in 0..=20 {
+        bench.charge().send().await.expect("done");
+    }
+    let error = bench.client.get("/x").send().await.expect_err("two calls do not pay for a retry");
+    assert_eq!(error.gate().map(steadfast::error::Gate::name), Some("budget"));
 }

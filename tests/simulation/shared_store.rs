@@ -102,7 +102,7 @@ impl Store for SharedStore {
 
     async fn transition(
         &self,
-        id: &OperationId,
+        record: &Record,
         transition: Transition,
     ) -> Result<Result<Record, Declined>, StoreError> {
         let (event, fence) = (event(&transition.event), transition.fence);
@@ -110,8 +110,8 @@ impl Store for SharedStore {
             Ok(record) => record.state.name().to_owned(),
             Err(declined) => format!("{declined:?}"),
         };
-        let name = || format!("{event} {} under fence {fence}", id.key.as_str());
-        self.write(name, self.inner.transition(id, transition), moved).await
+        let name = || format!("{event} {} under fence {fence}", record.id.key.as_str());
+        self.write(name, self.inner.transition(record, transition), moved).await
     }
 
     async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {

@@ -124,14 +124,14 @@ impl Store for StoreWithout {
 
     async fn transition(
         &self,
-        id: &OperationId,
+        record: &Record,
         mut transition: Transition,
     ) -> Result<Result<Record, Declined>, StoreError> {
         match self.guard {
             Some(Guard::Fence) => {
                 let event = transition.event.clone();
-                let moved = self.inner.transition(id, transition).await?;
-                return Ok(match (moved, self.inner.get(id).await?) {
+                let moved = self.inner.transition(record, transition).await?;
+                return Ok(match (moved, self.inner.get(&record.id).await?) {
                     (Err(_), Some(record)) => Ok(as_the_late_writer_says(record, event)),
                     (moved, _) => moved,
                 });
@@ -140,16 +140,19 @@ impl Store for StoreWithout {
                 if matches!(transition.event, Event::Schedule { .. } | Event::Bury { .. }) {
                     transition.event = Event::Bury { reason: Reason::Exhausted, answer: None };
                     transition.effect = Effect::None;
-                    let buried = self.inner.transition(id, transition).await?;
+                    let buried = self.inner.transition(record, transition).await?;
                     if buried.is_ok() {
-                        self.forgotten.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone());
+                        self.forgotten
+                            .lock()
+                            .unwrap_or_else(PoisonError::into_inner)
+                            .insert(record.id.clone());
                     }
                     return Ok(buried);
                 }
             }
             _ => {}
         }
-        self.inner.transition(id, transition).await
+        self.inner.transition(record, transition).await
     }
 
     async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {

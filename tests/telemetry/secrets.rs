@@ -10,7 +10,7 @@ use serde_json::json;
 use steadfast::answer::Answer;
 use steadfast::config::Vendors;
 use steadfast::inbound::Inbound;
-use steadfast::operation::record::{Claim, Event, Transition};
+use steadfast::operation::record::{Claim, Claimed, Event, Transition};
 use steadfast::operation::{Key, OperationId, Scope, fingerprint};
 use steadfast::policy::Backoff;
 use steadfast::store::{Memory, Store};
@@ -232,6 +232,75 @@ async fn a_failure_of_the_network_does_not_show_the_url() {
     heard.assert_clean();
 }
 
+/// The marker as a key, in each form in which a key may be written or shown.
+#[cfg(feature = "seal")]
+#[tokio::test]
+async fn a_seal_key_is_in_nothing_that_is_said_or_shown() {
+    use steadfast::operation::record::{Left, Take};
+    use steadfast::store::{SealKeys, Sqlite};
+
+    listen();
+    let mut key = [0; SealKeys::BYTES];
+    key.iter_mut().zip(MARKER.bytes().cycle()).for_each(|(byte, letter)| *byte = letter);
+    let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+    let base64 = "aHVudGVyMmh1bnRlcjJodW50ZXIyaHVudGVyMmh1bnQ=";
+    assert_eq!(SealKeys::parse(base64, "x").expect("a key").current(), SealKeys::new(key).current());
+    let forms = [&hex[..14], &base64[..9], "104, 117, 110, 116", "68, 75, 6e, 74"];
+    let clean = |shown: &Shown| {
+        shown.assert_clean();
+        for text in &shown.0 {
+            assert!(forms.iter().all(|form| !text.contains(form)), "{text}");
+        }
+    };
+
+    let mut shown = Shown::default();
+    let keys = SealKeys::parse(&format!("{hex},{}", "00".repeat(32)), "STEADFAST_SEAL_KEYS").expect("keys");
+    shown.debug(&keys);
+    shown.text(keys.current());
+    shown.debug(&keys.clone().with_older([1; 32]));
+    for wrong in [
+        format!("{hex},{hex}"),
+        format!("{hex},{base64}"),
+        format!("{base64},"),
+        hex[..62].to_owned(),
+        format!("{hex}00"),
+        format!("{base64}{base64}"),
+        MARKER.to_owned(),
+        format!("{MARKER}\u{1f511}"),
+    ] {
+        shown.error(&SealKeys::parse(&wrong, "STEADFAST_SEAL_KEYS").expect_err("no keys"));
+    }
+
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("calls.db");
+    let builder = Sqlite::builder(&path).seal(keys);
+    shown.debug(&builder);
+    let store = Arc::new(builder.open().expect("opens"));
+    shown.debug(&store);
+    let client = Client::builder(Stripe::new("sk_test_hunter2"))
+        .policy(policy().backoff(Backoff::none()))
+        .store(Arc::clone(&store))
+        .transport(ScriptedTransport::new().fail(SendErrorKind::Connect))
+        .build()
+        .expect("a client");
+    let error = marked(&client, "/v1/charges").send().await.expect_err("never sent");
+    shown.error(&error);
+    shown.debug(&client);
+    // One that has another key: at open, and while both have the file open.
+    let other = Sqlite::builder(&path).seal(SealKeys::new([9; 32])).open().expect_err("sealed");
+    shown.debug(&other);
+    shown.text(&other);
+    let empty = directory.path().join("other.db");
+    let other = Sqlite::builder(&empty).seal(SealKeys::new([9; 32])).open().expect("opens");
+    let now = steadfast::clock::Timestamp::from_millis(u64::MAX / 2);
+    let take = Take { what: Left::Due, account: None, now, lease: std::time::Duration::ZERO, limit: 9 };
+    assert_eq!(other.take(take).await.expect("works"), []);
+    clean(&shown);
+    let mut heard = Shown::default();
+    heard.debug(&said());
+    clean(&heard);
+}
+
 #[tokio::test]
 async fn a_record_a_store_and_a_vendors_file_show_no_contents() {
     let mut shown = Shown::default();
@@ -263,10 +332,13 @@ async fn a_record_a_store_and_a_vendors_file_show_no_contents() {
         lease: second,
         keep: second,
         on_unknown: steadfast::OnUnknown::Park,
+        redact: steadfast::operation::RedactedFields::NONE,
     };
     shown.debug(&claim);
     let store = Arc::new(Memory::new());
-    shown.debug(&store.claim(claim).await.expect("a claim"));
+    let claimed = store.claim(claim).await.expect("a claim");
+    shown.debug(&claimed);
+    let Claimed::Fresh(held) = claimed else { panic!("the first claim") };
     let event = Event::Succeed { answer: answer(200), reconciled: false };
     shown.debug(&event);
     let transition = Transition {
@@ -278,7 +350,7 @@ async fn a_record_a_store_and_a_vendors_file_show_no_contents() {
         reports: Vec::new(),
     };
     shown.debug(&transition);
-    shown.debug(&store.transition(&id, transition).await.expect("a transition"));
+    shown.debug(&store.transition(&held, transition).await.expect("a transition"));
     shown.debug(&store.get(&id).await.expect("a record"));
     shown.debug(&store);
 

@@ -75,7 +75,10 @@ pub(crate) enum DeadLettersCommand {
         select: Select,
     },
     /// Removes records whose time is over; never an unresolved dead letter
-    Purge,
+    Purge {
+        #[command(flatten)]
+        signer: Signer,
+    },
 }
 
 #[derive(Args, Debug)]
@@ -100,6 +103,15 @@ pub(crate) struct ViewArguments {
 
 #[derive(Args, Debug)]
 pub(crate) struct Signature {
+    #[command(flatten)]
+    pub signer: Signer,
+    /// Why
+    #[arg(long, value_name = "REASON")]
+    pub why: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Signer {
     /// Who does it
     #[arg(
         long,
@@ -110,9 +122,6 @@ pub(crate) struct Signature {
         value_name = "NAME"
     )]
     pub by: String,
-    /// Why
-    #[arg(long, value_name = "REASON")]
-    pub why: Option<String>,
 }
 
 #[derive(Args, Debug)]
@@ -185,10 +194,12 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  done
   1  nothing matched, or something was refused or held back
-  2  arguments that make no sense
-  3  the store: absent, locked, full, damaged, of another program
+  2  arguments or seal keys that make no sense
+  3  the store: absent, locked, full, damaged, sealed, of another program
   4  the vendors file is wrong
-  5  a file cannot be read or written";
+  5  a file cannot be read or written
+
+A store that the service seals is read with the service's keys, in STEADFAST_SEAL_KEYS.";
 
 const REDRIVE_HELP: &str = "\
 Name operations, or a filter, or --all. A filter is a dry run until --yes is given. The dry run prints the time at \

@@ -12,7 +12,7 @@ use steadfast::config::Vendors;
 use steadfast::dead_letter::{DeadLetters, Edit, Redrive, Selection, Signed, View, Which};
 use steadfast::operation::Key;
 use steadfast::operation::record::{Cursor, Resolution};
-use steadfast::store::Sqlite;
+use steadfast::store::{SealKeys, Sqlite};
 
 use super::arguments::{
     Arguments, Command, DeadLettersCommand, EditArguments, RedriveArguments, ResolveArguments, ShowArguments,
@@ -68,8 +68,8 @@ async fn dead_letters(
         DeadLettersCommand::Export { select, view, output: path } => {
             export(letters, &select.selection(), &view, path.as_deref(), output).await
         }
-        DeadLettersCommand::Purge => {
-            let removed = letters.purge().await?;
+        DeadLettersCommand::Purge { signer } => {
+            let removed = letters.purge(signer.by).await?;
             output.put(&serde_json::json!({ "removed": removed }), print::fields)?;
             Ok(DONE)
         }
@@ -87,7 +87,11 @@ fn open(arguments: &Arguments) -> Result<DeadLetters, Failure> {
     }
     let vendors = arguments.vendors.as_ref().map(Vendors::from_file).transpose().map_err(Failure::Vendors)?;
     let rules = vendors.map(|vendors| vendors.rules()).transpose().map_err(Failure::Vendors)?;
-    let store = Sqlite::open(path).map_err(Failure::Store)?;
+    let mut store = Sqlite::builder(path);
+    if std::env::var_os(SEAL_KEYS).is_some() {
+        store = store.seal(SealKeys::from_env(SEAL_KEYS).map_err(Failure::SealKeys)?);
+    }
+    let store = store.open().map_err(Failure::Store)?;
     let letters = DeadLetters::new(Arc::new(store));
     Ok(rules.iter().flatten().fold(letters, |letters, client| letters.with_client(client)))
 }
@@ -232,7 +236,7 @@ fn view(arguments: &ViewArguments) -> View {
 }
 
 fn signed(signature: &Signature) -> Signed {
-    Signed::new(&signature.by, signature.why.clone().unwrap_or_default())
+    Signed::new(&signature.signer.by, signature.why.clone().unwrap_or_default())
 }
 
 /// A new file, for nobody else to read: it may hold what the store keeps to itself.
@@ -256,3 +260,6 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 fn usage(kind: ErrorKind, problem: &str) -> Failure {
     Failure::Usage(Arguments::command().error(kind, problem))
 }
+
+/// Not an option of the command line, where every other process on the machine could read it.
+const SEAL_KEYS: &str = "STEADFAST_SEAL_KEYS";

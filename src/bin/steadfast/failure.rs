@@ -6,13 +6,15 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use steadfast::dead_letter::DeadLetterError;
-use steadfast::store::StoreError;
+use steadfast::store::{StoreError, StoreErrorKind};
 
 pub(crate) enum Failure {
     /// Arguments that make no sense together.
     Usage(clap::Error),
     /// There is no file where the store should be.
     NoStore(PathBuf),
+    /// The variable with the seal keys.
+    SealKeys(steadfast::Error),
     /// The store does not open.
     Store(StoreError),
     /// The library's word.
@@ -37,7 +39,7 @@ const FILES: u8 = 5;
 impl Failure {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Failure::Usage(_) => USAGE,
+            Failure::Usage(_) | Failure::SealKeys(_) => USAGE,
             Failure::NoStore(_) | Failure::Store(_) => STORE,
             Failure::Letters(DeadLetterError::Store { .. }) => STORE,
             Failure::Letters(DeadLetterError::Output(_)) => FILES,
@@ -65,6 +67,13 @@ impl Failure {
                 "there is no store at {}; name the service's file with --store or STEADFAST_STORE",
                 path.display()
             ),
+            Failure::SealKeys(error) => chain(error),
+            Failure::Store(error) if error.kind() == StoreErrorKind::Sealed => {
+                format!(
+                    "the store does not open: {}; give the service's keys in STEADFAST_SEAL_KEYS",
+                    chain(error)
+                )
+            }
             Failure::Store(error) => format!("the store does not open: {}", chain(error)),
             Failure::Letters(error) => chain(error),
             Failure::Vendors(error) => chain(error),

@@ -51,6 +51,9 @@ pub enum Action {
     },
     /// Changes nothing, and is on the audit record: a body was looked at, a key was made from another.
     Note,
+    /// Changes nothing by itself, and is on the audit record: its time is over, and somebody has it removed now.
+    /// Only what has expired.
+    Purge,
 }
 
 /// A person's word on what became of a dead letter.
@@ -121,6 +124,8 @@ pub enum Forbidden {
     Resolved,
     /// There is no word on it that could be taken back.
     NotResolved,
+    /// Its time is not over.
+    NotExpired,
     /// The action needs somebody's name and a reason.
     Unexplained,
     /// A text is longer than its limit.
@@ -172,6 +177,8 @@ impl Record {
             Action::Reopen => self.reopen(act.now)?,
             Action::Redrive { forced } => self.redrive(*forced, act.now)?,
             Action::Note => self.clone(),
+            Action::Purge if self.expires_at().is_some_and(|at| at <= act.now) => self.clone(),
+            Action::Purge => return Err(Forbidden::NotExpired),
         };
         let entry = AuditEntry {
             id: self.id.clone(),

@@ -24,6 +24,7 @@ fn wanted(now: u64) -> Claim {
         lease: LEASE,
         keep: KEEP,
         on_unknown: OnUnknown::Park,
+        redact: RedactedFields::new([format!("field {now}")]).expect("a name"),
     }
 }
 
@@ -92,6 +93,7 @@ fn a_first_claim_starts_the_record() {
         updated_at: at(7),
         keep: KEEP,
         on_unknown: OnUnknown::Park,
+        redact: RedactedFields::new(["field 7"]).expect("a name"),
         resolved: None,
     };
     assert_eq!(record, expected);
@@ -315,6 +317,7 @@ fn step() -> impl Strategy<Value = Step> {
             Just(Action::Reopen),
             any::<bool>().prop_map(|forced| Action::Redrive { forced }),
             Just(Action::Note),
+            Just(Action::Purge),
         ]
         .prop_map(|action| Step::Act { action }),
         (0..5usize, 0..3u64, effect).prop_map(|(event, behind, effect)| Step::Write {

@@ -15,20 +15,20 @@ use crate::store::Store;
 /// Each action from each phase: the phase it leads to, or why it is not allowed. Whatever is allowed is on the
 /// audit record, and nothing else is.
 pub async fn check_every_action_from_every_phase(store: &dyn Store) {
-    use Forbidden::{NotDead, NotResolved, Resolved as Spoken};
+    use Forbidden::{NotDead, NotExpired, NotResolved, Resolved as Spoken};
     use Phase::{Dead, InProgress, Refused, Resolved, Scheduled, Succeeded};
     #[rustfmt::skip]
-    let table: [(&str, [Result<Phase, Forbidden>; 5]); 9] = [
-        //                resolve        reopen            redrive        forced         note
-        ("held",         [Err(NotDead),  Err(NotDead),     Err(NotDead),  Err(NotDead),  Ok(InProgress)]),
-        ("waiting",      [Err(NotDead),  Err(NotDead),     Err(NotDead),  Err(NotDead),  Ok(Scheduled)]),
-        ("succeeded",    [Err(NotDead),  Err(NotDead),     Err(NotDead),  Err(NotDead),  Ok(Succeeded)]),
-        ("refused",      [Err(NotDead),  Err(NotDead),     Err(NotDead),  Err(NotDead),  Ok(Refused)]),
-        ("dead",         [Ok(Resolved),  Err(NotResolved), Ok(Scheduled), Ok(Scheduled), Ok(Dead)]),
-        ("applied",      [Err(Spoken),   Ok(Dead),         Err(Spoken),   Err(Spoken),   Ok(Resolved)]),
-        ("not applied",  [Err(Spoken),   Ok(Dead),         Ok(Scheduled), Ok(Scheduled), Ok(Resolved)]),
-        ("compensated",  [Err(Spoken),   Ok(Dead),         Err(Spoken),   Err(Spoken),   Ok(Resolved)]),
-        ("replaced",     [Err(Spoken),   Err(Spoken),      Err(Spoken),   Err(Spoken),   Ok(Resolved)]),
+    let table: [(&str, [Result<Phase, Forbidden>; 6]); 9] = [
+        //                resolve        reopen            redrive        forced         note             purge
+        ("held",         [Err(NotDead),  Err(NotDead),     Err(NotDead),  Err(NotDead),  Ok(InProgress),  Err(NotExpired)]),
+        ("waiting",      [Err(NotDead),  Err(NotDead),     Err(NotDead),  Err(NotDead),  Ok(Scheduled),   Err(NotExpired)]),
+        ("succeeded",    [Err(NotDead),  Err(NotDead),     Err(NotDead),  Err(NotDead),  Ok(Succeeded),   Err(NotExpired)]),
+        ("refused",      [Err(NotDead),  Err(NotDead),     Err(NotDead),  Err(NotDead),  Ok(Refused),     Err(NotExpired)]),
+        ("dead",         [Ok(Resolved),  Err(NotResolved), Ok(Scheduled), Ok(Scheduled), Ok(Dead),        Err(NotExpired)]),
+        ("applied",      [Err(Spoken),   Ok(Dead),         Err(Spoken),   Err(Spoken),   Ok(Resolved),    Err(NotExpired)]),
+        ("not applied",  [Err(Spoken),   Ok(Dead),         Ok(Scheduled), Ok(Scheduled), Ok(Resolved),    Err(NotExpired)]),
+        ("compensated",  [Err(Spoken),   Ok(Dead),         Err(Spoken),   Err(Spoken),   Ok(Resolved),    Err(NotExpired)]),
+        ("replaced",     [Err(Spoken),   Err(Spoken),      Err(Spoken),   Err(Spoken),   Ok(Resolved),    Err(NotExpired)]),
     ];
     for (start, expected) in table {
         for (action, expected) in actions().into_iter().zip(expected) {
@@ -167,12 +167,13 @@ pub async fn check_resolution(store: &dyn Store) {
     let end = LATER.plus(KEEP);
     let purge = async |now| store.purge(now, 100).await.expect("the store works");
     assert_eq!(purge(end.minus(std::time::Duration::from_millis(1))).await, 0);
-    assert_eq!(purge(end).await, 3);
     let undone = id("test/resolve//POST /x", "undone");
+    do_it(store, &undone, Act { now: end, ..act(Action::Purge) }).await.expect("its time is over");
+    assert_eq!(purge(end).await, 3);
     assert_eq!(get(store, &undone).await, None);
-    assert_eq!(audit(store, Some(&undone)).await.len(), 1, "what was done stays known");
+    assert_eq!(audit(store, Some(&undone)).await.len(), 2, "what was done stays known");
     let whole = audit(store, None).await;
-    assert_eq!(whole.len(), 3);
+    assert_eq!(whole.len(), 4);
     let first = store.audit(None, None, 2).await.expect("the store works");
     assert_eq!((&first.rows[..], first.next.is_some()), (&whole[..2], true));
     let second = store.audit(None, first.next.as_ref(), 2).await.expect("the store works");
@@ -208,13 +209,14 @@ async fn dead(store: &dyn Store, id: &OperationId, effect: Effect) -> Record {
     write(store, id, transition).await.expect("the holder may write")
 }
 
-fn actions() -> [Action; 5] {
+fn actions() -> [Action; 6] {
     [
         Action::Resolve(Resolution::NotApplied),
         Action::Reopen,
         Action::Redrive { forced: false },
         Action::Redrive { forced: true },
         Action::Note,
+        Action::Purge,
     ]
 }
 

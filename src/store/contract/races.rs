@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::{LEASE, NOW, claim_at, get, id, succeed, take, transition_at};
-use crate::operation::OperationId;
 use crate::operation::record::{Claim, Claimed, Declined, Record, Transition};
 use crate::store::Store;
 
@@ -43,7 +42,7 @@ pub async fn check_settlements_at_once(store: Arc<dyn Store>) {
             transition.attempts = nth as u32;
             transition
         });
-        let told = all_write(&store, &id, transitions.collect()).await;
+        let told = all_write(&store, &record, transitions.collect()).await;
         let won: Vec<&Record> = told.iter().filter_map(|told| told.as_ref().ok()).collect();
         let settled = told.iter().filter(|told| **told == Err(Declined::Settled)).count();
         assert_eq!((won.len(), settled), (1, CALLERS - 1));
@@ -65,12 +64,12 @@ async fn all_claim(store: &Arc<dyn Store>, claims: Vec<Claim>) -> Vec<Claimed> {
 
 async fn all_write(
     store: &Arc<dyn Store>,
-    id: &OperationId,
+    held: &Record,
     transitions: Vec<Transition>,
 ) -> Vec<Result<Record, Declined>> {
     let spawned = transitions.into_iter().map(|transition| {
-        let (store, id) = (store.clone(), id.clone());
-        tokio::spawn(async move { store.transition(&id, transition).await.expect("the store works") })
+        let (store, held) = (store.clone(), held.clone());
+        tokio::spawn(async move { store.transition(&held, transition).await.expect("the store works") })
     });
     let mut told = Vec::new();
     for task in spawned.collect::<Vec<_>>() {

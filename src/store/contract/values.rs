@@ -3,11 +3,11 @@
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
-use super::{NOW, answer, claim, claim_at, get, id, take, transition_at, write};
+use super::{KEEP, LEASE, NOW, answer, claim, claim_at, get, id, take, transition_at, write};
 use crate::answer::Answer;
 use crate::error::Reason;
-use crate::operation::Key;
-use crate::operation::record::{Claimed, Event, State};
+use crate::operation::record::{Act, Action, Claimed, Event, Left, State, Take};
+use crate::operation::{Key, RedactedFields};
 use crate::store::Store;
 
 /// Names that differ in case, in a space, in a wildcard or only in where the scope ends are different
@@ -110,6 +110,55 @@ pub async fn check_empty_and_absent_bodies(store: &dyn Store) {
         write(store, &id, transition_at(record.fence, NOW, event)).await.expect("the holder may write");
         let kept = get(store, &id).await.expect("a record");
         assert_eq!(kept.state, State::Succeeded { answer: bare.clone(), reconciled });
+    }
+}
+
+/// The names of redacted fields are the first claim's, whoever claims, settles, takes or acts later.
+pub async fn check_redacted_fields(store: &dyn Store) {
+    let fields = |names: &[&str]| RedactedFields::new(names.iter().copied()).expect("valid names");
+    let names = ["email", "card[number]", "a \"quote\", a , and an ü"];
+    for (key, first, later) in [
+        ("some", fields(&names), RedactedFields::NONE),
+        ("none", RedactedFields::NONE, fields(&names)),
+        ("others", fields(&names[..1]), fields(&names[1..])),
+    ] {
+        let id = id("test/redacted//POST /x", key);
+        let mut wanted = claim_at(&id, NOW);
+        wanted.redact = first.clone();
+        assert_eq!(take(store, wanted.clone()).await.redact, first, "{key}: fresh");
+        assert_eq!(get(store, &id).await.expect("a record").redact, first, "{key}: read");
+
+        wanted.redact = later;
+        wanted.now = NOW.plus(LEASE);
+        let taken = take(store, wanted.clone()).await;
+        assert_eq!(taken.redact, first, "{key}: taken over");
+        let schedule = transition_at(taken.fence, wanted.now, Event::Schedule { at: wanted.now });
+        let scheduled = write(store, &id, schedule).await.expect("the holder may write");
+        assert_eq!(scheduled.redact, first, "{key}: written");
+        let due = Take { what: Left::Due, account: None, now: wanted.now, lease: LEASE, limit: 1 };
+        let due = store.take(due).await.expect("the store works");
+        assert_eq!(due.iter().map(|record| &record.redact).collect::<Vec<_>>(), [&first], "{key}: due");
+
+        let bury =
+            transition_at(due[0].fence, wanted.now, Event::Bury { reason: Reason::Unknown, answer: None });
+        write(store, &id, bury).await.expect("the holder may write");
+        match claim(store, wanted).await {
+            Claimed::Settled(record) => assert_eq!(record.redact, first, "{key}: settled"),
+            other => panic!("settled: {other:?}"),
+        }
+        let redrive = Act {
+            action: Action::Redrive { forced: false },
+            by: "ada".to_owned(),
+            why: String::new(),
+            now: NOW.plus(LEASE),
+            fence: None,
+        };
+        let redriven = store.act(&id, redrive).await.expect("the store works").expect("a dead letter");
+        assert_eq!(redriven.redact, first, "{key}: redriven");
+        assert_eq!(get(store, &id).await.expect("a record").redact, first, "{key}: at the end");
+        // Out of the way of the next case.
+        let far = Take { what: Left::Due, account: None, now: NOW.plus(LEASE), lease: KEEP, limit: 1 };
+        store.take(far).await.expect("the store works");
     }
 }
 

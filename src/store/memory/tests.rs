@@ -34,13 +34,15 @@ fn claim(key: usize, now: Timestamp) -> Claim {
         lease: Duration::from_millis(100),
         keep: KEEP,
         on_unknown: OnUnknown::Park,
+        redact: crate::operation::RedactedFields::NONE,
     }
 }
 
 async fn settle(store: &Memory, key: usize, now: Timestamp, event: Event) -> Record {
     let transition =
         Transition { fence: 1, now, attempts: 1, effect: Effect::Unknown, event, reports: Vec::new() };
-    store.transition(&id(key), transition).await.expect("the store works").expect("the holder may write")
+    let held = store.get(&id(key)).await.expect("the store works").expect("an operation");
+    store.transition(&held, transition).await.expect("the store works").expect("the holder may write")
 }
 
 fn expiring(store: &Memory) -> BTreeSet<(Timestamp, Arc<OperationId>)> {

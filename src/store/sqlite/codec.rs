@@ -11,6 +11,12 @@
 //! answer  = 1u8, status u16, cut u8 (0 or 1), headers, body (the rest)
 //! headers = count u32, then for each: name text, value text
 //! ```
+//!
+//! Version 2 is a version 1 that is sealed, see [`seals`](super::seals):
+//!
+//! ```text
+//! sealed  = 2u8, key id (8), nonce (24), ciphertext, tag (16)
+//! ```
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
@@ -178,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_newer_version_is_told_from_damage() {
-        assert_eq!(request(vec![2, 0, 0]).expect_err("newer").kind(), StoreErrorKind::Newer);
+        assert_eq!(request(vec![3, 0, 0]).expect_err("newer").kind(), StoreErrorKind::Newer);
         assert_eq!(request(vec![]).expect_err("empty").kind(), StoreErrorKind::Corrupt);
     }
 

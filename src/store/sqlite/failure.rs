@@ -1,6 +1,6 @@
 //! SQLite's errors as a store's.
 
-use rusqlite::{Error, ErrorCode};
+use rusqlite::{Error, ErrorCode, ffi};
 
 use crate::store::{StoreError, StoreErrorKind};
 
@@ -18,6 +18,10 @@ pub(super) fn failed(doing: &str, error: Error) -> StoreError {
 }
 
 fn kind(error: &Error) -> StoreErrorKind {
+    // On a full disk the memory that connections share cannot be made, before anything is written to the log.
+    if error.sqlite_error().is_some_and(|error| error.extended_code == ffi::SQLITE_IOERR_SHMSIZE) {
+        return StoreErrorKind::Full;
+    }
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreErrorKind::Locked,
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => StoreErrorKind::ReadOnly,

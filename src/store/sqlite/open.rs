@@ -6,14 +6,16 @@
 //! 2.2), those of another store on the same file included. SQLite's own descriptors do not have that problem.
 
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, ffi};
 
 use super::failure::{While, failed};
+use super::seals::Seals;
 use crate::store::{StoreError, StoreErrorKind};
 
 /// What a file is opened with. The default is what [`Sqlite::open`](super::Sqlite::open) takes.
@@ -32,12 +34,13 @@ impl Default for Settings {
 }
 
 /// Opens or makes a file, brings its schema up to date, and gives the connection that writes.
-pub(super) fn writer(path: &Path, settings: Settings) -> Result<Connection, StoreError> {
+pub(super) fn writer(path: &Path, settings: Settings, seals: &Seals) -> Result<Connection, StoreError> {
     // One at a time in a process: the file that is made here is closed again, which must not happen while
     // another store has just locked it.
     let _turn = OPENING.lock();
     make(path)?;
     look(path)?;
+    let logged = fs::metadata(beside(path, "-wal")).is_ok_and(|log| log.len() > 0);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).while_doing("open the file")?;
     if connection.is_readonly("main").while_doing("open the file")? {
@@ -48,7 +51,9 @@ pub(super) fn writer(path: &Path, settings: Settings) -> Result<Connection, Stor
     let doing = "set up the connection";
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).while_doing(doing)?;
     connection.busy_handler(Some(settings.wait_for_lock)).while_doing(doing)?;
+    let unused = check_seals(&connection, seals, logged)?;
     migrate(&connection, path, &MIGRATIONS)?;
+    seals.retire(&connection, &unused)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).while_doing(doing)?;
     use_log(&connection, settings.wait_for_lock)?;
     connection
@@ -118,12 +123,38 @@ fn look(path: &Path) -> Result<(), StoreError> {
         Ok((0, _)) => Ok(()),
         Ok((_, identity)) => judge(path, identity, SCHEMA_VERSION),
         Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::NotADatabase) => {
+            if was_never_made(path) {
+                return Ok(());
+            }
             let problem = format!("{} is no database: it belongs to another program", path.display());
             Err(StoreError::with_source(problem, error).of_kind(StoreErrorKind::Foreign))
         }
         // Without its log a file may look damaged that is whole with it: opening it for real says.
         Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseCorrupt) => Ok(()),
         Err(error) => Err(failed(&format!("read {}", path.display()), error)),
+    }
+}
+
+/// Whether the power went while the file's first transaction was written: its first page is not there yet, and
+/// a journal beside it undoes the rest, which happens when it is opened for real.
+fn was_never_made(path: &Path) -> bool {
+    // Read by ourselves after all: a store that has this file open has written its first page, so that there
+    // are no locks to lose.
+    let mut header = [0xFF; HEADER_BYTES];
+    let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut header));
+    if read.is_err() || header != [0; HEADER_BYTES] {
+        return false;
+    }
+    // A connection that may not write says that there is something to undo, and leaves it.
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let asked = Connection::open_with_flags(path, flags).and_then(|connection| identity(&connection));
+    match asked {
+        // Another process has just undone it, or is about to.
+        Ok(_) => true,
+        Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy) => true,
+        Err(error) => {
+            error.sqlite_error().map(|error| error.extended_code) == Some(ffi::SQLITE_READONLY_ROLLBACK)
+        }
     }
 }
 
@@ -147,6 +178,23 @@ fn judge(path: &Path, (application, version): (i64, i64), newest: i64) -> Result
         return Err(StoreError::new(problem).of_kind(StoreErrorKind::Newer));
     }
     Ok(())
+}
+
+/// Whether the file can be read with the keys at hand, before anything is written to it.
+fn check_seals(connection: &Connection, seals: &Seals, logged: bool) -> Result<Vec<[u8; 8]>, StoreError> {
+    let (application, _) = identity(connection).while_doing("read whose file it is")?;
+    if application != APPLICATION_ID {
+        // Nobody's yet, or another program's in its log alone: the migration says.
+        return Ok(Vec::new());
+    }
+    let checked = seals.check_file(connection);
+    if checked.is_err() && !logged {
+        // There is no log to move into the file, so that closing it only removes what opening it put beside it.
+        connection
+            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
+            .while_doing("close the file")?;
+    }
+    checked
 }
 
 /// Brings the schema up to date, in one transaction. A new file gets its identity in the same one, and before
@@ -209,12 +257,11 @@ fn use_log(connection: &Connection, wait_for_lock: fn(i32) -> bool) -> Result<()
 fn protect(path: &Path) -> Result<(), StoreError> {
     use std::os::unix::fs::PermissionsExt;
 
-    for beside in ["", "-wal", "-shm"] {
-        let mut name = path.as_os_str().to_owned();
-        name.push(beside);
-        match fs::set_permissions(PathBuf::from(&name), fs::Permissions::from_mode(MODE)) {
-            Err(error) if beside.is_empty() || error.kind() != std::io::ErrorKind::NotFound => {
-                let problem = format!("{} cannot be kept from others", PathBuf::from(name).display());
+    for suffix in ["", "-wal", "-shm"] {
+        let name = beside(path, suffix);
+        match fs::set_permissions(&name, fs::Permissions::from_mode(MODE)) {
+            Err(error) if suffix.is_empty() || error.kind() != std::io::ErrorKind::NotFound => {
+                let problem = format!("{} cannot be kept from others", name.display());
                 return Err(StoreError::with_source(problem, error).of_kind(StoreErrorKind::ReadOnly));
             }
             _ => {}
@@ -226,6 +273,13 @@ fn protect(path: &Path) -> Result<(), StoreError> {
 #[cfg(not(unix))]
 fn protect(_: &Path) -> Result<(), StoreError> {
     Ok(())
+}
+
+/// A file of SQLite's beside its own.
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
 }
 
 /// `path` as a URI that opens it without locks and without its log.
@@ -255,7 +309,8 @@ fn patient(tries: i32) -> bool {
 const APPLICATION_ID: i64 = 0x5354_4644;
 
 /// The migrations, each applied once and in this order. A released one never changes.
-const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001_operations.sql")];
+const MIGRATIONS: [&str; 2] =
+    [include_str!("migrations/0001_operations.sql"), include_str!("migrations/0002_seal.sql")];
 
 /// The version of a file to which all of them were applied.
 pub(super) const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;
@@ -266,6 +321,9 @@ const CHECKPOINT_PAGES: u32 = 4_096;
 
 /// What is left of the log after a burst.
 const LOG_BYTES_KEPT: u32 = 64 * 1024 * 1024;
+
+/// How long the header at the beginning of the first page is (<https://www.sqlite.org/fileformat.html#the_database_header>).
+const HEADER_BYTES: usize = 100;
 
 /// Owner only: bodies hold personal data.
 #[cfg(unix)]

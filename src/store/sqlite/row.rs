@@ -14,11 +14,12 @@ use url::Url;
 
 use super::codec;
 use super::failure::While;
+use super::seals::{Part, Seals};
 use crate::answer::Answer;
 use crate::clock::Timestamp;
 use crate::error::{Effect, Reason, Refusal};
 use crate::operation::record::{Phase, Record, Resolved, State};
-use crate::operation::{Fingerprint, Key, OperationId, Scope};
+use crate::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
 use crate::policy::OnUnknown;
 use crate::request::Request;
 use crate::store::StoreError;
@@ -36,10 +37,10 @@ pub(super) struct Stored {
 
 impl Stored {
     /// The record, filled from its blobs.
-    pub(super) fn whole(self) -> Result<Record, StoreError> {
+    pub(super) fn whole(self, seals: &Seals) -> Result<Record, StoreError> {
         let Stored { mut record, request, answer, .. } = self;
         if let Some(bytes) = request {
-            record.request = codec::request(bytes)?;
+            record.request = codec::request(seals.unseal(Part::Request, &record.id, bytes)?)?;
         }
         let kept = match &mut record.state {
             State::InProgress { .. } | State::Scheduled { .. } => None,
@@ -47,7 +48,7 @@ impl Stored {
             State::Dead { answer, .. } => answer.as_mut(),
         };
         if let Some((kept, bytes)) = kept.zip(answer) {
-            *kept = codec::answer(bytes)?;
+            *kept = codec::answer(seals.unseal(Part::Answer, &record.id, bytes)?)?;
         }
         Ok(record)
     }
@@ -91,14 +92,20 @@ pub(super) fn hollow(row: &Row<'_>) -> rusqlite::Result<(i64, Record)> {
         updated_at: time(11)?,
         keep: Duration::from_millis(row.get::<_, i64>(12)?.max(0) as u64),
         on_unknown: if row.get::<_, i64>(13)? == 0 { OnUnknown::Park } else { OnUnknown::Resend },
+        // A list shows none, so that it need not read past the blobs: see `stored`.
+        redact: RedactedFields::NONE,
         resolved,
     };
     Ok((row.get(0)?, record))
 }
 
-/// Reads [`COLUMNS`] and, after them, `request` and `answer`.
+/// Reads [`COLUMNS`] and, after them, `request`, `answer` and `redact`.
 pub(super) fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
-    let (number, record) = hollow(row)?;
+    let (number, mut record) = hollow(row)?;
+    if let Some(names) = row.get::<_, Option<String>>(19)? {
+        let names = serde_json::from_str(&names).map_err(|_| damaged(19, "no names of fields"))?;
+        record.redact = RedactedFields::from_stored(names);
+    }
     Ok(Stored { number, record, request: Some(row.get(17)?), answer: row.get(18)? })
 }
 
@@ -131,6 +138,7 @@ pub(super) fn insert(connection: &Connection, record: &Record, request: &[u8]) -
             columns.keep,
             columns.on_unknown,
             request,
+            redacted(record)?,
         ])
         .while_doing("write a claim")?;
     Ok(added == 1)
@@ -182,12 +190,45 @@ pub(super) fn update(
     Ok(())
 }
 
-/// What is in columns under another form than in the record.
-struct Columns {
+/// Brings the row of this name in line with `columns` if it is in progress under the same fence, and gives its
+/// number.
+pub(super) fn update_held(
+    connection: &Connection,
+    id: &OperationId,
+    columns: &Columns,
+    answer: Option<&[u8]>,
+) -> Result<Option<i64>, StoreError> {
+    let doing = "write a transition";
+    let mut statement = connection.prepare_cached(UPDATE_HELD).while_doing(doing)?;
+    statement
+        .query_row(
+            params![
+                id.scope.as_str(),
+                id.key.as_str(),
+                columns.fence,
+                columns.phase,
+                columns.until,
+                columns.attempts,
+                columns.effect,
+                columns.updated_at,
+                columns.detail,
+                columns.status,
+                answer,
+            ],
+            |row| row.get(0),
+        )
+        .optional()
+        .while_doing(doing)
+}
+
+/// A record's own columns, in the form that they have there.
+pub(super) struct Columns {
     phase: i64,
     until: Option<i64>,
     fence: i64,
+    attempts: u32,
     effect: i64,
+    updated_at: i64,
     keep: i64,
     on_unknown: i64,
     detail: Option<i64>,
@@ -196,7 +237,7 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(record: &Record) -> Result<Columns, StoreError> {
+    pub(super) fn of(record: &Record) -> Result<Columns, StoreError> {
         let (detail, answer) = match &record.state {
             State::InProgress { .. } | State::Scheduled { .. } => (None, None),
             State::Succeeded { answer, reconciled } => (Some(i64::from(*reconciled)), Some(answer)),
@@ -208,7 +249,9 @@ impl Columns {
             phase: phase_number(record.phase()),
             until: record.until().map(to_ms),
             fence: i64::try_from(record.fence).unwrap_or(i64::MAX),
+            attempts: record.attempts,
             effect: i64::from(record.effect == Effect::Unknown),
+            updated_at: to_ms(record.updated_at),
             keep: to_ms(Timestamp::default().plus(record.keep)),
             on_unknown: i64::from(record.on_unknown == OnUnknown::Resend),
             detail,
@@ -217,6 +260,15 @@ impl Columns {
                 .map_err(|error| StoreError::with_source("a resolution cannot be written", error))?,
         })
     }
+}
+
+fn redacted(record: &Record) -> Result<Option<String>, StoreError> {
+    if record.redact.is_empty() {
+        return Ok(None);
+    }
+    serde_json::to_string(record.redact.names())
+        .map(Some)
+        .map_err(|error| StoreError::with_source("names of fields cannot be written", error))
 }
 
 /// Milliseconds as SQLite holds them. What is beyond its range is its far end.
@@ -279,12 +331,12 @@ const REFUSALS: [Refusal; 4] =
     [Refusal::Rejected, Refusal::Unauthorized, Refusal::Duplicate, Refusal::KeyReused];
 
 const SELECT_BY_NAME: &str = "SELECT number, scope, key, fingerprint, wire_key, phase, until_ms, fence, attempts, \
-     effect, claimed_at_ms, updated_at_ms, keep_ms, on_unknown, detail, status, resolved, request, answer \
-     FROM operation WHERE scope = ?1 AND key = ?2";
+     effect, claimed_at_ms, updated_at_ms, keep_ms, on_unknown, detail, status, resolved, request, answer, \
+     redact FROM operation WHERE scope = ?1 AND key = ?2";
 
 const INSERT: &str = "INSERT INTO operation (scope, key, vendor, fingerprint, wire_key, phase, until_ms, fence, \
-     attempts, effect, claimed_at_ms, updated_at_ms, keep_ms, on_unknown, request) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15) \
+     attempts, effect, claimed_at_ms, updated_at_ms, keep_ms, on_unknown, request, redact) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16) \
      ON CONFLICT (scope, key) DO NOTHING";
 
 const UPDATE_KEEPING_ANSWER: &str = "UPDATE operation SET phase = ?2, until_ms = ?3, fence = ?4, attempts = ?5, \
@@ -294,3 +346,8 @@ const UPDATE_KEEPING_ANSWER: &str = "UPDATE operation SET phase = ?2, until_ms =
 const UPDATE: &str = "UPDATE operation SET phase = ?2, until_ms = ?3, fence = ?4, attempts = ?5, \
      effect = ?6, claimed_at_ms = ?7, updated_at_ms = ?8, on_unknown = ?9, detail = ?10, status = ?11, \
      resolved = ?12, answer = ?13 WHERE number = ?1";
+
+/// Sets what a holder's transition can change. The phase is that of [`Phase::InProgress`].
+const UPDATE_HELD: &str = "UPDATE operation SET phase = ?4, until_ms = ?5, attempts = ?6, effect = ?7, \
+     updated_at_ms = ?8, detail = ?9, status = ?10, resolved = NULL, answer = ?11 \
+     WHERE scope = ?1 AND key = ?2 AND fence = ?3 AND phase = 1 RETURNING number";

@@ -42,7 +42,8 @@ fn id(key: &str) -> OperationId {
 }
 
 fn open_err(path: &Path) -> StoreError {
-    Sqlite::open_with(path, Settings { wait_for_lock: hurried, ..Settings::default() }).expect_err("refused")
+    Sqlite::open_with(path, Settings { wait_for_lock: hurried, ..Settings::default() }, Seals::default())
+        .expect_err("refused")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -69,7 +70,7 @@ impl Two {
 #[rustfmt::skip]
 impl Store for Two {
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> { self.next().claim(claim).await }
-    async fn transition(&self, id: &OperationId, transition: Transition) -> Result<Result<Record, Declined>, StoreError> { self.next().transition(id, transition).await }
+    async fn transition(&self, held: &Record, transition: Transition) -> Result<Result<Record, Declined>, StoreError> { self.next().transition(held, transition).await }
     async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> { self.next().take(take).await }
     async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> { self.next().act(id, act).await }
     async fn append_evidence(&self, id: &OperationId, reports: Vec<AttemptReport>) -> Result<Result<(), Declined>, StoreError> { self.next().append_evidence(id, reports).await }
@@ -156,6 +157,58 @@ fn another_programs_file_is_refused_and_stays_as_it_is() {
     assert_eq!(other.query_row("SELECT x FROM t", [], |row| row.get::<_, i64>(0)), Ok(1));
 }
 
+/// A file as a power cut leaves it in its first transaction, with what SQLite wrote to undo that.
+fn cut_off(path: &Path) {
+    let source = path.with_extension("source");
+    let maker = Connection::open(&source).expect("opens");
+    // A cache of one page: pages go into the file before the transaction ends.
+    maker.execute_batch("PRAGMA cache_size = 1; BEGIN; CREATE TABLE t (x)").expect("works");
+    for _ in 0..20 {
+        maker.execute_batch("INSERT INTO t VALUES (zeroblob(3000))").expect("works");
+    }
+    let mut bytes = fs::read(&source).expect("read");
+    assert!(bytes.len() > 4_096, "nothing was written ahead of the commit");
+    bytes[..512].fill(0);
+    fs::write(path, bytes).expect("written");
+    fs::copy(journal(&source), journal(path)).expect("a journal");
+}
+
+fn journal(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push("-journal");
+    name.into()
+}
+
+#[tokio::test]
+async fn a_file_whose_making_was_cut_off_is_made_again() {
+    let place = Place::new();
+    let path = place.path();
+    cut_off(&path);
+    let store = Sqlite::open(&path).expect("opens");
+    assert!(matches!(store.claim(wanted("a")).await, Ok(Claimed::Fresh(_))));
+    assert_eq!(store.list(&Filter::default(), None, 10).await.expect("works").rows.len(), 1);
+}
+
+#[test]
+fn what_only_looks_like_a_file_whose_making_was_cut_off_is_left_alone() {
+    let place = Place::new();
+    let [no_journal, settled_journal, other_header] = [place.path(), place.path(), place.path()];
+    cut_off(&no_journal);
+    fs::remove_file(journal(&no_journal)).expect("removed");
+    cut_off(&settled_journal);
+    fs::write(journal(&settled_journal), [0; 512]).expect("as SQLite leaves one that is done with");
+    cut_off(&other_header);
+    let mut bytes = fs::read(&other_header).expect("read");
+    bytes[99] = 1;
+    fs::write(&other_header, bytes).expect("written");
+    for path in [no_journal, settled_journal, other_header] {
+        let read = || (fs::read(&path).expect("read"), fs::read(journal(&path)).ok());
+        let before = read();
+        assert_eq!(open_err(&path).kind(), StoreErrorKind::Foreign);
+        assert!(read() == before, "{} was touched", path.display());
+    }
+}
+
 #[tokio::test]
 async fn a_newer_schema_is_refused_also_while_the_file_is_open() {
     let place = Place::new();
@@ -198,7 +251,7 @@ async fn a_full_file_is_an_error_and_what_was_there_stays() {
     let place = Place::new();
     let path = place.path();
     let settings = Settings { pages_max: Some(64), ..Settings::default() };
-    let store = Sqlite::open_with(&path, settings).expect("opens");
+    let store = Sqlite::open_with(&path, settings, Seals::default()).expect("opens");
     let mut kept = 0;
     let error = loop {
         let mut big = wanted(&kept.to_string());
@@ -221,7 +274,7 @@ async fn a_file_that_somebody_holds_is_waited_for_and_then_an_error() {
     let place = Place::new();
     let path = place.path();
     let settings = Settings { wait_for_lock: hurried, ..Settings::default() };
-    let store = Sqlite::open_with(&path, settings).expect("opens");
+    let store = Sqlite::open_with(&path, settings, Seals::default()).expect("opens");
     let other = Connection::open(&path).expect("opens");
     other.execute_batch("BEGIN IMMEDIATE").expect("holds it");
     let error = store.claim(wanted("a")).await.expect_err("held");
@@ -302,12 +355,12 @@ async fn a_full_queue_holds_the_next_caller_back_who_may_go_away() {
 async fn a_settlement_whose_caller_went_away_is_written_all_the_same() {
     let place = Place::new();
     let store = Arc::new(Sqlite::open(place.path()).expect("opens"));
-    store.claim(wanted("a")).await.expect("works");
+    let Claimed::Fresh(held) = store.claim(wanted("a")).await.expect("works") else { panic!("a new key") };
     let release = busy(&store).await;
     let settling = store.clone();
     let event = Event::Bury { reason: crate::error::Reason::Unknown, answer: None };
     let transition = contract::transition_at(1, Timestamp::from_millis(1_001), event);
-    let task = tokio::spawn(async move { settling.transition(&id("a"), transition).await.map(|_| ()) });
+    let task = tokio::spawn(async move { settling.transition(&held, transition).await.map(|_| ()) });
     while store.writer.room() == QUEUE_MAX {
         tokio::task::yield_now().await;
     }
@@ -316,7 +369,7 @@ async fn a_settlement_whose_caller_went_away_is_written_all_the_same() {
     drop(release);
     store.claim(wanted("b")).await.expect("works");
     let record = store.get(&id("a")).await.expect("works").expect("a record");
-    assert_eq!(record.phase(), record::Phase::Dead);
+    assert_eq!(record.phase(), Phase::Dead);
 }
 
 #[tokio::test]
@@ -334,6 +387,30 @@ async fn one_bad_call_does_not_cost_its_group() {
     let (first, bad, last) = tokio::join!(together, async { drop(release) }).0;
     assert_eq!(bad.expect_err("no such table").to_string(), "SQLite could not write nowhere");
     assert!(matches!((first, last), (Ok(Claimed::Fresh(_)), Ok(Claimed::Fresh(_)))));
+}
+
+#[tokio::test]
+async fn sealed_rows_are_refused_by_whoever_has_no_keys_and_by_a_build_that_cannot_unseal() {
+    let place = Place::new();
+    let path = place.path();
+    let store = Sqlite::open(&path).expect("opens");
+    store.claim(wanted("a")).await.expect("works");
+    store.claim(wanted("b")).await.expect("works");
+    let sealed =
+        "UPDATE operation SET request = CAST(x'02abababababababab' || zeroblob(60) AS BLOB) WHERE key = 'a'";
+    Connection::open(&path).and_then(|other| other.execute_batch(sealed)).expect("written");
+    let error = store.get(&id("a")).await.expect_err("sealed");
+    assert_eq!(error.kind(), StoreErrorKind::Sealed, "{error}");
+    assert!(store.get(&id("b")).await.expect("works").is_some());
+    Connection::open(&path)
+        .and_then(|other| other.execute_batch("INSERT INTO seal_key VALUES (x'abababababababab')"))
+        .expect("written");
+    let error = open_err(&path);
+    assert_eq!(error.kind(), StoreErrorKind::Sealed);
+    let cannot = if cfg!(feature = "seal") { "" } else { "; this build cannot unseal (feature `seal`)" };
+    let problem =
+        "the file is sealed: 1 of its operations need the key abababababababab, which was not given";
+    assert_eq!(error.to_string(), format!("{problem}{cannot}"));
 }
 
 #[tokio::test]

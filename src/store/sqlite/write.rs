@@ -3,7 +3,8 @@
 use rusqlite::{Connection, params};
 
 use super::failure::While;
-use super::row::{self, COLUMNS, OnFile, Stored};
+use super::row::{self, COLUMNS, Columns, OnFile, Stored};
+use super::seals::Seals;
 use crate::clock::Timestamp;
 use crate::operation::record::{
     self, Act, AuditEntry, Claim, Claimed, Declined, Forbidden, Left, Phase, Record, Take, Transition,
@@ -17,6 +18,8 @@ pub(super) enum Met {
     Nobody,
     /// This, and the row that it is about.
     Somebody(Box<(Claimed, Stored)>),
+    /// An operation that may be taken over, and that this process cannot read. Nothing was written.
+    Unreadable(StoreError),
 }
 
 /// `record` and `request` are what a first claim starts with.
@@ -25,7 +28,9 @@ pub(super) fn claim(
     claim: &Claim,
     record: &Record,
     request: &[u8],
+    seals: &Seals,
 ) -> Result<Met, StoreError> {
+    seals.note_use(connection)?;
     // The index decides who is first; only then is there anything to read.
     if row::insert(connection, record, request)? {
         return Ok(Met::Nobody);
@@ -35,33 +40,59 @@ pub(super) fn claim(
     };
     let (write, claimed) = record::claim(Some(&stored.record), claim.clone());
     if let Some(record) = write {
+        if let Err(error) = seals.check_row(&stored) {
+            return Ok(Met::Unreadable(error));
+        }
         row::update(connection, stored.number, &record, OnFile::Now(None))?;
     }
     Ok(Met::Somebody(Box::new((claimed, stored))))
 }
 
-/// `answer` is the event's, if it has one.
-pub(super) fn transition(
-    connection: &Connection,
-    id: &OperationId,
-    transition: &Transition,
-    answer: Option<&[u8]>,
-    reports: &[String],
-) -> Result<Result<Stored, Declined>, StoreError> {
+/// A transition as the writer is given it.
+pub(super) struct Write {
+    pub id: OperationId,
+    pub transition: Transition,
+    /// What the record comes to if it is still in progress under the transition's fence.
+    pub columns: Option<Columns>,
+    /// The event's answer, if it has one.
+    pub answer: Option<Vec<u8>>,
+    pub reports: Vec<String>,
+}
+
+/// What a transition came to.
+pub(super) enum Written {
+    /// The columns that were brought along are now on file.
+    AsForeseen,
+    /// The record was not as foreseen, and is now this.
+    Moved(Box<Stored>),
+    Declined(Declined),
+}
+
+/// Nearly always the record is still as its holder left it. Fence and phase tell, and one statement does, where
+/// loading the row first costs as much as the write.
+pub(super) fn transition(connection: &Connection, write: &Write) -> Result<Written, StoreError> {
+    let Write { id, transition, columns, answer, reports } = write;
+    let answer = answer.as_deref();
+    if let Some(columns) = columns
+        && let Some(number) = row::update_held(connection, id, columns, answer)?
+    {
+        append(connection, number, reports)?;
+        return Ok(Written::AsForeseen);
+    }
     let Some(stored) = row::load(connection, id)? else {
-        return Ok(Err(Declined::Absent));
+        return Ok(Written::Declined(Declined::Absent));
     };
     append(connection, stored.number, reports)?;
     Ok(match stored.record.apply(transition.clone()) {
         Ok(record) => {
             row::update(connection, stored.number, &record, OnFile::Now(answer))?;
-            Ok(Stored { record, answer: None, ..stored })
+            Written::Moved(Box::new(Stored { record, answer: None, ..stored }))
         }
-        Err(declined) => Err(declined),
+        Err(declined) => Written::Declined(declined),
     })
 }
 
-pub(super) fn take(connection: &Connection, take: &Take) -> Result<Vec<Stored>, StoreError> {
+pub(super) fn take(connection: &Connection, take: &Take, seals: &Seals) -> Result<Vec<Stored>, StoreError> {
     let doing = "look for operations to take";
     let phase = match take.what {
         Left::Lapsed => Phase::InProgress,
@@ -73,9 +104,10 @@ pub(super) fn take(connection: &Connection, take: &Take) -> Result<Vec<Stored>, 
     let vendor = scope.as_ref().map(Scope::vendor_path);
     // The bound is on rows and not on bytes: a caller asks for as many as it can carry on with.
     let sql = format!(
-        "SELECT {COLUMNS}, request, answer FROM operation WHERE phase < 3 AND phase = ?1 {} AND until_ms <= ?2 \
+        "SELECT {COLUMNS}, request, answer, redact FROM operation WHERE phase < 3 AND phase = ?1 {} {} AND until_ms <= ?2 \
          ORDER BY until_ms, number LIMIT ?3",
-        if account.is_some() { OF_ACCOUNT } else { "AND ?4 IS NULL AND ?5 IS NULL" }
+        if account.is_some() { OF_ACCOUNT } else { "AND ?4 IS NULL AND ?5 IS NULL" },
+        seals.readable_rows()
     );
     let mut statement = connection.prepare_cached(&sql).while_doing(doing)?;
     let limit = i64::try_from(take.limit).unwrap_or(i64::MAX);
@@ -103,10 +135,12 @@ pub(super) fn act(
     connection: &Connection,
     id: &OperationId,
     act: &Act,
+    seals: &Seals,
 ) -> Result<Result<Stored, Forbidden>, StoreError> {
     let Some(stored) = row::load(connection, id)? else {
         return Ok(Err(Forbidden::Absent));
     };
+    seals.check_row(&stored)?;
     let (record, entry) = match stored.record.act(act) {
         Ok(acted) => acted,
         Err(forbidden) => return Ok(Err(forbidden)),

@@ -1,0 +1,54 @@
+//! Opening a store with more than a path.
+
+use std::path::PathBuf;
+
+use super::Sqlite;
+use super::open::Settings;
+use super::seals::Seals;
+#[cfg(feature = "seal")]
+use crate::store::SealKeys;
+use crate::store::StoreError;
+
+/// Opens a [`Sqlite`]. Made by [`Sqlite::builder`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing is opened until open() is called"]
+pub struct SqliteBuilder {
+    path: PathBuf,
+    seals: Seals,
+}
+
+impl SqliteBuilder {
+    pub(super) fn new(path: PathBuf) -> SqliteBuilder {
+        SqliteBuilder { path, seals: Seals::default() }
+    }
+
+    /// Seals requests and answers from now on, so that whoever gets hold of the file alone cannot read them. What
+    /// is in the file already stays readable, sealed with one of `keys` or not sealed.
+    ///
+    /// What is *not* sealed: an operation's scope and key, its wire key and fingerprint (a hash of the request:
+    /// who can guess a request can confirm the guess), phases, times, the status of the answer, the names of the
+    /// fields that are redacted, the log of the attempts, and what operators did and why. Neither is an answer told
+    /// from an earlier one of the same operation: who can write to the file can put an old copy of a row back.
+    ///
+    /// Sealing and unsealing are the caller's task's work and not the writer's: some 4 µs for a body of a KiB, and a
+    /// millisecond for each MiB.
+    ///
+    /// Default: not sealed.
+    #[cfg(feature = "seal")]
+    pub fn seal(mut self, keys: SealKeys) -> SqliteBuilder {
+        self.seals = Seals::with(keys);
+        self
+    }
+
+    /// Opens the file, or makes it. An older schema is brought up to date.
+    ///
+    /// Blocks while it does so: open it before the service serves. Where the file names a key that was not given,
+    /// every row is read once, to see whether any needs it; if none does, the key is forgotten.
+    ///
+    /// # Errors
+    ///
+    /// As [`Sqlite::open`], which is this without keys.
+    pub fn open(self) -> Result<Sqlite, StoreError> {
+        Sqlite::open_with(&self.path, Settings::default(), self.seals)
+    }
+}

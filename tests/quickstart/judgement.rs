@@ -1,0 +1,159 @@
+//! The report sees what it is there to see: a breach of the promise that it does not count would pass for none.
+
+#![allow(clippy::disallowed_methods, reason = "fakes and an SQLite file run in real time")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use serde_json::{Value, json};
+use steadfast::store::Sqlite;
+use steadfast::testkit::fakes::{BigCommerceFake, Ledger, PostmarkFake, StripeFake};
+use steadfast::testkit::{Fault, WaitForm};
+use tempfile::TempDir;
+
+use crate::report::{Outcome, Report, outcomes};
+use crate::shop::{Shop, TEMPLATE_ROUTE, VENDORS, Watch};
+
+/// Its receipt is made from a template.
+const WITH_TEMPLATE: usize = 0;
+
+struct Scene {
+    vendors: (StripeFake, BigCommerceFake, PostmarkFake),
+    store: Arc<Sqlite>,
+    shop: Arc<Shop>,
+    _directory: TempDir,
+}
+
+struct Nobody;
+
+impl Watch for Nobody {
+    fn ended(&self, _vendor: usize, _succeeded: bool) {}
+    fn postponed(&self) {}
+}
+
+impl Scene {
+    async fn open() -> Scene {
+        let (stripe, bigcommerce) = (StripeFake::start().await, BigCommerceFake::start().await);
+        let postmark = PostmarkFake::start().await;
+        let directory = tempfile::tempdir().expect("a directory");
+        let store = Arc::new(Sqlite::open(directory.path().join("calls.db")).expect("opens"));
+        let urls = [stripe.url(), bigcommerce.url(), postmark.url()];
+        let shop = Arc::new(Shop::open(&urls, 1, &store).expect("three clients"));
+        Scene { vendors: (stripe, bigcommerce, postmark), store, shop, _directory: directory }
+    }
+
+    fn ledgers(&self) -> [Ledger; 3] {
+        let (stripe, bigcommerce, postmark) = &self.vendors;
+        [stripe.ledger(), bigcommerce.ledger(), postmark.ledger()]
+    }
+
+    async fn outcomes(&self) -> Vec<Outcome> {
+        outcomes(&self.store).await.expect("the records")
+    }
+
+    /// As some other program would send a receipt that carries this operation's wire key.
+    async fn send_receipt(&self, wire_key: &str) {
+        let body = json!({
+            "From": "shop@example.com", "To": "customer@example.com", "Subject": "x", "TextBody": "x",
+            "Metadata": {"steadfast_key": wire_key},
+        });
+        let sent = reqwest::Client::new()
+            .post(format!("{}/email", self.vendors.2.url()))
+            .header("x-postmark-server-token", "t")
+            .header("content-type", "application/json")
+            .body(body.to_string())
+            .send();
+        assert!(sent.await.expect("an answer").status().is_success());
+    }
+}
+
+/// A column of the report, by vendor. `orders` from 0 on were asked for.
+fn column(name: &str, orders: usize, outcomes: &[Outcome], ledgers: &[Ledger; 3]) -> [Value; 3] {
+    let report = Report::new(orders, outcomes, ledgers);
+    let json = report.json(1);
+    let breaches = ["lost", "duplicates"].map(|name| VENDORS.map(|vendor| json[vendor][name].clone()));
+    assert_eq!(report.keeps_the_promise(), breaches == [[0, 0, 0], [0, 0, 0]]);
+    VENDORS.map(|vendor| json[vendor][name].clone())
+}
+
+#[tokio::test]
+async fn what_the_ledgers_and_the_records_do_not_share_is_lost() {
+    let scene = Scene::open().await;
+    scene.shop.take(WITH_TEMPLATE, &Nobody).await;
+    let (ledgers, outcomes) = (scene.ledgers(), scene.outcomes().await);
+    let lost = |orders, ledgers: &_| column("lost", orders, &outcomes, ledgers);
+    assert_eq!(lost(1, &ledgers), [0, 0, 0]);
+    assert_eq!(column("effects", 1, &outcomes, &ledgers), [1, 1, 1]);
+
+    assert_eq!(lost(1, &Scene::open().await.ledgers()), [1, 1, 1], "successes without an effect");
+    assert_eq!(lost(2, &ledgers), [1, 0, 0], "an order that was never charged");
+    assert_eq!(
+        lost(0, &ledgers),
+        [2, 2, 2],
+        "operations that nobody asked for, effects that nobody answers for"
+    );
+    let without_order: Vec<Outcome> = scene
+        .outcomes()
+        .await
+        .into_iter()
+        .filter(|outcome| outcome.record.request.url.path() != "/stores/abc123/v2/orders")
+        .collect();
+    assert_eq!(without_order.len(), 2);
+    assert_eq!(column("lost", 1, &without_order, &ledgers), [0, 2, 2], "a receipt without an order");
+}
+
+#[tokio::test]
+async fn a_second_effect_is_a_duplicate() {
+    let scene = Scene::open().await;
+    scene.shop.take(WITH_TEMPLATE, &Nobody).await;
+    let outcomes = scene.outcomes().await;
+    assert_eq!(column("duplicates", 1, &outcomes, &scene.ledgers()), [0, 0, 0]);
+    let receipt = outcomes.iter().find(|outcome| outcome.record.request.url.path() == TEMPLATE_ROUTE);
+    scene.send_receipt(&receipt.expect("a receipt").record.wire_key).await;
+    assert_eq!(column("duplicates", 1, &outcomes, &scene.ledgers()), [0, 0, 1]);
+}
+
+#[tokio::test]
+async fn a_reply_that_is_not_the_vendors_is_lost() {
+    let (scene, other) = (Scene::open().await, Scene::open().await);
+    // The other Postmark has sent a message before, so that its ids are others.
+    other.send_receipt("another").await;
+    for scene in [&scene, &other] {
+        scene.shop.take(WITH_TEMPLATE, &Nobody).await;
+    }
+    let [stripe, bigcommerce, _] = scene.ledgers();
+    let [.., postmark] = other.ledgers();
+    // Its effect has the right wire key; and the other program's is nobody's.
+    let lost = column("lost", 1, &scene.outcomes().await, &[stripe, bigcommerce, postmark]);
+    assert_eq!(lost, [0, 0, 2]);
+}
+
+#[tokio::test]
+async fn an_effect_behind_a_letter_that_says_none_is_lost() {
+    let scene = Scene::open().await;
+    let limit = Fault::TooManyRequests(WaitForm::None);
+    scene.vendors.2.plan().whenever(TEMPLATE_ROUTE, Method::POST, limit);
+    scene.shop.take(WITH_TEMPLATE, &Nobody).await;
+    let outcomes = scene.outcomes().await;
+    assert_eq!(column("dead_letters", 1, &outcomes, &scene.ledgers()), [0, 0, 1]);
+    assert_eq!(column("unknown", 1, &outcomes, &scene.ledgers()), [0, 0, 0]);
+    assert_eq!(column("lost", 1, &outcomes, &scene.ledgers()), [0, 0, 0]);
+    let receipt = outcomes.iter().find(|outcome| outcome.record.request.url.path() == TEMPLATE_ROUTE);
+    scene.send_receipt(&receipt.expect("a receipt").record.wire_key).await;
+    assert_eq!(column("lost", 1, &outcomes, &scene.ledgers()), [0, 0, 1]);
+}
+
+#[tokio::test]
+async fn an_operation_that_never_came_to_rest_is_lost() {
+    let scene = Scene::open().await;
+    scene.vendors.0.plan().next(Fault::Hang);
+    let shop = Arc::clone(&scene.shop);
+    let order = tokio::spawn(async move { shop.take(WITH_TEMPLATE, &Nobody).await });
+    while scene.outcomes().await.is_empty() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    order.abort();
+    assert!(order.await.expect_err("aborted").is_cancelled());
+    assert_eq!(column("lost", 1, &scene.outcomes().await, &scene.ledgers()), [1, 0, 0]);
+}
