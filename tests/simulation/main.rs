@@ -39,7 +39,7 @@ use parking_lot::Mutex;
 use world::{Outcome, run};
 
 /// As many as take a few seconds in a debug build.
-const SCHEDULES: u64 = 1_000;
+const SCHEDULES: u64 = 2_000;
 
 #[test]
 fn the_promise_holds_whatever_happens() {
