@@ -24,6 +24,7 @@ pub(super) struct Entry {
     adapter: Adapter,
     policy: Policy,
     allow_plain_http: bool,
+    redact: Vec<String>,
     /// The variable with the secret; `None` for a vendor that is sent none.
     pub secret: Option<Variable>,
     /// The vendor's and the account's names in scopes, which no other vendor of the file may share. What differs
@@ -47,6 +48,7 @@ struct Common {
     secret_env: Option<Spanned<String>>,
     preset: Preset,
     allow_plain_http: bool,
+    redact: Vec<String>,
 }
 
 impl Entry {
@@ -81,8 +83,9 @@ impl Entry {
             }
             None => None,
         };
-        let allow_plain_http = common.allow_plain_http;
-        let mut entry = Entry { adapter, policy, allow_plain_http, secret, scope: Default::default() };
+        let Common { allow_plain_http, redact, .. } = common;
+        let mut entry =
+            Entry { adapter, policy, allow_plain_http, redact, secret, scope: Default::default() };
         entry.scope = entry.check(namespace).map_err(|error| placed(&error, reader, path, key, whole))?;
         Ok(entry)
     }
@@ -90,6 +93,7 @@ impl Entry {
     /// A builder of this vendor's client.
     pub(super) fn builder(&self, namespace: &str, secret: SecretString) -> ClientBuilder {
         let builder = self.adapter.builder(secret).policy(self.policy.clone()).namespace(namespace);
+        let builder = builder.redact(&self.redact);
         if self.allow_plain_http { builder.allow_plain_http() } else { builder }
     }
 
@@ -210,7 +214,7 @@ impl Transport for Nowhere {
     }
 }
 
-const COMMON_KEYS: [&str; 4] = ["adapter", "secret_env", "preset", "allow_plain_http"];
+const COMMON_KEYS: [&str; 5] = ["adapter", "secret_env", "preset", "allow_plain_http", "redact"];
 const POLICY_KEY: &str = "policy";
 
 /// The policy's own keys, for somebody who writes one of them a table too high. A test holds them to the

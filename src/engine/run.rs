@@ -104,6 +104,9 @@ impl<'a> Run<'a> {
     /// Carries on with an operation that was taken over. Its next send is charged as a retry, unless it is
     /// known to be the first.
     pub(super) async fn resume(&mut self) -> Result<Reply, Error> {
+        // Until it was taken over, somebody else may have been sending; this call began before that, and may have
+        // waited long for a gate or for the store.
+        self.unknown_since = self.engine.clock.now();
         let is_first = self.attempts == 0 && self.effect == Effect::None;
         if !is_first && !self.afford_retry() {
             return Err(self.out_of_budget(self.first_step()).await);
@@ -313,11 +316,18 @@ impl<'a> Run<'a> {
         self.renew_lease(self.timeout.attempt).await
     }
 
+    /// A store that wrote in time may still answer when the new lease is over, and somebody else hold the
+    /// operation by then. It is asked again, and a second answer that comes too late is believed no more.
     async fn renew_lease(&mut self, needed: Duration) -> Result<(), Error> {
-        let evidence = self.evidence();
-        let Some(hold) = &mut self.hold else { return Ok(()) };
-        let renewed = hold.renew(needed, evidence).await;
-        renewed.map_err(|error| self.in_context(error))
+        for _ in 0..RENEWALS_MAX {
+            let evidence = self.evidence();
+            let Some(hold) = &mut self.hold else { return Ok(()) };
+            let renewed = hold.renew(needed, evidence).await;
+            if renewed.is_err() || hold.lasts(Duration::ZERO) {
+                return renewed.map_err(|error| self.in_context(error));
+            }
+        }
+        Err(self.in_context(Error::new(Kind::Store { doing: "renew in time" }, Effect::Unknown)))
     }
 
     /// What the next write to the record says of the attempts. Their reports go with the one write after them.
@@ -338,5 +348,8 @@ impl<'a> Run<'a> {
         self.backoff.steps.first().copied().unwrap_or(FALLBACK_STEP).max(Duration::from_millis(1))
     }
 }
+
+/// A store this slow twice in a row is no store to send by; recovery carries on.
+const RENEWALS_MAX: u32 = 2;
 
 const FALLBACK_STEP: Duration = Duration::from_millis(500);

@@ -119,6 +119,36 @@ impl TestClock {
         self.wake(due);
     }
 
+    /// Moves time to the earliest deadline of all, sleeps, latencies and limits alike, and wakes what is due.
+    /// Whether there was one.
+    ///
+    /// For a simulation on one thread, which knows when nobody has anything left to do: exact where the rounds
+    /// of an [`auto`](TestClock::auto) clock are a guess, and cheaper. With tokio,
+    /// `Builder::on_thread_park` is that moment:
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use steadfast::clock::Clock;
+    /// use steadfast::testkit::TestClock;
+    ///
+    /// let clock = TestClock::new();
+    /// let stepped = clock.clone();
+    /// let runtime = tokio::runtime::Builder::new_current_thread()
+    ///     .on_thread_park(move || drop(stepped.step()))
+    ///     .build()
+    ///     .unwrap();
+    /// runtime.block_on(clock.sleep_until(clock.now().plus(Duration::from_secs(3600)))); // takes no time
+    /// ```
+    pub fn step(&self) -> bool {
+        let due = {
+            let mut state = self.0.state.lock();
+            let Some(to) = state.earliest() else { return false };
+            state.move_to(to)
+        };
+        self.wake(due);
+        true
+    }
+
     /// Sets wall time alone, forward or back, as an operator or NTP does. Wakes nothing.
     pub fn set_wall(&self, wall: Timestamp) {
         let mut state = self.0.state.lock();

@@ -29,6 +29,12 @@
 //! # }
 //! ```
 //!
+//! # Without sockets
+//!
+//! `StripeFake::builder().test_clock(&clock).in_process()` listens nowhere and is reached by
+//! [`transport()`](StripeFake::transport): the same answers, faults and ledger on virtual time, thousands of
+//! times a second. See [`InProcess`].
+//!
 //! # Where the answers come from
 //!
 //! Statuses, headers and bodies are read from the fixture files under `src/testkit/fixtures/`, each with the
@@ -45,12 +51,14 @@
 mod bigcommerce;
 mod calendar;
 mod fixture;
+mod in_process;
 mod ledger;
 mod postmark;
 mod serve;
 mod stripe;
 
 pub use bigcommerce::{BigCommerceAnswer, BigCommerceFake, BigCommerceFakeBuilder};
+pub use in_process::InProcess;
 pub use ledger::{Effect, Ledger};
 pub use postmark::{PostmarkAnswer, PostmarkFake, PostmarkFakeBuilder, SecondFilter};
 pub use stripe::{ConflictType, RateLimitReason, StripeAnswer, StripeFake, StripeFakeBuilder};

@@ -87,11 +87,11 @@ const BLOCKS: u64 = 256;
 /// Two drivers on one file, whose walls are set an hour forward and seconds back while they work, together and
 /// apart, with a kill now and then.
 pub async fn moved_walls(seed: u64) -> Report {
-    let (orders, moves) = (150, 3 * LIFE_STEPS);
+    let (orders, moves) = (160, 4 * LIFE_STEPS);
     let mut market = Market::open(seed, WAITS, orders).await;
     // Whoever takes an operation over must not look before its holder's last request is through, and all that
     // waited for the same pause are sent at once: longer than elsewhere.
-    market.pace.settle = Duration::from_millis(1_200);
+    market.pace.settle = Duration::from_millis(700);
     market.pace.total = Duration::from_secs(8);
     let random = SeededRandom::new(seed);
     let mut drivers: [Option<Process>; 2] = [None, None];
@@ -125,13 +125,13 @@ pub async fn moved_walls(seed: u64) -> Report {
 }
 
 /// How often the walls move in the life of a driver: it outlives the longest wait of its calls.
-const LIFE_STEPS: usize = 20;
+const LIFE_STEPS: usize = 14;
 
 /// What makes a call wait for longer than a look-up does that is made meanwhile by whoever took it over, and what
 /// leaves it in doubt.
 const WAITS: &[Fault] = &[
-    Fault::TooManyRequests(WaitForm::Seconds(2)),
-    Fault::TooManyRequests(WaitForm::Seconds(2)),
+    Fault::TooManyRequests(WaitForm::Seconds(1)),
+    Fault::TooManyRequests(WaitForm::Seconds(1)),
     Fault::DropAfterApply,
     Fault::Error500Before,
 ];

@@ -3,6 +3,7 @@
 mod cancellation;
 mod deadlines;
 mod gates;
+mod late_reply;
 mod operations;
 mod overtaken;
 mod recovery;
@@ -47,8 +48,12 @@ impl Bench {
 
     /// Another process on the same store: its own gates, the same clock.
     pub fn another_process(&self, vendor: Acme, transport: ScriptedTransport) -> Bench {
+        self.another_process_with(vendor, transport, plain())
+    }
+
+    pub fn another_process_with(&self, vendor: Acme, transport: ScriptedTransport, policy: Policy) -> Bench {
         let client =
-            Bench::client(vendor, &transport, plain(), FixedRandom::at(0.5), &self.clock, &self.store);
+            Bench::client(vendor, &transport, policy, FixedRandom::at(0.5), &self.clock, &self.store);
         Bench { client, transport, clock: self.clock.clone(), store: Arc::clone(&self.store) }
     }
 

@@ -90,6 +90,25 @@ async fn of_two_recoverers_one_sends() {
 }
 
 #[tokio::test]
+async fn the_settle_time_counts_from_the_takeover_and_not_from_the_call_that_waited_for_it() {
+    let mut vendor = Acme::searchable();
+    vendor.settle = secs(10);
+    let bench = Bench::new(vendor.clone(), ScriptedTransport::new().hang());
+    drop_in_flight(&bench).await;
+    // The call comes while the lease still runs, and waits for a gate until it has run out.
+    bench.clock.advance(bench.client.policy().timeout.attempt);
+    let policy = super::plain().admission_wait(secs(60));
+    let found = ScriptedTransport::new().json(200, serde_json::json!([]));
+    let heir = bench.another_process_with(vendor, found.status(200), policy);
+    heir.client.gates().pause().hold_until(bench.clock.now(), secs(40));
+    let before = bench.clock.now();
+    heir.charge().send().await.expect("absent, and sent");
+    assert_eq!((heir.look_ups_sent(), heir.charges_sent()), (1, 1));
+    let waited = bench.clock.now().since(before);
+    assert!(waited >= secs(50), "40 s for the gate and 10 s from the takeover on, not {waited:?}");
+}
+
+#[tokio::test]
 async fn another_accounts_operation_is_not_sent_with_our_secret() {
     let vendor = Acme::replaying(secs(86_400));
     let bench = Bench::new(vendor.clone(), ScriptedTransport::new().hang());

@@ -3,7 +3,9 @@ use std::time::Duration;
 use proptest::prelude::*;
 use steadfast::Policy;
 use steadfast::config::Vendors;
+use steadfast::operation::record::Filter;
 use steadfast::policy::{BreakerConfig, RateConfig, SlowCall, Timeouts};
+use steadfast::testkit::ScriptedTransport;
 
 use crate::{load, refusal};
 
@@ -109,6 +111,17 @@ fn a_vendor_without_auth_needs_no_secret() {
 fn plain_http_is_allowed_where_the_file_says_so() {
     let text = "base_url = 'http://stripe.internal'\nallow_plain_http = true";
     load(&format!("{STRIPE}{text}")).client("stripe").expect("allowed");
+}
+
+#[tokio::test]
+async fn the_file_names_fields_that_are_never_shown() {
+    let network = ScriptedTransport::new().status(200);
+    let vendors = load(&format!("{STRIPE}redact = ['email']"));
+    let stripe = vendors.builder("stripe").expect("a vendor").transport(network).build().expect("a client");
+    stripe.post("/v1/customers").key("k").redact(["name"]).send().await.expect("a reply");
+    let rows = stripe.store().list(&Filter::default(), None, 1).await.expect("works").rows;
+    let record = stripe.store().get(&rows[0].id).await.expect("works").expect("a record");
+    assert_eq!(record.redact.names(), ["email", "name"]);
 }
 
 #[test]

@@ -58,7 +58,7 @@ const MISTAKES: &[(&str, &str)] = &[
     ("HEADacount = \"x\"", "3:1: unknown key `acount` in [vendors.stripe]; did you mean `account`?"),
     (
         "HEADzzzzzzzzzzz = \"x\"",
-        "3:1: unknown key `zzzzzzzzzzz` in [vendors.stripe]; expected one of `adapter`, `secret_env`, `preset`, `allow_plain_http`, `policy`, `base_url`, `account`, `api_version`, `replay_window`, `settle_time`, `look_up_by_metadata`",
+        "3:1: unknown key `zzzzzzzzzzz` in [vendors.stripe]; expected one of `adapter`, `secret_env`, `preset`, `allow_plain_http`, `redact`, `policy`, `base_url`, `account`, `api_version`, `replay_window`, `settle_time`, `look_up_by_metadata`",
     ),
     (
         "HEAD[vendors.stripe.timeout]\nattempt = \"1s\"",
@@ -231,6 +231,7 @@ const MISTAKES: &[(&str, &str)] = &[
         "HEADbase_url = \"stripe.test\"",
         r#"3:12: `base_url` in [vendors.stripe]: it lacks its scheme; write it whole, as "https://api.stripe.com""#,
     ),
+    ("HEADredact = [\"a\", \"\"]", "3:10: `redact` in [vendors.stripe]: a field's name must not be empty"),
     (
         "HEADapi_version = \"a\\nb\"",
         "3:15: `api_version` in [vendors.stripe]: Stripe-Version: a character that a header cannot carry",

@@ -157,3 +157,25 @@ async fn many_sleepers_on_two_threads_all_wake() {
     }
     assert_eq!((clock.slept().len(), clock.sleeping()), (1_000, 0));
 }
+
+#[tokio::test]
+async fn a_step_goes_to_the_earliest_deadline_whoever_waits_for_it() {
+    let clock = TestClock::new();
+    let (long, short) = (tokio::spawn(clock.sleep_until(at(5))), tokio::spawn(clock.limit_until(at(2))));
+    clock.until_sleeping(1).await;
+    while clock.0.state.lock().timers.len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    assert!(clock.step());
+    assert_eq!(clock.now(), at(2), "a limit counts");
+    short.await.unwrap();
+    assert!(clock.step());
+    assert_eq!(clock.now(), at(5));
+    long.await.unwrap();
+    assert!(!clock.step(), "nobody waits");
+    let endless = tokio::spawn(clock.latency(Duration::MAX));
+    clock.until_sleeping(1).await;
+    assert!(!clock.step(), "what never comes is no deadline");
+    assert_eq!(clock.now(), at(5));
+    endless.abort();
+}

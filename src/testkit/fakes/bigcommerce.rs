@@ -5,7 +5,7 @@
 //! A 504 executes first: the documentation advises to retry one and does not say what became of the write.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use self::machine::{Machine, State};
 use self::quota::Quota;
 use super::fixture::Fixtures;
+use super::in_process::InProcess;
 use super::ledger::Ledger;
 use super::serve::{Served, Setup};
 use crate::clock::Clock;
@@ -86,6 +87,11 @@ impl BigCommerceFake {
     /// The base URL, `http://127.0.0.1:{port}`, without `/stores/{hash}`.
     pub fn url(&self) -> String {
         self.served.url()
+    }
+
+    /// Reaches it without a socket, under the same plan and with the same ledger.
+    pub fn transport(&self) -> InProcess {
+        self.served.transport()
     }
 
     /// What goes wrong on the way.
@@ -170,17 +176,35 @@ impl BigCommerceFakeBuilder {
     ///
     /// If the loopback interface has no free port, or the ledger's file cannot be opened.
     pub async fn start(self) -> BigCommerceFake {
-        let machine = Arc::new(Machine {
-            fixtures: Fixtures::parse(FIXTURES),
+        let machine = self.machine();
+        let served = Served::start(machine.clone(), self.setup).await;
+        BigCommerceFake { served, machine }
+    }
+
+    /// Makes it without any socket: it is reached by its [`transport`](BigCommerceFake::transport) alone. With a
+    /// [`test_clock`](Self::test_clock) everything that it does is on virtual time.
+    ///
+    /// # Panics
+    ///
+    /// If the ledger's file cannot be opened.
+    pub fn in_process(self) -> BigCommerceFake {
+        let machine = self.machine();
+        let served = Served::in_process(machine.clone(), self.setup, "bigcommerce");
+        BigCommerceFake { served, machine }
+    }
+
+    fn machine(&self) -> Arc<Machine> {
+        Arc::new(Machine {
+            fixtures: &FIXTURES,
             clock: self.setup.clock.clone(),
             ledger: self.setup.ledger(),
             apply_after: self.apply_after,
             refund_pending: self.refund_pending,
             state: Mutex::new(State { quota: Quota::new(self.quota), ..State::default() }),
-        });
-        let served = Served::start(machine.clone(), self.setup).await;
-        BigCommerceFake { served, machine }
+        })
     }
 }
 
-const FIXTURES: &str = include_str!("../fixtures/bigcommerce.json");
+/// Read once: a test may make thousands of fakes.
+static FIXTURES: LazyLock<Fixtures> =
+    LazyLock::new(|| Fixtures::parse(include_str!("../fixtures/bigcommerce.json")));

@@ -6,13 +6,14 @@
 //! [`PostmarkFakeBuilder::search_lag`] to prove that a miss is not taken for proof.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use self::machine::Machine;
 use super::fixture::Fixtures;
+use super::in_process::InProcess;
 use super::ledger::Ledger;
 use super::serve::{Served, Setup};
 use crate::clock::Clock;
@@ -77,6 +78,11 @@ impl PostmarkFake {
     /// The base URL, `http://127.0.0.1:{port}`.
     pub fn url(&self) -> String {
         self.served.url()
+    }
+
+    /// Reaches it without a socket, under the same plan and with the same ledger.
+    pub fn transport(&self) -> InProcess {
+        self.served.transport()
     }
 
     /// What goes wrong on the way.
@@ -165,18 +171,36 @@ impl PostmarkFakeBuilder {
     ///
     /// If the loopback interface has no free port, or the ledger's file cannot be opened.
     pub async fn start(self) -> PostmarkFake {
-        let machine = Arc::new(Machine {
-            fixtures: Fixtures::parse(FIXTURES),
+        let machine = self.machine();
+        let served = Served::start(machine.clone(), self.setup).await;
+        PostmarkFake { served, machine }
+    }
+
+    /// Makes it without any socket: it is reached by its [`transport`](PostmarkFake::transport) alone. With a
+    /// [`test_clock`](Self::test_clock) everything that it does is on virtual time.
+    ///
+    /// # Panics
+    ///
+    /// If the ledger's file cannot be opened.
+    pub fn in_process(self) -> PostmarkFake {
+        let machine = self.machine();
+        let served = Served::in_process(machine.clone(), self.setup, "postmark");
+        PostmarkFake { served, machine }
+    }
+
+    fn machine(&self) -> Arc<Machine> {
+        Arc::new(Machine {
+            fixtures: &FIXTURES,
             clock: self.setup.clock.clone(),
             ledger: self.setup.ledger(),
             lag: self.lag,
             second_filter: self.second_filter,
-            token: self.token,
+            token: self.token.clone(),
             state: Mutex::default(),
-        });
-        let served = Served::start(machine.clone(), self.setup).await;
-        PostmarkFake { served, machine }
+        })
     }
 }
 
-const FIXTURES: &str = include_str!("../fixtures/postmark.json");
+/// Read once: a test may make thousands of fakes.
+static FIXTURES: LazyLock<Fixtures> =
+    LazyLock::new(|| Fixtures::parse(include_str!("../fixtures/postmark.json")));

@@ -1,4 +1,5 @@
-//! What the three fakes share: a wiremock server that answers everything with one state machine, and a front.
+//! What the three fakes share: a wiremock server that answers everything with one state machine, and a front; or
+//! neither, for a fake that is reached in process.
 //!
 //! One catch-all mock, not one per route: idempotency crosses routes (Stripe's key belongs to the account),
 //! and a route nobody thought of must be answered as the vendor would, not with wiremock's own 404.
@@ -12,6 +13,7 @@ use wiremock::matchers::any;
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
 
 use super::fixture::Reply;
+use super::in_process::InProcess;
 use super::ledger::Ledger;
 use crate::clock::{Clock, SystemClock, Timestamp};
 use crate::testkit::{FAULT_HEADER, Fault, FaultPlan, Front, TestClock};
@@ -46,11 +48,12 @@ impl Setup {
     }
 }
 
-/// A running fake. Dropping it closes both listeners.
+/// A running fake. Dropping it closes its listeners, if it has any.
 #[derive(Debug)]
 pub(super) struct Served {
-    front: Front,
-    _server: MockServer,
+    url: String,
+    transport: InProcess,
+    _listeners: Option<(Front, MockServer)>,
 }
 
 impl Served {
@@ -62,20 +65,33 @@ impl Served {
     pub(super) async fn start(behaviour: Arc<dyn Behaviour>, setup: Setup) -> Served {
         // Recording keeps every request in memory; the ledger is what a fake is asked for.
         let server = MockServer::builder().disable_request_recording().start().await;
-        server.register(Mock::given(any()).respond_with(Responder(behaviour))).await;
+        server.register(Mock::given(any()).respond_with(Responder(behaviour.clone()))).await;
+        let plan = setup.plan.clone();
         let front = match &setup.pace {
-            Some(clock) => Front::start_on(*server.address(), setup.plan, clock).await,
-            None => Front::start(*server.address(), setup.plan).await,
+            Some(clock) => Front::start_on(*server.address(), plan, clock).await,
+            None => Front::start(*server.address(), plan).await,
         };
-        Served { front: front.expect("loopback has a free port"), _server: server }
+        let front = front.expect("loopback has a free port");
+        let (url, transport) = (front.url(), InProcess::new(behaviour, setup));
+        Served { url, transport, _listeners: Some((front, server)) }
+    }
+
+    /// Listens nowhere. The URL is one that resolves nowhere (RFC 2606, section 2).
+    pub(super) fn in_process(behaviour: Arc<dyn Behaviour>, setup: Setup, name: &str) -> Served {
+        let transport = InProcess::new(behaviour, setup);
+        Served { url: format!("https://{name}.test"), transport, _listeners: None }
     }
 
     pub(super) fn url(&self) -> String {
-        self.front.url()
+        self.url.clone()
     }
 
     pub(super) fn plan(&self) -> &FaultPlan {
-        self.front.plan()
+        self.transport.plan()
+    }
+
+    pub(super) fn transport(&self) -> InProcess {
+        self.transport.clone()
     }
 }
 

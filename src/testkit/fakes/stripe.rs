@@ -7,13 +7,14 @@
 //! <https://docs.stripe.com/error-low-level>).
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use self::machine::Machine;
 use super::fixture::Fixtures;
+use super::in_process::InProcess;
 use super::ledger::Ledger;
 use super::serve::{Served, Setup};
 use crate::clock::Clock;
@@ -80,6 +81,11 @@ impl StripeFake {
     /// The base URL, `http://127.0.0.1:{port}`, without `/v1`.
     pub fn url(&self) -> String {
         self.served.url()
+    }
+
+    /// Reaches it without a socket, under the same plan and with the same ledger.
+    pub fn transport(&self) -> InProcess {
+        self.served.transport()
     }
 
     /// What goes wrong on the way.
@@ -155,17 +161,35 @@ impl StripeFakeBuilder {
     ///
     /// If the loopback interface has no free port, or the ledger's file cannot be opened.
     pub async fn start(self) -> StripeFake {
-        let machine = Arc::new(Machine {
-            fixtures: Fixtures::parse(FIXTURES),
+        let machine = self.machine();
+        let served = Served::start(machine.clone(), self.setup).await;
+        StripeFake { served, machine }
+    }
+
+    /// Makes it without any socket: it is reached by its [`transport`](StripeFake::transport) alone. With a
+    /// [`test_clock`](Self::test_clock) everything that it does is on virtual time.
+    ///
+    /// # Panics
+    ///
+    /// If the ledger's file cannot be opened.
+    pub fn in_process(self) -> StripeFake {
+        let machine = self.machine();
+        let served = Served::in_process(machine.clone(), self.setup, "stripe");
+        StripeFake { served, machine }
+    }
+
+    fn machine(&self) -> Arc<Machine> {
+        Arc::new(Machine {
+            fixtures: &FIXTURES,
             clock: self.setup.clock.clone(),
             ledger: self.setup.ledger(),
             conflict_type: self.conflict_type,
             busy: self.busy,
             state: Mutex::default(),
-        });
-        let served = Served::start(machine.clone(), self.setup).await;
-        StripeFake { served, machine }
+        })
     }
 }
 
-const FIXTURES: &str = include_str!("../fixtures/stripe.json");
+/// Read once: a test may make thousands of fakes.
+static FIXTURES: LazyLock<Fixtures> =
+    LazyLock::new(|| Fixtures::parse(include_str!("../fixtures/stripe.json")));

@@ -20,7 +20,7 @@ use crate::testkit::{Fault, WaitForm};
 
 #[derive(Debug)]
 pub(super) struct Machine {
-    pub(super) fixtures: Fixtures,
+    pub(super) fixtures: &'static Fixtures,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ledger: Ledger,
     pub(super) apply_after: Duration,
@@ -98,7 +98,7 @@ impl Machine {
         }
         let scripted = if writes { state.scripted.pop_front() } else { None };
         if let Some(answer) = scripted.filter(|answer| !answer.applies()) {
-            return answer.reply(&self.fixtures);
+            return answer.reply(self.fixtures);
         }
         let reply = match malformed {
             true if call.is_v2() => problem_v2(400, "The JSON data provided is invalid."),
@@ -109,7 +109,7 @@ impl Machine {
             false => state.items.get(&call, self.apply_after),
         };
         match (scripted, fault) {
-            (Some(answer), _) => answer.reply(&self.fixtures),
+            (Some(answer), _) => answer.reply(self.fixtures),
             (None, Some(Fault::Error500After)) => problem(500, "Internal Server Error"),
             (None, _) => reply,
         }

@@ -20,7 +20,7 @@ use crate::testkit::{Fault, WaitForm};
 
 #[derive(Debug)]
 pub(super) struct Machine {
-    pub(super) fixtures: Fixtures,
+    pub(super) fixtures: &'static Fixtures,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ledger: Ledger,
     pub(super) lag: Duration,
@@ -70,9 +70,9 @@ impl Machine {
                 match state.scripted.pop_front() {
                     Some(PostmarkAnswer::AcceptedDelayed) => {
                         let sent = self.post(state, &account, path, body);
-                        answers::without_error_code(&self.fixtures, sent)
+                        answers::without_error_code(self.fixtures, sent)
                     }
-                    Some(answer) => answer.reply(&self.fixtures),
+                    Some(answer) => answer.reply(self.fixtures),
                     None => self.post(state, &account, path, body),
                 }
             }
@@ -105,7 +105,7 @@ impl Machine {
             .enumerate()
             .map(|(part, item)| match self.accept(state, account, path, item, part, template) {
                 Ok(reply) => reply.value(),
-                Err(error) => validation::in_batch(&self.fixtures, &error),
+                Err(error) => validation::in_batch(self.fixtures, &error),
             })
             .collect();
         Reply::json(200, &Value::from(results))
@@ -121,7 +121,7 @@ impl Machine {
         part: usize,
         template: bool,
     ) -> Result<Reply, Reply> {
-        let recipients = validation::check(&self.fixtures, item, template)?;
+        let recipients = validation::check(self.fixtures, item, template)?;
         let (inactive, active): (Vec<_>, Vec<_>) =
             recipients.iter().cloned().partition(|address| state.inactive.contains(&address.to_lowercase()));
         let listed = inactive.join(", ");

@@ -21,7 +21,7 @@ use crate::testkit::{Fault, WaitForm};
 
 #[derive(Debug)]
 pub(super) struct Machine {
-    pub(super) fixtures: Fixtures,
+    pub(super) fixtures: &'static Fixtures,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ledger: Ledger,
     pub(super) conflict_type: ConflictType,
@@ -141,7 +141,7 @@ impl Machine {
 
     fn first(&self, state: &mut State, write: &Write<'_>, rest: &str) -> Outcome {
         if let Some(answer) = state.scripted.pop_front() {
-            let reply = answer.reply(&self.fixtures);
+            let reply = answer.reply(self.fixtures);
             return if answer == StripeAnswer::Stored500 {
                 Outcome::Stored(reply)
             } else {

@@ -1,0 +1,185 @@
+//! The store as a process sees it: it takes a moment, is where processes die and stand still, and fails.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use steadfast::attempt::AttemptReport;
+use steadfast::clock::Timestamp;
+use steadfast::operation::OperationId;
+use steadfast::operation::record::{
+    Act, AuditEntry, Claim, Claimed, Cursor, Declined, Event, Filter, Forbidden, Page, Record, Summary, Take,
+    Tally, Transition,
+};
+use steadfast::store::{Store, StoreError};
+
+use crate::plan::{When, ms};
+use crate::process::Life;
+
+/// One process's way to the store that all share.
+#[derive(Debug)]
+pub struct SharedStore {
+    pub life: Arc<Life>,
+    pub inner: Arc<dyn Store>,
+}
+
+impl SharedStore {
+    /// Carries a claim or a transition out, with what is planned for the moments before and after it.
+    async fn write<T>(
+        &self,
+        name: impl Fn() -> String,
+        operation: impl Future<Output = Result<T, StoreError>>,
+        outcome: impl Fn(&T) -> String,
+    ) -> Result<T, StoreError> {
+        let nth = self.life.write();
+        let fails = self.life.meets(When::BeforeWrite(nth));
+        self.life.goes_on().await;
+        if fails {
+            return self.failed("before", &name());
+        }
+        let result = self.carry_out(&name, operation, outcome).await;
+        let fails = self.life.meets(When::AfterWrite(nth));
+        self.life.goes_on().await;
+        if fails { self.failed("after", &name()) } else { result }
+    }
+
+    /// Carries `operation` out a moment from now, unless the process is dead by then: what is under way when a
+    /// process dies is done or not done, whichever the moment says. A process that only stands still has it done.
+    /// An empty outcome is not worth a line.
+    async fn carry_out<T>(
+        &self,
+        name: impl Fn() -> String,
+        operation: impl Future<Output = Result<T, StoreError>>,
+        outcome: impl Fn(&T) -> String,
+    ) -> Result<T, StoreError> {
+        let (life, world) = (&self.life, &self.life.world);
+        world.clock.latency(world.draw.within(ms(0)..ms(4))).await;
+        if life.is_dead() {
+            life.goes_on().await;
+        }
+        let result = operation.await?;
+        let outcome = outcome(&result);
+        if !outcome.is_empty() {
+            world.note(|| format!("p{} {}: {outcome}", life.process, name()));
+        }
+        world.clock.latency(world.draw.within(ms(0)..ms(4))).await;
+        life.goes_on().await;
+        Ok(result)
+    }
+
+    fn failed<T>(&self, when: &str, what: &str) -> Result<T, StoreError> {
+        self.life.world.note(|| format!("p{} {what}: the store fails {when} it", self.life.process));
+        Err(StoreError::new("the simulation's"))
+    }
+}
+
+fn event(event: &Event) -> &'static str {
+    match event {
+        Event::Renew { .. } => "renews",
+        Event::Schedule { .. } => "schedules",
+        Event::Succeed { .. } => "settles",
+        Event::Refuse { .. } => "refuses",
+        Event::Bury { .. } => "buries",
+        _ => "?",
+    }
+}
+
+fn claimed(claimed: &Claimed) -> String {
+    match claimed {
+        Claimed::Fresh(_) => "fresh".to_owned(),
+        Claimed::TakenOver(record) => format!("taken over, fence {}", record.fence),
+        Claimed::Settled(record) => format!("settled, {}", record.state.name()),
+        Claimed::Busy { .. } => "busy".to_owned(),
+        Claimed::Mismatch { .. } => "mismatch".to_owned(),
+    }
+}
+
+#[async_trait]
+impl Store for SharedStore {
+    async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
+        let key = claim.id.key.clone();
+        self.write(|| format!("claims {}", key.as_str()), self.inner.claim(claim), claimed).await
+    }
+
+    async fn transition(
+        &self,
+        record: &Record,
+        transition: Transition,
+    ) -> Result<Result<Record, Declined>, StoreError> {
+        let (event, fence) = (event(&transition.event), transition.fence);
+        let moved = |moved: &Result<Record, Declined>| match moved {
+            Ok(record) => record.state.name().to_owned(),
+            Err(declined) => format!("{declined:?}"),
+        };
+        let name = || format!("{event} {} under fence {fence}", record.id.key.as_str());
+        self.write(name, self.inner.transition(record, transition), moved).await
+    }
+
+    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
+        let what = take.what;
+        let name = || format!("takes what is {what:?}");
+        let key = |record: &Record| record.id.key.as_str().to_owned();
+        let keys = |taken: &Vec<Record>| taken.iter().map(key).collect::<Vec<String>>().join(", ");
+        let taken = self.carry_out(name, self.inner.take(take), keys).await?;
+        if !taken.is_empty() {
+            let fails = self.life.meets(When::AfterTake(self.life.take()));
+            self.life.goes_on().await;
+            if fails {
+                return self.failed("after", &name());
+            }
+        }
+        Ok(taken)
+    }
+
+    async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> {
+        let name = || format!("acts on {}", id.key.as_str());
+        self.carry_out(name, self.inner.act(id, act), |acted| format!("{:?}", acted.as_ref().err())).await
+    }
+
+    async fn append_evidence(
+        &self,
+        id: &OperationId,
+        reports: Vec<AttemptReport>,
+    ) -> Result<Result<(), Declined>, StoreError> {
+        let name = || format!("adds evidence to {}", id.key.as_str());
+        self.carry_out(name, self.inner.append_evidence(id, reports), |_| "done".to_owned()).await
+    }
+
+    async fn evidence(&self, id: &OperationId) -> Result<Vec<AttemptReport>, StoreError> {
+        self.inner.evidence(id).await
+    }
+
+    async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
+        let name = || format!("reads {}", id.key.as_str());
+        self.carry_out(name, self.inner.get(id), |found| format!("{}", found.is_some())).await
+    }
+
+    async fn list(
+        &self,
+        filter: &Filter,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page<Summary>, StoreError> {
+        let name = || "lists".to_owned();
+        self.carry_out(name, self.inner.list(filter, after, limit), |page| {
+            format!("{} rows", page.rows.len())
+        })
+        .await
+    }
+
+    async fn tally(&self) -> Result<Vec<Tally>, StoreError> {
+        self.inner.tally().await
+    }
+
+    async fn audit(
+        &self,
+        id: Option<&OperationId>,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page<AuditEntry>, StoreError> {
+        self.inner.audit(id, after, limit).await
+    }
+
+    async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
+        self.inner.purge(now, limit).await
+    }
+}
