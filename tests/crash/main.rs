@@ -3,6 +3,10 @@
 //! fakes are in a process of their own, which is never killed and writes each effect to a ledger file as it
 //! takes place.
 //!
+//! Kills at random are in [`random_run`], kills at every named point under every fault in [`cells`], processes that
+//! are stopped and go on in [`stops`], a full disk, walls that are set and two operators at once in [`troubles`].
+//! What holds for all of them is in [`audit`].
+//!
 //! `STEADFAST_CRASH_OPS` makes the random run longer, `STEADFAST_CRASH_SEED` repeats one: the orders, the
 //! faults by their ordinal, the moments of the kills and their victims follow from the seed. What a process had
 //! done by the time of a kill is the machine's, so a repetition is as close as two processes can come, not
