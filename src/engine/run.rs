@@ -305,12 +305,12 @@ impl<'a> Run<'a> {
     ///
     /// The lease that we measure may be over for everybody else: the wall clock was set, or the machine slept,
     /// while our own clock knows nothing of it. Somebody may then have taken the operation, looked it up and sent
-    /// it. Where neither the method nor the vendor's key makes a second send harmless, every send but the one
-    /// right behind the claim asks the store again, by a renewal under our fence. It costs a write where a wait
-    /// came before anyway.
+    /// it, or found that it never took effect and ended it so. Neither the method nor the vendor's key helps
+    /// against the second: what we sent then would be the only effect, of an operation that failed without one.
+    /// So every send but the one right behind the claim asks the store again, by a renewal under our fence. It
+    /// costs a write where a wait came before anyway.
     pub(super) async fn hold_on_to_send(&mut self) -> Result<(), Error> {
-        let just_claimed = std::mem::take(&mut self.just_claimed);
-        if just_claimed || is_idempotent(&self.request.method) || self.window_is_open() {
+        if std::mem::take(&mut self.just_claimed) {
             return self.keep_lease(self.timeout.attempt).await;
         }
         self.renew_lease(self.timeout.attempt).await

@@ -8,8 +8,7 @@ use steadfast::operation::record::{Filter, Record, State};
 use steadfast::store::{Sqlite, Store as _};
 use steadfast::testkit::fakes;
 
-use crate::harness::Run;
-use crate::plan::Plan;
+use crate::plan::VENDORS;
 
 const PAGE: usize = 200;
 
@@ -17,14 +16,15 @@ const PAGE: usize = 200;
 pub struct Report {
     seed: u64,
     operations: usize,
-    kills: usize,
+    pub kills: usize,
     faults: u64,
     effects: usize,
     succeeded: usize,
     reconciled: usize,
     refused: usize,
     dead_without_effect: usize,
-    unknown: usize,
+    /// By vendor.
+    unknown: [usize; 3],
     /// Of those, how many had taken effect.
     unknown_with_effect: usize,
     duplicates: usize,
@@ -35,39 +35,68 @@ pub struct Report {
     pub broken: Vec<String>,
 }
 
-pub async fn audit(plan: &Plan, run: &Run) -> Report {
-    let ledgers = run.vendors.ledgers();
-    let mut effects: BTreeMap<String, Vec<fakes::Effect>> = BTreeMap::new();
-    let mut report =
-        Report { seed: plan.seed, kills: run.killed, faults: run.vendors.faults(), ..Report::default() };
-    for effect in ledgers.iter().flat_map(|ledger| ledger.effects()) {
-        report.effects += 1;
-        match effect.wire_key.clone() {
-            Some(key) => effects.entry(key).or_default().push(effect),
-            None => report.broken.push(format!("an effect without a key: {effect:?}")),
-        }
-    }
-    let mut missing: BTreeSet<String> = plan.keys().collect();
-    for record in records(&run.file).await {
-        report.operations += 1;
-        if !missing.remove(record.id.key.as_str()) {
-            report.broken.push(format!("{}: nobody asked for it", record.id));
-        }
-        let took_effect = effects.remove(&record.wire_key).unwrap_or_default();
-        report.judge(&record, &took_effect);
-    }
-    for key in missing {
-        report.lost += 1;
-        report.broken.push(format!("{key}: no record of it"));
-    }
-    for (key, orphans) in effects {
-        report.broken.push(format!("{} effects under {key}, which no operation has", orphans.len()));
-    }
-    report
-}
+pub type Effects = BTreeMap<String, Vec<fakes::Effect>>;
 
 impl Report {
+    pub fn new(seed: u64, kills: usize, faults: u64) -> Report {
+        Report { seed, kills, faults, ..Report::default() }
+    }
+
+    pub fn add(&mut self, other: Report) {
+        self.operations += other.operations;
+        self.kills += other.kills;
+        self.faults += other.faults;
+        self.effects += other.effects;
+        self.succeeded += other.succeeded;
+        self.reconciled += other.reconciled;
+        self.refused += other.refused;
+        self.dead_without_effect += other.dead_without_effect;
+        for (own, others) in self.unknown.iter_mut().zip(other.unknown) {
+            *own += others;
+        }
+        self.unknown_with_effect += other.unknown_with_effect;
+        self.duplicates += other.duplicates;
+        self.lost += other.lost;
+        self.taken_over += other.taken_over;
+        self.broken.extend(other.broken);
+    }
+
+    /// Judges all operations of a file. What is judged is taken from the effects.
+    pub async fn judge_file(&mut self, file: &str, mut missing: BTreeSet<String>, effects: &mut Effects) {
+        let store = Sqlite::open(file).expect("the file opens");
+        let mut after = None;
+        loop {
+            let page = store.list(&Filter::default(), after.as_ref(), PAGE).await.expect("a page");
+            for row in &page.rows {
+                let record = store.get(&row.id).await.expect("works").expect("a row that is listed");
+                if !missing.remove(record.id.key.as_str()) {
+                    self.broken.push(format!("{}: nobody asked for it", record.id));
+                }
+                let took_effect = effects.remove(&record.wire_key).unwrap_or_default();
+                self.judge(&record, &took_effect);
+            }
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        for key in missing {
+            self.lost += 1;
+            self.broken.push(format!("{file}: {key}: no record of it"));
+        }
+        store.close().await;
+    }
+
+    /// No effect may be left over once all files are judged.
+    pub fn judge_rest(&mut self, effects: Effects) {
+        for (key, orphans) in effects {
+            self.broken.push(format!("{} effects under {key}, which no operation has", orphans.len()));
+        }
+    }
+
     fn judge(&mut self, record: &Record, effects: &[fakes::Effect]) {
+        self.operations += 1;
+        self.effects += effects.len();
         self.taken_over += usize::from(record.fence > 1);
         self.duplicates += usize::from(effects.len() > 1);
         let (most, least) = match &record.state {
@@ -89,7 +118,9 @@ impl Report {
                 (0, 0)
             }
             State::Dead { .. } => {
-                self.unknown += 1;
+                let vendor =
+                    VENDORS.iter().position(|vendor| record.id.scope.vendor_path().ends_with(vendor));
+                self.unknown[vendor.expect("one of the three")] += 1;
                 self.unknown_with_effect += effects.len();
                 (1, 0)
             }
@@ -105,20 +136,11 @@ impl Report {
             self.broken.push(format!("{}: {} effects, {state:?}: {effects:?}", record.id, effects.len()));
         }
     }
-}
 
-async fn records(file: &str) -> Vec<Record> {
-    let store = Sqlite::open(file).expect("the file opens");
-    let (mut records, mut after) = (Vec::new(), None);
-    loop {
-        let page = store.list(&Filter::default(), after.as_ref(), PAGE).await.expect("a page");
-        for row in &page.rows {
-            records.push(store.get(&row.id).await.expect("works").expect("a row that is listed"));
-        }
-        after = page.next;
-        if after.is_none() {
-            return records;
-        }
+    /// What every run ends with.
+    pub fn must_hold(&self) {
+        assert!(self.broken.is_empty(), "STEADFAST_CRASH_SEED={}:\n{}", self.seed, self.broken.join("\n"));
+        assert_eq!((self.duplicates, self.lost), (0, 0));
     }
 }
 
@@ -128,7 +150,14 @@ impl fmt::Display for Report {
         writeln!(
             f,
             "operations {operations}, kills {kills}, faults {faults}, duplicates {duplicates}, lost {lost}, \
-             unknown {unknown}, seed {seed}"
+             unknown {} ({}), seed {seed}",
+            unknown.iter().sum::<usize>(),
+            VENDORS
+                .iter()
+                .zip(unknown)
+                .map(|(name, count)| format!("{name} {count}"))
+                .collect::<Vec<_>>()
+                .join(", "),
         )?;
         write!(
             f,

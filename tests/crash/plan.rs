@@ -2,36 +2,15 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use steadfast::testkit::fakes::{BigCommerceFake, Ledger, PostmarkFake, StripeFake};
-use steadfast::testkit::{Fault, FaultPlan, WaitForm};
+use crate::orders::Pace;
 
 /// The vendors and the step of an order that each one does.
 pub const STEPS: [&str; 3] = ["charge", "create", "receipt"];
+pub const VENDORS: [&str; 3] = ["stripe", "bigcommerce", "postmark"];
 
 /// Every tenth charge is declined and every fifteenth address bounces: a no is to stay without an effect.
 pub const DECLINED_EVERY: usize = 10;
 pub const BOUNCES_EVERY: usize = 15;
-
-/// How long the fakes need until a look-up shows a new effect.
-const INDEX_LAG: Duration = Duration::from_millis(80);
-
-const FAULT_RATE: f64 = 0.25;
-const FAULTS: &[Fault] = &[
-    Fault::DropBeforeRead,
-    Fault::DropAfterApply,
-    Fault::Reset,
-    Fault::ResetAfterApply,
-    Fault::Hang,
-    Fault::HangAfterApply,
-    Fault::SlowBody(Duration::from_millis(40)),
-    Fault::TruncatedBody,
-    Fault::Error500Before,
-    Fault::Error500After,
-    Fault::Stored500,
-    Fault::Html,
-    Fault::TooManyRequests(WaitForm::VendorForm(Duration::from_millis(40))),
-    Fault::KeyInUse,
-];
 
 pub struct Plan {
     pub seed: u64,
@@ -61,45 +40,25 @@ impl Plan {
     }
 }
 
+/// The pace of a run with random kills.
+pub fn pace() -> Pace {
+    let millis = Duration::from_millis;
+    Pace {
+        attempt: millis(300),
+        // Room for the ladder and for the look-ups behind it.
+        total: millis(5_000),
+        ladder: [20, 60, 150].map(millis).to_vec(),
+        settle: millis(500),
+        lease_margin: millis(200),
+        look_ups_max: 3,
+        without_jitter: false,
+    }
+}
+
 pub fn key(order: usize, step: &str) -> String {
     format!("order-{order}/{step}")
 }
 
 pub fn address(order: usize) -> String {
     format!("customer-{order}@example.com")
-}
-
-/// The vendors, as they are for the whole run.
-pub struct Vendors {
-    pub stripe: StripeFake,
-    pub bigcommerce: BigCommerceFake,
-    pub postmark: PostmarkFake,
-}
-
-impl Vendors {
-    pub async fn open(plan: &Plan) -> Vendors {
-        let faults =
-            |vendor| FaultPlan::seeded(plan.seed.wrapping_mul(3).wrapping_add(vendor), FAULT_RATE, FAULTS);
-        let stripe = StripeFake::builder().plan(faults(0)).start().await;
-        let bigcommerce = BigCommerceFake::builder().plan(faults(1)).apply_after(INDEX_LAG).start().await;
-        let postmark = PostmarkFake::builder().plan(faults(2)).search_lag(INDEX_LAG).start().await;
-        for order in (0..plan.orders).step_by(BOUNCES_EVERY) {
-            postmark.deactivate(&address(order));
-        }
-        Vendors { stripe, bigcommerce, postmark }
-    }
-
-    /// What really took effect, in the order of [`STEPS`].
-    pub fn ledgers(&self) -> [Ledger; 3] {
-        [self.stripe.ledger(), self.bigcommerce.ledger(), self.postmark.ledger()]
-    }
-
-    pub fn faults(&self) -> u64 {
-        let plans = [self.stripe.plan(), self.bigcommerce.plan(), self.postmark.plan()];
-        plans.iter().map(|plan| plan.injected_total()).sum()
-    }
-
-    pub fn urls(&self) -> String {
-        [self.stripe.url(), self.bigcommerce.url(), self.postmark.url()].join(" ")
-    }
 }

@@ -59,3 +59,19 @@ async fn whoever_was_overtaken_by_one_who_is_still_at_it_says_so() {
     assert_eq!((error.code(), first.charges_sent()), ("TRANSIENT.fenced", 1));
     at_it.abort();
 }
+
+#[tokio::test]
+async fn an_operation_that_another_ended_without_an_effect_gets_none_later_under_a_key_that_is_replayed() {
+    let replaying = || Acme::replaying(secs(24 * 3_600));
+    let first = bench(replaying(), ScriptedTransport::new().fail(SendErrorKind::Connect).status(200));
+    let charge = first.charge();
+    let waiting = tokio::spawn(async move { charge.send().await });
+    first.clock.until_sleeping(1).await;
+    first.clock.jump_wall(secs(3_600));
+    let other = first.another_process(replaying(), ScriptedTransport::new().status(422));
+    let recovered = other.client.recover(1).await.expect("a store");
+    assert_eq!((recovered.taken, recovered.refused), (1, 1));
+    first.clock.advance(ms(500));
+    let error = waiting.await.expect("no panic").expect_err("it is not this call's any more");
+    assert_eq!((error.code(), first.charges_sent()), ("TRANSIENT.fenced", 1));
+}

@@ -4,6 +4,7 @@
 //! the resource, and where the documentation is silent (two orders with one `external_order_id`) it is not.
 //! A 504 executes first: the documentation advises to retry one and does not say what became of the write.
 
+use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -161,11 +162,19 @@ impl BigCommerceFakeBuilder {
         self
     }
 
+    /// Also appends each effect to this file, one JSON object a line, before its answer leaves the fake: for a
+    /// judge in another process, with [`Ledger::read`]. The file is made if there is none, and is not synced.
+    /// A fake that cannot write it panics instead of answering. Default: none.
+    pub fn ledger_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.setup.ledger_file = Some(path.into());
+        self
+    }
+
     /// Starts it.
     ///
     /// # Panics
     ///
-    /// If the loopback interface has no free port.
+    /// If the loopback interface has no free port, or the ledger's file cannot be opened.
     pub async fn start(self) -> BigCommerceFake {
         let machine = self.machine();
         let served = Served::start(machine.clone(), self.setup).await;
@@ -184,7 +193,7 @@ impl BigCommerceFakeBuilder {
         Arc::new(Machine {
             fixtures: &FIXTURES,
             clock: self.setup.clock.clone(),
-            ledger: Ledger::default(),
+            ledger: self.setup.ledger(),
             apply_after: self.apply_after,
             refund_pending: self.refund_pending,
             state: Mutex::new(State { quota: Quota::new(self.quota), ..State::default() }),

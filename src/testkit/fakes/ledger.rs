@@ -1,14 +1,18 @@
 //! What really happened at a vendor.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
 
 /// One write that executed, whether or not anybody received its answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Effect {
     /// The caller's key as this vendor could see it: Stripe's `Idempotency-Key`, Postmark's
@@ -25,7 +29,8 @@ pub struct Effect {
     pub id: String,
     /// The position within a batch; 0 for a single write, and where each item has a key of its own.
     pub part: usize,
-    /// When it took effect, by the fake's clock.
+    /// When it took effect, by the fake's clock. In a file: milliseconds since the Unix epoch.
+    #[serde(with = "crate::attempt::millis")]
     pub at: Timestamp,
 }
 
@@ -39,9 +44,27 @@ pub struct Ledger {
 struct Entries {
     effects: Vec<Effect>,
     requests: BTreeMap<String, u64>,
+    file: Option<File>,
 }
 
 impl Ledger {
+    /// The effects in a file that a fake was given as `ledger_file`, oldest first: for whoever judges them in
+    /// another process, or after the fake is gone. An effect is in the file before its answer leaves the fake.
+    ///
+    /// # Errors
+    ///
+    /// The system's, and [`io::ErrorKind::InvalidData`] for a line that is no effect.
+    pub fn read(path: impl AsRef<Path>) -> io::Result<Vec<Effect>> {
+        fs::read_to_string(path)?.lines().map(|line| serde_json::from_str(line).map_err(Into::into)).collect()
+    }
+
+    /// One that also appends to a file, which is made if there is none.
+    pub(super) fn kept_in(path: Option<&Path>) -> io::Result<Ledger> {
+        let open = |path| File::options().create(true).append(true).open(path);
+        let file = path.map(open).transpose()?;
+        Ok(Ledger { entries: Arc::new(Mutex::new(Entries { file, ..Entries::default() })) })
+    }
+
     /// All effects, oldest first.
     pub fn effects(&self) -> Vec<Effect> {
         self.entries.lock().effects.clone()
@@ -91,8 +114,18 @@ impl Ledger {
         self.entries.lock().requests.get(wire_key).copied().unwrap_or(0)
     }
 
+    /// # Panics
+    ///
+    /// If the file cannot be written: a ledger that lacks an effect would prove what is not so.
     pub(super) fn record(&self, effect: Effect) {
-        self.entries.lock().effects.push(effect);
+        let mut entries = self.entries.lock();
+        if let Some(file) = &mut entries.file {
+            let mut line = serde_json::to_vec(&effect).expect("an effect is plain data");
+            line.push(b'\n');
+            // One write: whoever reads meanwhile sees whole lines.
+            file.write_all(&line).expect("the ledger's file can be written");
+        }
+        entries.effects.push(effect);
     }
 
     pub(super) fn note_request(&self, wire_key: Option<&str>) {
@@ -132,6 +165,23 @@ mod tests {
         ledger.record(effect(Some("a"), "2", 0));
         assert_eq!(ledger.duplicates(), ["a"]);
         assert_eq!((ledger.count(), ledger.effects_for("a").len()), (7, 5));
+    }
+
+    #[test]
+    fn a_file_has_each_effect_as_it_is_recorded_and_is_appended_to() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("ledger.jsonl");
+        let ledger = Ledger::kept_in(Some(&path)).expect("a file");
+        assert_eq!(Ledger::read(&path).expect("empty"), []);
+        ledger.record(effect(Some("a"), "1", 0));
+        assert_eq!(Ledger::read(&path).expect("one"), ledger.effects());
+        let second = Ledger::kept_in(Some(&path)).expect("the same file");
+        second.record(effect(None, "2\n", 3));
+        assert_eq!(Ledger::read(&path).expect("two"), [ledger.effects(), second.effects()].concat());
+
+        fs::write(&path, "{}\n").expect("writes");
+        assert_eq!(Ledger::read(&path).expect_err("no effect").kind(), io::ErrorKind::InvalidData);
+        assert!(Ledger::kept_in(Some(directory.path())).is_err(), "a directory is no file");
     }
 
     #[test]

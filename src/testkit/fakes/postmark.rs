@@ -5,6 +5,7 @@
 //! search, and search lags by a time that Postmark does not document: set it with
 //! [`PostmarkFakeBuilder::search_lag`] to prove that a miss is not taken for proof.
 
+use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -156,11 +157,19 @@ impl PostmarkFakeBuilder {
         self
     }
 
+    /// Also appends each effect to this file, one JSON object a line, before its answer leaves the fake: for a
+    /// judge in another process, with [`Ledger::read`]. The file is made if there is none, and is not synced.
+    /// A fake that cannot write it panics instead of answering. Default: none.
+    pub fn ledger_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.setup.ledger_file = Some(path.into());
+        self
+    }
+
     /// Starts it.
     ///
     /// # Panics
     ///
-    /// If the loopback interface has no free port.
+    /// If the loopback interface has no free port, or the ledger's file cannot be opened.
     pub async fn start(self) -> PostmarkFake {
         let machine = self.machine();
         let served = Served::start(machine.clone(), self.setup).await;
@@ -179,7 +188,7 @@ impl PostmarkFakeBuilder {
         Arc::new(Machine {
             fixtures: &FIXTURES,
             clock: self.setup.clock.clone(),
-            ledger: Ledger::default(),
+            ledger: self.setup.ledger(),
             lag: self.lag,
             second_filter: self.second_filter,
             token: self.token.clone(),

@@ -4,6 +4,7 @@
 //! One catch-all mock, not one per route: idempotency crosses routes (Stripe's key belongs to the account),
 //! and a route nobody thought of must be answered as the vendor would, not with wiremock's own 404.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
 
 use super::fixture::Reply;
 use super::in_process::InProcess;
+use super::ledger::Ledger;
 use crate::clock::{Clock, SystemClock, Timestamp};
 use crate::testkit::{FAULT_HEADER, Fault, FaultPlan, Front, TestClock};
 
@@ -28,11 +30,21 @@ pub(super) struct Setup {
     pub(super) plan: FaultPlan,
     /// Whose time slow answers take; real time if `None`.
     pub(super) pace: Option<TestClock>,
+    pub(super) ledger_file: Option<PathBuf>,
 }
 
 impl Default for Setup {
     fn default() -> Setup {
-        Setup { clock: Arc::new(SystemClock::new()), plan: FaultPlan::new(), pace: None }
+        Setup { clock: Arc::new(SystemClock::new()), plan: FaultPlan::new(), pace: None, ledger_file: None }
+    }
+}
+
+impl Setup {
+    /// # Panics
+    ///
+    /// If the file cannot be opened.
+    pub(super) fn ledger(&self) -> Ledger {
+        Ledger::kept_in(self.ledger_file.as_deref()).expect("the ledger's file can be opened")
     }
 }
 

@@ -6,6 +6,7 @@
 //! for 24 hours and then executes again (<https://docs.stripe.com/api/idempotent_requests>,
 //! <https://docs.stripe.com/error-low-level>).
 
+use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -146,11 +147,19 @@ impl StripeFakeBuilder {
         self
     }
 
+    /// Also appends each effect to this file, one JSON object a line, before its answer leaves the fake: for a
+    /// judge in another process, with [`Ledger::read`]. The file is made if there is none, and is not synced.
+    /// A fake that cannot write it panics instead of answering. Default: none.
+    pub fn ledger_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.setup.ledger_file = Some(path.into());
+        self
+    }
+
     /// Starts it.
     ///
     /// # Panics
     ///
-    /// If the loopback interface has no free port.
+    /// If the loopback interface has no free port, or the ledger's file cannot be opened.
     pub async fn start(self) -> StripeFake {
         let machine = self.machine();
         let served = Served::start(machine.clone(), self.setup).await;
@@ -169,7 +178,7 @@ impl StripeFakeBuilder {
         Arc::new(Machine {
             fixtures: &FIXTURES,
             clock: self.setup.clock.clone(),
-            ledger: Ledger::default(),
+            ledger: self.setup.ledger(),
             conflict_type: self.conflict_type,
             busy: self.busy,
             state: Mutex::default(),

@@ -2,11 +2,13 @@
 //!
 //! A list endpoint with `created[gte]` is a complete and consistent view, newest first. Scanned to its end
 //! without a hit it proves that nothing was created. The scan is bounded: a busy account may create thousands
-//! of objects an hour, and a look-up must not become a load of its own. Beyond the bound it cannot tell.
+//! of objects an hour, and a look-up must not become a load of its own. Beyond the bound it cannot tell. Nor can
+//! it where our clock was so far ahead of Stripe's that the list began too late.
 
 use std::time::Duration;
 
 use http::StatusCode;
+use http::header::DATE;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -90,10 +92,19 @@ pub(super) fn read(subject: &Subject<'_>, asked: &Request, answer: &Answer) -> F
         last_id = object["id"].as_str().map(str::to_owned);
     }
     match (list.has_more, last_id) {
+        (false, _) if is_claimed_ahead(subject, answer) => Finding::CannotTell,
         (false, _) => Finding::Absent,
         (true, Some(last_id)) => next_page(asked, &last_id),
         (true, None) => Finding::CannotTell,
     }
+}
+
+/// Whether the claim is later than Stripe's clock says now, by more than clocks may differ: ours was ahead, and
+/// the list began after what it should have shown. An answer without a date leaves that open.
+fn is_claimed_ahead(subject: &Subject<'_>, answer: &Answer) -> bool {
+    let date = answer.headers.get(DATE).and_then(|value| value.to_str().ok());
+    let date = date.and_then(|text| httpdate::parse_http_date(text).ok()).map(Timestamp::from);
+    date.is_some_and(|date| subject.claimed_at > date.plus(CLOCK_SKEW))
 }
 
 /// A declined charge leaves an object too, and its lost answer was a 402 whose text the object does not hold.

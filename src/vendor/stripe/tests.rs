@@ -357,6 +357,22 @@ fn a_look_up_lists_from_before_the_claim_in_the_same_account_and_version() {
 }
 
 #[test]
+fn a_miss_is_no_proof_if_the_clock_of_the_claim_was_ahead_of_stripes() {
+    let read_at = |before: Duration, hit| {
+        look_up(|subject, asked| {
+            let mut answer = page(0..3, hit, false);
+            let date = subject.claimed_at.minus(before).to_string();
+            answer.headers.insert(http::header::DATE, HeaderValue::from_str(&date).expect("a date"));
+            stripe().read_look_up(subject, asked, &answer)
+        })
+    };
+    let (allowed, more) = (Duration::from_secs(300), Duration::from_secs(301));
+    assert_eq!(read_at(allowed, None), Finding::Absent);
+    assert_eq!(read_at(more, None), Finding::CannotTell);
+    assert!(matches!(read_at(more, Some(1)), Finding::Found(_)), "a hit is proof all the same");
+}
+
+#[test]
 fn a_hit_is_found_with_its_own_bytes_and_a_whole_scan_without_one_is_absent() {
     let found = look_up(|subject, asked| stripe().read_look_up(subject, asked, &page(0..3, Some(1), true)));
     let Finding::Found(answer) = found else { panic!("{found:?}") };

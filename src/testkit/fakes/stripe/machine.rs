@@ -53,7 +53,8 @@ impl Behaviour for Machine {
         state.requests += 1;
         let request_id = format!("req_{:014}", state.requests);
         let reply = self.route(&mut state, request, &request_id);
-        echo(reply, request, &request_id)
+        // The server would add the machine's, which is another clock than the objects are dated by.
+        echo(reply, request, &request_id).header("Date", self.clock.wall().to_string())
     }
 }
 

@@ -1,0 +1,223 @@
+//! Every named failpoint under every fault: a process dies there by its own SIGKILL, once.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use steadfast::testkit::Fault;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::audit::Report;
+use crate::orders::{Ask, Job, Orders, Pace, Site, Task};
+use crate::plan::VENDORS;
+use crate::point::{Failpoint, Point, Sent, Step};
+use crate::process::Process;
+use crate::seams::told;
+use crate::table::{Life, MEETINGS, Meeting, points};
+use crate::vendors::Vendors;
+
+/// How many drivers at once: they wait more than they work.
+const AT_ONCE: usize = 6;
+/// Files that one process has open.
+const BATCH: usize = 40;
+const REST_MAX: Duration = Duration::from_secs(60);
+
+/// Kills a driver in each cell of the table, lets all come to rest, and judges every operation.
+pub async fn run() -> Report {
+    let lanes: Vec<(usize, Life)> =
+        (0..VENDORS.len()).flat_map(|vendor| Life::ALL.map(|life| (vendor, life))).collect();
+    let vendors = Arc::new(Vendors::start(lanes.iter().map(|lane| lane.0).collect()).await);
+    let room = Arc::new(Semaphore::new(AT_ONCE));
+    let mut running = JoinSet::new();
+    for (number, (vendor, life)) in lanes.into_iter().enumerate() {
+        let (vendors, room) = (Arc::clone(&vendors), Arc::clone(&room));
+        running.spawn(async move { Lane { number, vendor, life, vendors, room }.run().await });
+    }
+    let mut report = Report::new(0, 0, 0);
+    while let Some(lane) = running.join_next().await {
+        report.add(lane.expect("no panic"));
+    }
+    report.add(Report::new(0, 0, vendors.faults().await));
+    report
+}
+
+/// One vendor's fake, and the operations that are killed in one part of their life.
+struct Lane {
+    number: usize,
+    vendor: usize,
+    life: Life,
+    vendors: Arc<Vendors>,
+    room: Arc<Semaphore>,
+}
+
+/// One process that is to die, or one that is to show the points that it passes.
+struct Cell {
+    meeting: Meeting,
+    failpoint: Option<Failpoint>,
+    site: Site,
+}
+
+impl Lane {
+    async fn run(self) -> Report {
+        let cells = self.cells();
+        self.prepare(&cells).await;
+        let mut report = Report::new(0, 0, 0);
+        for cell in &cells {
+            match self.die(cell).await {
+                Ok(killed) => report.kills += usize::from(killed),
+                Err(why) => report
+                    .broken
+                    .push(format!("{:?} {} {:?}: {why}", self.life, VENDORS[self.vendor], cell.meeting)),
+            }
+        }
+        for some in cells.chunks(BATCH) {
+            let sites = some.iter().map(|cell| cell.site.clone()).collect();
+            let _permit = self.room.acquire().await.expect("open");
+            self.start(sites, Task::Rest, patient_pace(), None, false).rested(REST_MAX).await;
+        }
+        let mut effects = self.vendors.effects(self.number);
+        for cell in &cells {
+            report.judge_file(&cell.site.file, BTreeSet::from([cell.site.key()]), &mut effects).await;
+        }
+        report.judge_rest(effects);
+        report
+    }
+
+    /// For each fault, one process that is left alone, and one for each point that it is to pass.
+    fn cells(&self) -> Vec<Cell> {
+        let mut cells = Vec::new();
+        for meeting in MEETINGS {
+            let mut points: BTreeSet<Point> = points(self.life, self.vendor, meeting).into_iter().collect();
+            // What a round of recovery asks for in vain is a cell of the other life.
+            let in_vain = if self.life == Life::Sweep { Step::TakeDue } else { Step::TakeLapsed };
+            points.retain(|point| point.step != in_vain);
+            for point in std::iter::once(None).chain(points.into_iter().map(Some)) {
+                let file = format!("lane-{}-{}.db", self.number, cells.len());
+                let file = self.vendors.directory().join(file).to_str().expect("a text").to_owned();
+                let asks = if meeting == Meeting::No { Ask::No } else { Ask::Yes };
+                let failpoint = point.map(|point| Failpoint { point, signal: Sent::Kill, operations: 1 });
+                cells.push(Cell { meeting, failpoint, site: Site { file, asks } });
+            }
+        }
+        cells
+    }
+
+    /// Brings the operations to the part of their life that this lane is about.
+    async fn prepare(&self, cells: &[Cell]) {
+        if self.life == Life::Call {
+            return;
+        }
+        for was_applied in [true, false] {
+            let sites = cells.iter().filter(|cell| cell.meeting.was_applied() == was_applied);
+            let sites: Vec<Site> = sites.map(|cell| cell.site.clone()).collect();
+            for some in sites.chunks(BATCH) {
+                match self.life {
+                    Life::Redrive => self.make_dead_letters(some.to_vec(), was_applied).await,
+                    _ => self.let_lapse(some.to_vec(), was_applied).await,
+                }
+            }
+        }
+        if self.life == Life::Sweep {
+            let Pace { attempt, lease_margin, .. } = patient_pace();
+            tokio::time::sleep(attempt + lease_margin).await;
+        }
+    }
+
+    async fn let_lapse(&self, sites: Vec<Site>, was_applied: bool) {
+        let point = if was_applied { Step::Send.after() } else { Step::Send.before() };
+        let failpoint = Failpoint { point, signal: Sent::Kill, operations: sites.len() };
+        let _permit = self.room.acquire().await.expect("open");
+        let driver = self.start(sites, Task::Call, patient_pace(), Some(failpoint), false);
+        driver.died().await.expect("all of them came to the point");
+    }
+
+    async fn make_dead_letters(&self, sites: Vec<Site>, was_applied: bool) {
+        let post = if was_applied { Fault::Error500After } else { Fault::Error500Before };
+        let _permit = self.room.acquire().await.expect("open");
+        self.vendors.tell(&format!("whenever {} POST {}", self.number, post.to_header())).await;
+        self.vendors
+            .tell(&format!("whenever {} GET {}", self.number, Fault::Error500Before.to_header()))
+            .await;
+        self.start(sites, Task::Call, patient_pace(), None, false).rested(REST_MAX).await;
+        self.vendors.tell(&format!("clear {}", self.number)).await;
+    }
+
+    /// Lets one process meet the fault and die, or else pass.
+    async fn die(&self, cell: &Cell) -> Result<bool, String> {
+        let task = match self.life {
+            Life::Call => Task::Call,
+            Life::Sweep => Task::Recover,
+            Life::Redrive => Task::Redrive,
+        };
+        let _permit = self.room.acquire().await.expect("open");
+        if let Meeting::Fault(fault) = cell.meeting {
+            self.vendors.next_fault(self.number, fault).await;
+        }
+        let is_told = cell.failpoint.is_none();
+        let driver = self.start(vec![cell.site.clone()], task, pace(cell.meeting), cell.failpoint, is_told);
+        let outcome = match cell.failpoint {
+            Some(failpoint) => driver
+                .died()
+                .await
+                .and_then(|at| {
+                    let wanted = failpoint.point.to_string();
+                    if at == wanted { Ok(true) } else { Err(format!("died at {at}, not {wanted}")) }
+                })
+                .map_err(|why| format!("{}: {why}", failpoint.point)),
+            None => {
+                let (_, said) = driver.ended(REST_MAX).await;
+                let wanted = points(self.life, self.vendor, cell.meeting);
+                if passed(&said, &wanted) { Ok(false) } else { Err(format!("{said:?}, not {wanted:?}")) }
+            }
+        };
+        self.vendors.tell(&format!("clear {}", self.number)).await;
+        outcome
+    }
+
+    fn start(
+        &self,
+        sites: Vec<Site>,
+        task: Task,
+        pace: Pace,
+        failpoint: Option<Failpoint>,
+        is_told: bool,
+    ) -> Process {
+        let urls = [(); 3].map(|()| self.vendors.urls[self.number].clone());
+        let job = Job::Alone { vendor: self.vendor, sites, task };
+        let orders = Orders { urls, pace, failpoint, is_told, wall_off_ms: 0, job };
+        Process::start("small_driver_process", [orders.to_environment()])
+    }
+}
+
+/// Whether these points were passed, all of them and in this order. Two things may come between: on a machine that
+/// is busy a lease is renewed more often than it has to be, and a look-up has a page more where much was made.
+fn passed(said: &[String], points: &[Point]) -> bool {
+    let often = |point: &Point| matches!(point.step, Step::Renew | Step::LookUp);
+    let mut often: Vec<String> =
+        points.iter().filter(|point| often(point)).map(|point| told(*point)).collect();
+    often.extend([Step::Renew.before(), Step::Renew.after()].map(told));
+    let mut wanted = points.iter().map(|point| told(*point)).peekable();
+    let in_order = said.iter().all(|line| wanted.next_if_eq(line).is_some() || often.contains(line));
+    in_order && wanted.next().is_none()
+}
+
+/// For many operations in one process.
+pub fn patient_pace() -> Pace {
+    Pace { attempt: Duration::from_secs(4), total: Duration::from_secs(20), ..pace(Meeting::Nothing) }
+}
+
+/// Each wait is longer than the lease's margin, so that it always takes a renewal.
+fn pace(meeting: Meeting) -> Pace {
+    let millis = Duration::from_millis;
+    let attempt = if meeting.is_hang() { millis(400) } else { millis(900) };
+    Pace {
+        attempt,
+        total: if meeting.is_postponed() { millis(900) } else { millis(8_000) },
+        ladder: vec![millis(160); 2],
+        settle: millis(160),
+        lease_margin: millis(240),
+        look_ups_max: 1,
+        without_jitter: true,
+    }
+}

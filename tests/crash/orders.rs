@@ -1,0 +1,94 @@
+//! What a driver is told, as JSON in its environment and, later, as lines on its standard input.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::point::Failpoint;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Orders {
+    /// The vendors', in the order of [`STEPS`](crate::plan::STEPS).
+    pub urls: [String; 3],
+    pub pace: Pace,
+    pub failpoint: Option<Failpoint>,
+    /// Whether each point that is passed is said.
+    pub is_told: bool,
+    /// How far the wall clock is off at first, in milliseconds.
+    pub wall_off_ms: i64,
+    pub job: Job,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Job {
+    /// Takes the orders from `from` up to `count`, each with its three calls, and sends each key until it has
+    /// ended. From `fresh` on they come in little by little.
+    Trade { file: String, from: usize, fresh: usize, count: usize, seed: u64, last: bool },
+    /// In each of these files, all at once.
+    Alone { vendor: usize, sites: Vec<Site>, task: Task },
+}
+
+/// A file with one operation, whose key is the file's name.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Site {
+    pub file: String,
+    pub asks: Ask,
+}
+
+impl Site {
+    pub fn key(&self) -> String {
+        let stem = Path::new(&self.file).file_stem().expect("a name");
+        stem.to_str().expect("a text").to_owned()
+    }
+}
+
+/// What is done in a file with one operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Task {
+    /// One call.
+    Call,
+    /// One round of recovery.
+    Recover,
+    /// Makes the file's dead letters due, and recovers once.
+    Redrive,
+    /// Recovers until nothing is under way, and then sends the key once more, as a caller would who was never
+    /// told what became of it.
+    Rest,
+}
+
+/// What a call is to meet at the vendor's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ask {
+    Yes,
+    /// A declined card, an order without its products, an address that bounces.
+    No,
+}
+
+/// Short in everything, so that a run is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Pace {
+    pub attempt: Duration,
+    pub total: Duration,
+    pub ladder: Vec<Duration>,
+    /// How long after an unknown outcome a look-up is believed: the fakes' lag, and several times what a
+    /// request that was cut off may take on its way through a fake on a busy machine.
+    pub settle: Duration,
+    pub lease_margin: Duration,
+    pub look_ups_max: u32,
+    /// Each wait at its longest, so that what follows from it is known.
+    pub without_jitter: bool,
+}
+
+impl Orders {
+    const NAME: &str = "CRASH_ORDERS";
+
+    pub fn from_environment() -> Option<Orders> {
+        let text = std::env::var(Orders::NAME).ok()?;
+        Some(serde_json::from_str(&text).expect("orders"))
+    }
+
+    pub fn to_environment(&self) -> (&'static str, String) {
+        (Orders::NAME, serde_json::to_string(self).expect("plain data"))
+    }
+}

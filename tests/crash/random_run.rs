@@ -1,0 +1,106 @@
+//! Kills at random: drivers take orders on one file, are killed, and the last ones come to rest.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+use steadfast::random::Random as _;
+use steadfast::testkit::SeededRandom;
+
+use crate::audit::{Effects, Report};
+use crate::orders::{Job, Orders};
+use crate::plan::{self, Plan};
+use crate::process::Process;
+use crate::vendors::{FAULTS, Vendors};
+
+const KILL_AFTER_MS: (u64, u64) = (10, 120);
+/// One kill in this many comes while the driver still opens the file.
+const AT_BOOT_EVERY: u64 = 6;
+/// Before one kill in this many, where there are two drivers, the victim is stopped and goes on.
+const STOP_EVERY: usize = 15;
+/// Past its lease, so that the other driver takes its operations over, and short of the settle time after that:
+/// a request that is held up any longer on its way out is what no look-up can foresee (see [`crate::stops`]).
+const STOPPED_MS: (u64, u64) = (520, 600);
+/// A driver also sends the orders of so many kills before it. What is older has ended, or is left to the
+/// sweepers; the last drivers send every order once more, so that none can be forgotten. With all of them at
+/// each start, a run would take time by the square of its length.
+const KILLS_REMEMBERED: usize = 4;
+
+pub struct Run<'a> {
+    pub plan: &'a Plan,
+    pub vendors: Vendors,
+    pub file: String,
+    pub killed: usize,
+    pub stopped: usize,
+}
+
+pub async fn run(plan: &Plan) -> Report {
+    let vendors = Vendors::start_at_random(plan.seed, FAULTS, plan.orders).await;
+    let file = vendors.directory().join("calls.db").to_str().expect("a text").to_owned();
+    let mut run = Run { plan, vendors, file, killed: 0, stopped: 0 };
+    run.kill_at_random().await;
+    run.report().await
+}
+
+impl Run<'_> {
+    async fn kill_at_random(&mut self) {
+        let (orders, kills) = (self.plan.orders, self.plan.kills);
+        let random = SeededRandom::new(self.plan.seed);
+        let mut drivers: [Option<Process>; 2] = [None, None];
+        for kill in 0..kills {
+            // The first third alone, then two on one file.
+            let together = if kill * 3 < kills { 1 } else { 2 };
+            let known = |kill: usize| orders * kill / kills;
+            for driver in &mut drivers[..together] {
+                if driver.is_none() {
+                    let from = known(kill.saturating_sub(KILLS_REMEMBERED));
+                    *driver = Some(self.start(from, known(kill), known(kill + 1), random.next_u64(), false));
+                }
+            }
+            if !random.next_u64().is_multiple_of(AT_BOOT_EVERY) {
+                for driver in drivers.iter_mut().flatten() {
+                    driver.ready().await;
+                }
+            }
+            let (from, to) = KILL_AFTER_MS;
+            tokio::time::sleep(Duration::from_millis(from + random.next_u64() % (to - from))).await;
+            let victim = random.next_u64() as usize % together;
+            if together == 2 && kill % STOP_EVERY == 0 {
+                let stopped = drivers[victim].as_ref().expect("was started");
+                stopped.signal(Signal::STOP);
+                let (from, to) = STOPPED_MS;
+                tokio::time::sleep(Duration::from_millis(from + random.next_u64() % (to - from))).await;
+                stopped.signal(Signal::CONT);
+                tokio::time::sleep(Duration::from_millis(random.next_u64() % to)).await;
+                self.stopped += 1;
+            }
+            drivers[victim].take().expect("was started").kill().await;
+            self.killed += 1;
+        }
+        for driver in drivers.iter_mut().filter_map(Option::take) {
+            driver.kill().await;
+            self.killed += 1;
+        }
+        let last = [0, 1].map(|_| self.start(0, orders, orders, random.next_u64(), true));
+        let patience = Duration::from_secs(30 + self.plan.operations() as u64 / 10);
+        for driver in last {
+            driver.rested(patience).await;
+        }
+    }
+
+    fn start(&self, from: usize, fresh: usize, count: usize, seed: u64, last: bool) -> Process {
+        let job = Job::Trade { file: self.file.clone(), from, fresh, count, seed, last };
+        let urls = self.vendors.urls.clone().try_into().expect("three");
+        let pace = plan::pace();
+        let orders = Orders { urls, pace, failpoint: None, is_told: false, wall_off_ms: 0, job };
+        Process::start("driver_process", [orders.to_environment()])
+    }
+
+    async fn report(&self) -> Report {
+        eprintln!("{} times stopped past the lease", self.stopped);
+        let mut report = Report::new(self.plan.seed, self.killed, self.vendors.faults().await);
+        let mut effects: Effects = (0..3).flat_map(|lane| self.vendors.effects(lane)).collect();
+        report.judge_file(&self.file, self.plan.keys().collect(), &mut effects).await;
+        report.judge_rest(effects);
+        report
+    }
+}

@@ -1,0 +1,209 @@
+//! The driver's store and transport with the failpoints in them: the library itself knows nothing of these.
+
+use std::io::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use http::Method;
+use rustix::process::{Signal, getpid, kill_process};
+use steadfast::attempt::AttemptReport;
+use steadfast::clock::Timestamp;
+use steadfast::operation::OperationId;
+use steadfast::operation::record::{
+    Act, Action, AuditEntry, Claim, Claimed, Cursor, Declined, Event, Filter, Forbidden, Left, Page, Record,
+    Summary, Take, Tally, Transition,
+};
+use steadfast::store::{Store, StoreError};
+use steadfast::transport::{Exchange, Limits, Request, Transport};
+
+use crate::point::{Failpoint, Moment, Point, Sent, Step};
+
+/// What a process passes on its way, and where it dies or stops.
+#[derive(Debug)]
+pub struct Passage {
+    failpoint: Option<Failpoint>,
+    /// Whether each point that is passed is said, for whoever compares.
+    is_told: bool,
+    waiting: AtomicUsize,
+}
+
+impl Passage {
+    pub fn new(failpoint: Option<Failpoint>, is_told: bool) -> Arc<Passage> {
+        Arc::new(Passage { failpoint, is_told, waiting: AtomicUsize::new(0) })
+    }
+
+    async fn before(&self, step: Step) {
+        self.at(Point { moment: Moment::Before, step }).await;
+    }
+
+    async fn after(&self, step: Step) {
+        self.at(Point { moment: Moment::After, step }).await;
+    }
+
+    async fn at(&self, point: Point) {
+        if self.is_told {
+            say(&told(point));
+        }
+        let Some(failpoint) = self.failpoint.filter(|failpoint| failpoint.point == point) else { return };
+        let waiting = self.waiting.fetch_add(1, Ordering::SeqCst) + 1;
+        match failpoint.signal {
+            Sent::Kill => {
+                if waiting == failpoint.operations {
+                    say(&format!("at {point}"));
+                    kill_process(getpid(), Signal::KILL).expect("itself");
+                }
+                // Nobody goes past the point.
+                std::future::pending::<()>().await;
+            }
+            Sent::Stop if waiting == failpoint.operations => {
+                say(&format!("at {point}"));
+                kill_process(getpid(), Signal::STOP).expect("itself");
+                // Another thread may be the one to take the signal, and this one not stop at once. It must not go
+                // on meanwhile: whoever is stopped in the middle of a commit has the file locked for everybody.
+                std::thread::sleep(STOPPED_AFTER_MAX);
+            }
+            Sent::Stop => {}
+        }
+    }
+}
+
+/// What is said at each point, if anything is.
+pub fn told(point: Point) -> String {
+    format!("passed {point}")
+}
+
+/// To whoever started this process, in one write.
+pub fn say(line: &str) {
+    std::io::stderr().write_all(format!("{line}\n").as_bytes()).expect("somebody listens");
+}
+
+#[derive(Debug)]
+pub struct SeamStore<S> {
+    pub inner: S,
+    pub passage: Arc<Passage>,
+}
+
+#[async_trait]
+impl<S: Store> Store for SeamStore<S> {
+    async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
+        self.passage.before(Step::Claim).await;
+        let claimed = self.inner.claim(claim).await;
+        self.passage.after(Step::Claim).await;
+        claimed
+    }
+
+    async fn transition(
+        &self,
+        held: &Record,
+        transition: Transition,
+    ) -> Result<Result<Record, Declined>, StoreError> {
+        let step = match &transition.event {
+            Event::Renew { .. } => Step::Renew,
+            Event::Schedule { .. } => Step::Schedule,
+            Event::Succeed { .. } => Step::Succeed,
+            Event::Refuse { .. } => Step::Refuse,
+            Event::Bury { .. } => Step::Bury,
+            other => panic!("a transition without a failpoint: {other:?}"),
+        };
+        self.passage.before(step).await;
+        let applied = self.inner.transition(held, transition).await;
+        self.passage.after(step).await;
+        applied
+    }
+
+    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
+        let step = match take.what {
+            Left::Lapsed => Step::TakeLapsed,
+            Left::Due => Step::TakeDue,
+        };
+        self.passage.before(step).await;
+        let taken = self.inner.take(take).await;
+        self.passage.after(step).await;
+        taken
+    }
+
+    async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> {
+        let is_redrive = matches!(act.action, Action::Redrive { .. });
+        if is_redrive {
+            self.passage.before(Step::Redrive).await;
+        }
+        let acted = self.inner.act(id, act).await;
+        if is_redrive {
+            self.passage.after(Step::Redrive).await;
+        }
+        acted
+    }
+
+    async fn append_evidence(
+        &self,
+        id: &OperationId,
+        reports: Vec<AttemptReport>,
+    ) -> Result<Result<(), Declined>, StoreError> {
+        self.passage.before(Step::AppendEvidence).await;
+        let appended = self.inner.append_evidence(id, reports).await;
+        self.passage.after(Step::AppendEvidence).await;
+        appended
+    }
+
+    async fn evidence(&self, id: &OperationId) -> Result<Vec<AttemptReport>, StoreError> {
+        self.inner.evidence(id).await
+    }
+
+    async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
+        self.inner.get(id).await
+    }
+
+    async fn list(
+        &self,
+        filter: &Filter,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page<Summary>, StoreError> {
+        self.inner.list(filter, after, limit).await
+    }
+
+    async fn tally(&self) -> Result<Vec<Tally>, StoreError> {
+        self.inner.tally().await
+    }
+
+    async fn audit(
+        &self,
+        id: Option<&OperationId>,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page<AuditEntry>, StoreError> {
+        self.inner.audit(id, after, limit).await
+    }
+
+    async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
+        self.inner.purge(now, limit).await
+    }
+}
+
+const STOPPED_AFTER_MAX: Duration = Duration::from_millis(100);
+
+/// One per file, so that the first send of its operation is told from the further ones.
+#[derive(Debug)]
+pub struct SeamTransport<T> {
+    pub inner: T,
+    pub passage: Arc<Passage>,
+    pub sent: AtomicUsize,
+}
+
+impl<T: Transport> Transport for SeamTransport<T> {
+    fn send(&self, request: Request, limits: Limits) -> Exchange<'_> {
+        let step = match request.method {
+            Method::GET => Step::LookUp,
+            _ if self.sent.fetch_add(1, Ordering::SeqCst) == 0 => Step::Send,
+            _ => Step::Resend,
+        };
+        Box::pin(async move {
+            self.passage.before(step).await;
+            let answered = self.inner.send(request, limits).await;
+            self.passage.after(step).await;
+            answered
+        })
+    }
+}

@@ -1,0 +1,148 @@
+//! A driver's clients of the three vendors on one file, and the calls that it makes with them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::time::Duration;
+
+use serde_json::json;
+use steadfast::policy::{Backoff, ConcurrencyConfig, RecordConfig, Timeouts};
+use steadfast::store::{Sqlite, Store};
+use steadfast::testkit::FixedRandom;
+use steadfast::transport::Http;
+use steadfast::vendor::{BigCommerce, Postmark, Stripe, Vendor};
+use steadfast::{Call, Client, Policy};
+
+use crate::clock::MovedClock;
+use crate::orders::{Ask, Orders, Pace, Site};
+use crate::plan::{DECLINED_EVERY, STEPS, address, key};
+use crate::seams::{Passage, SeamStore, SeamTransport};
+
+/// What all of a process's shops share.
+pub struct Trade {
+    pub orders: Orders,
+    pub clock: MovedClock,
+    pub http: Http,
+    pub passage: Arc<Passage>,
+}
+
+impl Trade {
+    pub fn new(orders: Orders) -> Trade {
+        let client = reqwest::Client::builder().connect_timeout(orders.pace.attempt);
+        // The vendors speak plain HTTP; reading the machine's root certificates would be most of each start.
+        #[cfg(any(feature = "rustls", feature = "native-tls"))]
+        let client = client.tls_certs_only([]);
+        let http = Http::builder().reqwest(client).build().expect("a transport");
+        let passage = Passage::new(orders.failpoint, orders.is_told);
+        Trade { clock: MovedClock::off_by(orders.wall_off_ms), http, passage, orders }
+    }
+}
+
+pub struct Shop {
+    pub clients: [Client; 3],
+    pub store: Arc<dyn Store>,
+    pub store_failed: AtomicBool,
+}
+
+impl Shop {
+    /// The one place where clients are made: whoever wants to take a guard away puts a wrapper around the store
+    /// or around a vendor here.
+    pub fn open(trade: &Trade, file: &str) -> Shop {
+        let pace = &trade.orders.pace;
+        let [stripe, bigcommerce, postmark] = &trade.orders.urls;
+        let sqlite = Sqlite::open(file).expect("the file opens");
+        let store: Arc<dyn Store> =
+            Arc::new(SeamStore { inner: sqlite, passage: Arc::clone(&trade.passage) });
+        let clients = [
+            client(trade, &store, Stripe::new("sk_test_crash").base_url(stripe).settle_time(pace.settle)),
+            client(
+                trade,
+                &store,
+                BigCommerce::new("abc123", "token").base_url(bigcommerce).settle_time(pace.settle),
+            ),
+            client(trade, &store, Postmark::new("crash-token").base_url(postmark).settle_time(pace.settle)),
+        ];
+        Shop { clients, store, store_failed: AtomicBool::new(false) }
+    }
+
+    /// A step of an order.
+    pub fn call(&self, vendor: usize, order: usize) -> Call {
+        let asks = if order.is_multiple_of(DECLINED_EVERY) && vendor == 0 { Ask::No } else { Ask::Yes };
+        self.ask(vendor, asks, key(order, STEPS[vendor]), order, &address(order))
+    }
+
+    /// The only operation of its file.
+    pub fn call_alone(&self, vendor: usize, site: &Site) -> Call {
+        let address = match site.asks {
+            Ask::Yes => "customer@example.com",
+            Ask::No => BOUNCING,
+        };
+        if vendor == 1 && site.asks == Ask::No {
+            // A product without what a product must have.
+            let product = json!({"sku": site.key()});
+            return self.clients[1].post("/v3/catalog/products").key(site.key()).json(&product);
+        }
+        self.ask(vendor, site.asks, site.key(), 1, address)
+    }
+
+    fn ask(&self, vendor: usize, asks: Ask, key: String, order: usize, address: &str) -> Call {
+        let client = &self.clients[vendor];
+        match vendor {
+            0 => {
+                let amount = (1000 + order).to_string();
+                let card = if asks == Ask::No { "pm_card_chargeDeclined" } else { "pm_card_visa" };
+                let form = [("amount", amount.as_str()), ("currency", "usd"), ("payment_method", card)];
+                client.post("/v1/payment_intents").key(key).form(&form)
+            }
+            1 => client
+                .post("/v2/orders")
+                .key(key)
+                .json(&json!({"status_id": 0, "products": [{"product_id": order, "quantity": 1}]})),
+            _ => client.post("/email").key(key).json(&json!({
+                "From": "shop@example.com",
+                "To": address,
+                "Subject": format!("Your order {order}"),
+                "TextBody": "Thank you.",
+            })),
+        }
+    }
+}
+
+fn client(trade: &Trade, store: &Arc<dyn Store>, vendor: impl Vendor) -> Client {
+    let transport = SeamTransport {
+        inner: trade.http.clone(),
+        passage: Arc::clone(&trade.passage),
+        sent: AtomicUsize::new(0),
+    };
+    let builder = Client::builder(vendor)
+        .policy(policy(&trade.orders.pace))
+        .clock(trade.clock.clone())
+        .transport(transport)
+        .store(Arc::clone(store))
+        .namespace("crash");
+    let builder = if trade.orders.pace.without_jitter {
+        builder.random(FixedRandom::just_under_one())
+    } else {
+        builder
+    };
+    builder.build().expect("a client")
+}
+
+/// No budget and no breaker: they would only hold the load back that the kills are to meet.
+fn policy(pace: &Pace) -> Policy {
+    Policy::background()
+        .backoff(Backoff::ladder(pace.ladder.iter().copied()))
+        .timeout(Timeouts::new(pace.attempt, pace.attempt, pace.total))
+        .record(RecordConfig::new(KEEP, pace.lease_margin))
+        .look_ups_max(pace.look_ups_max)
+        // The fakes are unoptimised: more at once, and look-ups time out instead of telling.
+        .concurrency(ConcurrencyConfig::new(24))
+        .admission_wait(pace.total.min(Duration::from_secs(1)))
+        .without_budget()
+        .without_breaker()
+}
+
+/// Longer than any wall clock is set forward: what has expired is purged, and its key is free again.
+const KEEP: Duration = Duration::from_secs(24 * 3600);
+
+/// An address that the fake holds for dead.
+pub const BOUNCING: &str = "nobody@example.com";

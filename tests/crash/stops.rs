@@ -1,0 +1,164 @@
+//! A process that is stopped past its lease and goes on: what it still writes changes nothing.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use steadfast::Effect;
+use steadfast::operation::record::{Filter, Record, State};
+use steadfast::store::{Sqlite, Store as _};
+use steadfast::testkit::Fault;
+use tokio::task::JoinSet;
+
+use crate::audit::Report;
+use crate::orders::{Ask, Job, Orders, Pace, Site, Task};
+use crate::plan::VENDORS;
+use crate::point::{Failpoint, Point, Sent, Step};
+use crate::process::Process;
+use crate::vendors::Vendors;
+
+const END_MAX: Duration = Duration::from_secs(30);
+
+/// Where a call stops, and what its first request meets.
+///
+/// One place is missing on purpose: *before the send* at BigCommerce. Between the last look at the lease and the
+/// first byte no client can be stopped and notice. Whoever has taken over meanwhile, and looked up in vain, sends
+/// as well; only a vendor that knows keys could tell the two apart. What covers it is a settle time longer than
+/// such a stop.
+const STOPS: &[(Point, Option<Fault>, &[usize])] = &[
+    (Step::Claim.after(), None, &[0, 1, 2]),
+    (Step::Send.before(), None, &[0, 2]),
+    (Step::Send.after(), None, &[0, 1, 2]),
+    (Step::Succeed.before(), None, &[0, 1, 2]),
+    (Step::Succeed.after(), None, &[0, 1, 2]),
+    (Step::Renew.before(), Some(Fault::Error500Before), &[0, 1, 2]),
+    (Step::Renew.before(), Some(Fault::DropAfterApply), &[0, 1, 2]),
+    (Step::Renew.after(), Some(Fault::Error500Before), &[0, 1, 2]),
+    (Step::Renew.after(), Some(Fault::DropAfterApply), &[0, 1, 2]),
+    (Step::LookUp.before(), Some(Fault::Error500Before), &[1, 2]),
+    (Step::LookUp.after(), Some(Fault::Error500Before), &[1, 2]),
+    (Step::LookUp.after(), Some(Fault::DropAfterApply), &[1, 2]),
+    (Step::Bury.before(), Some(Fault::Error500Before), &[2]),
+    (Step::Bury.before(), Some(Fault::Stored500), &[0]),
+];
+
+pub async fn run() -> Report {
+    let stops = STOPS
+        .iter()
+        .flat_map(|(point, fault, vendors)| vendors.iter().map(|vendor| (*vendor, *point, *fault)));
+    let cases: Vec<(usize, Point, Option<Fault>, bool)> = stops
+        .flat_map(|(vendor, point, fault)| [true, false].map(|at_rest| (vendor, point, fault, at_rest)))
+        .collect();
+    let vendors = Arc::new(Vendors::start(cases.iter().map(|case| case.0).collect()).await);
+    let mut running = JoinSet::new();
+    for (lane, (vendor, point, fault, at_rest)) in cases.into_iter().enumerate() {
+        let file = vendors.directory().join(format!("stop-{lane}.db"));
+        let site = Site { file: file.to_str().expect("a text").to_owned(), asks: Ask::Yes };
+        let stopped = Stopped { lane, vendor, point, fault, at_rest, site, vendors: Arc::clone(&vendors) };
+        running.spawn(async move { stopped.run().await });
+    }
+    let mut report = Report::new(0, 0, 0);
+    while let Some(case) = running.join_next().await {
+        report.add(case.expect("no panic"));
+    }
+    report.add(Report::new(0, 0, vendors.faults().await));
+    report
+}
+
+struct Stopped {
+    lane: usize,
+    vendor: usize,
+    point: Point,
+    fault: Option<Fault>,
+    /// Whether whoever took over has come to an end when the stopped process goes on, or still holds it.
+    at_rest: bool,
+    site: Site,
+    vendors: Arc<Vendors>,
+}
+
+impl Stopped {
+    async fn run(self) -> Report {
+        let Stopped { point, fault, at_rest, .. } = &self;
+        let vendor = VENDORS[self.vendor];
+        let name = format!("{vendor}, stopped {point} after {fault:?}, the other at rest {at_rest}");
+        if let Some(fault) = self.fault {
+            self.vendors.next_fault(self.lane, fault).await;
+        }
+        let failpoint = Failpoint { point: self.point, signal: Sent::Stop, operations: 1 };
+        let mut stopped = self.start(Task::Call, Some(failpoint));
+        assert_eq!(stopped.line().await, format!("at {}", self.point), "{name}");
+
+        // Long enough for the lease that it may just have renewed.
+        let Pace { attempt, lease_margin, settle, .. } = pace();
+        tokio::time::sleep(attempt + lease_margin + settle).await;
+        if self.at_rest {
+            self.rest(&name).await;
+        } else {
+            let point = Step::TakeLapsed.after();
+            let taker =
+                self.start(Task::Recover, Some(Failpoint { point, signal: Sent::Kill, operations: 1 }));
+            taker.died().await.expect("it came to take");
+        }
+        let before = self.record().await;
+        stopped.signal(Signal::CONT);
+        stopped.rested(END_MAX).await;
+        let after = self.record().await;
+
+        self.rest(&name).await;
+
+        let mut report = Report::new(0, usize::from(!self.at_rest), 0);
+        let is_promoted = matches!(before.state, State::Dead { .. })
+            && before.effect == Effect::Unknown
+            && matches!(after.state, State::Succeeded { .. })
+            && after.fence == before.fence;
+        if after != before && !is_promoted {
+            report.broken.push(format!("from {before:?} to {after:?}"));
+        }
+        let is_overtaken = before.fence > 1;
+        if is_overtaken == (self.point == Step::Succeed.after()) {
+            report.broken.push(format!("at fence {}", before.fence));
+        }
+        let mut effects = self.vendors.effects(self.lane);
+        report.judge_file(&self.site.file, BTreeSet::from([self.site.key()]), &mut effects).await;
+        report.judge_rest(effects);
+        for broken in &mut report.broken {
+            broken.insert_str(0, &format!("{name}: "));
+        }
+        report
+    }
+
+    async fn rest(&self, name: &str) {
+        let (status, said) = self.start(Task::Rest, None).ended(END_MAX).await;
+        assert!(status.success(), "{name}: {said:?}");
+    }
+
+    fn start(&self, task: Task, failpoint: Option<Failpoint>) -> Process {
+        let urls = [(); 3].map(|()| self.vendors.urls[self.lane].clone());
+        let job = Job::Alone { vendor: self.vendor, sites: vec![self.site.clone()], task };
+        let orders = Orders { urls, pace: pace(), failpoint, is_told: false, wall_off_ms: 0, job };
+        Process::start("small_driver_process", [orders.to_environment()])
+    }
+
+    async fn record(&self) -> Record {
+        let store = Sqlite::open(&self.site.file).expect("the file opens");
+        let page = store.list(&Filter::default(), None, 2).await.expect("a page");
+        let [row] = &page.rows[..] else { panic!("one operation in {}", self.site.file) };
+        let record = store.get(&row.id).await.expect("works").expect("is listed");
+        store.close().await;
+        record
+    }
+}
+
+fn pace() -> Pace {
+    let millis = Duration::from_millis;
+    Pace {
+        attempt: millis(900),
+        total: millis(8_000),
+        ladder: vec![millis(160); 2],
+        settle: millis(160),
+        lease_margin: millis(240),
+        look_ups_max: 1,
+        without_jitter: true,
+    }
+}

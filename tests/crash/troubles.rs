@@ -1,0 +1,215 @@
+//! What goes wrong around a process and not in it: a full disk, a wall clock that is set, an operator who redrives
+//! twice.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use steadfast::operation::record::Action;
+use steadfast::random::Random as _;
+use steadfast::store::{Sqlite, Store as _};
+use steadfast::testkit::{Fault, SeededRandom, WaitForm};
+
+use crate::audit::{Effects, Report};
+use crate::cells;
+use crate::driver::STORE_FAILS;
+use crate::orders::{Ask, Job, Orders, Pace, Site, Task};
+use crate::plan::{self, STEPS, key};
+use crate::process::Process;
+use crate::vendors::{FAULTS, Vendors};
+
+const END_MAX: Duration = Duration::from_secs(60);
+const DRIVER: &str = "driver_process";
+
+/// Drivers that trade on one file with three vendors.
+struct Market {
+    vendors: Vendors,
+    file: String,
+    orders: usize,
+    killed: usize,
+    pace: Pace,
+}
+
+impl Market {
+    async fn open(seed: u64, faults: &[Fault], orders: usize) -> Market {
+        let vendors = Vendors::start_at_random(seed, faults, orders).await;
+        let file = vendors.directory().join("calls.db").to_str().expect("a text").to_owned();
+        Market { vendors, file, orders, killed: 0, pace: plan::pace() }
+    }
+
+    fn orders(&self, orders: std::ops::Range<usize>, wall_off_ms: i64, last: bool) -> Orders {
+        let (from, fresh, count) = (0, orders.start, orders.end);
+        let job = Job::Trade { file: self.file.clone(), from, fresh, count, seed: 1, last };
+        let urls = self.vendors.urls.clone().try_into().expect("three");
+        Orders { urls, pace: self.pace.clone(), failpoint: None, is_told: false, wall_off_ms, job }
+    }
+
+    fn start(&self, orders: std::ops::Range<usize>, wall_off_ms: i64, last: bool) -> Process {
+        Process::start(DRIVER, [self.orders(orders, wall_off_ms, last).to_environment()])
+    }
+
+    async fn kill(&mut self, driver: Process) {
+        driver.kill().await;
+        self.killed += 1;
+    }
+
+    async fn report(self, seed: u64) -> Report {
+        let mut report = Report::new(seed, self.killed, self.vendors.faults().await);
+        let mut effects: Effects = (0..3).flat_map(|lane| self.vendors.effects(lane)).collect();
+        let keys = (0..self.orders).flat_map(|order| STEPS.map(|step| key(order, step))).collect();
+        report.judge_file(&self.file, keys, &mut effects).await;
+        report.judge_rest(effects);
+        report
+    }
+}
+
+/// The disk is full: claims fail, and so do settlements of what the vendors have already done. Two drivers die
+/// over it. Then there is room again.
+pub async fn full_disk(seed: u64) -> Report {
+    let orders = 60;
+    let mut market = Market::open(seed, FAULTS, orders).await;
+    for blocks in [BLOCKS, 2 * BLOCKS] {
+        let known = if blocks == BLOCKS { 0..orders / 2 } else { orders / 2..orders };
+        let told = market.orders(known, 0, false).to_environment();
+        let mut driver = Process::start_with_full_disk(DRIVER, [told], blocks);
+        driver.ready().await;
+        assert_eq!(driver.line().await, STORE_FAILS, "the disk is full");
+        // Time for answers to come that cannot be written down, and for leases to run out.
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        market.kill(driver).await;
+    }
+    market.start(orders..orders, 0, true).rested(END_MAX).await;
+    market.report(seed).await
+}
+
+/// Small beside the log of so many orders, and large enough for a file to be made: 128 KiB.
+const BLOCKS: u64 = 256;
+
+/// Two drivers on one file, whose walls are set an hour forward and seconds back while they work, together and
+/// apart, with a kill now and then.
+pub async fn moved_walls(seed: u64) -> Report {
+    let (orders, moves) = (150, 3 * LIFE_STEPS);
+    let mut market = Market::open(seed, WAITS, orders).await;
+    // Whoever takes an operation over must not look before its holder's last request is through, and all that
+    // waited for the same pause are sent at once: longer than elsewhere.
+    market.pace.settle = Duration::from_millis(1_200);
+    market.pace.total = Duration::from_secs(8);
+    let random = SeededRandom::new(seed);
+    let mut drivers: [Option<Process>; 2] = [None, None];
+    let mut off_ms = [0_i64; 2];
+    for step in 0..moves {
+        let known = |step: usize| orders * step / moves;
+        for (driver, off_ms) in drivers.iter_mut().zip(off_ms) {
+            if step % LIFE_STEPS == 0 {
+                if let Some(old) = driver.take() {
+                    market.kill(old).await;
+                }
+                let started =
+                    driver.insert(market.start(known(step)..known(step + LIFE_STEPS), off_ms, false));
+                started.ready().await;
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(50 + random.next_u64() % 250)).await;
+        let moved = random.next_u64() as usize % 2;
+        off_ms[moved] = OFF_MS[random.next_u64() as usize % OFF_MS.len()];
+        drivers[moved].as_mut().expect("runs").tell(&format!("wall {}", off_ms[moved])).await;
+    }
+    for driver in drivers.into_iter().flatten() {
+        market.kill(driver).await;
+    }
+    // What was postponed by a clock an hour ahead is due in an hour: that is when all must be at rest.
+    let last = [0, 1].map(|_| market.start(orders..orders, 2 * HOUR_MS, true));
+    for driver in last {
+        driver.rested(END_MAX).await;
+    }
+    market.report(seed).await
+}
+
+/// How often the walls move in the life of a driver: it outlives the longest wait of its calls.
+const LIFE_STEPS: usize = 20;
+
+/// What makes a call wait for longer than a look-up does that is made meanwhile by whoever took it over, and what
+/// leaves it in doubt.
+const WAITS: &[Fault] = &[
+    Fault::TooManyRequests(WaitForm::Seconds(2)),
+    Fault::TooManyRequests(WaitForm::Seconds(2)),
+    Fault::DropAfterApply,
+    Fault::Error500Before,
+];
+
+const HOUR_MS: i64 = 3_600_000;
+const OFF_MS: [i64; 5] = [0, HOUR_MS, HOUR_MS - 3_000, -3_000, -700];
+
+/// Dead letters that two operators redrive at once, in two processes, one of which is killed: none is sent twice,
+/// and none is redriven twice.
+pub async fn two_redrives(seed: u64) -> Report {
+    let vendors = Vendors::start(vec![0, 1, 2]).await;
+    let mut report = Report::new(seed, 0, 0);
+    let (stripe, bigcommerce, postmark) = tokio::join!(
+        redriven_twice(&vendors, 0, seed),
+        redriven_twice(&vendors, 1, seed),
+        redriven_twice(&vendors, 2, seed),
+    );
+    for each in [stripe, bigcommerce, postmark] {
+        report.add(each);
+    }
+    report.add(Report::new(0, 0, vendors.faults().await));
+    report
+}
+
+async fn redriven_twice(vendors: &Vendors, vendor: usize, seed: u64) -> Report {
+    let random = SeededRandom::new(seed);
+    let mut report = Report::new(0, 0, 0);
+    for round in 0..ROUNDS {
+        let sites = sites(vendors, vendor, round);
+        let start = |task| {
+            let job = Job::Alone { vendor, sites: sites.clone(), task };
+            let urls = vendors.urls.clone().try_into().expect("three");
+            let pace = cells::patient_pace();
+            let orders = Orders { urls, pace, failpoint: None, is_told: false, wall_off_ms: 0, job };
+            Process::start(DRIVER, [orders.to_environment()])
+        };
+        let post = if round % 2 == 0 { Fault::Error500Before } else { Fault::Error500After };
+        vendors.tell(&format!("whenever {vendor} POST {}", post.to_header())).await;
+        vendors.tell(&format!("whenever {vendor} GET {}", Fault::Error500Before.to_header())).await;
+        start(Task::Call).rested(END_MAX).await;
+        vendors.tell(&format!("clear {vendor}")).await;
+
+        let (one, other) = (start(Task::Redrive), start(Task::Redrive));
+        if round >= ROUNDS / 2 {
+            tokio::time::sleep(Duration::from_millis(20 + random.next_u64() % 150)).await;
+            report.kills += usize::from(one.kill_if_running().await);
+        } else {
+            one.rested(END_MAX).await;
+        }
+        other.rested(END_MAX).await;
+        start(Task::Rest).rested(END_MAX).await;
+        let mut effects = vendors.effects(vendor);
+        for site in &sites {
+            report.judge_file(&site.file, BTreeSet::from([site.key()]), &mut effects).await;
+            report.broken.extend(redriven_once(vendor, site).await);
+        }
+    }
+    report
+}
+
+const ROUNDS: usize = 4;
+const LETTERS: usize = 8;
+
+fn sites(vendors: &Vendors, vendor: usize, round: usize) -> Vec<Site> {
+    let site = |letter| {
+        let file = vendors.directory().join(format!("letter-{vendor}-{round}-{letter}.db"));
+        Site { file: file.to_str().expect("a text").to_owned(), asks: Ask::Yes }
+    };
+    (0..LETTERS).map(site).collect()
+}
+
+/// Postmark's letters die again where the search finds nothing, and are then another operator's to redrive; the
+/// others end with their first redrive.
+async fn redriven_once(vendor: usize, site: &Site) -> Option<String> {
+    let store = Sqlite::open(&site.file).expect("the file opens");
+    let audit = store.audit(None, None, 100).await.expect("a page").rows;
+    let redrives = audit.iter().filter(|entry| matches!(entry.action, Action::Redrive { .. })).count();
+    store.close().await;
+    let is_wrong = redrives == 0 || (redrives > 1 && vendor != 2);
+    is_wrong.then(|| format!("{}: redriven {redrives} times", site.file))
+}

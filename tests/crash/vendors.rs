@@ -1,0 +1,220 @@
+//! The process that is never killed: the vendors' fakes, each with its ledger in a file.
+
+use std::collections::BTreeMap;
+use std::io::BufRead as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use http::Method;
+use serde::{Deserialize, Serialize};
+use steadfast::testkit::fakes::{BigCommerceFake, Effect, Ledger, PostmarkFake, StripeFake};
+use steadfast::testkit::{Fault, FaultPlan, WaitForm};
+use tempfile::TempDir;
+use tokio::sync::Mutex;
+
+use crate::plan::{BOUNCES_EVERY, address};
+use crate::process::Process;
+use crate::seams::say;
+use crate::shop::BOUNCING;
+
+/// How long the fakes need until a look-up shows a new effect.
+const INDEX_LAG: Duration = Duration::from_millis(80);
+
+const FAULT_RATE: f64 = 0.25;
+
+/// Every fault that the testkit has.
+pub const FAULTS: &[Fault] = &[
+    Fault::DropBeforeRead,
+    Fault::DropAfterApply,
+    Fault::Reset,
+    Fault::ResetAfterApply,
+    Fault::Hang,
+    Fault::HangAfterApply,
+    Fault::SlowBody(Duration::from_millis(40)),
+    Fault::TruncatedBody,
+    Fault::Error500Before,
+    Fault::Error500After,
+    Fault::Stored500,
+    Fault::Html,
+    Fault::TooManyRequests(WaitForm::VendorForm(Duration::from_millis(40))),
+    Fault::KeyInUse,
+];
+
+/// What the process is told to be.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Setup {
+    /// One fake each: 0 Stripe, 1 BigCommerce, 2 Postmark.
+    pub lanes: Vec<usize>,
+    /// Faults at random, from this seed; without one, only those that are asked for.
+    pub seed: Option<u64>,
+    /// The faults at random, as [`Fault::to_header`] has them.
+    pub faults: Vec<String>,
+    pub orders: usize,
+    pub directory: PathBuf,
+}
+
+impl Setup {
+    const NAME: &str = "CRASH_VENDORS";
+
+    pub fn from_environment() -> Option<Setup> {
+        let text = std::env::var(Setup::NAME).ok()?;
+        Some(serde_json::from_str(&text).expect("a setup"))
+    }
+
+    fn to_environment(&self) -> (&'static str, String) {
+        (Setup::NAME, serde_json::to_string(self).expect("plain data"))
+    }
+
+    fn ledger_file(&self, lane: usize) -> PathBuf {
+        self.directory.join(format!("ledger-{lane}.jsonl"))
+    }
+}
+
+/// The whole of the vendors process. It answers each command with a line: `next LANE FAULT` lets the lane's next
+/// request meet the fault, `whenever LANE METHOD FAULT` every request with that method, `clear LANE` lets no
+/// further one, `faults` counts those there were. It ends with its input.
+pub async fn serve(setup: Setup) {
+    let mut fakes = Vec::new();
+    for lane in 0..setup.lanes.len() {
+        fakes.push(Fake::start(&setup, lane).await);
+    }
+    let urls: Vec<String> = fakes.iter().map(Fake::url).collect();
+    say(&format!("ready {}", urls.join(" ")));
+    let commands = tokio::task::spawn_blocking(move || {
+        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+            let words: Vec<&str> = line.split(' ').collect();
+            let lane = words.get(1).map(|lane| fakes[lane.parse::<usize>().expect("a lane")].plan());
+            let fault = words.last().and_then(|fault| Fault::from_header(fault));
+            match (words[0], lane) {
+                ("next", Some(plan)) => drop(plan.next(fault.expect("a fault"))),
+                ("whenever", Some(plan)) => {
+                    let method: Method = words[2].parse().expect("a method");
+                    plan.whenever("/", method, fault.expect("a fault"));
+                }
+                ("clear", Some(plan)) => drop(plan.clear()),
+                ("faults", None) => {}
+                _ => panic!("{line}: no command"),
+            }
+            say(&fakes.iter().map(|fake| fake.plan().injected_total()).sum::<u64>().to_string());
+        }
+    });
+    commands.await.expect("no panic");
+}
+
+enum Fake {
+    Stripe(StripeFake),
+    BigCommerce(BigCommerceFake),
+    Postmark(PostmarkFake),
+}
+
+impl Fake {
+    async fn start(setup: &Setup, lane: usize) -> Fake {
+        let file = setup.ledger_file(lane);
+        let plan = match setup.seed {
+            Some(seed) => {
+                let faults = setup.faults.iter().map(|fault| Fault::from_header(fault).expect("a fault"));
+                let faults: Vec<Fault> = faults.collect();
+                FaultPlan::seeded(seed.wrapping_mul(3).wrapping_add(lane as u64), FAULT_RATE, &faults)
+            }
+            None => FaultPlan::new(),
+        };
+        match setup.lanes[lane] {
+            0 => Fake::Stripe(StripeFake::builder().plan(plan).ledger_file(file).start().await),
+            1 => {
+                let builder = BigCommerceFake::builder().plan(plan).ledger_file(file);
+                Fake::BigCommerce(builder.apply_after(INDEX_LAG).start().await)
+            }
+            _ => {
+                let builder = PostmarkFake::builder().plan(plan).ledger_file(file);
+                let postmark = builder.search_lag(INDEX_LAG).start().await;
+                postmark.deactivate(BOUNCING);
+                for order in (0..setup.orders).step_by(BOUNCES_EVERY) {
+                    postmark.deactivate(&address(order));
+                }
+                Fake::Postmark(postmark)
+            }
+        }
+    }
+
+    fn url(&self) -> String {
+        match self {
+            Fake::Stripe(fake) => fake.url(),
+            Fake::BigCommerce(fake) => fake.url(),
+            Fake::Postmark(fake) => fake.url(),
+        }
+    }
+
+    fn plan(&self) -> &FaultPlan {
+        match self {
+            Fake::Stripe(fake) => fake.plan(),
+            Fake::BigCommerce(fake) => fake.plan(),
+            Fake::Postmark(fake) => fake.plan(),
+        }
+    }
+}
+
+/// The harness's end of the vendors process.
+pub struct Vendors {
+    process: Mutex<Process>,
+    setup: Setup,
+    pub urls: Vec<String>,
+    _directory: TempDir,
+}
+
+impl Vendors {
+    /// One fake for each lane, in which nothing goes wrong but what is asked for.
+    pub async fn start(lanes: Vec<usize>) -> Vendors {
+        Vendors::open(lanes, None, &[], 0).await
+    }
+
+    /// The three, with these faults at random, for so many orders.
+    pub async fn start_at_random(seed: u64, faults: &[Fault], orders: usize) -> Vendors {
+        Vendors::open(vec![0, 1, 2], Some(seed), faults, orders).await
+    }
+
+    async fn open(lanes: Vec<usize>, seed: Option<u64>, faults: &[Fault], orders: usize) -> Vendors {
+        let directory = tempfile::tempdir().expect("a directory");
+        let faults = faults.iter().map(|fault| fault.to_header()).collect();
+        let setup = Setup { lanes, seed, faults, orders, directory: directory.path().to_owned() };
+        let mut process = Process::start("vendors_process", [setup.to_environment()]);
+        let line = process.line().await;
+        let urls = line.strip_prefix("ready ").unwrap_or_else(|| panic!("the vendors said: {line}"));
+        let urls = urls.split(' ').map(str::to_owned).collect();
+        Vendors { process: Mutex::new(process), setup, urls, _directory: directory }
+    }
+
+    /// Gives a command, and how many faults there were when it was carried out.
+    pub async fn tell(&self, command: &str) -> u64 {
+        let mut process = self.process.lock().await;
+        process.tell(command).await;
+        process.line().await.parse().expect("a number")
+    }
+
+    pub async fn next_fault(&self, lane: usize, fault: Fault) {
+        self.tell(&format!("next {lane} {}", fault.to_header())).await;
+    }
+
+    pub async fn faults(&self) -> u64 {
+        self.tell("faults").await
+    }
+
+    /// What took effect in a lane, by wire key, as its file has it.
+    pub fn effects(&self, lane: usize) -> BTreeMap<String, Vec<Effect>> {
+        let mut effects: BTreeMap<String, Vec<Effect>> = BTreeMap::new();
+        for effect in ledger(&self.setup.ledger_file(lane)) {
+            let key =
+                effect.wire_key.clone().unwrap_or_else(|| panic!("an effect without a key: {effect:?}"));
+            effects.entry(key).or_default().push(effect);
+        }
+        effects
+    }
+
+    /// The directory for the files of whoever uses these vendors: it goes when they do.
+    pub fn directory(&self) -> &Path {
+        &self.setup.directory
+    }
+}
+
+fn ledger(path: &Path) -> Vec<Effect> {
+    Ledger::read(path).expect("the ledger is whole")
+}
