@@ -31,7 +31,7 @@ use tokio::sync::{mpsc, oneshot};
 const THREADS: usize = 2;
 const ROUNDS: usize = 9;
 const CALLS: u64 = 8_000;
-const NAMES: [&str; 3] = ["bare loop", "store", "engine"];
+const NAMES: [&str; 3] = ["bare", "store", "engine"];
 const BODY: &[u8] = &[b'x'; 1024];
 
 fn main() {
@@ -45,6 +45,11 @@ fn main() {
     println!(
         "store: calls/s of claim + settle of 1 KiB, medians of {rounds} interleaved rounds of {calls} calls"
     );
+    if let Some((name, tasks)) = alone() {
+        let rate = runtime.block_on(once(name, tasks, calls * 5));
+        println!("{tasks:>3} tasks  {:<10} {rate:>9.0} calls/s", NAMES[name]);
+        return;
+    }
     for tasks in [1, 64, 256] {
         let calls = if tasks == 1 { calls / 8 } else { calls };
         let rates = runtime.block_on(interleave(tasks, rounds, calls));
@@ -63,21 +68,34 @@ async fn interleave(tasks: u64, rounds: usize, calls: u64) -> [Vec<f64>; 3] {
     for round in 0..rounds {
         for turn in 0..NAMES.len() {
             let variant = (round + turn) % NAMES.len();
-            let directory = match std::env::var("STORE_BENCH_DIR") {
-                Ok(disk) => tempfile::tempdir_in(disk),
-                Err(_) => tempfile::tempdir(),
-            };
-            let directory = directory.expect("a directory");
-            let path = directory.path().join("calls.db");
-            let rate = match variant {
-                0 => rate(Arc::new(Bare::open(&path)), tasks, calls).await,
-                1 => rate(Arc::new(Sqlite::open(&path).expect("opens")), tasks, calls).await,
-                _ => rate(Arc::new(engine(&path)), tasks, calls).await,
-            };
-            rates[variant].push(rate);
+            rates[variant].push(once(variant, tasks, calls).await);
         }
     }
     rates
+}
+
+/// Calls a second of one of [`NAMES`], on a file of its own.
+async fn once(variant: usize, tasks: u64, calls: u64) -> f64 {
+    let directory = match std::env::var("STORE_BENCH_DIR") {
+        Ok(disk) => tempfile::tempdir_in(disk),
+        Err(_) => tempfile::tempdir(),
+    };
+    let directory = directory.expect("a directory");
+    let path = directory.path().join("calls.db");
+    match variant {
+        0 => rate(Arc::new(Bare::open(&path)), tasks, calls).await,
+        1 => rate(Arc::new(Sqlite::open(&path).expect("opens")), tasks, calls).await,
+        _ => rate(Arc::new(engine(&path)), tasks, calls).await,
+    }
+}
+
+/// One of [`NAMES`] and a number of tasks, to be profiled alone.
+fn alone() -> Option<(usize, u64)> {
+    let arguments: Vec<String> = std::env::args().collect();
+    let at = arguments.iter().position(|argument| argument == "--alone")?;
+    let name = arguments.get(at + 1).and_then(|name| NAMES.iter().position(|known| known == name));
+    let tasks = arguments.get(at + 2).and_then(|tasks| tasks.parse().ok());
+    Some((name.expect("bare, store or engine"), tasks.expect("a number of tasks")))
 }
 
 /// One keyed call, claim and settle.

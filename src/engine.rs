@@ -130,7 +130,7 @@ impl Engine {
             on_unknown: work.on_unknown,
         };
         let lease_until = self.clock.now().plus(claim.lease);
-        let claimed = limit::within(&*self.clock, deadline, self.store.claim(claim))
+        let claimed = limit::within(&*self.clock, deadline, (*self.store).claim(claim))
             .await
             .ok_or_else(|| Error::new(Kind::Store { doing: "claim in time" }, Effect::None))
             .and_then(|claimed| {

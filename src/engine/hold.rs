@@ -85,7 +85,7 @@ impl<'a> Hold<'a> {
         let Evidence { attempts, effect, reports } = evidence;
         let (fence, now) = (self.record.fence, self.engine.clock.wall());
         let transition = Transition { fence, now, attempts, effect, event, reports };
-        match self.engine.store.transition(&self.record, transition).await {
+        match (*self.engine.store).transition(&self.record, transition).await {
             Ok(Ok(record)) => {
                 self.record = record;
                 Ok(())

@@ -16,7 +16,7 @@ use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
 use crate::operation::record::{
-    self, Act, AuditEntry, Claim, Claimed, Cursor, Declined, Event, Filter, Forbidden, Page, Phase, Record,
+    Act, AuditEntry, Claim, Claimed, Cursor, Declined, Event, Filter, Forbidden, Page, Phase, Record,
     Summary, Take, Tally, Transition,
 };
 use crate::store::{Store, StoreError};
@@ -33,7 +33,7 @@ mod writer;
 use lane::{Lane, OnDrop};
 use open::Settings;
 use row::Stored;
-use write::{Met, Written};
+use write::{Step, Written};
 
 /// A store in an SQLite file: the embedded default.
 ///
@@ -116,14 +116,12 @@ impl Sqlite {
 impl Store for Sqlite {
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
         let request = codec::request_bytes(&claim.request)?;
+        let lease = claim.lease;
         // What a first claim starts with does not depend on the file, so that it is made here and not there.
-        let (fresh, told) = record::claim(None, claim.clone());
-        let Some(fresh) = fresh else { return Ok(told) };
-        let met = self
-            .writer
-            .run(OnDrop::Skip, move |connection| write::claim(connection, &claim, &fresh, &request))
-            .await?;
-        let Met::Somebody(somebody) = met else { return Ok(told) };
+        let first = Box::new(write::First { record: Record::first(claim), request, lease });
+        let (first, met) =
+            self.writer.run_on(OnDrop::Skip, first, |to, first| write::claim(to, first)).await?;
+        let Some(somebody) = met else { return Ok(Claimed::Fresh(first.record)) };
         let (claimed, stored) = *somebody;
         Ok(match claimed {
             Claimed::TakenOver(record) => {
@@ -148,15 +146,19 @@ impl Store for Sqlite {
         let answer = answer.map(codec::answer_bytes).transpose()?;
         // What it comes to if nobody else has moved the operation since, which is decided here and not there.
         let unmoved = held.phase() == Phase::InProgress && held.fence == transition.fence;
-        let next = if unmoved { held.apply(transition.clone()).ok() } else { None };
-        let columns = next.as_ref().map(row::Columns::of).transpose()?;
-        let write = write::Write { id: held.id.clone(), transition, columns, answer, reports };
-        let work = move |connection: &_| write::transition(connection, &write);
-        Ok(match (self.writer.run(OnDrop::Finish, work).await?, next) {
-            (Written::AsForeseen, Some(next)) => Ok(next),
-            (Written::AsForeseen, None) => return Err(StoreError::new("a transition came to nothing")),
-            (Written::Moved(stored), _) => Ok(stored.whole()?),
-            (Written::Declined(declined), _) => Err(declined),
+        let foreseen = if unmoved { held.apply(transition.clone()).ok() } else { None };
+        let step = match foreseen {
+            Some(record) => Step { record, foreseen: true, transition, answer, reports },
+            None => Step { record: held.clone(), foreseen: false, transition, answer, reports },
+        };
+        let (step, written) = self
+            .writer
+            .run_on(OnDrop::Finish, Box::new(step), |to, step| write::transition(to, step))
+            .await?;
+        Ok(match written {
+            Written::AsForeseen => Ok(step.record),
+            Written::Moved(stored) => Ok(stored.whole()?),
+            Written::Declined(declined) => Err(declined),
         })
     }
 

@@ -254,12 +254,12 @@ async fn busy(store: &Sqlite) -> std::sync::mpsc::Sender<()> {
     let (began, begun) = tokio::sync::oneshot::channel();
     let mut began = Some(began);
     let (reply, _) = tokio::sync::oneshot::channel();
-    let work = move |_: &Connection| {
+    let work = move |_: &Connection, (): &()| {
         began.take().map(|began| began.send(()));
         let _ = held.recv();
         Ok(())
     };
-    store.writer.enqueue(OnDrop::Finish, work, reply).await.expect("room");
+    store.writer.enqueue(OnDrop::Finish, (), work, reply).await.expect("room");
     begun.await.expect("it began");
     release
 }

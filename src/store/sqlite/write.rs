@@ -1,51 +1,52 @@
 //! What the writer does inside a transaction: load, let the state machine decide, store.
 
+use std::time::Duration;
+
 use rusqlite::{Connection, params};
 
 use super::failure::While;
-use super::row::{self, COLUMNS, Columns, OnFile, Stored};
+use super::row::{self, COLUMNS, OnFile, Stored};
 use crate::clock::Timestamp;
 use crate::operation::record::{
-    self, Act, AuditEntry, Claim, Claimed, Declined, Forbidden, Left, Phase, Record, Take, Transition,
+    Act, AuditEntry, Claimed, Declined, Forbidden, Left, Phase, Record, Take, Transition,
 };
 use crate::operation::{OperationId, Scope};
 use crate::store::StoreError;
 
-/// What a claim met.
-pub(super) enum Met {
-    /// Nothing: the record that the claimer brought is now on file.
-    Nobody,
-    /// This, and the row that it is about.
-    Somebody(Box<(Claimed, Stored)>),
+/// A claim, as what it starts with if it is the first.
+pub(super) struct First {
+    pub record: Record,
+    pub request: Vec<u8>,
+    pub lease: Duration,
 }
 
-/// `record` and `request` are what a first claim starts with.
+/// What a claim met, and the row that it is about. `None` if it is the first, and is now on file.
 pub(super) fn claim(
     connection: &Connection,
-    claim: &Claim,
-    record: &Record,
-    request: &[u8],
-) -> Result<Met, StoreError> {
+    first: &First,
+) -> Result<Option<Box<(Claimed, Stored)>>, StoreError> {
+    let First { record, request, lease } = first;
     // The index decides who is first; only then is there anything to read.
     if row::insert(connection, record, request)? {
-        return Ok(Met::Nobody);
+        return Ok(None);
     }
-    let Some(stored) = row::load(connection, &claim.id)? else {
+    let Some(stored) = row::load(connection, &record.id)? else {
         return Err(StoreError::new("an operation is neither absent nor there"));
     };
-    let (write, claimed) = record::claim(Some(&stored.record), claim.clone());
-    if let Some(record) = write {
-        row::update(connection, stored.number, &record, OnFile::Now(None))?;
+    let claimed = stored.record.claim(record.fingerprint, record.claimed_at, *lease);
+    if let Some(record) = claimed.changes() {
+        row::update(connection, stored.number, record, OnFile::Now(None))?;
     }
-    Ok(Met::Somebody(Box::new((claimed, stored))))
+    Ok(Some(Box::new((claimed, stored))))
 }
 
 /// A transition as the writer is given it.
-pub(super) struct Write {
-    pub id: OperationId,
+pub(super) struct Step {
+    /// What it comes to, if that could be foreseen; else whatever the holder has.
+    pub record: Record,
+    /// Whether it could: the holder's record is in progress under the transition's fence.
+    pub foreseen: bool,
     pub transition: Transition,
-    /// What the record comes to if it is still in progress under the transition's fence.
-    pub columns: Option<Columns>,
     /// The event's answer, if it has one.
     pub answer: Option<Vec<u8>>,
     pub reports: Vec<String>,
@@ -53,7 +54,7 @@ pub(super) struct Write {
 
 /// What a transition came to.
 pub(super) enum Written {
-    /// The columns that were brought along are now on file.
+    /// What was foreseen.
     AsForeseen,
     /// The record was not as foreseen, and is now this.
     Moved(Box<Stored>),
@@ -62,16 +63,14 @@ pub(super) enum Written {
 
 /// Nearly always the record is still as its holder left it. Fence and phase tell, and one statement does, where
 /// loading the row first costs as much as the write.
-pub(super) fn transition(connection: &Connection, write: &Write) -> Result<Written, StoreError> {
-    let Write { id, transition, columns, answer, reports } = write;
+pub(super) fn transition(connection: &Connection, step: &Step) -> Result<Written, StoreError> {
+    let Step { record, foreseen, transition, answer, reports } = step;
     let answer = answer.as_deref();
-    if let Some(columns) = columns
-        && let Some(number) = row::update_held(connection, id, columns, answer)?
-    {
+    if *foreseen && let Some(number) = row::update_held(connection, record, answer)? {
         append(connection, number, reports)?;
         return Ok(Written::AsForeseen);
     }
-    let Some(stored) = row::load(connection, id)? else {
+    let Some(stored) = row::load(connection, &record.id)? else {
         return Ok(Written::Declined(Declined::Absent));
     };
     append(connection, stored.number, reports)?;
