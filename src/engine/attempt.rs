@@ -34,7 +34,7 @@ impl<'a> Run<'a> {
         let engine = self.engine;
         if self.hold.is_some() {
             // The claim, or a renewed lease, came between.
-            Box::pin(self.keep_lease(self.timeout.attempt)).await?;
+            self.keep_lease(self.timeout.attempt).await?;
             admission.begin(engine.clock.now());
         }
         let begun = admission.admitted_at();

@@ -48,54 +48,58 @@ impl<'a> Hold<'a> {
         Ok(())
     }
 
-    pub(super) async fn schedule(&mut self, at: Timestamp, evidence: Evidence) -> Result<(), Error> {
-        self.write("schedule", Event::Schedule { at }, evidence).await
+    // The four below give `write`'s own future: an `async fn` around it would hold all that is written twice.
+
+    pub(super) fn schedule(&mut self, at: Timestamp, evidence: Evidence) -> impl Future<Output = Written> {
+        self.write("schedule", Event::Schedule { at }, evidence)
     }
 
-    pub(super) async fn succeed(
+    pub(super) fn succeed(
         &mut self,
         answer: Answer,
         reconciled: bool,
         evidence: Evidence,
-    ) -> Result<(), Error> {
-        self.write("settle", Event::Succeed { answer, reconciled }, evidence).await
+    ) -> impl Future<Output = Written> {
+        self.write("settle", Event::Succeed { answer, reconciled }, evidence)
     }
 
-    pub(super) async fn refuse(
+    pub(super) fn refuse(
         &mut self,
         refusal: Refusal,
         answer: Answer,
         evidence: Evidence,
-    ) -> Result<(), Error> {
-        self.write("settle", Event::Refuse { refusal, answer }, evidence).await
+    ) -> impl Future<Output = Written> {
+        self.write("settle", Event::Refuse { refusal, answer }, evidence)
     }
 
-    pub(super) async fn bury(
+    pub(super) fn bury(
         &mut self,
         reason: Reason,
         answer: Option<Answer>,
         evidence: Evidence,
-    ) -> Result<(), Error> {
-        self.write("bury", Event::Bury { reason, answer }, evidence).await
+    ) -> impl Future<Output = Written> {
+        self.write("bury", Event::Bury { reason, answer }, evidence)
     }
 
     /// A write that fails after the vendor may have answered is reported with effect unknown, and never leads
     /// to another send: the record stays in progress until its lease runs out and it is recovered.
-    async fn write(&mut self, doing: &'static str, event: Event, evidence: Evidence) -> Result<(), Error> {
+    async fn write(&mut self, doing: &'static str, event: Event, evidence: Evidence) -> Written {
         let Evidence { attempts, effect, reports } = evidence;
         let (fence, now) = (self.record.fence, self.engine.clock.wall());
         let transition = Transition { fence, now, attempts, effect, event, reports };
-        match (*self.engine.store).transition(&self.record, transition).await {
+        // Nothing of what came of it lives on through the await below: it would be part of every call's future.
+        let declined = match (*self.engine.store).transition(&self.record, transition).await {
             Ok(Ok(record)) => {
                 self.record = record;
-                Ok(())
+                return Ok(());
             }
-            Ok(Err(declined)) => {
-                telemetry::declined(&self.record, doing, declined);
-                self.after_decline(declined).await
+            Ok(Err(declined)) => declined,
+            Err(source) => {
+                return Err(Error::new(Kind::Store { doing }, Effect::Unknown).with_source(source));
             }
-            Err(source) => Err(Error::new(Kind::Store { doing }, Effect::Unknown).with_source(source)),
-        }
+        };
+        telemetry::declined(&self.record, doing, declined);
+        Box::pin(self.after_decline(declined)).await
     }
 
     /// Somebody else took the operation, or the record is gone. If they came to a success, all is well.
@@ -114,6 +118,9 @@ impl<'a> Hold<'a> {
         }
     }
 }
+
+/// Whether a write to the record was done.
+type Written = Result<(), Error>;
 
 /// What a write says of the attempts so far.
 #[derive(Clone, Debug)]

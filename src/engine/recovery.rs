@@ -38,10 +38,21 @@ impl Engine {
         let started = self.clock.now();
         let work = Work::background(record.on_unknown);
         let deadline = started.plus(work.time_allowed(&self.policy));
-        let request = record.request.clone();
-        let is_ours = self.is_ours(&record.id, &request);
-        let hold = Hold::new(self, record, lease_until);
-        let mut run = Run::new(self, &work, &request, Some(hold), started, deadline);
+        let hold = Box::new(Hold::new(self, record, lease_until));
+        self.carry_on_with(hold, &work, started, deadline).await
+    }
+
+    /// Carries on with what somebody else began. What is resent is what was recorded, byte for byte.
+    pub(super) async fn carry_on_with(
+        &self,
+        hold: Box<Hold<'_>>,
+        work: &Work,
+        started: Instant,
+        deadline: Instant,
+    ) -> Result<Reply, Error> {
+        let request = hold.record.request.clone();
+        let is_ours = self.is_ours(&hold.record.id, &request);
+        let mut run = Run::new(self, work, &request, Some(hold), started, deadline);
         if is_ours { run.resume().await } else { Err(run.hand_back().await) }
     }
 

@@ -65,7 +65,7 @@ impl<'a> Run<'a> {
         engine: &'a Engine,
         work: &'a Work,
         request: &'a Request,
-        hold: Option<Hold<'a>>,
+        hold: Option<Box<Hold<'a>>>,
         started: Instant,
         deadline: Instant,
     ) -> Run<'a> {
@@ -79,7 +79,7 @@ impl<'a> Run<'a> {
             request,
             attempts: record.map_or(0, |record| record.attempts),
             effect: record.map_or(Effect::None, |record| record.effect),
-            hold: hold.map(Box::new),
+            hold,
             timeout,
             started,
             deadline,
@@ -285,7 +285,8 @@ impl<'a> Run<'a> {
         }
         let evidence = self.evidence();
         let Some(hold) = &mut self.hold else { return Ok(()) };
-        let renewed = hold.renew(needed, evidence).await;
+        // Boxed: most leases last.
+        let renewed = Box::pin(hold.renew(needed, evidence)).await;
         renewed.map_err(|error| self.in_context(error))
     }
 

@@ -33,7 +33,7 @@ mod writer;
 use lane::{Lane, OnDrop};
 use open::Settings;
 use row::Stored;
-use write::{Step, Written};
+use write::{First, Step, Written};
 
 /// A store in an SQLite file: the embedded default.
 ///
@@ -115,10 +115,7 @@ impl Sqlite {
 #[async_trait]
 impl Store for Sqlite {
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
-        let request = codec::request_bytes(&claim.request)?;
-        let lease = claim.lease;
-        // What a first claim starts with does not depend on the file, so that it is made here and not there.
-        let first = Box::new(write::First { record: Record::first(claim), request, lease });
+        let first = first(claim)?;
         let (first, met) =
             self.writer.run_on(OnDrop::Skip, first, |to, first| write::claim(to, first)).await?;
         let Some(somebody) = met else { return Ok(Claimed::Fresh(first.record)) };
@@ -135,26 +132,11 @@ impl Store for Sqlite {
     async fn transition(
         &self,
         held: &Record,
-        mut transition: Transition,
+        transition: Transition,
     ) -> Result<Result<Record, Declined>, StoreError> {
-        let reports = report_texts(&std::mem::take(&mut transition.reports))?;
-        let answer = match &transition.event {
-            Event::Succeed { answer, .. } | Event::Refuse { answer, .. } => Some(answer),
-            Event::Bury { answer, .. } => answer.as_ref(),
-            Event::Renew { .. } | Event::Schedule { .. } => None,
-        };
-        let answer = answer.map(codec::answer_bytes).transpose()?;
-        // What it comes to if nobody else has moved the operation since, which is decided here and not there.
-        let unmoved = held.phase() == Phase::InProgress && held.fence == transition.fence;
-        let foreseen = if unmoved { held.apply(transition.clone()).ok() } else { None };
-        let step = match foreseen {
-            Some(record) => Step { record, foreseen: true, transition, answer, reports },
-            None => Step { record: held.clone(), foreseen: false, transition, answer, reports },
-        };
-        let (step, written) = self
-            .writer
-            .run_on(OnDrop::Finish, Box::new(step), |to, step| write::transition(to, step))
-            .await?;
+        let step = step(held, transition)?;
+        let (step, written) =
+            self.writer.run_on(OnDrop::Finish, step, |to, step| write::transition(to, step)).await?;
         Ok(match written {
             Written::AsForeseen => Ok(step.record),
             Written::Moved(stored) => Ok(stored.whole()?),
@@ -241,6 +223,29 @@ impl Store for Sqlite {
         }
         Ok(removed)
     }
+}
+
+/// What the writer needs for a claim. Made here and not there, like all that does not depend on the file; and not
+/// within the caller's future, which would be so large for it that allocating it costs more than most of its work.
+fn first(claim: Claim) -> Result<Box<First>, StoreError> {
+    let request = codec::request_bytes(&claim.request)?;
+    let lease = claim.lease;
+    Ok(Box::new(First { record: Record::first(claim), request, lease }))
+}
+
+/// As [`first`], for a transition: with what it comes to, if nobody else has moved the operation since.
+fn step(held: &Record, mut transition: Transition) -> Result<Box<Step>, StoreError> {
+    let reports = report_texts(&std::mem::take(&mut transition.reports))?;
+    let answer = match &transition.event {
+        Event::Succeed { answer, .. } | Event::Refuse { answer, .. } => Some(answer),
+        Event::Bury { answer, .. } => answer.as_ref(),
+        Event::Renew { .. } | Event::Schedule { .. } => None,
+    };
+    let answer = answer.map(codec::answer_bytes).transpose()?;
+    let unmoved = held.phase() == Phase::InProgress && held.fence == transition.fence;
+    let foreseen = if unmoved { held.apply(transition.clone()).ok() } else { None };
+    let (foreseen, record) = (foreseen.is_some(), foreseen.unwrap_or_else(|| held.clone()));
+    Ok(Box::new(Step { record, foreseen, transition, answer, reports }))
 }
 
 fn report_texts(reports: &[AttemptReport]) -> Result<Vec<String>, StoreError> {

@@ -182,34 +182,31 @@ pub(super) fn update(
     Ok(())
 }
 
-/// Brings the row of a record in line with it if it is in progress under the same fence, and gives its number.
+/// Brings the row of a record in line with it if it is in progress under the same fence; whether it was.
 pub(super) fn update_held(
     connection: &Connection,
     record: &Record,
     answer: Option<&[u8]>,
-) -> Result<Option<i64>, StoreError> {
+) -> Result<bool, StoreError> {
     let columns = Columns::of(record)?;
     let doing = "write a transition";
     let mut statement = connection.prepare_cached(UPDATE_HELD).while_doing(doing)?;
-    statement
-        .query_row(
-            params![
-                record.id.scope.as_str(),
-                record.id.key.as_str(),
-                columns.fence,
-                columns.phase,
-                columns.until,
-                record.attempts,
-                columns.effect,
-                to_ms(record.updated_at),
-                columns.detail,
-                columns.status,
-                answer,
-            ],
-            |row| row.get(0),
-        )
-        .optional()
-        .while_doing(doing)
+    let changed = statement
+        .execute(params![
+            record.id.scope.as_str(),
+            record.id.key.as_str(),
+            columns.fence,
+            columns.phase,
+            columns.until,
+            record.attempts,
+            columns.effect,
+            to_ms(record.updated_at),
+            columns.detail,
+            columns.status,
+            answer,
+        ])
+        .while_doing(doing)?;
+    Ok(changed == 1)
 }
 
 /// What is in columns under another form than in the record.
@@ -328,4 +325,4 @@ const UPDATE: &str = "UPDATE operation SET phase = ?2, until_ms = ?3, fence = ?4
 /// Sets what a holder's transition can change. The phase is that of [`Phase::InProgress`].
 const UPDATE_HELD: &str = "UPDATE operation SET phase = ?4, until_ms = ?5, attempts = ?6, effect = ?7, \
      updated_at_ms = ?8, detail = ?9, status = ?10, resolved = NULL, answer = ?11 \
-     WHERE scope = ?1 AND key = ?2 AND fence = ?3 AND phase = 1 RETURNING number";
+     WHERE scope = ?1 AND key = ?2 AND fence = ?3 AND phase = 1";

@@ -66,14 +66,14 @@ pub(super) enum Written {
 pub(super) fn transition(connection: &Connection, step: &Step) -> Result<Written, StoreError> {
     let Step { record, foreseen, transition, answer, reports } = step;
     let answer = answer.as_deref();
-    if *foreseen && let Some(number) = row::update_held(connection, record, answer)? {
-        append(connection, number, reports)?;
+    if *foreseen && row::update_held(connection, record, answer)? {
+        append(connection, &record.id, reports)?;
         return Ok(Written::AsForeseen);
     }
     let Some(stored) = row::load(connection, &record.id)? else {
         return Ok(Written::Declined(Declined::Absent));
     };
-    append(connection, stored.number, reports)?;
+    append(connection, &record.id, reports)?;
     Ok(match stored.record.apply(transition.clone()) {
         Ok(record) => {
             row::update(connection, stored.number, &record, OnFile::Now(answer))?;
@@ -148,7 +148,7 @@ pub(super) fn append_evidence(
     let Some(stored) = row::load(connection, id)? else {
         return Ok(Err(Declined::Absent));
     };
-    append(connection, stored.number, reports).map(Ok)
+    append(connection, &stored.record.id, reports).map(Ok)
 }
 
 /// Removes at most `limit` expired rows with their evidence.
@@ -174,19 +174,22 @@ pub(super) fn purge(connection: &Connection, now: Timestamp, limit: usize) -> Re
     Ok(expired.len())
 }
 
-fn append(connection: &Connection, number: i64, reports: &[String]) -> Result<(), StoreError> {
+/// Adds to the log of an operation that is there.
+fn append(connection: &Connection, id: &OperationId, reports: &[String]) -> Result<(), StoreError> {
     if reports.is_empty() {
         return Ok(());
     }
     let doing = "write evidence";
-    let mut statement = connection
-        .prepare_cached("INSERT INTO evidence (operation, report) VALUES (?1, ?2)")
-        .while_doing(doing)?;
+    let mut statement = connection.prepare_cached(APPEND).while_doing(doing)?;
     for report in reports {
-        statement.execute(params![number, report]).while_doing(doing)?;
+        statement.execute(params![id.scope.as_str(), id.key.as_str(), report]).while_doing(doing)?;
     }
     Ok(())
 }
+
+/// The name is looked up once more: an update that gives the row's number costs more than that.
+const APPEND: &str = "INSERT INTO evidence (operation, report) \
+                      SELECT number, ?3 FROM operation WHERE scope = ?1 AND key = ?2";
 
 fn log(connection: &Connection, entry: &AuditEntry) -> Result<(), StoreError> {
     let doing = "write the audit record";
