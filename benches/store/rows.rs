@@ -17,6 +17,7 @@ use super::{Calls, KEEP, NOW, directory, first_claim, median};
 
 const ROWS: u64 = 1_000_000;
 const PURGED: u64 = 100_000;
+const FILL: &str = "--fill";
 /// Rows in one transaction while the file is made.
 const BATCH: u64 = 20_000;
 
@@ -27,7 +28,11 @@ pub(super) async fn part(rounds: usize, quick: bool) {
     let many = Arc::new(Sqlite::open(&path).expect("opens"));
     many.call("the row that is copied".to_owned()).await;
     let started = Instant::now();
-    fill(&path, rows, purged);
+    // In a process of its own, so that what it takes from the heap is not what later growth goes into unseen.
+    let copies = std::process::Command::new(std::env::current_exe().expect("this program"))
+        .args([FILL, &path.display().to_string(), &rows.to_string(), &purged.to_string()])
+        .status();
+    assert!(copies.expect("it starts").success());
     println!("\nrows: {rows} settled rows made in {:.1} s", started.elapsed().as_secs_f64());
 
     let empty = Arc::new(Sqlite::open(directory.path().join("empty.db")).expect("opens"));
@@ -37,6 +42,18 @@ pub(super) async fn part(rounds: usize, quick: bool) {
     let memory = Memory::at_start();
     lists(&many, rows, &memory).await;
     purge(&many, purged as usize, &memory).await;
+}
+
+/// Whether this process was started to make the rows, and nothing else.
+pub(super) fn filled() -> bool {
+    let arguments: Vec<String> = std::env::args().collect();
+    let [_, first, path, rows, expired] = &arguments[..] else { return false };
+    if first != FILL {
+        return false;
+    }
+    let number = |text: &str| text.parse().expect("a number");
+    fill(std::path::Path::new(path), number(rows), number(expired));
+    true
 }
 
 /// Copies of the one row: of the first `expired` the time is over at [`NOW`] + [`KEEP`] less a second.

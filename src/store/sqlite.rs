@@ -63,6 +63,11 @@ pub struct Sqlite {
     readers: [Lane; READERS],
     /// Which reader is next.
     turn: AtomicUsize,
+    /// Moves the log into the file. At random names, as callers' keys are, nearly each write is to a page of its
+    /// own, and moving them takes as long as writing them: the writer's callers are not to wait for that.
+    mover: Lane,
+    /// Claims and transitions so far.
+    writes: AtomicUsize,
 }
 
 impl Sqlite {
@@ -86,7 +91,10 @@ impl Sqlite {
             Lane::start("steadfast-read", connection, (QUEUE_MAX, 1), read::answer)
         };
         let readers = [reader()?, reader()?];
-        Ok(Sqlite { path: path.to_owned(), writer, readers, turn: AtomicUsize::new(0) })
+        let mover = open::reader(path, settings)?;
+        let mover = Lane::start("steadfast-move", mover, (1, 1), read::answer)?;
+        let (turn, writes) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Ok(Sqlite { path: path.to_owned(), writer, readers, turn, mover, writes })
     }
 
     /// The file.
@@ -100,11 +108,19 @@ impl Sqlite {
     ///
     /// The file is shut all the same.
     pub async fn close(self) {
-        let Sqlite { writer, readers, .. } = self;
+        let Sqlite { writer, readers, mover, .. } = self;
+        mover.close().await;
         for reader in readers {
             reader.close().await;
         }
         writer.close().await;
+    }
+
+    /// Counts a write, and now and then has the log moved.
+    fn count_write(&self) {
+        if self.writes.fetch_add(1, Ordering::Relaxed) % MOVE_EVERY == MOVE_EVERY - 1 {
+            self.mover.offer(read::checkpoint);
+        }
     }
 
     fn reader(&self) -> &Lane {
@@ -118,6 +134,7 @@ impl Store for Sqlite {
         let first = first(claim)?;
         let (first, met) =
             self.writer.run_on(OnDrop::Skip, first, |to, first| write::claim(to, first)).await?;
+        self.count_write();
         let Some(somebody) = met else { return Ok(Claimed::Fresh(first.record)) };
         let (claimed, stored) = *somebody;
         Ok(match claimed {
@@ -137,6 +154,7 @@ impl Store for Sqlite {
         let step = step(held, transition)?;
         let (step, written) =
             self.writer.run_on(OnDrop::Finish, step, |to, step| write::transition(to, step)).await?;
+        self.count_write();
         Ok(match written {
             Written::AsForeseen => Ok(step.record),
             Written::Moved(stored) => Ok(stored.whole()?),
@@ -220,6 +238,9 @@ impl Store for Sqlite {
             if gone < batch {
                 break;
             }
+            // Each batch is moved before the next: the log of many would be one long checkpoint of the writer's.
+            // One that fails is for the writer to make up for.
+            let _ = self.mover.run(OnDrop::Skip, read::checkpoint).await;
         }
         Ok(removed)
     }
@@ -264,6 +285,10 @@ const GROUP_MAX: usize = 256;
 
 /// Reads are short; a second thread is for the list that is not.
 const READERS: usize = 2;
+
+/// How many writes between two movings of the log: less than it takes to grow to the size at which the writer moves
+/// it, more than would move the same pages again and again.
+const MOVE_EVERY: usize = 1_500;
 
 /// How many rows a purge removes in one commit. A row of a few KiB goes in some ten microseconds, so that a
 /// claim behind it waits a few milliseconds.

@@ -103,6 +103,14 @@ impl Lane {
         self.queue.send(Box::new(task)).await.map_err(|_| self.stopped())
     }
 
+    /// Has `work` done if there is room in the queue. Nobody waits for it or is told.
+    pub(super) fn offer(&self, mut work: impl FnMut(&Connection) -> Result<(), StoreError> + Send + 'static) {
+        let (reply, _) = oneshot::channel();
+        let work = move |connection: &Connection, (): &()| work(connection);
+        let task = Task { subject: (), work, done: None, reply, on_drop: OnDrop::Finish };
+        let _ = self.queue.try_send(Box::new(task));
+    }
+
     /// How many more the queue takes before a caller waits.
     #[cfg(test)]
     pub(super) fn room(&self) -> usize {
