@@ -1,8 +1,9 @@
 //! What a million settled rows cost: claims beside those of an empty file, claims while a purge runs, and memory.
 //!
 //! One operation is claimed and settled through the store; the others are copies of its row under random names,
-//! made by one SQL insert-select over the store's own schema, so that the names lie anywhere in the index, as
-//! callers' keys do. One in a thousand is a dead letter.
+//! made by one SQL insert-select over the store's own schema, so that the names lie anywhere in the index. Claims are
+//! made under names that follow each other, as the numbers of orders do, and under names that lie anywhere: those
+//! dirty a page of the index each, which an empty file does not have. One in a thousand is a dead letter.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,8 +37,10 @@ pub(super) async fn part(rounds: usize, quick: bool) {
     println!("\nrows: {rows} settled rows made in {:.1} s", started.elapsed().as_secs_f64());
 
     let empty = Arc::new(Sqlite::open(directory.path().join("empty.db")).expect("opens"));
-    for tasks in [1, 64] {
-        claims(tasks, rounds, [&empty, &many]).await;
+    for (names, key) in [("in order", in_order as Name), ("anywhere", scattered as Name)] {
+        for tasks in [1, 64] {
+            claims(tasks, rounds, (names, key), [&empty, &many]).await;
+        }
     }
     let memory = Memory::at_start();
     lists(&many, rows, &memory).await;
@@ -89,7 +92,7 @@ fn fill(path: &std::path::Path, rows: u64, expired: u64) {
 }
 
 /// Claims alone, on both files in turn.
-async fn claims(tasks: u64, rounds: usize, stores: [&Arc<Sqlite>; 2]) {
+async fn claims(tasks: u64, rounds: usize, (names, key): (&str, Name), stores: [&Arc<Sqlite>; 2]) {
     let calls = if tasks == 1 { 300 } else { 4_000 };
     let mut took = [const { Vec::new() }; 2];
     for round in 0..rounds as u64 {
@@ -100,7 +103,7 @@ async fn claims(tasks: u64, rounds: usize, stores: [&Arc<Sqlite>; 2]) {
                 let store = stores[which].clone();
                 tokio::spawn(async move {
                     for nth in 0..calls / tasks {
-                        first_claim(&store, scattered("claim", tasks, round, task, nth)).await;
+                        first_claim(&store, key("claim", tasks, round, task, nth)).await;
                     }
                 })
             });
@@ -113,7 +116,9 @@ async fn claims(tasks: u64, rounds: usize, stores: [&Arc<Sqlite>; 2]) {
     let ratios = took[1].iter().zip(&took[0]).map(|(many, empty)| many / empty);
     let [empty, many] = [median(took[0].clone()), median(took[1].clone())];
     let ratio = median(ratios.collect());
-    println!("{tasks:>3} tasks  a claim: empty file {empty:.1} us, many rows {many:.1} us, ratio {ratio:.2}");
+    println!(
+        "{tasks:>3} tasks  a claim, names {names}: empty file {empty:.1} us, many rows {many:.1} us, ratio {ratio:.2}"
+    );
 }
 
 /// Everything that looks at many rows, and what memory it leaves.
@@ -188,6 +193,14 @@ fn print_latencies(what: &str, sorted: &[f64]) {
     let at = |part: f64| sorted[((sorted.len() - 1) as f64 * part) as usize];
     let (count, p50, p99, max) = (sorted.len(), at(0.5), at(0.99), at(1.0));
     println!("{what}: {count}, p50 {p50:.2} ms, p99 {p99:.2} ms, max {max:.2} ms");
+}
+
+/// Makes a key from what is measured, the number of tasks, the round, the task and the call.
+type Name = fn(&str, u64, u64, u64, u64) -> String;
+
+/// A key that follows the one before, as numbers of orders do.
+fn in_order(name: &str, tasks: u64, round: u64, task: u64, nth: u64) -> String {
+    format!("order-{name}-{tasks:02}-{round:02}-{nth:05}-{task:02}")
 }
 
 /// A key whose place in the index has nothing to do with when it comes.
