@@ -1,8 +1,8 @@
 //! [`Sqlite`]: records in a file, so that they survive the process.
 //!
 //! One thread writes and commits in groups, two read beside it, one moves the log into the file; callers await a
-//! reply and never block (see [`lane`] and [`writer`]). A pool of writing connections, the usual way, makes them fight for SQLite's one
-//! write lock and syncs once for every row.
+//! reply and never block (see [`lane`] and [`writer`]). A pool of writing connections, the usual way, makes them
+//! fight for SQLite's one write lock and syncs once for every row.
 //!
 //! Bodies become bytes and bytes become bodies on the caller's task ([`codec`]); the thread only decides by
 //! columns ([`row`]), with the functions of [`operation::record`](crate::operation::record).

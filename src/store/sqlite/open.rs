@@ -260,8 +260,8 @@ const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001_operations.sql")];
 /// The version of a file to which all of them were applied.
 pub(super) const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;
 
-/// How long the log grows before the writer itself moves what is left of it into the file: 16 MiB. SQLite's default of 4 MiB moves the same
-/// pages four times as often; a larger one makes a restart and each look-up slower.
+/// How long the log grows before the writer itself moves what is left of it into the file: 16 MiB. SQLite's default
+/// of 4 MiB moves the same pages four times as often; a larger one makes a restart and each look-up slower.
 const CHECKPOINT_PAGES: u32 = 4_096;
 
 /// What is left of the log after a burst.
