@@ -136,38 +136,38 @@ impl Engine {
             redact: self.redact.and(&work.redact),
         };
         let lease_until = self.clock.now().plus(claim.lease);
-        let claimed = limit::within(&*self.clock, deadline, self.store.claim(claim))
-            .await
-            .ok_or_else(|| Error::new(Kind::Store { doing: "claim in time" }, Effect::None))
-            .and_then(|claimed| {
-                claimed.map_err(|source| {
-                    Error::new(Kind::Store { doing: "claim" }, Effect::None).with_source(source)
-                })
-            })
-            .map_err(named)?;
-        match claimed {
-            Claimed::Fresh(record) => {
+        // What is known by now is boxed, and no record lives on through the awaits below: each would be part of
+        // every call's future.
+        let hold = match limit::within(&*self.clock, deadline, (*self.store).claim(claim)).await {
+            Some(Ok(Claimed::Fresh(record))) => {
                 self.earn(&admission);
-                let hold = Hold::new(self, record, lease_until);
-                let mut run = Run::new(self, work, request, Some(hold), started, deadline);
-                self.unless_overtaken(run.drive(Some(admission)).await, &id).await
+                Box::new(Hold::new(self, record, lease_until))
             }
-            Claimed::TakenOver(record) => {
+            Some(Ok(Claimed::TakenOver(record))) => {
                 // Not the first send: it is charged and admitted as the retry that it is.
+                self.earn(&admission);
                 drop(admission);
                 telemetry::taken_over(&record);
-                // What is resent is what was recorded, byte for byte.
-                let request = record.request.clone();
-                let hold = Hold::new(self, record, lease_until);
-                let mut run = Run::new(self, work, &request, Some(hold), started, deadline);
-                self.unless_overtaken(run.resume().await, &id).await
+                let hold = Box::new(Hold::new(self, record, lease_until));
+                return Box::pin(self.carry_on_with(hold, work, started, deadline)).await;
             }
-            Claimed::Settled(record) => self.replay(record),
-            Claimed::Busy { frees_at } => {
-                Err(named(Error::new(Kind::InProgress, Effect::Unknown).with_retry_at(Some(frees_at))))
+            Some(Ok(Claimed::Settled(record))) => return self.replay(record),
+            Some(Ok(Claimed::Busy { frees_at })) => {
+                let busy = Error::new(Kind::InProgress, Effect::Unknown).with_retry_at(Some(frees_at));
+                return Err(named(busy));
             }
-            Claimed::Mismatch { held } => Err(named(key_reused(held, fingerprint))),
-        }
+            Some(Ok(Claimed::Mismatch { held })) => return Err(named(key_reused(held, fingerprint))),
+            Some(Err(source)) => {
+                let error = Error::new(Kind::Store { doing: "claim" }, Effect::None);
+                return Err(named(error.with_source(source)));
+            }
+            None => {
+                return Err(named(Error::new(Kind::Store { doing: "claim in time" }, Effect::None)));
+            }
+        };
+        let mut run = Run::new(self, work, request, Some(hold), started, deadline);
+        let ended = run.drive(Some(admission)).await;
+        self.unless_overtaken(ended, &id).await
     }
 
     /// Asks the gates for the first attempt, and waits for them as long as the policy allows.

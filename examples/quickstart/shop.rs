@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 use steadfast::dispatcher::Dispatcher;
-use steadfast::policy::{Backoff, RecordConfig, Timeouts};
+use steadfast::policy::{Backoff, BudgetConfig, RecordConfig, Timeouts};
 use steadfast::store::Sqlite;
 use steadfast::testkit::SeededRandom;
 use steadfast::vendor::{BigCommerce, Postmark, Stripe};
@@ -148,6 +148,9 @@ fn policy() -> Policy {
         .backoff(Backoff::ladder(ladder))
         .timeout(Timeouts::new(second, second, 20 * second))
         .record(RecordConfig::new(KEEP, LEASE_MARGIN))
+        // One answer in six is a fault here. The default of one retry to ten calls would hold most of them back, as
+        // it should where a vendor fails that often because it goes down under its load.
+        .budget(BudgetConfig::new(0.3, 30, 2.0))
         // A call that meets a closed gate waits a little instead of failing at once.
         .admission_wait(5 * second)
 }

@@ -34,7 +34,7 @@ impl<'a> Run<'a> {
         let engine = self.engine;
         if self.hold.is_some() {
             // The claim, or a renewed lease, came between.
-            Box::pin(self.hold_on_to_send()).await?;
+            self.hold_on_to_send().await?;
             admission.begin(engine.clock.now());
         }
         let begun = admission.admitted_at();
@@ -90,23 +90,23 @@ impl<'a> Run<'a> {
             (Verdict::Done { replayed }, Ok(answer)) => {
                 if self.hold.is_some() {
                     // For the operation's log; an unkeyed call has none.
-                    self.report(&Ok(answer.clone()), verdict, self.effect, begun, ended);
+                    self.report(Ok(answer.status), verdict, self.effect, begun, ended);
                 }
                 return Judged::Done { answer, replayed };
             }
             (Verdict::Refused(refusal), Ok(answer)) => {
-                self.report(&Ok(answer.clone()), verdict, Effect::None, begun, ended);
+                self.report(Ok(answer.status), verdict, Effect::None, begun, ended);
                 return Judged::Refused { answer, refusal };
             }
             (Verdict::Retry { effect, not_before }, outcome) => {
                 self.note(effect);
-                self.report(&outcome, verdict, effect, begun, ended);
+                self.report(met(&outcome), verdict, effect, begun, ended);
                 (outcome, Judged::Retry { not_before })
             }
             // An adapter that calls a lost answer a yes or a no is not believed.
             (Verdict::Done { .. } | Verdict::Refused(_) | Verdict::Unknown, outcome) => {
                 self.note(Effect::Unknown);
-                self.report(&outcome, Verdict::Unknown, Effect::Unknown, begun, ended);
+                self.report(met(&outcome), Verdict::Unknown, Effect::Unknown, begun, ended);
                 (outcome, Judged::Unknown)
             }
         };
@@ -116,7 +116,7 @@ impl<'a> Run<'a> {
 
     fn report(
         &mut self,
-        outcome: &Result<Answer, SendError>,
+        met: Result<StatusCode, &SendError>,
         verdict: Verdict,
         effect: Effect,
         begun: Instant,
@@ -127,8 +127,8 @@ impl<'a> Run<'a> {
             number: self.attempts,
             started_at: self.engine.clock.wall().minus(latency),
             latency,
-            status: outcome.as_ref().ok().map(|answer| answer.status.as_u16()),
-            failure: outcome.as_ref().err().map(ToString::to_string),
+            status: met.ok().map(|status| status.as_u16()),
+            failure: met.err().map(ToString::to_string),
             verdict: verdict.name().to_owned(),
             effect,
             wait: None,
@@ -145,6 +145,10 @@ pub(super) fn liveness(outcome: &Result<Answer, SendError>) -> Outcome {
         Ok(_) => Outcome::Success,
         Err(_) => Outcome::Failure,
     }
+}
+
+fn met(outcome: &Result<Answer, SendError>) -> Result<StatusCode, &SendError> {
+    outcome.as_ref().map(|answer| answer.status)
 }
 
 fn pass_on(request: &mut Request, left: Duration) {

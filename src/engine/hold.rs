@@ -48,45 +48,47 @@ impl<'a> Hold<'a> {
         Ok(())
     }
 
-    pub(super) async fn schedule(&mut self, at: Timestamp, evidence: Evidence) -> Result<(), Error> {
-        self.write("schedule", Event::Schedule { at }, evidence).await
+    // The four below give `write`'s own future: an `async fn` around it would hold all that is written twice.
+
+    pub(super) fn schedule(&mut self, at: Timestamp, evidence: Evidence) -> impl Future<Output = Written> {
+        self.write("schedule", Event::Schedule { at }, evidence)
     }
 
-    pub(super) async fn succeed(
+    pub(super) fn succeed(
         &mut self,
         answer: Answer,
         reconciled: bool,
         evidence: Evidence,
-    ) -> Result<(), Error> {
-        self.write("settle", Event::Succeed { answer, reconciled }, evidence).await
+    ) -> impl Future<Output = Written> {
+        self.write("settle", Event::Succeed { answer, reconciled }, evidence)
     }
 
-    pub(super) async fn refuse(
+    pub(super) fn refuse(
         &mut self,
         refusal: Refusal,
         answer: Answer,
         evidence: Evidence,
-    ) -> Result<(), Error> {
-        self.write("settle", Event::Refuse { refusal, answer }, evidence).await
+    ) -> impl Future<Output = Written> {
+        self.write("settle", Event::Refuse { refusal, answer }, evidence)
     }
 
-    pub(super) async fn bury(
+    pub(super) fn bury(
         &mut self,
         reason: Reason,
         answer: Option<Answer>,
         evidence: Evidence,
-    ) -> Result<(), Error> {
-        self.write("bury", Event::Bury { reason, answer }, evidence).await
+    ) -> impl Future<Output = Written> {
+        self.write("bury", Event::Bury { reason, answer }, evidence)
     }
 
     /// A write that fails after the vendor may have answered is reported with effect unknown, and never leads
     /// to another send: the record stays in progress until its lease runs out and it is recovered. A write that
     /// is declined ends the call: whoever took the operation has the say.
-    async fn write(&mut self, doing: &'static str, event: Event, evidence: Evidence) -> Result<(), Error> {
+    async fn write(&mut self, doing: &'static str, event: Event, evidence: Evidence) -> Written {
         let Evidence { attempts, effect, reports } = evidence;
         let (fence, now) = (self.record.fence, self.engine.clock.wall());
         let transition = Transition { fence, now, attempts, effect, event, reports };
-        match self.engine.store.transition(&self.record, transition).await {
+        match (*self.engine.store).transition(&self.record, transition).await {
             Ok(Ok(record)) => {
                 self.record = record;
                 Ok(())
@@ -99,6 +101,9 @@ impl<'a> Hold<'a> {
         }
     }
 }
+
+/// Whether a write to the record was done.
+type Written = Result<(), Error>;
 
 /// What a write says of the attempts so far.
 #[derive(Clone, Debug)]

@@ -38,16 +38,28 @@ impl Engine {
         let started = self.clock.now();
         let work = Work::background(record.on_unknown);
         let deadline = started.plus(work.time_allowed(&self.policy));
-        let request = record.request.clone();
-        let is_ours = self.is_ours(&record.id, &request);
-        let id = record.id.clone();
-        let hold = Hold::new(self, record, lease_until);
-        let mut run = Run::new(self, &work, &request, Some(hold), started, deadline);
-        if is_ours {
-            self.unless_overtaken(run.resume().await, &id).await
-        } else {
-            Err(run.hand_back().await)
+        let hold = Box::new(Hold::new(self, record, lease_until));
+        self.carry_on_with(hold, &work, started, deadline).await
+    }
+
+    /// Carries on with what somebody else began. What is resent is what was recorded, byte for byte.
+    pub(super) async fn carry_on_with(
+        &self,
+        hold: Box<Hold<'_>>,
+        work: &Work,
+        started: Instant,
+        deadline: Instant,
+    ) -> Result<Reply, Error> {
+        let request = hold.record.request.clone();
+        let id = hold.record.id.clone();
+        let is_ours = self.is_ours(&id, &request);
+        let mut run = Run::new(self, work, &request, Some(hold), started, deadline);
+        if !is_ours {
+            return Err(run.hand_back().await);
         }
+        let ended = run.resume().await;
+        drop(run);
+        self.unless_overtaken(ended, &id).await
     }
 
     /// Whether the operation is of this client's own account: another's secret would send it elsewhere.

@@ -67,7 +67,7 @@ impl<'a> Run<'a> {
         engine: &'a Engine,
         work: &'a Work,
         request: &'a Request,
-        hold: Option<Hold<'a>>,
+        hold: Option<Box<Hold<'a>>>,
         started: Instant,
         deadline: Instant,
     ) -> Run<'a> {
@@ -81,7 +81,7 @@ impl<'a> Run<'a> {
             request,
             attempts: record.map_or(0, |record| record.attempts),
             effect: record.map_or(Effect::None, |record| record.effect),
-            hold: hold.map(Box::new),
+            hold,
             timeout,
             started,
             deadline,

@@ -218,44 +218,73 @@ pub enum Declined {
 ///
 /// A lease that ends exactly now has run out: its holder stops before that moment, on a monotonic clock.
 pub fn claim(existing: Option<&Record>, claim: Claim) -> (Option<Record>, Claimed) {
-    let Some(held) = existing else {
-        let record = fresh(claim);
-        return (Some(record.clone()), Claimed::Fresh(record));
+    let claimed = match existing {
+        None => Claimed::Fresh(Record::first(claim)),
+        Some(held) => held.claim(claim.fingerprint, claim.now, claim.lease),
     };
-    if held.fingerprint != claim.fingerprint {
-        return (None, Claimed::Mismatch { held: held.fingerprint });
-    }
-    match &held.state {
-        State::InProgress { lease_until: until } | State::Scheduled { at: until } if *until > claim.now => {
-            (None, Claimed::Busy { frees_at: *until })
-        }
-        State::InProgress { .. } => {
-            // The holder may have sent and died before it could say so.
-            let record = held.taken(claim.now, claim.lease, Effect::Unknown);
-            (Some(record.clone()), Claimed::TakenOver(record))
-        }
-        State::Scheduled { .. } => {
-            let record = held.taken(claim.now, claim.lease, held.effect);
-            (Some(record.clone()), Claimed::TakenOver(record))
-        }
-        State::Refused { refusal: Refusal::Unauthorized, .. } => {
-            // Nothing was tried on the merits. Once the credentials are mended, the key is free again. Its
-            // window starts anew because the vendor stored nothing under it, unless an attempt before the
-            // refused one may have got through: then the vendor's window has been running since.
-            let mut record = held.taken(claim.now, claim.lease, held.effect);
-            if held.effect == Effect::None {
-                record.claimed_at = claim.now;
-                record.attempts = 0;
-            }
-            (Some(record.clone()), Claimed::TakenOver(record))
-        }
-        State::Succeeded { .. } | State::Refused { .. } | State::Dead { .. } => {
-            (None, Claimed::Settled(held.clone()))
+    (claimed.changes().cloned(), claimed)
+}
+
+impl Claimed {
+    /// The record that a store must write for this to be true.
+    pub(crate) fn changes(&self) -> Option<&Record> {
+        match self {
+            Claimed::Fresh(record) | Claimed::TakenOver(record) => Some(record),
+            Claimed::Settled(_) | Claimed::Busy { .. } | Claimed::Mismatch { .. } => None,
         }
     }
 }
 
 impl Record {
+    /// What a first claim starts with.
+    pub(crate) fn first(claim: Claim) -> Record {
+        Record {
+            id: claim.id,
+            fingerprint: claim.fingerprint,
+            wire_key: claim.wire_key,
+            request: claim.request,
+            state: State::InProgress { lease_until: claim.now.plus(claim.lease) },
+            fence: 1,
+            attempts: 0,
+            effect: Effect::None,
+            claimed_at: claim.now,
+            updated_at: claim.now,
+            keep: claim.keep,
+            on_unknown: claim.on_unknown,
+            redact: claim.redact,
+            resolved: None,
+        }
+    }
+
+    /// What a claim meets that is not the first.
+    pub(crate) fn claim(&self, fingerprint: Fingerprint, now: Timestamp, lease: Duration) -> Claimed {
+        if self.fingerprint != fingerprint {
+            return Claimed::Mismatch { held: self.fingerprint };
+        }
+        match &self.state {
+            State::InProgress { lease_until: until } | State::Scheduled { at: until } if *until > now => {
+                Claimed::Busy { frees_at: *until }
+            }
+            // The holder may have sent and died before it could say so.
+            State::InProgress { .. } => Claimed::TakenOver(self.taken(now, lease, Effect::Unknown)),
+            State::Scheduled { .. } => Claimed::TakenOver(self.taken(now, lease, self.effect)),
+            State::Refused { refusal: Refusal::Unauthorized, .. } => {
+                // Nothing was tried on the merits. Once the credentials are mended, the key is free again. Its
+                // window starts anew because the vendor stored nothing under it, unless an attempt before the
+                // refused one may have got through: then the vendor's window has been running since.
+                let mut record = self.taken(now, lease, self.effect);
+                if self.effect == Effect::None {
+                    record.claimed_at = now;
+                    record.attempts = 0;
+                }
+                Claimed::TakenOver(record)
+            }
+            State::Succeeded { .. } | State::Refused { .. } | State::Dead { .. } => {
+                Claimed::Settled(self.clone())
+            }
+        }
+    }
+
     /// The record after `transition`, or why it changes nothing.
     ///
     /// # Errors
@@ -326,25 +355,6 @@ impl State {
             State::Succeeded { .. } => "succeeded",
             State::Refused { .. } | State::Dead { .. } => "failed",
         }
-    }
-}
-
-fn fresh(claim: Claim) -> Record {
-    Record {
-        id: claim.id,
-        fingerprint: claim.fingerprint,
-        wire_key: claim.wire_key,
-        request: claim.request,
-        state: State::InProgress { lease_until: claim.now.plus(claim.lease) },
-        fence: 1,
-        attempts: 0,
-        effect: Effect::None,
-        claimed_at: claim.now,
-        updated_at: claim.now,
-        keep: claim.keep,
-        on_unknown: claim.on_unknown,
-        redact: claim.redact,
-        resolved: None,
     }
 }
 

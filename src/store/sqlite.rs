@@ -1,8 +1,8 @@
 //! [`Sqlite`]: records in a file, so that they survive the process.
 //!
-//! One thread writes and commits in groups, two read beside it; callers await a reply and never block (see
-//! [`lane`] and [`writer`]). A pool of writing connections, the usual way, makes them fight for SQLite's one
-//! write lock and syncs once for every row.
+//! One thread writes and commits in groups, two read beside it, one moves the log into the file; callers await a
+//! reply and never block (see [`lane`] and [`writer`]). A pool of writing connections, the usual way, makes them
+//! fight for SQLite's one write lock and syncs once for every row.
 //!
 //! Bodies become bytes and bytes become bodies on the caller's task ([`codec`]); the thread only decides by
 //! columns ([`row`]), with the functions of [`operation::record`](crate::operation::record).
@@ -16,7 +16,7 @@ use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
 use crate::operation::record::{
-    self, Act, AuditEntry, Claim, Claimed, Cursor, Declined, Event, Filter, Forbidden, Page, Phase, Record,
+    Act, AuditEntry, Claim, Claimed, Cursor, Declined, Event, Filter, Forbidden, Page, Phase, Record,
     Summary, Take, Tally, Transition,
 };
 use crate::store::{Store, StoreError};
@@ -38,7 +38,7 @@ use lane::{Lane, OnDrop};
 use open::Settings;
 use row::Stored;
 use seals::{Part, Seals};
-use write::{Met, Written};
+use write::{First, Met, Step, Written};
 
 /// A store in an SQLite file: the embedded default.
 ///
@@ -69,6 +69,11 @@ pub struct Sqlite {
     readers: [Lane; READERS],
     /// Which reader is next.
     turn: AtomicUsize,
+    /// Moves the log into the file. At random names, as callers' keys are, nearly each write is to a page of its
+    /// own, and moving them takes as long as writing them: the writer's callers are not to wait for that.
+    mover: Lane,
+    /// Claims and transitions so far.
+    writes: AtomicUsize,
 }
 
 impl Sqlite {
@@ -79,7 +84,8 @@ impl Sqlite {
     /// # Errors
     ///
     /// A [`StoreError`] of kind `Foreign` for another program's file, `Newer` for a newer release's and `Sealed` for
-    /// one that needs a key, all left as they are; `Locked`, `ReadOnly`, `Full`, `Corrupt`; `Other` for a path that cannot be opened.
+    /// one that needs a key, all left as they are; `Locked`, `ReadOnly`, `Full`, `Corrupt`; `Other` for a path that
+    /// cannot be opened.
     pub fn open(path: impl AsRef<Path>) -> Result<Sqlite, StoreError> {
         Sqlite::builder(path).open()
     }
@@ -97,7 +103,10 @@ impl Sqlite {
             Lane::start("steadfast-read", connection, (QUEUE_MAX, 1), read::answer)
         };
         let readers = [reader()?, reader()?];
-        Ok(Sqlite { path: path.to_owned(), seals, writer, readers, turn: AtomicUsize::new(0) })
+        let mover = open::reader(path, settings)?;
+        let mover = Lane::start("steadfast-move", mover, (1, 1), read::answer)?;
+        let (turn, writes) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Ok(Sqlite { path: path.to_owned(), seals, writer, readers, turn, mover, writes })
     }
 
     /// The file.
@@ -111,34 +120,65 @@ impl Sqlite {
     ///
     /// The file is shut all the same.
     pub async fn close(self) {
-        let Sqlite { writer, readers, .. } = self;
+        let Sqlite { writer, readers, mover, .. } = self;
+        mover.close().await;
         for reader in readers {
             reader.close().await;
         }
         writer.close().await;
     }
 
+    /// Counts a write, and now and then has the log moved.
+    fn count_write(&self) {
+        if self.writes.fetch_add(1, Ordering::Relaxed) % MOVE_EVERY == MOVE_EVERY - 1 {
+            self.mover.offer(read::checkpoint);
+        }
+    }
+
     fn reader(&self) -> &Lane {
         &self.readers[self.turn.fetch_add(1, Ordering::Relaxed) % READERS]
+    }
+
+    /// What the writer needs for a claim. Made here and not there, like all that does not depend on the file; and not
+    /// within the caller's future, which would be so large for it that allocating it costs more than most of its
+    /// work.
+    fn first(&self, claim: Claim) -> Result<Box<First>, StoreError> {
+        let request = self.seals.seal(Part::Request, &claim.id, codec::request_bytes(&claim.request)?)?;
+        let (lease, seals) = (claim.lease, self.seals.clone());
+        Ok(Box::new(First { record: Record::first(claim), request, lease, seals }))
+    }
+
+    /// As [`first`](Self::first), for a transition: with what it comes to, if nobody else has moved the operation
+    /// since.
+    fn step(&self, held: &Record, mut transition: Transition) -> Result<Box<Step>, StoreError> {
+        let reports = report_texts(&std::mem::take(&mut transition.reports))?;
+        let answer = match &transition.event {
+            Event::Succeed { answer, .. } | Event::Refuse { answer, .. } => Some(answer),
+            Event::Bury { answer, .. } => answer.as_ref(),
+            Event::Renew { .. } | Event::Schedule { .. } => None,
+        };
+        let seal = |answer| self.seals.seal(Part::Answer, &held.id, codec::answer_bytes(answer)?);
+        let answer = answer.map(seal).transpose()?;
+        let unmoved = held.phase() == Phase::InProgress && held.fence == transition.fence;
+        let foreseen = if unmoved { held.apply(transition.clone()).ok() } else { None };
+        let (foreseen, record) = (foreseen.is_some(), foreseen.unwrap_or_else(|| held.clone()));
+        let seals = self.seals.clone();
+        Ok(Box::new(Step { record, foreseen, transition, answer, reports, seals }))
     }
 }
 
 #[async_trait]
 impl Store for Sqlite {
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
-        let request = codec::request_bytes(&claim.request)?;
-        let request = self.seals.seal(Part::Request, &claim.id, request)?;
-        // What a first claim starts with does not depend on the file, so that it is made here and not there.
-        let (fresh, told) = record::claim(None, claim.clone());
-        let Some(fresh) = fresh else { return Ok(told) };
-        let seals = self.seals.clone();
-        let work = move |connection: &_| write::claim(connection, &claim, &fresh, &request, &seals);
-        let somebody = match self.writer.run(OnDrop::Skip, work).await? {
-            Met::Nobody => return Ok(told),
+        let first = self.first(claim)?;
+        let (first, met) =
+            self.writer.run_on(OnDrop::Skip, first, |to, first| write::claim(to, first)).await?;
+        self.count_write();
+        let (claimed, stored) = match met {
+            Met::Nobody => return Ok(Claimed::Fresh(first.record)),
             Met::Unreadable(error) => return Err(error),
-            Met::Somebody(somebody) => somebody,
+            Met::Somebody(somebody) => *somebody,
         };
-        let (claimed, stored) = *somebody;
         Ok(match claimed {
             Claimed::TakenOver(record) => {
                 Claimed::TakenOver(Stored { record, answer: None, ..stored }.whole(&self.seals)?)
@@ -151,33 +191,16 @@ impl Store for Sqlite {
     async fn transition(
         &self,
         held: &Record,
-        mut transition: Transition,
+        transition: Transition,
     ) -> Result<Result<Record, Declined>, StoreError> {
-        let reports = report_texts(&std::mem::take(&mut transition.reports))?;
-        let answer = match &transition.event {
-            Event::Succeed { answer, .. } | Event::Refuse { answer, .. } => Some(answer),
-            Event::Bury { answer, .. } => answer.as_ref(),
-            Event::Renew { .. } | Event::Schedule { .. } => None,
-        };
-        let seal = |answer| self.seals.seal(Part::Answer, &held.id, codec::answer_bytes(answer)?);
-        let answer = answer.map(seal).transpose()?;
-        // What it comes to if nobody else has moved the operation since, which is decided here and not there.
-        let unmoved = held.phase() == Phase::InProgress && held.fence == transition.fence;
-        let next = if unmoved { held.apply(transition.clone()).ok() } else { None };
-        let columns = next.as_ref().map(row::Columns::of).transpose()?;
-        let write = write::Write { id: held.id.clone(), transition, columns, answer, reports };
-        let seals = self.seals.clone();
-        let work = move |connection: &_| {
-            if write.answer.is_some() {
-                seals.note_use(connection)?;
-            }
-            write::transition(connection, &write)
-        };
-        Ok(match (self.writer.run(OnDrop::Finish, work).await?, next) {
-            (Written::AsForeseen, Some(next)) => Ok(next),
-            (Written::AsForeseen, None) => return Err(StoreError::new("a transition came to nothing")),
-            (Written::Moved(stored), _) => Ok(stored.whole(&self.seals)?),
-            (Written::Declined(declined), _) => Err(declined),
+        let step = self.step(held, transition)?;
+        let (step, written) =
+            self.writer.run_on(OnDrop::Finish, step, |to, step| write::transition(to, step)).await?;
+        self.count_write();
+        Ok(match written {
+            Written::AsForeseen => Ok(step.record),
+            Written::Moved(stored) => Ok(stored.whole(&self.seals)?),
+            Written::Declined(declined) => Err(declined),
         })
     }
 
@@ -260,6 +283,9 @@ impl Store for Sqlite {
             if gone < batch {
                 break;
             }
+            // Each batch is moved before the next: the log of many would be one long checkpoint of the writer's.
+            // One that fails is for the writer to make up for.
+            let _ = self.mover.run(OnDrop::Skip, read::checkpoint).await;
         }
         Ok(removed)
     }
@@ -281,6 +307,10 @@ const GROUP_MAX: usize = 256;
 
 /// Reads are short; a second thread is for the list that is not.
 const READERS: usize = 2;
+
+/// How many writes between two movings of the log: less than it takes to grow to the size at which the writer moves
+/// it, more than would move the same pages again and again.
+const MOVE_EVERY: usize = 1_500;
 
 /// How many rows a purge removes in one commit. A row of a few KiB goes in some ten microseconds, so that a
 /// claim behind it waits a few milliseconds.

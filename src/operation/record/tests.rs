@@ -34,7 +34,7 @@ fn answer(status: u16) -> Answer {
 
 /// A record at time 0 in `state`, with evidence that differs from every default.
 fn held(state: State, effect: Effect) -> Record {
-    Record { state, effect, fence: 5, attempts: 3, ..fresh(wanted(0)) }
+    Record { state, effect, fence: 5, attempts: 3, ..Record::first(wanted(0)) }
 }
 
 fn states() -> Vec<State> {
@@ -334,7 +334,7 @@ proptest! {
     /// unknown; an unresolved dead letter never expires; whoever lost the fence can bring nothing but proof.
     #[test]
     fn no_history_breaks_the_promise(steps in prop::collection::vec((0..300u64, step()), 1..60)) {
-        let (mut record, mut now) = (fresh(wanted(0)), 0);
+        let (mut record, mut now) = (Record::first(wanted(0)), 0);
         for (elapsed, step) in steps {
             now += elapsed;
             let before = record.clone();

@@ -73,22 +73,42 @@ impl Lane {
     pub(super) async fn run<T: Send + 'static>(
         &self,
         on_drop: OnDrop,
-        work: impl FnMut(&Connection) -> Result<T, StoreError> + Send + 'static,
+        mut work: impl FnMut(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
+        let ((), done) = self.run_on(on_drop, (), move |connection, ()| work(connection)).await?;
+        Ok(done)
+    }
+
+    /// As [`run`](Lane::run), on something that comes back with the answer: neither side need copy it.
+    pub(super) async fn run_on<S: Send + 'static, T: Send + 'static>(
+        &self,
+        on_drop: OnDrop,
+        subject: S,
+        work: impl FnMut(&Connection, &S) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<(S, T), StoreError> {
         let (reply, answer) = oneshot::channel();
-        self.enqueue(on_drop, work, reply).await?;
+        self.enqueue(on_drop, subject, work, reply).await?;
         answer.await.map_err(|_| self.stopped())?
     }
 
     /// Puts `work` into the queue. What it gives goes to `reply`.
-    pub(super) async fn enqueue<T: Send + 'static>(
+    pub(super) async fn enqueue<S: Send + 'static, T: Send + 'static>(
         &self,
         on_drop: OnDrop,
-        work: impl FnMut(&Connection) -> Result<T, StoreError> + Send + 'static,
-        reply: oneshot::Sender<Result<T, StoreError>>,
+        subject: S,
+        work: impl FnMut(&Connection, &S) -> Result<T, StoreError> + Send + 'static,
+        reply: Reply<S, T>,
     ) -> Result<(), StoreError> {
-        let task = Task { work, done: None, reply, on_drop };
+        let task = Task { subject, work, done: None, reply, on_drop };
         self.queue.send(Box::new(task)).await.map_err(|_| self.stopped())
+    }
+
+    /// Has `work` done if there is room in the queue. Nobody waits for it or is told.
+    pub(super) fn offer(&self, mut work: impl FnMut(&Connection) -> Result<(), StoreError> + Send + 'static) {
+        let (reply, _) = oneshot::channel();
+        let work = move |connection: &Connection, (): &()| work(connection);
+        let task = Task { subject: (), work, done: None, reply, on_drop: OnDrop::Finish };
+        let _ = self.queue.try_send(Box::new(task));
     }
 
     /// How many more the queue takes before a caller waits.
@@ -122,27 +142,30 @@ pub(super) enum OnDrop {
     Finish,
 }
 
-struct Task<T, F> {
+type Reply<S, T> = oneshot::Sender<Result<(S, T), StoreError>>;
+
+struct Task<S, T, F> {
+    subject: S,
     work: F,
     done: Option<T>,
-    reply: oneshot::Sender<Result<T, StoreError>>,
+    reply: Reply<S, T>,
     on_drop: OnDrop,
 }
 
-impl<T: Send, F: FnMut(&Connection) -> Result<T, StoreError> + Send> Job for Task<T, F> {
+impl<S: Send, T: Send, F: FnMut(&Connection, &S) -> Result<T, StoreError> + Send> Job for Task<S, T, F> {
     fn is_moot(&self) -> bool {
         self.on_drop == OnDrop::Skip && self.reply.is_closed()
     }
 
     fn run(&mut self, connection: &Connection) -> Result<(), StoreError> {
         self.done = None;
-        self.done = Some((self.work)(connection)?);
+        self.done = Some((self.work)(connection, &self.subject)?);
         Ok(())
     }
 
     fn reply(self: Box<Self>, ended: Result<(), StoreError>) {
         let told = match (ended, self.done) {
-            (Ok(()), Some(done)) => Ok(done),
+            (Ok(()), Some(done)) => Ok((self.subject, done)),
             (Ok(()), None) => Err(StoreError::new("the SQLite store left this undone")),
             (Err(error), _) => Err(error),
         };

@@ -315,8 +315,8 @@ const MIGRATIONS: [&str; 2] =
 /// The version of a file to which all of them were applied.
 pub(super) const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;
 
-/// How long the log grows before it is moved into the file: 16 MiB. SQLite's default of 4 MiB moves the same
-/// pages four times as often; a larger one makes a restart and each look-up slower.
+/// How long the log grows before the writer itself moves what is left of it into the file: 16 MiB. SQLite's default
+/// of 4 MiB moves the same pages four times as often; a larger one makes a restart and each look-up slower.
 const CHECKPOINT_PAGES: u32 = 4_096;
 
 /// What is left of the log after a burst.

@@ -1,4 +1,5 @@
-//! What the readers do: one statement each, on a snapshot of their own, beside the writer and never in its way.
+//! What goes on beside the writer and never in its way: each reader's one statement on a snapshot of its own, and
+//! the moving of the log into the file.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params, params_from_iter};
@@ -20,6 +21,14 @@ pub(super) fn answer(connection: &Connection, batch: &mut Vec<Box<dyn Job>>) {
             job.reply(ended);
         }
     }
+}
+
+/// Moves the log into the file as far as nobody reads it, beside the writer. What is left, and the log's new start,
+/// is for the writer's own checkpoint, which then has little to do.
+pub(super) fn checkpoint(connection: &Connection) -> Result<(), StoreError> {
+    let doing = "move the log into the file";
+    let mut statement = connection.prepare_cached("PRAGMA wal_checkpoint(PASSIVE)").while_doing(doing)?;
+    statement.query_row([], |_| Ok(())).while_doing(doing)
 }
 
 pub(super) fn evidence(connection: &Connection, id: &OperationId) -> Result<Vec<AttemptReport>, StoreError> {

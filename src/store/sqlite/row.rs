@@ -190,45 +190,39 @@ pub(super) fn update(
     Ok(())
 }
 
-/// Brings the row of this name in line with `columns` if it is in progress under the same fence, and gives its
-/// number.
+/// Brings the row of a record in line with it if it is in progress under the same fence; whether it was.
 pub(super) fn update_held(
     connection: &Connection,
-    id: &OperationId,
-    columns: &Columns,
+    record: &Record,
     answer: Option<&[u8]>,
-) -> Result<Option<i64>, StoreError> {
+) -> Result<bool, StoreError> {
+    let columns = Columns::of(record)?;
     let doing = "write a transition";
     let mut statement = connection.prepare_cached(UPDATE_HELD).while_doing(doing)?;
-    statement
-        .query_row(
-            params![
-                id.scope.as_str(),
-                id.key.as_str(),
-                columns.fence,
-                columns.phase,
-                columns.until,
-                columns.attempts,
-                columns.effect,
-                columns.updated_at,
-                columns.detail,
-                columns.status,
-                answer,
-            ],
-            |row| row.get(0),
-        )
-        .optional()
-        .while_doing(doing)
+    let changed = statement
+        .execute(params![
+            record.id.scope.as_str(),
+            record.id.key.as_str(),
+            columns.fence,
+            columns.phase,
+            columns.until,
+            record.attempts,
+            columns.effect,
+            to_ms(record.updated_at),
+            columns.detail,
+            columns.status,
+            answer,
+        ])
+        .while_doing(doing)?;
+    Ok(changed == 1)
 }
 
-/// A record's own columns, in the form that they have there.
-pub(super) struct Columns {
+/// What is in columns under another form than in the record.
+struct Columns {
     phase: i64,
     until: Option<i64>,
     fence: i64,
-    attempts: u32,
     effect: i64,
-    updated_at: i64,
     keep: i64,
     on_unknown: i64,
     detail: Option<i64>,
@@ -237,7 +231,7 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    pub(super) fn of(record: &Record) -> Result<Columns, StoreError> {
+    fn of(record: &Record) -> Result<Columns, StoreError> {
         let (detail, answer) = match &record.state {
             State::InProgress { .. } | State::Scheduled { .. } => (None, None),
             State::Succeeded { answer, reconciled } => (Some(i64::from(*reconciled)), Some(answer)),
@@ -249,9 +243,7 @@ impl Columns {
             phase: phase_number(record.phase()),
             until: record.until().map(to_ms),
             fence: i64::try_from(record.fence).unwrap_or(i64::MAX),
-            attempts: record.attempts,
             effect: i64::from(record.effect == Effect::Unknown),
-            updated_at: to_ms(record.updated_at),
             keep: to_ms(Timestamp::default().plus(record.keep)),
             on_unknown: i64::from(record.on_unknown == OnUnknown::Resend),
             detail,
@@ -350,4 +342,4 @@ const UPDATE: &str = "UPDATE operation SET phase = ?2, until_ms = ?3, fence = ?4
 /// Sets what a holder's transition can change. The phase is that of [`Phase::InProgress`].
 const UPDATE_HELD: &str = "UPDATE operation SET phase = ?4, until_ms = ?5, attempts = ?6, effect = ?7, \
      updated_at_ms = ?8, detail = ?9, status = ?10, resolved = NULL, answer = ?11 \
-     WHERE scope = ?1 AND key = ?2 AND fence = ?3 AND phase = 1 RETURNING number";
+     WHERE scope = ?1 AND key = ?2 AND fence = ?3 AND phase = 1";

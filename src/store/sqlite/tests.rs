@@ -307,12 +307,12 @@ async fn busy(store: &Sqlite) -> std::sync::mpsc::Sender<()> {
     let (began, begun) = tokio::sync::oneshot::channel();
     let mut began = Some(began);
     let (reply, _) = tokio::sync::oneshot::channel();
-    let work = move |_: &Connection| {
+    let work = move |_: &Connection, (): &()| {
         began.take().map(|began| began.send(()));
         let _ = held.recv();
         Ok(())
     };
-    store.writer.enqueue(OnDrop::Finish, work, reply).await.expect("room");
+    store.writer.enqueue(OnDrop::Finish, (), work, reply).await.expect("room");
     begun.await.expect("it began");
     release
 }
@@ -440,4 +440,38 @@ async fn a_file_whose_process_died_in_a_checkpoint_is_opened() {
     fs::write(&copy, [&whole[..4_096], &short[4_096..]].concat()).expect("written");
     let store = Sqlite::open(&copy).expect("opens");
     assert_eq!(store.tally().await.expect("works")[0].count, 100);
+}
+
+#[tokio::test]
+async fn the_log_is_moved_into_the_file_beside_the_writer() {
+    let place = Place::new();
+    let store = Sqlite::open(place.path()).expect("opens");
+    let release = busy(&store).await;
+    store.mover.run(OnDrop::Skip, read::checkpoint).await.expect("a busy writer is not waited for");
+    drop(release);
+    let length = || fs::metadata(store.path()).expect("a file").len();
+    for key in 0..40 {
+        store.claim(wanted(&key.to_string())).await.expect("works");
+    }
+    let before = length();
+    store.mover.run(OnDrop::Skip, read::checkpoint).await.expect("nobody is in its way");
+    assert!(length() > before, "{before} bytes as before");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_log_is_moved_without_being_asked() {
+    let place = Place::new();
+    let store = Arc::new(Sqlite::open(place.path()).expect("opens"));
+    // Far fewer pages than the writer's own checkpoint waits for.
+    let claims = (0..MOVE_EVERY).map(|key| {
+        let store = store.clone();
+        tokio::spawn(async move { store.claim(wanted(&key.to_string())).await.map(drop) })
+    });
+    for claim in claims.collect::<Vec<_>>() {
+        claim.await.expect("no panic").expect("works");
+    }
+    // The queue is of one, so that this waits for the one that was offered.
+    store.mover.run(OnDrop::Skip, |_| Ok(())).await.expect("works");
+    let moved = fs::metadata(store.path()).expect("a file").len();
+    assert!(moved > 200 * 1024, "{moved} bytes in the file");
 }

@@ -1,20 +1,30 @@
 //! What the writer does inside a transaction: load, let the state machine decide, store.
 
+use std::time::Duration;
+
 use rusqlite::{Connection, params};
 
 use super::failure::While;
-use super::row::{self, COLUMNS, Columns, OnFile, Stored};
+use super::row::{self, COLUMNS, OnFile, Stored};
 use super::seals::Seals;
 use crate::clock::Timestamp;
 use crate::operation::record::{
-    self, Act, AuditEntry, Claim, Claimed, Declined, Forbidden, Left, Phase, Record, Take, Transition,
+    Act, AuditEntry, Claimed, Declined, Forbidden, Left, Phase, Record, Take, Transition,
 };
 use crate::operation::{OperationId, Scope};
 use crate::store::StoreError;
 
+/// A claim, as what it starts with if it is the first.
+pub(super) struct First {
+    pub record: Record,
+    pub request: Vec<u8>,
+    pub lease: Duration,
+    pub seals: Seals,
+}
+
 /// What a claim met.
 pub(super) enum Met {
-    /// Nothing: the record that the claimer brought is now on file.
+    /// Nothing: it is the first, and is now on file.
     Nobody,
     /// This, and the row that it is about.
     Somebody(Box<(Claimed, Stored)>),
@@ -22,46 +32,42 @@ pub(super) enum Met {
     Unreadable(StoreError),
 }
 
-/// `record` and `request` are what a first claim starts with.
-pub(super) fn claim(
-    connection: &Connection,
-    claim: &Claim,
-    record: &Record,
-    request: &[u8],
-    seals: &Seals,
-) -> Result<Met, StoreError> {
+pub(super) fn claim(connection: &Connection, first: &First) -> Result<Met, StoreError> {
+    let First { record, request, lease, seals } = first;
     seals.note_use(connection)?;
     // The index decides who is first; only then is there anything to read.
     if row::insert(connection, record, request)? {
         return Ok(Met::Nobody);
     }
-    let Some(stored) = row::load(connection, &claim.id)? else {
+    let Some(stored) = row::load(connection, &record.id)? else {
         return Err(StoreError::new("an operation is neither absent nor there"));
     };
-    let (write, claimed) = record::claim(Some(&stored.record), claim.clone());
-    if let Some(record) = write {
+    let claimed = stored.record.claim(record.fingerprint, record.claimed_at, *lease);
+    if let Some(record) = claimed.changes() {
         if let Err(error) = seals.check_row(&stored) {
             return Ok(Met::Unreadable(error));
         }
-        row::update(connection, stored.number, &record, OnFile::Now(None))?;
+        row::update(connection, stored.number, record, OnFile::Now(None))?;
     }
     Ok(Met::Somebody(Box::new((claimed, stored))))
 }
 
 /// A transition as the writer is given it.
-pub(super) struct Write {
-    pub id: OperationId,
+pub(super) struct Step {
+    /// What it comes to, if that could be foreseen; else whatever the holder has.
+    pub record: Record,
+    /// Whether it could: the holder's record is in progress under the transition's fence.
+    pub foreseen: bool,
     pub transition: Transition,
-    /// What the record comes to if it is still in progress under the transition's fence.
-    pub columns: Option<Columns>,
     /// The event's answer, if it has one.
     pub answer: Option<Vec<u8>>,
     pub reports: Vec<String>,
+    pub seals: Seals,
 }
 
 /// What a transition came to.
 pub(super) enum Written {
-    /// The columns that were brought along are now on file.
+    /// What was foreseen.
     AsForeseen,
     /// The record was not as foreseen, and is now this.
     Moved(Box<Stored>),
@@ -70,19 +76,20 @@ pub(super) enum Written {
 
 /// Nearly always the record is still as its holder left it. Fence and phase tell, and one statement does, where
 /// loading the row first costs as much as the write.
-pub(super) fn transition(connection: &Connection, write: &Write) -> Result<Written, StoreError> {
-    let Write { id, transition, columns, answer, reports } = write;
+pub(super) fn transition(connection: &Connection, step: &Step) -> Result<Written, StoreError> {
+    let Step { record, foreseen, transition, answer, reports, seals } = step;
     let answer = answer.as_deref();
-    if let Some(columns) = columns
-        && let Some(number) = row::update_held(connection, id, columns, answer)?
-    {
-        append(connection, number, reports)?;
+    if answer.is_some() {
+        seals.note_use(connection)?;
+    }
+    if *foreseen && row::update_held(connection, record, answer)? {
+        append(connection, &record.id, reports)?;
         return Ok(Written::AsForeseen);
     }
-    let Some(stored) = row::load(connection, id)? else {
+    let Some(stored) = row::load(connection, &record.id)? else {
         return Ok(Written::Declined(Declined::Absent));
     };
-    append(connection, stored.number, reports)?;
+    append(connection, &record.id, reports)?;
     Ok(match stored.record.apply(transition.clone()) {
         Ok(record) => {
             row::update(connection, stored.number, &record, OnFile::Now(answer))?;
@@ -104,8 +111,8 @@ pub(super) fn take(connection: &Connection, take: &Take, seals: &Seals) -> Resul
     let vendor = scope.as_ref().map(Scope::vendor_path);
     // The bound is on rows and not on bytes: a caller asks for as many as it can carry on with.
     let sql = format!(
-        "SELECT {COLUMNS}, request, answer, redact FROM operation WHERE phase < 3 AND phase = ?1 {} {} AND until_ms <= ?2 \
-         ORDER BY until_ms, number LIMIT ?3",
+        "SELECT {COLUMNS}, request, answer, redact FROM operation WHERE phase < 3 AND phase = ?1 {} {} \
+         AND until_ms <= ?2 ORDER BY until_ms, number LIMIT ?3",
         if account.is_some() { OF_ACCOUNT } else { "AND ?4 IS NULL AND ?5 IS NULL" },
         seals.readable_rows()
     );
@@ -160,7 +167,7 @@ pub(super) fn append_evidence(
     let Some(stored) = row::load(connection, id)? else {
         return Ok(Err(Declined::Absent));
     };
-    append(connection, stored.number, reports).map(Ok)
+    append(connection, &stored.record.id, reports).map(Ok)
 }
 
 /// Removes at most `limit` expired rows with their evidence.
@@ -186,19 +193,22 @@ pub(super) fn purge(connection: &Connection, now: Timestamp, limit: usize) -> Re
     Ok(expired.len())
 }
 
-fn append(connection: &Connection, number: i64, reports: &[String]) -> Result<(), StoreError> {
+/// Adds to the log of an operation that is there.
+fn append(connection: &Connection, id: &OperationId, reports: &[String]) -> Result<(), StoreError> {
     if reports.is_empty() {
         return Ok(());
     }
     let doing = "write evidence";
-    let mut statement = connection
-        .prepare_cached("INSERT INTO evidence (operation, report) VALUES (?1, ?2)")
-        .while_doing(doing)?;
+    let mut statement = connection.prepare_cached(APPEND).while_doing(doing)?;
     for report in reports {
-        statement.execute(params![number, report]).while_doing(doing)?;
+        statement.execute(params![id.scope.as_str(), id.key.as_str(), report]).while_doing(doing)?;
     }
     Ok(())
 }
+
+/// The name is looked up once more: an update that gives the row's number costs more than that.
+const APPEND: &str = "INSERT INTO evidence (operation, report) \
+                      SELECT number, ?3 FROM operation WHERE scope = ?1 AND key = ?2";
 
 fn log(connection: &Connection, entry: &AuditEntry) -> Result<(), StoreError> {
     let doing = "write the audit record";

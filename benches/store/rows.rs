@@ -1,0 +1,234 @@
+//! What a million settled rows cost: claims beside those of an empty file, claims while a purge runs, and memory.
+//!
+//! One operation is claimed and settled through the store; the others are copies of its row under random names,
+//! made by one SQL insert-select over the store's own schema, so that the names lie anywhere in the index. Claims are
+//! made under names that follow each other, as the numbers of orders do, and under names that lie anywhere: those
+//! dirty a page of the index each, which an empty file does not have. One in a thousand is a dead letter.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, params};
+use steadfast::dead_letter::{DeadLetters, Selection};
+use steadfast::operation::record::{Cursor, Filter, Left, Take};
+use steadfast::store::{Sqlite, Store};
+
+use super::{Calls, KEEP, NOW, directory, first_claim, median};
+
+const ROWS: u64 = 1_000_000;
+const PURGED: u64 = 100_000;
+const FILL: &str = "--fill";
+/// Rows in one transaction while the file is made.
+const BATCH: u64 = 20_000;
+
+pub(super) async fn part(rounds: usize, quick: bool) {
+    let (rows, purged) = if quick { (5_000, 1_000) } else { (ROWS, PURGED) };
+    let directory = directory();
+    let path = directory.path().join("many.db");
+    let many = Arc::new(Sqlite::open(&path).expect("opens"));
+    many.call("the row that is copied".to_owned()).await;
+    let started = Instant::now();
+    // In a process of its own, so that what it takes from the heap is not what later growth goes into unseen.
+    let copies = std::process::Command::new(std::env::current_exe().expect("this program"))
+        .args([FILL, &path.display().to_string(), &rows.to_string(), &purged.to_string()])
+        .status();
+    assert!(copies.expect("it starts").success());
+    println!("\nrows: {rows} settled rows made in {:.1} s", started.elapsed().as_secs_f64());
+
+    let empty = Arc::new(Sqlite::open(directory.path().join("empty.db")).expect("opens"));
+    for (names, key) in [("in order", in_order as Name), ("anywhere", scattered as Name)] {
+        for tasks in [1, 64] {
+            claims(tasks, rounds, (names, key), [&empty, &many]).await;
+        }
+    }
+    let memory = Memory::at_start();
+    lists(&many, rows, &memory).await;
+    purge(&many, purged as usize, &memory).await;
+}
+
+/// Whether this process was started to make the rows, and nothing else.
+pub(super) fn filled() -> bool {
+    let arguments: Vec<String> = std::env::args().collect();
+    let [_, first, path, rows, expired] = &arguments[..] else { return false };
+    if first != FILL {
+        return false;
+    }
+    let number = |text: &str| text.parse().expect("a number");
+    fill(std::path::Path::new(path), number(rows), number(expired));
+    true
+}
+
+/// Copies of the one row: of the first `expired` the time is over at [`NOW`] + [`KEEP`] less a second.
+fn fill(path: &std::path::Path, rows: u64, expired: u64) {
+    let connection = Connection::open(path).expect("opens");
+    let columns: Vec<String> = connection
+        .prepare("SELECT name FROM pragma_table_info('operation')")
+        .and_then(|mut names| names.query_map([], |row| row.get(0))?.collect())
+        .expect("columns");
+    let values = columns.iter().map(|column| match column.as_str() {
+        "number" => "nth.value",
+        "key" => "'order-' || lower(hex(randomblob(12)))",
+        "phase" => "CASE WHEN nth.value % 1000 = 0 THEN 5 ELSE phase END",
+        "until_ms" => {
+            "CASE WHEN nth.value % 1000 = 0 THEN NULL WHEN nth.value <= ?3 THEN until_ms - 1000 ELSE until_ms END"
+        }
+        "detail" => "CASE WHEN nth.value % 1000 = 0 THEN 0 ELSE detail END",
+        other => other,
+    });
+    let copy = format!(
+        "WITH RECURSIVE nth (value) AS (SELECT ?1 UNION ALL SELECT value + 1 FROM nth WHERE value < ?2)
+         INSERT INTO operation ({}) SELECT {} FROM nth, operation WHERE number = 1",
+        columns.join(", "),
+        values.collect::<Vec<_>>().join(", ")
+    );
+    connection.execute_batch("PRAGMA synchronous = OFF; PRAGMA cache_size = -400000").expect("set up");
+    for start in (2..rows + 2).step_by(BATCH as usize) {
+        let end = (start + BATCH - 1).min(rows + 1);
+        connection.execute(&copy, params![start as i64, end as i64, expired as i64 + 1]).expect("copies");
+    }
+    // What follows is not to pay for the log that this has left.
+    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).expect("the log is in the file");
+}
+
+/// Claims alone, on both files in turn.
+async fn claims(tasks: u64, rounds: usize, (names, key): (&str, Name), stores: [&Arc<Sqlite>; 2]) {
+    let calls = if tasks == 1 { 300 } else { 4_000 };
+    let mut took = [const { Vec::new() }; 2];
+    for round in 0..rounds as u64 {
+        for turn in 0..2 {
+            let which = (round + turn) as usize % 2;
+            let started = Instant::now();
+            let spawned = (0..tasks).map(|task| {
+                let store = stores[which].clone();
+                tokio::spawn(async move {
+                    for nth in 0..calls / tasks {
+                        first_claim(&store, key("claim", tasks, round, task, nth)).await;
+                    }
+                })
+            });
+            for task in spawned.collect::<Vec<_>>() {
+                task.await.expect("no panic");
+            }
+            took[which].push(1e6 * started.elapsed().as_secs_f64() / calls as f64);
+        }
+    }
+    let ratios = took[1].iter().zip(&took[0]).map(|(many, empty)| many / empty);
+    let [empty, many] = [median(took[0].clone()), median(took[1].clone())];
+    let ratio = median(ratios.collect());
+    println!(
+        "{tasks:>3} tasks  a claim, names {names}: empty file {empty:.1} us, many rows {many:.1} us, ratio {ratio:.2}"
+    );
+}
+
+/// Everything that looks at many rows, and what memory it leaves.
+async fn lists(store: &Arc<Sqlite>, rows: u64, memory: &Memory) {
+    let started = Instant::now();
+    let (mut seen, mut after): (u64, Option<Cursor>) = (0, None);
+    loop {
+        let page = store.list(&Filter::default(), after.as_ref(), 1_000).await.expect("a page");
+        seen += page.rows.len() as u64;
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert!(seen > rows, "every row is on a page");
+    memory.print("a list of everything by pages", started);
+
+    let started = Instant::now();
+    let counted: u64 = store.tally().await.expect("a tally").iter().map(|tally| tally.count).sum();
+    assert_eq!(counted, seen);
+    memory.print("a tally", started);
+
+    let letters = DeadLetters::new(store.clone() as Arc<dyn Store>);
+    let started = Instant::now();
+    let page = letters.list(&Selection::default(), None, 100).await.expect("a page");
+    assert_eq!(page.rows.len(), 100.min(rows as usize / 1_000));
+    memory.print("a page of dead letters", started);
+
+    let started = Instant::now();
+    let now = NOW.plus(Duration::from_secs(60));
+    let take = Take { what: Left::Lapsed, account: None, now, lease: Duration::from_secs(60), limit: 64 };
+    assert_eq!(store.take(take).await.expect("a take").len(), 64);
+    memory.print("a take of 64 that lapsed", started);
+}
+
+/// Claims one at a time, first alone and then while a purge runs.
+async fn purge(store: &Arc<Sqlite>, expired: usize, memory: &Memory) {
+    let alone = latencies(store, "alone", &AtomicBool::new(false), 2_000).await;
+    print_latencies("claims with no purge", &alone);
+    let done = Arc::new(AtomicBool::new(false));
+    let started = Instant::now();
+    let purging = tokio::spawn({
+        let (store, done) = (store.clone(), done.clone());
+        async move {
+            let now = NOW.plus(KEEP - Duration::from_secs(1));
+            let removed = store.purge(now, expired).await.expect("a purge");
+            done.store(true, Ordering::Release);
+            removed
+        }
+    });
+    let beside = latencies(store, "beside", &done, usize::MAX).await;
+    let removed = purging.await.expect("no panic");
+    assert_eq!(removed, expired - expired / 1_000, "all that expired and is no dead letter");
+    memory.print(&format!("a purge of {removed}"), started);
+    print_latencies("claims while it ran", &beside);
+}
+
+/// What each claim took, in milliseconds, until `done` or `most` were made.
+async fn latencies(store: &Arc<Sqlite>, name: &str, done: &AtomicBool, most: usize) -> Vec<f64> {
+    let mut took = Vec::new();
+    while !done.load(Ordering::Acquire) && took.len() < most {
+        let key = scattered(name, 0, 0, 0, took.len() as u64);
+        let started = Instant::now();
+        first_claim(store, key).await;
+        took.push(1e3 * started.elapsed().as_secs_f64());
+    }
+    took.sort_by(f64::total_cmp);
+    took
+}
+
+fn print_latencies(what: &str, sorted: &[f64]) {
+    let at = |part: f64| sorted[((sorted.len() - 1) as f64 * part) as usize];
+    let (count, p50, p99, max) = (sorted.len(), at(0.5), at(0.99), at(1.0));
+    println!("{what}: {count}, p50 {p50:.2} ms, p99 {p99:.2} ms, max {max:.2} ms");
+}
+
+/// Makes a key from what is measured, the number of tasks, the round, the task and the call.
+type Name = fn(&str, u64, u64, u64, u64) -> String;
+
+/// A key that follows the one before, as numbers of orders do.
+fn in_order(name: &str, tasks: u64, round: u64, task: u64, nth: u64) -> String {
+    format!("order-{name}-{tasks:02}-{round:02}-{nth:05}-{task:02}")
+}
+
+/// A key whose place in the index has nothing to do with when it comes.
+fn scattered(name: &str, tasks: u64, round: u64, task: u64, nth: u64) -> String {
+    let number = ((tasks << 48) | (round << 32) | (task << 24) | nth).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    format!("order-{number:016x}-{name}")
+}
+
+/// What the process holds in memory, by the kernel's count.
+struct Memory {
+    at_start_mib: f64,
+}
+
+impl Memory {
+    fn at_start() -> Memory {
+        Memory { at_start_mib: resident_mib() }
+    }
+
+    fn print(&self, what: &str, since: Instant) {
+        let (now, took) = (resident_mib(), since.elapsed());
+        println!("{what}: {took:.1?}; resident {now:.1} MiB, {:.1} at the start", self.at_start_mib);
+    }
+}
+
+/// `VmRSS` of `/proc/self/status`; nothing to say on systems that have none.
+fn resident_mib() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").trim().parse::<f64>().ok());
+    kib.map_or(f64::NAN, |kib| kib / 1024.0)
+}
