@@ -310,7 +310,7 @@ const READERS: usize = 2;
 
 /// How many writes between two movings of the log: less than it takes to grow to the size at which the writer moves
 /// it, more than would move the same pages again and again.
-const MOVE_EVERY: usize = 1_500;
+const MOVE_EVERY: usize = 4_000;
 
 /// How many rows a purge removes in one commit. A row of a few KiB goes in some ten microseconds, so that a
 /// claim behind it waits a few milliseconds.
