@@ -1,6 +1,6 @@
 //! Which dead letters: filters, pages and groups.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use super::{DeadLetterError, DeadLetters, OPEN, PAGE_ROWS};
@@ -156,7 +156,7 @@ impl DeadLetters {
             phases.push(Phase::Resolved);
         }
         Ok(Filter {
-            vendor: self.vendor_path(selection.vendor.as_deref()).await?,
+            vendor: self.vendor_path(selection.vendor.as_deref(), &phases).await?,
             scope: selection.scope.clone(),
             key: None,
             phases,
@@ -168,23 +168,34 @@ impl DeadLetters {
         })
     }
 
-    /// `stripe` is `prod/stripe` if no other namespace has one.
-    async fn vendor_path(&self, vendor: Option<&str>) -> Result<Option<String>, DeadLetterError> {
+    /// `stripe` is `prod/stripe` if no dead letter is of another namespace's. Asked of the dead letters and not of the
+    /// store's tally: that reads every row, and these are few.
+    async fn vendor_path(
+        &self,
+        vendor: Option<&str>,
+        phases: &[Phase],
+    ) -> Result<Option<String>, DeadLetterError> {
         let Some(vendor) = vendor else { return Ok(None) };
         if vendor.contains('/') {
             return Ok(Some(vendor.to_owned()));
         }
-        let tally = self.store.tally().await.map_err(DeadLetterError::store("count"))?;
-        let mut paths: Vec<String> = tally.into_iter().map(|group| group.vendor).collect();
-        paths.retain(|path| path.rsplit('/').next() == Some(vendor));
-        paths.dedup();
-        match paths.len() {
-            0 | 1 => Ok(Some(paths.pop().unwrap_or_else(|| vendor.to_owned()))),
-            _ => {
-                let problem = format!("several namespaces have {vendor:?}; name one of {}", paths.join(", "));
-                Err(DeadLetterError::Invalid(Error::validation("vendor", problem)))
+        let filter = Filter { phases: phases.to_vec(), ..Filter::default() };
+        let (mut paths, mut after) = (BTreeSet::new(), None);
+        loop {
+            let page = self.page(&filter, after.as_ref(), PAGE_ROWS).await?;
+            let found = page.rows.iter().map(|summary| summary.id.scope.vendor_path());
+            paths.extend(found.filter(|path| path.rsplit('/').next() == Some(vendor)).map(str::to_owned));
+            after = page.next;
+            if after.is_none() {
+                break;
             }
         }
+        if paths.len() > 1 {
+            let paths: Vec<String> = paths.into_iter().collect();
+            let problem = format!("several namespaces have {vendor:?}; name one of {}", paths.join(", "));
+            return Err(DeadLetterError::Invalid(Error::validation("vendor", problem)));
+        }
+        Ok(Some(paths.pop_first().unwrap_or_else(|| vendor.to_owned())))
     }
 
     async fn code(&self, summary: &Summary) -> Result<&'static str, DeadLetterError> {
