@@ -10,6 +10,7 @@ mod recovery;
 mod unknown;
 mod vendor;
 mod waits;
+mod watched;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,21 +1,17 @@
 //! One key, one effect.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
-use steadfast::attempt::AttemptReport;
-use steadfast::clock::Timestamp;
-use steadfast::operation::record::{
-    Act, AuditEntry, Claim, Claimed, Cursor, Declined, Filter, Forbidden, Page, Record, State, Summary, Take,
-    Tally, Transition,
-};
+use steadfast::operation::record::State;
 use steadfast::operation::{Key, OperationId, Scope};
-use steadfast::store::{Store, StoreError};
+use steadfast::store::Store;
 use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::SendErrorKind;
 use steadfast::{Effect, Obtained};
 
 use super::vendor::Acme;
+use super::watched::Watched;
 use super::{Bench, secs};
 
 fn id() -> OperationId {
@@ -146,86 +142,9 @@ async fn secrets_are_neither_stored_nor_shown() {
     }
 }
 
-/// Counts what an operation costs in durable writes.
-#[derive(Debug, Default)]
-struct Counting {
-    store: steadfast::store::Memory,
-    claims: AtomicUsize,
-    transitions: AtomicUsize,
-    reads: AtomicUsize,
-}
-
-#[async_trait::async_trait]
-impl Store for Counting {
-    async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
-        self.claims.fetch_add(1, Ordering::Relaxed);
-        self.store.claim(claim).await
-    }
-
-    async fn transition(
-        &self,
-        held: &Record,
-        step: Transition,
-    ) -> Result<Result<Record, Declined>, StoreError> {
-        self.transitions.fetch_add(1, Ordering::Relaxed);
-        self.store.transition(held, step).await
-    }
-
-    async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
-        self.reads.fetch_add(1, Ordering::Relaxed);
-        self.store.get(id).await
-    }
-
-    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
-        self.store.take(take).await
-    }
-
-    async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> {
-        self.store.act(id, act).await
-    }
-
-    async fn append_evidence(
-        &self,
-        id: &OperationId,
-        reports: Vec<AttemptReport>,
-    ) -> Result<Result<(), Declined>, StoreError> {
-        self.store.append_evidence(id, reports).await
-    }
-
-    async fn evidence(&self, id: &OperationId) -> Result<Vec<AttemptReport>, StoreError> {
-        self.store.evidence(id).await
-    }
-
-    async fn list(
-        &self,
-        filter: &Filter,
-        after: Option<&Cursor>,
-        limit: usize,
-    ) -> Result<Page<Summary>, StoreError> {
-        self.store.list(filter, after, limit).await
-    }
-
-    async fn tally(&self) -> Result<Vec<Tally>, StoreError> {
-        self.store.tally().await
-    }
-
-    async fn audit(
-        &self,
-        id: Option<&OperationId>,
-        after: Option<&Cursor>,
-        limit: usize,
-    ) -> Result<Page<AuditEntry>, StoreError> {
-        self.store.audit(id, after, limit).await
-    }
-
-    async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
-        self.store.purge(now, limit).await
-    }
-}
-
 /// Claims, transitions and reads of one call.
 async fn cost(vendor: Acme, transport: ScriptedTransport) -> [usize; 3] {
-    let store = Arc::new(Counting::default());
+    let store = Arc::new(Watched::default());
     let client = steadfast::Client::builder(vendor)
         .store(Arc::clone(&store))
         .transport(transport)

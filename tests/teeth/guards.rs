@@ -7,12 +7,13 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use http::{HeaderMap, HeaderValue};
+use parking_lot::Mutex;
 use steadfast::answer::Answer;
 use steadfast::attempt::AttemptReport;
 use steadfast::clock::Timestamp;
@@ -62,11 +63,11 @@ impl StoreWithout {
     }
 
     fn has_forgotten(&self, id: &OperationId) -> bool {
-        self.forgotten.lock().unwrap_or_else(PoisonError::into_inner).contains(id)
+        self.forgotten.lock().contains(id)
     }
 
     fn remember(&self, id: &OperationId) -> bool {
-        self.forgotten.lock().unwrap_or_else(PoisonError::into_inner).remove(id)
+        self.forgotten.lock().remove(id)
     }
 
     /// The claim of what was forgotten. On file it is a dead letter, and is brought back under its next fence.
@@ -142,10 +143,7 @@ impl Store for StoreWithout {
                     transition.effect = Effect::None;
                     let buried = self.inner.transition(record, transition).await?;
                     if buried.is_ok() {
-                        self.forgotten
-                            .lock()
-                            .unwrap_or_else(PoisonError::into_inner)
-                            .insert(record.id.clone());
+                        self.forgotten.lock().insert(record.id.clone());
                     }
                     return Ok(buried);
                 }
