@@ -1,11 +1,9 @@
 //! What a durable call costs: claim and settle of a 1 KiB reply, through the store and through the whole engine
-//! over a transport that does nothing, beside a bare `rusqlite` loop that commits in groups.
+//! over a transport that does nothing, beside a bare `rusqlite` loop that commits in groups ([`bare`]).
 //!
-//! The bare loop is the least that two durable statements could cost on this disk: one thread, one table with a
-//! unique name, an insert and an update, the same group commit, log and sync as the store. Rounds are
-//! interleaved, each variant in turning order, so that a machine that slows down slows down all three. Printed
-//! are the medians, and the ratio to the bare loop of the same round. With one call at a time also what a call adds
-//! to the two commits that it needs, a commit being what one thread takes for the bare insert without any queue.
+//! Rounds are interleaved, each variant in turning order, so that a machine that slows down slows down all. Printed
+//! are the medians, and the ratio to the bare loop of the same round. Files stay open over the rounds, as a
+//! service's do. With one call at a time it is what a call adds to the two commits that it needs.
 //!
 //! The second part, [`rows`], is about a file with a million settled rows.
 //!
@@ -20,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 use steadfast::answer::Answer;
 use steadfast::clock::Timestamp;
 use steadfast::operation::record::{Claim, Claimed, Event, Record, Transition};
@@ -30,14 +28,19 @@ use steadfast::store::{Sqlite, Store};
 use steadfast::transport::{Exchange, Limits, Transport};
 use steadfast::vendor::Stripe;
 use steadfast::{Client, Effect, OnUnknown, Policy};
-use tokio::sync::{mpsc, oneshot};
 
+mod bare;
 mod rows;
 
+use bare::{Bare, Statement, Table};
+
 const THREADS: usize = 2;
-const ROUNDS: usize = 9;
+const ROUNDS: usize = 16;
 const CALLS: u64 = 8_000;
-const NAMES: [&str; 3] = ["bare", "store", "engine"];
+/// How many more rounds, and of how many fewer calls, with one call at a time.
+const ROUNDS_OF_ONE: usize = 2;
+const CALLS_OF_ONE: u64 = 40;
+const NAMES: [&str; 4] = ["bare", "narrow", "store", "engine"];
 const BODY: &[u8] = &[b'x'; 1024];
 
 fn main() {
@@ -52,8 +55,10 @@ fn main() {
         .build()
         .expect("a runtime with two workers");
     if let Some((name, tasks)) = alone() {
-        let rate = runtime.block_on(once(name, tasks, calls * 5));
-        println!("{tasks:>3} tasks  {:<10} {rate:>9.0} calls/s", NAMES[name]);
+        let directory = directory();
+        let rate =
+            runtime.block_on(async { Files::open(directory.path()).rate(name, tasks, (0, calls * 5)).await });
+        println!("{tasks:>3} tasks  {:<7} {rate:>8.0} calls/s", NAMES[name]);
         return;
     }
     let asked = |part: &str| std::env::args().any(|argument| argument == part);
@@ -67,53 +72,148 @@ fn main() {
 
 fn calls_part(runtime: &tokio::runtime::Runtime, rounds: usize, calls: u64) {
     println!(
-        "store: calls/s of claim + settle of 1 KiB, medians of {rounds} interleaved rounds of {calls} calls"
+        "store: claim + settle of 1 KiB; medians of {rounds} interleaved rounds of {calls} calls, or of {} of {}",
+        rounds * ROUNDS_OF_ONE,
+        calls / CALLS_OF_ONE
     );
-    for tasks in [1, 64, 256] {
-        let calls = if tasks == 1 { calls / 8 } else { calls };
-        let (rates, commits) = runtime.block_on(interleave(tasks, rounds, calls));
+    runtime.block_on(one_at_a_time(rounds * ROUNDS_OF_ONE, calls / CALLS_OF_ONE));
+    for tasks in [64, 256] {
+        let rates = runtime.block_on(at_once(tasks, rounds, calls));
         for (name, samples) in NAMES.iter().zip(&rates) {
-            let ratios = samples.iter().zip(&rates[0]).map(|(rate, bare)| rate / bare);
-            let (rate, ratio) = (median(samples.clone()), median(ratios.collect()));
-            print!("{tasks:>3} tasks  {name:<10} {rate:>9.0} calls/s  ratio {ratio:.2}");
-            println!("  {:>8.1} us a call", 1e6 * tasks as f64 / rate);
-        }
-        if tasks == 1 {
-            println!("  1 task   a commit takes {:.1} us; beyond two of them,", median(commits.clone()));
-            for (name, samples) in NAMES.iter().zip(&rates) {
-                let added = samples.iter().zip(&commits).map(|(rate, commit)| 1e6 / rate - 2.0 * commit);
-                println!("           {name:<10} adds {:>8.1} us a call", median(added.collect()));
-            }
+            let of = |variant: usize| {
+                median(samples.iter().zip(&rates[variant]).map(|(rate, other)| rate / other).collect())
+            };
+            let (rate, bare, narrow) = (median(samples.clone()), of(0), of(1));
+            println!(
+                "{tasks:>3} tasks  {name:<7} {rate:>7.0} calls/s, {bare:.2} of bare, {narrow:.2} of narrow"
+            );
         }
     }
 }
 
-/// Calls a second of each of [`NAMES`] in each round, and what a commit took in it, in microseconds.
-async fn interleave(tasks: u64, rounds: usize, calls: u64) -> ([Vec<f64>; 3], Vec<f64>) {
-    let (mut rates, mut commits) = ([const { Vec::new() }; 3], Vec::new());
+/// Calls a second of each of [`NAMES`] in each round.
+async fn at_once(tasks: u64, rounds: usize, calls: u64) -> [Vec<f64>; NAMES.len()] {
+    let directory = directory();
+    let files = Files::open(directory.path());
+    let warm = files.warm(rounds).await;
+    let mut rates = [const { Vec::new() }; NAMES.len()];
     for round in 0..rounds {
         for turn in 0..NAMES.len() {
-            let variant = (round + turn) % NAMES.len();
-            rates[variant].push(once(variant, tasks, calls).await);
-        }
-        if tasks == 1 {
-            commits.push(commit_us(calls));
+            let variant = in_turn(round, turn, NAMES.len());
+            let from = warm + round as u64 * calls;
+            rates[variant].push(files.rate(variant, tasks, (from, from + calls)).await);
         }
     }
-    (rates, commits)
+    rates
 }
 
-/// What a commit of the bare insert takes on a thread that does nothing else, in microseconds.
-fn commit_us(commits: u64) -> f64 {
+/// What a call takes by itself, and what it adds to the two commits that it needs.
+///
+/// The commits are those of the same two statements on a thread that does nothing else. A round's figure is the median over its
+/// calls: their mean would be that of the disk's few long syncs. Rounds are short and many, since a disk's mood lasts
+/// for seconds.
+async fn one_at_a_time(rounds: usize, calls: u64) {
     let directory = directory();
-    let connection = bare_connection(&directory.path().join("calls.db"));
-    let started = Instant::now();
-    for number in 0..commits {
-        run(&connection, "BEGIN IMMEDIATE");
-        carry_out(&connection, &Statement::Insert { key: format!("order-{number}/charge") });
-        run(&connection, "COMMIT");
+    let files = Files::open(directory.path());
+    let commits = bare::open(&directory.path().join("commits.db"), Table::Stores);
+    let mut next = files.warm(rounds).await;
+    (0..next).for_each(|number| two_commits(&commits, &key(number)));
+    let mut took = [const { Vec::new() }; NAMES.len() + 1];
+    for round in 0..rounds {
+        for turn in 0..took.len() {
+            let variant = in_turn(round, turn, took.len());
+            let mut latencies = Vec::new();
+            for number in next..next + calls {
+                let key = key(number);
+                let started = Instant::now();
+                match variant {
+                    4 => two_commits(&commits, &key),
+                    _ => files.call(variant, key).await,
+                }
+                latencies.push(1e6 * started.elapsed().as_secs_f64());
+            }
+            took[variant].push(median(latencies));
+        }
+        next += calls;
     }
-    1e6 * started.elapsed().as_secs_f64() / commits as f64
+    let [calls @ .., commits] = took;
+    println!("  1 task   the two commits take {:.1} us; beyond them,", median(commits.clone()));
+    for (name, samples) in NAMES.iter().zip(calls) {
+        let added = samples.iter().zip(&commits).map(|(call, commits)| call - commits).collect();
+        println!("           {name:<7} adds {:>6.1} us to a call of {:.1}", median(added), median(samples));
+    }
+}
+
+/// Which of `variants` is at the place `turn` of a round. Each comes first as often as the others, and each other one
+/// comes before it as often: what a burst has left to the disk slows whatever follows it.
+fn in_turn(round: usize, turn: usize, variants: usize) -> usize {
+    if (round / variants).is_multiple_of(2) {
+        (round + turn) % variants
+    } else {
+        (round + variants - turn) % variants
+    }
+}
+
+/// A call's two statements, each in a transaction, on this thread.
+fn two_commits(connection: &Connection, key: &str) {
+    for statement in [Statement::Claim, Statement::Settle] {
+        bare::run(connection, "BEGIN IMMEDIATE");
+        bare::carry_out(connection, Table::Stores, statement, key);
+        bare::run(connection, "COMMIT");
+    }
+}
+
+/// One file for each of [`NAMES`], open as long as it is measured, as a service's is.
+struct Files {
+    bare: Arc<Bare>,
+    narrow: Arc<Bare>,
+    store: Arc<Sqlite>,
+    engine: Arc<Client>,
+}
+
+impl Files {
+    fn open(directory: &Path) -> Files {
+        let at = |variant: usize| directory.join(NAMES[variant]).with_extension("db");
+        Files {
+            bare: Arc::new(Bare::open(&at(0), Table::Stores)),
+            narrow: Arc::new(Bare::open(&at(1), Table::Narrow)),
+            store: Arc::new(Sqlite::open(at(2)).expect("opens")),
+            engine: Arc::new(engine(&at(3))),
+        }
+    }
+
+    async fn call(&self, variant: usize, key: String) {
+        match variant {
+            0 => self.bare.call(key).await,
+            1 => self.narrow.call(key).await,
+            2 => self.store.call(key).await,
+            _ => self.engine.call(key).await,
+        }
+    }
+
+    /// Calls before the first round, and the number of the next: a log that has not yet had its full length grows
+    /// with each commit, and a sync then also writes the file's length.
+    async fn warm(&self, rounds: usize) -> u64 {
+        let calls = if rounds < ROUNDS { 100 } else { 20_000 };
+        for variant in 0..NAMES.len() {
+            self.rate(variant, 64, (0, calls)).await;
+        }
+        calls
+    }
+
+    /// Calls a second, of those from the first number to before the second.
+    async fn rate(&self, variant: usize, tasks: u64, numbers: (u64, u64)) -> f64 {
+        match variant {
+            0 => rate(&self.bare, tasks, numbers).await,
+            1 => rate(&self.narrow, tasks, numbers).await,
+            2 => rate(&self.store, tasks, numbers).await,
+            _ => rate(&self.engine, tasks, numbers).await,
+        }
+    }
+}
+
+fn key(number: u64) -> String {
+    format!("order-{number}/charge")
 }
 
 fn directory() -> tempfile::TempDir {
@@ -124,24 +224,13 @@ fn directory() -> tempfile::TempDir {
     directory.expect("a directory")
 }
 
-/// Calls a second of one of [`NAMES`], on a file of its own.
-async fn once(variant: usize, tasks: u64, calls: u64) -> f64 {
-    let directory = directory();
-    let path = directory.path().join("calls.db");
-    match variant {
-        0 => rate(Arc::new(Bare::open(&path)), tasks, calls).await,
-        1 => rate(Arc::new(Sqlite::open(&path).expect("opens")), tasks, calls).await,
-        _ => rate(Arc::new(engine(&path)), tasks, calls).await,
-    }
-}
-
 /// One of [`NAMES`] and a number of tasks, to be profiled alone.
 fn alone() -> Option<(usize, u64)> {
     let arguments: Vec<String> = std::env::args().collect();
     let at = arguments.iter().position(|argument| argument == "--alone")?;
     let name = arguments.get(at + 1).and_then(|name| NAMES.iter().position(|known| known == name));
     let tasks = arguments.get(at + 2).and_then(|tasks| tasks.parse().ok());
-    Some((name.expect("bare, store or engine"), tasks.expect("a number of tasks")))
+    Some((name.expect("bare, narrow, store or engine"), tasks.expect("a number of tasks")))
 }
 
 /// One keyed call, claim and settle.
@@ -149,25 +238,25 @@ trait Calls: Send + Sync + 'static {
     fn call(&self, key: String) -> impl Future<Output = ()> + Send;
 }
 
-async fn rate<C: Calls>(calls: Arc<C>, tasks: u64, total: u64) -> f64 {
-    let next = Arc::new(AtomicU64::new(0));
+async fn rate<C: Calls>(calls: &Arc<C>, tasks: u64, (first, end): (u64, u64)) -> f64 {
+    let next = Arc::new(AtomicU64::new(first));
     let started = Instant::now();
     let spawned = (0..tasks).map(|_| {
         let (calls, next) = (calls.clone(), next.clone());
         tokio::spawn(async move {
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
-                if number >= total {
+                if number >= end {
                     return;
                 }
-                calls.call(format!("order-{number}/charge")).await;
+                calls.call(key(number)).await;
             }
         })
     });
     for task in spawned.collect::<Vec<_>>() {
         task.await.expect("no panic");
     }
-    total as f64 / started.elapsed().as_secs_f64()
+    (end - first) as f64 / started.elapsed().as_secs_f64()
 }
 
 impl Calls for Sqlite {
@@ -225,81 +314,6 @@ impl Calls for Client {
     async fn call(&self, key: String) {
         let form = [("amount", "1000"), ("currency", "usd")];
         self.post("/v1/payment_intents").key(key).form(&form).send().await.expect("a reply");
-    }
-}
-
-/// The least that two durable statements could cost.
-struct Bare {
-    queue: mpsc::Sender<(Statement, oneshot::Sender<()>)>,
-}
-
-enum Statement {
-    Insert { key: String },
-    Update { key: String },
-}
-
-impl Bare {
-    fn open(path: &Path) -> Bare {
-        let connection = bare_connection(path);
-        let (queue, mut jobs) = mpsc::channel::<(Statement, oneshot::Sender<()>)>(1_024);
-        std::thread::spawn(move || {
-            let mut batch = Vec::new();
-            while jobs.blocking_recv_many(&mut batch, 256) > 0 {
-                run(&connection, "BEGIN IMMEDIATE");
-                for (statement, _) in &batch {
-                    carry_out(&connection, statement);
-                }
-                run(&connection, "COMMIT");
-                for (_, reply) in batch.drain(..) {
-                    reply.send(()).expect("somebody waits");
-                }
-            }
-        });
-        Bare { queue }
-    }
-
-    async fn do_it(&self, statement: Statement) {
-        let (reply, done) = oneshot::channel();
-        self.queue.send((statement, reply)).await.expect("the loop runs");
-        done.await.expect("the loop runs");
-    }
-}
-
-fn bare_connection(path: &Path) -> Connection {
-    let connection = Connection::open(path).expect("opens");
-    connection
-        .execute_batch(
-            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 4096;
-             CREATE TABLE operation (scope TEXT NOT NULL, key TEXT NOT NULL, fence INTEGER NOT NULL,
-                 state INTEGER NOT NULL, until INTEGER NOT NULL, request BLOB NOT NULL, answer BLOB,
-                 UNIQUE (scope, key)) STRICT",
-        )
-        .expect("set up");
-    connection
-}
-
-fn carry_out(connection: &Connection, statement: &Statement) {
-    let changed = match statement {
-        Statement::Insert { key } => connection
-            .prepare_cached("INSERT INTO operation VALUES (?1, ?2, 1, 1, ?3, ?4, NULL) ON CONFLICT DO NOTHING")
-            .and_then(|mut insert| insert.execute(params![SCOPE, key, 60_000, &BODY[..200]])),
-        Statement::Update { key } => connection
-            .prepare_cached(
-                "UPDATE operation SET state = 3, until = ?3, answer = ?4 WHERE scope = ?1 AND key = ?2 AND fence = 1",
-            )
-            .and_then(|mut update| update.execute(params![SCOPE, key, 86_400_000, BODY])),
-    };
-    assert_eq!(changed, Ok(1));
-}
-
-fn run(connection: &Connection, sql: &str) {
-    connection.prepare_cached(sql).and_then(|mut statement| statement.execute([])).expect("SQLite works");
-}
-
-impl Calls for Bare {
-    async fn call(&self, key: String) {
-        self.do_it(Statement::Insert { key: key.clone() }).await;
-        self.do_it(Statement::Update { key }).await;
     }
 }
 

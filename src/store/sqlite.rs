@@ -25,6 +25,7 @@ mod builder;
 mod codec;
 mod failure;
 mod lane;
+mod log;
 mod open;
 mod read;
 mod row;
@@ -35,6 +36,7 @@ mod writer;
 pub use builder::SqliteBuilder;
 
 use lane::{Lane, OnDrop};
+use log::Log;
 use open::Settings;
 use row::Stored;
 use seals::{Part, Seals};
@@ -69,11 +71,8 @@ pub struct Sqlite {
     readers: [Lane; READERS],
     /// Which reader is next.
     turn: AtomicUsize,
-    /// Moves the log into the file. At random names, as callers' keys are, nearly each write is to a page of its
-    /// own, and moving them takes as long as writing them: the writer's callers are not to wait for that.
+    /// Moves the log into the file, see [`log`].
     mover: Lane,
-    /// Claims and transitions so far.
-    writes: AtomicUsize,
 }
 
 impl Sqlite {
@@ -97,16 +96,16 @@ impl Sqlite {
 
     fn open_with(path: &Path, settings: Settings, seals: Seals) -> Result<Sqlite, StoreError> {
         let connection = open::writer(path, settings, &seals)?;
-        let writer = Lane::start("steadfast-write", connection, (QUEUE_MAX, GROUP_MAX), writer::commit)?;
+        let mover = open::reader(path, settings)?;
+        let mover = Lane::start("steadfast-move", mover, (1, 1), read::answer)?;
+        let commit = writer::committer(Log::new(mover.offers()));
+        let writer = Lane::start("steadfast-write", connection, (QUEUE_MAX, GROUP_MAX), commit)?;
         let reader = || {
             let connection = open::reader(path, settings)?;
             Lane::start("steadfast-read", connection, (QUEUE_MAX, 1), read::answer)
         };
         let readers = [reader()?, reader()?];
-        let mover = open::reader(path, settings)?;
-        let mover = Lane::start("steadfast-move", mover, (1, 1), read::answer)?;
-        let (turn, writes) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Ok(Sqlite { path: path.to_owned(), seals, writer, readers, turn, mover, writes })
+        Ok(Sqlite { path: path.to_owned(), seals, writer, readers, turn: AtomicUsize::new(0), mover })
     }
 
     /// The file.
@@ -128,13 +127,6 @@ impl Sqlite {
         writer.close().await;
     }
 
-    /// Counts a write, and now and then has the log moved.
-    fn count_write(&self) {
-        if self.writes.fetch_add(1, Ordering::Relaxed) % MOVE_EVERY == MOVE_EVERY - 1 {
-            self.mover.offer(read::checkpoint);
-        }
-    }
-
     fn reader(&self) -> &Lane {
         &self.readers[self.turn.fetch_add(1, Ordering::Relaxed) % READERS]
     }
@@ -151,7 +143,7 @@ impl Sqlite {
     /// As [`first`](Self::first), for a transition: with what it comes to, if nobody else has moved the operation
     /// since.
     fn step(&self, held: &Record, mut transition: Transition) -> Result<Box<Step>, StoreError> {
-        let reports = report_texts(&std::mem::take(&mut transition.reports))?;
+        let reports = codec::report_lines(&std::mem::take(&mut transition.reports))?;
         let answer = match &transition.event {
             Event::Succeed { answer, .. } | Event::Refuse { answer, .. } => Some(answer),
             Event::Bury { answer, .. } => answer.as_ref(),
@@ -173,7 +165,6 @@ impl Store for Sqlite {
         let first = self.first(claim)?;
         let (first, met) =
             self.writer.run_on(OnDrop::Skip, first, |to, first| write::claim(to, first)).await?;
-        self.count_write();
         let (claimed, stored) = match met {
             Met::Nobody => return Ok(Claimed::Fresh(first.record)),
             Met::Unreadable(error) => return Err(error),
@@ -196,7 +187,6 @@ impl Store for Sqlite {
         let step = self.step(held, transition)?;
         let (step, written) =
             self.writer.run_on(OnDrop::Finish, step, |to, step| write::transition(to, step)).await?;
-        self.count_write();
         Ok(match written {
             Written::AsForeseen => Ok(step.record),
             Written::Moved(stored) => Ok(stored.whole(&self.seals)?),
@@ -231,7 +221,7 @@ impl Store for Sqlite {
         id: &OperationId,
         reports: Vec<AttemptReport>,
     ) -> Result<Result<(), Declined>, StoreError> {
-        let (id, reports) = (id.clone(), report_texts(&reports)?);
+        let (id, reports) = (id.clone(), codec::report_lines(&reports)?);
         let work = move |connection: &_| write::append_evidence(connection, &id, &reports);
         self.writer.run(OnDrop::Finish, work).await
     }
@@ -285,18 +275,10 @@ impl Store for Sqlite {
             }
             // Each batch is moved before the next: the log of many would be one long checkpoint of the writer's.
             // One that fails is for the writer to make up for.
-            let _ = self.mover.run(OnDrop::Skip, read::checkpoint).await;
+            let _ = self.mover.run(OnDrop::Skip, log::move_into_file).await;
         }
         Ok(removed)
     }
-}
-
-fn report_texts(reports: &[AttemptReport]) -> Result<Vec<String>, StoreError> {
-    let text = |report| {
-        serde_json::to_string(report)
-            .map_err(|error| StoreError::with_source("a report of an attempt cannot be written", error))
-    };
-    reports.iter().map(text).collect()
 }
 
 /// How many calls wait in the queue before the next waits outside it.
@@ -307,11 +289,6 @@ const GROUP_MAX: usize = 256;
 
 /// Reads are short; a second thread is for the list that is not.
 const READERS: usize = 2;
-
-/// How many writes between two movings of the log beside the writer. Each takes disk and processor from the calls
-/// beside it: at a third of this, 64 calls at once made a twentieth fewer calls a second. Never, and the writer's
-/// callers would wait for all of it.
-const MOVE_EVERY: usize = 12_000;
 
 /// How many rows a purge removes in one commit. A row of a few KiB goes in some ten microseconds, so that a
 /// claim behind it waits a few milliseconds.

@@ -207,7 +207,7 @@ fn report(number: u32) -> AttemptReport {
         started_at: at(u64::from(number)),
         latency: Duration::from_nanos(1_234_567_891),
         status: number.is_multiple_of(2).then_some(503),
-        failure: (!number.is_multiple_of(2)).then(|| "connection reset by \"peer\" ☠".into()),
+        failure: (!number.is_multiple_of(2)).then(|| "connection reset\r\nby \"peer\" ☠\n".into()),
         verdict: "retry".into(),
         effect: Effect::Unknown,
         wait: Some(Duration::from_millis(number.into())),

@@ -1,6 +1,6 @@
-//! Requests and answers as bytes, in columns of their own.
+//! Requests and answers as bytes and the reports of attempts as text, in columns of their own.
 //!
-//! A small binary form and not JSON: bodies and header values are bytes and not text, and escaping them would
+//! A small binary form for the first two and not JSON: bodies and header values are bytes and not text, and escaping them would
 //! cost a third more space and most of the time of a commit. The first byte is the version; a reader knows
 //! every version up to its own, so that an older file needs no rewriting.
 //!
@@ -17,12 +17,15 @@
 //! ```text
 //! sealed  = 2u8, key id (8), nonce (24), ciphertext, tag (16)
 //! ```
+//!
+//! Reports are JSON, each with a line feed behind it, so that one more is written by appending.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use url::Url;
 
 use crate::answer::Answer;
+use crate::attempt::AttemptReport;
 use crate::request::Request;
 use crate::store::{StoreError, StoreErrorKind};
 
@@ -72,6 +75,27 @@ pub(super) fn answer(bytes: Vec<u8>) -> Result<Answer, StoreError> {
     let mut answer = Answer::new(status, headers, input.rest);
     answer.cut = cut;
     Ok(answer)
+}
+
+pub(super) fn report_lines(reports: &[AttemptReport]) -> Result<String, StoreError> {
+    let mut lines = String::new();
+    for report in reports {
+        // JSON has no line feed of its own: those in its texts are escaped.
+        lines += &serde_json::to_string(report)
+            .map_err(|error| StoreError::with_source("a report of an attempt cannot be written", error))?;
+        lines.push('\n');
+    }
+    Ok(lines)
+}
+
+pub(super) fn reports(lines: &str) -> Result<Vec<AttemptReport>, StoreError> {
+    let report = |line| {
+        serde_json::from_str(line).map_err(|error| {
+            let problem = "a stored report of an attempt cannot be read";
+            StoreError::with_source(problem, error).of_kind(StoreErrorKind::Corrupt)
+        })
+    };
+    lines.lines().map(report).collect()
 }
 
 fn put_headers(bytes: &mut Vec<u8>, headers: &HeaderMap) -> Result<(), StoreError> {

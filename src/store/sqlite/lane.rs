@@ -40,7 +40,7 @@ impl Lane {
         name: &str,
         connection: Connection,
         (queue_max, batch_max): (usize, usize),
-        work: fn(&Connection, &mut Vec<Box<dyn Job>>),
+        mut work: impl FnMut(&Connection, &mut Vec<Box<dyn Job>>) + Send + 'static,
     ) -> Result<Lane, StoreError> {
         let (queue, mut jobs) = mpsc::channel::<Box<dyn Job>>(queue_max);
         let (alive, ended) = oneshot::channel::<()>();
@@ -103,12 +103,9 @@ impl Lane {
         self.queue.send(Box::new(task)).await.map_err(|_| self.stopped())
     }
 
-    /// Has `work` done if there is room in the queue. Nobody waits for it or is told.
-    pub(super) fn offer(&self, mut work: impl FnMut(&Connection) -> Result<(), StoreError> + Send + 'static) {
-        let (reply, _) = oneshot::channel();
-        let work = move |connection: &Connection, (): &()| work(connection);
-        let task = Task { subject: (), work, done: None, reply, on_drop: OnDrop::Finish };
-        let _ = self.queue.try_send(Box::new(task));
+    /// For whoever has work to offer and is not to keep the thread from ending.
+    pub(super) fn offers(&self) -> Offers {
+        Offers { queue: self.queue.downgrade() }
     }
 
     /// How many more the queue takes before a caller waits.
@@ -130,6 +127,23 @@ impl Lane {
             None => StoreError::new(problem),
         };
         error.of_kind(StoreErrorKind::Stopped)
+    }
+}
+
+/// Work that may be left undone, for a thread that may have ended.
+#[derive(Debug)]
+pub(super) struct Offers {
+    queue: mpsc::WeakSender<Box<dyn Job>>,
+}
+
+impl Offers {
+    /// Has `work` done if there is room in the queue. Nobody waits for it or is told.
+    pub(super) fn offer(&self, mut work: impl FnMut(&Connection) -> Result<(), StoreError> + Send + 'static) {
+        let Some(queue) = self.queue.upgrade() else { return };
+        let (reply, _) = oneshot::channel();
+        let work = move |connection: &Connection, (): &()| work(connection);
+        let task = Task { subject: (), work, done: None, reply, on_drop: OnDrop::Finish };
+        let _ = queue.try_send(Box::new(task));
     }
 }
 

@@ -15,6 +15,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, ffi};
 
 use super::failure::{While, failed};
+use super::log;
 use super::seals::Seals;
 use crate::store::{StoreError, StoreErrorKind};
 
@@ -59,9 +60,10 @@ pub(super) fn writer(path: &Path, settings: Settings, seals: &Seals) -> Result<C
     connection
         .execute_batch(&format!(
             "PRAGMA synchronous = FULL; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;
-             PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}; PRAGMA journal_size_limit = {LOG_BYTES_KEPT};"
+             PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = {LOG_BYTES_KEPT};"
         ))
         .while_doing(doing)?;
+    log::watch(&connection);
     if let Some(pages) = settings.pages_max {
         connection.execute_batch(&format!("PRAGMA max_page_count = {pages}")).while_doing(doing)?;
     }
@@ -276,7 +278,7 @@ fn protect(_: &Path) -> Result<(), StoreError> {
 }
 
 /// A file of SQLite's beside its own.
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
@@ -309,15 +311,14 @@ fn patient(tries: i32) -> bool {
 const APPLICATION_ID: i64 = 0x5354_4644;
 
 /// The migrations, each applied once and in this order. A released one never changes.
-const MIGRATIONS: [&str; 2] =
-    [include_str!("migrations/0001_operations.sql"), include_str!("migrations/0002_seal.sql")];
+const MIGRATIONS: [&str; 3] = [
+    include_str!("migrations/0001_operations.sql"),
+    include_str!("migrations/0002_seal.sql"),
+    include_str!("migrations/0003_reports.sql"),
+];
 
 /// The version of a file to which all of them were applied.
 pub(super) const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;
-
-/// How long the log grows before the writer itself moves what is left of it into the file: 16 MiB. SQLite's default
-/// of 4 MiB moves the same pages four times as often; a larger one makes a restart and each look-up slower.
-const CHECKPOINT_PAGES: u32 = 4_096;
 
 /// What is left of the log after a burst.
 const LOG_BYTES_KEPT: u32 = 64 * 1024 * 1024;

@@ -1,9 +1,9 @@
-//! What goes on beside the writer and never in its way: each reader's one statement on a snapshot of its own, and
-//! the moving of the log into the file.
+//! What goes on beside the writer and never in its way: each reader's one statement, on a snapshot of its own.
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, Row, params, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
+use super::codec;
 use super::failure::While;
 use super::lane::Job;
 use super::row::{self, COLUMNS};
@@ -23,29 +23,16 @@ pub(super) fn answer(connection: &Connection, batch: &mut Vec<Box<dyn Job>>) {
     }
 }
 
-/// Moves the log into the file as far as nobody reads it, beside the writer. What is left, and the log's new start,
-/// is for the writer's own checkpoint, which then has little to do.
-pub(super) fn checkpoint(connection: &Connection) -> Result<(), StoreError> {
-    let doing = "move the log into the file";
-    let mut statement = connection.prepare_cached("PRAGMA wal_checkpoint(PASSIVE)").while_doing(doing)?;
-    statement.query_row([], |_| Ok(())).while_doing(doing)
-}
-
 pub(super) fn evidence(connection: &Connection, id: &OperationId) -> Result<Vec<AttemptReport>, StoreError> {
     let doing = "read evidence";
     let mut statement = connection
-        .prepare_cached(
-            "SELECT report FROM evidence WHERE operation = \
-             (SELECT number FROM operation WHERE scope = ?1 AND key = ?2) ORDER BY number",
-        )
+        .prepare_cached("SELECT reports FROM operation WHERE scope = ?1 AND key = ?2")
         .while_doing(doing)?;
-    statement
-        .query_map(params![id.scope.as_str(), id.key.as_str()], |row| {
-            let report: String = row.get(0)?;
-            serde_json::from_str(&report).map_err(|_| row::damaged(0, "no report"))
-        })
-        .and_then(Iterator::collect)
-        .while_doing(doing)
+    let lines: Option<String> = statement
+        .query_row(params![id.scope.as_str(), id.key.as_str()], |row| row.get(0))
+        .optional()
+        .while_doing(doing)?;
+    codec::reports(lines.as_deref().unwrap_or_default())
 }
 
 pub(super) fn list(
@@ -134,21 +121,23 @@ fn phase(row: &Row<'_>, column: usize) -> rusqlite::Result<Phase> {
     row::phase(row.get(column)?).ok_or_else(|| row::damaged(column, "no such phase"))
 }
 
-/// A filter as SQL. Only what is given becomes a condition, so that each list can use the index that fits it.
+/// A filter as SQL. A list goes through the table by number and not through an index, but for a single name and
+/// for dead letters: rows of an index come in another order, and each page would sort all of them. A `+` says so.
 fn conditions(filter: &Filter) -> (String, Vec<Value>) {
     let Filter { vendor, scope, key, phases, reason, effect, status, updated_from, updated_before } = filter;
     let mut conditions = Conditions::default();
     conditions.add("vendor = ?", vendor.as_deref().map(text));
-    conditions.add("scope = ?", scope.as_ref().map(|scope| text(scope.as_str())));
+    let by_scope = if key.is_some() { "scope = ?" } else { "+scope = ?" };
+    conditions.add(by_scope, scope.as_ref().map(|scope| text(scope.as_str())));
     conditions.add("key = ?", key.as_ref().map(|key| text(key.as_str())));
     if let [Phase::Dead] = phases[..] {
         // In words, since an index on a part of a table is not used for a value that is bound later.
         conditions.clauses.push_str("phase = 5 AND ");
     } else if !phases.is_empty() {
         let numbers: Vec<String> = phases.iter().map(|phase| row::phase_number(*phase).to_string()).collect();
-        conditions.clauses.push_str(&format!("phase IN ({}) AND ", numbers.join(", ")));
+        conditions.clauses.push_str(&format!("+phase IN ({}) AND ", numbers.join(", ")));
     }
-    conditions.add("phase > 4 AND detail = ?", reason.and_then(row::reason_number).map(Value::Integer));
+    conditions.add("+phase > 4 AND detail = ?", reason.and_then(row::reason_number).map(Value::Integer));
     conditions.add("effect = ?", effect.map(|effect| Value::Integer(i64::from(effect == Effect::Unknown))));
     conditions.add("status = ?", status.map(|status| Value::Integer(i64::from(status))));
     conditions.add("updated_at_ms >= ?", updated_from.map(|at| Value::Integer(row::to_ms(at))));

@@ -190,11 +190,13 @@ pub(super) fn update(
     Ok(())
 }
 
-/// Brings the row of a record in line with it if it is in progress under the same fence; whether it was.
+/// Brings the row of a record in line with it if it is in progress under the same fence, and adds to its log;
+/// whether it was.
 pub(super) fn update_held(
     connection: &Connection,
     record: &Record,
     answer: Option<&[u8]>,
+    reports: &str,
 ) -> Result<bool, StoreError> {
     let columns = Columns::of(record)?;
     let doing = "write a transition";
@@ -212,8 +214,18 @@ pub(super) fn update_held(
             columns.detail,
             columns.status,
             answer,
+            reports,
         ])
         .while_doing(doing)?;
+    Ok(changed == 1)
+}
+
+/// Adds to the log of an operation; whether there is one.
+pub(super) fn append(connection: &Connection, id: &OperationId, reports: &str) -> Result<bool, StoreError> {
+    let doing = "write evidence";
+    let mut statement = connection.prepare_cached(APPEND).while_doing(doing)?;
+    let changed =
+        statement.execute(params![id.scope.as_str(), id.key.as_str(), reports]).while_doing(doing)?;
     Ok(changed == 1)
 }
 
@@ -341,5 +353,7 @@ const UPDATE: &str = "UPDATE operation SET phase = ?2, until_ms = ?3, fence = ?4
 
 /// Sets what a holder's transition can change. The phase is that of [`Phase::InProgress`].
 const UPDATE_HELD: &str = "UPDATE operation SET phase = ?4, until_ms = ?5, attempts = ?6, effect = ?7, \
-     updated_at_ms = ?8, detail = ?9, status = ?10, resolved = NULL, answer = ?11 \
-     WHERE scope = ?1 AND key = ?2 AND fence = ?3 AND phase = 1";
+     updated_at_ms = ?8, detail = ?9, status = ?10, resolved = NULL, answer = ?11, \
+     reports = reports || ?12 WHERE scope = ?1 AND key = ?2 AND fence = ?3 AND phase = 1";
+
+const APPEND: &str = "UPDATE operation SET reports = reports || ?3 WHERE scope = ?1 AND key = ?2";

@@ -447,31 +447,107 @@ async fn the_log_is_moved_into_the_file_beside_the_writer() {
     let place = Place::new();
     let store = Sqlite::open(place.path()).expect("opens");
     let release = busy(&store).await;
-    store.mover.run(OnDrop::Skip, read::checkpoint).await.expect("a busy writer is not waited for");
+    store.mover.run(OnDrop::Skip, log::move_into_file).await.expect("a busy writer is not waited for");
     drop(release);
     let length = || fs::metadata(store.path()).expect("a file").len();
-    for key in 0..40 {
+    for key in 0..200 {
         store.claim(wanted(&key.to_string())).await.expect("works");
     }
     let before = length();
-    store.mover.run(OnDrop::Skip, read::checkpoint).await.expect("nobody is in its way");
+    store.mover.run(OnDrop::Skip, log::move_into_file).await.expect("nobody is in its way");
     assert!(length() > before, "{before} bytes as before");
+}
+
+/// Claims `count` operations at once, each with a body of so many KiB.
+async fn claim_many(store: &Arc<Sqlite>, count: usize, kib: usize) {
+    let claims = (0..count).map(|key| {
+        let (store, mut claim) = (store.clone(), wanted(&key.to_string()));
+        claim.request.body = vec![b'x'; kib * 1024].into();
+        tokio::spawn(async move { store.claim(claim).await.map(drop) })
+    });
+    for claim in claims.collect::<Vec<_>>() {
+        claim.await.expect("no panic").expect("works");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_log_is_moved_without_being_asked() {
     let place = Place::new();
     let store = Arc::new(Sqlite::open(place.path()).expect("opens"));
-    // Far fewer pages than the writer's own checkpoint waits for.
-    let claims = (0..MOVE_EVERY).map(|key| {
-        let store = store.clone();
-        tokio::spawn(async move { store.claim(wanted(&key.to_string())).await.map(drop) })
-    });
-    for claim in claims.collect::<Vec<_>>() {
-        claim.await.expect("no panic").expect("works");
-    }
+    // Fewer pages than the writer waits for, and more than the mover does.
+    claim_many(&store, 800, 16).await;
     // The queue is of one, so that this waits for the one that was offered.
     store.mover.run(OnDrop::Skip, |_| Ok(())).await.expect("works");
     let moved = fs::metadata(store.path()).expect("a file").len();
-    assert!(moved > 200 * 1024, "{moved} bytes in the file");
+    assert!(moved > 1024 * 1024, "{moved} bytes in the file");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_log_begins_anew_and_does_not_grow_for_ever() {
+    let place = Place::new();
+    let store = Arc::new(Sqlite::open(place.path()).expect("opens"));
+    // 70 MiB. A log is at most as long as the writer waits for, and one group, which is 9 MiB at most.
+    claim_many(&store, 2_000, 32).await;
+    let log = fs::metadata(open::beside(store.path(), "-wal")).expect("a log").len();
+    assert!(log < 48 * 1024 * 1024, "{log} bytes of log");
+}
+
+#[tokio::test]
+async fn the_evidence_of_a_file_of_the_second_schema_comes_along_in_its_order() {
+    let place = Place::new();
+    let path = place.path();
+    let schema = [include_str!("migrations/0001_operations.sql"), include_str!("migrations/0002_seal.sql")];
+    let raw = Connection::open(&path).expect("opens");
+    raw.execute_batch(&format!(
+        "PRAGMA application_id = 1398031940; {} {} PRAGMA user_version = 2",
+        schema[0], schema[1]
+    ))
+    .expect("made");
+    // Three operations, the third without evidence; reports of the first two in turn.
+    for (number, key) in [(1, "a"), (2, "b"), (3, "c")] {
+        let claim = wanted(key);
+        let request = codec::request_bytes(&claim.request).expect("small");
+        raw.execute(
+            "INSERT INTO operation (number, scope, key, vendor, fingerprint, wire_key, phase, until_ms, fence, attempts, \
+             effect, claimed_at_ms, updated_at_ms, keep_ms, on_unknown, request) \
+             VALUES (?1, ?2, ?3, 'test/v', ?4, ?5, 1, 2000, 1, 0, 0, 1000, 1000, 3600000, 0, ?6)",
+            rusqlite::params![
+                number,
+                claim.id.scope.as_str(),
+                key,
+                &claim.fingerprint.as_bytes()[..],
+                claim.wire_key,
+                request
+            ],
+        )
+        .expect("written");
+    }
+    let report = |number| AttemptReport {
+        number,
+        started_at: Timestamp::from_millis(1_000),
+        latency: std::time::Duration::from_millis(5),
+        status: None,
+        failure: Some("two\nlines".to_owned()),
+        verdict: "retry".to_owned(),
+        effect: crate::error::Effect::Unknown,
+        wait: None,
+    };
+    for (nth, (operation, number)) in [(2, 1), (1, 1), (1, 2), (2, 2)].into_iter().enumerate() {
+        let text = serde_json::to_string(&report(number)).expect("JSON");
+        raw.execute(
+            "INSERT INTO evidence VALUES (?1, ?2, ?3)",
+            rusqlite::params![nth as i64, operation, text],
+        )
+        .expect("written");
+    }
+    drop(raw);
+    let store = Sqlite::open(&path).expect("opens");
+    for key in ["a", "b"] {
+        assert_eq!(store.evidence(&id(key)).await.expect("works"), [report(1), report(2)], "{key}");
+    }
+    assert_eq!(store.evidence(&id("c")).await.expect("works"), []);
+    store.append_evidence(&id("c"), vec![report(1)]).await.expect("works").expect("there");
+    store.append_evidence(&id("a"), vec![report(3)]).await.expect("works").expect("there");
+    assert_eq!(store.evidence(&id("a")).await.expect("works"), [report(1), report(2), report(3)]);
+    assert_eq!(store.evidence(&id("c")).await.expect("works"), [report(1)]);
 }

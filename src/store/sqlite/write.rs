@@ -61,7 +61,8 @@ pub(super) struct Step {
     pub transition: Transition,
     /// The event's answer, if it has one.
     pub answer: Option<Vec<u8>>,
-    pub reports: Vec<String>,
+    /// What the attempts met, as [`codec::report_lines`](super::codec::report_lines).
+    pub reports: String,
     pub seals: Seals,
 }
 
@@ -82,14 +83,16 @@ pub(super) fn transition(connection: &Connection, step: &Step) -> Result<Written
     if answer.is_some() {
         seals.note_use(connection)?;
     }
-    if *foreseen && row::update_held(connection, record, answer)? {
-        append(connection, &record.id, reports)?;
+    if *foreseen && row::update_held(connection, record, answer, reports)? {
         return Ok(Written::AsForeseen);
     }
     let Some(stored) = row::load(connection, &record.id)? else {
         return Ok(Written::Declined(Declined::Absent));
     };
-    append(connection, &record.id, reports)?;
+    // Whatever becomes of the transition: evidence is not fenced.
+    if !reports.is_empty() {
+        row::append(connection, &record.id, reports)?;
+    }
     Ok(match stored.record.apply(transition.clone()) {
         Ok(record) => {
             row::update(connection, stored.number, &record, OnFile::Now(answer))?;
@@ -162,15 +165,13 @@ pub(super) fn act(
 pub(super) fn append_evidence(
     connection: &Connection,
     id: &OperationId,
-    reports: &[String],
+    reports: &str,
 ) -> Result<Result<(), Declined>, StoreError> {
-    let Some(stored) = row::load(connection, id)? else {
-        return Ok(Err(Declined::Absent));
-    };
-    append(connection, &stored.record.id, reports).map(Ok)
+    let there = row::append(connection, id, reports)?;
+    Ok(if there { Ok(()) } else { Err(Declined::Absent) })
 }
 
-/// Removes at most `limit` expired rows with their evidence.
+/// Removes at most `limit` expired rows.
 pub(super) fn purge(connection: &Connection, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
     let doing = "purge";
     let mut statement = connection
@@ -184,31 +185,13 @@ pub(super) fn purge(connection: &Connection, now: Timestamp, limit: usize) -> Re
         .query_map(params![row::to_ms(now), limit], |row| row.get(0))
         .and_then(Iterator::collect::<rusqlite::Result<Vec<i64>>>)
         .while_doing(doing)?;
-    for sql in ["DELETE FROM evidence WHERE operation = ?1", "DELETE FROM operation WHERE number = ?1"] {
-        let mut statement = connection.prepare_cached(sql).while_doing(doing)?;
-        for number in &expired {
-            statement.execute([number]).while_doing(doing)?;
-        }
+    let mut statement =
+        connection.prepare_cached("DELETE FROM operation WHERE number = ?1").while_doing(doing)?;
+    for number in &expired {
+        statement.execute([number]).while_doing(doing)?;
     }
     Ok(expired.len())
 }
-
-/// Adds to the log of an operation that is there.
-fn append(connection: &Connection, id: &OperationId, reports: &[String]) -> Result<(), StoreError> {
-    if reports.is_empty() {
-        return Ok(());
-    }
-    let doing = "write evidence";
-    let mut statement = connection.prepare_cached(APPEND).while_doing(doing)?;
-    for report in reports {
-        statement.execute(params![id.scope.as_str(), id.key.as_str(), report]).while_doing(doing)?;
-    }
-    Ok(())
-}
-
-/// The name is looked up once more: an update that gives the row's number costs more than that.
-const APPEND: &str = "INSERT INTO evidence (operation, report) \
-                      SELECT number, ?3 FROM operation WHERE scope = ?1 AND key = ?2";
 
 fn log(connection: &Connection, entry: &AuditEntry) -> Result<(), StoreError> {
     let doing = "write the audit record";

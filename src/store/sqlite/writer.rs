@@ -8,11 +8,20 @@ use rusqlite::Connection;
 
 use super::failure::While;
 use super::lane::Job;
+use super::log::Log;
 use super::open;
 use crate::store::{StoreError, StoreErrorKind};
 
+/// What the writer's thread does with each batch.
+pub(super) fn committer(mut log: Log) -> impl FnMut(&Connection, &mut Vec<Box<dyn Job>>) {
+    move |connection, batch| {
+        commit(connection, batch);
+        log.after_group(connection);
+    }
+}
+
 /// Carries out a batch in one transaction, and replies.
-pub(super) fn commit(connection: &Connection, batch: &mut Vec<Box<dyn Job>>) {
+fn commit(connection: &Connection, batch: &mut Vec<Box<dyn Job>>) {
     batch.retain(|job| !job.is_moot());
     if batch.is_empty() {
         return;

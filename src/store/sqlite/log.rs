@@ -1,0 +1,75 @@
+//! When the write-ahead log is moved into the file, and by whom.
+//!
+//! Left to itself SQLite moves it within the commit that made it long, and every caller waits. At random names, as
+//! callers' keys may be, nearly each write is to a page of its own, and moving the pages takes as long as writing
+//! them. So another connection moves what is there beside the writer, and the writer does only the rest: the log can
+//! begin anew when all of it is moved, which it never is while somebody writes.
+
+use std::cell::Cell;
+
+use rusqlite::Connection;
+
+use super::failure::While;
+use super::lane::Offers;
+use crate::store::StoreError;
+
+/// Follows the log of the writer's connection, on the writer's thread.
+pub(super) struct Log {
+    mover: Offers,
+    /// How long the log was when it was last given to the mover.
+    given: u32,
+}
+
+impl Log {
+    /// `mover` is the queue of a connection that [`move_into_file`] may run on.
+    pub(super) fn new(mover: Offers) -> Log {
+        Log { mover, given: 0 }
+    }
+
+    /// To be called after each group, when its callers have their replies.
+    pub(super) fn after_group(&mut self, connection: &Connection) {
+        let pages = PAGES.get();
+        if pages < self.given {
+            // It began anew.
+            self.given = 0;
+        }
+        if pages >= WRITER_PAGES {
+            // A failure is no commit's: all is on disk. The next group tries again.
+            let _ = move_into_file(connection);
+            self.given = pages;
+        } else if pages - self.given >= MOVER_PAGES {
+            self.mover.offer(move_into_file);
+            self.given = pages;
+        }
+    }
+}
+
+/// Has the writer's connection tell how long the log is, in place of moving it by itself.
+pub(super) fn watch(connection: &Connection) {
+    connection.wal_hook(Some(|_, pages| {
+        PAGES.set(u32::try_from(pages).unwrap_or(0));
+        Ok(())
+    }));
+}
+
+/// Moves the log into the file as far as nobody reads it.
+pub(super) fn move_into_file(connection: &Connection) -> Result<(), StoreError> {
+    let doing = "move the log into the file";
+    let mut statement = connection.prepare_cached("PRAGMA wal_checkpoint(PASSIVE)").while_doing(doing)?;
+    statement.query_row([], |_| Ok(())).while_doing(doing)
+}
+
+thread_local! {
+    /// How long the log was after the last commit of this thread, which owns one connection. `rusqlite` takes no
+    /// closure for a hook.
+    static PAGES: Cell<u32> = const { Cell::new(0) };
+}
+
+/// How much longer the log is when the mover is asked again. More often, and it moves the same pages again and
+/// takes disk and processor from the calls beside it.
+const MOVER_PAGES: u32 = 2_048;
+
+/// How long the log is when the writer moves the rest: 32 MiB. At half of it a purge's neighbours wait four times as
+/// long; a longer one makes a restart and each look-up slower, and lone calls too until it has once had its full
+/// length, since each sync of a file that grows also writes its length.
+const WRITER_PAGES: u32 = 8_192;
