@@ -342,10 +342,14 @@ mod tests {
 
     #[test]
     fn a_change_leaves_the_digits_of_all_else() {
+        let random = SeededRandom::new(7);
         let mut items = Items::default();
-        let item: Value = serde_json::from_str(r#"{"id":7,"price":122.416294033786585,"name":"a"}"#).unwrap();
-        items.add("s", "c", &item, Timestamp::from_millis(0));
-        let changed = items.update("s", "c", "7", &json!({"name": "b"})).unwrap();
-        assert_eq!(changed.get(), item.to_string().replace("\"a\"", "\"b\""));
+        for id in 0..100 {
+            let price = f64::from_bits(random.next_u64() >> 2);
+            let item = json!({ "id": id, "name": "a", "price": price });
+            items.add("s", "c", &item, Timestamp::from_millis(0));
+            let changed = items.update("s", "c", &id.to_string(), &json!({ "name": "b" })).unwrap();
+            assert_eq!(changed.get(), item.to_string().replace("\"a\"", "\"b\""));
+        }
     }
 }
