@@ -189,9 +189,16 @@ mod tests {
         let mount = Mount { behaviour: counting.clone(), kept: Arc::default(), full: Arc::default() };
         let (front, _renewal) = mount.clone().listen(&Setup::default()).await;
         let client = reqwest::Client::new();
-        for _ in 0..=KEPT_MAX {
+        let passing = front.passage().read_owned().await;
+        for _ in 0..KEPT_MAX {
             assert_eq!(client.get(front.url()).send().await.unwrap().status(), 204);
         }
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(mount.kept.load(Ordering::Relaxed), KEPT_MAX, "not while a request is on its way");
+        drop(passing);
+        assert_eq!(client.get(front.url()).send().await.unwrap().status(), 204);
         assert_eq!(mount.kept.load(Ordering::Relaxed), 1, "mounted anew before the next came through");
 
         let mut callers = JoinSet::new();
