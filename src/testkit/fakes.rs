@@ -56,9 +56,13 @@ mod ledger;
 mod postmark;
 mod serve;
 mod stripe;
+mod table;
 
 pub use bigcommerce::{BigCommerceAnswer, BigCommerceFake, BigCommerceFakeBuilder};
 pub use in_process::InProcess;
 pub use ledger::{Effect, Ledger};
 pub use postmark::{PostmarkAnswer, PostmarkFake, PostmarkFakeBuilder, SecondFilter};
 pub use stripe::{ConflictType, RateLimitReason, StripeAnswer, StripeFake, StripeFakeBuilder};
+
+#[cfg(test)]
+mod tests;

@@ -14,6 +14,7 @@ use std::time::Duration;
 use http::Method;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::RwLock;
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::{Fault, FaultPlan, TestClock};
@@ -54,6 +55,7 @@ use wire::{Reader, RequestHead, ResponseHead};
 pub struct Front {
     address: SocketAddr,
     plan: FaultPlan,
+    passage: Arc<RwLock<()>>,
     task: JoinHandle<()>,
 }
 
@@ -89,8 +91,9 @@ impl Front {
     async fn listen(backend: SocketAddr, plan: FaultPlan, pace: Pace) -> io::Result<Front> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
-        let shared = Arc::new(Shared { backend, plan: plan.clone(), pace });
-        Ok(Front { address, plan, task: tokio::spawn(accept(listener, shared)) })
+        let passage = Arc::default();
+        let shared = Shared { backend, plan: plan.clone(), passage: Arc::clone(&passage), pace };
+        Ok(Front { address, plan, passage, task: tokio::spawn(accept(listener, Arc::new(shared))) })
     }
 
     /// Where it listens.
@@ -101,6 +104,12 @@ impl Front {
     /// The base URL for clients, `http://127.0.0.1:{port}`, without a slash at its end.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// Held for reading by each request from when it leaves for the backend until the answer is here: who holds
+    /// it for writing has the backend alone.
+    pub(super) fn passage(&self) -> Arc<RwLock<()>> {
+        Arc::clone(&self.passage)
     }
 
     /// The plan it asks.
@@ -120,6 +129,7 @@ impl Drop for Front {
 struct Shared {
     backend: SocketAddr,
     plan: FaultPlan,
+    passage: Arc<RwLock<()>>,
     pace: Pace,
 }
 
@@ -195,7 +205,7 @@ async fn serve_one(client: &mut Reader, shared: &Shared) -> io::Result<Next> {
     }
     let body = client.body(framing).await?;
     let told = fault.filter(|fault| !fault.is_transport()).map(Fault::to_header);
-    let (response, answer) = match forward(shared.backend, &head, told.as_deref(), &body).await {
+    let (response, answer) = match forward(shared, &head, told.as_deref(), &body).await {
         Ok(answered) => answered,
         Err(error) => {
             let why = format!("the backend did not answer: {error}");
@@ -266,12 +276,13 @@ async fn stays(stream: &TcpStream, pause: impl Future<Output = ()>) -> bool {
 }
 
 async fn forward(
-    backend: SocketAddr,
+    shared: &Shared,
     head: &RequestHead,
     fault: Option<&str>,
     body: &[u8],
 ) -> io::Result<(ResponseHead, Vec<u8>)> {
-    let mut backend = Reader::new(TcpStream::connect(backend).await?);
+    let _passing = shared.passage.read().await;
+    let mut backend = Reader::new(TcpStream::connect(shared.backend).await?);
     backend.stream.write_all(&head.encode(fault, body)).await?;
     loop {
         let mut response = backend

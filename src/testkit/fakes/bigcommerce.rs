@@ -109,6 +109,12 @@ impl BigCommerceFake {
         self.machine.state.lock().scripted.push_back(answer);
         self
     }
+
+    /// How many held items requests were shown since this was last asked.
+    #[cfg(test)]
+    pub(super) fn take_shown(&self) -> u64 {
+        self.machine.state.lock().items.take_shown()
+    }
 }
 
 /// Settings of a [`BigCommerceFake`].

@@ -1,7 +1,9 @@
 //! The fixture files, read at run time: what the fakes answer is what the files say, not a second copy of it.
 
 use http::StatusCode;
+use serde::Serialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use wiremock::ResponseTemplate;
 
 /// One answer, before it is put on the wire.
@@ -14,9 +16,10 @@ pub(super) struct Reply {
 
 impl Reply {
     /// A JSON answer.
-    pub(super) fn json(status: u16, body: &Value) -> Reply {
+    pub(super) fn json(status: u16, body: &impl Serialize) -> Reply {
         let headers = vec![("Content-Type".to_owned(), "application/json".to_owned())];
-        Reply { status, headers, body: body.to_string().into_bytes() }
+        let body = serde_json::to_vec(body).expect("an answer is plain data");
+        Reply { status, headers, body }
     }
 
     /// An answer without a body.
@@ -65,6 +68,16 @@ impl Reply {
             })
             .set_body_bytes(self.body.clone())
     }
+}
+
+/// A JSON value as its text, which is how it is held: taken apart it needs ten times the room.
+pub(super) fn text_of(value: &impl Serialize) -> Box<RawValue> {
+    serde_json::value::to_raw_value(value).expect("what a fake holds is plain data")
+}
+
+/// A value that is held, taken apart.
+pub(super) fn parsed(text: &RawValue) -> Value {
+    serde_json::from_str(text.get()).expect("it was JSON when it was written")
 }
 
 /// One vendor's fixture file.

@@ -106,6 +106,12 @@ impl PostmarkFake {
         self.machine.state.lock().scripted.push_back(answer);
         self
     }
+
+    /// How many held messages requests were shown since this was last asked.
+    #[cfg(test)]
+    pub(super) fn take_shown(&self) -> u64 {
+        self.machine.state.lock().messages.take_shown()
+    }
 }
 
 /// Settings of a [`PostmarkFake`].

@@ -6,9 +6,12 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::HeaderMap;
+use tokio::sync::{Notify, RwLock};
+use tokio::task::JoinSet;
 use wiremock::matchers::any;
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
 
@@ -53,7 +56,8 @@ impl Setup {
 pub(super) struct Served {
     url: String,
     transport: InProcess,
-    _listeners: Option<(Front, MockServer)>,
+    /// The front, and the task that has the server and ends with its set.
+    _listeners: Option<(Front, JoinSet<()>)>,
 }
 
 impl Served {
@@ -63,17 +67,10 @@ impl Served {
     ///
     /// If the loopback interface has no free port, as wiremock does.
     pub(super) async fn start(behaviour: Arc<dyn Behaviour>, setup: Setup) -> Served {
-        // Recording keeps every request in memory; the ledger is what a fake is asked for.
-        let server = MockServer::builder().disable_request_recording().start().await;
-        server.register(Mock::given(any()).respond_with(Responder(behaviour.clone()))).await;
-        let plan = setup.plan.clone();
-        let front = match &setup.pace {
-            Some(clock) => Front::start_on(*server.address(), plan, clock).await,
-            None => Front::start(*server.address(), plan).await,
-        };
-        let front = front.expect("loopback has a free port");
+        let mount = Mount { behaviour: Arc::clone(&behaviour), kept: Arc::default(), full: Arc::default() };
+        let (front, renewal) = mount.listen(&setup).await;
         let (url, transport) = (front.url(), InProcess::new(behaviour, setup));
-        Served { url, transport, _listeners: Some((front, server)) }
+        Served { url, transport, _listeners: Some((front, renewal)) }
     }
 
     /// Listens nowhere. The URL is one that resolves nowhere (RFC 2606, section 2).
@@ -95,13 +92,61 @@ impl Served {
     }
 }
 
-struct Responder(Arc<dyn Behaviour>);
+/// The one mock. wiremock keeps a copy of each request that a mock answers for as long as it is mounted, recording
+/// or not: over a long run far more than all that the fake itself holds. So it is mounted anew now and then.
+#[derive(Clone)]
+struct Mount {
+    behaviour: Arc<dyn Behaviour>,
+    /// How many requests wiremock keeps by now.
+    kept: Arc<AtomicUsize>,
+    full: Arc<Notify>,
+}
 
-impl Respond for Responder {
-    fn respond(&self, request: &Request) -> ResponseTemplate {
-        self.0.answer(request).template()
+impl Mount {
+    /// Starts the server and its front. The server ends with the task.
+    async fn listen(self, setup: &Setup) -> (Front, JoinSet<()>) {
+        // The ledger is what a fake is asked for, and not wiremock's recording.
+        let server = MockServer::builder().disable_request_recording().start().await;
+        self.put_on(&server).await;
+        let plan = setup.plan.clone();
+        let front = match &setup.pace {
+            Some(clock) => Front::start_on(*server.address(), plan, clock).await,
+            None => Front::start(*server.address(), plan).await,
+        };
+        let front = front.expect("loopback has a free port");
+        let mut renewal = JoinSet::new();
+        renewal.spawn(self.renew(server, front.passage()));
+        (front, renewal)
+    }
+
+    async fn put_on(&self, server: &MockServer) {
+        server.register(Mock::given(any()).respond_with(self.clone())).await;
+    }
+
+    /// Mounts it anew each time that wiremock keeps enough: never while a request is on its way, which would find
+    /// no mock and be told 404 by wiremock.
+    async fn renew(self, server: MockServer, passage: Arc<RwLock<()>>) {
+        loop {
+            self.full.notified().await;
+            let _alone = passage.write().await;
+            server.reset().await;
+            self.kept.store(0, Ordering::Relaxed);
+            self.put_on(&server).await;
+        }
     }
 }
+
+impl Respond for Mount {
+    fn respond(&self, request: &Request) -> ResponseTemplate {
+        if self.kept.fetch_add(1, Ordering::Relaxed) + 1 == KEPT_MAX {
+            self.full.notify_one();
+        }
+        self.behaviour.answer(request).template()
+    }
+}
+
+/// Some two megabytes' worth.
+const KEPT_MAX: usize = 500;
 
 /// The fault that the front passed on with this request.
 pub(super) fn fault_of(headers: &HeaderMap) -> Option<Fault> {
@@ -122,4 +167,50 @@ pub(super) fn query(request: &Request, name: &str) -> Option<String> {
 pub(super) fn date(clock: &dyn Clock, wait: Duration) -> String {
     let seconds = clock.wall().plus(wait).as_millis().div_ceil(1000);
     Timestamp::from_millis(seconds.saturating_mul(1000)).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Counting(AtomicUsize);
+
+    impl Behaviour for Counting {
+        fn answer(&self, _: &Request) -> Reply {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Reply::empty(204)
+        }
+    }
+
+    #[tokio::test]
+    async fn wiremock_keeps_few_requests_and_none_finds_it_without_a_mock() {
+        let counting = Arc::new(Counting::default());
+        let mount = Mount { behaviour: counting.clone(), kept: Arc::default(), full: Arc::default() };
+        let (front, _renewal) = mount.clone().listen(&Setup::default()).await;
+        let client = reqwest::Client::new();
+        let passing = front.passage().read_owned().await;
+        for _ in 0..KEPT_MAX {
+            assert_eq!(client.get(front.url()).send().await.unwrap().status(), 204);
+        }
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(mount.kept.load(Ordering::Relaxed), KEPT_MAX, "not while a request is on its way");
+        drop(passing);
+        assert_eq!(client.get(front.url()).send().await.unwrap().status(), 204);
+        assert_eq!(mount.kept.load(Ordering::Relaxed), 1, "mounted anew before the next came through");
+
+        let mut callers = JoinSet::new();
+        for _ in 0..8 {
+            let (client, url) = (client.clone(), front.url());
+            callers.spawn(async move {
+                for _ in 0..KEPT_MAX / 2 {
+                    assert_eq!(client.get(&url).send().await.unwrap().status(), 204);
+                }
+            });
+        }
+        callers.join_all().await;
+        assert_eq!(counting.0.load(Ordering::Relaxed), 1 + KEPT_MAX + 8 * (KEPT_MAX / 2));
+    }
 }

@@ -103,6 +103,12 @@ impl StripeFake {
         self.machine.state.lock().scripted.push_back(answer);
         self
     }
+
+    /// How many held objects requests were shown since this was last asked.
+    #[cfg(test)]
+    pub(super) fn take_shown(&self) -> u64 {
+        self.machine.state.lock().objects.take_shown()
+    }
 }
 
 /// Settings of a [`StripeFake`].

@@ -1,26 +1,28 @@
 //! What a store holds, and its look-ups.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
+use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::super::fixture::Reply;
+use super::super::fixture::{Reply, parsed, text_of};
 use super::super::serve::query;
+use super::super::table::{Row, Table, Term};
 use super::machine::{Call, problem, problem_v2};
 use crate::clock::Timestamp;
 
-/// Everything in all stores, oldest first.
+/// Everything in all stores, a table for each store's each collection.
 #[derive(Debug, Default)]
 pub(super) struct Items {
-    all: Vec<Item>,
+    tables: HashMap<(String, String), Table<Item>>,
     made: u64,
 }
 
 #[derive(Debug)]
 struct Item {
-    store: String,
-    collection: String,
-    value: Value,
+    text: Box<RawValue>,
     made: Timestamp,
 }
 
@@ -31,50 +33,62 @@ impl Items {
         99 + self.made
     }
 
-    pub(super) fn add(&mut self, store: &str, collection: &str, value: Value, made: Timestamp) {
-        self.all.push(Item { store: store.to_owned(), collection: collection.to_owned(), value, made });
+    pub(super) fn add(&mut self, store: &str, collection: &str, value: &Value, made: Timestamp) {
+        self.table_mut(store, collection).add(Item { text: text_of(value), made });
     }
 
     /// Whether the store holds one with this field, shown in look-ups or not: uniqueness does not lag.
     pub(super) fn holds(&self, store: &str, collection: &str, field: &str, value: &Value) -> bool {
-        let mut all = self.of(store, collection);
-        !value.is_null() && all.any(|item| same(&item.value[field], value))
+        debug_assert!(LOOKED_UP_BY.contains(&field), "{field} has no terms");
+        let (Some(table), Some(term)) = (self.table(store, collection), term(field, value)) else {
+            return false;
+        };
+        table.with(&[term]).any(|(_, item)| same(&parsed(&item.text)[field], value))
     }
 
     /// Whether one was made less than `within` ago.
     pub(super) fn recent(&self, store: &str, collection: &str, within: Duration, now: Timestamp) -> bool {
-        self.of(store, collection).any(|item| now.since(item.made) < within)
+        self.table(store, collection)
+            .is_some_and(|table| table.all().any(|item| now.since(item.made) < within))
     }
 
+    /// The item as it is then.
     pub(super) fn update(
         &mut self,
         store: &str,
         collection: &str,
         id: &str,
         fields: &Value,
-    ) -> Option<Value> {
-        let item = self.all.iter_mut().find(|item| item.is(store, collection) && is_id(&item.value, id))?;
+    ) -> Option<Box<RawValue>> {
+        let (ordinal, item) = with_id(self.table(store, collection)?, id).next()?;
+        let made = item.made;
+        let mut changed = parsed(&item.text);
         for (name, value) in fields.as_object().into_iter().flatten() {
-            item.value[name] = value.clone();
+            changed[name] = value.clone();
         }
-        Some(item.value.clone())
+        let text = text_of(&changed);
+        self.table_mut(store, collection).replace(ordinal, Item { text: text.clone(), made });
+        Some(text)
     }
 
     pub(super) fn remove(&mut self, store: &str, collection: &str, id: &str) -> bool {
-        let before = self.all.len();
-        self.all.retain(|item| !(item.is(store, collection) && is_id(&item.value, id)));
-        self.all.len() < before
+        let Some(table) = self.table(store, collection) else { return false };
+        let gone: Vec<u64> = with_id(table, id).map(|(ordinal, _)| ordinal).collect();
+        for ordinal in &gone {
+            self.table_mut(store, collection).remove(*ordinal);
+        }
+        !gone.is_empty()
     }
 
     /// Answers a look-up: a list, or one by its id.
     pub(super) fn get(&self, call: &Call<'_>, lag: Duration) -> Reply {
         let collection = call.collection();
         if let Some((parent, id)) = collection.rsplit_once('/').filter(|(_, id)| id.parse::<u64>().is_ok()) {
-            let found =
-                self.of(call.store, parent).find(|item| is_id(&item.value, id) && item.shows(call.now, lag));
-            return match found {
-                Some(item) if call.is_v2() => Reply::json(200, &item.value),
-                Some(item) => Reply::json(200, &json!({ "data": item.value, "meta": {} })),
+            let table = self.table(call.store, parent);
+            let mut found = table.into_iter().flat_map(|table| with_id(table, id));
+            return match found.find(|(_, item)| item.shows(call.now, lag)) {
+                Some((_, item)) if call.is_v2() => Reply::json(200, &item.text),
+                Some((_, item)) => Reply::json(200, &V3 { data: &item.text, meta: json!({}) }),
                 None if call.is_v2() => problem_v2(404, "The requested resource was not found."),
                 None => problem(404, "The resource was not found."),
             };
@@ -87,56 +101,125 @@ impl Items {
                 return problem_v2(400, &format!("The field '{name}' is not supported by this resource."));
             }
         }
-        // Read once: a long run has many rows.
-        let filters: Vec<(String, String)> = call.request.url.query_pairs().into_owned().collect();
-        let found: Vec<&Value> = self
-            .of(call.store, &collection)
-            .filter(|item| matches(&item.value, &filters) && item.shows(call.now, lag))
-            .map(|item| &item.value)
+        let pairs = call.request.url.query_pairs().into_owned();
+        let filters: Vec<(String, String)> = pairs
+            .filter(|(name, _)| !matches!(name.as_str(), "page" | "limit" | "sort" | "include"))
+            .collect();
+        let table = self.table(call.store, &collection);
+        let found: Vec<&RawValue> = table
+            .into_iter()
+            .flat_map(|table| candidates(table, &filters))
+            .filter(|item| item.shows(call.now, lag) && item.matches(&filters))
+            .map(|item| &*item.text)
             .collect();
         let per_page = number(call, "limit").unwrap_or(LIMIT_DEFAULT).clamp(1, LIMIT_MAX);
         let page = number(call, "page").unwrap_or(1).max(1);
-        let shown: Vec<&Value> =
+        let shown: Vec<&RawValue> =
             found.iter().skip((page - 1).saturating_mul(per_page)).take(per_page).copied().collect();
         if !call.is_v2() {
             let pagination = json!({
                 "total": found.len(), "count": shown.len(), "per_page": per_page, "current_page": page,
                 "total_pages": found.len().div_ceil(per_page),
             });
-            return Reply::json(200, &json!({ "data": shown, "meta": { "pagination": pagination } }));
+            return Reply::json(200, &V3 { data: shown, meta: json!({ "pagination": pagination }) });
         }
-        if shown.is_empty() { Reply::empty(204) } else { Reply::json(200, &json!(shown)) }
+        if shown.is_empty() { Reply::empty(204) } else { Reply::json(200, &shown) }
     }
 
-    fn of(&self, store: &str, collection: &str) -> impl Iterator<Item = &Item> {
-        self.all.iter().filter(move |item| item.is(store, collection))
+    #[cfg(test)]
+    pub(super) fn take_shown(&self) -> u64 {
+        self.tables.values().map(Table::take_shown).sum()
+    }
+
+    fn table(&self, store: &str, collection: &str) -> Option<&Table<Item>> {
+        self.tables.get(&(store.to_owned(), collection.to_owned()))
+    }
+
+    fn table_mut(&mut self, store: &str, collection: &str) -> &mut Table<Item> {
+        self.tables.entry((store.to_owned(), collection.to_owned())).or_default()
     }
 }
 
 impl Item {
-    fn is(&self, store: &str, collection: &str) -> bool {
-        self.store == store && self.collection == collection
-    }
-
     fn shows(&self, now: Timestamp, lag: Duration) -> bool {
         now >= self.made.plus(lag)
     }
+
+    /// Whether it passes a request's filters. `field:in` takes a list; `min_id` and `max_id` are bounds; of the
+    /// rest, a field that the item has must be equal. A filter by what the item has not passes: V3 ignores
+    /// filters that it does not know.
+    fn matches(&self, filters: &[(String, String)]) -> bool {
+        if filters.is_empty() {
+            return true;
+        }
+        let value = parsed(&self.text);
+        let id = value["id"].as_u64().unwrap_or(0);
+        filters.iter().all(|(name, wanted)| match name.as_str() {
+            "min_id" => wanted.parse().is_ok_and(|bound: u64| id >= bound),
+            "max_id" => wanted.parse().is_ok_and(|bound: u64| id <= bound),
+            name => match name.strip_suffix(":in") {
+                Some(field) => wanted.split(',').any(|one| equal(&value[field], one)),
+                None => value.get(name).is_none_or(|held| equal(held, wanted)),
+            },
+        })
+    }
 }
 
-/// Whether an item passes the request's filters. `field:in` takes a list; `min_id` and `max_id` are bounds; of
-/// the rest, a field that the item has must be equal. A filter by what the item has not passes: V3 ignores
-/// filters that it does not know.
-fn matches(value: &Value, filters: &[(String, String)]) -> bool {
-    let id = value["id"].as_u64().unwrap_or(0);
-    filters.iter().all(|(name, wanted)| match name.as_str() {
-        "page" | "limit" | "sort" | "include" => true,
-        "min_id" => wanted.parse().is_ok_and(|bound: u64| id >= bound),
-        "max_id" => wanted.parse().is_ok_and(|bound: u64| id <= bound),
-        name => match name.strip_suffix(":in") {
-            Some(field) => wanted.split(',').any(|one| equal(&value[field], one)),
-            None => value.get(name).is_none_or(|held| equal(held, wanted)),
-        },
-    })
+impl Row for Item {
+    fn terms(&self) -> Vec<Term> {
+        let value = parsed(&self.text);
+        let of =
+            |field: &&str| value.get(field).map_or_else(|| Some(without(field)), |held| term(field, held));
+        LOOKED_UP_BY.iter().filter_map(of).collect()
+    }
+}
+
+/// A V3 answer.
+#[derive(Serialize)]
+pub(super) struct V3<T> {
+    pub(super) data: T,
+    pub(super) meta: Value,
+}
+
+/// The term of a field with this value, as [`equal`] compares: in any case. None of null, which nothing equals.
+fn term(field: &str, value: &Value) -> Option<Term> {
+    let text = match value {
+        Value::Null => return None,
+        Value::String(text) => text.to_ascii_lowercase(),
+        // `true`, a number, or what is only ever compared whole.
+        other => other.to_string().to_ascii_lowercase(),
+    };
+    Some(Term::new(field, text))
+}
+
+/// The term of an item without this field: of one with it, the text is hashed.
+fn without(field: &str) -> Term {
+    Term::new(field, ())
+}
+
+fn with_id<'a>(table: &'a Table<Item>, id: &'a str) -> impl Iterator<Item = (u64, &'a Item)> {
+    let terms: Vec<Term> = term("id", &Value::from(id)).into_iter().collect();
+    table.with(&terms).filter(move |(_, item)| equal(&parsed(&item.text)["id"], id))
+}
+
+/// Oldest first, all that may pass the filters.
+fn candidates<'a>(
+    table: &'a Table<Item>,
+    filters: &[(String, String)],
+) -> Box<dyn Iterator<Item = &'a Item> + 'a> {
+    let terms = filters.iter().find_map(|(name, wanted)| {
+        let (field, is_list) = name.strip_suffix(":in").map_or((name.as_str(), false), |field| (field, true));
+        let any_of = |wanted: &str| term(field, &Value::from(wanted));
+        LOOKED_UP_BY.contains(&field).then(|| match is_list {
+            true => wanted.split(',').filter_map(any_of).collect::<Vec<Term>>(),
+            // Those without the field pass too.
+            false => any_of(wanted).into_iter().chain([without(field)]).collect(),
+        })
+    });
+    match terms {
+        Some(terms) => Box::new(table.with(&terms).map(|(_, item)| item)),
+        None => Box::new(table.all()),
+    }
 }
 
 fn equal(held: &Value, wanted: &str) -> bool {
@@ -150,10 +233,6 @@ fn equal(held: &Value, wanted: &str) -> bool {
 
 fn same(held: &Value, value: &Value) -> bool {
     value.as_str().map_or_else(|| held == value, |text| equal(held, text))
-}
-
-fn is_id(value: &Value, id: &str) -> bool {
-    equal(&value["id"], id)
 }
 
 fn number(call: &Call<'_>, name: &str) -> Option<usize> {
@@ -183,6 +262,78 @@ fn supported(collection: &str) -> &'static [&'static str] {
     }
 }
 
+/// The fields by which an item is found without a walk over its collection: what clients look for their own
+/// writes by, and what the store holds unique.
+const LOOKED_UP_BY: &[&str] = &["id", "external_order_id", "cart_id", "sku", "name", "email", "code"];
+
 /// Both as the V2 and V3 reference pages give them.
 const LIMIT_DEFAULT: usize = 50;
 const LIMIT_MAX: usize = 250;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random as _;
+    use crate::testkit::SeededRandom;
+
+    /// Values that are equal in one way and not in another.
+    fn values() -> Vec<Option<Value>> {
+        let all = json!(["a", "A", "", "true", true, 7, "7", 1.5, "1.5", null, ["a"], {"a": 1}]);
+        all.as_array().unwrap().iter().cloned().map(Some).chain([None]).collect()
+    }
+
+    fn with(filters: &[(String, String)], items: &Items) -> [Vec<String>; 2] {
+        let table = items.table("s", "c").unwrap();
+        let texts = |rows: Box<dyn Iterator<Item = &Item>>| -> Vec<String> {
+            rows.filter(|item| item.matches(filters)).map(|item| item.text.get().to_owned()).collect()
+        };
+        [texts(candidates(table, filters)), texts(Box::new(table.all()))]
+    }
+
+    #[test]
+    fn what_is_found_by_its_terms_is_what_a_walk_over_everything_finds() {
+        let (random, values) = (SeededRandom::new(7), values());
+        let mut items = Items::default();
+        let pick = |count: usize| usize::try_from(random.next_u64()).unwrap() % count;
+        let fields = || {
+            let mut fields = json!({});
+            for field in ["sku", "name", "other"] {
+                if let Some(value) = &values[pick(values.len())] {
+                    fields[field] = value.clone();
+                }
+            }
+            fields
+        };
+        for id in 0..300 {
+            let mut item = fields();
+            item["id"] = Value::from(id);
+            items.add("s", "c", &item, Timestamp::from_millis(0));
+        }
+        for _ in 0..100 {
+            items.update("s", "c", &pick(300).to_string(), &fields());
+            items.remove("s", "c", &pick(300).to_string());
+        }
+        let wanted = ["a", "A", "", "true", "TRUE", "7", "1.5", "null", "a,7", "[\"a\"]", "x"];
+        let mut found = 0;
+        for (field, wanted) in
+            ["sku", "name", "other"].iter().flat_map(|field| wanted.map(|one| (field, one)))
+        {
+            for (name, other) in [(format!("{field}:in"), "name"), ((*field).to_owned(), "sku")] {
+                let filters = [(name, wanted.to_owned()), (other.to_owned(), "A".to_owned())];
+                for filters in [&filters[..1], &filters] {
+                    let [by_terms, by_walk] = with(filters, &items);
+                    assert_eq!(by_terms, by_walk, "{filters:?}");
+                    found += by_walk.len();
+                }
+            }
+        }
+        assert!(found > 1_000, "{found}");
+        let table = items.table("s", "c").unwrap();
+        for (field, value) in
+            ["sku", "name"].iter().flat_map(|field| values.iter().flatten().map(move |v| (field, v)))
+        {
+            let by_walk = !value.is_null() && table.all().any(|item| same(&parsed(&item.text)[field], value));
+            assert_eq!(items.holds("s", "c", field, value), by_walk, "{field} {value}");
+        }
+    }
+}

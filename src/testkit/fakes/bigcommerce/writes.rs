@@ -4,6 +4,7 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::super::fixture::Reply;
+use super::items::V3;
 use super::keys;
 use super::machine::{Call, Machine, State, problem, problem_v2};
 
@@ -161,7 +162,7 @@ impl Machine {
         answer["data"]["id"] = Value::from(payment.as_str());
         if let Some((order, _)) = key.as_deref().and_then(|token| token.split_once('.')) {
             let transaction = json!({ "id": id, "order_id": order, "event": "authorization", "gateway_transaction_id": payment });
-            state.items.add(call.store, &format!("v3/orders/{order}/transactions"), transaction, call.now);
+            state.items.add(call.store, &format!("v3/orders/{order}/transactions"), &transaction, call.now);
         }
         self.effect(call, key, &answer["data"]["id"], 0);
         Reply::json(201, &answer)
@@ -171,8 +172,8 @@ impl Machine {
         let collection = call.collection();
         let (parent, id) = collection.rsplit_once('/').unwrap_or((collection.as_str(), ""));
         let changed = match call.request.method {
-            Method::PUT => state.items.update(call.store, parent, id, &call.body),
-            Method::DELETE => state.items.remove(call.store, parent, id).then_some(Value::Null),
+            Method::PUT => state.items.update(call.store, parent, id, &call.body).map(Some),
+            Method::DELETE => state.items.remove(call.store, parent, id).then_some(None),
             _ => None,
         };
         let Some(changed) = changed else {
@@ -181,9 +182,9 @@ impl Machine {
         };
         self.effect(call, None, &Value::from(id), 0);
         match changed {
-            Value::Null => Reply::empty(204),
-            changed if call.is_v2() => Reply::json(200, &changed),
-            changed => Reply::json(200, &json!({ "data": changed, "meta": {} })),
+            None => Reply::empty(204),
+            Some(changed) if call.is_v2() => Reply::json(200, &changed),
+            Some(changed) => Reply::json(200, &V3 { data: changed, meta: json!({}) }),
         }
     }
 
@@ -208,7 +209,7 @@ impl Machine {
         let id = state.items.next_id();
         fields.insert("id".to_owned(), Value::from(id));
         let value = Value::Object(fields);
-        state.items.add(call.store, collection, value.clone(), call.now);
+        state.items.add(call.store, collection, &value, call.now);
         self.effect(call, key, &value["id"], part);
         value
     }
@@ -216,7 +217,7 @@ impl Machine {
 
 /// A V3 answer to a create.
 fn created(made: &Value) -> Reply {
-    Reply::json(201, &json!({ "data": made, "meta": {} }))
+    Reply::json(201, &V3 { data: made, meta: json!({}) })
 }
 
 /// The documented limit of one request.

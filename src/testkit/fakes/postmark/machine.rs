@@ -150,7 +150,7 @@ impl Machine {
                 part: if item["Metadata"]["steadfast_batch"].is_string() { 0 } else { part },
                 at: now,
             });
-            state.messages.add(Message::new(&id, item, recipients, now));
+            state.messages.add(Message::new(&id, item, &recipients, now));
         }
         Ok(Reply::json(200, &answer))
     }

@@ -3,33 +3,35 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use wiremock::Request;
 
 use super::super::calendar::{eastern, parse_eastern};
-use super::super::fixture::Reply;
+use super::super::fixture::{Reply, parsed, text_of};
 use super::super::serve::query;
+use super::super::table::{Row, Table, Term};
 use super::SecondFilter;
 use super::validation::bare;
 use crate::clock::Timestamp;
 
-/// All accepted messages, oldest first.
+/// All accepted messages.
 #[derive(Debug, Default)]
 pub(super) struct Messages {
-    all: Vec<Message>,
+    held: Table<Message>,
     ids: u64,
 }
 
 /// An accepted message.
 #[derive(Debug)]
 pub(super) struct Message {
-    recipients: Vec<String>,
     accepted: Timestamp,
-    shown: Value,
+    shown: Box<RawValue>,
 }
 
 impl Message {
-    pub(super) fn new(id: &str, item: &Value, recipients: Vec<String>, accepted: Timestamp) -> Message {
+    pub(super) fn new(id: &str, item: &Value, recipients: &[String], accepted: Timestamp) -> Message {
         let to = item["To"].as_str().unwrap_or_default();
         let to: Vec<Value> =
             to.split(',').map(|address| json!({ "Email": bare(address.trim()), "Name": null })).collect();
@@ -50,7 +52,15 @@ impl Message {
             "Metadata": metadata,
             "Sandboxed": false,
         });
-        Message { recipients, accepted, shown }
+        Message { accepted, shown: text_of(&shown) }
+    }
+}
+
+impl Row for Message {
+    fn terms(&self) -> Vec<Term> {
+        let shown = parsed(&self.shown);
+        let metadata = shown["Metadata"].as_object().into_iter().flatten();
+        metadata.filter_map(|(name, value)| Some(Term::new(name, value.as_str()?))).collect()
     }
 }
 
@@ -62,7 +72,7 @@ impl Messages {
     }
 
     pub(super) fn add(&mut self, message: Message) {
-        self.all.push(message);
+        self.held.add(message);
     }
 
     pub(super) fn search(
@@ -91,38 +101,56 @@ impl Messages {
                 SecondFilter::Refuse => return refused("Only one metadata filter is supported."),
             }
         }
-        let found: Vec<&Value> = self
-            .all
-            .iter()
-            .rev()
+        let found: Vec<&RawValue> = self
+            .candidates(metadata.first())
             .filter(|message| now >= message.accepted.plus(lag) && now.since(message.accepted) <= RETENTION)
-            .filter(|message| {
-                metadata.iter().all(|(name, value)| message.shown["Metadata"][name] == value.as_str())
-            })
-            // Last: it reads the query anew for each message, which a long run would feel.
-            .filter(|message| matches(message, request))
-            .map(|message| &message.shown)
+            .filter(|message| matches(message, metadata.first(), request))
+            .map(|message| &*message.shown)
             .collect();
-        let page: Vec<&Value> = found.iter().skip(offset).take(count).copied().collect();
-        Reply::json(200, &json!({ "TotalCount": found.len(), "Messages": page }))
+        let page = found.iter().skip(offset).take(count).copied().collect();
+        Reply::json(200, &Page { messages: page, total_count: found.len() })
+    }
+
+    #[cfg(test)]
+    pub(super) fn take_shown(&self) -> u64 {
+        self.held.take_shown()
+    }
+
+    /// Newest first, all that may pass.
+    fn candidates(&self, metadata: Option<&(String, String)>) -> Box<dyn Iterator<Item = &Message> + '_> {
+        match metadata {
+            Some((name, value)) => {
+                Box::new(self.held.with(&[Term::new(name, value)]).rev().map(|(_, message)| message))
+            }
+            None => Box::new(self.held.all().rev()),
+        }
     }
 }
 
-/// Whether a message passes the filters other than metadata.
-fn matches(message: &Message, request: &Request) -> bool {
-    let shown = |name: &str| message.shown[name].as_str().unwrap_or_default();
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Page<'a> {
+    messages: Vec<&'a RawValue>,
+    total_count: usize,
+}
+
+/// Whether a message passes the filters.
+fn matches(message: &Message, metadata: Option<&(String, String)>, request: &Request) -> bool {
+    let value = parsed(&message.shown);
+    let shown = |name: &str| value[name].as_str().unwrap_or_default();
     let equal = |parameter: &str, value: &str| query(request, parameter).is_none_or(|wanted| wanted == value);
     let stream = query(request, "messagestream").unwrap_or_else(|| "outbound".to_owned());
-    let recipient = query(request, "recipient");
+    let recipients = || value["Recipients"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let from = query(request, "fromdate").and_then(|text| parse_eastern(&text, false));
     let to = query(request, "todate").and_then(|text| parse_eastern(&text, true));
-    stream == shown("MessageStream")
+    metadata.is_none_or(|(name, wanted)| value["Metadata"][name] == wanted.as_str())
+        && stream == shown("MessageStream")
         && equal("tag", shown("Tag"))
         && equal("subject", shown("Subject"))
         && equal("fromemail", bare(shown("From")))
         && query(request, "status").is_none_or(|wanted| wanted.eq_ignore_ascii_case(shown("Status")))
-        && recipient
-            .is_none_or(|wanted| message.recipients.iter().any(|held| held.eq_ignore_ascii_case(&wanted)))
+        && query(request, "recipient")
+            .is_none_or(|wanted| recipients().any(|held| held.eq_ignore_ascii_case(&wanted)))
         && from.is_none_or(|from| message.accepted >= from)
         && to.is_none_or(|to| message.accepted <= to)
 }

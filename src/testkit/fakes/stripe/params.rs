@@ -3,8 +3,8 @@
 use serde_json::{Map, Value};
 use wiremock::Request;
 
-/// A request's parameters, in the order sent. Two requests are the same if these are equal.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A request's parameters, in the order sent.
+#[derive(Debug)]
 pub(super) struct Params(Vec<(String, String)>);
 
 impl Params {
@@ -16,6 +16,11 @@ impl Params {
 
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The parameters as one text: two requests are the same if these are equal.
+    pub(super) fn text(&self) -> String {
+        url::form_urlencoded::Serializer::new(String::new()).extend_pairs(&self.0).finish()
     }
 
     /// The parameters as an object's fields: `metadata[a]=b` becomes `{"metadata":{"a":"b"}}`. Amounts become

@@ -15,7 +15,7 @@ pub(super) struct Records(HashMap<(String, String), Record>);
 #[derive(Debug)]
 pub(super) struct Record {
     path: String,
-    params: Params,
+    params: String,
     reply: Reply,
     request_id: String,
     first_used: Timestamp,
@@ -49,7 +49,7 @@ impl Records {
             Lookup::Busy
         } else if record.path != path {
             Lookup::OtherEndpoint(record.path.clone())
-        } else if record.params != *params {
+        } else if record.params != params.text() {
             Lookup::OtherParams
         } else {
             Lookup::Replay(record.reply.clone(), record.request_id.clone())
@@ -71,7 +71,7 @@ impl Record {
         }
         Record {
             path: write.path.to_owned(),
-            params: write.params.clone(),
+            params: write.params.text(),
             reply,
             request_id: write.request_id.to_owned(),
             first_used: now,

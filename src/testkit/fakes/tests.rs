@@ -1,0 +1,150 @@
+//! What the adapters' look-ups cost a fake, counted in things that it looks at: as much with few others as with many.
+
+use std::time::Duration;
+
+use http::{HeaderValue, Method};
+use serde_json::{Value, json};
+
+use super::{BigCommerceFake, InProcess, PostmarkFake, StripeFake};
+use crate::request::Request;
+use crate::testkit::TestClock;
+use crate::transport::{Limits, Transport as _};
+
+const FEW: usize = 20;
+const MANY: usize = 1_000;
+
+/// Sends a request, JSON but where the path is Stripe's, and gives the answer's body.
+async fn ask(fake: &InProcess, method: Method, path: &str, body: String) -> Value {
+    let mut request = Request::new(method, format!("http://fake.test{path}").parse().unwrap());
+    let form = path.starts_with("/v1/");
+    for (name, value) in [
+        ("authorization", if path == "/payments" { "PAT token" } else { "Bearer sk_test_1" }),
+        ("x-auth-token", "token"),
+        ("x-postmark-server-token", "token"),
+        ("content-type", if form { "application/x-www-form-urlencoded" } else { "application/json" }),
+    ] {
+        request.headers.insert(name, HeaderValue::from_static(value));
+    }
+    request.body = body.into();
+    let answer = fake.send(request, Limits::new(10_000_000, true)).await.unwrap();
+    let status = answer.status.as_u16();
+    assert!((200..300).contains(&status), "{path}: {status} {:?}", answer.body);
+    answer.json().unwrap_or(Value::Null)
+}
+
+async fn get(fake: &InProcess, path: &str) -> Value {
+    ask(fake, Method::GET, path, String::new()).await
+}
+
+#[tokio::test]
+async fn a_look_up_at_stripe_looks_at_what_was_made_in_its_time() {
+    let mut costs = Vec::new();
+    for others in [FEW, MANY] {
+        let clock = TestClock::new();
+        let stripe = StripeFake::builder().test_clock(&clock).in_process();
+        let transport = stripe.transport();
+        let charge = || ask(&transport, Method::POST, "/v1/payment_intents", "amount=1&currency=usd".into());
+        for _ in 0..others {
+            charge().await;
+        }
+        clock.advance(Duration::from_secs(600));
+        let since = TestClock::START.as_millis() / 1000 + 600;
+        let mut ids = Vec::new();
+        for _ in 0..5 {
+            ids.push(charge().await["id"].as_str().unwrap().to_owned());
+        }
+        stripe.take_shown();
+        let list = format!("/v1/payment_intents?created[gte]={since}");
+        let mut cost = Vec::new();
+        for (path, rows) in [
+            (format!("{list}&limit=100"), 5),
+            // A page, and one more to know that there are more.
+            (format!("{list}&limit=2"), 2),
+            (format!("{list}&limit=2&starting_after={}", ids[3]), 2),
+        ] {
+            assert_eq!(get(&transport, &path).await["data"].as_array().unwrap().len(), rows, "{path}");
+            cost.push(stripe.take_shown());
+        }
+        get(&transport, &format!("/v1/payment_intents/{}", ids[0])).await;
+        charge().await;
+        cost.push(stripe.take_shown());
+        costs.push(cost);
+    }
+    // The first object that is too old ends the list; a page's start and one's own predecessor are looked at.
+    assert_eq!(costs, [[6, 3, 4, 2], [6, 3, 4, 2]]);
+}
+
+#[tokio::test]
+async fn a_search_at_postmark_looks_at_the_messages_with_that_metadata() {
+    let mut costs = Vec::new();
+    for others in [FEW, MANY] {
+        let clock = TestClock::new();
+        let postmark = PostmarkFake::builder().test_clock(&clock).in_process();
+        let transport = postmark.transport();
+        for message in 0..others {
+            let batch = if message < 3 { "batch" } else { "other" };
+            let message = json!({
+                "From": "a@example.com", "To": "b@example.com", "Subject": "s", "TextBody": "t",
+                "Metadata": { "steadfast_key": message.to_string(), "steadfast_batch": batch },
+            });
+            ask(&transport, Method::POST, "/email", message.to_string()).await;
+        }
+        assert_eq!(postmark.take_shown(), 0, "a message is sent without a look at others");
+        let mut cost = Vec::new();
+        for (filter, hits) in
+            [("steadfast_key=7", 1), ("steadfast_key=none", 0), ("steadfast_batch=batch", 3)]
+        {
+            let path = format!("/messages/outbound?count=500&offset=0&metadata_{filter}");
+            assert_eq!(get(&transport, &path).await["TotalCount"], hits, "{filter}");
+            cost.push(postmark.take_shown());
+        }
+        costs.push(cost);
+    }
+    assert_eq!(costs, [[1, 0, 3], [1, 0, 3]]);
+}
+
+/// What is made in each collection, the field that tells one from another, and its look-up.
+const COLLECTIONS: [(&str, &str, &str); 7] = [
+    ("/v2/orders", "external_order_id", "/v2/orders?external_order_id=k7"),
+    ("/v2/orders", "cart_id", "/v2/orders?cart_id=K7"),
+    ("/v3/catalog/products", "sku", "/v3/catalog/products?sku=K7"),
+    ("/v3/catalog/brands", "name", "/v3/catalog/brands?name=k7"),
+    ("/v3/customers", "email", "/v3/customers?email:in=k7,k8"),
+    ("/v2/coupons", "code", "/v2/coupons?code=k7"),
+    ("/v3/orders/7/payment_actions/refunds", "reason", "/v3/orders/7/payment_actions/refunds"),
+];
+
+#[tokio::test]
+async fn a_look_up_at_bigcommerce_looks_at_the_items_with_that_field() {
+    let mut costs = Vec::new();
+    for others in [FEW, MANY] {
+        let store = BigCommerceFake::builder().test_clock(&TestClock::new()).in_process();
+        let transport = store.transport();
+        let mut cost = Vec::new();
+        for (path, field, look_up) in COLLECTIONS {
+            for item in 0..others {
+                // Each order's refunds are a collection of their own.
+                let path = path.replace("/7/", &format!("/{item}/"));
+                let name = format!("{field} {item}");
+                let mut body = json!({ "name": name, "price": 1, "type": "physical", "weight": 1 });
+                body[field] = Value::from(format!("k{item}"));
+                let body = if field == "email" { json!([body]) } else { body };
+                ask(&transport, Method::POST, &format!("/stores/s{path}"), body.to_string()).await;
+            }
+            let written = store.take_shown();
+            let found = get(&transport, &format!("/stores/s{look_up}")).await;
+            let rows = found.as_array().or_else(|| found["data"].as_array()).unwrap();
+            assert!(rows.iter().any(|row| row[field] == "k7"), "{look_up}: {found}");
+            cost.push((written, rows.len(), store.take_shown()));
+        }
+        let order = get(&transport, "/stores/s/v2/orders/100").await;
+        assert_eq!(order["id"], 100);
+        ask(&transport, Method::PUT, "/stores/s/v2/orders/100", json!({ "status_id": 1 }).to_string()).await;
+        ask(&transport, Method::DELETE, "/stores/s/v2/orders/100", String::new()).await;
+        cost.push((0, 1, store.take_shown()));
+        costs.push(cost);
+    }
+    let one = |rows, looked_at| (0, rows, looked_at);
+    let all = [one(1, 1), one(1, 1), one(1, 1), one(1, 1), one(2, 2), one(1, 1), one(1, 1), one(1, 3)];
+    assert_eq!(costs, [all, all]);
+}
