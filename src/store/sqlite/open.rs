@@ -59,7 +59,7 @@ pub(super) fn writer(path: &Path, settings: Settings, seals: &Seals) -> Result<C
     use_log(&connection, settings.wait_for_lock)?;
     connection
         .execute_batch(&format!(
-            "PRAGMA synchronous = FULL; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;
+            "PRAGMA synchronous = FULL; PRAGMA cache_size = -{CACHE_KIB}; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;
              PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = {LOG_BYTES_KEPT};"
         ))
         .while_doing(doing)?;
@@ -319,6 +319,12 @@ const MIGRATIONS: [&str; 3] = [
 
 /// The version of a file to which all of them were applied.
 pub(super) const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;
+
+/// What the writer may keep of the file in memory. SQLite's default of 2 MiB holds the upper pages of the indexes of a
+/// million rows and little else. And since the bundled SQLite counts the caches of all connections of the process
+/// as one (`SQLITE_ENABLE_MEMORY_MANAGEMENT`), the pages that one connection keeps and does not use can take the
+/// place of another's: at 2 MiB, with two busy files, each statement read the same root pages again.
+const CACHE_KIB: u32 = 16 * 1024;
 
 /// What is left of the log after a burst.
 const LOG_BYTES_KEPT: u32 = 64 * 1024 * 1024;
