@@ -34,12 +34,13 @@ mod rows;
 
 use bare::{Bare, Statement, Table};
 
+const ALONE: &str = "--alone";
 const THREADS: usize = 2;
-const ROUNDS: usize = 16;
-const CALLS: u64 = 8_000;
+const ROUNDS: usize = 9;
+const CALLS: u64 = 16_000;
 /// How many more rounds, and of how many fewer calls, with one call at a time.
-const ROUNDS_OF_ONE: usize = 2;
-const CALLS_OF_ONE: u64 = 40;
+const ROUNDS_OF_ONE: usize = 4;
+const CALLS_OF_ONE: u64 = 80;
 const NAMES: [&str; 4] = ["bare", "narrow", "store", "engine"];
 const BODY: &[u8] = &[b'x'; 1024];
 
@@ -56,9 +57,12 @@ fn main() {
         .expect("a runtime with two workers");
     if let Some((name, tasks)) = alone() {
         let directory = directory();
-        let rate =
-            runtime.block_on(async { Files::open(directory.path()).rate(name, tasks, (0, calls * 5)).await });
-        println!("{tasks:>3} tasks  {:<7} {rate:>8.0} calls/s", NAMES[name]);
+        let rate = runtime.block_on(async {
+            let files = Files::open(directory.path());
+            let warm = files.warm_one(name, rounds).await;
+            files.rate(name, tasks, (warm, warm + calls)).await
+        });
+        println!("{rate:.0}");
         return;
     }
     let asked = |part: &str| std::env::args().any(|argument| argument == part);
@@ -78,7 +82,7 @@ fn calls_part(runtime: &tokio::runtime::Runtime, rounds: usize, calls: u64) {
     );
     runtime.block_on(one_at_a_time(rounds * ROUNDS_OF_ONE, calls / CALLS_OF_ONE));
     for tasks in [64, 256] {
-        let rates = runtime.block_on(at_once(tasks, rounds, calls));
+        let rates = at_once(tasks, rounds);
         for (name, samples) in NAMES.iter().zip(&rates) {
             let of = |variant: usize| {
                 median(samples.iter().zip(&rates[variant]).map(|(rate, other)| rate / other).collect())
@@ -91,17 +95,20 @@ fn calls_part(runtime: &tokio::runtime::Runtime, rounds: usize, calls: u64) {
     }
 }
 
-/// Calls a second of each of [`NAMES`] in each round.
-async fn at_once(tasks: u64, rounds: usize, calls: u64) -> [Vec<f64>; NAMES.len()] {
-    let directory = directory();
-    let files = Files::open(directory.path());
-    let warm = files.warm(rounds).await;
+/// Calls a second of each of [`NAMES`] in each round, each in a process of its own: SQLite counts the page caches of
+/// all connections of a process as one, so that in one process each takes pages from the others.
+fn at_once(tasks: u64, rounds: usize) -> [Vec<f64>; NAMES.len()] {
     let mut rates = [const { Vec::new() }; NAMES.len()];
     for round in 0..rounds {
         for turn in 0..NAMES.len() {
             let variant = in_turn(round, turn, NAMES.len());
-            let from = warm + round as u64 * calls;
-            rates[variant].push(files.rate(variant, tasks, (from, from + calls)).await);
+            let quick = if rounds < ROUNDS { "--test" } else { "--bench" };
+            let ran = std::process::Command::new(std::env::current_exe().expect("this program"))
+                .args([quick, ALONE, NAMES[variant], &tasks.to_string()])
+                .output()
+                .expect("it starts");
+            let printed = String::from_utf8_lossy(&ran.stdout);
+            rates[variant].push(printed.trim().parse().expect("calls a second"));
         }
     }
     rates
@@ -194,11 +201,15 @@ impl Files {
     /// Calls before the first round, and the number of the next: a log that has not yet had its full length grows
     /// with each commit, and a sync then also writes the file's length.
     async fn warm(&self, rounds: usize) -> u64 {
-        let calls = if rounds < ROUNDS { 100 } else { 20_000 };
         for variant in 0..NAMES.len() {
-            self.rate(variant, 64, (0, calls)).await;
+            self.warm_one(variant, rounds).await;
         }
-        calls
+        warming(rounds)
+    }
+
+    async fn warm_one(&self, variant: usize, rounds: usize) -> u64 {
+        self.rate(variant, 64, (0, warming(rounds))).await;
+        warming(rounds)
     }
 
     /// Calls a second, of those from the first number to before the second.
@@ -210,6 +221,10 @@ impl Files {
             _ => rate(&self.engine, tasks, numbers).await,
         }
     }
+}
+
+fn warming(rounds: usize) -> u64 {
+    if rounds < ROUNDS { 100 } else { 20_000 }
 }
 
 fn key(number: u64) -> String {
@@ -227,7 +242,7 @@ fn directory() -> tempfile::TempDir {
 /// One of [`NAMES`] and a number of tasks, to be profiled alone.
 fn alone() -> Option<(usize, u64)> {
     let arguments: Vec<String> = std::env::args().collect();
-    let at = arguments.iter().position(|argument| argument == "--alone")?;
+    let at = arguments.iter().position(|argument| argument == ALONE)?;
     let name = arguments.get(at + 1).and_then(|name| NAMES.iter().position(|known| known == name));
     let tasks = arguments.get(at + 2).and_then(|tasks| tasks.parse().ok());
     Some((name.expect("bare, narrow, store or engine"), tasks.expect("a number of tasks")))
