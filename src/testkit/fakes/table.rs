@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 use std::collections::hash_map::DefaultHasher;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{Hash, Hasher as _};
 
 /// One of the things that a vendor holds.
@@ -101,6 +101,32 @@ impl<R: Row> Table<R> {
 impl<R> Default for Table<R> {
     fn default() -> Table<R> {
         Table { rows: BTreeMap::new(), terms: BTreeSet::new(), added: 0, shown: Cell::new(0) }
+    }
+}
+
+/// A table for each collection of each owner.
+#[derive(Debug)]
+pub(super) struct Tables<R>(HashMap<(String, String), Table<R>>);
+
+impl<R: Row> Tables<R> {
+    pub(super) fn of(&self, owner: &str, collection: &str) -> Option<&Table<R>> {
+        self.0.get(&(owner.to_owned(), collection.to_owned()))
+    }
+
+    pub(super) fn of_mut(&mut self, owner: &str, collection: &str) -> &mut Table<R> {
+        self.0.entry((owner.to_owned(), collection.to_owned())).or_default()
+    }
+
+    /// [`Table::take_shown`] of all of them.
+    #[cfg(test)]
+    pub(super) fn take_shown(&self) -> u64 {
+        self.0.values().map(Table::take_shown).sum()
+    }
+}
+
+impl<R> Default for Tables<R> {
+    fn default() -> Tables<R> {
+        Tables(HashMap::new())
     }
 }
 

@@ -1,6 +1,5 @@
 //! What a store holds, and its look-ups.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -9,14 +8,14 @@ use serde_json::{Value, json};
 
 use super::super::fixture::{Reply, parsed, text_of};
 use super::super::serve::query;
-use super::super::table::{Row, Table, Term};
+use super::super::table::{Row, Table, Tables, Term};
 use super::machine::{Call, problem, problem_v2};
 use crate::clock::Timestamp;
 
 /// Everything in all stores, a table for each store's each collection.
 #[derive(Debug, Default)]
 pub(super) struct Items {
-    tables: HashMap<(String, String), Table<Item>>,
+    tables: Tables<Item>,
     made: u64,
 }
 
@@ -34,13 +33,13 @@ impl Items {
     }
 
     pub(super) fn add(&mut self, store: &str, collection: &str, value: &Value, made: Timestamp) {
-        self.table_mut(store, collection).add(Item { text: text_of(value), made });
+        self.tables.of_mut(store, collection).add(Item { text: text_of(value), made });
     }
 
     /// Whether the store holds one with this field, shown in look-ups or not: uniqueness does not lag.
     pub(super) fn holds(&self, store: &str, collection: &str, field: &str, value: &Value) -> bool {
         debug_assert!(LOOKED_UP_BY.contains(&field), "{field} has no terms");
-        let (Some(table), Some(term)) = (self.table(store, collection), term(field, value)) else {
+        let (Some(table), Some(term)) = (self.tables.of(store, collection), term(field, value)) else {
             return false;
         };
         table.with(&[term]).any(|(_, item)| same(&parsed(&item.text)[field], value))
@@ -48,7 +47,8 @@ impl Items {
 
     /// Whether one was made less than `within` ago.
     pub(super) fn recent(&self, store: &str, collection: &str, within: Duration, now: Timestamp) -> bool {
-        self.table(store, collection)
+        self.tables
+            .of(store, collection)
             .is_some_and(|table| table.all().any(|item| now.since(item.made) < within))
     }
 
@@ -60,22 +60,22 @@ impl Items {
         id: &str,
         fields: &Value,
     ) -> Option<Box<RawValue>> {
-        let (ordinal, item) = with_id(self.table(store, collection)?, id).next()?;
+        let (ordinal, item) = with_id(self.tables.of(store, collection)?, id).next()?;
         let made = item.made;
         let mut changed = parsed(&item.text);
         for (name, value) in fields.as_object().into_iter().flatten() {
             changed[name] = value.clone();
         }
         let text = text_of(&changed);
-        self.table_mut(store, collection).replace(ordinal, Item { text: text.clone(), made });
+        self.tables.of_mut(store, collection).replace(ordinal, Item { text: text.clone(), made });
         Some(text)
     }
 
     pub(super) fn remove(&mut self, store: &str, collection: &str, id: &str) -> bool {
-        let Some(table) = self.table(store, collection) else { return false };
+        let Some(table) = self.tables.of(store, collection) else { return false };
         let gone: Vec<u64> = with_id(table, id).map(|(ordinal, _)| ordinal).collect();
         for ordinal in &gone {
-            self.table_mut(store, collection).remove(*ordinal);
+            self.tables.of_mut(store, collection).remove(*ordinal);
         }
         !gone.is_empty()
     }
@@ -84,7 +84,7 @@ impl Items {
     pub(super) fn get(&self, call: &Call<'_>, lag: Duration) -> Reply {
         let collection = call.collection();
         if let Some((parent, id)) = collection.rsplit_once('/').filter(|(_, id)| id.parse::<u64>().is_ok()) {
-            let table = self.table(call.store, parent);
+            let table = self.tables.of(call.store, parent);
             let mut found = table.into_iter().flat_map(|table| with_id(table, id));
             return match found.find(|(_, item)| item.shows(call.now, lag)) {
                 Some((_, item)) if call.is_v2() => Reply::json(200, &item.text),
@@ -105,7 +105,7 @@ impl Items {
         let filters: Vec<(String, String)> = pairs
             .filter(|(name, _)| !matches!(name.as_str(), "page" | "limit" | "sort" | "include"))
             .collect();
-        let table = self.table(call.store, &collection);
+        let table = self.tables.of(call.store, &collection);
         let found: Vec<&RawValue> = table
             .into_iter()
             .flat_map(|table| candidates(table, &filters))
@@ -128,15 +128,7 @@ impl Items {
 
     #[cfg(test)]
     pub(super) fn take_shown(&self) -> u64 {
-        self.tables.values().map(Table::take_shown).sum()
-    }
-
-    fn table(&self, store: &str, collection: &str) -> Option<&Table<Item>> {
-        self.tables.get(&(store.to_owned(), collection.to_owned()))
-    }
-
-    fn table_mut(&mut self, store: &str, collection: &str) -> &mut Table<Item> {
-        self.tables.entry((store.to_owned(), collection.to_owned())).or_default()
+        self.tables.take_shown()
     }
 }
 
@@ -283,7 +275,7 @@ mod tests {
     }
 
     fn with(filters: &[(String, String)], items: &Items) -> [Vec<String>; 2] {
-        let table = items.table("s", "c").unwrap();
+        let table = items.tables.of("s", "c").unwrap();
         let texts = |rows: Box<dyn Iterator<Item = &Item>>| -> Vec<String> {
             rows.filter(|item| item.matches(filters)).map(|item| item.text.get().to_owned()).collect()
         };
@@ -328,7 +320,7 @@ mod tests {
             }
         }
         assert!(found > 1_000, "{found}");
-        let table = items.table("s", "c").unwrap();
+        let table = items.tables.of("s", "c").unwrap();
         for (field, value) in
             ["sku", "name"].iter().flat_map(|field| values.iter().flatten().map(move |v| (field, v)))
         {

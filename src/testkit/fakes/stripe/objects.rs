@@ -1,15 +1,13 @@
 //! What Stripe holds: every object made, readable at once (lists are read-after-write; Search is not, and
 //! there is none here).
 
-use std::collections::HashMap;
-
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use wiremock::Request;
 
 use super::super::fixture::{Reply, parsed, text_of};
-use super::super::table::{Row, Table, Term};
+use super::super::table::{Row, Table, Tables, Term};
 use super::machine::missing;
 use super::params::Params;
 use crate::clock::Timestamp;
@@ -17,7 +15,7 @@ use crate::clock::Timestamp;
 /// All objects, a table for each account's each resource.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
-    tables: HashMap<(String, String), Table<Object>>,
+    tables: Tables<Object>,
     made: u64,
 }
 
@@ -62,7 +60,7 @@ impl Objects {
         fields.insert("metadata".to_owned(), json!({}));
         fields.extend(params.fields());
         let value = Value::Object(fields);
-        let table = self.table_mut(account, resource);
+        let table = self.tables.of_mut(account, resource);
         let newest = table.all().next_back().map_or(now, |last| last.newest.max(now));
         table.add(Object::new(&value, newest));
         value
@@ -75,7 +73,7 @@ impl Objects {
         id: &str,
         params: &Params,
     ) -> Option<Value> {
-        let (ordinal, object) = find(self.table(account, resource)?, id)?;
+        let (ordinal, object) = find(self.tables.of(account, resource)?, id)?;
         let (mut value, newest) = (parsed(&object.text), object.newest);
         for (name, sent) in params.fields() {
             match (&mut value[name.as_str()], sent) {
@@ -84,19 +82,19 @@ impl Objects {
                 (held, sent) => *held = sent,
             }
         }
-        self.table_mut(account, resource).replace(ordinal, Object::new(&value, newest));
+        self.tables.of_mut(account, resource).replace(ordinal, Object::new(&value, newest));
         Some(value)
     }
 
     pub(super) fn read(&self, account: &str, resource: &str, id: &str) -> Reply {
-        let found = self.table(account, resource).and_then(|table| find(table, id));
+        let found = self.tables.of(account, resource).and_then(|table| find(table, id));
         found.map_or_else(|| missing(id), |(_, object)| Reply::json(200, &object.text))
     }
 
     pub(super) fn remove(&mut self, account: &str, resource: &str, id: &str) -> Reply {
-        let found = self.table(account, resource).and_then(|table| find(table, id));
+        let found = self.tables.of(account, resource).and_then(|table| find(table, id));
         let Some((ordinal, _)) = found else { return missing(id) };
-        self.table_mut(account, resource).remove(ordinal);
+        self.tables.of_mut(account, resource).remove(ordinal);
         Reply::json(200, &json!({ "id": id, "object": naming(resource).0, "deleted": true }))
     }
 
@@ -109,7 +107,7 @@ impl Objects {
             return Reply::json(400, &json!({ "error": error }));
         };
         let none = Table::default();
-        let table = self.table(account, resource).unwrap_or(&none);
+        let table = self.tables.of(account, resource).unwrap_or(&none);
         let end = match &list.starting_after {
             Some(after) => match under(table, after).rev().find(|(_, object)| list.matches(object)) {
                 Some((ordinal, _)) => ordinal,
@@ -129,15 +127,7 @@ impl Objects {
 
     #[cfg(test)]
     pub(super) fn take_shown(&self) -> u64 {
-        self.tables.values().map(Table::take_shown).sum()
-    }
-
-    fn table(&self, account: &str, resource: &str) -> Option<&Table<Object>> {
-        self.tables.get(&(account.to_owned(), resource.to_owned()))
-    }
-
-    fn table_mut(&mut self, account: &str, resource: &str) -> &mut Table<Object> {
-        self.tables.entry((account.to_owned(), resource.to_owned())).or_default()
+        self.tables.take_shown()
     }
 }
 
