@@ -59,8 +59,9 @@ pub(super) fn writer(path: &Path, settings: Settings, seals: &Seals) -> Result<C
     use_log(&connection, settings.wait_for_lock)?;
     connection
         .execute_batch(&format!(
-            "PRAGMA synchronous = FULL; PRAGMA cache_size = -{CACHE_KIB}; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;
-             PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = {LOG_BYTES_KEPT};"
+            "PRAGMA synchronous = FULL; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;
+             PRAGMA cache_size = -{CACHE_KIB}; PRAGMA wal_autocheckpoint = 0;
+             PRAGMA journal_size_limit = {LOG_BYTES_KEPT};"
         ))
         .while_doing(doing)?;
     log::watch(&connection);

@@ -122,7 +122,8 @@ fn phase(row: &Row<'_>, column: usize) -> rusqlite::Result<Phase> {
 }
 
 /// A filter as SQL. A list goes through the table by number and not through an index, but for a single name and
-/// for dead letters: rows of an index come in another order, and each page would sort all of them. A `+` says so.
+/// for dead letters. The names of one scope come in another order, and each page would sort all of them: the `+`
+/// keeps SQLite from that index.
 fn conditions(filter: &Filter) -> (String, Vec<Value>) {
     let Filter { vendor, scope, key, phases, reason, effect, status, updated_from, updated_before } = filter;
     let mut conditions = Conditions::default();
@@ -135,9 +136,9 @@ fn conditions(filter: &Filter) -> (String, Vec<Value>) {
         conditions.clauses.push_str("phase = 5 AND ");
     } else if !phases.is_empty() {
         let numbers: Vec<String> = phases.iter().map(|phase| row::phase_number(*phase).to_string()).collect();
-        conditions.clauses.push_str(&format!("+phase IN ({}) AND ", numbers.join(", ")));
+        conditions.clauses.push_str(&format!("phase IN ({}) AND ", numbers.join(", ")));
     }
-    conditions.add("+phase > 4 AND detail = ?", reason.and_then(row::reason_number).map(Value::Integer));
+    conditions.add("phase > 4 AND detail = ?", reason.and_then(row::reason_number).map(Value::Integer));
     conditions.add("effect = ?", effect.map(|effect| Value::Integer(i64::from(effect == Effect::Unknown))));
     conditions.add("status = ?", status.map(|status| Value::Integer(i64::from(status))));
     conditions.add("updated_at_ms >= ?", updated_from.map(|at| Value::Integer(row::to_ms(at))));
