@@ -55,14 +55,8 @@ fn main() {
         .enable_all()
         .build()
         .expect("a runtime with two workers");
-    if let Some((name, tasks)) = alone() {
-        let directory = directory();
-        let rate = runtime.block_on(async {
-            let files = Files::open(directory.path());
-            let warm = files.warm_one(name, rounds).await;
-            files.rate(name, tasks, (warm, warm + calls)).await
-        });
-        println!("{rate:.0}");
+    if let Some((variant, tasks)) = alone() {
+        println!("{:.0}", runtime.block_on(by_itself(variant, tasks, rounds, calls)));
         return;
     }
     let asked = |part: &str| std::env::args().any(|argument| argument == part);
@@ -116,9 +110,9 @@ fn at_once(tasks: u64, rounds: usize) -> [Vec<f64>; NAMES.len()] {
 
 /// What a call takes by itself, and what it adds to the two commits that it needs.
 ///
-/// The commits are those of the same two statements on a thread that does nothing else. A round's figure is the median over its
-/// calls: their mean would be that of the disk's few long syncs. Rounds are short and many, since a disk's mood lasts
-/// for seconds.
+/// The commits are those of the same two statements on a thread that does nothing else. A round's figure is the
+/// median over its calls: their mean would be that of the disk's few long syncs. Rounds are short and many, since a
+/// disk's mood lasts for seconds.
 async fn one_at_a_time(rounds: usize, calls: u64) {
     let directory = directory();
     let files = Files::open(directory.path());
@@ -198,33 +192,38 @@ impl Files {
         }
     }
 
-    /// Calls before the first round, and the number of the next: a log that has not yet had its full length grows
-    /// with each commit, and a sync then also writes the file's length.
+    /// [`warm`] for each of them.
     async fn warm(&self, rounds: usize) -> u64 {
-        for variant in 0..NAMES.len() {
-            self.warm_one(variant, rounds).await;
-        }
-        warming(rounds)
-    }
-
-    async fn warm_one(&self, variant: usize, rounds: usize) -> u64 {
-        self.rate(variant, 64, (0, warming(rounds))).await;
-        warming(rounds)
-    }
-
-    /// Calls a second, of those from the first number to before the second.
-    async fn rate(&self, variant: usize, tasks: u64, numbers: (u64, u64)) -> f64 {
-        match variant {
-            0 => rate(&self.bare, tasks, numbers).await,
-            1 => rate(&self.narrow, tasks, numbers).await,
-            2 => rate(&self.store, tasks, numbers).await,
-            _ => rate(&self.engine, tasks, numbers).await,
-        }
+        warm(&self.bare, rounds).await;
+        warm(&self.narrow, rounds).await;
+        warm(&self.store, rounds).await;
+        warm(&self.engine, rounds).await
     }
 }
 
-fn warming(rounds: usize) -> u64 {
-    if rounds < ROUNDS { 100 } else { 20_000 }
+/// Calls a second of one of [`NAMES`], whose file is the only one that this process has open.
+async fn by_itself(variant: usize, tasks: u64, rounds: usize, calls: u64) -> f64 {
+    async fn of<C: Calls>(who: C, tasks: u64, rounds: usize, calls: u64) -> f64 {
+        let who = Arc::new(who);
+        let first = warm(&who, rounds).await;
+        rate(&who, tasks, (first, first + calls)).await
+    }
+    let directory = directory();
+    let path = directory.path().join("calls.db");
+    match variant {
+        0 => of(Bare::open(&path, Table::Stores), tasks, rounds, calls).await,
+        1 => of(Bare::open(&path, Table::Narrow), tasks, rounds, calls).await,
+        2 => of(Sqlite::open(&path).expect("opens"), tasks, rounds, calls).await,
+        _ => of(engine(&path), tasks, rounds, calls).await,
+    }
+}
+
+/// Calls before the first round; gives the number of the next. A log that has not yet had its full length grows with
+/// each commit, and a sync then also writes the file's length.
+async fn warm<C: Calls>(calls: &Arc<C>, rounds: usize) -> u64 {
+    let first = if rounds < ROUNDS { 100 } else { 20_000 };
+    rate(calls, 64, (0, first)).await;
+    first
 }
 
 fn key(number: u64) -> String {
@@ -253,6 +252,7 @@ trait Calls: Send + Sync + 'static {
     fn call(&self, key: String) -> impl Future<Output = ()> + Send;
 }
 
+/// Calls a second, of those from the first number to before the second.
 async fn rate<C: Calls>(calls: &Arc<C>, tasks: u64, (first, end): (u64, u64)) -> f64 {
     let next = Arc::new(AtomicU64::new(first));
     let started = Instant::now();
