@@ -6,6 +6,7 @@
 //! scheduled call, a dead letter or an expired row with.
 
 use std::path::Path;
+use std::sync::Mutex;
 
 use rusqlite::{Connection, params};
 use steadfast::store::Sqlite;
@@ -22,7 +23,7 @@ pub(super) enum Table {
 }
 
 #[derive(Clone, Copy)]
-pub(super) enum Statement {
+enum Statement {
     Claim,
     Settle,
 }
@@ -65,7 +66,30 @@ impl Calls for Bare {
     }
 }
 
-pub(super) fn open(path: &Path, table: Table) -> Connection {
+/// The two commits that a call needs, on a thread that does nothing else.
+pub(super) struct Commits {
+    connection: Mutex<Connection>,
+}
+
+impl Commits {
+    pub(super) fn open(path: &Path) -> Commits {
+        Commits { connection: Mutex::new(open(path, Table::Stores)) }
+    }
+}
+
+impl Calls for Commits {
+    /// On the caller's thread, which waits for the disk.
+    async fn call(&self, key: String) {
+        let connection = self.connection.lock().expect("no panic");
+        for statement in [Statement::Claim, Statement::Settle] {
+            run(&connection, "BEGIN IMMEDIATE");
+            carry_out(&connection, Table::Stores, statement, &key);
+            run(&connection, "COMMIT");
+        }
+    }
+}
+
+fn open(path: &Path, table: Table) -> Connection {
     if let Table::Stores = table {
         drop(Sqlite::open(path).expect("opens"));
     }
@@ -85,7 +109,7 @@ pub(super) fn open(path: &Path, table: Table) -> Connection {
     connection
 }
 
-pub(super) fn carry_out(connection: &Connection, table: Table, statement: Statement, key: &str) {
+fn carry_out(connection: &Connection, table: Table, statement: Statement, key: &str) {
     let now = NOW.as_millis() as i64;
     let expiry = now + KEEP.as_millis() as i64;
     let prepared = |sql| connection.prepare_cached(sql).expect("SQL of this schema");
@@ -114,7 +138,7 @@ pub(super) fn carry_out(connection: &Connection, table: Table, statement: Statem
     assert_eq!(changed, Ok(1));
 }
 
-pub(super) fn run(connection: &Connection, sql: &str) {
+fn run(connection: &Connection, sql: &str) {
     connection.prepare_cached(sql).and_then(|mut statement| statement.execute([])).expect("SQLite works");
 }
 

@@ -1,24 +1,21 @@
 //! What a durable call costs: claim and settle of a 1 KiB reply, through the store and through the whole engine
 //! over a transport that does nothing, beside a bare `rusqlite` loop that commits in groups ([`bare`]).
 //!
-//! Rounds are interleaved, each variant in turning order, so that a machine that slows down slows down all. Printed
-//! are the medians, and the ratio to the bare loop of the same round. Files stay open over the rounds, as a
-//! service's do. With one call at a time it is what a call adds to the two commits that it needs.
+//! Rounds are interleaved, each [`variant`] in turning order, so that a machine that slows down slows down all. Printed
+//! are the medians, and the ratio to the bare loop of the same round. With one call at a time it is what a call adds
+//! to the two commits that it needs.
 //!
 //! The second part, [`rows`], is about a file with a million settled rows.
 //!
-//! `cargo bench --bench store`; `-- calls` or `-- rows` runs one part, `-- --test` one short round of both, and
-//! `-- --alone engine 64` one variant, to be profiled. `STORE_BENCH_DIR` says on which disk.
+//! `cargo bench --bench store`; `-- calls` or `-- rows` runs one part, `-- --test` one short round of both.
+//! `STORE_BENCH_DIR` says on which disk.
 #![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a benchmark reads the clock and prints")]
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
-use rusqlite::Connection;
 use steadfast::answer::Answer;
 use steadfast::clock::Timestamp;
 use steadfast::operation::record::{Claim, Claimed, Event, Record, Transition};
@@ -31,57 +28,61 @@ use steadfast::{Client, Effect, OnUnknown, Policy};
 
 mod bare;
 mod rows;
+mod variant;
 
-use bare::{Bare, Statement, Table};
+use variant::Variant;
 
-const ALONE: &str = "--alone";
 const THREADS: usize = 2;
 const ROUNDS: usize = 9;
 const CALLS: u64 = 16_000;
-/// How many more rounds, and of how many fewer calls, with one call at a time.
+/// How many more rounds, and of how many fewer calls, with one call at a time: rounds are short and many, since a
+/// disk's mood lasts for seconds.
 const ROUNDS_OF_ONE: usize = 4;
 const CALLS_OF_ONE: u64 = 80;
-const NAMES: [&str; 4] = ["bare", "narrow", "store", "engine"];
 const BODY: &[u8] = &[b'x'; 1024];
 
 fn main() {
-    if rows::filled() {
+    if rows::filled() || variant::served() {
         return;
     }
     let quick = std::env::args().any(|argument| argument == "--test");
     let (rounds, calls) = if quick { (1, 200) } else { (ROUNDS, CALLS) };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(THREADS)
-        .enable_all()
-        .build()
-        .expect("a runtime with two workers");
-    if let Some((variant, tasks)) = alone() {
-        println!("{:.0}", runtime.block_on(by_itself(variant, tasks, rounds, calls)));
-        return;
-    }
     let asked = |part: &str| std::env::args().any(|argument| argument == part);
     if !asked("rows") {
-        calls_part(&runtime, rounds, calls);
+        calls_part(rounds, calls, if quick { 100 } else { 20_000 });
     }
     if !asked("calls") {
-        runtime.block_on(rows::part(rounds, quick));
+        runtime().block_on(rows::part(rounds, quick));
     }
 }
 
-fn calls_part(runtime: &tokio::runtime::Runtime, rounds: usize, calls: u64) {
+fn calls_part(rounds: usize, calls: u64, warm: u64) {
+    let (rounds_of_one, calls_of_one) = (rounds * ROUNDS_OF_ONE, calls / CALLS_OF_ONE);
     println!(
-        "store: claim + settle of 1 KiB; medians of {rounds} interleaved rounds of {calls} calls, or of {} of {}",
-        rounds * ROUNDS_OF_ONE,
-        calls / CALLS_OF_ONE
+        "store: claim + settle of 1 KiB; medians of {rounds} interleaved rounds of {calls} calls, or of \
+         {rounds_of_one} of {calls_of_one}"
     );
-    runtime.block_on(one_at_a_time(rounds * ROUNDS_OF_ONE, calls / CALLS_OF_ONE));
+    let mut variants = variant::NAMES.map(|name| Variant::start(name, warm));
+    let took = interleaved(&mut variants, rounds_of_one, |variant| variant.one_at_a_time(calls_of_one));
+    let [commits, calls_one @ ..] = &took;
+    println!("  1 task   the two commits take {:.1} us; beyond them,", median(commits.clone()));
+    for (variant, samples) in variants[1..].iter().zip(calls_one) {
+        let added = samples.iter().zip(commits).map(|(call, commits)| call - commits).collect();
+        println!(
+            "           {:<7} adds {:>6.1} us to a call of {:.1}",
+            variant.name,
+            median(added),
+            median(samples.clone())
+        );
+    }
+    let [_, variants @ ..] = &mut variants;
     for tasks in [64, 256] {
-        let rates = at_once(tasks, rounds);
-        for (name, samples) in NAMES.iter().zip(&rates) {
-            let of = |variant: usize| {
-                median(samples.iter().zip(&rates[variant]).map(|(rate, other)| rate / other).collect())
+        let rates = interleaved(variants, rounds, |variant| variant.at_once(tasks, calls));
+        for (variant, samples) in variants.iter().zip(&rates) {
+            let of = |other: usize| {
+                median(samples.iter().zip(&rates[other]).map(|(rate, other)| rate / other).collect())
             };
-            let (rate, bare, narrow) = (median(samples.clone()), of(0), of(1));
+            let (name, rate, bare, narrow) = (variant.name, median(samples.clone()), of(0), of(1));
             println!(
                 "{tasks:>3} tasks  {name:<7} {rate:>7.0} calls/s, {bare:.2} of bare, {narrow:.2} of narrow"
             );
@@ -89,141 +90,29 @@ fn calls_part(runtime: &tokio::runtime::Runtime, rounds: usize, calls: u64) {
     }
 }
 
-/// Calls a second of each of [`NAMES`] in each round, each in a process of its own: SQLite counts the page caches of
-/// all connections of a process as one, so that in one process each takes pages from the others.
-fn at_once(tasks: u64, rounds: usize) -> [Vec<f64>; NAMES.len()] {
-    let mut rates = [const { Vec::new() }; NAMES.len()];
-    for round in 0..rounds {
-        for turn in 0..NAMES.len() {
-            let variant = in_turn(round, turn, NAMES.len());
-            let quick = if rounds < ROUNDS { "--test" } else { "--bench" };
-            let ran = std::process::Command::new(std::env::current_exe().expect("this program"))
-                .args([quick, ALONE, NAMES[variant], &tasks.to_string()])
-                .output()
-                .expect("it starts");
-            let printed = String::from_utf8_lossy(&ran.stdout);
-            rates[variant].push(printed.trim().parse().expect("calls a second"));
-        }
-    }
-    rates
-}
-
-/// What a call takes by itself, and what it adds to the two commits that it needs.
-///
-/// The commits are those of the same two statements on a thread that does nothing else. A round's figure is the
-/// median over its calls: their mean would be that of the disk's few long syncs. Rounds are short and many, since a
-/// disk's mood lasts for seconds.
-async fn one_at_a_time(rounds: usize, calls: u64) {
-    let directory = directory();
-    let files = Files::open(directory.path());
-    let commits = bare::open(&directory.path().join("commits.db"), Table::Stores);
-    let mut next = files.warm(rounds).await;
-    (0..next).for_each(|number| two_commits(&commits, &key(number)));
-    let mut took = [const { Vec::new() }; NAMES.len() + 1];
-    for round in 0..rounds {
-        for turn in 0..took.len() {
-            let variant = in_turn(round, turn, took.len());
-            let mut latencies = Vec::new();
-            for number in next..next + calls {
-                let key = key(number);
-                let started = Instant::now();
-                match variant {
-                    4 => two_commits(&commits, &key),
-                    _ => files.call(variant, key).await,
-                }
-                latencies.push(1e6 * started.elapsed().as_secs_f64());
-            }
-            took[variant].push(median(latencies));
-        }
-        next += calls;
-    }
-    let [calls @ .., commits] = took;
-    println!("  1 task   the two commits take {:.1} us; beyond them,", median(commits.clone()));
-    for (name, samples) in NAMES.iter().zip(calls) {
-        let added = samples.iter().zip(&commits).map(|(call, commits)| call - commits).collect();
-        println!("           {name:<7} adds {:>6.1} us to a call of {:.1}", median(added), median(samples));
-    }
-}
-
-/// Which of `variants` is at the place `turn` of a round. Each comes first as often as the others, and each other one
+/// What `measure` gives for each variant in each round. Each comes first as often as the others, and each other one
 /// comes before it as often: what a burst has left to the disk slows whatever follows it.
-fn in_turn(round: usize, turn: usize, variants: usize) -> usize {
-    if (round / variants).is_multiple_of(2) {
-        (round + turn) % variants
-    } else {
-        (round + variants - turn) % variants
-    }
-}
-
-/// A call's two statements, each in a transaction, on this thread.
-fn two_commits(connection: &Connection, key: &str) {
-    for statement in [Statement::Claim, Statement::Settle] {
-        bare::run(connection, "BEGIN IMMEDIATE");
-        bare::carry_out(connection, Table::Stores, statement, key);
-        bare::run(connection, "COMMIT");
-    }
-}
-
-/// One file for each of [`NAMES`], open as long as it is measured, as a service's is.
-struct Files {
-    bare: Arc<Bare>,
-    narrow: Arc<Bare>,
-    store: Arc<Sqlite>,
-    engine: Arc<Client>,
-}
-
-impl Files {
-    fn open(directory: &Path) -> Files {
-        let at = |variant: usize| directory.join(NAMES[variant]).with_extension("db");
-        Files {
-            bare: Arc::new(Bare::open(&at(0), Table::Stores)),
-            narrow: Arc::new(Bare::open(&at(1), Table::Narrow)),
-            store: Arc::new(Sqlite::open(at(2)).expect("opens")),
-            engine: Arc::new(engine(&at(3))),
+fn interleaved<const N: usize>(
+    variants: &mut [Variant; N],
+    rounds: usize,
+    mut measure: impl FnMut(&mut Variant) -> f64,
+) -> [Vec<f64>; N] {
+    let mut measured = [const { Vec::new() }; N];
+    for round in 0..rounds {
+        for turn in 0..N {
+            let which = if (round / N).is_multiple_of(2) { round + turn } else { round + N - turn } % N;
+            measured[which].push(measure(&mut variants[which]));
         }
     }
-
-    async fn call(&self, variant: usize, key: String) {
-        match variant {
-            0 => self.bare.call(key).await,
-            1 => self.narrow.call(key).await,
-            2 => self.store.call(key).await,
-            _ => self.engine.call(key).await,
-        }
-    }
-
-    /// [`warm`] for each of them.
-    async fn warm(&self, rounds: usize) -> u64 {
-        warm(&self.bare, rounds).await;
-        warm(&self.narrow, rounds).await;
-        warm(&self.store, rounds).await;
-        warm(&self.engine, rounds).await
-    }
+    measured
 }
 
-/// Calls a second of one of [`NAMES`], whose file is the only one that this process has open.
-async fn by_itself(variant: usize, tasks: u64, rounds: usize, calls: u64) -> f64 {
-    async fn of<C: Calls>(who: C, tasks: u64, rounds: usize, calls: u64) -> f64 {
-        let who = Arc::new(who);
-        let first = warm(&who, rounds).await;
-        rate(&who, tasks, (first, first + calls)).await
-    }
-    let directory = directory();
-    let path = directory.path().join("calls.db");
-    match variant {
-        0 => of(Bare::open(&path, Table::Stores), tasks, rounds, calls).await,
-        1 => of(Bare::open(&path, Table::Narrow), tasks, rounds, calls).await,
-        2 => of(Sqlite::open(&path).expect("opens"), tasks, rounds, calls).await,
-        _ => of(engine(&path), tasks, rounds, calls).await,
-    }
-}
-
-/// Calls before the first round; gives the number of the next. A log that has not yet had its full length grows with
-/// each commit, and a sync then also writes the file's length.
-async fn warm<C: Calls>(calls: &Arc<C>, rounds: usize) -> u64 {
-    let first = if rounds < ROUNDS { 100 } else { 20_000 };
-    rate(calls, 64, (0, first)).await;
-    first
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .enable_all()
+        .build()
+        .expect("a runtime with two workers")
 }
 
 fn key(number: u64) -> String {
@@ -238,40 +127,9 @@ fn directory() -> tempfile::TempDir {
     directory.expect("a directory")
 }
 
-/// One of [`NAMES`] and a number of tasks, to be profiled alone.
-fn alone() -> Option<(usize, u64)> {
-    let arguments: Vec<String> = std::env::args().collect();
-    let at = arguments.iter().position(|argument| argument == ALONE)?;
-    let name = arguments.get(at + 1).and_then(|name| NAMES.iter().position(|known| known == name));
-    let tasks = arguments.get(at + 2).and_then(|tasks| tasks.parse().ok());
-    Some((name.expect("bare, narrow, store or engine"), tasks.expect("a number of tasks")))
-}
-
 /// One keyed call, claim and settle.
 trait Calls: Send + Sync + 'static {
     fn call(&self, key: String) -> impl Future<Output = ()> + Send;
-}
-
-/// Calls a second, of those from the first number to before the second.
-async fn rate<C: Calls>(calls: &Arc<C>, tasks: u64, (first, end): (u64, u64)) -> f64 {
-    let next = Arc::new(AtomicU64::new(first));
-    let started = Instant::now();
-    let spawned = (0..tasks).map(|_| {
-        let (calls, next) = (calls.clone(), next.clone());
-        tokio::spawn(async move {
-            loop {
-                let number = next.fetch_add(1, Ordering::Relaxed);
-                if number >= end {
-                    return;
-                }
-                calls.call(key(number)).await;
-            }
-        })
-    });
-    for task in spawned.collect::<Vec<_>>() {
-        task.await.expect("no panic");
-    }
-    (end - first) as f64 / started.elapsed().as_secs_f64()
 }
 
 impl Calls for Sqlite {
