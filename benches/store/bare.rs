@@ -12,7 +12,7 @@ use rusqlite::{Connection, params};
 use steadfast::store::Sqlite;
 use tokio::sync::{mpsc, oneshot};
 
-use super::{BODY, Calls, KEEP, NOW, SCOPE};
+use super::{BODY, Calls, KEEP, NOW, REPORT, REQUEST_BYTES, SCOPE, WIRE_KEY};
 
 #[derive(Clone, Copy)]
 pub(super) enum Table {
@@ -116,7 +116,7 @@ fn carry_out(connection: &Connection, table: Table, statement: Statement, key: &
     let changed = match (table, statement) {
         (Table::Narrow, Statement::Claim) => {
             prepared("INSERT INTO operation VALUES (?1, ?2, 1, 1, ?3, ?4, NULL) ON CONFLICT DO NOTHING")
-                .execute(params![SCOPE, key, now + 60_000, &BODY[..200]])
+                .execute(params![SCOPE, key, now + 60_000, &BODY[..REQUEST_BYTES]])
         }
         (Table::Narrow, Statement::Settle) => prepared(
             "UPDATE operation SET state = 3, until = ?3, answer = ?4 WHERE scope = ?1 AND key = ?2 AND fence = 1",
@@ -125,15 +125,15 @@ fn carry_out(connection: &Connection, table: Table, statement: Statement, key: &
         (Table::Stores, Statement::Claim) => prepared(CLAIM).execute(params![
             SCOPE,
             key,
-            "prod/stripe",
+            "default/stripe",
             &[1_u8; 32][..],
-            "01234567-89ab-8def-8123-456789abcdef",
+            WIRE_KEY,
             now + 60_000,
             now,
             KEEP.as_millis() as i64,
-            &BODY[..200],
+            &BODY[..REQUEST_BYTES],
         ]),
-        (Table::Stores, Statement::Settle) => prepared(SETTLE).execute(params![SCOPE, key, expiry, now, BODY]),
+        (Table::Stores, Statement::Settle) => prepared(SETTLE).execute(params![SCOPE, key, expiry, now, BODY, REPORT]),
     };
     assert_eq!(changed, Ok(1));
 }
@@ -152,6 +152,6 @@ const CLAIM: &str = "INSERT INTO operation (scope, key, vendor, fingerprint, wir
 
 /// The store's settlement of an operation that its holder still holds.
 const SETTLE: &str =
-    "UPDATE operation SET phase = 3, until_ms = ?3, attempts = 1, effect = 1, updated_at_ms = ?4,
-     detail = 0, status = 200, resolved = NULL, answer = ?5, reports = reports || ''
+    "UPDATE operation SET phase = 3, until_ms = ?3, attempts = 1, effect = 0, updated_at_ms = ?4,
+     detail = 0, status = 200, resolved = NULL, answer = ?5, reports = reports || ?6
      WHERE scope = ?1 AND key = ?2 AND fence = 1 AND phase = 1";

@@ -15,7 +15,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, StatusCode};
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use steadfast::answer::Answer;
 use steadfast::clock::Timestamp;
 use steadfast::operation::record::{Claim, Claimed, Event, Record, Transition};
@@ -137,16 +138,20 @@ impl Calls for Sqlite {
         let held = first_claim(self, key).await;
         let answer = Answer::new(StatusCode::OK, HeaderMap::new(), Bytes::from_static(BODY));
         let event = Event::Succeed { answer, reconciled: false };
-        let effect = Effect::Unknown;
-        let transition = Transition { fence: 1, now: NOW, attempts: 1, effect, event, reports: Vec::new() };
+        let reports = vec![serde_json::from_str(REPORT).expect("a report")];
+        let transition = Transition { fence: 1, now: NOW, attempts: 1, effect: Effect::None, event, reports };
         self.transition(&held, transition).await.expect("the store works").expect("the holder may write");
     }
 }
 
 async fn first_claim(store: &Sqlite, key: String) -> Record {
     let id = OperationId::new(Scope::from_stored(SCOPE), Key::new(key).expect("a key"));
-    let mut request = Request::new(Method::POST, "https://api.vendor.test/v1/things".parse().expect("a URL"));
-    request.body = Bytes::from_static(b"amount=1000&currency=usd");
+    let mut request =
+        Request::new(Method::POST, "https://api.stripe.com/v1/payment_intents".parse().expect("a URL"));
+    let [kind, wire_key] = [REQUEST_TYPE, WIRE_KEY].map(HeaderValue::from_static);
+    request.headers.insert(CONTENT_TYPE, kind);
+    request.headers.insert("idempotency-key", wire_key);
+    request.body = Bytes::from_static(REQUEST_BODY);
     let claim = Claim {
         fingerprint: Fingerprint::from_bytes([1; 32]),
         wire_key: id.wire_key().to_string(),
@@ -197,4 +202,13 @@ fn median(mut samples: Vec<f64>) -> f64 {
 
 const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 const KEEP: Duration = Duration::from_secs(86_400);
-const SCOPE: &str = "prod/stripe/acct_1/POST /v1/payment_intents";
+const SCOPE: &str = "default/stripe/test/POST /v1/payment_intents";
+
+// What the engine makes of its call, so that all write rows of one size.
+const WIRE_KEY: &str = "01234567-89ab-8def-8123-456789abcdef";
+const REQUEST_TYPE: &str = "application/x-www-form-urlencoded";
+const REQUEST_BODY: &[u8] =
+    b"amount=1000&currency=usd&metadata%5Bsteadfast_key%5D=01234567-89ab-8def-8123-456789abcdef";
+/// Of the request as the store writes it.
+const REQUEST_BYTES: usize = 259;
+const REPORT: &str = r#"{"number":1,"started_at":1700000000000,"latency":{"secs":0,"nanos":2223},"status":200,"failure":null,"verdict":"done","effect":"none","wait":null}"#;
