@@ -75,8 +75,21 @@ impl Scope {
     /// The scope of calls to `route` at a vendor's account. A `/` inside namespace, vendor or account is
     /// written `%2F` (and `%` as `%25`), so that two different triples never share a scope.
     pub fn new(namespace: &str, vendor: &str, account: &str, method: &Method, route: &str) -> Scope {
-        let escape = |part: &str| part.replace('%', "%25").replace('/', "%2F");
-        Scope(format!("{}/{}/{}/{method} {route}", escape(namespace), escape(vendor), escape(account)))
+        let mut scope = String::with_capacity(LEN_USUAL);
+        for part in [namespace, vendor, account] {
+            for character in part.chars() {
+                match character {
+                    '%' => scope.push_str("%25"),
+                    '/' => scope.push_str("%2F"),
+                    other => scope.push(other),
+                }
+            }
+            scope.push('/');
+        }
+        scope.push_str(method.as_str());
+        scope.push(' ');
+        scope.push_str(route);
+        Scope(scope)
     }
 
     /// A scope as it was stored.
@@ -179,6 +192,9 @@ impl std::str::FromStr for WireKey {
         text.parse().map(WireKey)
     }
 }
+
+/// More than most scopes have, so that one allocation does.
+const LEN_USUAL: usize = 128;
 
 /// Says which derivation made a wire key; it changes only if the derivation does.
 const WIRE_KEY_TAG: &[u8] = b"steadfast wire key 1\0";

@@ -78,14 +78,14 @@ pub(super) fn answer(bytes: Vec<u8>) -> Result<Answer, StoreError> {
 }
 
 pub(super) fn report_lines(reports: &[AttemptReport]) -> Result<String, StoreError> {
-    let mut lines = String::new();
+    let mut lines = Vec::with_capacity(REPORT_ROOM * reports.len());
+    let unwritable = |error| StoreError::with_source("a report of an attempt cannot be written", error);
     for report in reports {
         // JSON has no line feed of its own: those in its texts are escaped.
-        lines += &serde_json::to_string(report)
-            .map_err(|error| StoreError::with_source("a report of an attempt cannot be written", error))?;
-        lines.push('\n');
+        serde_json::to_writer(&mut lines, report).map_err(unwritable)?;
+        lines.push(b'\n');
     }
-    Ok(lines)
+    String::from_utf8(lines).map_err(|error| StoreError::with_source("a report is not text", error))
 }
 
 pub(super) fn reports(lines: &str) -> Result<Vec<AttemptReport>, StoreError> {
@@ -176,6 +176,9 @@ const VERSION: u8 = 1;
 
 /// More than method, URL and headers usually take, so that one allocation does.
 const ROOM: usize = 512;
+
+/// As [`ROOM`], for the report of an attempt.
+const REPORT_ROOM: usize = 192;
 
 #[cfg(test)]
 mod tests {

@@ -42,12 +42,16 @@ pub(super) fn stamp_metadata(request: &mut Request, key: &str) -> Result<(), Err
     if names.len() >= METADATA_MAX {
         return Ok(());
     }
-    let mut body = request.body.to_vec();
+    let mut body = Vec::with_capacity(request.body.len() + 1 + STAMP_ENCODED.len() + 1 + key.len());
+    body.extend_from_slice(&request.body);
     if !body.is_empty() {
         body.push(b'&');
     }
-    let pair = url::form_urlencoded::Serializer::new(String::new()).append_pair(STAMP, key).finish();
-    body.extend_from_slice(pair.as_bytes());
+    body.extend_from_slice(STAMP_ENCODED);
+    body.push(b'=');
+    for part in url::form_urlencoded::byte_serialize(key.as_bytes()) {
+        body.extend_from_slice(part.as_bytes());
+    }
     request.body = body.into();
     Ok(())
 }
@@ -131,6 +135,9 @@ fn next_page(asked: &Request, last_id: &str) -> Finding {
 
 const FORM: &str = "application/x-www-form-urlencoded";
 const STAMP: &str = "metadata[steadfast_key]";
+
+/// [`STAMP`] as a form has it.
+const STAMP_ENCODED: &[u8] = b"metadata%5Bsteadfast_key%5D";
 /// Stripe takes up to 50 metadata keys (docs.stripe.com/api/metadata).
 const METADATA_MAX: usize = 50;
 /// The largest page that Stripe gives.
