@@ -2,8 +2,8 @@
 //! over a transport that does nothing, beside a bare `rusqlite` loop that commits in groups ([`bare`]).
 //!
 //! Rounds are interleaved, each [`variant`] in turning order, so that a machine that slows down slows down all. Printed
-//! are the medians, and the ratio to the bare loop of the same round. With one call at a time it is what a call adds
-//! to the two commits that it needs.
+//! are the medians, and the ratio to the bare loop of the same round. With one call at a time it is what a call takes
+//! beyond the two commits that it needs.
 //!
 //! The second part, [`rows`], is about a file with a million settled rows.
 //!
@@ -11,7 +11,6 @@
 //! `STORE_BENCH_DIR` says on which disk.
 #![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a benchmark reads the clock and prints")]
 
-use std::path::Path;
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -67,21 +66,11 @@ fn calls_part(rounds: usize, calls: u64, warm: u64) {
     );
     let mut variants = variant::NAMES.map(|name| Variant::start(name, warm));
     let took = interleaved(&mut variants, rounds_of_one, |variant| variant.one_at_a_time(calls_of_one));
-    let [commits, calls_one @ ..] = &took;
-    println!("  1 task   the two commits take {:.1} us; beyond them,", median(commits.clone()));
-    for (variant, samples) in variants[1..].iter().zip(calls_one) {
-        let added = samples.iter().zip(commits).map(|(call, commits)| call - commits).collect();
-        println!(
-            "           {:<7} adds {:>6.1} us to a call of {:.1}",
-            variant.name,
-            median(added),
-            median(samples.clone())
-        );
-    }
-    let [_, variants @ ..] = &mut variants;
+    print_one_at_a_time(&took);
+    let [_, on_disk @ .., _] = &mut variants;
     for tasks in [64, 256] {
-        let rates = interleaved(variants, rounds, |variant| variant.at_once(tasks, calls));
-        for (variant, samples) in variants.iter().zip(&rates) {
+        let rates = interleaved(on_disk, rounds, |variant| variant.at_once(tasks, calls));
+        for (variant, samples) in on_disk.iter().zip(&rates) {
             let of = |other: usize| {
                 median(samples.iter().zip(&rates[other]).map(|(rate, other)| rate / other).collect())
             };
@@ -91,6 +80,26 @@ fn calls_part(rounds: usize, calls: u64, warm: u64) {
             );
         }
     }
+}
+
+/// What each variant's call takes beyond the two commits, and what the record on disk adds to a call of the engine's.
+fn print_one_at_a_time(took: &[Vec<f64>; variant::NAMES.len()]) {
+    let beyond = |samples: &[f64], others: &[f64]| {
+        median(samples.iter().zip(others).map(|(sample, other)| sample - other).collect())
+    };
+    let [commits, on_disk @ .., memory] = took;
+    println!("  1 task   the two commits take {:.1} us; beyond them,", median(commits.clone()));
+    for (name, samples) in variant::NAMES[1..].iter().zip(on_disk) {
+        let (added, whole) = (beyond(samples, commits), median(samples.clone()));
+        println!("           {name:<7} adds {added:>6.1} us to a call of {whole:.1}");
+    }
+    let [.., engine] = on_disk;
+    let recorded: Vec<f64> = engine.iter().zip(memory).map(|(engine, memory)| engine - memory).collect();
+    println!(
+        "           a call of the engine's takes {:.1} us on the store in memory: the file adds the two commits and {:.1}",
+        median(memory.clone()),
+        beyond(&recorded, commits)
+    );
 }
 
 /// What `measure` gives for each variant in each round. Each comes first as often as the others, and each other one
@@ -103,7 +112,8 @@ fn interleaved<const N: usize>(
     let mut measured = [const { Vec::new() }; N];
     for round in 0..rounds {
         for turn in 0..N {
-            let which = if (round / N).is_multiple_of(2) { round + turn } else { round + N - turn } % N;
+            let there = (round / N).is_multiple_of(2);
+            let which = (if there { round + turn } else { round + N - turn }) % N;
             measured[which].push(measure(&mut variants[which]));
         }
     }
@@ -175,10 +185,10 @@ impl Transport for NoOp {
     }
 }
 
-fn engine(path: &Path) -> Client {
+fn engine(store: impl Store + 'static) -> Client {
     Client::builder(Stripe::new("sk_test_123"))
         .policy(Policy::background())
-        .store(Sqlite::open(path).expect("opens"))
+        .store(store)
         .transport(NoOp)
         .build()
         .expect("a client")

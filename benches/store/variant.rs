@@ -12,13 +12,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use steadfast::store::Sqlite;
+use steadfast::store::{Memory, Sqlite};
 
 use super::bare::{Bare, Commits, Table};
 use super::{Calls, directory, engine, key, median, runtime};
 
-/// The two commits alone; the bare loop with the store's statements, and with the least; the store; the engine.
-pub(super) const NAMES: [&str; 5] = ["commits", "bare", "narrow", "store", "engine"];
+/// The two commits alone; the bare loop with the store's statements, and with the least; the store; the engine on it;
+/// the engine on the store in memory.
+pub(super) const NAMES: [&str; 6] = ["commits", "bare", "narrow", "store", "engine", "memory"];
 
 const ALONE: &str = "--alone";
 
@@ -88,7 +89,8 @@ pub(super) fn served() -> bool {
         1 => serve(&runtime, warm, Bare::open(&path, Table::Stores)),
         2 => serve(&runtime, warm, Bare::open(&path, Table::Narrow)),
         3 => serve(&runtime, warm, Sqlite::open(&path).expect("opens")),
-        _ => serve(&runtime, warm, engine(&path)),
+        4 => serve(&runtime, warm, engine(Sqlite::open(&path).expect("opens"))),
+        _ => serve(&runtime, warm, engine(Memory::new())),
     }
     true
 }
