@@ -32,6 +32,7 @@ use steadfast::vendor::Stripe;
 use steadfast::{Client, Effect, OnUnknown, Policy};
 
 mod bare;
+mod process;
 mod rows;
 mod variant;
 
@@ -49,7 +50,7 @@ const SEED: u64 = 1;
 const BODY: &[u8] = &[b'x'; 1024];
 
 fn main() {
-    if rows::filled() || variant::served() {
+    if variant::served() || rows::served() {
         return;
     }
     let quick = std::env::args().any(|argument| argument == "--test");

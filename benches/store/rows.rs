@@ -5,6 +5,7 @@
 //! made under names that follow each other, as the numbers of orders do, and under names that lie anywhere: those
 //! dirty a page of the index each, which an empty file does not have. One in a thousand is a dead letter.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -14,11 +15,13 @@ use steadfast::dead_letter::{DeadLetters, Selection};
 use steadfast::operation::record::{Cursor, Filter, Left, Take};
 use steadfast::store::{Sqlite, Store};
 
-use super::{Calls, KEEP, NOW, directory, first_claim, median};
+use super::process::{Process, arguments_of, number, serve};
+use super::{Calls, KEEP, NOW, directory, first_claim, median, runtime};
 
 const ROWS: u64 = 1_000_000;
 const PURGED: u64 = 100_000;
 const FILL: &str = "--fill";
+const CLAIMS: &str = "--claims";
 /// Rows in one transaction while the file is made.
 const BATCH: u64 = 20_000;
 
@@ -26,8 +29,9 @@ pub(super) async fn part(rounds: usize, quick: bool) {
     let (rows, purged) = if quick { (5_000, 1_000) } else { (ROWS, PURGED) };
     let directory = directory();
     let path = directory.path().join("many.db");
-    let many = Arc::new(Sqlite::open(&path).expect("opens"));
-    many.call("the row that is copied".to_owned()).await;
+    let one = Sqlite::open(&path).expect("opens");
+    one.call("the row that is copied".to_owned()).await;
+    one.close().await;
     let started = Instant::now();
     // In a process of its own, so that what it takes from the heap is not what later growth goes into unseen.
     let copies = std::process::Command::new(std::env::current_exe().expect("this program"))
@@ -36,31 +40,41 @@ pub(super) async fn part(rounds: usize, quick: bool) {
     assert!(copies.expect("it starts").success());
     println!("\nrows: {rows} settled rows made in {:.1} s", started.elapsed().as_secs_f64());
 
-    let empty = Arc::new(Sqlite::open(directory.path().join("empty.db")).expect("opens"));
-    for (names, key) in [("in order", in_order as Name), ("anywhere", scattered as Name)] {
+    let empty = directory.path().join("empty.db");
+    let mut files = [&empty, &path].map(|path| Process::start(&[CLAIMS, &path.display().to_string()]));
+    for (names, _) in NAMES {
         for tasks in [1, 64] {
-            claims(tasks, rounds, (names, key), [&empty, &many]).await;
+            claims(&mut files, tasks, rounds, names);
         }
     }
+    drop(files);
+    let many = Arc::new(Sqlite::open(&path).expect("opens"));
     let memory = Memory::at_start();
     lists(&many, rows, &memory).await;
     purge(&many, purged as usize, &memory).await;
 }
 
-/// Whether this process was started to make the rows, and nothing else.
-pub(super) fn filled() -> bool {
-    let arguments: Vec<String> = std::env::args().collect();
-    let [_, first, path, rows, expired] = &arguments[..] else { return false };
-    if first != FILL {
-        return false;
+/// Whether this process was started to make the rows or claims, and nothing else.
+pub(super) fn served() -> bool {
+    if let Some(arguments) = arguments_of(FILL) {
+        let [path, rows, expired] = &arguments[..] else { panic!("{FILL} PATH ROWS EXPIRED") };
+        fill(Path::new(path), number(rows), number(expired));
+        return true;
     }
-    let number = |text: &str| text.parse().expect("a number");
-    fill(std::path::Path::new(path), number(rows), number(expired));
+    let Some(arguments) = arguments_of(CLAIMS) else { return false };
+    let runtime = runtime();
+    let store = Arc::new(Sqlite::open(&arguments[0]).expect("opens"));
+    serve(|words| {
+        let (_, name) =
+            NAMES.iter().find(|(names, _)| *names == words[0]).expect("names as the other side has them");
+        let [tasks, round, calls] = [1, 2, 3].map(|at| number(words[at]));
+        runtime.block_on(claim_all(&store, *name, tasks, round, calls))
+    });
     true
 }
 
 /// Copies of the one row: of the first `expired` the time is over at [`NOW`] + [`KEEP`] less a second.
-fn fill(path: &std::path::Path, rows: u64, expired: u64) {
+fn fill(path: &Path, rows: u64, expired: u64) {
     let connection = Connection::open(path).expect("opens");
     let columns: Vec<String> = connection
         .prepare("SELECT name FROM pragma_table_info('operation')")
@@ -92,26 +106,14 @@ fn fill(path: &std::path::Path, rows: u64, expired: u64) {
 }
 
 /// Claims alone, on both files in turn.
-async fn claims(tasks: u64, rounds: usize, (names, key): (&str, Name), stores: [&Arc<Sqlite>; 2]) {
+fn claims(files: &mut [Process; 2], tasks: u64, rounds: usize, names: &str) {
     // Of many tasks as many that the log is moved by the writer in each round, which is to count.
     let calls = if tasks == 1 { 300 } else { 24_000 };
     let mut took = [const { Vec::new() }; 2];
-    for round in 0..rounds as u64 {
+    for round in 0..rounds {
         for turn in 0..2 {
-            let which = (round + turn) as usize % 2;
-            let started = Instant::now();
-            let spawned = (0..tasks).map(|task| {
-                let store = stores[which].clone();
-                tokio::spawn(async move {
-                    for nth in 0..calls / tasks {
-                        first_claim(&store, key("claim", tasks, round, task, nth)).await;
-                    }
-                })
-            });
-            for task in spawned.collect::<Vec<_>>() {
-                task.await.expect("no panic");
-            }
-            took[which].push(1e6 * started.elapsed().as_secs_f64() / calls as f64);
+            let which = (round + turn) % 2;
+            took[which].push(files[which].ask(&format!("{names} {tasks} {round} {calls}")));
         }
     }
     let ratios = took[1].iter().zip(&took[0]).map(|(many, empty)| many / empty);
@@ -120,6 +122,23 @@ async fn claims(tasks: u64, rounds: usize, (names, key): (&str, Name), stores: [
     println!(
         "{tasks:>3} tasks  a claim, names {names}: empty file {empty:.1} us, many rows {many:.1} us, ratio {ratio:.2}"
     );
+}
+
+/// Microseconds of a claim.
+async fn claim_all(store: &Arc<Sqlite>, name: Name, tasks: u64, round: u64, calls: u64) -> f64 {
+    let started = Instant::now();
+    let spawned = (0..tasks).map(|task| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            for nth in 0..calls / tasks {
+                first_claim(&store, name("claim", tasks, round, task, nth)).await;
+            }
+        })
+    });
+    for task in spawned.collect::<Vec<_>>() {
+        task.await.expect("no panic");
+    }
+    1e6 * started.elapsed().as_secs_f64() / calls as f64
 }
 
 /// Everything that looks at many rows, and what memory it leaves.
@@ -198,6 +217,9 @@ fn print_latencies(what: &str, sorted: &[f64]) {
 
 /// Makes a key from what is measured, the number of tasks, the round, the task and the call.
 type Name = fn(&str, u64, u64, u64, u64) -> String;
+
+/// How keys follow each other.
+const NAMES: [(&str, Name); 2] = [("in-order", in_order), ("anywhere", scattered)];
 
 /// A key that follows the one before, as numbers of orders do.
 fn in_order(name: &str, tasks: u64, round: u64, task: u64, nth: u64) -> String {
