@@ -327,8 +327,9 @@ pub(super) const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;
 /// place of another's: at 2 MiB, with two busy files, each statement read the same root pages again.
 const CACHE_KIB: u32 = 16 * 1024;
 
-/// What is left of the log after a burst.
-const LOG_BYTES_KEPT: u32 = 64 * 1024 * 1024;
+/// What is left of the log after a burst. More than it has when the writer moves it: it would be cut and grow again each
+/// time.
+const LOG_BYTES_KEPT: u32 = 128 * 1024 * 1024;
 
 /// How long the header at the beginning of the first page is (<https://www.sqlite.org/fileformat.html#the_database_header>).
 const HEADER_BYTES: usize = 100;
