@@ -475,7 +475,7 @@ async fn the_log_is_moved_without_being_asked() {
     let place = Place::new();
     let store = Arc::new(Sqlite::open(place.path()).expect("opens"));
     // Fewer pages than the writer waits for, and more than the mover does.
-    claim_many(&store, 800, 16).await;
+    claim_many(&store, 1_600, 16).await;
     // The queue is of one, so that this waits for the one that was offered.
     store.mover.run(OnDrop::Skip, |_| Ok(())).await.expect("works");
     let moved = fs::metadata(store.path()).expect("a file").len();
@@ -486,10 +486,10 @@ async fn the_log_is_moved_without_being_asked() {
 async fn the_log_begins_anew_and_does_not_grow_for_ever() {
     let place = Place::new();
     let store = Arc::new(Sqlite::open(place.path()).expect("opens"));
-    // 70 MiB. A log is at most as long as the writer waits for, and one group, which is 9 MiB at most.
-    claim_many(&store, 2_000, 32).await;
+    // 140 MiB. A log is at most as long as the writer waits for, and one group, which is 9 MiB at most.
+    claim_many(&store, 4_000, 32).await;
     let log = fs::metadata(open::beside(store.path(), "-wal")).expect("a log").len();
-    assert!(log < 48 * 1024 * 1024, "{log} bytes of log");
+    assert!(log < 80 * 1024 * 1024, "{log} bytes of log");
 }
 
 #[tokio::test]
