@@ -62,7 +62,9 @@ use write::{First, Met, Step, Written};
 /// # Bound
 ///
 /// Nothing but the disk: call [`purge`](Store::purge) now and then. It works in small batches, so that a claim
-/// is never behind more than one of them.
+/// is never behind more than one of them. The log beside the file is moved into it at 64 MiB and begins anew; it grows
+/// beyond that while another process reads for long, and up to 128 MiB of it stay on disk. Of the file, a store keeps
+/// up to 16 MiB in memory to write by, and 2 MiB for each of the three threads that read.
 #[derive(Debug)]
 pub struct Sqlite {
     path: PathBuf,
