@@ -42,16 +42,14 @@ pub(super) fn stamp_metadata(request: &mut Request, key: &str) -> Result<(), Err
     if names.len() >= METADATA_MAX {
         return Ok(());
     }
-    let mut body = Vec::with_capacity(request.body.len() + 1 + STAMP_ENCODED.len() + 1 + key.len());
+    let pair = String::with_capacity(PAIR_ROOM);
+    let pair = url::form_urlencoded::Serializer::new(pair).append_pair(STAMP, key).finish();
+    let mut body = Vec::with_capacity(request.body.len() + 1 + pair.len());
     body.extend_from_slice(&request.body);
     if !body.is_empty() {
         body.push(b'&');
     }
-    body.extend_from_slice(STAMP_ENCODED);
-    body.push(b'=');
-    for part in url::form_urlencoded::byte_serialize(key.as_bytes()) {
-        body.extend_from_slice(part.as_bytes());
-    }
+    body.extend_from_slice(pair.as_bytes());
     request.body = body.into();
     Ok(())
 }
@@ -135,9 +133,8 @@ fn next_page(asked: &Request, last_id: &str) -> Finding {
 
 const FORM: &str = "application/x-www-form-urlencoded";
 const STAMP: &str = "metadata[steadfast_key]";
-
-/// [`STAMP`] as a form has it.
-const STAMP_ENCODED: &[u8] = b"metadata%5Bsteadfast_key%5D";
+/// More than [`STAMP`] and a key take in a form, so that one allocation does.
+const PAIR_ROOM: usize = 96;
 /// Stripe takes up to 50 metadata keys (docs.stripe.com/api/metadata).
 const METADATA_MAX: usize = 50;
 /// The largest page that Stripe gives.
