@@ -2,7 +2,7 @@ use std::error::Error as _;
 use std::fs;
 use std::sync::Arc;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, params};
 use tempfile::TempDir;
 
 use super::*;
@@ -492,36 +492,41 @@ async fn the_log_begins_anew_and_does_not_grow_for_ever() {
     assert!(log < 80 * 1024 * 1024, "{log} bytes of log");
 }
 
-#[tokio::test]
-async fn the_evidence_of_a_file_of_the_second_schema_comes_along_in_its_order() {
-    let place = Place::new();
-    let path = place.path();
-    let schema = [include_str!("migrations/0001_operations.sql"), include_str!("migrations/0002_seal.sql")];
-    let raw = Connection::open(&path).expect("opens");
+/// Makes a new file one of an older schema, with these operations in progress, numbered from 1.
+pub(super) fn make_older(raw: &Connection, version: usize, held: &[Claim]) {
+    let schema = [include_str!("migrations/0001_operations.sql"), include_str!("migrations/0002_seal.sql")]
+        [..version]
+        .join(";");
     raw.execute_batch(&format!(
-        "PRAGMA application_id = 1398031940; {} {} PRAGMA user_version = 2",
-        schema[0], schema[1]
+        "PRAGMA application_id = 1398031940; {schema}; PRAGMA user_version = {version}; PRAGMA journal_mode = WAL"
     ))
     .expect("made");
-    // Three operations, the third without evidence; reports of the first two in turn.
-    for (number, key) in [(1, "a"), (2, "b"), (3, "c")] {
-        let claim = wanted(key);
+    for claim in held {
         let request = codec::request_bytes(&claim.request).expect("small");
         raw.execute(
-            "INSERT INTO operation (number, scope, key, vendor, fingerprint, wire_key, phase, until_ms, fence, attempts, \
-             effect, claimed_at_ms, updated_at_ms, keep_ms, on_unknown, request) \
-             VALUES (?1, ?2, ?3, 'test/v', ?4, ?5, 1, 2000, 1, 0, 0, 1000, 1000, 3600000, 0, ?6)",
-            rusqlite::params![
-                number,
+            "INSERT INTO operation (scope, key, vendor, fingerprint, wire_key, phase, until_ms, fence, attempts, effect, \
+             claimed_at_ms, updated_at_ms, keep_ms, on_unknown, request) \
+             VALUES (?1, ?2, 'test/v', ?3, ?4, 1, ?5, 1, 0, 0, ?5, ?5, 3600000, 0, ?6)",
+            params![
                 claim.id.scope.as_str(),
-                key,
+                claim.id.key.as_str(),
                 &claim.fingerprint.as_bytes()[..],
                 claim.wire_key,
+                claim.now.as_millis() as i64,
                 request
             ],
         )
         .expect("written");
     }
+}
+
+#[tokio::test]
+async fn the_evidence_of_a_file_of_the_second_schema_comes_along_in_its_order() {
+    let place = Place::new();
+    let path = place.path();
+    let raw = Connection::open(&path).expect("opens");
+    // The third is without evidence; the reports of the first two come in turn.
+    make_older(&raw, 2, &["a", "b", "c"].map(wanted));
     let report = |number| AttemptReport {
         number,
         started_at: Timestamp::from_millis(1_000),
@@ -534,11 +539,8 @@ async fn the_evidence_of_a_file_of_the_second_schema_comes_along_in_its_order() 
     };
     for (nth, (operation, number)) in [(2, 1), (1, 1), (1, 2), (2, 2)].into_iter().enumerate() {
         let text = serde_json::to_string(&report(number)).expect("JSON");
-        raw.execute(
-            "INSERT INTO evidence VALUES (?1, ?2, ?3)",
-            rusqlite::params![nth as i64, operation, text],
-        )
-        .expect("written");
+        raw.execute("INSERT INTO evidence VALUES (?1, ?2, ?3)", params![nth as i64, operation, text])
+            .expect("written");
     }
     drop(raw);
     let store = Sqlite::open(&path).expect("opens");

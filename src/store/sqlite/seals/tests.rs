@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use tempfile::TempDir;
 
+use super::super::tests::make_older;
 use super::*;
 use crate::answer::Answer;
 use crate::clock::Timestamp;
@@ -442,28 +443,8 @@ async fn blobs_that_were_moved_or_changed_are_an_error_and_never_a_record() {
 #[tokio::test]
 async fn a_file_of_the_first_schema_is_brought_up_to_date_and_sealed_from_then_on() {
     let place = Place::new();
-    let first = include_str!("../migrations/0001_operations.sql");
-    let request = super::super::codec::request_bytes(&wanted("old").request).expect("small");
-    let raw = place.raw();
-    raw.execute_batch(&format!(
-        "PRAGMA application_id = 1398031940; {first}; PRAGMA user_version = 1; PRAGMA journal_mode = WAL"
-    ))
-    .expect("made");
     let claim = wanted("old");
-    raw.execute(
-        "INSERT INTO operation (scope, key, vendor, fingerprint, wire_key, phase, until_ms, fence, attempts, effect, \
-         claimed_at_ms, updated_at_ms, keep_ms, on_unknown, request) \
-         VALUES (?1, 'old', 'test/v', ?2, ?3, 1, ?4, 1, 0, 0, ?4, ?4, 3600000, 0, ?5)",
-        params![
-            claim.id.scope.as_str(),
-            &claim.fingerprint.as_bytes()[..],
-            claim.wire_key,
-            NOW.as_millis() as i64,
-            request
-        ],
-    )
-    .expect("written");
-    drop(raw);
+    make_older(&place.raw(), 1, std::slice::from_ref(&claim));
     let store = place.with(&key(1));
     let record = store.get(&id("old")).await.expect("readable").expect("a record");
     assert_eq!((&record.request, record.redact.names().len()), (&claim.request, 0));
