@@ -1,6 +1,7 @@
 //! A loop that commits in groups and does nothing else: what the store is measured by.
 //!
-//! One thread, a bounded queue, `rusqlite`, the store's own settings of log and sync. Once with the store's two
+//! One thread, a bounded queue, `rusqlite`, a log and its syncs as the store has them; SQLite itself moves the log, at
+//! 16 MiB. Once with the store's two
 //! statements on a file of the store's making, so that the ratio is what the store adds to them; and once with the
 //! least that a claim and a settlement could be, a narrow table that has no index to find a lapsed lease, a
 //! scheduled call, a dead letter or an expired row with.
@@ -39,11 +40,11 @@ impl Bare {
         std::thread::spawn(move || {
             let mut batch = Vec::new();
             while jobs.blocking_recv_many(&mut batch, 256) > 0 {
-                run(&connection, "BEGIN IMMEDIATE");
-                for (statement, key, _) in &batch {
-                    carry_out(&connection, table, *statement, key);
-                }
-                run(&connection, "COMMIT");
+                commit(
+                    &connection,
+                    table,
+                    batch.iter().map(|(statement, key, _)| (*statement, key.as_str())),
+                );
                 for (.., reply) in batch.drain(..) {
                     reply.send(()).expect("somebody waits");
                 }
@@ -82,9 +83,7 @@ impl Calls for Commits {
     async fn call(&self, key: String) {
         let connection = self.connection.lock().expect("no panic");
         for statement in [Statement::Claim, Statement::Settle] {
-            run(&connection, "BEGIN IMMEDIATE");
-            carry_out(&connection, Table::Stores, statement, &key);
-            run(&connection, "COMMIT");
+            commit(&connection, Table::Stores, [(statement, key.as_str())]);
         }
     }
 }
@@ -107,6 +106,15 @@ fn open(path: &Path, table: Table) -> Connection {
         connection.execute_batch(NARROW).expect("made");
     }
     connection
+}
+
+/// Carries out a group in one transaction.
+fn commit<'a>(connection: &Connection, table: Table, group: impl IntoIterator<Item = (Statement, &'a str)>) {
+    run(connection, "BEGIN IMMEDIATE");
+    for (statement, key) in group {
+        carry_out(connection, table, statement, key);
+    }
+    run(connection, "COMMIT");
 }
 
 fn carry_out(connection: &Connection, table: Table, statement: Statement, key: &str) {

@@ -12,7 +12,7 @@
 #![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a benchmark reads the clock and prints")]
 
 use std::sync::LazyLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
@@ -137,6 +137,19 @@ fn runtime() -> tokio::runtime::Runtime {
         .enable_all()
         .build()
         .expect("a runtime with two workers")
+}
+
+/// What as many tasks take that begin together, each with its number.
+async fn together<F>(tasks: u64, work: impl Fn(u64) -> F) -> Duration
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let started = Instant::now();
+    let spawned: Vec<_> = (0..tasks).map(|task| tokio::spawn(work(task))).collect();
+    for task in spawned {
+        task.await.expect("no panic");
+    }
+    started.elapsed()
 }
 
 fn key(number: u64) -> String {

@@ -16,7 +16,7 @@ use steadfast::operation::record::{Cursor, Filter, Left, Take};
 use steadfast::store::{Sqlite, Store};
 
 use super::process::{Process, arguments_of, number, serve};
-use super::{Calls, KEEP, NOW, directory, first_claim, median, runtime};
+use super::{Calls, KEEP, NOW, directory, first_claim, median, runtime, together};
 
 const ROWS: u64 = 1_000_000;
 const PURGED: u64 = 100_000;
@@ -32,13 +32,9 @@ pub(super) async fn part(rounds: usize, quick: bool) {
     let one = Sqlite::open(&path).expect("opens");
     one.call("the row that is copied".to_owned()).await;
     one.close().await;
-    let started = Instant::now();
     // In a process of its own, so that what it takes from the heap is not what later growth goes into unseen.
-    let copies = std::process::Command::new(std::env::current_exe().expect("this program"))
-        .args([FILL, &path.display().to_string(), &rows.to_string(), &purged.to_string()])
-        .status();
-    assert!(copies.expect("it starts").success());
-    println!("\nrows: {rows} settled rows made in {:.1} s", started.elapsed().as_secs_f64());
+    let took = Process::start(&[FILL, &path.display().to_string()]).ask(&format!("{rows} {purged}"));
+    println!("\nrows: {rows} settled rows made in {took:.1} s");
 
     let empty = directory.path().join("empty.db");
     let mut files = [&empty, &path].map(|path| Process::start(&[CLAIMS, &path.display().to_string()]));
@@ -57,8 +53,7 @@ pub(super) async fn part(rounds: usize, quick: bool) {
 /// Whether this process was started to make the rows or claims, and nothing else.
 pub(super) fn served() -> bool {
     if let Some(arguments) = arguments_of(FILL) {
-        let [path, rows, expired] = &arguments[..] else { panic!("{FILL} PATH ROWS EXPIRED") };
-        fill(Path::new(path), number(rows), number(expired));
+        serve(|words| fill(Path::new(&arguments[0]), number(words[0]), number(words[1])));
         return true;
     }
     let Some(arguments) = arguments_of(CLAIMS) else { return false };
@@ -73,8 +68,10 @@ pub(super) fn served() -> bool {
     true
 }
 
-/// Copies of the one row: of the first `expired` the time is over at [`NOW`] + [`KEEP`] less a second.
-fn fill(path: &Path, rows: u64, expired: u64) {
+/// Copies of the one row: of the first `expired` the time is over at [`NOW`] + [`KEEP`] less a second. Gives the
+/// seconds that it took.
+fn fill(path: &Path, rows: u64, expired: u64) -> f64 {
+    let started = Instant::now();
     let connection = Connection::open(path).expect("opens");
     let columns: Vec<String> = connection
         .prepare("SELECT name FROM pragma_table_info('operation')")
@@ -103,6 +100,7 @@ fn fill(path: &Path, rows: u64, expired: u64) {
     }
     // What follows is not to pay for the log that this has left.
     connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).expect("the log is in the file");
+    started.elapsed().as_secs_f64()
 }
 
 /// Claims alone, on both files in turn.
@@ -126,19 +124,15 @@ fn claims(files: &mut [Process; 2], tasks: u64, rounds: usize, names: &str) {
 
 /// Microseconds of a claim.
 async fn claim_all(store: &Arc<Sqlite>, name: Name, tasks: u64, round: u64, calls: u64) -> f64 {
-    let started = Instant::now();
-    let spawned = (0..tasks).map(|task| {
+    let took = together(tasks, |task| {
         let store = store.clone();
-        tokio::spawn(async move {
+        async move {
             for nth in 0..calls / tasks {
                 first_claim(&store, name("claim", tasks, round, task, nth)).await;
             }
-        })
+        }
     });
-    for task in spawned.collect::<Vec<_>>() {
-        task.await.expect("no panic");
-    }
-    1e6 * started.elapsed().as_secs_f64() / calls as f64
+    1e6 * took.await.as_secs_f64() / calls as f64
 }
 
 /// Everything that looks at many rows, and what memory it leaves.

@@ -13,7 +13,7 @@ use tokio::runtime::Runtime;
 
 use super::bare::{Bare, Commits, Table};
 use super::process::{Process, arguments_of, number, serve};
-use super::{Calls, directory, engine, key, median, runtime};
+use super::{Calls, directory, engine, key, median, runtime, together};
 
 /// The two commits alone; the bare loop with the store's statements, and with the least; the store; the engine on it;
 /// the engine on the store in memory.
@@ -54,13 +54,14 @@ pub(super) fn served() -> bool {
     let directory = directory();
     let path = directory.path().join("calls.db");
     let runtime = runtime();
-    match NAMES.iter().position(|known| known == name).expect("a variant's name") {
-        0 => serve_calls(&runtime, warm, Commits::open(&path)),
-        1 => serve_calls(&runtime, warm, Bare::open(&path, Table::Stores)),
-        2 => serve_calls(&runtime, warm, Bare::open(&path, Table::Narrow)),
-        3 => serve_calls(&runtime, warm, Sqlite::open(&path).expect("opens")),
-        4 => serve_calls(&runtime, warm, engine(Sqlite::open(&path).expect("opens"))),
-        _ => serve_calls(&runtime, warm, engine(Memory::new())),
+    match name.as_str() {
+        "commits" => serve_calls(&runtime, warm, Commits::open(&path)),
+        "bare" => serve_calls(&runtime, warm, Bare::open(&path, Table::Stores)),
+        "narrow" => serve_calls(&runtime, warm, Bare::open(&path, Table::Narrow)),
+        "store" => serve_calls(&runtime, warm, Sqlite::open(&path).expect("opens")),
+        "engine" => serve_calls(&runtime, warm, engine(Sqlite::open(&path).expect("opens"))),
+        "memory" => serve_calls(&runtime, warm, engine(Memory::new())),
+        other => panic!("{other:?} is none of {NAMES:?}"),
     }
     true
 }
@@ -97,10 +98,9 @@ async fn latency<C: Calls>(calls: &Arc<C>, numbers: Range<u64>) -> f64 {
 async fn rate<C: Calls>(calls: &Arc<C>, tasks: u64, numbers: Range<u64>) -> f64 {
     let (count, end) = (numbers.end - numbers.start, numbers.end);
     let next = Arc::new(AtomicU64::new(numbers.start));
-    let started = Instant::now();
-    let spawned = (0..tasks).map(|_| {
+    let took = together(tasks, |_| {
         let (calls, next) = (calls.clone(), next.clone());
-        tokio::spawn(async move {
+        async move {
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 if number >= end {
@@ -108,10 +108,7 @@ async fn rate<C: Calls>(calls: &Arc<C>, tasks: u64, numbers: Range<u64>) -> f64 
                 }
                 calls.call(key(number)).await;
             }
-        })
+        }
     });
-    for task in spawned.collect::<Vec<_>>() {
-        task.await.expect("no panic");
-    }
-    count as f64 / started.elapsed().as_secs_f64()
+    count as f64 / took.await.as_secs_f64()
 }
