@@ -8,17 +8,17 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderValue, Method};
 use serde_json::{Value, json};
 use steadfast::answer::Answer;
 use steadfast::error::{Effect, Refusal};
+use steadfast::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use steadfast::operation::WireKey;
 use steadfast::request::Request;
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
+use steadfast::url::Url;
 use steadfast::vendor::{Attempt, Finding, Subject, Vendor, Verdict, wait};
 use steadfast::{Client, Error};
-use url::Url;
 
 #[derive(Debug)]
 struct Parcels {
@@ -61,7 +61,7 @@ impl Vendor for Parcels {
     }
 
     fn authorize(&self, request: &mut Request) {
-        request.headers.insert(http::header::AUTHORIZATION, self.token.clone());
+        request.headers.insert(header::AUTHORIZATION, self.token.clone());
     }
 
     /// It ships again: there is no window in which a resend is safe.
@@ -118,7 +118,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let asked = request.url.query_pairs().find(|(name, _)| name == "reference");
         let reference = asked.map(|(_, value)| value.into_owned());
         let found = json!([{"id": 7, "reference": reference, "state": "accepted"}]).to_string();
-        Ok(Answer::new(http::StatusCode::OK, HeaderMap::new(), found))
+        Ok(Answer::new(StatusCode::OK, HeaderMap::new(), found))
     });
     let parcels = Client::builder(Parcels::new("main-warehouse", "not-a-real-token")?)
         .transport(network.clone())

@@ -4,6 +4,88 @@
 //! BigCommerce, any other HTTP API. A call is retried only when that is safe, stops hurting a vendor that is
 //! down, and ends in exactly one known state.
 //!
+//! # A call
+//!
+//! ```
+//! # #[cfg(all(feature = "sqlite", feature = "testkit"))]
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let fake = steadfast::testkit::fakes::StripeFake::builder().in_process();
+//! # let directory = tempfile::tempdir()?;
+//! # std::env::set_current_dir(&directory)?;
+//! # let secret_key = "sk_test_123";
+//! use std::sync::Arc;
+//! use steadfast::store::Sqlite;
+//! use steadfast::vendor::Stripe;
+//! use steadfast::{Client, dispatcher};
+//!
+//! // Once, when the service starts. All clients share the file. A client is cheap to clone.
+//! let store = Arc::new(Sqlite::open("vendor-calls.db")?);
+//! let stripe = Client::builder(Stripe::new(secret_key))
+//! #   .transport(fake.transport())
+//!     .store(store)
+//!     .build()?;
+//! // Carries on with what a crash cut short, until it is dropped.
+//! let recovery = stripe.keep_recovering(dispatcher::PERIOD);
+//!
+//! // For each order. The key names the effect: the same key again is the same charge.
+//! let reply = stripe
+//!     .post("/v1/payment_intents")
+//!     .key("order-42/charge")
+//!     .form(&[("amount", "1000"), ("currency", "usd")])
+//!     .send()
+//!     .await?;
+//! let intent: serde_json::Value = reply.json()?;
+//! println!("charged: {}", intent["id"]);
+//! # assert!(intent["id"].as_str().is_some_and(|id| id.starts_with("pi_")), "{intent}");
+//! # assert_eq!(fake.ledger().count(), 1);
+//! # Ok(())
+//! # }
+//! # #[cfg(not(all(feature = "sqlite", feature = "testkit")))]
+//! # fn main() {}
+//! ```
+//!
+//! # A lost answer
+//!
+//! Stripe makes the charge, and the answer is lost on the way. The client sends the same bytes under the same wire
+//! key, and Stripe answers from its own record. This is what a test of it looks like:
+//!
+//! ```
+//! # #[cfg(feature = "testkit")]
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), steadfast::Error> {
+//! use serde_json::json;
+//! use steadfast::testkit::{ScriptedTransport, TestClock};
+//! use steadfast::transport::SendErrorKind;
+//! use steadfast::vendor::Stripe;
+//! use steadfast::{Client, Obtained};
+//!
+//! // The first answer is lost on the way. The second is Stripe's replay of it.
+//! let network = ScriptedTransport::new()
+//!     .fail(SendErrorKind::Reset)
+//!     .json(200, json!({"id": "pi_1", "amount": 1000}))
+//!     .header("Idempotent-Replayed", "true");
+//! let stripe = Client::builder(Stripe::new("sk_test_123"))
+//!     .transport(network.clone()) // leave this line and the next out in service code
+//!     .clock(TestClock::auto())
+//!     .build()?;
+//!
+//! let form = [("amount", "1000"), ("currency", "usd")];
+//! let charge = || stripe.post("/v1/payment_intents").key("order-42/charge").form(&form);
+//!
+//! let reply = charge().send().await?;
+//! assert_eq!(reply.json::<serde_json::Value>()?["id"], "pi_1");
+//! assert_eq!((reply.attempts(), reply.obtained()), (2, Obtained::Replayed));
+//!
+//! // The same key again is the same charge: answered from the record, nothing is sent.
+//! assert_eq!(charge().send().await?.bytes(), reply.bytes());
+//! assert_eq!(network.requests().len(), 2);
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "testkit"))]
+//! # fn main() {}
+//! ```
+//!
 //! # The promise
 //!
 //! For every operation (a keyed call), at rest, exactly one of these holds:
@@ -18,44 +100,16 @@
 //! messages), end in *unknown* only past their window or when the look-up itself cannot answer. A vendor with
 //! neither gets *at most once*, and an explicit unknown.
 //!
-//! # A call
+//! # Guides
 //!
-//! ```
-//! # #[cfg(feature = "testkit")]
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), steadfast::Error> {
-//! use serde_json::json;
-//! use steadfast::testkit::{ScriptedTransport, TestClock};
-//! use steadfast::transport::SendErrorKind;
-//! use steadfast::vendor::Stripe;
-//! use steadfast::{Client, Obtained, Policy};
+//! - [Recipes](guide::recipes): deadlines, what to tell the user, a proxy, a vendor without code.
+//! - [Anti-patterns](guide::anti_patterns): each has charged twice, lost an order or brought a vendor down.
+//! - [What is logged and counted](guide::observability): every span, event and metric.
+//! - [For whoever is paged](guide::operations): the vendor is down, a dead letter, keys that rotate.
+//! - [The vendors file](guide::vendors_file): every key, with its default.
+//! - [An adapter of one's own](guide::adapter), whole.
 //!
-//! // The first answer is lost on the way; the second is Stripe's replay of it.
-//! let network = ScriptedTransport::new()
-//!     .fail(SendErrorKind::Reset)
-//!     .json(200, json!({"id": "pi_1", "amount": 1000}))
-//!     .header("Idempotent-Replayed", "true");
-//! let stripe = Client::builder(Stripe::new("sk_test_123"))
-//!     .policy(Policy::background())
-//!     .transport(network.clone()) // leave this line and the next out in service code
-//!     .clock(TestClock::auto())
-//!     .build()?;
-//!
-//! let charge = || {
-//!     stripe.post("/v1/payment_intents").key("order-42/charge").form(&[("amount", "1000"), ("currency", "usd")])
-//! };
-//! let reply = charge().send().await?;
-//! assert_eq!(reply.json::<serde_json::Value>()?["id"], "pi_1");
-//! assert_eq!((reply.attempts(), reply.obtained()), (2, Obtained::Replayed));
-//!
-//! // The same key again is the same charge: answered from the record, nothing is sent.
-//! assert_eq!(charge().send().await?.bytes(), reply.bytes());
-//! assert_eq!(network.requests().len(), 2);
-//! # Ok(())
-//! # }
-//! # #[cfg(not(feature = "testkit"))]
-//! # fn main() {}
-//! ```
+//! Every policy's page says why its defaults are what they are: [`policy`].
 //!
 //! # The main types
 //!
@@ -64,12 +118,12 @@
 //! - [`Policy`]: backoff, budget, breaker, limits, timeouts. [`CallPolicy`] is the part one call may override.
 //! - [`vendor::Vendor`]: a vendor's rules. [`vendor::Stripe`], [`vendor::Postmark`], [`vendor::BigCommerce`],
 //!   and [`vendor::Keyed`], which is only data.
-//! - [`store::Store`]: where operations are recorded. `store::Sqlite` is a file; [`store::Memory`] is lost in a
+//! - [`store::Store`]: where operations are recorded. [`store::Sqlite`] is a file; [`store::Memory`] is lost in a
 //!   crash.
 //! - [`dispatcher`]: carries on with what a dead process left and with what is due.
 //! - [`config::Vendors`]: all of this from one file.
 //! - [`dead_letter::DeadLetters`]: what failed and waits for a person; the command line `steadfast` is over it.
-//! - `testkit` (feature): fakes of the vendors, faults, a scripted transport, a clock.
+//! - [`testkit`]: fakes of the vendors, faults, a scripted transport, a clock.
 //!
 //! # It can, it cannot
 //!
@@ -81,48 +135,35 @@
 //! duplicate that the caller asked for by deriving two keys for one effect. With the [`store::Memory`] store it
 //! cannot remember anything across a crash of the process. It never says *exactly once on the wire*.
 //!
-//! # More
+//! # Types of other crates
 //!
-//! [Recipes](_documentation::recipes), [anti-patterns](_documentation::anti_patterns),
-//! [what is logged and counted](_documentation::observability), and a page for whoever is
-//! [paged](_documentation::operations). Every policy's page says why its defaults are what they are: [`policy`].
+//! Methods, statuses, headers and URLs in this crate's signatures are types of [`http`](https://docs.rs/http/1) 1
+//! and [`url`](https://docs.rs/url/2) 2. Both crates are re-exported: write `steadfast::http::HeaderMap` and
+//! `steadfast::url::Url`. You need no dependency of your own on either, and no version to keep in step.
 //!
 //! # Features
 //!
 //! | feature | what it adds |
 //! |---|---|
 //! | `rustls` (default) | TLS by rustls |
-//! | `sqlite` (default) | `store::Sqlite`: records in a file that survive the process |
+//! | `sqlite` (default) | [`store::Sqlite`]: records in a file that survive the process |
 //! | `native-tls` | TLS by the platform's library |
-//! | `seal` | `store::SealKeys`: requests and answers in the file are encrypted |
+//! | `seal` | [`store::SealKeys`]: requests and answers in the file are encrypted |
 //! | `cli` | the operator's command line, `steadfast`, over [`dead_letter::DeadLetters`]; with it `seal` |
-//! | `testkit` | fakes, faults, scripted transport, clock and randomness for tests |
+//! | `testkit` | [`testkit`]: fakes, faults, scripted transport, clock and randomness for tests |
 //! | `metrics` | counters and histograms through the `metrics` facade |
 //! | `axum` | [`inbound::Inbound`] as an extractor |
 //!
 //! Features add API and never change how an existing call behaves. Without default features there is no TLS
 //! stack and no database, and only `http` on loopback (or where it is allowed) can be called.
+//!
+#![cfg_attr(not(feature = "sqlite"), doc = "[`store::Sqlite`]: crate#features")]
+#![cfg_attr(not(feature = "seal"), doc = "[`store::SealKeys`]: crate#features")]
+#![cfg_attr(not(feature = "testkit"), doc = "[`testkit`]: crate#features")]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 #![warn(unreachable_pub)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
-
-#[cfg(doc)]
-pub mod _documentation {
-    //! Longer pages: how to do things, and how not to.
-
-    #[doc = include_str!("docs/anti_patterns.md")]
-    pub mod anti_patterns {}
-
-    #[doc = include_str!("docs/observability.md")]
-    pub mod observability {}
-
-    #[doc = include_str!("docs/operations.md")]
-    pub mod operations {}
-
-    #[doc = include_str!("docs/recipes.md")]
-    pub mod recipes {}
-}
 
 /// The README's program is compiled with the tests.
 #[cfg(doctest)]
@@ -139,6 +180,7 @@ pub mod dead_letter;
 pub mod dispatcher;
 mod engine;
 pub mod error;
+pub mod guide;
 pub mod inbound;
 pub mod operation;
 pub mod policy;
@@ -157,3 +199,10 @@ pub use client::{Client, ClientBuilder};
 pub use error::{Effect, Error};
 pub use policy::{CallPolicy, OnUnknown, Policy};
 pub use reply::{Obtained, Reply};
+
+/// The crate `http`: methods, statuses and headers in this crate's signatures are its types, such as those of
+/// [`Reply::headers`] and [`Client::request`]. Named from here they always are of the right version.
+pub use http;
+/// The crate `url`: URLs in this crate's signatures are its type, such as that of [`vendor::Vendor::base_url`].
+/// Named from here it always is of the right version.
+pub use url;

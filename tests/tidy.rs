@@ -28,6 +28,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("dispatcher", 5),
     ("config", 6),
     ("bin", 7),
+    ("guide", 7),
     ("testkit", 7),
 ];
 

@@ -1,0 +1,83 @@
+//! Longer pages: how to do things, how not to do them, and what to do when calls fail at night.
+//!
+//! | to | read |
+//! |---|---|
+//! | do something that has come up before | [recipes] |
+//! | see what not to do, and why | [anti-patterns](anti_patterns) |
+//! | read its logs and metrics, or alert on them | [observability] |
+//! | know what happened and what to do, when paged | [operations] |
+//! | look up a key of the vendors file, or its default | [the vendors file](vendors_file) |
+//! | call a vendor that no table describes | [an adapter of one's own](adapter) |
+//!
+//! The same pages are in the repository, under `src/docs` and `examples`.
+
+// Each page is a file that can also be read in the repository, so that its links lead to files: they are link
+// definitions at the file's end. Here they must lead to pages of this documentation. Markdown takes the first
+// definition of a label, so each page's labels are defined anew before its text. `tests/docs.rs` holds both lists
+// to each other. Not only in builds of the documentation (`cfg(doc)`): a link to a page from another crate's
+// documentation is resolved against a usual build.
+
+/// [`Error::effect()`]: crate::Error::effect
+/// [`Call::inbound`]: crate::Call::inbound
+/// [`Client`]: crate::Client
+/// [`on_unknown(Resend)`]: crate::Call::on_unknown
+/// [retry budget]: crate::policy::budget
+/// [adapter]: crate::guide::adapter
+///
+#[doc = include_str!("docs/anti_patterns.md")]
+pub mod anti_patterns {}
+
+/// [`send`]: crate::Call::send
+/// [`code`]: crate::Error::code
+/// [operations]: crate::guide::operations
+///
+#[doc = include_str!("docs/observability.md")]
+pub mod observability {}
+
+/// [observability]: crate::guide::observability
+/// [`gates`]: crate::Client::gates
+/// [breaker]: crate::policy::Breaker
+/// [dead letter]: crate::dead_letter
+/// [`redact`]: crate::Call::redact
+/// [vendors file]: crate::guide::vendors_file
+#[cfg_attr(feature = "seal", doc = "[`SealKeys::ids`]: crate::store::SealKeys::ids")]
+#[cfg_attr(not(feature = "seal"), doc = "[`SealKeys::ids`]: crate#features")]
+///
+// Its program needs the feature that it is about.
+#[cfg_attr(any(not(doctest), feature = "seal"), doc = include_str!("docs/operations.md"))]
+pub mod operations {}
+
+/// [`is_deadline`]: crate::Error::is_deadline
+/// [`retry_at`]: crate::Error::retry_at
+/// [`Inbound`]: crate::inbound::Inbound
+/// [extractor]: crate::inbound::Inbound#trait-implementations
+/// [`pass_deadline_on`]: crate::Call::pass_deadline_on
+/// [`answer()`]: crate::Error::answer
+/// [`Keyed`]: crate::vendor::Keyed
+/// [`Vendor`]: crate::vendor::Vendor
+/// [vendors file]: crate::guide::vendors_file
+/// [a whole adapter]: crate::guide::adapter
+///
+#[doc = include_str!("docs/recipes.md")]
+pub mod recipes {}
+
+/// # The vendors file
+///
+/// Every key of every table, with its default and the reason for it. [`Vendors`](crate::config::Vendors) reads it;
+/// [`SCHEMA`](crate::config::SCHEMA) is the same for editors.
+///
+/// ```toml
+#[doc = include_str!("../examples/vendors.toml")]
+/// ```
+pub mod vendors_file {}
+
+/// # An adapter of one's own
+///
+/// A vendor whose idempotency is a key in a header or in a body field needs none:
+/// [`Keyed`](crate::vendor::Keyed) is data. For any other, implement [`Vendor`](crate::vendor::Vendor), as this whole
+/// program does.
+///
+/// ```
+#[cfg_attr(any(not(doctest), feature = "testkit"), doc = include_str!("../examples/custom_vendor.rs"))]
+/// ```
+pub mod adapter {}
