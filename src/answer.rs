@@ -8,6 +8,18 @@ use http::{HeaderMap, StatusCode};
 /// A vendor's answer, whole: status, headers and body as they were received.
 ///
 /// `Debug` shows the status, the names of the headers and the length of the body, never their contents.
+///
+/// ```
+#[doc = include_str!("docs/setup/stripe.md")]
+/// let declined = [("amount", "1000"), ("currency", "usd"), ("source", "tok_chargeDeclined")];
+/// let error = stripe.post("/v1/charges").key("order-42").form(&declined).send().await.unwrap_err();
+///
+/// // The vendor's own words.
+/// let answer = error.answer().unwrap();
+/// assert_eq!(answer.status, 402);
+/// assert_eq!(answer.json().unwrap()["error"]["code"], "card_declined");
+#[doc = include_str!("docs/setup/end.md")]
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Answer {

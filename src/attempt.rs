@@ -8,6 +8,20 @@ use crate::clock::Timestamp;
 use crate::error::Effect;
 
 /// What one attempt met, and what was made of it. Holds no secret and no body.
+///
+/// ```
+#[doc = include_str!("docs/setup/stripe.md")]
+/// # use steadfast::testkit::{Fault, WaitForm};
+/// # fake.plan().next_n(Fault::TooManyRequests(WaitForm::None), 5);
+/// let form = [("amount", "1000"), ("currency", "usd")];
+/// let error = stripe.post("/v1/charges").key("order-42").form(&form).send().await.unwrap_err();
+///
+/// // Five times too many requests, and the ladder is spent.
+/// let (first, last) = (&error.attempts()[0], &error.attempts()[4]);
+/// assert_eq!((first.number, first.status, first.verdict.as_str()), (1, Some(429), "retry"));
+/// assert!(first.wait.is_some() && last.wait.is_none());
+#[doc = include_str!("docs/setup/end.md")]
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct AttemptReport {

@@ -23,6 +23,27 @@ use crate::request::Request;
 use crate::telemetry;
 
 /// A call under construction. Nothing happens until [`send`](Call::send).
+///
+/// ```
+#[doc = include_str!("docs/setup/stripe.md")]
+/// use std::time::Duration;
+///
+/// let reply = stripe
+///     .post("/v1/payment_intents")
+///     .key("order-42/charge")
+///     .form(&[("amount", "1000"), ("currency", "usd")])
+///     .header("Stripe-Account", "acct_1")
+///     .deadline(Duration::from_secs(20))
+///     .redact(["receipt_email"])
+///     .send()
+///     .await?;
+/// assert_eq!(reply.key(), Some("order-42/charge"));
+///
+/// // The first mistake in a call is told by send(), and nothing is sent.
+/// let error = stripe.get("v1/charges").send().await.unwrap_err();
+/// assert_eq!(error.code(), "VALIDATION.path");
+#[doc = include_str!("docs/setup/end.md")]
+/// ```
 #[must_use = "a call does nothing until send() is awaited"]
 pub struct Call {
     client: Client,

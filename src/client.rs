@@ -23,19 +23,24 @@ use crate::vendor::Vendor;
 /// Make one per vendor and account and keep it: a breaker, a budget and a rate limit only work on the calls
 /// that they see.
 ///
-/// ```no_run
-/// # async fn run(secret_key: &str) -> Result<(), steadfast::Error> {
-/// use steadfast::{Client, Policy, vendor::Stripe};
+/// ```
+#[doc = include_str!("docs/setup/stripe.md")]
+/// use steadfast::vendor::Stripe;
+/// use steadfast::{Client, Policy};
 ///
-/// let stripe = Client::builder(Stripe::new(secret_key)).policy(Policy::background()).build()?;
+/// let stripe = Client::builder(Stripe::new("sk_test_123"))
+/// #   .transport(fake.transport())
+///     .policy(Policy::background())
+///     .build()?;
+///
 /// let reply = stripe
 ///     .post("/v1/payment_intents")
 ///     .key("order-42/charge")
 ///     .form(&[("amount", "1000"), ("currency", "usd")])
 ///     .send()
 ///     .await?;
-/// # Ok(())
-/// # }
+/// assert_eq!(reply.status(), 200);
+#[doc = include_str!("docs/setup/end.md")]
 /// ```
 #[derive(Clone, Debug)]
 pub struct Client {
@@ -111,6 +116,30 @@ impl Client {
 }
 
 /// Builds a [`Client`].
+///
+/// ```
+/// use std::sync::Arc;
+/// use steadfast::store::Memory;
+/// use steadfast::vendor::Postmark;
+/// use steadfast::{Client, Policy};
+///
+/// # fn main() -> Result<(), steadfast::Error> {
+/// // One store for all clients. A service takes a file: `store::Sqlite`.
+/// let store = Arc::new(Memory::new());
+/// let postmark = Client::builder(Postmark::new("a-server-token"))
+///     .policy(Policy::interactive())
+///     .store(store)
+///     .namespace("prod")
+///     .redact(["To", "TextBody"])
+///     .build()?;
+/// assert_eq!(postmark.vendor(), "postmark");
+///
+/// // What makes no sense is refused here, not at the first call.
+/// let error = Client::builder(Postmark::new("")).build().unwrap_err();
+/// assert_eq!(error.code(), "VALIDATION.secret");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "a builder does nothing until build() is called"]
 pub struct ClientBuilder {

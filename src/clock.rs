@@ -20,7 +20,10 @@ pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Where time comes from.
 ///
-/// [`SystemClock`] is the default; `testkit::TestClock` is the one under a test's control.
+/// [`SystemClock`] is the default; [`TestClock`] is the one under a test's control.
+///
+#[cfg_attr(feature = "testkit", doc = "[`TestClock`]: crate::testkit::TestClock")]
+#[cfg_attr(not(feature = "testkit"), doc = "[`TestClock`]: crate#features")]
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// Monotonic time since an origin of the clock's own.
     fn now(&self) -> Instant;
@@ -41,6 +44,16 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
 }
 
 /// A point in monotonic time: nanoseconds since its clock's origin. All arithmetic saturates.
+///
+/// ```
+/// use std::time::Duration;
+/// use steadfast::clock::{Clock, SystemClock};
+///
+/// let clock = SystemClock::new();
+/// let now = clock.now();
+/// assert_eq!(now.plus(Duration::from_secs(2)).since(now), Duration::from_secs(2));
+/// assert_eq!(now.since(now.plus(Duration::from_secs(2))), Duration::ZERO); // and no panic
+/// ```
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
 
@@ -77,6 +90,16 @@ impl fmt::Debug for Instant {
 }
 
 /// A point in wall time: milliseconds since the Unix epoch. All arithmetic saturates.
+///
+/// ```
+/// use std::time::{Duration, SystemTime};
+/// use steadfast::clock::Timestamp;
+///
+/// let at = Timestamp::from_millis(1_700_000_000_000);
+/// assert_eq!(at.to_string(), "Tue, 14 Nov 2023 22:13:20 GMT");
+/// assert_eq!(at.plus(Duration::from_secs(60)).since(at), Duration::from_secs(60));
+/// assert_eq!(Timestamp::from(SystemTime::from(at)), at);
+/// ```
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(u64);
 

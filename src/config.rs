@@ -23,7 +23,8 @@
 //! attempt = "20s"
 //! ```
 //!
-//! Every key with its default and its reason is in `examples/vendors.toml`; [`SCHEMA`] is the same for editors.
+//! Every key with its default and its reason is in [the vendors file](crate::guide::vendors_file) of the examples;
+//! [`SCHEMA`] is the same for editors.
 //!
 //! ```no_run
 //! # fn run() -> Result<(), steadfast::Error> {
@@ -73,6 +74,20 @@ pub const SCHEMA: &str = include_str!("../examples/vendors.schema.json");
 /// The vendors of a file.
 ///
 /// `Debug` shows their names, not their settings.
+///
+/// ```
+/// use steadfast::config::Vendors;
+///
+/// let file = r#"
+///     [vendors.stripe]
+///     secret_env = "STRIPE_SECRET_KEY"
+///     preset = "interactive"
+/// "#;
+/// let vendors = Vendors::parse(file, "vendors.toml")?
+///     .with_secrets(|name| (name == "STRIPE_SECRET_KEY").then(|| "sk_test_123".to_owned()));
+/// assert_eq!(vendors.client("stripe")?.vendor(), "stripe");
+/// # Ok::<(), steadfast::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Vendors {
     file: String,

@@ -45,24 +45,17 @@ pub use stats::Stats;
 /// The dead letters of a store. Cheap to clone.
 ///
 /// ```
-/// # #[cfg(feature = "testkit")]
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use std::sync::Arc;
-/// use steadfast::dead_letter::{DeadLetters, Redrive, Selection, Which};
-/// use steadfast::store::Memory;
+#[doc = include_str!("docs/setup/dead_letters.md")]
+/// # let store: std::sync::Arc<dyn steadfast::store::Store> = store;
+/// use steadfast::dead_letter::{DeadLetters, Selection};
 ///
-/// let letters = DeadLetters::new(Arc::new(Memory::new()));
+/// // The store of the service, and its clients for what their vendors allow. Nothing is sent through them.
+/// let letters = DeadLetters::new(store).with_client(&postmark).with_clock(clock);
+///
 /// let page = letters.list(&Selection::default(), None, 20).await?;
-/// assert!(page.rows.is_empty());
-///
-/// let rehearsal = Redrive::by("ada").rehearse();
-/// let counted = letters.redrive(Which::Matching(&Selection::default()), &rehearsal).await?;
-/// assert_eq!(counted.matched, 0);
-/// # Ok(())
-/// # }
-/// # #[cfg(not(feature = "testkit"))]
-/// # fn main() {}
+/// let keys: Vec<&str> = page.rows.iter().map(|letter| letter.summary.id.key.as_str()).collect();
+/// assert_eq!(keys, ["order-41/receipt", "order-42/receipt"]);
+#[doc = include_str!("docs/setup/end.md")]
 /// ```
 #[derive(Clone, Debug)]
 pub struct DeadLetters {
@@ -73,6 +66,20 @@ pub struct DeadLetters {
 }
 
 /// Who acts, and why. Both are kept on the audit record.
+///
+/// ```
+#[doc = include_str!("docs/setup/dead_letters.md")]
+/// use steadfast::dead_letter::Signed;
+/// use steadfast::operation::record::{Phase, Resolution};
+///
+/// let id = letters.find("order-41/receipt").await?;
+/// let signed = Signed::new("ada", "it is in the dashboard");
+/// let applied = Resolution::Applied { vendor_id: "message-7".to_owned() };
+/// let letter = letters.resolve(&id, applied, &signed).await?;
+/// assert_eq!(letter.phase, Phase::Resolved);
+/// assert_eq!(letters.audit(&id).await?[0].by, "ada");
+#[doc = include_str!("docs/setup/end.md")]
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signed {
     /// The person's name, at most [`Act::BY_BYTES_MAX`].

@@ -19,6 +19,22 @@ use crate::operation::record::{Left, Take};
 use crate::telemetry;
 
 /// What one round of recovery came to.
+///
+/// ```
+#[doc = include_str!("docs/setup/stripe.md")]
+/// # fake.plan().next(steadfast::testkit::Fault::Hang);
+/// use std::time::Duration;
+///
+/// let form = [("amount", "1000"), ("currency", "usd")];
+/// let charge = stripe.post("/v1/charges").key("order-42").form(&form);
+/// assert!(charge.deadline(Duration::from_secs(5)).send().await.unwrap_err().is_deadline());
+///
+/// // The caller has gone; the charge is on record, and due again after its backoff.
+/// # clock.advance(Duration::from_secs(60));
+/// let recovered = stripe.recover(10).await?;
+/// assert_eq!((recovered.taken, recovered.succeeded), (1, 1));
+#[doc = include_str!("docs/setup/end.md")]
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Recovered {
@@ -120,6 +136,26 @@ impl Client {
 }
 
 /// Recovery in the background. It stops when this is dropped.
+///
+/// ```
+#[doc = include_str!("docs/setup/stripe.md")]
+/// # use steadfast::clock::Clock;
+/// # fake.plan().next(steadfast::testkit::Fault::Hang);
+/// use std::time::Duration;
+/// use steadfast::dispatcher;
+///
+/// let recovery = stripe.keep_recovering(dispatcher::PERIOD); // for as long as the service runs
+///
+/// let form = [("amount", "1000"), ("currency", "usd")];
+/// let charge = stripe.post("/v1/charges").key("order-42").form(&form);
+/// assert!(charge.deadline(Duration::from_secs(5)).send().await.unwrap_err().is_deadline());
+///
+/// // A minute later the charge is made, though its caller has gone.
+/// # clock.sleep_until(clock.now().plus(Duration::from_secs(60))).await;
+/// assert_eq!(fake.ledger().count(), 1);
+/// drop(recovery);
+#[doc = include_str!("docs/setup/end.md")]
+/// ```
 #[derive(Debug)]
 #[must_use = "recovery stops when the guard is dropped"]
 pub struct Dispatcher(JoinHandle<()>);

@@ -17,6 +17,23 @@ use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 
 /// Whether a call may have taken effect at the vendor.
+///
+/// ```
+/// use steadfast::vendor::Stripe;
+/// use steadfast::{Client, Effect, Error};
+///
+/// /// What the page says to whoever pressed "pay".
+/// fn told(error: &Error) -> &'static str {
+///     match error.effect() {
+///         Effect::None => "You were not charged.",
+///         Effect::Unknown => "We will tell you by e-mail whether it went through.",
+///     }
+/// }
+///
+/// // Refused at start-up: nothing was sent.
+/// let error = Client::builder(Stripe::new("")).build().unwrap_err();
+/// assert_eq!(told(&error), "You were not charged.");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
@@ -109,6 +126,24 @@ pub enum Refusal {
 pub type BoxError = Box<dyn StdError + Send + Sync>;
 
 /// A call, a policy or a configuration that did not work out. See the [module](self).
+///
+/// ```
+#[doc = include_str!("docs/setup/stripe.md")]
+/// # fake.plan().next(steadfast::testkit::Fault::HangAfterApply);
+/// use std::time::Duration;
+/// use steadfast::Effect;
+///
+/// let form = [("amount", "1000"), ("currency", "usd")];
+/// let charge = stripe.post("/v1/payment_intents").key("order-42/charge").form(&form);
+/// let error = charge.deadline(Duration::from_secs(5)).send().await.unwrap_err();
+///
+/// // No answer came in time. Nobody may say that nothing was charged: send the same key again.
+/// assert!(error.is_deadline());
+/// assert_eq!((error.effect(), error.code()), (Effect::Unknown, "DEPENDENCY.timeout"));
+/// assert!(error.retry_at().is_some());
+/// assert_eq!(error.attempts().len(), 1);
+#[doc = include_str!("docs/setup/end.md")]
+/// ```
 pub struct Error(Box<Inner>);
 
 struct Inner {

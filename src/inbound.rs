@@ -35,6 +35,21 @@ pub const X_DO_NOT_RETRY: &str = "x-do-not-retry";
 
 /// The deadline and the do-not-retry mark of an incoming request. Pass it to
 /// [`Call::inbound`](crate::Call::inbound).
+///
+/// ```
+#[doc = include_str!("docs/setup/stripe.md")]
+/// use steadfast::http::HeaderMap;
+/// use steadfast::inbound::Inbound;
+///
+/// let mut headers = HeaderMap::new();
+/// headers.insert("x-request-timeout", "2.5".parse()?);
+/// let inbound = Inbound::from_headers(&headers);
+///
+/// // Ends within the 2.5 s that our own caller still waits.
+/// let reply = stripe.get("/v1/charges").inbound(&inbound).send().await?;
+/// assert_eq!(reply.status(), 200);
+#[doc = include_str!("docs/setup/end.md")]
+/// ```
 #[derive(Clone, Debug)]
 pub struct Inbound {
     clock: Arc<dyn Clock>,

@@ -276,6 +276,18 @@ impl Default for Policy {
 
 /// What one call may have its own way. Everything else is shared by all calls to a vendor, and has to be: a
 /// call with a budget of its own would be a way around the budget.
+///
+/// ```
+#[doc = include_str!("docs/setup/stripe.md")]
+/// use steadfast::CallPolicy;
+/// use steadfast::policy::Backoff;
+///
+/// // A page waits for this list: ten seconds at most, and one attempt.
+/// let quick = CallPolicy::interactive().backoff(Backoff::none());
+/// let reply = stripe.get("/v1/charges").policy(quick).send().await?;
+/// assert_eq!(reply.attempts(), 1);
+#[doc = include_str!("docs/setup/end.md")]
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]

@@ -11,6 +11,19 @@ use crate::answer::Answer;
 use crate::error::{Effect, Error, Kind};
 
 /// How a reply was obtained.
+///
+/// ```
+#[doc = include_str!("docs/setup/stripe.md")]
+/// use steadfast::Obtained;
+///
+/// let form = [("amount", "1000"), ("currency", "usd")];
+/// let charge = || stripe.post("/v1/payment_intents").key("order-42/charge").form(&form);
+///
+/// assert_eq!(charge().send().await?.obtained(), Obtained::Fresh);
+/// // The same key again: no second charge, and the first one's reply.
+/// assert_eq!(charge().send().await?.obtained(), Obtained::Replayed);
+#[doc = include_str!("docs/setup/end.md")]
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Obtained {
@@ -27,6 +40,25 @@ pub enum Obtained {
 /// A vendor's answer to a call that took effect.
 ///
 /// `Debug` shows neither headers' values nor the body.
+///
+/// ```
+#[doc = include_str!("docs/setup/stripe.md")]
+/// use steadfast::Obtained;
+///
+/// #[derive(serde::Deserialize)]
+/// struct PaymentIntent {
+///     amount: u64,
+/// }
+///
+/// let form = [("amount", "1000"), ("currency", "usd")];
+/// let reply = stripe.post("/v1/payment_intents").key("order-42/charge").form(&form).send().await?;
+///
+/// let intent: PaymentIntent = reply.json()?;
+/// assert_eq!(intent.amount, 1000);
+/// assert_eq!((reply.status().as_u16(), reply.attempts()), (200, 1));
+/// assert_eq!(reply.obtained(), Obtained::Fresh);
+#[doc = include_str!("docs/setup/end.md")]
+/// ```
 #[derive(Clone, PartialEq)]
 pub struct Reply {
     answer: Answer,

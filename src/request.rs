@@ -10,6 +10,17 @@ use url::Url;
 ///
 /// `Debug` shows the method, host, path, the names of the headers and the length of the body: never a query,
 /// a header's value or a body.
+///
+/// ```
+/// use steadfast::http::Method;
+/// use steadfast::request::Request;
+/// use steadfast::url::Url;
+///
+/// let mut request = Request::new(Method::POST, Url::parse("https://api.example/charges")?);
+/// request.body = r#"{"amount":1000}"#.into();
+/// assert_eq!(request.url.path(), "/charges");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Request {

@@ -1,7 +1,10 @@
 //! How a request reaches the vendor: the [`Transport`] trait, and what passes through it.
 //!
-//! The trait is small for whoever implements one (a scripted one for tests is in `testkit`). [`Http`] over
+//! The trait is small for whoever implements one (a scripted one for tests is in [`testkit`]). [`Http`] over
 //! reqwest is the one that service code uses.
+//!
+#![cfg_attr(feature = "testkit", doc = "[`testkit`]: crate::testkit")]
+#![cfg_attr(not(feature = "testkit"), doc = "[`testkit`]: crate#features")]
 
 use std::fmt;
 use std::future::Future;

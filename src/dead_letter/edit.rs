@@ -20,6 +20,24 @@ use crate::policy::OnUnknown;
 use crate::request::Request;
 
 /// What to send instead.
+///
+/// ```
+#[doc = include_str!("../docs/setup/dead_letters.md")]
+/// use steadfast::dead_letter::{Edit, Signed};
+/// use steadfast::operation::Key;
+///
+/// let id = letters.find("order-42/receipt").await?;
+/// let body = r#"{"From":"shop@example.com","To":"bob@example.com","TextBody":"Paid."}"#;
+/// let edit = Edit {
+///     key: Key::new("order-42/receipt/2")?,
+///     body: body.into(),
+///     signed: Signed::new("ada", "the address was wrong"),
+///     force: false,
+/// };
+/// let edited = letters.edit(&id, &edit).await?;
+/// assert_eq!(edited.new.id.key.as_str(), "order-42/receipt/2");
+#[doc = include_str!("../docs/setup/end.md")]
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edit {
     /// The new key, in the scope of the old.

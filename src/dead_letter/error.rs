@@ -6,6 +6,21 @@ use crate::operation::record::Forbidden;
 use crate::store::StoreError;
 
 /// What went wrong. `Display` says one layer, the chain of sources the rest.
+///
+/// ```
+#[doc = include_str!("../docs/setup/dead_letters.md")]
+/// use steadfast::dead_letter::{DeadLetterError, Signed};
+/// use steadfast::operation::record::Resolution;
+///
+/// let absent = letters.find("order-99/receipt").await.unwrap_err();
+/// assert!(matches!(absent, DeadLetterError::Absent(_)));
+///
+/// // A word without a reason changes nothing.
+/// let id = letters.find("order-41/receipt").await?;
+/// let refused = letters.resolve(&id, Resolution::NotApplied, &Signed::new("ada", "")).await.unwrap_err();
+/// assert!(matches!(refused, DeadLetterError::Refused { why, .. } if why.code() == "unexplained"));
+#[doc = include_str!("../docs/setup/end.md")]
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeadLetterError {

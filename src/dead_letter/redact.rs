@@ -14,6 +14,18 @@ use url::form_urlencoded;
 use super::Signed;
 
 /// How much is shown. The default withholds bodies, the values of headers and of the query.
+///
+/// ```
+#[doc = include_str!("../docs/setup/dead_letters.md")]
+/// use steadfast::dead_letter::{ShownBody, Signed, View};
+///
+/// let id = letters.find("order-42/receipt").await?;
+/// let view = View::opened(Signed::new("ada", "ticket 7")).redact(["To"]);
+/// let shown = letters.show(&id, &view).await?;
+/// let ShownBody::Text(body) = shown.request.body else { panic!("it was asked for") };
+/// assert!(body.contains("shop@example.com") && !body.contains("ann@example.com"));
+#[doc = include_str!("../docs/setup/end.md")]
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct View {
     pub(super) opened: Option<Signed>,

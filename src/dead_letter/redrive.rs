@@ -10,6 +10,23 @@ use crate::operation::OperationId;
 use crate::operation::record::{Action, Cursor, Forbidden, Phase, Record, Resolution};
 
 /// How to redrive.
+///
+/// ```
+#[doc = include_str!("../docs/setup/dead_letters.md")]
+/// use steadfast::Effect;
+/// use steadfast::dead_letter::{Redrive, Selection, Which};
+///
+/// // First count, then do it.
+/// let not_applied = Selection { effect: Some(Effect::None), ..Selection::default() };
+/// let rehearsal = Redrive::by("ada").rehearse();
+/// let counted = letters.redrive(Which::Matching(&not_applied), &rehearsal).await?;
+/// assert_eq!(counted.due, 1);
+/// letters.redrive(Which::Matching(&not_applied), &Redrive::by("ada")).await?;
+///
+/// // The service's own client sends it, through its gates.
+/// assert_eq!(postmark.recover(10).await?.succeeded, 1);
+#[doc = include_str!("../docs/setup/end.md")]
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Redrive {
@@ -33,6 +50,19 @@ pub enum Which<'a> {
 }
 
 /// What a redrive did, or would do.
+///
+/// ```
+#[doc = include_str!("../docs/setup/dead_letters.md")]
+/// use steadfast::dead_letter::{Redrive, Redriven, Selection, Which};
+///
+/// # let letters = steadfast::dead_letter::DeadLetters::new(store.clone());
+/// let all = Selection::default();
+/// let redriven: Redriven = letters.redrive(Which::Matching(&all), &Redrive::by("ada")).await?;
+/// assert_eq!((redriven.matched, redriven.due, redriven.held_back), (2, 1, 1));
+/// // Without a client of the vendor nobody can say that it is safe.
+/// assert_eq!(redriven.why_held_back[0].why.code(), "no_rules");
+#[doc = include_str!("../docs/setup/end.md")]
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Redriven {

@@ -14,6 +14,18 @@ use crate::operation::record::{Record, Resolution};
 use crate::vendor::{Subject, is_idempotent};
 
 /// What makes a redrive safe, or does not.
+///
+/// ```
+#[doc = include_str!("../docs/setup/dead_letters.md")]
+/// use steadfast::dead_letter::{Safety, View};
+///
+/// let id = letters.find("order-42/receipt").await?;
+/// let shown = letters.show(&id, &View::closed()).await?;
+/// // Postmark answered 429: nothing was sent to anybody.
+/// assert_eq!(shown.safety, Some(Safety::NotApplied));
+/// assert!(Safety::NotApplied.is_safe() && !Safety::Unsafe.is_safe());
+#[doc = include_str!("../docs/setup/end.md")]
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Safety {

@@ -12,6 +12,22 @@ use crate::operation::record::{Cursor, Filter, Page, Phase, Summary};
 use crate::transport::{SendError, SendErrorKind};
 
 /// Which dead letters: those that match every part that is given. The default is all that nobody has resolved.
+///
+/// ```
+#[doc = include_str!("../docs/setup/dead_letters.md")]
+/// use std::time::Duration;
+/// use steadfast::Effect;
+/// use steadfast::dead_letter::Selection;
+///
+/// let may_have_happened = Selection {
+///     vendor: Some("postmark".to_owned()),
+///     effect: Some(Effect::Unknown),
+///     younger_than: Some(Duration::from_secs(3600)),
+///     ..Selection::default()
+/// };
+/// assert_eq!(letters.list(&may_have_happened, None, 20).await?.rows.len(), 1);
+#[doc = include_str!("../docs/setup/end.md")]
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// Of this vendor: its name, such as `stripe`, or with the namespace, such as `prod/stripe`.
@@ -37,6 +53,17 @@ pub struct Selection {
 }
 
 /// One dead letter of a list.
+///
+/// ```
+#[doc = include_str!("../docs/setup/dead_letters.md")]
+/// use steadfast::dead_letter::Selection;
+/// use steadfast::error::Reason;
+///
+/// let page = letters.list(&Selection::default(), None, 20).await?;
+/// let letter = &page.rows[0];
+/// assert_eq!((letter.code, letter.summary.reason), ("UNKNOWN.effect", Some(Reason::Unknown)));
+#[doc = include_str!("../docs/setup/end.md")]
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Letter {
@@ -62,6 +89,16 @@ pub struct Failure {
 }
 
 /// The dead letters with one failure.
+///
+/// ```
+#[doc = include_str!("../docs/setup/dead_letters.md")]
+/// use steadfast::dead_letter::Selection;
+///
+/// let groups = letters.groups(&Selection::default()).await?;
+/// let counts: Vec<_> = groups.iter().map(|group| (group.failure.code, group.count)).collect();
+/// assert_eq!(counts, [("RATE_LIMIT.exceeded", 1), ("UNKNOWN.effect", 1)]);
+#[doc = include_str!("../docs/setup/end.md")]
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Group {

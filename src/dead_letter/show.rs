@@ -12,6 +12,18 @@ use crate::operation::record::{Action, AuditEntry, Phase, Record, State, Summary
 use crate::request::Request;
 
 /// An operation as it is shown: nothing is in here that the [`View`] withholds.
+///
+/// ```
+#[doc = include_str!("../docs/setup/dead_letters.md")]
+/// use steadfast::dead_letter::{Safety, ShownBody, View};
+///
+/// let id = letters.find("order-41/receipt").await?;
+/// let shown = letters.show(&id, &View::closed()).await?;
+/// assert_eq!(shown.safety, Some(Safety::LookUp), "a redrive would look it up first");
+/// assert_eq!(shown.attempts.len(), 1);
+/// assert_eq!(shown.request.body, ShownBody::Withheld { why: "not asked for" });
+#[doc = include_str!("../docs/setup/end.md")]
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Shown {

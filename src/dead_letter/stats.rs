@@ -5,6 +5,15 @@ use crate::clock::Timestamp;
 use crate::operation::record::{Phase, Tally};
 
 /// The store in numbers.
+///
+/// ```
+#[doc = include_str!("../docs/setup/dead_letters.md")]
+/// use steadfast::operation::record::Phase;
+///
+/// let stats = letters.stats().await?;
+/// assert_eq!((stats.count(Phase::Dead), stats.count(Phase::Succeeded)), (2, 0));
+#[doc = include_str!("../docs/setup/end.md")]
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {

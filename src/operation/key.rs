@@ -10,6 +10,15 @@ use sha2::{Digest, Sha256};
 use crate::error::Error;
 
 /// The caller's name for one effect, such as `order-42/charge`: 1 to 255 printable ASCII characters.
+///
+/// ```
+/// use steadfast::operation::Key;
+///
+/// let key = Key::new("order-42/charge")?;
+/// assert_eq!(key.as_str(), "order-42/charge");
+/// assert_eq!(Key::new("").unwrap_err().code(), "VALIDATION.key");
+/// # Ok::<(), steadfast::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Key(String);
@@ -139,6 +148,17 @@ impl fmt::Display for Scope {
 }
 
 /// An operation's name. Unique in a store.
+///
+/// ```
+/// use steadfast::http::Method;
+/// use steadfast::operation::{Key, OperationId, Scope};
+///
+/// let scope = Scope::new("prod", "stripe", "live", &Method::POST, "/v1/charges");
+/// let id = OperationId::new(scope, Key::new("order-42")?);
+/// assert_eq!(id.to_string(), "prod/stripe/live/POST /v1/charges key order-42");
+/// assert_eq!(id.wire_key(), id.clone().wire_key()); // from the name alone
+/// # Ok::<(), steadfast::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct OperationId {
     /// Where the key is unique.

@@ -20,6 +20,20 @@ use super::{as_nanos, invalid};
 use crate::error::Error;
 
 /// The waits between attempts.
+///
+/// ```
+/// use std::time::Duration;
+/// use steadfast::Policy;
+/// use steadfast::policy::{Backoff, Jitter};
+///
+/// let (base, cap) = (Duration::from_millis(200), Duration::from_secs(5));
+/// let backoff = Backoff::exponential(base, cap, 4).jitter(Jitter::Equal);
+///
+/// // The first retry comes after 100 to 200 ms; after the fourth there is none.
+/// assert_eq!(backoff.wait(0, Duration::ZERO, 0.0), Some(Duration::from_millis(100)));
+/// assert_eq!(backoff.wait(4, Duration::ZERO, 0.0), None);
+/// assert!(Policy::background().backoff(backoff).validate().is_ok());
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]

@@ -77,6 +77,28 @@ pub enum BreakerState {
 }
 
 /// The run-time state of a circuit breaker.
+///
+/// ```
+/// use steadfast::Client;
+/// use steadfast::clock::{Clock, SystemClock};
+/// use steadfast::policy::{BreakerState, Mode};
+/// use steadfast::vendor::Stripe;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), steadfast::Error> {
+/// // Times are the client's clock's, so keep it.
+/// let clock = SystemClock::new();
+/// let stripe = Client::builder(Stripe::new("sk_test_123")).clock(clock.clone()).build()?;
+///
+/// if let Some(breaker) = stripe.gates().breaker() {
+///     assert_eq!(breaker.state(clock.now()), BreakerState::Closed);
+///     breaker.set_mode(Mode::ForcedOpen);
+/// }
+/// let error = stripe.get("/v1/charges").send().await.unwrap_err();
+/// assert!(error.is_circuit_open());
+/// # Ok(())
+/// # }
+/// ```
 pub struct Breaker {
     config: BreakerConfig,
     random: Arc<dyn Random>,

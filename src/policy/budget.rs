@@ -24,6 +24,18 @@ use crate::clock::Instant;
 use crate::error::Error;
 
 /// How many retries are allowed.
+///
+/// ```
+/// use steadfast::Policy;
+/// use steadfast::policy::BudgetConfig;
+///
+/// // A twentieth of the calls, and 5 retries beyond that. One of those comes back every 20 s.
+/// let budget = BudgetConfig::new(0.05, 5, 0.05);
+/// assert!(Policy::background().budget(budget).validate().is_ok());
+///
+/// let no_share = BudgetConfig::new(1.5, 5, 0.05);
+/// assert!(Policy::background().budget(no_share).validate().is_err());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
@@ -77,6 +89,21 @@ impl Default for BudgetConfig {
 }
 
 /// The retries that are left.
+///
+/// ```
+/// use steadfast::clock::Instant;
+/// use steadfast::policy::{Budget, BudgetConfig};
+///
+/// let budget = Budget::new(&BudgetConfig::new(0.1, 1, 0.0));
+/// let now = Instant::ORIGIN;
+/// assert!(budget.spend(now), "the burst");
+/// assert!(!budget.spend(now), "and no more");
+///
+/// for _ in 0..10 {
+///     budget.earn(now);
+/// }
+/// assert!(budget.spend(now), "a tenth of ten calls");
+/// ```
 #[derive(Debug)]
 pub struct Budget {
     share_ppm: u64,

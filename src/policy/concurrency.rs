@@ -13,6 +13,13 @@ use super::invalid;
 use crate::error::Error;
 
 /// The limit on attempts under way.
+///
+/// ```
+/// use steadfast::policy::{ConcurrencyConfig, Policy};
+///
+/// let policy = Policy::background().concurrency(ConcurrencyConfig::new(8));
+/// assert!(policy.validate().is_ok());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]

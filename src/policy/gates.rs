@@ -52,6 +52,19 @@ pub enum Outcome {
 }
 
 /// An operator's switch: while it is engaged nothing is sent.
+///
+/// ```
+#[doc = include_str!("../docs/setup/stripe.md")]
+/// use steadfast::error::Gate;
+///
+/// stripe.gates().kill_switch().engage();
+/// let error = stripe.get("/v1/charges").send().await.unwrap_err();
+/// assert_eq!(error.gate(), Some(Gate::KillSwitch));
+///
+/// stripe.gates().kill_switch().release();
+/// assert!(stripe.get("/v1/charges").send().await.is_ok());
+#[doc = include_str!("../docs/setup/end.md")]
+/// ```
 #[derive(Debug, Default)]
 pub struct KillSwitch(AtomicBool);
 
@@ -78,6 +91,20 @@ impl KillSwitch {
 }
 
 /// The run-time state of one client's gates. Shared by all its calls.
+///
+/// ```
+#[doc = include_str!("../docs/setup/stripe.md")]
+/// use steadfast::clock::Clock;
+/// use steadfast::policy::BreakerState;
+///
+/// // What an operator's page shows of a vendor.
+/// let gates = stripe.gates();
+/// assert!(!gates.kill_switch().is_engaged());
+/// assert_eq!(gates.pause().until(clock.now()), None);
+/// assert!(gates.breaker().is_some_and(|breaker| breaker.state(clock.now()) == BreakerState::Closed));
+/// assert_eq!(gates.under_way(), None, "the policy sets no limit");
+#[doc = include_str!("../docs/setup/end.md")]
+/// ```
 #[derive(Debug)]
 pub struct Gates {
     kill_switch: KillSwitch,

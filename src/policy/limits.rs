@@ -12,6 +12,14 @@ use super::invalid;
 use crate::error::Error;
 
 /// How large bodies may be.
+///
+/// ```
+/// use steadfast::policy::{Limits, Policy};
+///
+/// // 64 KiB out, 1 MiB back.
+/// let policy = Policy::background().limits(Limits::new(64 * 1024, 1024 * 1024));
+/// assert!(policy.validate().is_ok());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
@@ -47,6 +55,19 @@ impl Default for Limits {
 }
 
 /// How records are kept.
+///
+/// ```
+/// use std::time::Duration;
+/// use steadfast::policy::{Policy, RecordConfig};
+///
+/// let margin = Duration::from_secs(30);
+/// let week = RecordConfig::new(Duration::from_secs(7 * 86_400), margin);
+/// assert!(Policy::background().record(week).validate().is_ok());
+///
+/// // Forgotten before its own call is over: refused.
+/// let minute = RecordConfig::new(Duration::from_secs(60), margin);
+/// assert!(Policy::background().record(minute).validate().is_err());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]

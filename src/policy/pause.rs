@@ -16,6 +16,15 @@ use crate::clock::Instant;
 use crate::error::Error;
 
 /// How far a vendor's request for a pause is followed.
+///
+/// ```
+/// use std::time::Duration;
+/// use steadfast::policy::{PauseConfig, Policy};
+///
+/// // No vendor may hold us back for longer than ten minutes at a time.
+/// let policy = Policy::background().pause(PauseConfig::new(Duration::from_secs(600)));
+/// assert!(policy.validate().is_ok());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
@@ -46,6 +55,22 @@ impl Default for PauseConfig {
 }
 
 /// Until when the vendor has asked to be left alone.
+///
+/// ```
+#[doc = include_str!("../docs/setup/stripe.md")]
+/// # use steadfast::testkit::{Fault, WaitForm};
+/// # fake.plan().next(Fault::TooManyRequests(WaitForm::Seconds(3600)));
+/// use steadfast::clock::Clock;
+///
+/// // Stripe asks for an hour, by mistake: every call to it would wait.
+/// let _ = stripe.get("/v1/charges").send().await;
+/// let pause = stripe.gates().pause();
+/// assert!(pause.until(clock.now()).is_some());
+///
+/// pause.clear();
+/// assert!(stripe.get("/v1/charges").send().await.is_ok());
+#[doc = include_str!("../docs/setup/end.md")]
+/// ```
 #[derive(Debug)]
 pub struct Pause {
     max: Duration,

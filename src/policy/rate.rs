@@ -23,6 +23,15 @@ use crate::clock::Instant;
 use crate::error::Error;
 
 /// The limit on attempts in a time.
+///
+/// ```
+/// use std::time::Duration;
+/// use steadfast::policy::{Policy, RateConfig};
+///
+/// // 150 calls in 30 s, of which at most 20 start at once.
+/// let rate = RateConfig::new(150, Duration::from_secs(30)).burst(20);
+/// assert!(Policy::background().rate(rate).validate().is_ok());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]

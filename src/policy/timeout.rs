@@ -13,6 +13,19 @@ use super::invalid;
 use crate::error::Error;
 
 /// How long things may take.
+///
+/// ```
+/// use std::time::Duration;
+/// use steadfast::policy::{Policy, Timeouts};
+///
+/// let [connect, attempt, total] = [2, 10, 25].map(Duration::from_secs);
+/// let good = Timeouts::new(connect, attempt, total);
+/// assert!(Policy::interactive().timeout(good).validate().is_ok());
+///
+/// // An attempt that is longer than the whole call is refused.
+/// let wrong = Timeouts::new(connect, total, attempt);
+/// assert!(Policy::interactive().timeout(wrong).validate().is_err());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]

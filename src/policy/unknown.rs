@@ -7,6 +7,29 @@ use serde::{Deserialize, Serialize};
 
 /// What to do with an operation whose outcome is unknown, where the vendor neither replays its key nor can
 /// say by a look-up what happened.
+///
+/// ```
+/// # #[cfg(feature = "testkit")]
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use steadfast::testkit::{Fault, TestClock, fakes::PostmarkFake};
+/// # let (clock, day) = (TestClock::auto(), std::time::Duration::from_secs(86_400));
+/// # let fake = PostmarkFake::builder().test_clock(&clock).search_lag(day).in_process();
+/// # let postmark = steadfast::Client::builder(steadfast::vendor::Postmark::new("a-server-token"))
+/// #     .transport(fake.transport())
+/// #     .clock(clock)
+/// #     .build()?;
+/// # fake.plan().next(Fault::DropAfterApply);
+/// use serde_json::json;
+/// use steadfast::OnUnknown;
+///
+/// // The answer is lost, and the message is not found. Better sent twice than never.
+/// let code = json!({"From": "me@example.com", "To": "ann@example.com", "TextBody": "42"});
+/// let call = postmark.post("/email").key("login-7/code").json(&code);
+/// let reply = call.on_unknown(OnUnknown::Resend).send().await?;
+/// assert_eq!((reply.attempts(), fake.ledger().count()), (2, 2));
+#[doc = include_str!("../docs/setup/end.md")]
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

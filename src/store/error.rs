@@ -5,6 +5,18 @@ use std::fmt;
 use crate::error::BoxError;
 
 /// A store that could not do what it was asked.
+///
+/// ```
+/// use steadfast::store::{StoreError, StoreErrorKind};
+///
+/// /// Whether it is worth coming back, as an operator's tool sees it.
+/// fn is_worth_a_retry(error: &StoreError) -> bool {
+///     matches!(error.kind(), StoreErrorKind::Locked | StoreErrorKind::Full)
+/// }
+///
+/// let full = StoreError::new("no space left on the device").of_kind(StoreErrorKind::Full);
+/// assert!(is_worth_a_retry(&full));
+/// ```
 #[derive(Debug)]
 pub struct StoreError {
     kind: StoreErrorKind,

@@ -37,6 +37,29 @@ use crate::store::{Store, StoreError, StoreErrorKind};
 /// a claim of a new operation fails; records are never dropped to make room, since a dropped record is a
 /// licence to send twice. Dead letters do not expire and count. Of operators' actions the last
 /// [`Memory::AUDIT_MAX`] are kept.
+///
+/// # Example
+///
+/// ```
+#[doc = include_str!("../docs/setup/stripe.md")]
+/// use std::sync::Arc;
+/// use steadfast::Client;
+/// use steadfast::operation::record::Phase;
+/// use steadfast::store::{Memory, Store};
+/// use steadfast::vendor::Stripe;
+///
+/// let store = Arc::new(Memory::with_capacity(10_000));
+/// let stripe = Client::builder(Stripe::new("sk_test_123"))
+/// #   .transport(fake.transport())
+///     .store(Arc::clone(&store))
+///     .build()?;
+/// let form = [("amount", "1000"), ("currency", "usd")];
+/// stripe.post("/v1/charges").key("order-42").form(&form).send().await?;
+///
+/// let tally = store.tally().await?;
+/// assert_eq!((tally[0].phase, tally[0].count), (Phase::Succeeded, 1));
+#[doc = include_str!("../docs/setup/end.md")]
+/// ```
 pub struct Memory {
     inner: Mutex<Inner>,
     records_max: usize,

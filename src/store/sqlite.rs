@@ -65,6 +65,32 @@ use write::{First, Met, Step, Written};
 /// is never behind more than one of them. The log beside the file is moved into it at 64 MiB and begins anew; it grows
 /// beyond that while another process reads for long, and up to 128 MiB of it stay on disk. Of the file, a store keeps
 /// up to 16 MiB in memory to write by, and 2 MiB for each of the three threads that read.
+///
+/// # Example
+///
+/// ```
+#[doc = include_str!("../docs/setup/stripe.md")]
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("vendor-calls.db");
+/// use std::sync::Arc;
+/// use steadfast::store::Sqlite;
+/// use steadfast::vendor::Stripe;
+/// use steadfast::{Client, Obtained};
+///
+/// // The second round is a service that was started again.
+/// for expected in [Obtained::Fresh, Obtained::Replayed] {
+///     let store = Arc::new(Sqlite::open(&path)?);
+///     let stripe = Client::builder(Stripe::new("sk_test_123"))
+/// #       .transport(fake.transport())
+///         .store(store)
+///         .build()?;
+///     let form = [("amount", "1000"), ("currency", "usd")];
+///     let reply = stripe.post("/v1/charges").key("order-42").form(&form).send().await?;
+///     assert_eq!(reply.obtained(), expected);
+/// }
+/// # assert_eq!(fake.plan().requests(), 1, "the second reply is from the file");
+#[doc = include_str!("../docs/setup/end.md")]
+/// ```
 #[derive(Debug)]
 pub struct Sqlite {
     path: PathBuf,

@@ -23,6 +23,17 @@ pub const FAULT_HEADER: &str = "x-testkit-fault";
 ///
 /// *Applied* means that the vendor took the effect. The faults differ in what the vendor did and in what the
 /// caller gets to see of it; that difference is what a client must not lose.
+///
+/// ```
+/// use std::time::Duration;
+/// use steadfast::testkit::{Fault, WaitForm};
+///
+/// assert!(Fault::DropAfterApply.applies(), "charged, and the caller does not get to know");
+/// assert!(!Fault::TooManyRequests(WaitForm::Seconds(3)).applies());
+///
+/// let slow = Fault::SlowBody(Duration::from_millis(250));
+/// assert_eq!(Fault::from_header(&slow.to_header()), Some(slow));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Fault {

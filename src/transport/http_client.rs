@@ -37,6 +37,23 @@ use crate::transport::{Exchange, Limits, SendError, SendErrorKind, Transport};
 ///
 /// Dropping the future of [`send`](Transport::send) closes the exchange's connection (HTTP/1) or resets its
 /// stream (HTTP/2). The vendor may have received the request by then.
+///
+/// # Example
+///
+/// ```
+/// use std::time::Duration;
+/// use steadfast::Client;
+/// use steadfast::transport::Http;
+/// use steadfast::vendor::Stripe;
+///
+/// # fn main() -> Result<(), steadfast::Error> {
+/// let reqwest = reqwest::Client::builder().pool_idle_timeout(Duration::from_secs(30));
+/// let http = Http::builder().reqwest(reqwest).build()?;
+/// let stripe = Client::builder(Stripe::new("sk_test_123")).transport(http).build()?;
+/// assert_eq!(stripe.vendor(), "stripe");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Http {
     client: reqwest::Client,

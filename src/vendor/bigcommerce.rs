@@ -35,6 +35,31 @@ use routes::Resource;
 ///
 /// An answer with status 207 is done, though some of its items may have failed:
 /// [`BigCommerce::partial_errors`] has them.
+///
+/// ```
+/// # #[cfg(feature = "testkit")]
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use steadfast::testkit::{Fault, TestClock, fakes::BigCommerceFake};
+/// # let clock = TestClock::auto();
+/// # let fake = BigCommerceFake::builder().test_clock(&clock).in_process();
+/// # fake.plan().next(Fault::DropAfterApply);
+/// use serde_json::json;
+/// use steadfast::vendor::BigCommerce;
+/// use steadfast::{Client, Obtained};
+///
+/// let bigcommerce = Client::builder(BigCommerce::new("abc123", "a-token"))
+/// #   .transport(fake.transport())
+/// #   .clock(clock)
+///     .build()?;
+/// let order = json!({"customer_id": 7, "products": [{"product_id": 1, "quantity": 1}]});
+/// let reply = bigcommerce.post("/v2/orders").key("order-42").json(&order).send().await?;
+///
+/// // The answer was lost. A resend would be a second order, so the first is looked up.
+/// assert_eq!(reply.obtained(), Obtained::Reconciled);
+/// # assert_eq!(fake.ledger().count(), 1);
+#[doc = include_str!("../docs/setup/end.md")]
+/// ```
 #[derive(Clone, Debug)]
 pub struct BigCommerce {
     base: Base,

@@ -31,6 +31,27 @@ mod stamp;
 ///
 /// A batch that Postmark took with status 200 is done even if some of its messages were refused:
 /// [`Postmark::failed_items`] says which, and only those may be sent again, under a new key.
+///
+/// ```
+/// # #[cfg(feature = "testkit")]
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let fake = steadfast::testkit::fakes::PostmarkFake::builder().in_process();
+/// use serde_json::json;
+/// use steadfast::Client;
+/// use steadfast::vendor::Postmark;
+///
+/// let postmark = Client::builder(Postmark::new("a-server-token"))
+/// #   .transport(fake.transport())
+///     .build()?;
+/// let message = |to: &str| json!({"From": "me@example.com", "To": to, "TextBody": "Paid."});
+/// let batch = [message("ann@example.com"), message("nobody")];
+/// let reply = postmark.post("/email/batch").key("day-7/receipts").json(&batch).send().await?;
+///
+/// // Postmark took the batch and refused its second message.
+/// assert_eq!(Postmark::failed_items(reply.answer()), [1]);
+#[doc = include_str!("../docs/setup/end.md")]
+/// ```
 #[derive(Clone, Debug)]
 pub struct Postmark {
     base: Base,

@@ -32,8 +32,11 @@ mod rules;
 /// `Debug` does not show the secret.
 ///
 /// ```
-/// # use steadfast::vendor::Stripe;
+/// use steadfast::vendor::{Stripe, Vendor};
+///
 /// let stripe = Stripe::new("sk_test_123").account("acct_1").api_version("2025-08-27.basil");
+/// assert!(stripe.check().is_ok());
+/// assert!(!format!("{stripe:?}").contains("sk_test_123"));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Stripe {

@@ -8,6 +8,21 @@ use crate::error::Error;
 use crate::policy::{check_ratio, check_window, invalid, switch};
 
 /// When to stop calling a vendor that fails. Any one of the conditions opens the circuit; each may be off.
+///
+/// ```
+/// use std::time::Duration;
+/// use steadfast::Policy;
+/// use steadfast::policy::{BreakerConfig, SlowCall};
+///
+/// let breaker = BreakerConfig::default()
+///     .consecutive_failures(10)
+///     .slow_call(SlowCall::new(Duration::from_secs(8), 0.8)); // 80 % took over 8 s
+/// assert!(Policy::background().breaker(breaker).validate().is_ok());
+///
+/// // A circuit that never opens is a mistake, and is refused as one.
+/// let never = BreakerConfig::default().consecutive_failures(None).failure_rate(None);
+/// assert!(Policy::background().breaker(never).validate().is_err());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]

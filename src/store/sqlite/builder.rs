@@ -10,6 +10,22 @@ use crate::store::SealKeys;
 use crate::store::StoreError;
 
 /// Opens a [`Sqlite`]. Made by [`Sqlite::builder`].
+///
+/// ```
+/// # #[cfg(feature = "seal")]
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("vendor-calls.db");
+/// use steadfast::store::{SealKeys, Sqlite};
+///
+/// let keys = SealKeys::new([7; 32]); // a service reads them: SealKeys::from_env
+/// let store = Sqlite::builder(&path).seal(keys).open()?;
+/// assert_eq!(store.path(), path);
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "seal"))]
+/// # fn main() {}
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "nothing is opened until open() is called"]
 pub struct SqliteBuilder {

@@ -48,14 +48,24 @@ pub use answers::BigCommerceAnswer;
 /// # Example
 ///
 /// ```
-/// use steadfast::testkit::{Fault, fakes::BigCommerceFake};
+/// use serde_json::json;
+/// use steadfast::Client;
+/// use steadfast::testkit::{Fault, TestClock, fakes::BigCommerceFake};
+/// use steadfast::vendor::BigCommerce;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// let store = BigCommerceFake::start().await;
-/// store.plan().next(Fault::DropAfterApply); // The order is made, and its answer lost.
-/// // … give `store.url()` to the code under test …
-/// assert_eq!(store.ledger().count(), 0);
+/// # async fn main() -> Result<(), steadfast::Error> {
+/// let clock = TestClock::auto();
+/// let fake = BigCommerceFake::builder().test_clock(&clock).start().await;
+/// fake.plan().next(Fault::DropAfterApply); // The order is made, and its answer lost.
+///
+/// // The code under test, with a client of the fake.
+/// let vendor = BigCommerce::new("abc123", "a-token").base_url(fake.url());
+/// let store = Client::builder(vendor).clock(clock).build()?;
+/// store.post("/v2/orders").key("order-42").json(&json!({"customer_id": 7})).send().await?;
+///
+/// assert_eq!((fake.plan().pending(), fake.ledger().count()), (0, 1));
+/// # Ok(())
 /// # }
 /// ```
 #[derive(Debug)]

@@ -35,6 +35,21 @@ pub struct Effect {
 }
 
 /// The append-only list of a vendor's effects. Cheap to clone; all clones show the same list.
+///
+/// ```
+#[doc = include_str!("../../docs/setup/stripe.md")]
+/// # fake.plan().next(steadfast::testkit::Fault::DropAfterApply);
+/// let form = [("amount", "1000"), ("currency", "usd")];
+/// let reply = stripe.post("/v1/charges").key("order-42").form(&form).send().await?;
+///
+/// // Two requests reached Stripe, and one took effect.
+/// let ledger = fake.ledger();
+/// let wire_key = reply.wire_key().unwrap();
+/// assert_eq!((ledger.requests_for(wire_key), ledger.effects_for(wire_key).len()), (2, 1));
+/// assert_eq!(ledger.duplicates(), Vec::<String>::new());
+/// assert_eq!(ledger.effects()[0].path, "/v1/charges");
+#[doc = include_str!("../../docs/setup/end.md")]
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     entries: Arc<Mutex<Entries>>,

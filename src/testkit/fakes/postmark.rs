@@ -39,14 +39,25 @@ pub use answers::{PostmarkAnswer, SecondFilter};
 /// # Example
 ///
 /// ```
-/// use steadfast::testkit::{Fault, fakes::PostmarkFake};
+/// use serde_json::json;
+/// use steadfast::Client;
+/// use steadfast::testkit::{Fault, TestClock, fakes::PostmarkFake};
+/// use steadfast::vendor::Postmark;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// let postmark = PostmarkFake::start().await;
-/// postmark.plan().next(Fault::Error500After); // Accepted, and said to have failed.
-/// // … give `postmark.url()` to the code under test …
-/// assert_eq!(postmark.ledger().count(), 0);
+/// # async fn main() -> Result<(), steadfast::Error> {
+/// let clock = TestClock::auto();
+/// let fake = PostmarkFake::builder().test_clock(&clock).start().await;
+/// fake.plan().next(Fault::Error500After); // Accepted, and said to have failed.
+///
+/// // The code under test, with a client of the fake.
+/// let vendor = Postmark::new("a-token").base_url(fake.url());
+/// let postmark = Client::builder(vendor).clock(clock).build()?;
+/// let receipt = json!({"From": "me@example.com", "To": "ann@example.com", "TextBody": "Paid."});
+/// postmark.post("/email").key("order-42/receipt").json(&receipt).send().await?;
+///
+/// assert_eq!((fake.plan().pending(), fake.ledger().count()), (0, 1));
+/// # Ok(())
 /// # }
 /// ```
 #[derive(Debug)]

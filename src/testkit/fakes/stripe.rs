@@ -43,14 +43,24 @@ pub use answers::{ConflictType, RateLimitReason, StripeAnswer};
 /// # Example
 ///
 /// ```
-/// use steadfast::testkit::{Fault, fakes::StripeFake};
+/// use steadfast::Client;
+/// use steadfast::testkit::{Fault, TestClock, fakes::StripeFake};
+/// use steadfast::vendor::Stripe;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// let stripe = StripeFake::start().await;
-/// stripe.plan().next(Fault::DropAfterApply); // The first request is applied, and its answer lost.
-/// // … give `stripe.url()` to the code under test …
-/// assert_eq!(stripe.ledger().count(), 0);
+/// # async fn main() -> Result<(), steadfast::Error> {
+/// let clock = TestClock::auto();
+/// let fake = StripeFake::builder().test_clock(&clock).start().await;
+/// fake.plan().next(Fault::DropAfterApply); // Charged, and the answer is lost.
+///
+/// // The code under test, with a client of the fake.
+/// let vendor = Stripe::new("sk_test_123").base_url(fake.url());
+/// let stripe = Client::builder(vendor).clock(clock).build()?;
+/// let form = [("amount", "1000"), ("currency", "usd")];
+/// stripe.post("/v1/charges").key("order-42").form(&form).send().await?;
+///
+/// assert_eq!((fake.plan().pending(), fake.ledger().count()), (0, 1));
+/// # Ok(())
 /// # }
 /// ```
 #[derive(Debug)]

@@ -13,6 +13,20 @@ use crate::vendor::common::shown;
 
 /// What a [`Keyed`](super::Keyed) vendor does. Reads from TOML; holds no secret, and `Debug` shows none that
 /// was put into its base URL by mistake.
+///
+/// ```
+/// use steadfast::vendor::{KeyPlace, KeyedConfig};
+///
+/// let config: KeyedConfig = toml::from_str(r#"
+///     name = "square"
+///     base_url = "https://connect.squareup.com"
+///     key = { body = "idempotency_key" }
+///     key_len_max = 45
+/// "#)?;
+/// assert_eq!(config.key, Some(KeyPlace::Body("idempotency_key".to_owned())));
+/// assert_eq!(config.window, None, "so that an unknown outcome is never sent again");
+/// # Ok::<(), toml::de::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]

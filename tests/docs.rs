@@ -1,0 +1,231 @@
+//! What a compiler and rustdoc do not check of the documentation: that every type which a caller holds has an
+//! example, and that the links of a page lead somewhere in the repository too, where it is a plain file.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Beside what is re-exported at the root: what service code, an operator's tool or a test of either has in its
+/// hands. Not in the list: what only appears in the example of another type (a field's type, a kind of error), and
+/// what is for whoever implements a store, a vendor or a transport.
+const HELD: &[&str] = &[
+    "answer::Answer",
+    "attempt::AttemptReport",
+    "clock::Instant",
+    "clock::Timestamp",
+    "config::Vendors",
+    "dead_letter::DeadLetterError",
+    "dead_letter::DeadLetters",
+    "dead_letter::Edit",
+    "dead_letter::Group",
+    "dead_letter::Letter",
+    "dead_letter::Redrive",
+    "dead_letter::Redriven",
+    "dead_letter::Safety",
+    "dead_letter::Selection",
+    "dead_letter::Shown",
+    "dead_letter::Signed",
+    "dead_letter::Stats",
+    "dead_letter::View",
+    "dispatcher::Dispatcher",
+    "dispatcher::Recovered",
+    "inbound::Inbound",
+    "operation::Key",
+    "operation::OperationId",
+    "policy::Backoff",
+    "policy::Breaker",
+    "policy::BreakerConfig",
+    "policy::Budget",
+    "policy::BudgetConfig",
+    "policy::ConcurrencyConfig",
+    "policy::Gates",
+    "policy::KillSwitch",
+    "policy::Limits",
+    "policy::Pause",
+    "policy::PauseConfig",
+    "policy::RateConfig",
+    "policy::RecordConfig",
+    "policy::Timeouts",
+    "request::Request",
+    "store::Memory",
+    "store::SealKeys",
+    "store::Sqlite",
+    "store::SqliteBuilder",
+    "store::StoreError",
+    "testkit::Fault",
+    "testkit::FaultPlan",
+    "testkit::FixedRandom",
+    "testkit::Front",
+    "testkit::ScriptedTransport",
+    "testkit::SeededRandom",
+    "testkit::TestClock",
+    "testkit::fakes::BigCommerceFake",
+    "testkit::fakes::InProcess",
+    "testkit::fakes::Ledger",
+    "testkit::fakes::PostmarkFake",
+    "testkit::fakes::StripeFake",
+    "transport::Http",
+    "vendor::BigCommerce",
+    "vendor::Keyed",
+    "vendor::KeyedConfig",
+    "vendor::Postmark",
+    "vendor::Stripe",
+];
+
+#[test]
+fn every_type_that_a_caller_holds_has_an_example_that_runs() {
+    let root = root_types();
+    assert!(root.len() >= 10, "the re-exports of src/lib.rs are read: {root:?}");
+    let held = HELD.iter().map(|path| (*path).to_owned());
+    let mut without = Vec::new();
+    for path in root.into_iter().chain(held) {
+        match docs_of(&path) {
+            Some(docs) if has_example(&docs) => {}
+            Some(_) => without.push(format!("{path} has no example that runs")),
+            None => without.push(format!("{path} is not found")),
+        }
+    }
+    assert!(without.is_empty(), "\n{}", without.join("\n"));
+}
+
+#[test]
+fn links_between_the_files_of_the_repository_lead_somewhere() {
+    let mut wrong = Vec::new();
+    for page in [guides(), vec![root().join("README.md")]].concat() {
+        for target in targets(&read(&page)) {
+            if !leads_somewhere(&page, &target) {
+                wrong.push(format!("{}: {target}", page.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+/// A link to a file is dead in the rendered documentation, and rustdoc does not know it: `src/guide.rs` gives each
+/// label another target before the page does.
+#[test]
+fn no_link_of_a_guide_leads_to_a_file_in_the_documentation() {
+    let guide = read(&root().join("src/guide.rs"));
+    let mut wrong = Vec::new();
+    for page in guides() {
+        let name = page.file_name().expect("a file").to_string_lossy().into_owned();
+        let included = guide.find(&format!("include_str!(\"docs/{name}\")"));
+        let before = &guide[..included.unwrap_or_else(|| panic!("src/guide.rs has no page {name}"))];
+        let own = before.rsplit_once("pub mod ").map_or(before, |(_, own)| own);
+        let text = read(&page);
+        wrong.extend(
+            inline_targets(&text)
+                .filter(|target| !is_elsewhere(target) && !target.starts_with('#'))
+                .map(|target| format!("{name}: {target} is not a definition at the end of the file")),
+        );
+        for (label, target) in definitions(&text).filter(|(_, target)| !is_elsewhere(target)) {
+            if !own.contains(&format!("[{label}]: ")) {
+                wrong.push(format!("{name}: [{label}] leads to {target} in the documentation"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+/// `client::Client` and so on, of the lines `pub use client::{Client, ClientBuilder};`. A whole crate has no path.
+fn root_types() -> Vec<String> {
+    let text = read(&root().join("src/lib.rs"));
+    let exports = text.lines().filter_map(|line| line.strip_prefix("pub use ")?.strip_suffix(';'));
+    let mut found = Vec::new();
+    for (room, names) in exports.filter_map(|export| export.split_once("::")) {
+        let names = names.trim_matches(['{', '}']).split(", ");
+        found.extend(names.map(|name| format!("{room}::{name}")));
+    }
+    found
+}
+
+/// The lines above the declaration of a type, wherever in its room it is.
+fn docs_of(path: &str) -> Option<String> {
+    let (room, _) = path.split_once("::")?;
+    let (_, name) = path.rsplit_once("::")?;
+    let mut files = vec![root().join(format!("src/{room}.rs"))];
+    collect(&root().join("src").join(room), "rs", &mut files);
+    files.iter().find_map(|file| declared(&read(file), name))
+}
+
+fn declared(text: &str, name: &str) -> Option<String> {
+    let lines: Vec<&str> = text.lines().collect();
+    let at = lines.iter().position(|line| {
+        ["pub struct ", "pub enum "].iter().any(|start| {
+            let rest = line.strip_prefix(start).and_then(|rest| rest.strip_prefix(name));
+            rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_'))
+        })
+    })?;
+    let above = lines[..at].iter().rev().take_while(|line| !line.trim().is_empty());
+    Some(above.copied().collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("\n"))
+}
+
+/// Whether a code block is Rust that is run: neither `no_run` nor `ignore`, and not TOML.
+fn has_example(docs: &str) -> bool {
+    let fences: Vec<&str> = docs.lines().filter_map(|line| line.strip_prefix("/// ```")).collect();
+    fences.chunks(2).any(|fence| matches!(fence, ["" | "rust", ""]))
+}
+
+fn guides() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    collect(&root().join("src/docs"), "md", &mut found);
+    found.retain(|path| path.parent().is_some_and(|folder| folder.ends_with("docs")));
+    assert!(found.len() >= 4, "{found:?}");
+    found
+}
+
+fn leads_somewhere(page: &Path, target: &str) -> bool {
+    if is_elsewhere(target) {
+        return true;
+    }
+    let (file, heading) = target.split_once('#').unwrap_or((target, ""));
+    let file = if file.is_empty() { page.to_owned() } else { page.with_file_name("").join(file) };
+    let has_heading = || headings(&read(&file)).any(|slug| slug == heading);
+    file.exists() && (heading.is_empty() || has_heading())
+}
+
+fn is_elsewhere(target: &str) -> bool {
+    target.starts_with("https://")
+}
+
+/// Where links go: `[text](target)`, and `[label]: target` on a line of its own.
+fn targets(text: &str) -> Vec<String> {
+    let defined = definitions(text).map(|(_, target)| target);
+    inline_targets(text).chain(defined).map(str::to_owned).collect()
+}
+
+fn inline_targets(text: &str) -> impl Iterator<Item = &str> {
+    text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target)
+}
+
+fn definitions(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.lines().filter_map(|line| line.strip_prefix('[')?.split_once("]: "))
+}
+
+/// The headings of a page as anchors, as forges and rustdoc both make them of plain words.
+fn headings(text: &str) -> impl Iterator<Item = String> {
+    text.lines().filter(|line| line.starts_with('#')).map(|line| {
+        let words = line.trim_start_matches('#').trim().to_lowercase();
+        let kept = words.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    })
+}
+
+fn collect(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries {
+        let path = entry.expect("a directory entry").path();
+        if path.is_dir() {
+            collect(&path, extension, found);
+        } else if path.extension().is_some_and(|known| known == extension) {
+            found.push(path);
+        }
+    }
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|problem| panic!("{}: {problem}", path.display()))
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
