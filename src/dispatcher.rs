@@ -152,7 +152,7 @@ impl Client {
 ///
 /// // A minute later the charge is made, though its caller has gone.
 /// # clock.sleep_until(clock.now().plus(Duration::from_secs(60))).await;
-/// assert_eq!(fake.ledger().count(), 1);
+/// assert_eq!(fake.ledger().count(), 1, "charged once");
 /// drop(recovery);
 #[doc = include_str!("docs/setup/end.md")]
 /// ```

@@ -102,14 +102,15 @@
 //!
 //! # Guides
 //!
+//! These are the pages of the module [`guide`]. Every policy's own page says why its defaults are what they are:
+//! [`policy`].
+//!
 //! - [Recipes](guide::recipes): deadlines, what to tell the user, a proxy, a vendor without code.
 //! - [Anti-patterns](guide::anti_patterns): each has charged twice, lost an order or brought a vendor down.
 //! - [What is logged and counted](guide::observability): every span, event and metric.
 //! - [For whoever is paged](guide::operations): the vendor is down, a dead letter, keys that rotate.
 //! - [The vendors file](guide::vendors_file): every key, with its default.
 //! - [An adapter of one's own](guide::adapter), whole.
-//!
-//! Every policy's page says why its defaults are what they are: [`policy`].
 //!
 //! # The main types
 //!
@@ -165,8 +166,8 @@
 #![warn(unreachable_pub)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-/// The README's program is compiled with the tests.
-#[cfg(doctest)]
+/// The README's programs are compiled with the tests. They keep their records in a file.
+#[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
