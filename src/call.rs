@@ -14,8 +14,8 @@ use serde::Serialize;
 use tracing::Instrument;
 
 use crate::client::Client;
-use crate::engine::Work;
-use crate::error::{Context, Error, Origin as _};
+use crate::engine::{Engine, Work};
+use crate::error::{Context, Error, Kind, Origin as _};
 use crate::inbound::Inbound;
 use crate::operation::{Key, RedactedFields};
 use crate::policy::{CallPolicy, OnUnknown};
@@ -102,9 +102,12 @@ impl Call {
             (Ok(name), Ok(value)) => {
                 self.request.headers.append(name, value);
             }
-            (Err(problem), _) => self.note(Error::invalid("header", format!("its name: {problem}"))),
+            (Err(problem), _) => {
+                self.note(Error::invalid("header", format!("HTTP has no such name ({problem})")))
+            }
             (Ok(name), Err(problem)) => {
-                self.note(Error::invalid("header", format!("the value of {name}: {problem}")));
+                let problem = format!("{name}: a header cannot carry this value ({problem})");
+                self.note(Error::invalid("header", problem));
             }
         }
         self
@@ -204,9 +207,7 @@ impl Call {
                     *mistake = check_body(request, engine.policy.limits.request_bytes_max).err();
                 }
                 if let Some(mistake) = mistake.take() {
-                    let call = engine.vendor.context(&request.method, &request.url);
-                    let key = work.key.as_ref().map(|key| key.as_str().to_owned());
-                    return Err(mistake.with_context(Context { key, ..call }));
+                    return Err(in_context(mistake, engine, request, work));
                 }
                 if work.key.is_none() && !crate::vendor::is_idempotent(&request.method) {
                     work.key = Some(generated_key(client)?);
@@ -255,7 +256,7 @@ impl fmt::Debug for Call {
 /// What serde cannot write as pairs, and what it could.
 fn not_pairs(problem: &serde_urlencoded::ser::Error) -> String {
     format!(
-        "{problem}: it takes pairs of a name and a plain value; what is nested goes into the name, as \
+        "it takes pairs of a name and a plain value ({problem}); write what is nested into the name, as \
          (\"metadata[order]\", \"42\")"
     )
 }
@@ -312,9 +313,20 @@ fn is_dot_segment(segment: &str) -> bool {
     rest.is_empty() || after_dot(rest) == Some(rest.len())
 }
 
+/// Says whose a mistake is. A path that was refused is not the call's: the mistake itself shows it.
+fn in_context(mistake: Error, engine: &Engine, request: &Request, work: &Work) -> Error {
+    let mut call = engine.vendor.context(&request.method, &request.url);
+    if matches!(mistake.kind(), Kind::Invalid { what: "path", .. }) {
+        call.path = None;
+    }
+    let key = work.key.as_ref().map(|key| key.as_str().to_owned());
+    mistake.with_context(Context { key, ..call })
+}
+
 fn check_body(request: &Request, bytes_max: usize) -> Result<(), Error> {
     if request.body.len() > bytes_max {
-        let problem = format!("{} bytes are over the limit of {bytes_max}", request.body.len());
+        let bytes = request.body.len();
+        let problem = format!("{bytes} bytes are over the limit of {bytes_max} in limits.request_bytes_max");
         return Err(Error::invalid("body", problem));
     }
     Ok(())

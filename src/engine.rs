@@ -87,7 +87,10 @@ impl Engine {
         let allowed = work.time_allowed(&self.policy);
         if allowed.is_zero() {
             let error = Error::new(Kind::Deadline { budget: allowed }, Effect::None);
-            return Err(self.in_context(error, request, None));
+            let key = work.key.as_ref().map(|key| key.as_str().to_owned());
+            return Err(
+                error.with_context(Context { key, ..self.vendor.context(&request.method, &request.url) })
+            );
         }
         let deadline = started.plus(allowed);
         match work.key.take() {

@@ -148,7 +148,8 @@ impl fmt::Display for SendError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let host = self.host.as_deref().unwrap_or("the vendor");
         f.write_str(match self.kind {
-            SendErrorKind::Dns => return write!(f, "the name of {host} did not resolve"),
+            SendErrorKind::Dns if self.host.is_none() => "the vendor's name did not resolve",
+            SendErrorKind::Dns => return write!(f, "the name {host} did not resolve"),
             SendErrorKind::Connect => return write!(f, "no connection to {host}"),
             SendErrorKind::Tls => return write!(f, "the TLS handshake with {host} failed"),
             SendErrorKind::Request => "the request could not be built",

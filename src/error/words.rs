@@ -9,6 +9,7 @@ use std::fmt;
 use http::StatusCode;
 
 use super::{Effect, Error, Gate, Kind, Reason, Refusal};
+use crate::clock::Timestamp;
 
 impl fmt::Display for Error {
     /// This layer in one line. `{:#}` adds every source behind a colon: what a log wants.
@@ -61,6 +62,13 @@ impl Error {
             Kind::ReplyTooLarge { limit_bytes } => {
                 write!(f, "the reply is over the limit of {limit_bytes} bytes and was cut there")
             }
+            Kind::Refused { refusal: Refusal::Rejected, status: status @ 300..=399 } => {
+                write!(
+                    f,
+                    "the vendor answered with a redirect, {}, and none is followed",
+                    status_in_words(*status)
+                )
+            }
             Kind::Refused { refusal, status } => {
                 write!(f, "{} with status {}", refusal_in_words(*refusal), status_in_words(*status))
             }
@@ -108,7 +116,7 @@ impl Error {
         let is_keyed = self.0.context.key.is_some();
         let again = if is_keyed { "send the same key again" } else { "try again" };
         if let Some(at) = self.0.retry_at {
-            return Some(format!("{again} after {at}").into());
+            return Some(format!("{again} after {}", to_whole_seconds(at)).into());
         }
         let next = match &self.0.kind {
             Kind::Invalid { .. } | Kind::Config { .. } | Kind::Dependency { .. } | Kind::InProgress => {
@@ -116,15 +124,20 @@ impl Error {
             }
             Kind::ReplyNotJson => "its body is in answer()",
             Kind::ReplyTooLarge { .. } => "raise limits.reply_bytes_max for the next call",
+            Kind::Refused { refusal: Refusal::Rejected, status: 300..=399 } => {
+                "check the base URL and the path"
+            }
             Kind::Refused { refusal: Refusal::Rejected, .. } => "the vendor's reason is in answer()",
-            Kind::Refused { refusal: Refusal::Unauthorized, status: 403 } => "check what the secret may do",
-            Kind::Refused { refusal: Refusal::Unauthorized, .. } => "check the secret",
-            Kind::Refused { refusal: Refusal::Duplicate, .. } => "look at what the vendor holds",
+            Kind::Refused { refusal: Refusal::Unauthorized, status } => {
+                let check = if *status == 403 { "check what the secret may do" } else { "check the secret" };
+                return Some(format!("{check}, then {again}").into());
+            }
+            Kind::Refused { refusal: Refusal::Duplicate, .. } => "look at the one that the vendor holds",
             Kind::Refused { refusal: Refusal::KeyReused, .. } | Kind::KeyReused { .. } => {
                 "give this request a key of its own"
             }
             Kind::Gate(Gate::KillSwitch) => "an operator has to release the switch",
-            Kind::Gate(Gate::Breaker) => "an operator has to give the breaker back its control",
+            Kind::Gate(Gate::Breaker) => "an operator has to set the breaker back to normal",
             Kind::Gate(_) => return Some(format!("{again} in a moment").into()),
             Kind::Deadline { .. } => "give the call more time",
             Kind::DeadLetter { .. } if self.0.effect == Effect::None => "redrive it once the cause is gone",
@@ -160,8 +173,13 @@ fn reason_in_words(reason: Reason) -> &'static str {
     match reason {
         Reason::Exhausted => "no retry is left",
         Reason::Expired => "the vendor's replay window closed before an answer came",
-        Reason::Unknown => "nobody can tell whether it took effect",
+        Reason::Unknown => "neither a resend nor a look-up can settle the outcome",
     }
+}
+
+/// A time is shown to the second. Rounded down, it would send its reader back too early.
+fn to_whole_seconds(at: Timestamp) -> Timestamp {
+    Timestamp::from_millis(at.as_millis().div_ceil(1000).saturating_mul(1000))
 }
 
 /// `503 Service Unavailable`; the number alone where HTTP has no words for it.

@@ -24,13 +24,16 @@ pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Unreadable> {
 #[derive(Debug)]
 pub(super) struct Unreadable {
     problem: Cow<'static, str>,
-    line: usize,
-    column: usize,
+    /// Line and column, both from 1. An empty body has neither.
+    place: Option<(usize, usize)>,
 }
 
 impl fmt::Display for Unreadable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (line {}, column {})", self.problem, self.line, self.column)
+        match self.place {
+            Some((line, column)) => write!(f, "{} (line {line}, column {column})", self.problem),
+            None => f.write_str(&self.problem),
+        }
     }
 }
 
@@ -40,11 +43,13 @@ fn explain<T: DeserializeOwned>(body: &[u8], error: &serde_json::Error) -> Unrea
     let problem = match error.classify() {
         Category::Io => "it cannot be read".into(),
         Category::Syntax => "it is not JSON".into(),
-        Category::Eof if body.trim_ascii().is_empty() => "the body is empty".into(),
+        Category::Eof if body.is_empty() => {
+            return Unreadable { problem: "the body is empty".into(), place: None };
+        }
         Category::Eof => "the JSON ends too soon".into(),
         Category::Data => in_words(&field::<T>(body), error).into(),
     };
-    Unreadable { problem, line: error.line(), column: error.column() }
+    Unreadable { problem, place: Some((error.line(), error.column())) }
 }
 
 /// What is wrong with the field: what it is, and what it should be.
@@ -171,7 +176,7 @@ const KINDS: [(&str, &str); 9] = [
     ("integer ", "a number"),
     ("floating point ", "a number"),
     ("number", "a number"),
-    ("boolean ", "true or false"),
+    ("boolean ", "a boolean"),
     ("null", "null"),
     ("unit value", "null"),
     ("sequence", "an array"),
@@ -253,7 +258,7 @@ mod tests {
             (r#"{"amount": null}"#, "`amount` is null, expected u64 (line 1, column 15)"),
             (r#"{"amount": [1]}"#, "`amount` is an array, expected u64 (line 1, column 11)"),
             (r#"{"amount": {}}"#, "`amount` is an object, expected u64 (line 1, column 11)"),
-            (r#"{"amount": true}"#, "`amount` is true or false, expected u64 (line 1, column 15)"),
+            (r#"{"amount": true}"#, "`amount` is a boolean, expected u64 (line 1, column 15)"),
             ("{}", "`amount` is missing (line 1, column 2)"),
             ("7", "the document is a number, expected struct Charge (line 1, column 1)"),
             (
@@ -280,7 +285,7 @@ mod tests {
     #[test]
     fn what_is_no_json_is_told_apart_from_json_that_stops() {
         assert_eq!(said::<Charge>("<html>"), "it is not JSON (line 1, column 1)");
-        assert_eq!(said::<Charge>(""), "the body is empty (line 1, column 0)");
+        assert_eq!(said::<Charge>(""), "the body is empty");
         assert_eq!(said::<Charge>(r#"{"amount":"#), "the JSON ends too soon (line 1, column 10)");
     }
 
