@@ -103,7 +103,7 @@ impl Call {
                 self.request.headers.append(name, value);
             }
             (Err(problem), _) => {
-                self.note(Error::invalid("header", format!("HTTP has no such name ({problem})")))
+                self.note(Error::invalid("header", format!("HTTP has no such name ({problem})")));
             }
             (Ok(name), Err(problem)) => {
                 let problem = format!("{name}: a header cannot carry this value ({problem})");

@@ -25,6 +25,7 @@ use std::time::Duration;
 
 use steadfast::policy::{Backoff, Jitter, Policy};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
+use steadfast::transport::{SendError, SendErrorKind};
 use steadfast::vendor::{Stripe, Vendor};
 use steadfast::{Call, Client, ClientBuilder, Error, Reply};
 
@@ -136,4 +137,25 @@ async fn each_failure_of_the_network_is_followed_down_to_its_first_cause() {
     let mut said = Said::default();
     network::all(&mut said).await;
     said.is_what_stands_in("network.txt");
+}
+
+/// A program asks; it does not read the line.
+#[tokio::test]
+async fn what_the_line_says_can_also_be_asked_for() {
+    let client = stripe(network().always_fail(SendErrorKind::Dns));
+    let error = charged(&client).await.expect_err("no such name");
+    assert_eq!(error.vendor(), Some("stripe"));
+    assert_eq!(error.method(), Some(&http::Method::POST));
+    assert_eq!((error.path(), error.key()), (Some("/v1/charges"), Some("order-42/charge")));
+    assert_eq!(error.operation(), Some("default/stripe/test/POST /v1/charges"));
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<SendError>());
+    assert_eq!(cause.map(SendError::kind), Some(SendErrorKind::Dns));
+    let (line, chain) = (error.to_string(), format!("{error:#}"));
+    assert_eq!(chain, format!("{line}: the name api.stripe.com did not resolve"));
+    assert_eq!(error.attempts()[2].failure.as_deref(), Some("the name api.stripe.com did not resolve"));
+
+    let unkeyed = client.get("/v1/balance").send().await.expect_err("no such name");
+    assert_eq!((unkeyed.path(), unkeyed.key(), unkeyed.operation()), (Some("/v1/balance"), None, None));
+    let built = Client::builder(Stripe::new("")).build().expect_err("no secret");
+    assert_eq!((built.vendor(), built.method(), built.path()), (Some("stripe"), None, None));
 }
