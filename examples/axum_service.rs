@@ -14,6 +14,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
 use serde_json::{Value, json};
+use steadfast::clock::{Clock, SystemClock, Timestamp};
 use steadfast::inbound::Inbound;
 use steadfast::testkit::fakes::StripeFake;
 use steadfast::testkit::{Fault, FaultPlan};
@@ -41,13 +42,22 @@ impl IntoResponse for Problem {
         } else {
             StatusCode::SERVICE_UNAVAILABLE
         };
-        let body = Json(json!({"code": error.code(), "effect": error.effect(), "detail": error.to_string()}));
+        // The vendor, the key and the cause are for our own log: `#` puts all causes on the line.
+        tracing::warn!("{error:#}");
+        let body = Json(json!({"code": error.code(), "effect": error.effect()}));
         let mut response = (status, body).into_response();
-        if error.retry_at().is_some() {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        if let Some(seconds) = retry_after(&error, SystemClock::new().wall()) {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
     }
+}
+
+/// `Retry-After` in whole seconds, if the error knows when to come back. Rounded up: a caller that comes back too
+/// early is only refused again.
+fn retry_after(error: &Error, now: Timestamp) -> Option<u64> {
+    let left = error.retry_at()?.duration_since(now.into()).unwrap_or_default();
+    Some(left.as_secs() + u64::from(left.subsec_nanos() > 0))
 }
 
 async fn charge(
@@ -89,7 +99,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 mod tests {
     use std::time::Duration;
 
-    use steadfast::testkit::ScriptedTransport;
+    use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
 
     use super::*;
 
@@ -98,6 +108,7 @@ mod tests {
         // The vendor never answers; the caller allows a fifth of a second. Real time, because hyper serves it.
         let stripe = Client::builder(Stripe::new("sk_test_123"))
             .transport(ScriptedTransport::new().hang())
+            .random(FixedRandom::at(0.5))
             .build()
             .expect("a client");
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -108,6 +119,44 @@ mod tests {
         let answer = request.timeout(Duration::from_secs(10)).send().await.expect("an answer");
 
         assert_eq!(answer.status(), 202);
+        // Half of the ladder's first half second is left, and rounded up.
+        assert_eq!(answer.headers().get("retry-after").expect("it says when to come back"), "1");
         server.abort();
+    }
+
+    /// A client on the test's own clock whose vendor has asked for a pause.
+    async fn paused(clock: &TestClock, pause: Duration) -> Error {
+        let stripe = Client::builder(Stripe::new("sk_test_123"))
+            .transport(ScriptedTransport::new())
+            .clock(clock.clone())
+            .build()
+            .expect("a client");
+        stripe.gates().pause().hold_until(clock.now(), pause);
+        stripe.get("/v1/balance").send().await.expect_err("the vendor asked for a pause")
+    }
+
+    #[tokio::test]
+    async fn retry_after_is_the_time_that_is_left_in_whole_seconds_and_never_too_short() {
+        for (pause, seconds) in [(1_000, 1), (1_001, 2), (1_999, 2), (90_000, 90)] {
+            let clock = TestClock::new();
+            let error = paused(&clock, Duration::from_millis(pause)).await;
+            assert_eq!(retry_after(&error, clock.wall()), Some(seconds), "{pause} ms");
+        }
+        let clock = TestClock::new();
+        let error = paused(&clock, Duration::from_secs(1)).await;
+        clock.advance(Duration::from_secs(2));
+        assert_eq!(retry_after(&error, clock.wall()), Some(0), "it is over");
+    }
+
+    #[tokio::test]
+    async fn an_error_that_does_not_know_when_to_come_back_gives_no_retry_after() {
+        let refusing = ScriptedTransport::new().status(402);
+        let stripe =
+            Client::builder(Stripe::new("sk_test_123")).transport(refusing).build().expect("a client");
+        let error = stripe.get("/v1/balance").send().await.expect_err("refused");
+        assert_eq!(retry_after(&error, SystemClock::new().wall()), None);
+        let response = Problem(error).into_response();
+        assert_eq!(response.status(), StatusCode::PAYMENT_REQUIRED);
+        assert!(!response.headers().contains_key(header::RETRY_AFTER));
     }
 }

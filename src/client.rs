@@ -16,7 +16,7 @@ use crate::random::{Random, SystemRandom};
 use crate::store::{Memory, Store};
 use crate::telemetry::Meters;
 use crate::transport::{Http, Transport};
-use crate::vendor::Vendor;
+use crate::vendor::{Adapter, Vendor};
 
 /// A client of one vendor. Cheap to clone; clones share the gates, the store and the connections.
 ///
@@ -214,9 +214,15 @@ impl ClientBuilder {
     ///
     /// # Errors
     ///
-    /// A validation error that names what is wrong: a secret that is empty, a base URL with credentials or
-    /// without https, a policy that contradicts itself, a redacted field without a name, a TLS library that does not start.
+    /// A validation error that names the vendor and what is wrong: a secret that is empty, a base URL with
+    /// credentials or without https, a policy that contradicts itself, a redacted field without a name, a TLS
+    /// library that does not start.
     pub fn build(self) -> Result<Client, Error> {
+        let vendor = self.vendor.name().to_owned();
+        self.checked().map_err(|mistake| mistake.at_vendor(&vendor))
+    }
+
+    fn checked(self) -> Result<Client, Error> {
         self.policy.validate()?;
         self.vendor.check()?;
         check_base_url(self.vendor.base_url(), self.plain_http_allowed)?;
@@ -230,10 +236,11 @@ impl ClientBuilder {
         let engine = Engine {
             meters: Meters::new(self.vendor.name()),
             base_with_room: with_room(self.vendor.base_url()),
-            vendor: self.vendor,
+            gates: Gates::new(&self.policy, Arc::clone(&clock), Arc::clone(&random))
+                .of_vendor(self.vendor.name()),
+            vendor: Arc::new(Adapter(self.vendor)),
             store: self.store.unwrap_or_else(|| Arc::new(Memory::new())),
             transport,
-            gates: Gates::new(&self.policy, Arc::clone(&clock), Arc::clone(&random)),
             clock,
             random,
             policy: self.policy,

@@ -93,7 +93,7 @@ impl Client {
             let lease_until = self.engine.clock.now().plus(take.lease);
             let mut under_way = JoinSet::new();
             for record in self.engine.take(take).await? {
-                telemetry::taken_over(&record);
+                telemetry::taken_over(&**self.engine.vendor, &record);
                 let client = self.clone();
                 under_way.spawn(async move { client.engine.carry_on(record, lease_until).await });
             }

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU16;
 use std::time::Duration;
 
 use crate::clock::{Clock, Instant};
-use crate::error::{Context, Effect, Error, Gate, Kind, Refusal};
+use crate::error::{Context, Effect, Error, Gate, Kind, Origin as _, Refusal};
 use crate::operation::record::{Claim, Claimed, Record, State};
 use crate::operation::{Fingerprint, Key, OperationId, RedactedFields, fingerprint};
 use crate::policy::{Admission, CallPolicy, Gates, OnUnknown, Policy, Refusal as GateRefusal};
@@ -17,9 +17,9 @@ use crate::random::Random;
 use crate::reply::{Obtained, Reply};
 use crate::request::Request;
 use crate::store::Store;
-use crate::telemetry;
+use crate::telemetry::{self, Whose};
 use crate::transport::Transport;
-use crate::vendor::Vendor;
+use crate::vendor::Adapter;
 
 mod attempt;
 mod ending;
@@ -35,7 +35,7 @@ use run::Run;
 /// Everything one client is made of.
 #[derive(Debug)]
 pub(crate) struct Engine {
-    pub vendor: Box<dyn Vendor>,
+    pub vendor: Arc<Adapter>,
     /// What calls' URLs are cloned from: see [`with_room`](crate::call::with_room).
     pub base_with_room: url::Url,
     pub store: Arc<dyn Store>,
@@ -86,7 +86,11 @@ impl Engine {
     ) -> Result<Reply, Error> {
         let allowed = work.time_allowed(&self.policy);
         if allowed.is_zero() {
-            return Err(self.in_context(Error::new(Kind::Deadline { budget: allowed }, Effect::None), None));
+            let error = Error::new(Kind::Deadline { budget: allowed }, Effect::None);
+            let key = work.key.as_ref().map(|key| key.as_str().to_owned());
+            return Err(
+                error.with_context(Context { key, ..self.vendor.context(&request.method, &request.url) })
+            );
         }
         let deadline = started.plus(allowed);
         match work.key.take() {
@@ -94,10 +98,11 @@ impl Engine {
             // moved about, several times as large.
             Some(key) => Box::pin(self.keyed(request, work, key, started, deadline)).await,
             None => {
+                let whose = Whose { vendor: &**self.vendor, request, operation: None };
                 let admission = self
-                    .admit_first(started, deadline)
+                    .admit_first(whose, started, deadline)
                     .await
-                    .map_err(|refused| self.in_context(refused, None))?;
+                    .map_err(|refused| self.in_context(refused, request, None))?;
                 self.earn(&admission);
                 let mut run = Run::new(self, work, request, None, started, deadline);
                 run.drive(Some(admission)).await
@@ -115,14 +120,16 @@ impl Engine {
     ) -> Result<Reply, Error> {
         let fingerprint = fingerprint(&self.vendor.account(&request.headers), request);
         let id = OperationId::new(self.scope_of(request), key);
-        let named = |error| self.in_context(error, Some((&id, None)));
-        let wire_key = self.vendor.stamp(id.wire_key(), request).map_err(named)?;
-        telemetry::named(&id, &wire_key);
+        let stamped = self.vendor.stamp(id.wire_key(), request);
+        let named = |error| self.in_context(error, request, Some((&id, None)));
+        let wire_key = stamped.map_err(named)?;
+        let whose = Whose { vendor: &**self.vendor, request, operation: Some((&id, &wire_key)) };
+        telemetry::named(whose);
 
         // Asked before the claim, so that a refusal writes nothing.
-        let admission = match self.admit_first(started, deadline).await {
+        let admission = match self.admit_first(whose, started, deadline).await {
             Ok(admission) => admission,
-            Err(refused) => return self.settled_or(refused, &id, fingerprint).await,
+            Err(refused) => return self.settled_or(named(refused), &id, fingerprint, deadline).await,
         };
         let claim = Claim {
             id: id.clone(),
@@ -147,22 +154,26 @@ impl Engine {
                 // Not the first send: it is charged and admitted as the retry that it is.
                 self.earn(&admission);
                 drop(admission);
-                telemetry::taken_over(&record);
+                telemetry::taken_over(&**self.vendor, &record);
                 let hold = Box::new(Hold::new(self, record, lease_until));
                 return Box::pin(self.carry_on_with(hold, work, started, deadline)).await;
             }
-            Some(Ok(Claimed::Settled(record))) => return self.replay(record),
+            Some(Ok(Claimed::Settled(record))) => {
+                let ended = self.replay(record);
+                return self.with_cause_on_record(ended, &id, deadline).await;
+            }
             Some(Ok(Claimed::Busy { frees_at })) => {
                 let busy = Error::new(Kind::InProgress, Effect::Unknown).with_retry_at(Some(frees_at));
                 return Err(named(busy));
             }
             Some(Ok(Claimed::Mismatch { held })) => return Err(named(key_reused(held, fingerprint))),
             Some(Err(source)) => {
-                let error = Error::new(Kind::Store { doing: "claim" }, Effect::None);
+                let error = Error::new(Kind::Store { doing: "claim the operation" }, Effect::None);
                 return Err(named(error.with_source(source)));
             }
             None => {
-                return Err(named(Error::new(Kind::Store { doing: "claim in time" }, Effect::None)));
+                let kind = Kind::Store { doing: "claim the operation in time" };
+                return Err(named(Error::new(kind, Effect::None)));
             }
         };
         let mut run = Run::new(self, work, request, Some(hold), started, deadline);
@@ -171,7 +182,12 @@ impl Engine {
     }
 
     /// Asks the gates for the first attempt, and waits for them as long as the policy allows.
-    async fn admit_first(&self, started: Instant, deadline: Instant) -> Result<Admission<'_>, Error> {
+    async fn admit_first(
+        &self,
+        whose: Whose<'_>,
+        started: Instant,
+        deadline: Instant,
+    ) -> Result<Admission<'_>, Error> {
         let patience = started.plus(self.policy.admission_wait).min(deadline);
         let mut now = started;
         loop {
@@ -181,12 +197,12 @@ impl Engine {
             };
             match self.come_back(refusal, now) {
                 Some(at) if at < patience => {
-                    telemetry::held_back(self.vendor.name(), refusal.gate, at.since(now));
+                    telemetry::held_back(whose, refusal.gate, at.since(now));
                     self.clock.sleep_until(at).await;
                     now = self.clock.now();
                 }
                 _ => {
-                    telemetry::refused(self.vendor.name(), refusal.gate);
+                    telemetry::refused(whose, refusal.gate);
                     let retry_at = refusal.retry_at.map(|at| self.clock.wall().plus(at.since(now)));
                     return Err(Error::refused_by(refusal.gate, retry_at, Effect::None));
                 }
@@ -219,17 +235,17 @@ impl Engine {
         refused: Error,
         id: &OperationId,
         fingerprint: Fingerprint,
+        deadline: Instant,
     ) -> Result<Reply, Error> {
-        let refused = self.in_context(refused, Some((id, None)));
         match self.store.get(id).await {
             Ok(Some(record)) if record.fingerprint != fingerprint => {
                 let reused = key_reused(record.fingerprint, fingerprint);
-                Err(self.in_context(reused, Some((id, None))))
+                Err(self.in_context(reused, &record.request, Some((id, None))))
             }
             Ok(Some(record)) => match record.state {
                 State::InProgress { .. } | State::Scheduled { .. } => Err(refused),
                 State::Refused { refusal: Refusal::Unauthorized, .. } => Err(refused),
-                _ => self.replay(record),
+                _ => self.with_cause_on_record(self.replay(record), id, deadline).await,
             },
             // A store that cannot say changes nothing about the refusal.
             Ok(None) | Err(_) => Err(refused),
@@ -251,11 +267,13 @@ impl Engine {
 
     /// What a settled operation answers, without sending anything.
     fn replay(&self, record: Record) -> Result<Reply, Error> {
-        let Record { id, wire_key, state, attempts, effect, .. } = record;
-        let named = |error: Error| self.in_context(error, Some((&id, Some(&wire_key))));
+        if matches!(record.state, State::Succeeded { .. }) {
+            telemetry::replayed(Whose::of(&**self.vendor, &record), "record");
+        }
+        let Record { id, wire_key, request, state, attempts, effect, .. } = record;
+        let named = |error: Error| self.in_context(error, &request, Some((&id, Some(&wire_key))));
         match state {
             State::Succeeded { answer, reconciled } => {
-                telemetry::replayed(self.vendor.name(), "record");
                 if answer.cut {
                     return Err(named(ending::too_large(self.policy.limits.reply_bytes_max, answer)));
                 }
@@ -276,21 +294,44 @@ impl Engine {
         }
     }
 
+    /// Of a dead letter without an answer only the log of its attempts knows why. It is read for whoever asks again;
+    /// a store that cannot say, or not in time, changes nothing about the error.
+    async fn with_cause_on_record(
+        &self,
+        ended: Result<Reply, Error>,
+        id: &OperationId,
+        deadline: Instant,
+    ) -> Result<Reply, Error> {
+        match ended {
+            Err(error) if error.is_dead_letter() && error.answer().is_none() => {
+                let read = Box::pin(limit::within(&*self.clock, deadline, self.store.evidence(id)));
+                let reports = read.await.and_then(Result::ok).unwrap_or_default();
+                Err(error.because_of(reports.into_iter().rev().find_map(|report| report.failure)))
+            }
+            ended => ended,
+        }
+    }
+
     /// How long a holder may need for one attempt and what surrounds it.
     fn lease(&self, work: &Work) -> Duration {
         let attempt = work.policy.as_ref().map_or(self.policy.timeout.attempt, |own| own.timeout.attempt);
         attempt.saturating_add(self.policy.record.lease_margin)
     }
 
-    fn in_context(&self, error: Error, operation: Option<(&OperationId, Option<&str>)>) -> Error {
-        let vendor = Some(self.vendor.name().to_owned());
+    fn in_context(
+        &self,
+        error: Error,
+        request: &Request,
+        operation: Option<(&OperationId, Option<&str>)>,
+    ) -> Error {
+        let call = self.vendor.context(&request.method, &request.url);
         error.with_context(match operation {
-            None => Context { vendor, ..Context::default() },
+            None => call,
             Some((id, wire_key)) => Context {
-                vendor,
                 operation: Some(id.scope.as_str().to_owned()),
                 key: Some(id.key.as_str().to_owned()),
                 wire_key: wire_key.map(str::to_owned),
+                ..call
             },
         })
     }

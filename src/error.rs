@@ -5,8 +5,10 @@
 //! have happened, [`Error::retry_at`] for when to come back, [`Error::attempts`] for what each attempt met,
 //! and [`Error::code`] for a stable text to alert and group on.
 //!
-//! `Display` says one layer; the chain of [`source`](std::error::Error::source)s says the rest. Neither ever
-//! contains a secret or a body.
+//! `Display` says one layer: whose call it was (vendor, method, path, key), what happened, the effect, and what to
+//! do next. The chain of [`source`](std::error::Error::source)s says why. Log both at once with `{error:#}`. Neither
+//! ever contains a secret, a query or a body; of the path, what could be a token is left out
+//! ([`Vendor::may_show`](crate::vendor::Vendor::may_show)).
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -15,6 +17,12 @@ use std::time::{Duration, SystemTime};
 use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
+
+mod context;
+mod words;
+
+pub(crate) use context::{Context, Origin};
+pub(crate) use words::Chain;
 
 /// Whether a call may have taken effect at the vendor.
 ///
@@ -157,15 +165,6 @@ struct Inner {
     source: Option<BoxError>,
 }
 
-/// Which call an error belongs to.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Context {
-    pub vendor: Option<String>,
-    pub operation: Option<String>,
-    pub key: Option<String>,
-    pub wire_key: Option<String>,
-}
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Input that is refused before anything is sent: which input, and what is wrong with it.
@@ -187,7 +186,7 @@ pub(crate) enum Kind {
     /// Time ran out while the call was still retryable.
     Deadline { budget: Duration },
     /// An unkeyed call failed for good; a keyed call failed in this attempt.
-    Dependency { timeout: bool, rate_limited: bool, what: String },
+    Dependency { timeout: bool, rate_limited: bool },
     /// The operation is a dead letter.
     DeadLetter { reason: Reason, timeout: bool, rate_limited: bool },
     /// The store failed.
@@ -232,6 +231,14 @@ impl Error {
         self
     }
 
+    /// Why, if anything is known of it. A cause that is there already stays: it is the nearer one.
+    pub(crate) fn because_of(mut self, cause: Option<impl Into<BoxError>>) -> Error {
+        if self.0.source.is_none() {
+            self.0.source = cause.map(Into::into);
+        }
+        self
+    }
+
     pub(crate) fn with_retry_at(mut self, at: Option<Timestamp>) -> Error {
         self.0.retry_at = at;
         self
@@ -255,6 +262,11 @@ impl Error {
     pub(crate) fn with_context(mut self, context: Context) -> Error {
         self.0.context = context;
         self
+    }
+
+    /// Names the vendor, where nothing more is known.
+    pub(crate) fn at_vendor(self, name: &str) -> Error {
+        self.with_context(Context::of_vendor(name))
     }
 
     pub(crate) fn kind(&self) -> &Kind {
@@ -292,6 +304,22 @@ impl Error {
         self.answer().map(|answer| answer.status)
     }
 
+    /// The vendor's name, for an error of a call or of a client. The adapter's own: `stripe`.
+    pub fn vendor(&self) -> Option<&str> {
+        self.0.context.vendor.as_deref()
+    }
+
+    /// The method of the call.
+    pub fn method(&self) -> Option<&http::Method> {
+        self.0.context.method.as_ref()
+    }
+
+    /// The path of the call as it may be shown: below the adapter's base URL, without the query, and with
+    /// `[redacted]` for each segment that the adapter [may not show](crate::vendor::Vendor::may_show).
+    pub fn path(&self) -> Option<&str> {
+        self.0.context.path.as_deref()
+    }
+
     /// The caller's key, or the one generated for a POST without.
     pub fn key(&self) -> Option<&str> {
         self.0.context.key.as_deref()
@@ -302,7 +330,8 @@ impl Error {
         self.0.context.wire_key.as_deref()
     }
 
-    /// The operation's scope, `{namespace}/{vendor}/{account}/{METHOD} {route}`, for a keyed call.
+    /// The operation's scope, `{namespace}/{vendor}/{account}/{METHOD} {route}`, for a keyed call. It names the
+    /// operation's record, so that its route is the whole path: with what [`path`](Error::path) leaves out.
     pub fn operation(&self) -> Option<&str> {
         self.0.context.operation.as_deref()
     }
@@ -411,12 +440,13 @@ impl Error {
             Kind::Store { .. } => "TRANSIENT.store",
             Kind::Fenced => "TRANSIENT.fenced",
             Kind::DeadLetter { .. } if self.0.effect == Effect::Unknown => "UNKNOWN.effect",
-            Kind::Dependency { timeout, rate_limited, .. }
-            | Kind::DeadLetter { timeout, rate_limited, .. } => match (rate_limited, timeout) {
-                (true, _) => "RATE_LIMIT.exceeded",
-                (false, true) => "DEPENDENCY.timeout",
-                (false, false) => "DEPENDENCY.unavailable",
-            },
+            Kind::Dependency { timeout, rate_limited } | Kind::DeadLetter { timeout, rate_limited, .. } => {
+                match (rate_limited, timeout) {
+                    (true, _) => "RATE_LIMIT.exceeded",
+                    (false, true) => "DEPENDENCY.timeout",
+                    (false, false) => "DEPENDENCY.unavailable",
+                }
+            }
         }
     }
 }
@@ -442,64 +472,6 @@ fn refusal_code(refusal: Refusal, status: u16) -> &'static str {
         (Refusal::Unauthorized, 403) => "AUTH.forbidden",
         (Refusal::Unauthorized, _) => "AUTH.unauthorized",
         (Refusal::Rejected, _) => "VALIDATION.refused",
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(vendor) = &self.0.context.vendor {
-            write!(f, "{vendor}: ")?;
-        }
-        match &self.0.kind {
-            Kind::Invalid { what, problem } => write!(f, "invalid {what}: {problem}")?,
-            Kind::Config { place, problem } => write!(f, "{place}: {problem}")?,
-            Kind::ReplyNotJson => f.write_str("the reply is not the JSON that was asked for")?,
-            Kind::ReplyTooLarge { limit_bytes } => {
-                write!(f, "the reply is over the limit of {limit_bytes} bytes and was cut there")?;
-            }
-            Kind::Refused { refusal: Refusal::Unauthorized, status } => {
-                write!(f, "the vendor refused our credentials with status {status}")?;
-            }
-            Kind::Refused { refusal: Refusal::Duplicate, status } => {
-                write!(f, "the vendor already holds such a resource (status {status})")?;
-            }
-            Kind::Refused { refusal: Refusal::KeyReused, status } => {
-                write!(f, "the vendor knows this key with another request (status {status})")?;
-            }
-            Kind::Refused { refusal: Refusal::Rejected, status } => {
-                write!(f, "the vendor refused the request with status {status}")?;
-            }
-            Kind::KeyReused { held, offered } => {
-                write!(
-                    f,
-                    "the key belongs to another request: recorded fingerprint {held}, offered {offered}"
-                )?;
-            }
-            Kind::InProgress => f.write_str("the operation is already in progress")?,
-            Kind::Gate(gate) => f.write_str(match gate {
-                Gate::KillSwitch => "the vendor is switched off",
-                Gate::Pause => "the vendor asked for a pause",
-                Gate::Breaker => "the circuit is open",
-                Gate::Concurrency => "too many calls are under way",
-                Gate::Rate => "the rate limit is reached",
-                Gate::Budget => "the retry budget is spent",
-            })?,
-            Kind::Deadline { budget } if budget.is_zero() => {
-                f.write_str("the deadline had passed before anything was sent")?;
-            }
-            Kind::Deadline { budget } => write!(f, "no answer within the {budget:?} that the call had")?,
-            Kind::Dependency { what, .. } => write!(f, "the vendor did not answer usefully: {what}")?,
-            Kind::DeadLetter { reason, .. } => write!(f, "the operation is a dead letter ({reason})")?,
-            Kind::Store { doing } => write!(f, "the store failed to {doing}")?,
-            Kind::Fenced => f.write_str("another process has taken this operation over")?,
-        }
-        if !matches!(self.0.kind, Kind::Invalid { .. } | Kind::Config { .. }) {
-            write!(f, "; effect {}", self.0.effect)?;
-        }
-        if let Some(at) = self.0.retry_at {
-            write!(f, "; come back at {at}")?;
-        }
-        Ok(())
     }
 }
 
@@ -534,11 +506,12 @@ mod tests {
             .with_source(std::io::Error::other("disk full"));
         assert_eq!(error.to_string(), "the store failed to settle; effect unknown");
         assert_eq!(error.source().map(ToString::to_string).as_deref(), Some("disk full"));
+        assert_eq!(format!("{error:#}"), "the store failed to settle; effect unknown: disk full");
     }
 
     #[test]
     fn a_timeout_is_visible_through_every_kind_that_can_hold_one() {
-        let lost = |timeout| Kind::Dependency { timeout, rate_limited: false, what: String::new() };
+        let lost = |timeout| Kind::Dependency { timeout, rate_limited: false };
         let buried = |timeout| Kind::DeadLetter { reason: Reason::Exhausted, timeout, rate_limited: false };
         let deadline = Kind::Deadline { budget: Duration::from_secs(1) };
         for (kind, expected) in [
@@ -555,7 +528,8 @@ mod tests {
     #[test]
     fn a_deadline_that_had_passed_is_said_in_words() {
         let spent = Error::new(Kind::Deadline { budget: Duration::ZERO }, Effect::None);
-        assert_eq!(spent.to_string(), "the deadline had passed before anything was sent; effect none");
+        let said = "the deadline had passed before anything was sent; effect none; give the call more time";
+        assert_eq!(spent.to_string(), said);
         assert!(spent.is_deadline());
     }
 

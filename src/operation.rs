@@ -9,4 +9,5 @@ mod redact;
 
 pub use fingerprint::{Fingerprint, fingerprint};
 pub use key::{Key, OperationId, Scope, WireKey};
+pub(crate) use redact::REDACTED;
 pub use redact::RedactedFields;

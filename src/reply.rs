@@ -1,14 +1,18 @@
 //! What a successful call gives back.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use serde::de::DeserializeOwned;
+use url::Url;
 
 use crate::answer::Answer;
-use crate::error::{Effect, Error, Kind};
+use crate::error::{Context, Effect, Error, Kind, Origin};
+
+mod unreadable;
 
 /// How a reply was obtained.
 ///
@@ -67,11 +71,26 @@ pub struct Reply {
     waited: Duration,
     key: Option<String>,
     wire_key: Option<String>,
+    call: Option<Call>,
+}
+
+/// Which call it answers, kept as it was so that a reply that is read costs nothing for one that is not.
+#[derive(Clone, Debug)]
+struct Call {
+    origin: Arc<dyn Origin>,
+    method: Method,
+    url: Url,
+}
+
+impl PartialEq for Call {
+    fn eq(&self, other: &Call) -> bool {
+        (&self.method, &self.url) == (&other.method, &other.url)
+    }
 }
 
 impl Reply {
     pub(crate) fn new(answer: Answer, obtained: Obtained, attempts: u32) -> Reply {
-        Reply { answer, obtained, attempts, waited: Duration::ZERO, key: None, wire_key: None }
+        Reply { answer, obtained, attempts, waited: Duration::ZERO, key: None, wire_key: None, call: None }
     }
 
     pub(crate) fn after_waiting(mut self, waited: Duration) -> Reply {
@@ -82,6 +101,11 @@ impl Reply {
     pub(crate) fn keyed(mut self, key: String, wire_key: String) -> Reply {
         self.key = Some(key);
         self.wire_key = Some(wire_key);
+        self
+    }
+
+    pub(crate) fn sent_by(mut self, origin: Arc<dyn Origin>, method: Method, url: Url) -> Reply {
+        self.call = Some(Call { origin, method, url });
         self
     }
 
@@ -109,13 +133,19 @@ impl Reply {
     ///
     /// # Errors
     ///
-    /// [`is_unreadable_reply`](Error::is_unreadable_reply) if it is not the JSON asked for. The call itself
-    /// succeeded, so the effect is [`Effect::Unknown`] in the error's terms; the body stays readable here.
+    /// [`is_unreadable_reply`](Error::is_unreadable_reply) if it is not the JSON asked for. Its source names the field,
+    /// what was expected of it, line and column, and nothing of the data: no value, and no name that the type does
+    /// not have. The call itself succeeded, so the effect is [`Effect::Unknown`] in the error's terms; the body
+    /// stays readable here.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        serde_json::from_slice(&self.answer.body).map_err(|source| {
+        unreadable::read(&self.answer.body).map_err(|why| {
+            let call = self.call.as_ref();
+            let call = call.map(|call| call.origin.context(&call.method, &call.url)).unwrap_or_default();
+            let (key, wire_key) = (self.key.clone(), self.wire_key.clone());
             Error::new(Kind::ReplyNotJson, Effect::Unknown)
                 .with_answer(Some(self.answer.clone()))
-                .with_source(DescribedWithoutData::from(source))
+                .with_source(why)
+                .with_context(Context { key, wire_key, ..call })
         })
     }
 
@@ -160,48 +190,5 @@ impl fmt::Debug for Reply {
             .field("key", &self.key)
             .field("wire_key", &self.wire_key)
             .finish()
-    }
-}
-
-/// Where JSON went wrong, without the data: serde's own text can quote a value.
-#[derive(Debug, thiserror::Error)]
-#[error("{what} at line {line}, column {column}")]
-struct DescribedWithoutData {
-    what: &'static str,
-    line: usize,
-    column: usize,
-}
-
-impl From<serde_json::Error> for DescribedWithoutData {
-    fn from(error: serde_json::Error) -> DescribedWithoutData {
-        use serde_json::error::Category;
-        let what = match error.classify() {
-            Category::Io => "unreadable",
-            Category::Syntax => "not JSON",
-            Category::Data => "JSON of another shape",
-            Category::Eof => "JSON that ends too soon",
-        };
-        DescribedWithoutData { what, line: error.line(), column: error.column() }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_reply_that_is_not_json_names_the_place_and_never_quotes_the_body() {
-        let answer = Answer::new(StatusCode::OK, HeaderMap::new(), r#"{"amount":"4242424242424242"}"#);
-        let reply = Reply::new(answer, Obtained::Fresh, 1);
-        #[derive(Debug, serde::Deserialize)]
-        struct Amount {
-            #[expect(dead_code, reason = "only its type matters")]
-            amount: u64,
-        }
-        let error = reply.json::<Amount>().expect_err("a string is no number");
-        assert!(error.is_unreadable_reply());
-        let shown = format!("{error} {error:?}");
-        assert!(shown.contains("JSON of another shape"), "{shown}");
-        assert!(!shown.contains("4242"), "{shown}");
     }
 }

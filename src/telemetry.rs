@@ -4,7 +4,11 @@
 //! Attribute names are OpenTelemetry's for HTTP clients (`http.request.method`, `server.address`,
 //! `http.response.status_code`, `http.request.resend_count`, `error.type`), and `steadfast.*` for what HTTP
 //! has no word for. No query, no header's value, no body and no secret is ever among them; the one place that
-//! decides this is here. `url.full` is left out because a query is part of it; `url.path` is there instead.
+//! decides this is here. `url.full` is left out because a query is part of it; `url.path` is there instead, below the
+//! adapter's base and with nothing in it that could be a token.
+//!
+//! Each event says whose it is by itself, and not only by the span that it is in: recovery has no caller's span, and
+//! not every subscriber prints spans.
 //!
 //! The names are public: `src/docs/observability.md` lists them, and a test holds the list to this file.
 
@@ -15,32 +19,84 @@ use tracing::{Span, debug, info, info_span, warn};
 
 use crate::answer::Answer;
 use crate::clock::{Clock, Instant};
-use crate::error::{Effect, Error, Gate, Reason};
+use crate::error::{Chain, Effect, Error, Gate, Reason};
 use crate::operation::OperationId;
 use crate::operation::record::{Declined, Record};
 use crate::reply::{Obtained, Reply};
 use crate::request::Request;
 use crate::transport::SendError;
-use crate::vendor::Verdict;
+use crate::vendor::{ShownOperation, ShownPath, Vendor, Verdict};
 
 mod meter;
 
 pub(crate) use meter::Meters;
 
+/// Whose an event is.
+#[derive(Clone, Copy)]
+pub(crate) struct Whose<'a> {
+    pub vendor: &'a dyn Vendor,
+    pub request: &'a Request,
+    /// The operation's name and its wire key, once they are known.
+    pub operation: Option<(&'a OperationId, &'a str)>,
+}
+
+impl<'a> Whose<'a> {
+    /// The operation on record.
+    pub(crate) fn of(vendor: &'a dyn Vendor, record: &'a Record) -> Whose<'a> {
+        Whose { vendor, request: &record.request, operation: Some((&record.id, &record.wire_key)) }
+    }
+
+    fn name(&self) -> &'a str {
+        self.vendor.name()
+    }
+
+    fn path(&self) -> ShownPath<'a> {
+        ShownPath::of(self.vendor, &self.request.url)
+    }
+
+    fn key(&self) -> Option<&'a str> {
+        self.operation.map(|(id, _)| id.key.as_str())
+    }
+
+    fn wire_key(&self) -> Option<&'a str> {
+        self.operation.map(|(_, wire_key)| wire_key)
+    }
+
+    fn shown_operation(&self) -> Option<tracing::field::DisplayValue<ShownOperation<'a>>> {
+        self.operation.map(|(id, _)| display(ShownOperation { vendor: self.vendor, id }))
+    }
+}
+
+/// An event with whose it is.
+macro_rules! event {
+    ($level:ident, $whose:expr, $message:literal, { $($fields:tt)* }) => {
+        $level!(
+            steadfast.vendor = $whose.name(),
+            http.request.method = %$whose.request.method,
+            url.path = %$whose.path(),
+            steadfast.key = $whose.key(),
+            steadfast.wire_key = $whose.wire_key(),
+            $($fields)*
+            $message
+        )
+    };
+}
+
 /// The span around one call. Fields that are not known yet are filled in by [`named`] and [`ended`].
-pub(crate) fn call_span(vendor: &str, request: &Request) -> Span {
+pub(crate) fn call_span(vendor: &dyn Vendor, request: &Request) -> Span {
     info_span!(
         "vendor_call",
         otel.name = %request.method,
         otel.kind = "client",
-        steadfast.vendor = vendor,
+        steadfast.vendor = vendor.name(),
         http.request.method = %request.method,
         server.address = request.url.host_str().unwrap_or_default(),
         server.port = request.url.port_or_known_default(),
-        url.path = request.url.path(),
+        url.path = %ShownPath::of(vendor, &request.url),
         http.response.status_code = Empty,
         error.type = Empty,
         steadfast.operation = Empty,
+        steadfast.key = Empty,
         steadfast.wire_key = Empty,
         steadfast.attempts = Empty,
         steadfast.effect = Empty,
@@ -49,11 +105,12 @@ pub(crate) fn call_span(vendor: &str, request: &Request) -> Span {
 }
 
 /// Says in the call's span which operation it is, before anything that happens to it is reported.
-pub(crate) fn named(id: &OperationId, wire_key: &str) {
+pub(crate) fn named(whose: Whose<'_>) {
     let span = Span::current();
     if !span.is_disabled() {
-        span.record("steadfast.operation", display(id));
-        span.record("steadfast.wire_key", wire_key);
+        span.record("steadfast.operation", whose.shown_operation());
+        span.record("steadfast.key", whose.key());
+        span.record("steadfast.wire_key", whose.wire_key());
     }
 }
 
@@ -107,32 +164,37 @@ fn describe_error(span: &Span, error: &Error) {
 
 /// One attempt is over.
 pub(crate) fn attempted(
-    (vendor, meters): (&str, &Meters),
-    wire_key: Option<&str>,
+    (whose, meters): (Whose<'_>, &Meters),
     number: u32,
     outcome: &Result<Answer, SendError>,
     verdict: &Verdict,
     latency: Duration,
 ) {
-    let status = outcome.as_ref().ok().map(|answer| answer.status.as_u16());
-    let failure = outcome.as_ref().err().map(|error| error.kind().name());
-    debug!(
-        steadfast.vendor = vendor,
-        steadfast.wire_key = wire_key,
+    let failure = outcome.as_ref().err();
+    event!(debug, whose, "attempt", {
         steadfast.attempt = number,
         http.request.resend_count = number.saturating_sub(1),
-        http.response.status_code = status,
-        error.type = failure,
+        http.response.status_code = outcome.as_ref().ok().map(status),
+        error.type = failure.map(|failure| failure.kind().name()),
+        steadfast.cause = failure.map(cause),
         steadfast.verdict = verdict.name(),
         steadfast.effect = effect_of(verdict),
         steadfast.latency_ms = latency.as_millis() as u64,
-        "attempt"
-    );
+    });
     match verdict {
         Verdict::Done { .. } => meters.attempts_done.count(),
-        _ => count(ATTEMPTS, vendor, "verdict", verdict.name()),
+        _ => count(ATTEMPTS, whose.name(), "verdict", verdict.name()),
     }
     meters.attempt_seconds.observe(|| latency);
+}
+
+fn status(answer: &Answer) -> u16 {
+    answer.status.as_u16()
+}
+
+/// Why there was no answer, with all that is behind it.
+fn cause(failure: &SendError) -> tracing::field::DisplayValue<Chain<'_>> {
+    display(Chain(failure))
 }
 
 /// What an attempt did, as far as its verdict tells.
@@ -145,86 +207,87 @@ const fn effect_of(verdict: &Verdict) -> &'static str {
 }
 
 /// A wait before the next attempt has been decided on.
-pub(crate) fn waiting(vendor: &str, attempts: u32, wait: Duration) {
-    info!(
-        steadfast.vendor = vendor,
+pub(crate) fn waiting(whose: Whose<'_>, attempts: u32, wait: Duration) {
+    event!(info, whose, "waiting to retry", {
         steadfast.attempt = attempts,
         steadfast.wait_ms = wait.as_millis() as u64,
-        "waiting to retry"
-    );
-    observe(RETRY_SECONDS, vendor, || wait);
+    });
+    observe(RETRY_SECONDS, whose.name(), || wait);
 }
 
 /// One of our own gates ended a call.
-pub(crate) fn refused(vendor: &str, gate: Gate) {
-    warn!(steadfast.vendor = vendor, steadfast.gate = gate.name(), "refused");
-    count(REFUSALS, vendor, "gate", gate.name());
+pub(crate) fn refused(whose: Whose<'_>, gate: Gate) {
+    event!(warn, whose, "refused", { steadfast.gate = gate.name(), });
+    count(REFUSALS, whose.name(), "gate", gate.name());
 }
 
 /// One of our own gates refused for now; the call waits.
-pub(crate) fn held_back(vendor: &str, gate: Gate, wait: Duration) {
-    debug!(
-        steadfast.vendor = vendor,
+pub(crate) fn held_back(whose: Whose<'_>, gate: Gate, wait: Duration) {
+    event!(debug, whose, "held back", {
         steadfast.gate = gate.name(),
         steadfast.wait_ms = wait.as_millis() as u64,
-        "held back"
-    );
-    count(REFUSALS, vendor, "gate", gate.name());
+    });
+    count(REFUSALS, whose.name(), "gate", gate.name());
 }
 
 /// An answer to an earlier send: `from` our own `record`, or the `vendor`'s.
-pub(crate) fn replayed(vendor: &str, from: &'static str) {
-    debug!(steadfast.vendor = vendor, steadfast.from = from, "replayed");
-    count(REPLAYS, vendor, "from", from);
+pub(crate) fn replayed(whose: Whose<'_>, from: &'static str) {
+    event!(debug, whose, "replayed", { steadfast.from = from, });
+    count(REPLAYS, whose.name(), "from", from);
 }
 
 /// An operation that somebody else had begun is now ours.
-pub(crate) fn taken_over(record: &Record) {
-    info!(
-        steadfast.operation = %record.id,
-        steadfast.wire_key = record.wire_key,
+pub(crate) fn taken_over(vendor: &dyn Vendor, record: &Record) {
+    let whose = Whose::of(vendor, record);
+    event!(info, whose, "taken over", {
+        steadfast.operation = whose.shown_operation(),
         steadfast.effect = %record.effect,
         steadfast.fence = record.fence,
-        "taken over"
-    );
+    });
 }
 
 /// The dispatcher could not ask the store what there is to do, or remove what has expired.
-pub(crate) fn recovery_failed(vendor: &str, error: &dyn std::error::Error) {
-    warn!(steadfast.vendor = vendor, error = %error, "recovery failed");
+pub(crate) fn recovery_failed(vendor: &str, error: &(dyn std::error::Error + 'static)) {
+    warn!(steadfast.vendor = vendor, error = %Chain(error), "recovery failed");
 }
 
 /// A write changed nothing because the operation is no longer ours.
-pub(crate) fn declined(record: &Record, doing: &str, declined: Declined) {
-    warn!(
-        steadfast.operation = %record.id,
+pub(crate) fn declined(vendor: &dyn Vendor, record: &Record, doing: &str, declined: Declined) {
+    let whose = Whose::of(vendor, record);
+    event!(warn, whose, "the store declined a write", {
+        steadfast.operation = whose.shown_operation(),
         steadfast.fence = record.fence,
         steadfast.doing = doing,
         steadfast.because = ?declined,
-        "the store declined a write"
-    );
+    });
 }
 
 /// A look-up has been answered.
-pub(crate) fn looked_up(vendor: &str, found: &'static str) {
-    info!(steadfast.vendor = vendor, steadfast.found = found, "looked up");
-    count(LOOK_UPS, vendor, "found", found);
+pub(crate) fn looked_up(whose: Whose<'_>, found: &'static str) {
+    event!(info, whose, "looked up", { steadfast.found = found, });
+    count(LOOK_UPS, whose.name(), "found", found);
 }
 
-/// An operation became a dead letter.
-pub(crate) fn dead_letter(record: &Record, vendor: &str, reason: Reason) {
-    warn!(
-        steadfast.vendor = vendor,
-        steadfast.operation = %record.id,
-        steadfast.wire_key = record.wire_key,
+/// An operation became a dead letter. `answer` or `failure` is what its last attempt met.
+pub(crate) fn dead_letter(
+    vendor: &dyn Vendor,
+    record: &Record,
+    reason: Reason,
+    (answer, failure): (Option<&Answer>, Option<&SendError>),
+) {
+    let whose = Whose::of(vendor, record);
+    event!(warn, whose, "dead letter", {
+        steadfast.operation = whose.shown_operation(),
         steadfast.attempts = record.attempts,
         steadfast.effect = %record.effect,
         steadfast.reason = %reason,
-        "dead letter"
-    );
+        http.response.status_code = answer.map(status),
+        error.type = failure.map(|failure| failure.kind().name()),
+        steadfast.cause = failure.map(cause),
+    });
     count(
         DEAD_LETTERS,
-        vendor,
+        whose.name(),
         "reason",
         match reason {
             Reason::Exhausted => "exhausted",

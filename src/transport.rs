@@ -10,6 +10,8 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
+use url::Url;
+
 use crate::answer::Answer;
 use crate::error::{BoxError, Effect};
 pub use crate::request::Request;
@@ -58,6 +60,8 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
 #[derive(Debug)]
 pub struct SendError {
     kind: SendErrorKind,
+    /// Whom it was sent to, with the port if the URL has one: the first suspect where no connection was made.
+    host: Option<Box<str>>,
     source: Option<BoxError>,
 }
 
@@ -115,12 +119,21 @@ impl SendErrorKind {
 impl SendError {
     /// A failure without a cause to show.
     pub fn new(kind: SendErrorKind) -> SendError {
-        SendError { kind, source: None }
+        SendError { kind, host: None, source: None }
     }
 
     /// A failure with its cause, which must not contain a secret.
     pub fn with_source(kind: SendErrorKind, source: impl Into<BoxError>) -> SendError {
-        SendError { kind, source: Some(source.into()) }
+        SendError { kind, host: None, source: Some(source.into()) }
+    }
+
+    /// The same failure, of a request to this URL. Nothing but its host and port is kept.
+    pub(crate) fn on_the_way_to(mut self, url: &Url) -> SendError {
+        self.host = url.host_str().map(|host| match url.port() {
+            Some(port) => format!("{host}:{port}").into(),
+            None => host.into(),
+        });
+        self
     }
 
     /// How it failed.
@@ -136,10 +149,12 @@ impl SendError {
 
 impl fmt::Display for SendError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let host = self.host.as_deref().unwrap_or("the vendor");
         f.write_str(match self.kind {
-            SendErrorKind::Dns => "the vendor's name did not resolve",
-            SendErrorKind::Connect => "no connection to the vendor",
-            SendErrorKind::Tls => "the TLS handshake failed",
+            SendErrorKind::Dns if self.host.is_none() => "the vendor's name did not resolve",
+            SendErrorKind::Dns => return write!(f, "the name {host} did not resolve"),
+            SendErrorKind::Connect => return write!(f, "no connection to {host}"),
+            SendErrorKind::Tls => return write!(f, "the TLS handshake with {host} failed"),
             SendErrorKind::Request => "the request could not be built",
             SendErrorKind::Timeout => "no answer in time",
             SendErrorKind::Reset => "the connection broke before an answer",

@@ -26,12 +26,15 @@ mod body;
 mod common;
 mod keyed;
 mod postmark;
+mod shown;
 mod stripe;
 pub mod wait;
 
 pub use bigcommerce::BigCommerce;
 pub use keyed::{Auth, HeaderMarker, JsonMarker, KeyForm, KeyPlace, Keyed, KeyedConfig, Marker};
 pub use postmark::Postmark;
+pub use shown::is_plain;
+pub(crate) use shown::{Adapter, ShownOperation, ShownPath};
 pub use stripe::Stripe;
 
 /// A vendor's rules.
@@ -54,6 +57,15 @@ pub trait Vendor: fmt::Debug + Send + Sync + 'static {
     /// A validation error that names the input.
     fn check(&self) -> Result<(), Error> {
         Ok(())
+    }
+
+    /// Whether a segment of a call's path may be shown in errors, spans and events. Default: if it
+    /// [is plain](is_plain), which no token is.
+    ///
+    /// An adapter adds the ids of its vendor that are long and no secret, such as a charge's. It never adds what
+    /// opens something to whoever has it: a cart's id, a session's, a token.
+    fn may_show(&self, segment: &str) -> bool {
+        is_plain(segment)
     }
 
     /// The account that keys are unique in, from the adapter's configuration and the call's headers

@@ -40,6 +40,9 @@ fn with_policy(network: &ScriptedTransport, policy: Policy) -> Client {
         .expect("a client")
 }
 
+/// Whose every error about [`charge`] is.
+const CHARGE: &str = "stripe POST /v1/charges (key order-42): ";
+
 fn charge(client: &Client) -> Call {
     client.post("/v1/charges").key("order-42").form(&[("amount", "1000")])
 }
@@ -65,7 +68,8 @@ async fn a_key_that_is_empty_too_long_or_not_printable_ascii_is_named() {
         ("\u{7f}".into(), "only printable ASCII is allowed; byte 0 is not".to_owned()),
     ] {
         let said = refusal(|client| client.post("/v1/charges").key(key.as_str())).await;
-        assert_eq!(said, ("VALIDATION.key".into(), format!("invalid key: {problem}")));
+        let problem = format!("stripe POST /v1/charges: invalid key: {problem}");
+        assert_eq!(said, ("VALIDATION.key".into(), problem));
     }
     let network = ScriptedTransport::new().status(200).status(200);
     let client = client(&network);
@@ -77,19 +81,18 @@ async fn a_key_that_is_empty_too_long_or_not_printable_ascii_is_named() {
 #[tokio::test]
 async fn a_header_with_a_line_break_is_named_and_its_value_not_shown() {
     let said = refusal(|client| charge(client).header("x-note", "hush\r\nx-evil: 1")).await;
-    assert_eq!(
-        said,
-        ("VALIDATION.header".into(), "invalid header: value of x-note: failed to parse header value".into())
-    );
+    let problem = "invalid header: x-note: a header cannot carry this value (failed to parse header value)";
+    assert_eq!(said, ("VALIDATION.header".into(), format!("{CHARGE}{problem}")));
     let said = refusal(|client| charge(client).header("x note", "a")).await;
-    assert_eq!(said, ("VALIDATION.header".into(), "invalid header: name: invalid HTTP header name".into()));
+    let problem = "invalid header: HTTP has no such name (invalid HTTP header name)";
+    assert_eq!(said, ("VALIDATION.header".into(), format!("{CHARGE}{problem}")));
 }
 
 #[tokio::test]
 async fn a_request_body_over_the_limit_is_refused_with_both_figures() {
     let said = refusal(|client| charge(client).bytes(vec![b'a'; MIB + 1])).await;
-    let problem = "invalid body: 1048577 bytes are over the limit of 1048576";
-    assert_eq!(said, ("VALIDATION.body".into(), problem.into()));
+    let problem = "invalid body: 1048577 bytes are over the limit of 1048576 in limits.request_bytes_max";
+    assert_eq!(said, ("VALIDATION.body".into(), format!("{CHARGE}{problem}")));
 
     let network = ScriptedTransport::new().status(200);
     charge(&client(&network)).bytes(vec![b'a'; MIB]).send().await.expect("exactly the limit");
@@ -97,7 +100,8 @@ async fn a_request_body_over_the_limit_is_refused_with_both_figures() {
     let network = ScriptedTransport::new().status(200);
     let small = with_policy(&network, policy().limits(Limits::new(10, MIB)));
     let error = charge(&small).send().await.expect_err("eleven bytes");
-    assert_eq!(error.to_string(), "invalid body: 11 bytes are over the limit of 10");
+    let problem = "invalid body: 11 bytes are over the limit of 10 in limits.request_bytes_max";
+    assert_eq!(error.to_string(), format!("{CHARGE}{problem}"));
     assert_eq!(network.requests().len(), 0);
 }
 
@@ -124,7 +128,10 @@ async fn a_reply_over_the_limit_is_settled_and_said_so_again_without_sending() {
         assert_eq!(error.code(), "VALIDATION.reply_too_large");
         assert_eq!(
             error.to_string(),
-            "stripe: the reply is over the limit of 100 bytes and was cut there; effect unknown"
+            format!(
+                "{CHARGE}the reply is over the limit of 100 bytes and was cut there; effect unknown; \
+                 raise limits.reply_bytes_max for the next call"
+            )
         );
         let answer = error.answer().expect("what came");
         assert_eq!((answer.status.as_u16(), answer.body.len(), answer.cut), (201, 100, true));
@@ -155,8 +162,10 @@ async fn a_reply_that_is_not_json_is_a_typed_error_and_stays_readable() {
     let error = reply.json::<Value>().expect_err("a page");
     assert!(error.is_unreadable_reply());
     assert_eq!(error.code(), "VALIDATION.reply_not_json");
-    assert_eq!(error.to_string(), "the reply is not the JSON that was asked for; effect unknown");
-    assert_eq!(error.source().map(ToString::to_string).as_deref(), Some("not JSON at line 1, column 1"));
+    let said = "the reply is not the JSON that was asked for; effect unknown; its body is in answer()";
+    assert_eq!(error.to_string(), format!("{CHARGE}{said}"));
+    let why = error.source().map(ToString::to_string);
+    assert_eq!(why.as_deref(), Some("it is not JSON (line 1, column 1)"));
     assert!(!format!("{error:?}").contains("4242"));
     assert_eq!(reply.text(), page);
 }
@@ -174,6 +183,7 @@ fn keyed(base_url: &str) -> KeyedConfig {
 #[test]
 fn an_empty_secret_is_refused_by_every_adapter_when_the_client_is_built() {
     for secret in ["", "   "] {
+        let mut vendors = Vec::new();
         for result in [
             built(Stripe::new(secret)),
             built(Postmark::new(secret)),
@@ -182,17 +192,24 @@ fn an_empty_secret_is_refused_by_every_adapter_when_the_client_is_built() {
         ] {
             let error = result.expect_err("no secret");
             assert_eq!((error.code(), error.effect()), ("VALIDATION.secret", Effect::None));
-            assert_eq!(error.to_string(), "invalid secret: it is empty");
+            let vendor = error.vendor().expect("named").to_owned();
+            assert_eq!(error.to_string(), format!("{vendor}: invalid secret: it is empty"));
+            vendors.push(vendor);
         }
+        assert_eq!(vendors, ["stripe", "postmark", "bigcommerce", "acme"]);
     }
     let error = built(Stripe::new("sk_live_1\nx")).expect_err("a line break");
-    assert_eq!(error.to_string(), "invalid secret: it holds a character that a header cannot carry");
+    assert_eq!(
+        error.to_string(),
+        "stripe: invalid secret: it holds a character that a header cannot carry, such as a line break at its end"
+    );
     assert!(!format!("{error:?}").contains("sk_live"));
 }
 
 #[test]
 fn a_base_url_with_credentials_or_not_https_outside_loopback_is_refused() {
     let http = "http outside loopback sends secrets readable; use https or allow_plain_http()";
+    let no_scheme = "it lacks its scheme; write it whole, as \"https://api.stripe.com\"";
     let credentials = "it must not contain credentials; give the secret to the adapter";
     for (url, problem) in [
         ("http://api.stripe.com", http),
@@ -201,12 +218,12 @@ fn a_base_url_with_credentials_or_not_https_outside_loopback_is_refused() {
         ("https://user@api.stripe.com", credentials),
         ("https://api.stripe.com/?a=1", "it must not have a query or a fragment"),
         ("ftp://127.0.0.1", "the scheme must be https, not ftp"),
-        ("api.stripe.com", "relative URL without a base"),
-        ("", "relative URL without a base"),
+        ("api.stripe.com", no_scheme),
+        ("", no_scheme),
     ] {
         let error = built(Stripe::new("sk_test_1").base_url(url)).expect_err(url);
         assert_eq!(error.code(), "VALIDATION.base_url", "{url}");
-        assert_eq!(error.to_string(), format!("invalid base_url: {problem}"), "{url}");
+        assert_eq!(error.to_string(), format!("stripe: invalid base_url: {problem}"), "{url}");
         assert!(!format!("{error:?}").contains("pass@"), "{error:?}");
     }
     for url in ["https://api.stripe.com", "http://127.0.0.1:1", "http://[::1]:1", "http://localhost:1"] {
@@ -220,7 +237,10 @@ fn a_base_url_with_credentials_or_not_https_outside_loopback_is_refused() {
 fn a_store_hash_that_would_change_the_path_is_refused() {
     for hash in ["", "a/b", "..", "a b"] {
         let error = built(BigCommerce::new(hash, "token")).expect_err(hash);
-        assert_eq!(error.to_string(), "invalid base_url: the store hash must be letters and digits");
+        assert_eq!(
+            error.to_string(),
+            "bigcommerce: invalid base_url: the store hash must be letters and digits"
+        );
     }
 }
 

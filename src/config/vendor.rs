@@ -163,10 +163,7 @@ fn placed(error: &Error, reader: Reader<'_>, path: &Path, key: usize, whole: &De
         let offset = place.or(table_key).unwrap_or(key);
         return reader.source.error(offset, in_table(problem, &path.then(POLICY_KEY)));
     }
-    let problem = problem.replace("allow_plain_http()", "`allow_plain_http = true`").replace(
-        "relative URL without a base",
-        "it lacks its scheme; write it whole, as \"https://api.stripe.com\"",
-    );
+    let problem = problem.replace("allow_plain_http()", "`allow_plain_http = true`");
     // The keyed adapter names the field in the problem; the others give its name alone.
     let field = problem.split(':').next().unwrap_or_default();
     if let Some((offset, _)) = locate(whole, field) {

@@ -12,6 +12,7 @@ use url::Url;
 use url::form_urlencoded;
 
 use super::Signed;
+use crate::operation::REDACTED;
 
 /// How much is shown. The default withholds bodies, the values of headers and of the query.
 ///
@@ -146,9 +147,6 @@ fn is_form(headers: &HeaderMap) -> bool {
         .trim()
         .eq_ignore_ascii_case("application/x-www-form-urlencoded")
 }
-
-/// In place of a value.
-const REDACTED: &str = "[redacted]";
 
 /// Headers that hold credentials. Secrets are never stored; a caller's own mistake or a vendor's cookie is not
 /// to be shown either.

@@ -9,7 +9,7 @@ use super::run::{Last, Run};
 use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::Instant;
-use crate::error::{Effect, Error, Refusal};
+use crate::error::{Chain, Effect, Error, Refusal};
 use crate::inbound;
 use crate::policy::{Admission, Outcome};
 use crate::request::Request;
@@ -39,6 +39,7 @@ impl<'a> Run<'a> {
         }
         let begun = admission.admitted_at();
         let (outcome, ended) = self.exchange(self.request.clone(), begun).await;
+        let outcome = outcome.map_err(|failure| failure.on_the_way_to(&self.request.url));
         self.attempts = self.attempts.saturating_add(1);
 
         let keyed = self.hold.is_some();
@@ -49,10 +50,8 @@ impl<'a> Run<'a> {
         if let Verdict::Retry { not_before: Some(wait), .. } = verdict {
             engine.gates.pause().hold_until(ended, wait);
         }
-        let wire_key = self.hold.as_ref().map(|hold| hold.record.wire_key.as_str());
-        let latency = ended.since(begun);
-        let labels = (engine.vendor.name(), &engine.meters);
-        telemetry::attempted(labels, wire_key, self.attempts, &outcome, &verdict, latency);
+        let labels = (self.whose(), &engine.meters);
+        telemetry::attempted(labels, self.attempts, &outcome, &verdict, ended.since(begun));
         Ok(self.judge(verdict, outcome, begun, ended))
     }
 
@@ -86,7 +85,7 @@ impl<'a> Run<'a> {
         begun: Instant,
         ended: Instant,
     ) -> Judged {
-        let (answer, judged) = match (verdict, outcome) {
+        let (outcome, judged) = match (verdict, outcome) {
             (Verdict::Done { replayed }, Ok(answer)) => {
                 if self.hold.is_some() {
                     // For the operation's log; an unkeyed call has none.
@@ -110,7 +109,10 @@ impl<'a> Run<'a> {
                 (outcome, Judged::Unknown)
             }
         };
-        self.last = Last { failure: answer.as_ref().err().map(SendError::kind), answer: answer.ok() };
+        self.last = match outcome {
+            Ok(answer) => Last { answer: Some(answer), failure: None },
+            Err(failure) => Last { answer: None, failure: Some(failure) },
+        };
         judged
     }
 
@@ -128,7 +130,7 @@ impl<'a> Run<'a> {
             started_at: self.engine.clock.wall().minus(latency),
             latency,
             status: met.ok().map(|status| status.as_u16()),
-            failure: met.err().map(ToString::to_string),
+            failure: met.err().map(|failure| Chain(failure).to_string()),
             verdict: verdict.name().to_owned(),
             effect,
             wait: None,

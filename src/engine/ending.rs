@@ -1,7 +1,7 @@
 //! How a call ends: what is written to the record, and what the caller is told.
 
 use super::look_up::Looked;
-use super::run::Run;
+use super::run::{Last, Run};
 use crate::answer::Answer;
 use crate::clock::Instant;
 use crate::error::{Effect, Error, Kind, Reason, Refusal};
@@ -45,7 +45,7 @@ impl Run<'_> {
         let speaks_for_all =
             self.effect == Effect::None || (self.window_is_open() && refusal != Refusal::Unauthorized);
         if !speaks_for_all && self.hold.is_some() {
-            self.last.answer = Some(answer);
+            self.last = Last { answer: Some(answer), failure: None };
             return self.bury(Reason::Unknown).await;
         }
         if speaks_for_all {
@@ -65,7 +65,7 @@ impl Run<'_> {
     /// and the resource be our own first send's. Another miss is no proof now.
     pub(super) async fn perhaps_our_own(&mut self, duplicate: Answer) -> Result<Reply, Error> {
         self.note(Effect::Unknown);
-        self.last.answer = Some(duplicate);
+        self.last = Last { answer: Some(duplicate), failure: None };
         match self.look_up().await? {
             Looked::Found(answer) => self.succeed(answer, Obtained::Reconciled).await,
             Looked::Absent | Looked::CannotTell => Err(self.bury(Reason::Unknown).await),
@@ -101,10 +101,12 @@ impl Run<'_> {
             if let Err(error) = hold.bury(reason, answer.clone(), evidence).await {
                 return self.in_context(error.with_answer(answer));
             }
-            telemetry::dead_letter(&hold.record, self.engine.vendor.name(), reason);
+            let met = (answer.as_ref(), self.last.failure.as_ref());
+            telemetry::dead_letter(&**self.engine.vendor, &hold.record, reason, met);
             kind = Kind::DeadLetter { reason, timeout: self.timed_out(), rate_limited: self.rate_limited() };
         }
-        self.in_context(Error::new(kind, self.effect).with_answer(answer))
+        let error = Error::new(kind, self.effect).with_answer(answer).because_of(self.last.failure.take());
+        self.in_context(error)
     }
 
     /// Ends this call but not its operation: what is keyed is scheduled and carries on when its key is sent
@@ -119,7 +121,9 @@ impl Run<'_> {
             return self.in_context(error);
         }
         let answer = self.last.answer.clone();
-        self.in_context(Error::new(kind, self.effect).with_retry_at(Some(at)).with_answer(answer))
+        let error = Error::new(kind, self.effect).with_retry_at(Some(at)).with_answer(answer);
+        let error = error.because_of(self.last.failure.take());
+        self.in_context(error)
     }
 
     /// Lets go of an operation that is not this client's to carry on: somebody else may take it at once.
@@ -128,18 +132,13 @@ impl Run<'_> {
         self.postpone(now, Kind::Fenced).await
     }
 
-    /// The last attempt's failure, in words.
+    /// The last attempt's failure.
     pub(super) fn dependency(&self) -> Kind {
-        let what = match (&self.last.answer, self.last.failure) {
-            (Some(answer), _) => format!("status {}", answer.status.as_u16()),
-            (None, Some(failure)) => failure.name().to_owned(),
-            (None, None) => "nothing was sent".to_owned(),
-        };
-        Kind::Dependency { timeout: self.timed_out(), rate_limited: self.rate_limited(), what }
+        Kind::Dependency { timeout: self.timed_out(), rate_limited: self.rate_limited() }
     }
 
     fn timed_out(&self) -> bool {
-        self.last.failure == Some(SendErrorKind::Timeout)
+        self.last.failed_with() == Some(SendErrorKind::Timeout)
     }
 
     fn rate_limited(&self) -> bool {
@@ -149,7 +148,8 @@ impl Run<'_> {
     pub(super) fn in_context(&mut self, error: Error) -> Error {
         let reports = std::mem::take(&mut self.reports);
         let operation = self.hold.as_ref().map(|hold| (&hold.record.id, Some(hold.record.wire_key.as_str())));
-        self.engine.in_context(error.with_attempts(reports).after_waiting(self.waited), operation)
+        let error = error.with_attempts(reports).after_waiting(self.waited);
+        self.engine.in_context(error, self.request, operation)
     }
 }
 

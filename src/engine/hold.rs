@@ -43,7 +43,7 @@ impl<'a> Hold<'a> {
         let now = self.engine.clock.now();
         let lease = needed.saturating_add(self.engine.policy.record.lease_margin);
         let lease_until = self.engine.clock.wall().plus(lease);
-        self.write("renew", Event::Renew { lease_until }, evidence).await?;
+        self.write("renew the lease", Event::Renew { lease_until }, evidence).await?;
         self.lease_until = now.plus(lease);
         Ok(())
     }
@@ -51,7 +51,7 @@ impl<'a> Hold<'a> {
     // The four below give `write`'s own future: an `async fn` around it would hold all that is written twice.
 
     pub(super) fn schedule(&mut self, at: Timestamp, evidence: Evidence) -> impl Future<Output = Written> {
-        self.write("schedule", Event::Schedule { at }, evidence)
+        self.write("schedule the next attempt", Event::Schedule { at }, evidence)
     }
 
     pub(super) fn succeed(
@@ -60,7 +60,7 @@ impl<'a> Hold<'a> {
         reconciled: bool,
         evidence: Evidence,
     ) -> impl Future<Output = Written> {
-        self.write("settle", Event::Succeed { answer, reconciled }, evidence)
+        self.write("record the outcome", Event::Succeed { answer, reconciled }, evidence)
     }
 
     pub(super) fn refuse(
@@ -69,7 +69,7 @@ impl<'a> Hold<'a> {
         answer: Answer,
         evidence: Evidence,
     ) -> impl Future<Output = Written> {
-        self.write("settle", Event::Refuse { refusal, answer }, evidence)
+        self.write("record the outcome", Event::Refuse { refusal, answer }, evidence)
     }
 
     pub(super) fn bury(
@@ -78,7 +78,7 @@ impl<'a> Hold<'a> {
         answer: Option<Answer>,
         evidence: Evidence,
     ) -> impl Future<Output = Written> {
-        self.write("bury", Event::Bury { reason, answer }, evidence)
+        self.write("record the dead letter", Event::Bury { reason, answer }, evidence)
     }
 
     /// A write that fails after the vendor may have answered is reported with effect unknown, and never leads
@@ -94,7 +94,7 @@ impl<'a> Hold<'a> {
                 Ok(())
             }
             Ok(Err(declined)) => {
-                telemetry::declined(&self.record, doing, declined);
+                telemetry::declined(&**self.engine.vendor, &self.record, doing, declined);
                 Err(Error::new(Kind::Fenced, Effect::Unknown))
             }
             Err(source) => Err(Error::new(Kind::Store { doing }, Effect::Unknown).with_source(source)),

@@ -48,7 +48,7 @@ impl Run<'_> {
             }
             self.sleep_until(at).await?;
             let looked = self.ask(question.clone()).await?;
-            telemetry::looked_up(self.engine.vendor.name(), looked.name());
+            telemetry::looked_up(self.whose(), looked.name());
             match looked {
                 Looked::CannotTell => at = self.engine.clock.now().plus(settle.max(LOOK_UP_GAP_MIN)),
                 answered => return Ok(answered),

@@ -27,8 +27,9 @@ impl Engine {
     /// Takes what nobody holds.
     pub(crate) async fn take(&self, take: Take) -> Result<Vec<Record>, Error> {
         self.store.take(take).await.map_err(|source| {
-            let error = Error::new(Kind::Store { doing: "take what nobody holds" }, Effect::None);
-            self.in_context(error.with_source(source), None)
+            let error =
+                Error::new(Kind::Store { doing: "take the operations that nobody holds" }, Effect::None);
+            error.with_source(source).at_vendor(self.vendor.name())
         })
     }
 

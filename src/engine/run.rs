@@ -17,8 +17,8 @@ use crate::error::{Effect, Error, Gate, Kind, Reason, Refusal};
 use crate::policy::{Admission, Backoff, OnUnknown, Timeouts};
 use crate::reply::{Obtained, Reply};
 use crate::request::Request;
-use crate::telemetry;
-use crate::transport::SendErrorKind;
+use crate::telemetry::{self, Whose};
+use crate::transport::{SendError, SendErrorKind};
 use crate::vendor::is_idempotent;
 
 pub(super) struct Run<'a> {
@@ -58,7 +58,13 @@ pub(super) struct Run<'a> {
 #[derive(Default)]
 pub(super) struct Last {
     pub(super) answer: Option<Answer>,
-    pub(super) failure: Option<SendErrorKind>,
+    pub(super) failure: Option<SendError>,
+}
+
+impl Last {
+    pub(super) fn failed_with(&self) -> Option<SendErrorKind> {
+        self.failure.as_ref().map(SendError::kind)
+    }
 }
 
 impl<'a> Run<'a> {
@@ -137,7 +143,7 @@ impl<'a> Run<'a> {
             self.resend_accepted = false;
             if let Judged::Done { answer, replayed } = judged {
                 if replayed {
-                    telemetry::replayed(self.engine.vendor.name(), "vendor");
+                    telemetry::replayed(self.whose(), "vendor");
                 }
                 let obtained = if replayed { Obtained::Replayed } else { Obtained::Fresh };
                 return self.succeed(answer, obtained).await;
@@ -222,7 +228,7 @@ impl<'a> Run<'a> {
         let unit = self.engine.random.unit();
         let retry = self.attempts.saturating_sub(1);
         // A request that cannot be built is built no better a second time.
-        let hopeless = self.last.failure == Some(SendErrorKind::Request);
+        let hopeless = self.last.failed_with() == Some(SendErrorKind::Request);
         let Some(rung) = self.backoff.wait(retry, self.wait_before, unit).filter(|_| !hopeless) else {
             return self.exhausted().await.map(Some);
         };
@@ -243,7 +249,7 @@ impl<'a> Run<'a> {
             return Err(self.out_of_budget(wait).await);
         }
         self.wait_before = rung;
-        telemetry::waiting(self.engine.vendor.name(), self.attempts, wait);
+        telemetry::waiting(self.whose(), self.attempts, wait);
         self.sleep_until(at).await?;
         Ok(None)
     }
@@ -261,7 +267,7 @@ impl<'a> Run<'a> {
     fn afford_retry(&self) -> bool {
         let afforded = self.engine.gates.budget().is_none_or(|budget| budget.spend(self.engine.clock.now()));
         if !afforded {
-            telemetry::refused(self.engine.vendor.name(), Gate::Budget);
+            telemetry::refused(self.whose(), Gate::Budget);
         }
         afforded
     }
@@ -277,10 +283,10 @@ impl<'a> Run<'a> {
             let come_back = self.engine.come_back(refusal, now);
             let at = come_back.unwrap_or_else(|| now.plus(self.first_step()));
             if at >= self.deadline {
-                telemetry::refused(self.engine.vendor.name(), refusal.gate);
+                telemetry::refused(self.whose(), refusal.gate);
                 return Err(self.postpone(at, Kind::Gate(refusal.gate)).await);
             }
-            telemetry::held_back(self.engine.vendor.name(), refusal.gate, at.since(now));
+            telemetry::held_back(self.whose(), refusal.gate, at.since(now));
             self.sleep_until(at).await?;
         }
     }
@@ -327,7 +333,7 @@ impl<'a> Run<'a> {
                 return renewed.map_err(|error| self.in_context(error));
             }
         }
-        Err(self.in_context(Error::new(Kind::Store { doing: "renew in time" }, Effect::Unknown)))
+        Err(self.in_context(Error::new(Kind::Store { doing: "renew the lease in time" }, Effect::Unknown)))
     }
 
     /// What the next write to the record says of the attempts. Their reports go with the one write after them.
@@ -335,6 +341,16 @@ impl<'a> Run<'a> {
         let reports = self.reports.get(self.reports_written..).unwrap_or_default().to_vec();
         self.reports_written = self.reports.len();
         Evidence { attempts: self.attempts, effect: self.effect, reports }
+    }
+
+    /// What the call's events say of whose they are.
+    pub(super) fn whose(&self) -> Whose<'_> {
+        let record = self.hold.as_ref().map(|hold| &hold.record);
+        Whose {
+            vendor: &**self.engine.vendor,
+            request: self.request,
+            operation: record.map(|record| (&record.id, record.wire_key.as_str())),
+        }
     }
 
     fn report_wait(&mut self, wait: Duration) {

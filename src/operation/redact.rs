@@ -93,6 +93,9 @@ impl RedactedFields {
     }
 }
 
+/// What is shown in place of what is not.
+pub(crate) const REDACTED: &str = "[redacted]";
+
 #[cfg(test)]
 mod tests {
     use super::*;

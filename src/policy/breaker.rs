@@ -102,6 +102,8 @@ pub enum BreakerState {
 pub struct Breaker {
     config: BreakerConfig,
     random: Arc<dyn Random>,
+    /// Whose circuit it is, for the log. Empty for a breaker that stands alone.
+    vendor: Arc<str>,
     mode: AtomicU8,
     /// Generation and state in one word, so that one load tells both.
     word: AtomicU64,
@@ -131,6 +133,7 @@ impl Breaker {
     pub fn new(config: BreakerConfig, random: Arc<dyn Random>) -> Breaker {
         Breaker {
             random,
+            vendor: Arc::default(),
             mode: AtomicU8::new(Mode::Normal as u8),
             word: AtomicU64::new(CLOSED),
             open_until: AtomicU64::new(0),
@@ -142,6 +145,12 @@ impl Breaker {
             rounds: Mutex::default(),
             config,
         }
+    }
+
+    /// Names the vendor in what this breaker logs.
+    pub(super) fn of_vendor(mut self, vendor: Arc<str>) -> Breaker {
+        self.vendor = vendor;
+        self
     }
 
     /// Asks for leave for one call at `now`. Dropping the permit gives it back and counts nothing.
@@ -176,7 +185,7 @@ impl Breaker {
     pub fn set_mode(&self, mode: Mode) {
         let before = self.mode.swap(mode as u8, Ordering::Relaxed);
         if before != mode as u8 {
-            tracing::warn!(?mode, "circuit breaker mode set");
+            tracing::warn!(steadfast.vendor = &*self.vendor, ?mode, "circuit breaker mode set");
         }
     }
 
@@ -245,7 +254,7 @@ impl Breaker {
             Err(Refusal::new(Gate::Breaker, Some(now.plus(self.config.open_base))))
         };
         drop(rounds);
-        Change::log(change);
+        Change::log(change, &self.vendor);
         answer
     }
 
@@ -288,7 +297,7 @@ impl Breaker {
         if let Some(why) = self.why_open(now) {
             let change = self.open(&rounds, why, now);
             drop(rounds);
-            Change::log(Some(change));
+            Change::log(Some(change), &self.vendor);
         }
     }
 
@@ -338,7 +347,7 @@ impl Breaker {
             }
         };
         drop(rounds);
-        Change::log(Some(change));
+        Change::log(Some(change), &self.vendor);
     }
 
     /// A probe was cancelled.

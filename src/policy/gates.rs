@@ -66,27 +66,30 @@ pub enum Outcome {
 #[doc = include_str!("../docs/setup/end.md")]
 /// ```
 #[derive(Debug, Default)]
-pub struct KillSwitch(AtomicBool);
+pub struct KillSwitch {
+    engaged: AtomicBool,
+    vendor: Arc<str>,
+}
 
 impl KillSwitch {
     /// Stops all calls from now on. Attempts under way go on.
     pub fn engage(&self) {
-        if !self.0.swap(true, Ordering::Relaxed) {
-            tracing::warn!("kill switch engaged");
+        if !self.engaged.swap(true, Ordering::Relaxed) {
+            tracing::warn!(steadfast.vendor = &*self.vendor, "kill switch engaged");
         }
     }
 
     /// Lets calls through again.
     pub fn release(&self) {
-        if self.0.swap(false, Ordering::Relaxed) {
-            tracing::info!("kill switch released");
+        if self.engaged.swap(false, Ordering::Relaxed) {
+            tracing::info!(steadfast.vendor = &*self.vendor, "kill switch released");
         }
     }
 
     /// Whether calls are stopped.
     #[inline]
     pub fn is_engaged(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.engaged.load(Ordering::Relaxed)
     }
 }
 
@@ -128,6 +131,13 @@ impl Gates {
             rate: policy.rate.as_ref().map(|config| Rate::new(config, clock.now())),
             budget: policy.budget.as_ref().map(Budget::new),
         }
+    }
+
+    /// Names the vendor in what these gates log.
+    pub(crate) fn of_vendor(mut self, name: &str) -> Gates {
+        self.kill_switch.vendor = name.into();
+        self.breaker = self.breaker.map(|breaker| breaker.of_vendor(Arc::clone(&self.kill_switch.vendor)));
+        self
     }
 
     /// Asks every gate in turn whether an attempt may go at `now`.

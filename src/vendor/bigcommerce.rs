@@ -21,7 +21,7 @@ use crate::error::{Error, Refusal};
 use crate::operation::WireKey;
 use crate::request::Request;
 use crate::vendor::common::{Base, Credential, asked, by_status, no_answer, refused};
-use crate::vendor::{Attempt, Finding, Subject, Vendor, Verdict, wait};
+use crate::vendor::{Attempt, Finding, Subject, Vendor, Verdict, is_plain, wait};
 
 mod look_up;
 mod routes;
@@ -138,6 +138,12 @@ impl Vendor for BigCommerce {
         }
         self.credential.check()?;
         self.base.check()
+    }
+
+    /// The store's hash is in the address of its control panel, and no secret. The id of a cart or a checkout is one:
+    /// a shopper's browser needs no more than that to open it.
+    fn may_show(&self, segment: &str) -> bool {
+        segment == self.store_hash || is_plain(segment)
     }
 
     /// The store's hash.

@@ -36,7 +36,11 @@ impl Credential {
             value.set_sensitive(true);
             value
         });
-        Credential { value: value.map_err(|_| "it holds a character that a header cannot carry") }
+        Credential {
+            value: value.map_err(
+                |_| "it holds a character that a header cannot carry, such as a line break at its end",
+            ),
+        }
     }
 
     /// Whether there is a value to send.
@@ -82,6 +86,9 @@ impl Base {
         match Url::parse(text) {
             Ok(url) if url.cannot_be_a_base() => Base::broken("it has no host".into()),
             Ok(url) => Base { url, problem: None },
+            Err(url::ParseError::RelativeUrlWithoutBase) => {
+                Base::broken("it lacks its scheme; write it whole, as \"https://api.stripe.com\"".into())
+            }
             Err(error) => Base::broken(error.to_string()),
         }
     }

@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::operation::WireKey;
 use crate::request::Request;
 use crate::vendor::common::{Base, Credential, header_value};
-use crate::vendor::{Attempt, Finding, Subject, Vendor, Verdict};
+use crate::vendor::{Attempt, Finding, Subject, Vendor, Verdict, is_plain};
 
 mod look_up;
 mod rules;
@@ -155,6 +155,11 @@ impl Vendor for Stripe {
         }
     }
 
+    /// The ids of objects are shown: the dashboard finds them, and without a secret key nobody else does.
+    fn may_show(&self, segment: &str) -> bool {
+        is_plain(segment) || is_object_id(segment)
+    }
+
     /// The secret's mode, behind a colon the configured account, and behind a `>` the connected account of the call.
     fn account(&self, headers: &HeaderMap) -> Cow<'_, str> {
         match headers.get(STRIPE_ACCOUNT).and_then(|value| value.to_str().ok()) {
@@ -249,6 +254,13 @@ fn mode(secret: &str) -> &'static str {
     }
 }
 
+/// `pi_3MtwBwLkdIwHu7ix28a3tqPa`, and not `pi_…_secret_…`, which a browser pays with.
+fn is_object_id(segment: &str) -> bool {
+    segment.split_once('_').is_some_and(|(prefix, rest)| {
+        OBJECT_PREFIXES.contains(&prefix) && rest.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    })
+}
+
 fn label(mode: &str, account: &str) -> String {
     format!("{mode}:{account}")
 }
@@ -264,6 +276,12 @@ const REPLAY_WINDOW: Duration = Duration::from_secs(24 * 60 * 60);
 const REPLAY_WINDOW_V2: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// The default time-out of stripe-node, -python and -ruby.
 const SETTLE_TIME: Duration = Duration::from_secs(80);
+/// Of the ids in docs.stripe.com/api, those that open nothing by themselves. Not among them: `cs_` opens a page of
+/// Checkout, `tok_`, `src_` and `cvctok_` stand for a card, `ephkey_` for a customer's access.
+const OBJECT_PREFIXES: [&str; 19] = [
+    "acct", "ch", "cus", "du", "evt", "ii", "in", "pi", "pm", "po", "price", "prod", "py", "re", "seti",
+    "si", "sub", "tr", "txn",
+];
 const METADATA_ROUTES: [&str; 4] = ["/v1/payment_intents", "/v1/charges", "/v1/refunds", "/v1/customers"];
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use steadfast::operation::record::{
 use steadfast::store::{Memory, Store, StoreError};
 use steadfast::testkit::TestClock;
 
-/// Counts what an operation costs in durable writes, and may take its time over the answer to a renewal.
+/// Counts what an operation costs in durable writes, may take its time over the answer to a renewal, and may fail.
 #[derive(Debug, Default)]
 pub struct Watched {
     pub store: Arc<Memory>,
@@ -23,12 +23,36 @@ pub struct Watched {
     pub reads: AtomicUsize,
     /// How late the answer to a renewal that was done comes, and on which clock.
     pub late: Option<(TestClock, Duration)>,
+    pub fails: Option<Failing>,
+}
+
+/// What of a store does not work.
+#[derive(Clone, Debug)]
+#[allow(dead_code, reason = "it is `tests/errors` that makes it fail")]
+pub enum Failing {
+    Claims,
+    /// Claims are not answered, on this clock.
+    ClaimsHang(TestClock),
+    /// Whatever comes after the claim.
+    Transitions,
+    /// The operation is somebody else's whenever its holder writes.
+    Holders,
+    Takes,
+}
+
+fn gone() -> StoreError {
+    StoreError::with_source("the disk is gone", std::io::Error::other("input/output error"))
 }
 
 #[async_trait::async_trait]
 impl Store for Watched {
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
         self.claims.fetch_add(1, Ordering::Relaxed);
+        match &self.fails {
+            Some(Failing::Claims) => return Err(gone()),
+            Some(Failing::ClaimsHang(clock)) => clock.latency(Duration::MAX).await,
+            _ => {}
+        }
         self.store.claim(claim).await
     }
 
@@ -38,6 +62,11 @@ impl Store for Watched {
         step: Transition,
     ) -> Result<Result<Record, Declined>, StoreError> {
         self.transitions.fetch_add(1, Ordering::Relaxed);
+        match self.fails {
+            Some(Failing::Transitions) => return Err(gone()),
+            Some(Failing::Holders) => return Ok(Err(Declined::Fenced)),
+            _ => {}
+        }
         let renews = matches!(step.event, Event::Renew { .. });
         let moved = self.store.transition(held, step).await;
         if let Some((clock, late)) = self.late.as_ref().filter(|_| renews && matches!(moved, Ok(Ok(_)))) {
@@ -52,7 +81,10 @@ impl Store for Watched {
     }
 
     async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
-        self.store.take(take).await
+        match self.fails {
+            Some(Failing::Takes) => Err(gone()),
+            _ => self.store.take(take).await,
+        }
     }
 
     async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> {

@@ -209,6 +209,51 @@ async fn a_mistake_is_named_without_what_it_is_made_of() {
     heard.assert_clean();
 }
 
+/// An id that opens a cart to whoever has it, where the route has one.
+#[tokio::test]
+async fn an_id_in_the_path_that_could_be_a_token_is_in_no_error_and_no_event() {
+    let path = "/v3/checkouts/hunter2-bc218c65-7a32-4ab7-8082-68730c074d02/orders";
+    let endings: [fn(ScriptedTransport) -> ScriptedTransport; 5] = [
+        |script| script.reply(answer(200)),
+        |script| script.reply(answer(422)),
+        |script| script.always(answer(503)),
+        |script| script.always_fail(SendErrorKind::Reset),
+        |script| script.always_fail(SendErrorKind::Connect),
+    ];
+    listen();
+    let mut shown = Shown::default();
+    for ending in endings {
+        let network = ending(ScriptedTransport::new());
+        let client = Client::builder(BigCommerce::new("abc123", "token"))
+            .policy(policy())
+            .transport(network.clone())
+            .clock(TestClock::auto())
+            .build()
+            .expect("a client");
+        let call = || client.post(path).key("order-42/place").json(&json!({}));
+        for _ in 0..2 {
+            shown.ending(&call().send().await);
+        }
+        shown.ending(&call().json(&json!({"another": 1})).send().await);
+        shown.ending(&client.get(path).send().await);
+        shown.ending(&call().header("x", "\n").send().await);
+        shown.ending(&client.get(&path.replacen('/', "", 1)).send().await);
+        shown.ending(&call().deadline(std::time::Duration::from_millis(1)).send().await);
+        client.recover(10).await.expect("a store");
+        client.gates().kill_switch().engage();
+        shown.ending(&call().key("order-43/place").send().await);
+        assert!(network.requests().iter().any(|request| request.url.path().contains(MARKER)));
+    }
+    shown.assert_clean();
+    let said = said();
+    assert!(said.events.len() > 50, "{}", said.events.len());
+    let shown_path = "/v3/checkouts/[redacted]/orders";
+    assert!(said.events.iter().any(|event| event.get("url.path").is_some_and(|path| path == shown_path)));
+    let mut heard = Shown::default();
+    heard.debug(&said);
+    heard.assert_clean();
+}
+
 #[tokio::test]
 async fn a_failure_of_the_network_does_not_show_the_url() {
     listen();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use steadfast::clock::Clock;
-use steadfast::policy::{Backoff, BudgetConfig, ConcurrencyConfig, Mode, RateConfig};
+use steadfast::policy::{Backoff, BreakerConfig, BudgetConfig, ConcurrencyConfig, Mode, RateConfig};
 use steadfast::store::Memory;
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
@@ -15,9 +15,11 @@ use crate::capture::{Fields, listen, said};
 use crate::{charge, policy, stripe};
 
 const OPERATION: &str = "default/stripe/test/POST /v1/payment_intents key order-42/charge";
+/// It never changes between releases.
+const WIRE_KEY: &str = "c02dd703-ac13-8e54-9b5e-86822c6dd88b";
 
 /// What every span of a charge says, and what this one says besides.
-fn span(wire_key: &str, more: &[(&str, &str)]) -> Fields {
+fn span(more: &[(&str, &str)]) -> Fields {
     let common = [
         ("name", "vendor_call"),
         ("otel.name", "POST"),
@@ -28,18 +30,23 @@ fn span(wire_key: &str, more: &[(&str, &str)]) -> Fields {
         ("url.path", "/v1/payment_intents"),
         ("steadfast.vendor", "stripe"),
         ("steadfast.operation", OPERATION),
-        ("steadfast.wire_key", wire_key),
+        ("steadfast.key", "order-42/charge"),
+        ("steadfast.wire_key", WIRE_KEY),
     ];
     fields(&[&common, more].concat())
 }
 
-/// An event, less where in the source it stands.
+/// What every event about a charge says, and what this one says besides, less where in the source it stands.
 fn event(level: &str, message: &str, more: &[(&str, &str)]) -> Fields {
     let common = [
         ("level", level),
         ("target", "steadfast::telemetry"),
         ("message", message),
         ("steadfast.vendor", "stripe"),
+        ("http.request.method", "POST"),
+        ("url.path", "/v1/payment_intents"),
+        ("steadfast.key", "order-42/charge"),
+        ("steadfast.wire_key", WIRE_KEY),
     ];
     fields(&[&common, more].concat())
 }
@@ -54,14 +61,13 @@ async fn a_success_is_one_span_with_the_names_of_opentelemetry_and_one_attempt()
     let clock = TestClock::auto();
     let network = ScriptedTransport::new().json(200, json!({})).after(Duration::from_millis(120), &clock);
     let reply = charge(&stripe(&network, &clock, policy())).send().await.expect("a reply");
-    let key = reply.wire_key().expect("a wire key");
+    assert_eq!(reply.wire_key(), Some(WIRE_KEY));
 
     let said = said();
     let ending =
         [("http.response.status_code", "200"), ("steadfast.attempts", "1"), ("steadfast.obtained", "fresh")];
-    assert_eq!(said.spans, [span(key, &ending)]);
+    assert_eq!(said.spans, [span(&ending)]);
     let attempt = [
-        ("steadfast.wire_key", key),
         ("steadfast.attempt", "1"),
         ("http.request.resend_count", "0"),
         ("http.response.status_code", "200"),
@@ -81,7 +87,7 @@ async fn a_retry_says_what_the_attempt_met_and_how_long_it_waits() {
         .json(200, json!({}))
         .header("Idempotent-Replayed", "true");
     let reply = charge(&stripe(&network, &clock, policy())).send().await.expect("a reply");
-    let key = reply.wire_key().expect("a wire key");
+    assert_eq!(reply.wire_key(), Some(WIRE_KEY));
 
     let said = said();
     let ending = [
@@ -89,18 +95,17 @@ async fn a_retry_says_what_the_attempt_met_and_how_long_it_waits() {
         ("steadfast.attempts", "2"),
         ("steadfast.obtained", "replayed"),
     ];
-    assert_eq!(said.spans, [span(key, &ending)]);
+    assert_eq!(said.spans, [span(&ending)]);
     let lost = [
-        ("steadfast.wire_key", key),
         ("steadfast.attempt", "1"),
         ("http.request.resend_count", "0"),
         ("error.type", "reset"),
+        ("steadfast.cause", "the connection broke before an answer"),
         ("steadfast.verdict", "retry"),
         ("steadfast.effect", "unknown"),
         ("steadfast.latency_ms", "0"),
     ];
     let resent = [
-        ("steadfast.wire_key", key),
         ("steadfast.attempt", "2"),
         ("http.request.resend_count", "1"),
         ("http.response.status_code", "200"),
@@ -154,9 +159,8 @@ async fn each_gate_that_refuses_is_named() {
 
         let said = said();
         assert_eq!(said.event("refused"), &event("WARN", "refused", &[("steadfast.gate", gate)]));
-        let wire_key = said.spans[0]["steadfast.wire_key"].clone();
         let ending = [("error.type", code), ("steadfast.effect", "none"), ("steadfast.attempts", "0")];
-        assert_eq!(said.spans, [span(&wire_key, &ending)], "{error}");
+        assert_eq!(said.spans, [span(&ending)], "{error}");
         assert_eq!(said.metric(&format!("steadfast_refusals_total{{gate={gate},vendor=stripe}}")), 1.0);
     }
 }
@@ -224,13 +228,14 @@ async fn a_dead_letter_names_its_operation_and_why() {
     let network = ScriptedTransport::new().fail(SendErrorKind::Connect);
     let client = stripe(&network, &TestClock::auto(), policy().backoff(Backoff::none()));
     let error = charge(&client).send().await.expect_err("no rung is left");
-    let key = error.wire_key().expect("a wire key");
+    assert_eq!(error.wire_key(), Some(WIRE_KEY));
     let expected = [
         ("steadfast.operation", OPERATION),
-        ("steadfast.wire_key", key),
         ("steadfast.attempts", "1"),
         ("steadfast.effect", "none"),
         ("steadfast.reason", "exhausted"),
+        ("error.type", "connect"),
+        ("steadfast.cause", "no connection to api.stripe.com"),
     ];
     assert_eq!(said().event("dead letter"), &event("WARN", "dead letter", &expected));
 }
@@ -255,4 +260,73 @@ async fn a_look_up_says_what_it_found() {
     assert!(looked.iter().all(|event| event["steadfast.found"] == "cannot_tell"));
     assert_eq!(said.event("dead letter")["steadfast.reason"], "unknown");
     assert_eq!(said.spans.len(), 1, "a look-up is part of its call");
+}
+
+#[tokio::test]
+async fn a_dead_letter_says_what_its_last_attempt_was_answered() {
+    listen();
+    let network = ScriptedTransport::new().status(429);
+    let client = stripe(&network, &TestClock::auto(), policy().backoff(Backoff::none()));
+    charge(&client).send().await.expect_err("no rung is left");
+    let said = said();
+    let letter = said.event("dead letter");
+    assert_eq!(letter["http.response.status_code"], "429");
+    assert!(!letter.contains_key("error.type") && !letter.contains_key("steadfast.cause"), "{letter:?}");
+}
+
+/// Nobody called: there is no span to say whose the events are.
+#[tokio::test]
+async fn each_event_of_a_recovery_says_by_itself_whose_it_is() {
+    let clock = TestClock::auto();
+    let network = ScriptedTransport::new().always_fail(SendErrorKind::Connect);
+    let client = stripe(&network, &clock, policy());
+    charge(&client)
+        .deadline(Duration::from_millis(1))
+        .send()
+        .await
+        .expect_err("no time for a second attempt");
+    clock.advance(Duration::from_secs(60));
+    listen();
+    assert_eq!(client.recover(1).await.expect("a store").dead, 1);
+    let said = said();
+    assert!(said.spans.is_empty(), "{said:?}");
+    let messages: Vec<_> = said.events.iter().map(|event| event["message"].as_str()).collect();
+    assert_eq!(messages, ["taken over", "attempt", "dead letter"]);
+    for event in &said.events {
+        for (field, value) in [
+            ("steadfast.vendor", "stripe"),
+            ("http.request.method", "POST"),
+            ("url.path", "/v1/payment_intents"),
+            ("steadfast.key", "order-42/charge"),
+            ("steadfast.wire_key", WIRE_KEY),
+        ] {
+            assert_eq!(event[field], value, "{event:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_the_gates_do_by_themselves_names_the_vendor() {
+    let network = ScriptedTransport::new().fail(SendErrorKind::Connect).status(200);
+    let breaker = BreakerConfig::default().consecutive_failures(1).probes(1);
+    let clock = TestClock::auto();
+    let client = stripe(&network, &clock, policy().breaker(breaker).backoff(Backoff::none()));
+    listen();
+    charge(&client).send().await.expect_err("nobody listens");
+    clock.advance(Duration::from_secs(60));
+    client.get("/v1/balance").send().await.expect("a probe");
+    client.gates().breaker().expect("a breaker").set_mode(Mode::ForcedClosed);
+    client.gates().kill_switch().engage();
+    client.gates().kill_switch().release();
+    let said = said();
+    for message in [
+        "circuit opened",
+        "circuit half-open",
+        "circuit closed",
+        "circuit breaker mode set",
+        "kill switch engaged",
+        "kill switch released",
+    ] {
+        assert_eq!(said.event(message)["steadfast.vendor"], "stripe", "{message}");
+    }
 }

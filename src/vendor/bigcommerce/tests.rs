@@ -380,6 +380,19 @@ fn a_refund_is_found_among_others_by_the_key_in_its_reason() {
 }
 
 #[test]
+fn the_store_is_shown_and_the_id_of_a_cart_is_not() {
+    let store = BigCommerce::new("k8yfjd03xq", "token");
+    for shown in ["k8yfjd03xq", "v3", "checkouts", "1042"] {
+        assert!(store.may_show(shown), "{shown}");
+    }
+    for hidden in
+        ["b20deef40f9699e48671bbc3fef6ca44dc80e3c7", "bc218c65-7a32-4ab7-8082-68730c074d02", "k8yfjd03xr"]
+    {
+        assert!(!store.may_show(hidden), "{hidden}");
+    }
+}
+
+#[test]
 fn the_token_and_the_store_are_checked_and_the_token_is_never_shown() {
     store().check().expect("a good adapter");
     assert_eq!(Vendor::base_url(&store()).as_str(), ROOT);

@@ -70,6 +70,27 @@ const fn retry(effect: Effect) -> Verdict {
 }
 
 #[test]
+fn the_ids_of_objects_are_shown_and_what_opens_something_is_not() {
+    let id = "3MtwBwLkdIwHu7ix28a3tqPa";
+    for prefix in ["ch", "pi", "cus", "acct", "re", "sub", "evt"] {
+        assert!(stripe().may_show(&format!("{prefix}_{id}")), "{prefix}");
+    }
+    for hidden in [
+        format!("pi_{id}_secret_YrKJUKribcBjcG8HVhfZluoGH"),
+        format!("cs_test_{id}"),
+        format!("cs_{id}"),
+        format!("tok_{id}"),
+        format!("ephkey_{id}"),
+        format!("sk_live_{id}"),
+        format!("new_{id}"),
+        format!("pi_{id}%2F"),
+        id.to_owned(),
+    ] {
+        assert!(!stripe().may_show(&hidden), "{hidden}");
+    }
+}
+
+#[test]
 fn every_row_of_the_should_retry_vectors_holds() {
     let path = format!("{}/tests/vectors/stripe_should_retry.json", env!("CARGO_MANIFEST_DIR"));
     let vectors: Value = serde_json::from_slice(&std::fs::read(path).expect("the vectors")).expect("json");

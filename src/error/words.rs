@@ -1,0 +1,192 @@
+//! What an error says: whose call it was, what happened, whether it may have taken effect, and what to do next.
+//!
+//! One line in that order, for somebody whom it has woken. Why it happened is the next layer's to say.
+
+use std::borrow::Cow;
+use std::error::Error as StdError;
+use std::fmt;
+
+use http::StatusCode;
+
+use super::{Effect, Error, Gate, Kind, Reason, Refusal};
+use crate::clock::Timestamp;
+
+impl fmt::Display for Error {
+    /// This layer in one line. `{:#}` adds every source behind a colon: what a log wants.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.0.context.is_empty() {
+            write!(f, "{}: ", self.0.context)?;
+        }
+        self.say_what_happened(f)?;
+        if !self.is_validation() {
+            write!(f, "; effect {}", self.0.effect)?;
+        }
+        if let Some(next) = self.what_next() {
+            write!(f, "; {next}")?;
+        }
+        if f.alternate() {
+            write!(f, "{}", Sources(self.source()))?;
+        }
+        Ok(())
+    }
+}
+
+/// An error and every source behind it, on one line.
+pub(crate) struct Chain<'a>(pub &'a (dyn StdError + 'static));
+
+impl fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.0, Sources(self.0.source()))
+    }
+}
+
+struct Sources<'a>(Option<&'a (dyn StdError + 'static)>);
+
+impl fmt::Display for Sources<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut next = self.0;
+        while let Some(layer) = next {
+            write!(f, ": {layer}")?;
+            next = layer.source();
+        }
+        Ok(())
+    }
+}
+
+impl Error {
+    fn say_what_happened(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0.kind {
+            Kind::Invalid { what, problem } => write!(f, "invalid {what}: {problem}"),
+            Kind::Config { place, problem } => write!(f, "{place}: {problem}"),
+            Kind::ReplyNotJson => f.write_str("the reply is not the JSON that was asked for"),
+            Kind::ReplyTooLarge { limit_bytes } => {
+                write!(f, "the reply is over the limit of {limit_bytes} bytes and was cut there")
+            }
+            Kind::Refused { refusal: Refusal::Rejected, status: status @ 300..=399 } => {
+                write!(
+                    f,
+                    "the vendor answered with a redirect, {}, and none is followed",
+                    status_in_words(*status)
+                )
+            }
+            Kind::Refused { refusal, status } => {
+                write!(f, "{} with status {}", refusal_in_words(*refusal), status_in_words(*status))
+            }
+            Kind::KeyReused { .. } => f.write_str("the key already belongs to another request"),
+            Kind::InProgress => {
+                f.write_str("the operation is in progress elsewhere or waits for its next attempt")
+            }
+            Kind::Gate(gate) => {
+                f.write_str(gate_in_words(*gate))?;
+                self.say_last_answer(f)
+            }
+            Kind::Deadline { budget } if budget.is_zero() => {
+                f.write_str("the deadline had passed before anything was sent")
+            }
+            Kind::Deadline { budget } => {
+                write!(f, "the call's {budget:?} ran out before a final answer")?;
+                self.say_last_answer(f)
+            }
+            Kind::Dependency { .. } => {
+                match self.0.attempts.len() {
+                    0 => f.write_str("no good answer from the vendor")?,
+                    1 => f.write_str("no good answer from the vendor in 1 attempt")?,
+                    several => write!(f, "no good answer from the vendor in {several} attempts")?,
+                }
+                self.say_last_answer(f)
+            }
+            Kind::DeadLetter { reason, .. } => {
+                write!(f, "dead letter ({reason}): {}", reason_in_words(*reason))?;
+                self.say_last_answer(f)
+            }
+            Kind::Store { doing } => write!(f, "the store failed to {doing}"),
+            Kind::Fenced => f.write_str("another process has taken the operation over"),
+        }
+    }
+
+    fn say_last_answer(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.status() {
+            Some(status) => write!(f, " (last answer: {})", status_in_words(status.as_u16())),
+            None => Ok(()),
+        }
+    }
+
+    /// What whoever reads this can do about it, where something can be done. A mistake in the input says so itself.
+    fn what_next(&self) -> Option<Cow<'static, str>> {
+        let is_keyed = self.0.context.key.is_some();
+        let again = if is_keyed { "send the same key again" } else { "try again" };
+        if let Some(at) = self.0.retry_at {
+            return Some(format!("{again} after {}", to_whole_seconds(at)).into());
+        }
+        let next = match &self.0.kind {
+            Kind::Invalid { .. } | Kind::Config { .. } | Kind::Dependency { .. } | Kind::InProgress => {
+                return None;
+            }
+            Kind::ReplyNotJson => "its body is in answer()",
+            Kind::ReplyTooLarge { .. } => "raise limits.reply_bytes_max for the next call",
+            Kind::Refused { refusal: Refusal::Rejected, status: 300..=399 } => {
+                "check the base URL and the path"
+            }
+            Kind::Refused { refusal: Refusal::Rejected, .. } => "the vendor's reason is in answer()",
+            Kind::Refused { refusal: Refusal::Unauthorized, status } => {
+                let check = if *status == 403 { "check what the secret may do" } else { "check the secret" };
+                return Some(format!("{check}, then {again}").into());
+            }
+            Kind::Refused { refusal: Refusal::Duplicate, .. } => "look at the one that the vendor holds",
+            Kind::Refused { refusal: Refusal::KeyReused, .. } | Kind::KeyReused { .. } => {
+                "give this request a key of its own"
+            }
+            Kind::Gate(Gate::KillSwitch) => "an operator has to release the switch",
+            Kind::Gate(Gate::Breaker) => "an operator has to set the breaker back to normal",
+            Kind::Gate(_) => return Some(format!("{again} in a moment").into()),
+            Kind::Deadline { .. } => "give the call more time",
+            Kind::DeadLetter { .. } if self.0.effect == Effect::None => "redrive it once the cause is gone",
+            Kind::DeadLetter { .. } => "find out at the vendor, then resolve or redrive it",
+            Kind::Store { .. } | Kind::Fenced if is_keyed => "send the same key again, never a new one",
+            Kind::Store { .. } | Kind::Fenced => return None,
+        };
+        Some(next.into())
+    }
+}
+
+fn refusal_in_words(refusal: Refusal) -> &'static str {
+    match refusal {
+        Refusal::Rejected => "the vendor refused the request",
+        Refusal::Unauthorized => "the vendor refused our credentials",
+        Refusal::Duplicate => "the vendor already holds such a resource, and refused another",
+        Refusal::KeyReused => "the vendor knows this key with another request, and refused",
+    }
+}
+
+fn gate_in_words(gate: Gate) -> &'static str {
+    match gate {
+        Gate::KillSwitch => "our kill switch holds all calls to this vendor",
+        Gate::Pause => "the vendor asked for a pause",
+        Gate::Breaker => "the circuit is open",
+        Gate::Concurrency => "as many calls are under way as the policy allows",
+        Gate::Rate => "the rate limit is reached",
+        Gate::Budget => "the retry budget is spent",
+    }
+}
+
+fn reason_in_words(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Exhausted => "no retry is left",
+        Reason::Expired => "the vendor's replay window closed before an answer came",
+        Reason::Unknown => "neither a resend nor a look-up can settle the outcome",
+    }
+}
+
+/// A time is shown to the second. Rounded down, it would send its reader back too early.
+fn to_whole_seconds(at: Timestamp) -> Timestamp {
+    Timestamp::from_millis(at.as_millis().div_ceil(1000).saturating_mul(1000))
+}
+
+/// `503 Service Unavailable`; the number alone where HTTP has no words for it.
+fn status_in_words(status: u16) -> String {
+    let words = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
+    match words {
+        Some(words) => format!("{status} {words}"),
+        None => status.to_string(),
+    }
+}

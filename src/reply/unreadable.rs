@@ -1,0 +1,347 @@
+//! Why a reply is not the JSON that was asked for: where, and what is there instead of what. Never the data.
+//!
+//! Serde's own text quotes values, so that only those of its words are kept which it takes from the type. And the
+//! path to a field runs through the keys of the document, of which some are data too: a map by customer has
+//! customers for keys. A key is shown if the type knows it, and whether it does is tried out, in [`is_known`].
+//!
+//! A reply that can be read is read once, as ever. All this is done for one that cannot.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::DeserializeOwned;
+use serde_json::error::Category;
+use serde_path_to_error::{Path, Segment};
+
+use crate::operation::REDACTED;
+
+/// The body as a `T`.
+pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Unreadable> {
+    serde_json::from_slice(body).map_err(|error| explain::<T>(body, &error))
+}
+
+/// Why not, in words that may be shown.
+#[derive(Debug)]
+pub(super) struct Unreadable {
+    problem: Cow<'static, str>,
+    /// Line and column, both from 1. An empty body has neither.
+    place: Option<(usize, usize)>,
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.place {
+            Some((line, column)) => write!(f, "{} (line {line}, column {column})", self.problem),
+            None => f.write_str(&self.problem),
+        }
+    }
+}
+
+impl std::error::Error for Unreadable {}
+
+fn explain<T: DeserializeOwned>(body: &[u8], error: &serde_json::Error) -> Unreadable {
+    let problem = match error.classify() {
+        Category::Io => "it cannot be read".into(),
+        Category::Syntax => "it is not JSON".into(),
+        Category::Eof if body.is_empty() => {
+            return Unreadable { problem: "the body is empty".into(), place: None };
+        }
+        Category::Eof => "the JSON ends too soon".into(),
+        Category::Data => in_words(&field::<T>(body), error).into(),
+    };
+    Unreadable { problem, place: Some((error.line(), error.column())) }
+}
+
+/// What is wrong with the field: what it is, and what it should be.
+fn in_words(field: &str, error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    let text = text.strip_suffix(&place).unwrap_or(&text);
+    if let Some(name) = text.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
+        let gap = if field.is_empty() { "" } else { "." };
+        let name = if is_name(name) { name } else { REDACTED };
+        return format!("`{field}{gap}{name}` is missing");
+    }
+    let field = if field.is_empty() { "the document".to_owned() } else { format!("`{field}`") };
+    if text.starts_with("unknown field `") {
+        return format!("{field} is a field that was not expected");
+    }
+    if text.starts_with("unknown variant `") {
+        return format!("{field} is not one of the values that were expected");
+    }
+    match met_and_expected(text) {
+        Some((met, expected)) => format!("{field} is {met}, expected {expected}"),
+        None => format!("{field} is not of the expected form"),
+    }
+}
+
+/// The kind of value in "invalid type: string "x", expected u64", and what was expected. What stands between is the
+/// value itself, and may hold anything: the one word before it and the words after the last ", expected " are the
+/// type's.
+fn met_and_expected(text: &str) -> Option<(&'static str, &str)> {
+    let value = text.strip_prefix("invalid type: ").or_else(|| text.strip_prefix("invalid value: "))?;
+    let (_, expected) = value.rsplit_once(", expected ")?;
+    let (_, met) = KINDS.iter().find(|(word, _)| value.starts_with(word))?;
+    let is_short = expected.len() <= EXPECTED_LEN_MAX && !expected.contains(char::is_control);
+    is_short.then_some((met, expected))
+}
+
+/// The path to the field that did not fit; empty for the document as a whole.
+fn field<T: DeserializeOwned>(body: &[u8]) -> String {
+    let Some(failed) = Failed::reading::<T>(body) else { return String::new() };
+    let mut shown = String::new();
+    for (index, segment) in failed.path.iter().enumerate() {
+        match segment {
+            Segment::Seq { index } => shown.push_str(&format!("[{index}]")),
+            Segment::Map { key } | Segment::Enum { variant: key } => {
+                let is_known = index < SEGMENTS_MAX && is_known::<T>(body, key, index, &failed);
+                push(&mut shown, if is_known { key } else { REDACTED });
+            }
+            Segment::Unknown => push(&mut shown, REDACTED),
+        }
+    }
+    shown
+}
+
+fn push(path: &mut String, name: &str) {
+    if !path.is_empty() {
+        path.push('.');
+    }
+    path.push_str(name);
+}
+
+/// Whether the type knows a key of the path, as a struct knows its fields and a map does not know its entries.
+///
+/// With the key renamed wherever it is written, in as many letters, a map fails just as before: at the same place,
+/// and on a path that leads through the new name. A struct misses its field, or does well without.
+fn is_known<T: DeserializeOwned>(body: &[u8], key: &str, index: usize, failed: &Failed) -> bool {
+    if !is_name(key) || body.len() > BODY_BYTES_MAX {
+        return false;
+    }
+    let Some(renamed) = rename(body, key) else { return false };
+    let Some(other) = Failed::reading::<T>(&renamed) else { return true };
+    let is_through_new_name = match other.path.iter().nth(index) {
+        Some(Segment::Map { key: new } | Segment::Enum { variant: new }) => new != key,
+        _ => false,
+    };
+    other.place != failed.place || !is_through_new_name
+}
+
+/// Where reading failed over the data, not over its syntax.
+struct Failed {
+    path: Path,
+    place: (usize, usize),
+}
+
+impl Failed {
+    fn reading<T: DeserializeOwned>(body: &[u8]) -> Option<Failed> {
+        let mut json = serde_json::Deserializer::from_slice(body);
+        let error = serde_path_to_error::deserialize::<_, T>(&mut json).err()?;
+        let inner = error.inner();
+        Some(Failed { place: (inner.line(), inner.column()), path: error.path().clone() })
+    }
+}
+
+/// The document with a key, wherever it stands, replaced by another of the same length that it does not have.
+fn rename(body: &[u8], key: &str) -> Option<Vec<u8>> {
+    let (start, last) = key.split_at(key.len().checked_sub(1)?);
+    let written = format!("\"{key}\"");
+    let other = ('a'..='z')
+        .filter(|letter| !last.starts_with(*letter))
+        .map(|letter| format!("\"{start}{letter}\""))
+        .find(|other| !body.windows(other.len()).any(|window| window == other.as_bytes()))?;
+    let mut renamed = body.to_vec();
+    let mut is_renamed = false;
+    for at in 0..body.len() {
+        let is_key = body[at..]
+            .strip_prefix(written.as_bytes())
+            .is_some_and(|rest| rest.trim_ascii_start().first() == Some(&b':'));
+        if is_key {
+            renamed[at..at + other.len()].copy_from_slice(other.as_bytes());
+            is_renamed = true;
+        }
+    }
+    is_renamed.then_some(renamed)
+}
+
+/// Whether a text can be a field's name: none that holds an address, a sentence or a line's end.
+fn is_name(text: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    (1..=NAME_LEN_MAX).contains(&text.len()) && text.bytes().all(is_plain)
+}
+
+/// What serde calls the kinds of values, and what JSON does.
+const KINDS: [(&str, &str); 9] = [
+    ("string ", "a string"),
+    ("integer ", "a number"),
+    ("floating point ", "a number"),
+    ("number", "a number"),
+    ("boolean ", "a boolean"),
+    ("null", "null"),
+    ("unit value", "null"),
+    ("sequence", "an array"),
+    ("map", "an object"),
+];
+
+/// A type's own words for what it expects are short; a list of a hundred variants is not shown.
+const EXPECTED_LEN_MAX: usize = 120;
+/// Longer than any field's name.
+const NAME_LEN_MAX: usize = 64;
+/// Each segment of the path costs another reading of the document. Replies are not nested deeper.
+const SEGMENTS_MAX: usize = 12;
+/// Beyond this the readings would take longer than an error is worth; its line and column are told anyway.
+const BODY_BYTES_MAX: usize = 1024 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[expect(dead_code, reason = "only the types matter")]
+    struct Charge {
+        amount: u64,
+        #[serde(default)]
+        note: Option<String>,
+        #[serde(default)]
+        lines: Vec<Line>,
+        #[serde(default)]
+        by_customer: BTreeMap<String, Line>,
+        #[serde(default)]
+        by_currency: BTreeMap<Currency, Line>,
+        #[serde(default)]
+        paid_by: Option<Means>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[expect(dead_code, reason = "only the types matter")]
+    struct Line {
+        sku: String,
+        #[serde(default)]
+        count: u32,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "only the types matter")]
+    struct Strict {
+        amount: u64,
+    }
+
+    #[derive(Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+    #[serde(rename_all = "lowercase")]
+    enum Currency {
+        Usd,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    #[expect(dead_code, reason = "only the types matter")]
+    enum Means {
+        Card { last: u16 },
+        Cash,
+    }
+
+    fn said<T: DeserializeOwned + fmt::Debug>(body: &str) -> String {
+        read::<T>(body.as_bytes()).expect_err(body).to_string()
+    }
+
+    #[test]
+    fn the_field_that_did_not_fit_is_named_with_what_was_expected() {
+        for (body, expected) in [
+            (r#"{"amount":"1000"}"#, "`amount` is a string, expected u64 (line 1, column 16)"),
+            (r#"{"amount": -1}"#, "`amount` is a number, expected u64 (line 1, column 13)"),
+            (r#"{"amount": 1.5}"#, "`amount` is a number, expected u64 (line 1, column 14)"),
+            (r#"{"amount": null}"#, "`amount` is null, expected u64 (line 1, column 15)"),
+            (r#"{"amount": [1]}"#, "`amount` is an array, expected u64 (line 1, column 11)"),
+            (r#"{"amount": {}}"#, "`amount` is an object, expected u64 (line 1, column 11)"),
+            (r#"{"amount": true}"#, "`amount` is a boolean, expected u64 (line 1, column 15)"),
+            ("{}", "`amount` is missing (line 1, column 2)"),
+            ("7", "the document is a number, expected struct Charge (line 1, column 1)"),
+            (
+                "{\"amount\":1,\n \"lines\":[{\"sku\":\"a\"},{\"count\":2}]}",
+                "`lines[1].sku` is missing (line 2, column 33)",
+            ),
+            (
+                r#"{"amount":1,"lines":[{"sku":7}]}"#,
+                "`lines[0].sku` is a number, expected a string (line 1, column 29)",
+            ),
+            (
+                r#"{"amount":1,"paid_by":{"card":{"last":"x"}}}"#,
+                "`paid_by.card.last` is a string, expected u16 (line 1, column 41)",
+            ),
+            (
+                r#"{"amount":1,"by_currency":{"usd":{"sku":7}}}"#,
+                "`by_currency.[redacted].sku` is a number, expected a string (line 1, column 41)",
+            ),
+        ] {
+            assert_eq!(said::<Charge>(body), expected, "{body}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_json_is_told_apart_from_json_that_stops() {
+        assert_eq!(said::<Charge>("<html>"), "it is not JSON (line 1, column 1)");
+        assert_eq!(said::<Charge>(""), "the body is empty");
+        assert_eq!(said::<Charge>(r#"{"amount":"#), "the JSON ends too soon (line 1, column 10)");
+    }
+
+    /// Values, and keys that are data: of a map, of a field or a variant that the type does not know.
+    #[test]
+    fn nothing_of_the_data_is_shown() {
+        for (body, expected) in [
+            (
+                r#"{"amount":1,"by_customer":{"hunter2":{"sku":7}}}"#,
+                "`by_customer.[redacted].sku` is a number, expected a string (line 1, column 45)",
+            ),
+            (
+                r#"{"amount":1,"by_customer":{"hunter2" : 7}}"#,
+                "`by_customer.[redacted]` is a number, expected struct Line (line 1, column 40)",
+            ),
+            // The same key twice, escaped, and as a value.
+            (
+                r#"{"amount":1,"note":"hunter2","by_customer":{"h\u0075nter2":{"sku":7}}}"#,
+                "`by_customer.[redacted].sku` is a number, expected a string (line 1, column 67)",
+            ),
+            (
+                r#"{"amount":1,"by_customer":{"ada hunter2@x.test":{"sku":7}}}"#,
+                "`by_customer.[redacted].sku` is a number, expected a string (line 1, column 56)",
+            ),
+            (
+                r#"{"amount":1,"paid_by":"hunter2"}"#,
+                "`paid_by` is not one of the values that were expected (line 1, column 31)",
+            ),
+            (
+                r#"{"amount":1,"paid_by":{"hunter2":1}}"#,
+                "`paid_by` is not one of the values that were expected (line 1, column 32)",
+            ),
+            (r#"{"amount":"x, expected hunter2"}"#, "`amount` is a string, expected u64 (line 1, column 31)"),
+        ] {
+            let said = said::<Charge>(body);
+            assert_eq!(said, expected, "{body}");
+            assert!(!said.contains("hunter2"));
+        }
+        let unknown = said::<Strict>(r#"{"hunter2":1}"#);
+        assert_eq!(unknown, "`[redacted]` is a field that was not expected (line 1, column 10)");
+        let known = said::<Strict>(r#"{"amount":"hunter2"}"#);
+        assert_eq!(known, "`amount` is a string, expected u64 (line 1, column 19)");
+    }
+
+    #[test]
+    fn a_key_is_renamed_where_it_is_a_key_and_into_none_that_is_there() {
+        let body = br#"{"ab":"ab","aa":{"ab" : "x \"ab\": "}}"#;
+        let renamed = rename(body, "ab").expect("renamed");
+        assert_eq!(renamed, br#"{"ac":"ab","aa":{"ac" : "x \"ab\": "}}"#);
+        assert_eq!(rename(body, "absent"), None);
+        assert_eq!(rename(body, ""), None);
+    }
+
+    #[test]
+    fn a_document_that_is_too_long_or_too_deep_to_try_out_shows_no_key() {
+        let long = format!(r#"{{"note":"{}","amount":"x"}}"#, "x".repeat(BODY_BYTES_MAX));
+        assert!(said::<Charge>(&long).starts_with("`[redacted]` is a string, expected u64"));
+    }
+}

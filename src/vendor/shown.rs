@@ -1,0 +1,216 @@
+//! What of a call is shown in errors, spans and events.
+//!
+//! Of the URL that is the path which the caller wrote: below the adapter's base URL, without the query. The base is
+//! configuration and may hold a token (`https://chat.test/bot<token>`), the query whatever a log may not.
+//!
+//! In what is left there are ids, and most of them are names. But some open a thing to whoever has them: a cart, a
+//! checkout, an invitation, a hook. No text says which of the two it is, so the rule errs on the safe side: what is
+//! long enough to be a token is not shown, unless the vendor's adapter knows that it is none. What is lost by that is
+//! little: the operation's key says whose call it was, and the record has the path.
+
+use std::fmt::{self, Write as _};
+use std::ops::Deref;
+
+use http::Method;
+use url::Url;
+
+use super::Vendor;
+use crate::error::{Context, Origin};
+use crate::operation::{OperationId, REDACTED};
+
+/// Whether a segment of a path reads as words, a version, a number or a short id, so that it can be no token: letters
+/// in words of at most 20, digits, at most 10, or both mixed, at most 8 together, and `-`, `_`, `.` and `:` between.
+///
+/// ```
+/// use steadfast::vendor::is_plain;
+///
+/// for shown in ["payment_intents", "v1", "2010-04-01", "1234567890", "acct_1", "withTemplate"] {
+///     assert!(is_plain(shown), "{shown}");
+/// }
+/// for hidden in ["550e8400-e29b-41d4-a716-446655440000", "ada%40example.com", "4242424242424242"] {
+///     assert!(!is_plain(hidden), "{hidden}");
+/// }
+/// ```
+pub fn is_plain(segment: &str) -> bool {
+    let (mut digits, mut mixed) = (0, 0);
+    for part in segment.split(['-', '_', '.', ':']) {
+        let count = part.bytes().filter(u8::is_ascii_digit).count();
+        if !part.bytes().all(|byte| byte.is_ascii_alphanumeric()) || (count == 0 && part.len() > WORD_LEN_MAX)
+        {
+            return false;
+        }
+        if count == part.len() {
+            digits += count;
+        } else if count > 0 {
+            mixed += part.len();
+        }
+    }
+    let digits_max = if mixed == 0 { DIGITS_MAX } else { MIXED_MAX };
+    digits + mixed <= digits_max && segment.len() <= SEGMENT_LEN_MAX
+}
+
+/// A path as it may be shown. Written when it is asked for, so that a call without a listener costs nothing.
+#[derive(Clone, Copy)]
+pub(crate) struct ShownPath<'a> {
+    vendor: &'a dyn Vendor,
+    path: &'a str,
+}
+
+impl<'a> ShownPath<'a> {
+    /// The path of a call's URL, below the adapter's base.
+    pub(crate) fn of(vendor: &'a dyn Vendor, url: &'a Url) -> ShownPath<'a> {
+        let base = vendor.base_url().path().trim_end_matches('/');
+        let below = url.path().strip_prefix(base).filter(|rest| rest.is_empty() || rest.starts_with('/'));
+        ShownPath::of_text(vendor, below.unwrap_or(url.path()))
+    }
+
+    /// A path as a caller wrote it.
+    pub(crate) fn of_text(vendor: &'a dyn Vendor, path: &'a str) -> ShownPath<'a> {
+        ShownPath { vendor, path }
+    }
+}
+
+impl fmt::Display for ShownPath<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut written = 0;
+        for (index, segment) in self.path.split('/').enumerate() {
+            if index > 0 {
+                f.write_char('/')?;
+            }
+            let shown = if self.vendor.may_show(segment) { segment } else { REDACTED };
+            written += shown.len() + 1;
+            if written > PATH_LEN_MAX {
+                return f.write_char('…');
+            }
+            f.write_str(shown)?;
+        }
+        Ok(())
+    }
+}
+
+/// An operation's name as it may be shown: its scope's route is a path too.
+pub(crate) struct ShownOperation<'a> {
+    pub vendor: &'a dyn Vendor,
+    pub id: &'a OperationId,
+}
+
+impl fmt::Display for ShownOperation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scope = &self.id.scope;
+        let (account, rest) = scope.as_str().split_at(scope.account_path().len());
+        let (method, route) = rest.split_at(rest.find(' ').map_or(rest.len(), |gap| gap + 1));
+        let route = ShownPath::of_text(self.vendor, route);
+        write!(f, "{account}{method}{route} key {}", self.id.key)
+    }
+}
+
+/// A client's adapter, shared with the replies that it gave: they say whose they are if they cannot be read.
+#[derive(Debug)]
+pub(crate) struct Adapter(pub Box<dyn Vendor>);
+
+impl Deref for Adapter {
+    type Target = dyn Vendor;
+
+    fn deref(&self) -> &(dyn Vendor + 'static) {
+        &*self.0
+    }
+}
+
+impl Origin for Adapter {
+    fn context(&self, method: &Method, url: &Url) -> Context {
+        let path = ShownPath::of(&**self, url).to_string();
+        let path = (!path.is_empty()).then_some(path);
+        Context { method: Some(method.clone()), path, ..Context::of_vendor(self.name()) }
+    }
+}
+
+/// Longer than the words of any route that was looked at, shorter than most tokens.
+const WORD_LEN_MAX: usize = 20;
+
+/// A phone number with its country's code or a card's number has more, a date or a row's number does not.
+const DIGITS_MAX: usize = 10;
+
+/// 48 bits at most: too few for a token that nobody can guess.
+const MIXED_MAX: usize = 8;
+
+/// Words in a row, such as a slug.
+const SEGMENT_LEN_MAX: usize = 64;
+
+/// One line of an error has room for more than this, but not for ten thousand segments.
+const PATH_LEN_MAX: usize = 200;
+
+#[cfg(test)]
+mod tests {
+    use crate::operation::{Key, Scope};
+    use crate::vendor::{BigCommerce, Stripe};
+
+    use super::*;
+
+    const TOKEN: &str = "550e8400-e29b-41d4-a716-446655440000";
+
+    fn path(vendor: &dyn Vendor, url: &str) -> String {
+        ShownPath::of(vendor, &Url::parse(url).expect(url)).to_string()
+    }
+
+    #[test]
+    fn what_could_be_a_token_or_a_person_is_not_plain() {
+        for shown in
+            ["", "email", "checkout_settings", "Accounts.json", "items:batch", "order-42", "SKU-1234"]
+        {
+            assert!(is_plain(shown), "{shown}");
+        }
+        for hidden in [
+            TOKEN,
+            "B0tT0kenB0tT0ken",
+            "123456789:AAF0",
+            "T0123456789",
+            "abcdefghijklmnopqrstu",
+            "+4915112345678",
+            "4915112345678",
+            "ada@example.com",
+            "a%2Fb",
+            "a b",
+            "ü",
+            "0123456789abcdef",
+            &"word-".repeat(13),
+        ] {
+            assert!(!is_plain(hidden), "{hidden}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_shown_below_the_base_and_without_query_and_tokens() {
+        let stripe = Stripe::new("sk_test_1").base_url("https://v.test/bot123:AAF0hunter2x/");
+        let long = "/segment".repeat(100);
+        for (url, shown) in [
+            ("https://v.test/bot123:AAF0hunter2x/v1/charges?token=hunter2", "/v1/charges".to_owned()),
+            ("https://v.test/bot123:AAF0hunter2x", String::new()),
+            ("https://v.test/elsewhere/x", "/elsewhere/x".to_owned()),
+            (&format!("https://v.test/bot123:AAF0hunter2x/a/{TOKEN}/b/"), "/a/[redacted]/b/".to_owned()),
+            (&format!("https://v.test/bot123:AAF0hunter2x{long}"), format!("{}/…", "/segment".repeat(24))),
+        ] {
+            assert_eq!(path(&stripe, url), shown, "{url}");
+        }
+    }
+
+    #[test]
+    fn an_operation_is_shown_whole_but_for_tokens() {
+        let store = BigCommerce::new("abc123def4", "token");
+        let scope = |route: &str| Scope::new("prod", "bigcommerce", "abc123def4", &Method::POST, route);
+        let shown = |route: &str| {
+            let id = OperationId::new(scope(route), Key::new("order-42").expect("a key"));
+            ShownOperation { vendor: &store, id: &id }.to_string()
+        };
+        let start = "prod/bigcommerce/abc123def4/POST";
+        assert_eq!(
+            shown("/stores/abc123def4/v2/orders"),
+            format!("{start} /stores/abc123def4/v2/orders key order-42")
+        );
+        assert_eq!(
+            shown(&format!("/stores/abc123def4/v3/checkouts/{TOKEN}/orders")),
+            format!("{start} /stores/abc123def4/v3/checkouts/[redacted]/orders key order-42")
+        );
+        let odd = OperationId::new(Scope::from_stored("odd"), Key::new("k").expect("a key"));
+        assert_eq!(ShownOperation { vendor: &store, id: &odd }.to_string(), "odd key k");
+    }
+}

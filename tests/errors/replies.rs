@@ -1,0 +1,60 @@
+//! Replies that came and cannot be read.
+
+use std::collections::BTreeMap;
+
+use http::{HeaderMap, StatusCode};
+use serde::Deserialize;
+use steadfast::answer::Answer;
+use steadfast::policy::Limits;
+use steadfast::vendor::Stripe;
+
+use super::{Said, builder, charged, network, policy, stripe};
+
+#[derive(Debug, Deserialize)]
+#[expect(dead_code, reason = "only the types matter")]
+struct Charge {
+    id: String,
+    #[serde(default)]
+    outcome: Option<Outcome>,
+    #[serde(default)]
+    refunds: Vec<Refund>,
+    #[serde(default)]
+    by_customer: BTreeMap<String, Refund>,
+}
+
+#[derive(Debug, Deserialize)]
+#[expect(dead_code, reason = "only the types matter")]
+struct Outcome {
+    seller_message: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[expect(dead_code, reason = "only the types matter")]
+struct Refund {
+    amount: u64,
+}
+
+pub async fn all(said: &mut Said) {
+    for (happened, body) in [
+        ("a page instead of JSON", "<html>Bad gateway</html>"),
+        ("an empty reply", ""),
+        ("a reply that stops in the middle", r#"{"id":"ch_1","#),
+        ("a field is missing", r#"{"object":"charge"}"#),
+        ("a nested field is missing", r#"{"id":"ch_1","outcome":{}}"#),
+        ("a field is of another type", r#"{"id":"ch_1","refunds":[{"amount":1000},{"amount":"10.00"}]}"#),
+        ("a field below a key that is data", r#"{"id":"ch_1","by_customer":{"ada":{"amount":null}}}"#),
+        ("an array instead of an object", r#"[{"id":"ch_1"}]"#),
+    ] {
+        let answer = Answer::new(StatusCode::OK, HeaderMap::new(), body);
+        let reply = charged(&stripe(network().reply(answer))).await.expect("a reply");
+        said.refused(happened, reply.json::<Charge>());
+    }
+    let empty = stripe(network().status(200)).get("/v1/balance").send().await.expect("a reply");
+    said.refused("a GET's reply is empty", empty.json::<Charge>());
+
+    let long = Answer::new(StatusCode::OK, HeaderMap::new(), "x".repeat(200));
+    let small = policy().limits(Limits::new(1024, 100));
+    let client = builder(Stripe::new("sk_test_123"), network().reply(long), small).build().expect("a client");
+    said.refused("a reply over the limit", charged(&client).await);
+    said.refused("the same, replayed from the record", charged(&client).await);
+}
