@@ -17,6 +17,9 @@ pub(crate) struct Select {
     /// In this scope: NAMESPACE/VENDOR/ACCOUNT/METHOD ROUTE
     #[arg(long)]
     scope: Option<String>,
+    /// With this wire key, as `show` prints it
+    #[arg(long, value_name = "WIRE_KEY")]
+    wire_key: Option<String>,
     /// Dead for this reason: exhausted, expired or unknown
     #[arg(long, value_parser = reason)]
     reason: Option<Reason>,
@@ -48,6 +51,7 @@ impl Select {
         Selection {
             vendor: self.vendor.clone(),
             scope: self.scope.clone().map(Scope::from_stored),
+            wire_key: self.wire_key.clone(),
             reason: self.reason,
             effect: self.effect,
             status: self.status,
