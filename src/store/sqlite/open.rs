@@ -124,12 +124,12 @@ fn find(path: &Path) -> Result<(), StoreError> {
             absent(format!("there is no file {}", path.display()))
         }
         Ok(file) if file.is_file() && file.len() == 0 => {
-            absent(format!("{} is an empty file and no store", path.display()))
+            absent(format!("{} is an empty file, not a store", path.display()))
         }
         // Anything else that is wrong with it stops the look, and is said there.
         _ => match look(path)? {
             Look::Nobodys => absent(format!(
-                "{} is no store yet: the service was stopped while it made it",
+                "{} is not a store yet: the service was stopped while it made it",
                 path.display()
             )),
             Look::Ours => Ok(()),

@@ -219,8 +219,8 @@ fn without_create_what_is_no_store_is_absent_and_stays_as_it_is() {
     cut_off(&unmade);
     for (path, problem) in [
         (&missing, "there is no file PATH"),
-        (&empty, "PATH is an empty file and no store"),
-        (&unmade, "PATH is no store yet: the service was stopped while it made it"),
+        (&empty, "PATH is an empty file, not a store"),
+        (&unmade, "PATH is not a store yet: the service was stopped while it made it"),
     ] {
         let before = place.held(path);
         let error = Sqlite::builder(path).create(false).open().expect_err("refused");
