@@ -53,7 +53,9 @@ async fn a_redrive_past_the_window_is_refused_without_force_and_a_reason() {
     assert_eq!(refused["why_held_back"][0]["why"], "unsafe");
     let text = place.run(&["dead-letters", "redrive", "order-1"]).ended(1);
     assert!(
-        text.contains("held back: default/stripe/test/POST /v1/payouts key order-1: it may have taken"),
+        text.contains(
+            "held back: default/stripe/test/POST /v1/payouts key order-1\n    it may have taken effect, "
+        ),
         "{text}"
     );
     assert_eq!(place.run(&["dead-letters", "redrive", "order-1", "--force"]).code, 2);

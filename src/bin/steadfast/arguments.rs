@@ -15,17 +15,17 @@ use super::signature::{Signature, Signer};
 /// It works on the service's store while the service runs, and sends nothing itself.
 #[derive(Parser, Debug)]
 #[command(name = "steadfast", version, disable_help_flag = true, disable_version_flag = true)]
-#[command(after_help = "steadfast --help also lists the exit codes.", after_long_help = super::manual::after_help())]
+#[command(after_help = "--help also lists the exit codes.", after_long_help = super::manual::after_help())]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub command: Command,
-    /// The service's store, an SQLite file; it is opened and never made
+    /// The service's store, an SQLite file
     #[arg(long, global = true, env = "STEADFAST_STORE", value_name = "PATH", help_heading = ALWAYS)]
     pub store: Option<PathBuf>,
-    /// The vendors file, for the vendors' rules: it needs no secret, and nothing is sent
+    /// The vendors file, for the vendors' rules; no secret is needed
     #[arg(long, global = true, env = "STEADFAST_VENDORS", value_name = "PATH", help_heading = ALWAYS)]
     pub vendors: Option<PathBuf>,
-    /// Answers with one JSON object on one line, also when it fails
+    /// Answers with one JSON object, also when it fails
     #[arg(long, global = true, help_heading = ALWAYS)]
     pub json: bool,
     /// Prints help; --help says more than -h
@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Counts operations by vendor and phase, with the age of the oldest
+    /// Counts operations by vendor and phase
     Stats,
     /// Shows one operation, whatever became of it
     Show(ShowArguments),

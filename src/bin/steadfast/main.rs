@@ -11,7 +11,7 @@ mod print;
 mod selection;
 mod signature;
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -44,10 +44,20 @@ fn main() -> ExitCode {
             }
             let _ = match &failure {
                 Failure::Usage(error) => error.print(),
-                other => writeln!(io::stderr().lock(), "steadfast: {}", other.text()),
+                other => say(&format!("steadfast: {}", other.text())),
             };
             ExitCode::from(failure.exit_code())
         }
+    }
+}
+
+/// On one line, unless a person looks at it.
+fn say(problem: &str) -> io::Result<()> {
+    let mut out = io::stderr().lock();
+    if out.is_terminal() {
+        writeln!(out, "{}", print::wrapped(problem, ""))
+    } else {
+        writeln!(out, "{problem}")
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use humantime_serde::re::humantime::format_duration;
 use steadfast::clock::Timestamp;
-use steadfast::dead_letter::{Edited, Group, Letter, Redriven, Shown, ShownBody, Stats};
+use steadfast::dead_letter::{Edited, Group, Letter, Redriven, Safety, Shown, ShownBody, Stats};
 use steadfast::operation::record::Summary;
 
 type Out<'a> = &'a mut (dyn Write + Send);
@@ -81,7 +81,8 @@ pub(crate) fn redriven(redriven: &Redriven, out: Out<'_>) -> io::Result<()> {
         writeln!(out, "{matched} matched; {due} due ({forced} by force), {held_back} held back")?;
     }
     for held in &redriven.why_held_back {
-        writeln!(out, "held back: {}: {}", plain(&held.id.to_string()), held.why)?;
+        writeln!(out, "held back: {}", plain(&held.id.to_string()))?;
+        writeln!(out, "{}", wrapped(&held.why.to_string(), "    "))?;
     }
     Ok(())
 }
@@ -129,7 +130,12 @@ pub(crate) fn shown(shown: &Shown, out: Out<'_>) -> io::Result<()> {
         writeln!(out, "dead:     {reason}, {code}")?;
     }
     if let Some(safety) = shown.safety {
-        writeln!(out, "redrive:  {}: {safety}", if safety.is_safe() { "safe" } else { "needs --force" })?;
+        let verdict = match safety {
+            Safety::NoRules => "cannot tell",
+            _ if safety.is_safe() => "safe",
+            _ => "needs --force",
+        };
+        writeln!(out, "redrive:  {verdict}: {safety}")?;
     }
     if let Some(said) = &summary.resolved {
         let resolution = plain(&said.resolution.to_string());
@@ -181,6 +187,30 @@ fn whole_seconds(now: Timestamp, then: Timestamp) -> String {
     format_duration(Duration::from_secs(now.since(then).as_secs())).to_string()
 }
 
+/// A text in lines of at most [`COLUMNS`], broken between words. Lines that begin with a space are left as they are:
+/// they hold names, which are copied.
+pub(crate) fn wrapped(text: &str, indent: &str) -> String {
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        if line.starts_with(' ') {
+            lines.push(line.to_owned());
+            continue;
+        }
+        let mut whole = indent.to_owned();
+        for word in line.split(' ') {
+            if whole.len() > indent.len() && whole.chars().count() + 1 + word.chars().count() > COLUMNS {
+                lines.push(std::mem::replace(&mut whole, indent.to_owned()));
+            }
+            if whole.len() > indent.len() {
+                whole.push(' ');
+            }
+            whole.push_str(word);
+        }
+        lines.push(whole);
+    }
+    lines.join("\n")
+}
+
 fn attempts(count: u32) -> String {
     format!("{count} attempt{}", if count == 1 { "" } else { "s" })
 }
@@ -197,4 +227,33 @@ fn millis(duration: Duration) -> u64 {
 fn plain(text: &str) -> String {
     let visible = |c: char| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c };
     text.chars().map(visible).collect()
+}
+
+/// What a terminal has at least.
+const COLUMNS: usize = 80;
+
+#[cfg(test)]
+mod tests {
+    use super::wrapped;
+
+    #[test]
+    fn a_line_is_broken_between_words_and_names_are_left_whole() {
+        let sentence =
+            "it may have taken effect, and the vendor's rules, which could allow it, are not known here";
+        let lines = "    it may have taken effect, and the vendor's rules, which could allow it, are\n    not known here";
+        assert_eq!(wrapped(sentence, "    "), lines);
+        assert_eq!(wrapped("one", ""), "one");
+        assert_eq!(wrapped("", ""), "");
+        let exactly = format!("{} {}", "a".repeat(40), "b".repeat(39));
+        assert_eq!(wrapped(&exactly, ""), exactly);
+        assert_eq!(wrapped(&format!("{exactly}b"), ""), format!("{}\n{}b", "a".repeat(40), "b".repeat(39)));
+        let name = format!("several:\n  {} key k", "s".repeat(90));
+        assert_eq!(wrapped(&name, ""), name);
+        assert_eq!(wrapped(&"w".repeat(90), ""), "w".repeat(90));
+    }
+
+    #[test]
+    fn what_a_vendor_answered_cannot_drive_the_terminal() {
+        assert_eq!(super::plain("a\u{1b}[2Jb\r\tc\n"), "a\u{fffd}[2Jb\u{fffd}\tc\n");
+    }
 }
