@@ -110,7 +110,11 @@ async fn resolve_takes_one_word_with_a_reason() {
     );
     let twice = place.run(&applied);
     assert_eq!(twice.code, 1);
-    assert!(twice.err.ends_with("a person's word on it stands in the way\n"), "{}", twice.err);
+    assert!(
+        twice.err.ends_with("it is resolved already; take that back first (what was replaced stays so)\n"),
+        "{}",
+        twice.err
+    );
 
     let not_applied = ["dead-letters", "resolve", "not-applied", "--not-applied", "--why", "not seen"];
     assert!(place.run(&not_applied).ended(0).contains("phase: resolved"));

@@ -118,23 +118,20 @@ fn make(path: &Path) -> Result<(), StoreError> {
 
 /// Refuses what is no store yet.
 fn find(path: &Path) -> Result<(), StoreError> {
-    let absent = |problem: String| Err(StoreError::new(problem).of_kind(StoreErrorKind::Absent));
-    match fs::metadata(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            absent(format!("there is no file {}", path.display()))
-        }
-        Ok(file) if file.is_file() && file.len() == 0 => {
-            absent(format!("{} is an empty file, not a store", path.display()))
-        }
-        // Anything else that is wrong with it stops the look, and is said there.
-        _ => match look(path)? {
-            Look::Nobodys => absent(format!(
-                "{} is not a store yet: the service was stopped while it made it",
-                path.display()
-            )),
-            Look::Ours => Ok(()),
+    use std::io::ErrorKind::{NotADirectory, NotFound};
+
+    let name = path.display();
+    let problem = match fs::metadata(path) {
+        Err(error) if matches!(error.kind(), NotFound | NotADirectory) => format!("there is no file {name}"),
+        Err(error) => return Err(StoreError::with_source(format!("{name} cannot be looked at"), error)),
+        Ok(found) if !found.is_file() => format!("{name} is not a file"),
+        Ok(file) if file.len() == 0 => format!("{name} is an empty file, not a store"),
+        Ok(_) => match look(path)? {
+            Look::Ours => return Ok(()),
+            Look::Nobodys => format!("{name} is not a store yet; the service that opens it makes it one"),
         },
-    }
+    };
+    Err(StoreError::new(problem).of_kind(StoreErrorKind::Absent))
 }
 
 /// Whose a file is.

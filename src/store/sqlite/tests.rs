@@ -220,7 +220,7 @@ fn without_create_what_is_no_store_is_absent_and_stays_as_it_is() {
     for (path, problem) in [
         (&missing, "there is no file PATH"),
         (&empty, "PATH is an empty file, not a store"),
-        (&unmade, "PATH is not a store yet: the service was stopped while it made it"),
+        (&unmade, "PATH is not a store yet; the service that opens it makes it one"),
     ] {
         let before = place.held(path);
         let error = Sqlite::builder(path).create(false).open().expect_err("refused");
@@ -229,6 +229,14 @@ fn without_create_what_is_no_store_is_absent_and_stays_as_it_is() {
         assert!(place.held(path) == before, "{} was touched", path.display());
         drop(Sqlite::open(path).expect("a service makes it"));
         Sqlite::builder(path).create(false).open().expect("now there is one");
+    }
+    for (path, problem) in [
+        (place.directory.path().to_owned(), "PATH is not a file"),
+        (empty.join("calls.db"), "there is no file PATH"),
+    ] {
+        let error = Sqlite::builder(&path).create(false).open().expect_err("refused");
+        assert_eq!(error.kind(), StoreErrorKind::Absent, "{error}");
+        assert_eq!(error.to_string(), problem.replace("PATH", &path.display().to_string()));
     }
     let other = place.path();
     fs::write(&other, "name,amount\n".repeat(1_000)).expect("written");
