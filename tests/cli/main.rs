@@ -5,6 +5,7 @@ mod disk;
 mod errors;
 mod letters;
 mod manual;
+mod readme;
 mod schema;
 mod sealed;
 mod signature;

@@ -48,7 +48,16 @@ fn there_is_a_manual_page_for_every_command_and_it_says_what_ends_with_which_cod
             assert!(page.contains(expected), "{file} has no {expected}:\n{page}");
         }
         assert!(page.contains("IN EVERY COMMAND"), "{file}:\n{page}");
+        let title =
+            format!(".TH {} 1  \"steadfast {}", file.trim_end_matches(".1"), env!("CARGO_PKG_VERSION"));
+        assert!(page.contains(&title), "{file} has no {title}:\n{page}");
     }
+    let redrive =
+        &pages.iter().find(|(file, _)| file == "steadfast-dead-letters-redrive.1").expect("there").1;
+    let synopsis = redrive.lines().find(|line| line.contains("\\-\\-why")).expect("a synopsis");
+    let places: Vec<_> =
+        ["yes", "vendor\\", "why", "store", "help"].iter().map(|name| synopsis.find(name)).collect();
+    assert!(places.is_sorted() && places[0].is_some(), "{synopsis}");
     let place = Place::fresh();
     let one = place.run_with(&[], &["man"]).ended(0);
     let whole = pages.iter().find(|(file, _)| file == "steadfast.1").expect("the program's own");

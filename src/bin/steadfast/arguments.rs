@@ -20,19 +20,24 @@ pub(crate) struct Arguments {
     #[command(subcommand)]
     pub command: Command,
     /// The service's store, an SQLite file
-    #[arg(long, global = true, env = "STEADFAST_STORE", value_name = "PATH", help_heading = ALWAYS)]
+    #[arg(long, global = true, env = "STEADFAST_STORE", value_name = "PATH")]
+    #[arg(help_heading = ALWAYS, display_order = LAST)]
     pub store: Option<PathBuf>,
     /// The vendors file, for the vendors' rules; no secret is needed
-    #[arg(long, global = true, env = "STEADFAST_VENDORS", value_name = "PATH", help_heading = ALWAYS)]
+    #[arg(long, global = true, env = "STEADFAST_VENDORS", value_name = "PATH")]
+    #[arg(help_heading = ALWAYS, display_order = LAST + 1)]
     pub vendors: Option<PathBuf>,
     /// Answers with one JSON object, also when it fails
-    #[arg(long, global = true, help_heading = ALWAYS)]
+    #[arg(long, global = true)]
+    #[arg(help_heading = ALWAYS, display_order = LAST + 2)]
     pub json: bool,
     /// Prints help; --help says more than -h
-    #[arg(short, long, global = true, action = ArgAction::Help, help_heading = ALWAYS)]
+    #[arg(short, long, global = true, action = ArgAction::Help)]
+    #[arg(help_heading = ALWAYS, display_order = LAST + 3)]
     help: Option<bool>,
     /// Prints the version
-    #[arg(short = 'V', long, action = ArgAction::Version, help_heading = ALWAYS)]
+    #[arg(short = 'V', long, action = ArgAction::Version)]
+    #[arg(help_heading = ALWAYS, display_order = LAST + 4)]
     version: Option<bool>,
 }
 
@@ -234,3 +239,6 @@ impl Command {
 
 /// The heading of what every command has.
 const ALWAYS: &str = "In every command";
+
+/// After every command's own options, which clap would otherwise mix these with.
+const LAST: usize = 1_000;

@@ -63,7 +63,8 @@ fn built() -> Command {
 
 /// clap's sections, and in place of its one for all that follows the help, those that a manual has for it.
 fn render(command: &Command) -> io::Result<Vec<u8>> {
-    let (man, mut page) = (Man::new(command.clone()), Vec::new());
+    let source = format!("{NAME} {}", env!("CARGO_PKG_VERSION"));
+    let (man, mut page) = (Man::new(command.clone()).source(source).manual(NAME), Vec::new());
     man.render_title(&mut page)?;
     man.render_name_section(&mut page)?;
     man.render_synopsis_section(&mut page)?;
