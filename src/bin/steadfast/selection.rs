@@ -21,10 +21,10 @@ pub(crate) struct Select {
     #[arg(long, value_name = "WIRE_KEY", help_heading = HEADING)]
     wire_key: Option<String>,
     /// Dead for this reason
-    #[arg(long, value_parser = PossibleValuesParser::new(REASONS.map(|(name, _)| name)).map(reason), help_heading = HEADING)]
+    #[arg(long, value_parser = names(&REASONS).map(|name| named(&REASONS, &name)), help_heading = HEADING)]
     reason: Option<Reason>,
     /// Of this effect
-    #[arg(long, value_parser = PossibleValuesParser::new(EFFECTS.map(|(name, _)| name)).map(effect), help_heading = HEADING)]
+    #[arg(long, value_parser = names(&EFFECTS).map(|name| named(&EFFECTS, &name)), help_heading = HEADING)]
     effect: Option<Effect>,
     /// Whose last answer had this HTTP status
     #[arg(long, value_parser = clap::value_parser!(u16).range(100..=999), help_heading = HEADING)]
@@ -68,12 +68,8 @@ impl Select {
     }
 }
 
-fn reason(name: String) -> Reason {
-    named(&REASONS, &name)
-}
-
-fn effect(name: String) -> Effect {
-    named(&EFFECTS, &name)
+fn names<T>(all: &[(&'static str, T)]) -> PossibleValuesParser {
+    PossibleValuesParser::new(all.iter().map(|(name, _)| *name))
 }
 
 /// The parser has let none but these names through.
