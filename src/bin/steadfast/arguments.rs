@@ -122,8 +122,8 @@ pub(crate) struct Operation {
     /// The operation: its key, the wire key from the vendor's dashboard, or its whole name
     ///
     /// A key or a whole name, as lists print it, is looked up in an index. A wire key (Stripe shows it as the
-    /// idempotency key) has none: it is looked for among the dead letters, and then every record is read once,
-    /// about a second for a million.
+    /// idempotency key) has none: it is looked for among the dead letters, and then every record is read once:
+    /// a second for a million if the file is in memory, and as long as the disk takes if it is not.
     #[arg(id = "operation", value_name = "OPERATION")]
     pub name: String,
 }
