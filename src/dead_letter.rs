@@ -16,15 +16,16 @@ use std::time::Duration;
 use crate::client::Client;
 use crate::clock::{Clock, SystemClock, Timestamp};
 use crate::error::Error;
+use crate::operation::OperationId;
 use crate::operation::record::{
     Act, Action, AuditEntry, Cursor, Filter, Page, Phase, Record, Resolution, Summary,
 };
-use crate::operation::{Key, OperationId};
 use crate::store::Store;
 
 mod edit;
 mod error;
 mod export;
+mod find;
 mod redact;
 mod redrive;
 mod safety;
@@ -115,31 +116,6 @@ impl DeadLetters {
     pub fn with_clock(mut self, clock: impl Clock) -> DeadLetters {
         self.clock = Arc::new(clock);
         self
-    }
-
-    /// Finds an operation by its key, or by its whole name as lists print it, `SCOPE key KEY`.
-    ///
-    /// # Errors
-    ///
-    /// [`DeadLetterError::Absent`], and [`DeadLetterError::Ambiguous`] if the key is in several scopes.
-    pub async fn find(&self, name: &str) -> Result<OperationId, DeadLetterError> {
-        for (at, found) in name.match_indices(NAME_SEPARATOR) {
-            let Ok(key) = Key::new(&name[at + found.len()..]) else { continue };
-            let id = OperationId::new(crate::operation::Scope::from_stored(&name[..at]), key);
-            if self.get(&id).await?.is_some() {
-                return Ok(id);
-            }
-        }
-        let absent = || DeadLetterError::Absent(name.to_owned());
-        let key = Key::new(name).map_err(|_| absent())?;
-        let filter = Filter { key: Some(key), ..Filter::default() };
-        let page = self.page(&filter, None, AMBIGUOUS_SHOWN_MAX).await?;
-        let mut ids: Vec<OperationId> = page.rows.into_iter().map(|summary| summary.id).collect();
-        match ids.len() {
-            0 => Err(absent()),
-            1 => Ok(ids.remove(0)),
-            _ => Err(DeadLetterError::Ambiguous(ids)),
-        }
     }
 
     /// Gives a person's word on what became of a dead letter. It may expire from then on.
@@ -276,12 +252,6 @@ fn age(now: Timestamp, then: Timestamp) -> Duration {
 
 /// Where an unresolved dead letter can be found.
 const OPEN: [Phase; 1] = [Phase::Dead];
-
-/// How an operation's name is written: see its `Display`.
-const NAME_SEPARATOR: &str = " key ";
-
-/// Operations that share a key, as far as they are named in the refusal.
-const AMBIGUOUS_SHOWN_MAX: usize = 20;
 
 /// Rows to a page where all pages are walked: few enough to hold, many enough to be quick.
 const PAGE_ROWS: usize = 500;

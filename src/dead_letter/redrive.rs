@@ -35,7 +35,7 @@ pub struct Redrive {
     /// Whether what may have taken effect is sent although neither the vendor's window, nor a look-up, nor the
     /// method makes that safe. Needs a reason, and risks a second effect.
     pub force: bool,
-    /// Whether nothing is changed and only counted.
+    /// Whether nothing is changed and only counted. Needs no name.
     pub rehearsal: bool,
 }
 
@@ -66,6 +66,8 @@ pub enum Which<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Redriven {
+    /// Whether nothing was changed and only counted.
+    pub rehearsal: bool,
     /// Letters that matched or were named.
     pub matched: u64,
     /// Of these, made due (or, in a rehearsal, that would be).
@@ -119,6 +121,13 @@ impl Redrive {
     }
 }
 
+impl From<Signed> for Redrive {
+    /// A redrive by whoever signed, of what is safe to redrive.
+    fn from(signed: Signed) -> Redrive {
+        Redrive { signed, force: false, rehearsal: false }
+    }
+}
+
 impl Redriven {
     /// How many of those that were held back are named.
     pub const HELD_BACK_SHOWN_MAX: usize = 100;
@@ -147,7 +156,7 @@ impl DeadLetters {
     ///
     /// Those before it are redriven, each whole.
     pub async fn redrive(&self, which: Which<'_>, how: &Redrive) -> Result<Redriven, DeadLetterError> {
-        let mut redriven = Redriven::default();
+        let mut redriven = Redriven { rehearsal: how.rehearsal, ..Redriven::default() };
         match which {
             Which::These(ids) => {
                 for id in ids {
@@ -235,11 +244,10 @@ impl DeadLetters {
         let safety = self.safety(&record);
         // Force is only on record where it is needed: it also allows a resend when a look-up cannot tell.
         let forced = how.force && matches!(safety, Safety::Unsafe | Safety::NoRules | Safety::LookUp);
-        let why_needed = forced && how.signed.why.trim().is_empty();
+        let unsigned = how.signed.by.trim().is_empty() || (forced && how.signed.why.trim().is_empty());
         Ok(match safety {
-            _ if how.signed.by.trim().is_empty() || why_needed => {
-                Err(Refused::Forbidden(Forbidden::Unexplained))
-            }
+            // A rehearsal leaves nothing on record to sign.
+            _ if unsigned && !how.rehearsal => Err(Refused::Forbidden(Forbidden::Unexplained)),
             Safety::Unsafe if !forced => Err(Refused::Unsafe),
             Safety::NoRules if !forced => Err(Refused::NoRules),
             _ => Ok((Box::new(record), forced)),

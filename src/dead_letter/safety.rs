@@ -3,6 +3,8 @@
 //! The engine asks the same questions when it sends (and may find a window closed by then). They are asked
 //! here too because an operator must be told before, and because only a person may take the risk.
 
+use std::fmt;
+
 use url::Url;
 
 use super::DeadLetters;
@@ -62,6 +64,20 @@ impl Safety {
     /// Whether a redrive needs no force.
     pub const fn is_safe(self) -> bool {
         !matches!(self, Safety::Unsafe | Safety::NoRules)
+    }
+}
+
+impl fmt::Display for Safety {
+    /// For people: why it is safe, or what is missing.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Safety::NotApplied => f.write_str("it did not take effect"),
+            Safety::Repeatable => f.write_str("another send changes nothing"),
+            Safety::WindowOpen { until } => write!(f, "the vendor replays its key until {until}"),
+            Safety::LookUp => f.write_str("it is looked up before it is sent"),
+            Safety::Unsafe => f.write_str("nobody can tell whether it took effect"),
+            Safety::NoRules => f.write_str("the vendor's rules are not known; name the vendors file"),
+        }
     }
 }
 

@@ -34,6 +34,8 @@ pub struct Selection {
     pub vendor: Option<String>,
     /// In this scope.
     pub scope: Option<Scope>,
+    /// With this wire key, exactly as it is on record.
+    pub wire_key: Option<String>,
     /// Dead for this reason.
     pub reason: Option<Reason>,
     /// Of this effect.
@@ -196,6 +198,7 @@ impl DeadLetters {
             vendor: self.vendor_path(selection.vendor.as_deref(), &phases).await?,
             scope: selection.scope.clone(),
             key: None,
+            wire_key: selection.wire_key.clone(),
             phases,
             reason: selection.reason,
             effect: selection.effect,

@@ -8,7 +8,7 @@ use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
-use crate::operation::record::{Action, AuditEntry, Phase, Record, State, Summary};
+use crate::operation::record::{Action, AuditEntry, Phase, Record, Resolution, State, Summary};
 use crate::request::Request;
 
 /// An operation as it is shown: nothing is in here that the [`View`] withholds.
@@ -31,7 +31,7 @@ pub struct Shown {
     pub summary: Summary,
     /// The [`code`](crate::Error::code) of the error, if it is a dead letter.
     pub code: Option<&'static str>,
-    /// What a redrive would rely on, if it is a dead letter.
+    /// What a redrive would rely on, if it is a dead letter and no person's word stands in the way.
     pub safety: Option<Safety>,
     /// What was sent.
     pub request: ShownRequest,
@@ -94,9 +94,11 @@ impl DeadLetters {
         let summary = record.summary();
         let view = &view.clone().redact(record.redact.names());
         let is_dead = matches!(summary.phase, Phase::Dead | Phase::Resolved);
+        let said = record.resolved.as_ref().map(|said| &said.resolution);
+        let may_be_redriven = is_dead && matches!(said, None | Some(Resolution::NotApplied));
         Ok(Shown {
             code: is_dead.then(|| code(&summary, attempts.last())),
-            safety: is_dead.then(|| self.safety(&record)),
+            safety: may_be_redriven.then(|| self.safety(&record)),
             request: ShownRequest::new(&record.request, view),
             reply: answer(&record).map(|answer| ShownReply::new(answer, view)),
             summary,

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::error::{Effect, Reason};
+use crate::operation::Key;
 use crate::operation::record::Forbidden;
 use crate::policy::{Backoff, Policy};
 use crate::store::Memory;
@@ -216,7 +217,8 @@ async fn a_filter_is_counted_first_and_frozen_when_it_starts() {
         let (a, b) = (bench.never_sent("a").await, bench.lost("b").await);
         let letters = bench.letters_without_rules();
         let all = Selection::default();
-        let rehearsal = Redrive::by("ada").rehearse();
+        // It leaves nothing on record, so that nobody has to sign it.
+        let rehearsal = Redrive::by("").rehearse();
         let counted = letters.redrive(Which::Matching(&all), &rehearsal).await.expect("works");
         assert_eq!((counted.matched, counted.due), (2, 1));
         assert_eq!(held_back(&counted), [Refused::NoRules]);
@@ -260,6 +262,9 @@ async fn a_list_is_filtered_paged_and_grouped_by_failure() {
         assert_eq!(keys(Selection { vendor: Some("default/stripe".into()), ..any() }).await, ["a", "b", "c"]);
         assert!(keys(Selection { vendor: Some("strip".into()), ..any() }).await.is_empty());
         assert!(keys(Selection { reason: Some(Reason::Expired), ..any() }).await.is_empty());
+        let wire_key = letters.find("b").await.expect("is there").wire_key().to_string();
+        assert_eq!(keys(Selection { wire_key: Some(wire_key), ..any() }).await, ["b"]);
+        assert!(keys(Selection { wire_key: Some("b".into()), ..any() }).await.is_empty());
 
         let (mut seen, mut after) = (Vec::new(), None);
         loop {
@@ -506,6 +511,36 @@ async fn the_code_is_that_of_the_error_that_the_caller_was_given() {
         }
         let timeouts = Selection { code: Some("DEPENDENCY.timeout".to_owned()), ..Selection::default() };
         assert_eq!(letters.list(&timeouts, None, 10).await.expect("works").rows.len(), 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_operation_is_found_by_its_wire_key_in_whichever_phase() {
+    on_each_store(async |bench| {
+        let dead = bench.lost("order-1").await;
+        let network = ScriptedTransport::new().json(200, json!({"id": "po_1"}));
+        let stripe = client(Stripe::new("sk_test_1"), &bench.store, &bench.clock, &network);
+        bench.pay(&stripe, "order-2").send().await.expect("succeeds");
+        let letters = bench.letters();
+        let settled = letters.find("order-2").await.expect("by key");
+        let sent = network.requests()[0].headers["idempotency-key"].to_str().expect("text").to_owned();
+        assert_eq!(letters.find(&sent).await.expect("as the vendor saw it"), settled);
+        for id in [&dead, &settled] {
+            let wire_key = id.wire_key().to_string();
+            for text in [wire_key.clone(), wire_key.to_uppercase(), format!("<{wire_key}-3@mail.example>\n")]
+            {
+                assert_eq!(letters.find(&text).await.expect(&text), *id);
+            }
+        }
+        let other = OperationId::new(dead.scope.clone(), Key::new("order-3").expect("a key"));
+        let absent = letters.find(&other.wire_key().to_string()).await;
+        assert!(matches!(absent, Err(DeadLetterError::Absent(_))), "{absent:?}");
+
+        // A caller's key may be a UUID too: it goes first.
+        let wire_key = dead.wire_key().to_string();
+        bench.lost(&wire_key).await;
+        assert_eq!(letters.find(&wire_key).await.expect("by key").key.as_str(), wire_key);
     })
     .await;
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{Edited, Failure, Group, HeldBack, Letter, Redriven, Safety, Shown, ShownBody, Stats, age};
 use crate::attempt::AttemptReport;
 use crate::operation::OperationId;
-use crate::operation::record::{AuditEntry, Phase, Summary};
+use crate::operation::record::{Action, AuditEntry, Phase, Resolution, Resolved, Summary};
 
 macro_rules! serialize_as {
     ($($kind:ty => $form:expr;)*) => {
@@ -22,6 +22,7 @@ macro_rules! serialize_as {
 }
 
 serialize_as! {
+    Summary => |it| Value::Object(summary(it));
     Letter => |letter| {
         let mut form = summary(&letter.summary);
         form.insert("code".to_owned(), json!(letter.code));
@@ -36,6 +37,7 @@ serialize_as! {
         })
     };
     Redriven => |redriven| json!({
+        "dry_run": redriven.rehearsal,
         "matched": redriven.matched,
         "due": redriven.due,
         "forced": redriven.forced,
@@ -97,7 +99,7 @@ fn summary(summary: &Summary) -> Map<String, Value> {
         "wire_key": summary.wire_key,
         "phase": summary.phase.name(),
         "reason": summary.reason,
-        "resolved": summary.resolved,
+        "resolved": summary.resolved.as_ref().map(resolved),
         "effect": summary.effect,
         "status": summary.status,
         "attempts": summary.attempts,
@@ -109,6 +111,31 @@ fn summary(summary: &Summary) -> Map<String, Value> {
     if let Value::Object(rest) = rest {
         form.extend(rest);
     }
+    form
+}
+
+fn resolved(said: &Resolved) -> Value {
+    let mut form = resolution(Some(&said.resolution));
+    form.insert("by".to_owned(), json!(said.by));
+    form.insert("why".to_owned(), json!(said.why));
+    form.insert("at_ms".to_owned(), json!(said.at.as_millis()));
+    Value::Object(form)
+}
+
+/// Every member is there whatever the resolution is.
+fn resolution(resolution: Option<&Resolution>) -> Map<String, Value> {
+    let vendor_id = match resolution {
+        Some(Resolution::Applied { vendor_id }) => Some(vendor_id),
+        _ => None,
+    };
+    let new_key = match resolution {
+        Some(Resolution::Replaced { key }) => Some(key),
+        _ => None,
+    };
+    let mut form = Map::new();
+    form.insert("resolution".to_owned(), json!(resolution.map(Resolution::name)));
+    form.insert("vendor_id".to_owned(), json!(vendor_id));
+    form.insert("new_key".to_owned(), json!(new_key));
     form
 }
 
@@ -149,10 +176,20 @@ fn attempt(report: &AttemptReport) -> Value {
 }
 
 fn entry(entry: &AuditEntry) -> Value {
-    json!({
-        "at_ms": entry.at.as_millis(), "action": entry.action, "by": entry.by, "why": entry.why,
-        "before": entry.before.name(), "after": entry.after.name(),
-    })
+    let said = match &entry.action {
+        Action::Resolve(said) => Some(said),
+        _ => None,
+    };
+    let mut form = resolution(said);
+    let rest = json!({
+        "at_ms": entry.at.as_millis(), "action": entry.action.name(),
+        "forced": entry.action == (Action::Redrive { forced: true }),
+        "by": entry.by, "why": entry.why, "before": entry.before.name(), "after": entry.after.name(),
+    });
+    if let Value::Object(rest) = rest {
+        form.extend(rest);
+    }
+    Value::Object(form)
 }
 
 fn millis(duration: std::time::Duration) -> u64 {

@@ -32,6 +32,8 @@ pub enum StoreErrorKind {
     Locked,
     /// It may not be written.
     ReadOnly,
+    /// There is no store where one was to be, and none was made.
+    Absent,
     /// There is no room left. Nothing was written.
     Full,
     /// What is stored cannot be read as what was written.

@@ -15,12 +15,12 @@ async fn a_file_that_another_process_holds_is_waited_for_and_then_named() {
     // Side by side, because each waits as long as the store does.
     let (plain, json) = std::thread::scope(|scope| {
         let plain = scope.spawn(|| place.run(&["stats"]));
-        let json = scope.spawn(|| place.json_error(&["dead-letters", "redrive", "order-1"]));
+        let json = scope.spawn(|| place.json_error(3, &["dead-letters", "redrive", "order-1"]));
         (plain.join().expect("ends"), json.join().expect("ends"))
     });
     assert_eq!(plain.code, 3, "{}{}", plain.out, plain.err);
     assert!(plain.err.contains("another connection holds the file"), "{}", plain.err);
-    assert_eq!(json["error"]["code"], "store");
+    assert_eq!(json["code"], "store");
     holder.execute_batch("ROLLBACK").expect("let go");
     place.run(&["stats"]).ended(0);
 }

@@ -3,17 +3,44 @@
 use super::{NOW, Place};
 
 #[tokio::test]
-async fn a_store_that_is_not_there_is_not_made() {
+async fn what_is_no_store_is_not_made_one() {
     let place = Place::fresh();
-    for command in [&["stats"][..], &["dead-letters", "list"], &["show", "x"], &["dead-letters", "purge"]] {
-        let said = place.run(command);
-        assert_eq!(said.code, 3, "{command:?}");
-        assert!(said.err.contains("there is no store at calls.db"), "{}", said.err);
-        assert!(!place.path("calls.db").exists());
+    let commands = [
+        &["stats"][..],
+        &["show", "x"],
+        &["dead-letters", "list"],
+        &["dead-letters", "list", "--group"],
+        &["dead-letters", "show", "x"],
+        &["dead-letters", "redrive", "--all"],
+        &["dead-letters", "resolve", "x", "--not-applied", "--why", "x"],
+        &["dead-letters", "edit", "x", "--key", "y", "--body", "vendors.toml", "--why", "x"],
+        &["dead-letters", "export"],
+        &["dead-letters", "purge"],
+    ];
+    for (empty, problem) in
+        [(false, "there is no file calls.db"), (true, "calls.db is an empty file, not a store")]
+    {
+        if empty {
+            std::fs::write(place.path("calls.db"), "").expect("writes");
+        }
+        let held = || std::fs::read_dir(place.path(".")).expect("a directory").count();
+        let before = held();
+        for command in commands {
+            let said = place.run(command);
+            let expected = format!(
+                "steadfast: no such store: {problem}; name the service's file with --store or in STEADFAST_STORE\n"
+            );
+            assert_eq!((said.code, said.err), (3, expected), "{command:?}");
+            assert_eq!(said.out, "");
+        }
+        assert_eq!(held(), before, "nothing was put beside it");
+        assert_eq!(std::fs::read(place.path("calls.db")).ok(), empty.then(Vec::new));
     }
     let said = place.run_with(&[], &["stats"]);
     assert_eq!(said.code, 2);
-    assert!(said.err.contains("STEADFAST_STORE"), "{}", said.err);
+    let expected =
+        "steadfast: which store? Name the service's file with --store PATH or in STEADFAST_STORE\n";
+    assert_eq!(said.err, expected);
 }
 
 #[tokio::test]
@@ -21,43 +48,93 @@ async fn a_file_that_is_no_store_is_named_and_left_alone() {
     let place = Place::fresh();
     std::fs::write(place.path("calls.db"), "a letter to Ada, and no database at all".repeat(40))
         .expect("writes");
-    let said = place.run(&["--json", "stats"]);
-    assert_eq!(said.code, 3);
-    let error: serde_json::Value = serde_json::from_str(&said.err).expect("JSON");
-    assert_eq!(error["error"]["code"], "store");
+    let error = place.json_error(3, &["stats"]);
+    assert_eq!(error["code"], "store");
+    assert!(error["problem"].as_str().expect("text").contains("it belongs to another program"), "{error}");
     let text = std::fs::read_to_string(place.path("calls.db")).expect("reads");
     assert!(text.starts_with("a letter to Ada"));
 }
 
 #[tokio::test]
-async fn an_operation_that_is_not_there_is_named() {
+async fn an_operation_that_is_not_there_has_a_code_of_its_own() {
     let place = Place::fresh();
     place.lost("order-1", NOW).await;
     for command in [
         &["show", "order-9"][..],
         &["dead-letters", "show", "order-9"],
         &["dead-letters", "redrive", "order-9"],
+        &["dead-letters", "redrive", "order-1", "order-9"],
         &["dead-letters", "resolve", "order-9", "--not-applied", "--why", "x"],
+        &["dead-letters", "edit", "order-9", "--key", "y", "--body", "vendors.toml", "--why", "x"],
     ] {
         let said = place.run(command);
-        assert_eq!(said.code, 1, "{command:?}");
-        assert_eq!(said.err, "steadfast: there is no operation \"order-9\"\n");
+        assert_eq!(said.code, 6, "{command:?}");
+        let problem = "there is no operation \"order-9\"; it was never recorded in this store, or its record was \
+                       removed when its time was over";
+        assert_eq!(said.err, format!("steadfast: {problem}\n"));
         assert_eq!(said.out, "");
+        assert_eq!(place.json_error(6, command)["code"], "absent");
     }
+    assert_eq!(place.json(0, &["show", "order-1"])["phase"], "dead", "none is redriven if one is not there");
+}
+
+#[tokio::test]
+async fn what_matches_nothing_is_no_failure() {
+    let place = Place::fresh();
+    place.succeeds("order-1", NOW).await;
+    for (command, text) in [
+        (&["dead-letters", "list"][..], "no dead letter matches\n"),
+        (&["dead-letters", "list", "--group"], "no dead letter matches\n"),
+        (&["dead-letters", "export"], ""),
+        (&["dead-letters", "export", "--output", "none.jsonl"], "written: 0, to none.jsonl\n"),
+        (&["dead-letters", "redrive", "--all", "--yes"], "0 matched; 0 due (0 by force), 0 held back\n"),
+        (&["dead-letters", "purge"], "removed: 0\n"),
+    ] {
+        assert_eq!(place.run(command).ended(0), text, "{command:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_of_several_operations_is_not_taken_for_one_that_is_absent() {
+    let place = Place::fresh();
+    place.lost("order-1", NOW).await;
+    let scopes = "UPDATE operation SET scope = 'default/other/test/POST /v1/x' WHERE key = 'order-2'";
+    place.lost("order-2", NOW).await;
+    let store = rusqlite::Connection::open(place.path("calls.db")).expect("opens");
+    store.execute_batch(&format!("{scopes}; UPDATE operation SET key = 'order-1'")).expect("works");
+    let error = place.json_error(2, &["show", "order-1"]);
+    assert_eq!(error["code"], "ambiguous");
+    let problem = error["problem"].as_str().expect("text");
+    assert!(problem.contains("\n  default/other/test/POST /v1/x key order-1"), "{problem}");
+    assert_eq!(place.json(0, &["show", "default/other/test/POST /v1/x key order-1"])["key"], "order-1");
 }
 
 #[test]
 fn check_names_file_line_and_column() {
     let place = Place::fresh();
     assert_eq!(place.json(0, &["check", "vendors.toml"])["vendors"], serde_json::json!(["stripe"]));
-    assert!(place.run(&["check", "vendors.toml"]).ended(0).contains("good: true"));
+    assert_eq!(place.run(&["check", "vendors.toml"]).ended(0), "vendors.toml is good: stripe\n");
     std::fs::write(place.path("wrong.toml"), "[vendors.stripe]\nsecret_evn = \"X\"\n").expect("writes");
     let said = place.run(&["check", "wrong.toml"]);
     assert_eq!(said.code, 4);
     assert!(said.err.starts_with("steadfast: wrong.toml:2:1: unknown key `secret_evn`"), "{}", said.err);
-    let said = place.run(&["check", "absent.toml", "--json"]);
-    assert_eq!(said.code, 4);
-    assert!(said.err.contains("\"code\":\"vendors\"") && said.err.contains("absent.toml"), "{}", said.err);
+    let error = place.json_error(4, &["check", "absent.toml"]);
+    assert_eq!(error["code"], "vendors");
+    assert!(error["problem"].as_str().expect("text").contains("absent.toml"), "{error}");
+}
+
+#[test]
+fn check_takes_the_file_that_the_other_commands_take() {
+    let place = Place::fresh();
+    let set = [("STEADFAST_VENDORS", "vendors.toml")];
+    assert_eq!(place.run_as(&set, &["check"]).ended(0), "vendors.toml is good: stripe\n");
+    assert_eq!(place.run_as(&[], &["check", "--vendors", "vendors.toml"]).code, 0);
+    std::fs::write(place.path("none.toml"), "namespace = \"prod\"\n").expect("writes");
+    let named = place.run_as(&set, &["check", "none.toml"]);
+    assert!(named.out.starts_with("none.toml is good"), "the one that is named: {}{}", named.out, named.err);
+    let said = place.run_as(&[], &["check"]);
+    assert_eq!(said.code, 2);
+    assert!(said.err.contains("STEADFAST_VENDORS"), "{}", said.err);
 }
 
 #[tokio::test]
@@ -71,6 +148,9 @@ async fn arguments_that_make_no_sense_are_refused_with_two() {
         &["dead-letters", "list", "--reason", "bad"],
         &["dead-letters", "list", "--older-than", "30"],
         &["dead-letters", "list", "--limit", "0"],
+        &["dead-letters", "list", "--after", "nonsense"],
+        &["dead-letters", "resolve", "order-1", "--applied", "", "--why", "x"],
+        &["dead-letters", "export", "--bodies"],
         &["dead-letters", "edit", "order-1", "--key", "", "--body", "vendors.toml", "--why", "x"],
         &["nonsense"],
         &[],
@@ -78,27 +158,10 @@ async fn arguments_that_make_no_sense_are_refused_with_two() {
         let said = place.run(wrong);
         assert_eq!(said.code, 2, "{wrong:?}: {}", said.err);
         assert_ne!(said.err, "", "{wrong:?}");
-        let said = place.run(&[wrong, &["--json"]].concat());
-        assert_eq!(said.code, 2, "{wrong:?}: {}", said.err);
-        let error: serde_json::Value = serde_json::from_str(&said.err).expect("JSON");
-        assert_eq!(error["error"]["code"], "usage", "{wrong:?}");
+        assert_eq!(place.json_error(2, wrong)["code"], "usage", "{wrong:?}");
     }
     let said =
         place.run(&["dead-letters", "edit", "order-1", "--key", "b", "--body", "absent", "--why", "x"]);
     assert_eq!(said.code, 5);
     assert!(said.err.starts_with("steadfast: absent cannot be read: "), "{}", said.err);
-    let said = place.run(&["dead-letters", "list", "--after", "nonsense"]);
-    assert_eq!(said.code, 3, "{}", said.err);
-}
-
-#[test]
-fn the_help_documents_every_exit_code() {
-    let place = Place::fresh();
-    let help = place.run_with(&[], &["--help"]).ended(0);
-    for code in
-        ["0  done", "1  nothing matched", "2  arguments", "3  the store", "4  the vendors", "5  a file"]
-    {
-        assert!(help.contains(code), "{help}");
-    }
-    assert!(place.run_with(&[], &["--version"]).ended(0).starts_with("steadfast "));
 }

@@ -1,6 +1,6 @@
 //! What is looked at.
 
-use super::{LONG_AGO, NOW, Place};
+use super::{LONG_AGO, NOW, Place, schema};
 
 #[tokio::test]
 async fn list_filters_pages_and_groups() {
@@ -34,15 +34,16 @@ async fn list_filters_pages_and_groups() {
     assert_eq!((keys(&first), keys(&second)), (vec!["order-1".to_owned()], vec!["order-2".to_owned()]));
 
     let groups = place.json(0, &["dead-letters", "list", "--group"]);
-    assert_eq!(groups.as_array().expect("a list").len(), 2);
+    let groups = groups["groups"].as_array().expect("a list");
+    assert_eq!(groups.len(), 2);
     assert_eq!((&groups[0]["count"], &groups[0]["vendor"]), (&1.into(), &"default/stripe".into()));
     assert!(place.run(&["dead-letters", "list", "--group"]).ended(0).contains("UNKNOWN.effect"));
 
     let text = place.run(&["dead-letters", "list"]).ended(0);
     assert!(text.contains("default/stripe/test/POST /v1/payouts key order-1\n"), "{text}");
-    let nothing = place.run(&["dead-letters", "list", "--status", "503"]).ended(1);
+    let nothing = place.run(&["dead-letters", "list", "--status", "503"]).ended(0);
     assert_eq!(nothing, "no dead letter matches\n");
-    assert_eq!(place.json(1, &["dead-letters", "list", "--status", "503"])["letters"], serde_json::json!([]));
+    assert_eq!(place.json(0, &["dead-letters", "list", "--status", "503"])["letters"], serde_json::json!([]));
 }
 
 #[tokio::test]
@@ -53,7 +54,7 @@ async fn show_withholds_bodies_until_somebody_signs_for_them() {
 
     let text = place.run(&["dead-letters", "show", "order-1"]).ended(0);
     assert!(text.contains("body of") && text.contains("withheld"), "{text}");
-    assert!(text.contains("redrive:  safe (window_open)"), "{text}");
+    assert!(text.contains("redrive:  safe: the vendor replays its key until "), "{text}");
     assert!(!text.contains("Ada") && !text.contains("sk_test"), "{text}");
     let shown = place.json(0, &["dead-letters", "show", "order-1"]);
     assert_eq!(shown["request"]["body"]["withheld"], "not asked for");
@@ -107,15 +108,12 @@ async fn export_writes_a_line_for_each_letter_and_never_over_a_file() {
     let place = Place::fresh();
     place.lost("order-1", NOW).await;
     place.lost("order-2", NOW).await;
-    for arguments in [&["dead-letters", "export"][..], &["dead-letters", "export", "--json"]] {
-        let text = place.run(arguments).ended(0);
-        let keys: Vec<_> = text
-            .lines()
-            .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON")["key"].clone())
-            .collect();
-        assert_eq!(keys, ["order-1", "order-2"]);
-        assert!(!text.contains("Ada"), "{text}");
-    }
+    let text = place.run(&["dead-letters", "export"]).ended(0);
+    let keys: Vec<_> = text.lines().map(|line| schema::line(line)["key"].clone()).collect();
+    assert_eq!(keys, ["order-1", "order-2"]);
+    assert!(!text.contains("Ada"), "{text}");
+    let lines_already = place.json_error(2, &["dead-letters", "export"]);
+    assert!(lines_already["problem"].as_str().expect("text").contains("--output"), "{lines_already}");
     let to_file = ["dead-letters", "export", "--output", "letters.jsonl"];
     assert_eq!(place.json(0, &to_file)["written"], 2);
     assert_eq!(std::fs::read_to_string(place.path("letters.jsonl")).expect("reads").lines().count(), 2);
@@ -126,6 +124,69 @@ async fn export_writes_a_line_for_each_letter_and_never_over_a_file() {
         assert_eq!(mode & 0o777, 0o600, "it may hold what the store keeps to itself");
     }
     let said = place.run(&to_file);
-    assert_eq!(said.code, 5, "{}", said.err);
-    assert_eq!(place.run(&["dead-letters", "export", "--status", "500"]).ended(1), "");
+    assert_eq!(said.code, 5);
+    let expected = "steadfast: letters.jsonl is there already and is not written over; name a new file\n";
+    assert_eq!(said.err, expected);
+    assert_eq!(place.run(&["dead-letters", "export", "--status", "500"]).ended(0), "");
+}
+
+#[tokio::test]
+async fn an_operation_is_found_by_what_the_vendors_dashboard_shows() {
+    let place = Place::fresh();
+    place.lost("order-1", NOW).await;
+    place.succeeds("order-2", NOW).await;
+    let wire_key = |key| place.json(0, &["show", key])["wire_key"].as_str().expect("text").to_owned();
+    for key in ["order-1", "order-2"] {
+        let wire_key = wire_key(key);
+        assert_eq!(place.json(0, &["show", &wire_key])["key"], key);
+        assert_eq!(
+            place.json(0, &["dead-letters", "show", &format!(" {}\n", wire_key.to_uppercase())])["key"],
+            key
+        );
+    }
+    let listed = place.json(0, &["dead-letters", "list", "--wire-key", &wire_key("order-1")]);
+    assert_eq!(
+        (listed["letters"].as_array().expect("a list").len(), &listed["letters"][0]["key"]),
+        (1, &"order-1".into())
+    );
+    let settled = place.json(0, &["dead-letters", "list", "--wire-key", &wire_key("order-2")]);
+    assert_eq!(settled["letters"], serde_json::json!([]), "it is no dead letter");
+    assert_eq!(place.json(0, &["dead-letters", "redrive", &wire_key("order-1")])["due"], 1);
+    assert_eq!(place.json(0, &["show", "order-1"])["phase"], "scheduled");
+}
+
+/// Whatever is shown of what people did is in words.
+#[tokio::test]
+async fn what_people_did_is_shown_in_words() {
+    let place = Place::fresh();
+    for key in ["forced", "solved", "edited"] {
+        place.lost(key, LONG_AGO).await;
+    }
+    std::fs::write(place.path("body"), "amount=900").expect("writes");
+    let why = ["--why", "ticket 7"];
+    place.run(&[&["dead-letters", "redrive", "forced", "--force"], &why[..]].concat()).ended(0);
+    place.run(&[&["dead-letters", "resolve", "solved", "--applied", "po_1"], &why[..]].concat()).ended(0);
+    let edit = ["dead-letters", "edit", "edited", "--key", "new", "--body", "body", "--force"];
+    place.run(&[&edit, &why[..]].concat()).ended(0);
+    let shown = |key| place.run(&["show", key]).ended(0);
+    for (key, expected) in [
+        ("forced", "dead to scheduled, by ada\n    redrive by force: ticket 7\n"),
+        ("solved", "dead to resolved, by ada\n    resolve, applied as po_1: ticket 7\n"),
+        ("solved", "\nresolved: applied as po_1, by ada: ticket 7\n"),
+        ("edited", "\nresolved: replaced by key new, by ada: ticket 7\n"),
+        ("new", "by ada\n    note: edited from key edited: ticket 7\n"),
+    ] {
+        let text = shown(key);
+        assert!(text.contains(expected), "{text}");
+        assert!(!text.contains(['{', '}']) && !text.contains("Some("), "{text}");
+    }
+    let audit = place.json(0, &["show", "forced"])["audit"][0].take();
+    assert_eq!((&audit["action"], &audit["forced"]), (&"redrive".into(), &true.into()));
+    let solved = place.json(0, &["show", "solved"]);
+    let expected = ("applied", "po_1", "resolve");
+    let said =
+        (&solved["resolved"]["resolution"], &solved["resolved"]["vendor_id"], &solved["audit"][0]["action"]);
+    assert_eq!(said, (&expected.0.into(), &expected.1.into(), &expected.2.into()));
+    let edited = place.json(0, &["show", "edited"]);
+    assert_eq!((&edited["resolved"]["new_key"], edited["redrive"].is_null()), (&"new".into(), true));
 }

@@ -4,7 +4,11 @@
 mod disk;
 mod errors;
 mod letters;
+mod manual;
+mod readme;
+mod schema;
 mod sealed;
+mod signature;
 mod work;
 
 use std::path::PathBuf;
@@ -94,37 +98,52 @@ impl Place {
         self.pays(key, ago, network).await.expect("succeeds");
     }
 
+    /// A dead letter that the vendor answered.
+    pub async fn busy(&self, key: &str) {
+        let network = ScriptedTransport::new().status(503);
+        assert!(self.pays(key, Duration::ZERO, network).await.expect_err("busy").is_dead_letter());
+    }
+
     /// Runs the binary on the store with the vendors file.
     pub fn run(&self, arguments: &[&str]) -> Said {
         self.run_with(&["--store", "calls.db", "--vendors", "vendors.toml"], arguments)
     }
 
     pub fn run_with(&self, before: &[&str], arguments: &[&str]) -> Said {
+        self.run_as(&[("USER", "ada")], &[before, arguments].concat())
+    }
+
+    /// Runs it with these variables, those of the store's seal keys, and no others: as in a container.
+    pub fn run_as(&self, variables: &[(&str, &str)], arguments: &[&str]) -> Said {
         let mut command = Command::new(env!("CARGO_BIN_EXE_steadfast"));
-        command.args(before).args(arguments).current_dir(self.directory.path()).stdin(Stdio::null());
-        for variable in ["STEADFAST_STORE", "STEADFAST_VENDORS", "STEADFAST_SEAL_KEYS"] {
-            command.env_remove(variable);
-        }
+        command.args(arguments).current_dir(self.directory.path()).stdin(Stdio::null());
+        command.env_clear().envs(variables.iter().copied());
         if let Some(keys) = &self.seal_keys {
             command.env("STEADFAST_SEAL_KEYS", keys);
         }
-        let output = command.env("USER", "ada").output().expect("the binary runs");
-        Said::new(&output)
+        Said::new(&command.output().expect("the binary runs"))
     }
 
-    /// Runs it with `--json` and gives what it says when it fails on the store.
-    pub fn json_error(&self, arguments: &[&str]) -> Value {
-        let said = self.run(&[arguments, &["--json"]].concat());
-        assert_eq!(said.code, 3, "{}{}", said.out, said.err);
-        serde_json::from_str(&said.err).expect("JSON")
-    }
-
-    /// Runs it with `--json` and gives its line.
+    /// Runs it with `--json` and gives its result.
     pub fn json(&self, code: i32, arguments: &[&str]) -> Value {
+        let mut answer = self.answer(code, arguments);
+        assert!(answer["error"].is_null(), "{answer}");
+        answer["result"].take()
+    }
+
+    /// Runs it with `--json` and gives what it says when it fails.
+    pub fn json_error(&self, code: i32, arguments: &[&str]) -> Value {
+        let mut answer = self.answer(code, arguments);
+        assert!(answer["result"].is_null(), "{answer}");
+        answer["error"].take()
+    }
+
+    fn answer(&self, code: i32, arguments: &[&str]) -> Value {
         let said = self.run(&[arguments, &["--json"]].concat());
         assert_eq!(said.code, code, "{}{}", said.out, said.err);
-        assert_eq!(said.out.lines().count(), 1, "{}", said.out);
-        serde_json::from_str(&said.out).expect("JSON")
+        let answer = schema::answer(&said.out);
+        assert_eq!(answer["exit_code"], code);
+        answer
     }
 }
 

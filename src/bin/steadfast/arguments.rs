@@ -1,42 +1,71 @@
-//! What can be typed.
+//! What can be typed. Options come in the same order in every command: its own, which dead letters, who and why, and
+//! what every command has.
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::builder::NonEmptyStringValueParser;
+use clap::{ArgAction, Args, Parser, Subcommand};
+use clap_complete::Shell;
 
 use super::selection::Select;
+use super::signature::{Signature, Signer};
 
 /// Looks after the operations that a service recorded: dead letters above all.
+///
+/// It works on the service's store while the service runs, and sends nothing itself.
 #[derive(Parser, Debug)]
-#[command(name = "steadfast", version, after_help = EXIT_CODES, after_long_help = EXIT_CODES)]
+#[command(name = "steadfast", version, disable_help_flag = true, disable_version_flag = true)]
+#[command(after_help = "--help also lists the exit codes.", after_long_help = super::manual::after_help())]
 pub(crate) struct Arguments {
-    /// The service's store, an SQLite file
-    #[arg(long, global = true, env = "STEADFAST_STORE", value_name = "PATH")]
-    pub store: Option<PathBuf>,
-    /// The vendors file, for the vendors' rules; no secret is needed and nothing is sent
-    #[arg(long, global = true, env = "STEADFAST_VENDORS", value_name = "PATH")]
-    pub vendors: Option<PathBuf>,
-    /// Prints JSON, on one line; errors too
-    #[arg(long, global = true)]
-    pub json: bool,
     #[command(subcommand)]
     pub command: Command,
+    /// The service's store, an SQLite file
+    #[arg(long, global = true, env = "STEADFAST_STORE", value_name = "PATH")]
+    #[arg(help_heading = ALWAYS, display_order = LAST)]
+    pub store: Option<PathBuf>,
+    /// The vendors file, for the vendors' rules; no secret is needed
+    #[arg(long, global = true, env = "STEADFAST_VENDORS", value_name = "PATH")]
+    #[arg(help_heading = ALWAYS, display_order = LAST + 1)]
+    pub vendors: Option<PathBuf>,
+    /// Answers with one JSON object, also when it fails
+    #[arg(long, global = true)]
+    #[arg(help_heading = ALWAYS, display_order = LAST + 2)]
+    pub json: bool,
+    /// Prints help; --help says more than -h
+    #[arg(short, long, global = true, action = ArgAction::Help)]
+    #[arg(help_heading = ALWAYS, display_order = LAST + 3)]
+    help: Option<bool>,
+    /// Prints the version
+    #[arg(short = 'V', long, action = ArgAction::Version)]
+    #[arg(help_heading = ALWAYS, display_order = LAST + 4)]
+    version: Option<bool>,
 }
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
+    /// Counts operations by vendor and phase
+    Stats,
+    /// Shows one operation, whatever became of it
+    Show(ShowArguments),
     /// What failed, was not refused, and waits for a person
     #[command(subcommand)]
     DeadLetters(DeadLettersCommand),
-    /// Counts operations by vendor and phase, with the age of the oldest
-    Stats,
     /// Checks a vendors file, without any secret
     Check {
-        /// The file
-        file: PathBuf,
+        /// The file; without it, what --vendors or STEADFAST_VENDORS names
+        file: Option<PathBuf>,
     },
-    /// Shows one operation, whatever became of it
-    Show(ShowArguments),
+    /// Prints completions for a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Prints the manual page, or writes one for each command
+    Man {
+        /// Writes the pages of all commands into this directory
+        #[arg(long, value_name = "DIRECTORY")]
+        out: Option<PathBuf>,
+    },
 }
 
 #[derive(Subcommand, Debug)]
@@ -47,7 +76,7 @@ pub(crate) enum DeadLettersCommand {
         #[arg(long, conflicts_with_all = ["after", "limit"])]
         group: bool,
         /// At most so many
-        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
+        #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
         limit: u16,
         /// Goes on after a page: what that page printed as next
         #[arg(long, value_name = "CURSOR")]
@@ -58,21 +87,28 @@ pub(crate) enum DeadLettersCommand {
     /// Shows one: request, reply, every attempt, what was done to it
     Show(ShowArguments),
     /// Makes dead letters due again; the running service sends them
-    #[command(after_help = REDRIVE_HELP)]
+    ///
+    /// Name operations, or a filter, or --all. A filter is a dry run until --yes is given. The dry run prints the time
+    /// at which it was frozen; --before with that time takes the same letters and none that died later.
+    ///
+    /// What may have taken effect is only redriven where the vendor's rules (--vendors) make that safe. The rest is
+    /// held back, and the exit code is then 1; a filter that matches nothing is no error.
     Redrive(RedriveArguments),
     /// Says what became of one
     Resolve(ResolveArguments),
     /// Sends another body instead, under a new key
     Edit(EditArguments),
-    /// Writes them as JSON lines
+    /// Writes them as JSON lines, each as `show --json` gives it
     Export {
-        #[command(flatten)]
-        view: ViewArguments,
-        /// Into this new file instead of the terminal
+        /// Into this new file instead of the terminal; --json needs it
         #[arg(long, value_name = "PATH")]
         output: Option<PathBuf>,
         #[command(flatten)]
+        view: ViewArguments,
+        #[command(flatten)]
         select: Select,
+        #[command(flatten)]
+        signature: Signature,
     },
     /// Removes records whose time is over; never an unresolved dead letter
     Purge {
@@ -82,74 +118,63 @@ pub(crate) enum DeadLettersCommand {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct Operation {
+    /// The operation: its key, the wire key from the vendor's dashboard, or its whole name
+    ///
+    /// A key or a whole name, as lists print it, is looked up in an index. A wire key (Stripe shows it as the
+    /// idempotency key) has none: it is looked for among the dead letters, and then every record is read once:
+    /// a second for a million if the file is in memory, and as long as the disk takes if it is not.
+    #[arg(id = "operation", value_name = "OPERATION")]
+    pub name: String,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct ShowArguments {
-    /// The operation: its key, or its whole name as lists print it
-    pub operation: String,
+    #[command(flatten)]
+    pub operation: Operation,
     #[command(flatten)]
     pub view: ViewArguments,
+    #[command(flatten)]
+    pub signature: Signature,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct ViewArguments {
-    /// Shows bodies and the values of headers; this goes on the audit record
-    #[arg(long, requires = "why")]
+    /// Shows bodies and the values of headers; needs --by and --why
+    #[arg(long)]
     pub bodies: bool,
     /// Never shows the values of the fields of this name; may be given several times
     #[arg(long, value_name = "FIELD")]
     pub redact: Vec<String>,
-    #[command(flatten)]
-    pub signature: Signature,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct Signature {
-    #[command(flatten)]
-    pub signer: Signer,
-    /// Why
-    #[arg(long, value_name = "REASON")]
-    pub why: Option<String>,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct Signer {
-    /// Who does it
-    #[arg(
-        long,
-        env = "USER",
-        default_value = "",
-        hide_default_value = true,
-        hide_env_values = true,
-        value_name = "NAME"
-    )]
-    pub by: String,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct RedriveArguments {
-    /// The operations: their keys, or their whole names
+    /// The operations: keys, wire keys from the vendor's dashboard, or whole names
+    #[arg(value_name = "OPERATION")]
     pub operations: Vec<String>,
     /// All dead letters
     #[arg(long)]
     pub all: bool,
-    /// Only counts
-    #[arg(long)]
-    pub dry_run: bool,
     /// Redrives what a filter matches; without it a filter is a dry run
     #[arg(long, conflicts_with = "dry_run")]
     pub yes: bool,
-    /// Also what may have taken effect and nothing can tell: risks a second effect
-    #[arg(long, requires = "why")]
+    /// Only counts, and needs no name
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Also what may have taken effect and nothing can tell: risks a second effect, and needs --why
+    #[arg(long)]
     pub force: bool,
     #[command(flatten)]
-    pub signature: Signature,
-    #[command(flatten)]
     pub select: Select,
+    #[command(flatten)]
+    pub signature: Signature,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct ResolveArguments {
-    /// The operation: its key, or its whole name
-    pub operation: String,
+    #[command(flatten)]
+    pub operation: Operation,
     #[command(flatten)]
     pub word: Word,
     #[command(flatten)]
@@ -160,7 +185,7 @@ pub(crate) struct ResolveArguments {
 #[group(required = true, multiple = false)]
 pub(crate) struct Word {
     /// It took effect, and this is the vendor's name for it
-    #[arg(long, value_name = "VENDOR_ID")]
+    #[arg(long, value_name = "VENDOR_ID", value_parser = NonEmptyStringValueParser::new())]
     pub applied: Option<String>,
     /// It did not take effect
     #[arg(long)]
@@ -175,8 +200,8 @@ pub(crate) struct Word {
 
 #[derive(Args, Debug)]
 pub(crate) struct EditArguments {
-    /// The operation: its key, or its whole name
-    pub operation: String,
+    #[command(flatten)]
+    pub operation: Operation,
     /// The new operation's key
     #[arg(long)]
     pub key: String,
@@ -190,19 +215,30 @@ pub(crate) struct EditArguments {
     pub signature: Signature,
 }
 
-const EXIT_CODES: &str = "\
-Exit codes:
-  0  done
-  1  nothing matched, or something was refused or held back
-  2  arguments or seal keys that make no sense
-  3  the store: absent, locked, full, damaged, sealed, of another program
-  4  the vendors file is wrong
-  5  a file cannot be read or written
+impl Command {
+    /// As it is typed, and as a JSON answer names it.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Command::Stats => "stats",
+            Command::Show(_) => "show",
+            Command::Check { .. } => "check",
+            Command::Completions { .. } => "completions",
+            Command::Man { .. } => "man",
+            Command::DeadLetters(command) => match command {
+                DeadLettersCommand::List { .. } => "dead-letters list",
+                DeadLettersCommand::Show(_) => "dead-letters show",
+                DeadLettersCommand::Redrive(_) => "dead-letters redrive",
+                DeadLettersCommand::Resolve(_) => "dead-letters resolve",
+                DeadLettersCommand::Edit(_) => "dead-letters edit",
+                DeadLettersCommand::Export { .. } => "dead-letters export",
+                DeadLettersCommand::Purge { .. } => "dead-letters purge",
+            },
+        }
+    }
+}
 
-A store that the service seals is read with the service's keys, in STEADFAST_SEAL_KEYS.";
+/// The heading of what every command has.
+const ALWAYS: &str = "In every command";
 
-const REDRIVE_HELP: &str = "\
-Name operations, or a filter, or --all. A filter is a dry run until --yes is given. The dry run prints the time at \
-which it was frozen; --before with that time takes the same letters and none that died later.
-
-What may have taken effect is only redriven where the vendor's rules (--vendors) make that safe.";
+/// After every command's own options, which clap would otherwise mix these with.
+const LAST: usize = 1_000;

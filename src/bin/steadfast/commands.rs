@@ -1,148 +1,155 @@
 //! One function to a command: call the library, print, say how it went.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Read, Write};
-use std::path::Path;
+use std::io::{self, BufWriter, Read};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use clap::CommandFactory;
-use clap::error::ErrorKind;
-use serde::Serialize;
+use serde_json::json;
 use steadfast::config::Vendors;
-use steadfast::dead_letter::{DeadLetters, Edit, Redrive, Selection, Signed, View, Which};
+use steadfast::dead_letter::{DeadLetterError, DeadLetters, Edit, Redrive, Selection, View, Which};
 use steadfast::operation::Key;
 use steadfast::operation::record::{Cursor, Resolution};
 use steadfast::store::{SealKeys, Sqlite};
 
 use super::arguments::{
     Arguments, Command, DeadLettersCommand, EditArguments, RedriveArguments, ResolveArguments, ShowArguments,
-    Signature, ViewArguments,
+    ViewArguments,
 };
-use super::failure::{DONE, Failure, REFUSED};
-use super::print;
+use super::failure::{DONE, Failure, HELD_BACK};
+use super::output::Output;
+use super::signature::Signature;
+use super::{manual, print};
 
-/// Where a command's result goes, and how.
-pub(crate) struct Output<'a> {
-    pub out: &'a mut (dyn Write + Send),
-    pub json: bool,
-}
-
-pub(crate) async fn run(arguments: Arguments, out: &mut (dyn Write + Send)) -> Result<u8, Failure> {
-    let mut output = Output { out, json: arguments.json };
-    if let Command::Check { file } = &arguments.command {
-        return check(file, &mut output);
-    }
-    let letters = open(&arguments)?;
+pub(crate) async fn run(arguments: Arguments, mut output: Output<'_>) -> Result<u8, Failure> {
+    let output = &mut output;
+    let place = Place { store: arguments.store, vendors: arguments.vendors };
     match arguments.command {
-        Command::Check { .. } => Ok(DONE),
+        Command::Check { file } => check(file.or(place.vendors), output),
+        Command::Completions { shell } => {
+            let script = String::from_utf8_lossy(&manual::completions(shell)).into_owned();
+            output.put(DONE, &json!({ "shell": shell.to_string(), "script": script }), |_, out| {
+                out.write_all(script.as_bytes())
+            })
+        }
+        Command::Man { out } => man(out.as_deref(), output),
         Command::Stats => {
-            let stats = letters.stats().await?;
-            output.put(&stats, print::stats)?;
-            Ok(DONE)
+            let stats = place.open()?.stats().await?;
+            output.put(DONE, &stats, print::stats)
         }
-        Command::Show(show) | Command::DeadLetters(DeadLettersCommand::Show(show)) => {
-            self::show(&letters, &show, &mut output).await
-        }
-        Command::DeadLetters(command) => dead_letters(&letters, command, &mut output).await,
+        Command::Show(arguments) => show(&place, &arguments, output).await,
+        Command::DeadLetters(command) => dead_letters(&place, command, output).await,
     }
 }
 
 async fn dead_letters(
-    letters: &DeadLetters,
+    place: &Place,
     command: DeadLettersCommand,
     output: &mut Output<'_>,
 ) -> Result<u8, Failure> {
     match command {
         DeadLettersCommand::List { select, group: true, .. } => {
-            let groups = letters.groups(&select.selection()).await?;
-            output.put(&groups, print::groups)?;
-            Ok(if groups.is_empty() { REFUSED } else { DONE })
+            let groups = place.open()?.groups(&select.selection()).await?;
+            output.put(DONE, &json!({ "groups": groups }), |_, out| print::groups(&groups, out))
         }
         DeadLettersCommand::List { select, limit, after, .. } => {
-            list(letters, &select.selection(), usize::from(limit), after, output).await
+            let (letters, limit) = (place.open()?, usize::from(limit));
+            let page = letters.list(&select.selection(), after.map(Cursor::new).as_ref(), limit).await?;
+            let next = page.next.as_ref().map(Cursor::as_str);
+            output.put(DONE, &json!({ "letters": page.rows, "next": next }), |_, out| {
+                print::letters(&page.rows, next, out)
+            })
         }
-        DeadLettersCommand::Show(arguments) => show(letters, &arguments, output).await,
-        DeadLettersCommand::Redrive(arguments) => redrive(letters, &arguments, output).await,
-        DeadLettersCommand::Resolve(arguments) => resolve(letters, arguments, output).await,
-        DeadLettersCommand::Edit(arguments) => edit(letters, arguments, output).await,
-        DeadLettersCommand::Export { select, view, output: path } => {
-            export(letters, &select.selection(), &view, path.as_deref(), output).await
+        DeadLettersCommand::Show(arguments) => show(place, &arguments, output).await,
+        DeadLettersCommand::Redrive(arguments) => redrive(place, &arguments, output).await,
+        DeadLettersCommand::Resolve(arguments) => resolve(place, arguments, output).await,
+        DeadLettersCommand::Edit(arguments) => edit(place, arguments, output).await,
+        DeadLettersCommand::Export { select, view, signature, output: path } => {
+            let view = self::view(&view, &signature)?;
+            export(place, &select.selection(), &view, path.as_deref(), output).await
         }
         DeadLettersCommand::Purge { signer } => {
-            let removed = letters.purge(signer.by).await?;
-            output.put(&serde_json::json!({ "removed": removed }), print::fields)?;
-            Ok(DONE)
+            let by = signer.name()?;
+            let removed = place.open()?.purge(by).await?;
+            output.put(DONE, &json!({ "removed": removed }), |_, out| print::removed(removed, out))
         }
     }
 }
 
-fn open(arguments: &Arguments) -> Result<DeadLetters, Failure> {
-    let Some(path) = &arguments.store else {
-        let problem = "which store? Name the service's file with --store PATH or in STEADFAST_STORE\n";
-        return Err(usage(ErrorKind::MissingRequiredArgument, problem));
+/// Where things are.
+struct Place {
+    store: Option<PathBuf>,
+    vendors: Option<PathBuf>,
+}
+
+impl Place {
+    /// The last step before the work: what is wrong with the arguments is said first.
+    fn open(&self) -> Result<DeadLetters, Failure> {
+        let Some(path) = &self.store else {
+            let problem = "which store? Name the service's file with --store PATH or in STEADFAST_STORE";
+            return Err(Failure::Arguments(problem.to_owned()));
+        };
+        let vendors = self.vendors.as_ref().map(Vendors::from_file).transpose().map_err(Failure::Vendors)?;
+        let rules = vendors.map(|vendors| vendors.rules()).transpose().map_err(Failure::Vendors)?;
+        let mut store = Sqlite::builder(path).create(false);
+        if std::env::var_os(SEAL_KEYS).is_some() {
+            store = store.seal(SealKeys::from_env(SEAL_KEYS).map_err(Failure::SealKeys)?);
+        }
+        let store = store.open().map_err(Failure::Store)?;
+        let letters = DeadLetters::new(Arc::new(store));
+        Ok(rules.iter().flatten().fold(letters, |letters, client| letters.with_client(client)))
+    }
+}
+
+fn check(file: Option<PathBuf>, output: &mut Output<'_>) -> Result<u8, Failure> {
+    let Some(file) = file else {
+        let problem = "which vendors file? Name it: steadfast check FILE, or set STEADFAST_VENDORS";
+        return Err(Failure::Arguments(problem.to_owned()));
     };
-    // Opening makes a file where there is none: right for a service, wrong for a typing mistake.
-    if fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
-        return Err(Failure::NoStore(path.clone()));
-    }
-    let vendors = arguments.vendors.as_ref().map(Vendors::from_file).transpose().map_err(Failure::Vendors)?;
-    let rules = vendors.map(|vendors| vendors.rules()).transpose().map_err(Failure::Vendors)?;
-    let mut store = Sqlite::builder(path);
-    if std::env::var_os(SEAL_KEYS).is_some() {
-        store = store.seal(SealKeys::from_env(SEAL_KEYS).map_err(Failure::SealKeys)?);
-    }
-    let store = store.open().map_err(Failure::Store)?;
-    let letters = DeadLetters::new(Arc::new(store));
-    Ok(rules.iter().flatten().fold(letters, |letters, client| letters.with_client(client)))
+    let vendors = Vendors::from_file(&file).map_err(Failure::Vendors)?;
+    let (file, names) = (file.display().to_string(), vendors.names().collect::<Vec<_>>());
+    output.put(DONE, &json!({ "file": file, "vendors": names }), |_, out| print::checked(&file, &names, out))
 }
 
-fn check(file: &Path, output: &mut Output<'_>) -> Result<u8, Failure> {
-    let vendors = Vendors::from_file(file).map_err(Failure::Vendors)?;
-    let names: Vec<&str> = vendors.names().collect();
-    output.put(&serde_json::json!({ "good": true, "vendors": names }), print::fields)?;
-    Ok(DONE)
+fn man(directory: Option<&Path>, output: &mut Output<'_>) -> Result<u8, Failure> {
+    let Some(directory) = directory else {
+        let page = manual::page()?;
+        let text = String::from_utf8_lossy(&page);
+        return output.put(DONE, &json!({ "page": text }), |_, out| out.write_all(&page));
+    };
+    let written = manual::write_pages(directory);
+    let written = written.map_err(|error| Failure::File(directory.to_owned(), error))?;
+    let files: Vec<String> = written.iter().map(|file| file.display().to_string()).collect();
+    output.put(DONE, &json!({ "files": files }), |_, out| print::files(&files, out))
 }
 
-async fn list(
-    letters: &DeadLetters,
-    selection: &Selection,
-    limit: usize,
-    after: Option<String>,
-    output: &mut Output<'_>,
-) -> Result<u8, Failure> {
-    let page = letters.list(selection, after.map(Cursor::new).as_ref(), limit).await?;
-    let next = page.next.as_ref().map(Cursor::as_str);
-    let form = serde_json::json!({ "letters": page.rows, "next": next });
-    output.put(&form, |_, out| print::letters(&page.rows, next, out))?;
-    Ok(if page.rows.is_empty() { REFUSED } else { DONE })
-}
-
-async fn show(
-    letters: &DeadLetters,
-    arguments: &ShowArguments,
-    output: &mut Output<'_>,
-) -> Result<u8, Failure> {
-    let id = letters.find(&arguments.operation).await?;
-    let shown = letters.show(&id, &view(&arguments.view)).await?;
-    output.put(&shown, print::shown)?;
-    Ok(DONE)
+async fn show(place: &Place, arguments: &ShowArguments, output: &mut Output<'_>) -> Result<u8, Failure> {
+    let view = view(&arguments.view, &arguments.signature)?;
+    let letters = place.open()?;
+    let id = letters.find(&arguments.operation.name).await?;
+    let shown = letters.show(&id, &view).await?;
+    output.put(DONE, &shown, print::shown)
 }
 
 async fn redrive(
-    letters: &DeadLetters,
+    place: &Place,
     arguments: &RedriveArguments,
     output: &mut Output<'_>,
 ) -> Result<u8, Failure> {
     let named = !arguments.operations.is_empty();
     let filtered = arguments.all || !arguments.select.is_empty();
     if named == filtered {
-        let problem = "name either operations, or a filter, or --all\n";
-        return Err(usage(ErrorKind::MissingRequiredArgument, problem));
+        return Err(Failure::Arguments("name either operations, or a filter, or --all".to_owned()));
     }
-    let signed = signed(&arguments.signature);
-    let mut how = Redrive::by(signed.by).because(signed.why);
+    let rehearsal = arguments.dry_run || (filtered && !arguments.yes);
+    let signature = &arguments.signature;
+    let mut how = match (rehearsal, arguments.force) {
+        (true, _) => Redrive::by("").rehearse(),
+        (false, true) => Redrive::from(signature.name_and_reason()?),
+        (false, false) => Redrive::from(signature.name()?),
+    };
     how.force = arguments.force;
-    how.rehearsal = arguments.dry_run || (filtered && !arguments.yes);
+    let letters = place.open()?;
     let mut ids = Vec::new();
     for name in &arguments.operations {
         ids.push(letters.find(name).await?);
@@ -150,18 +157,12 @@ async fn redrive(
     let selection = arguments.select.selection();
     let which = if named { Which::These(&ids) } else { Which::Matching(&selection) };
     let redriven = letters.redrive(which, &how).await?;
-    let rehearsal = how.rehearsal;
-    output.put(&redriven, |redriven, out| print::redriven(redriven, rehearsal, out))?;
-    Ok(if redriven.due == 0 || redriven.held_back > 0 { REFUSED } else { DONE })
+    let code = if redriven.held_back > 0 { HELD_BACK } else { DONE };
+    output.put(code, &redriven, print::redriven)
 }
 
-async fn resolve(
-    letters: &DeadLetters,
-    arguments: ResolveArguments,
-    output: &mut Output<'_>,
-) -> Result<u8, Failure> {
-    let id = letters.find(&arguments.operation).await?;
-    let signed = signed(&arguments.signature);
+async fn resolve(place: &Place, arguments: ResolveArguments, output: &mut Output<'_>) -> Result<u8, Failure> {
+    let signed = arguments.signature.name_and_reason()?;
     let word = arguments.word;
     let resolution = match (word.applied, word.not_applied, word.reopen) {
         (Some(vendor_id), ..) => Some(Resolution::Applied { vendor_id }),
@@ -169,74 +170,62 @@ async fn resolve(
         (.., true) => None,
         _ => Some(Resolution::Compensated),
     };
+    let letters = place.open()?;
+    let id = letters.find(&arguments.operation.name).await?;
     let summary = match resolution {
         Some(resolution) => letters.resolve(&id, resolution, &signed).await?,
         None => letters.reopen(&id, &signed).await?,
     };
-    let phase = summary.phase.name();
-    output.put(&serde_json::json!({ "operation": id.to_string(), "phase": phase }), print::fields)?;
-    Ok(DONE)
+    output.put(DONE, &summary, print::resolved)
 }
 
-async fn edit(
-    letters: &DeadLetters,
-    arguments: EditArguments,
-    output: &mut Output<'_>,
-) -> Result<u8, Failure> {
-    let key =
-        Key::new(arguments.key).map_err(|error| usage(ErrorKind::ValueValidation, &format!("{error}\n")))?;
+async fn edit(place: &Place, arguments: EditArguments, output: &mut Output<'_>) -> Result<u8, Failure> {
+    let key = Key::new(arguments.key).map_err(|error| Failure::Arguments(format!("--key: {error}")))?;
+    let signed = arguments.signature.name_and_reason()?;
     let path = arguments.body;
     let body = read(&path).map_err(|error| Failure::Input(path, error))?;
-    let id = letters.find(&arguments.operation).await?;
-    let edit = Edit { key, body: body.into(), signed: signed(&arguments.signature), force: arguments.force };
+    let letters = place.open()?;
+    let id = letters.find(&arguments.operation.name).await?;
+    let edit = Edit { key, body: body.into(), signed, force: arguments.force };
     let edited = letters.edit(&id, &edit).await?;
-    output.put(&edited, print::edited)?;
-    Ok(DONE)
+    output.put(DONE, &edited, print::edited)
 }
 
-/// Lines are what an export is, with --json and without.
+/// Lines are what an export is: only one that goes into a file leaves room for an answer.
 async fn export(
-    letters: &DeadLetters,
+    place: &Place,
     selection: &Selection,
-    arguments: &ViewArguments,
+    view: &View,
     path: Option<&Path>,
     output: &mut Output<'_>,
 ) -> Result<u8, Failure> {
-    let view = view(arguments);
-    let written = match path {
-        None => letters.export(selection, &view, output.out).await?,
-        Some(path) => {
-            let mut file = BufWriter::new(create(path)?);
-            let written = letters.export(selection, &view, &mut file).await?;
-            file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
-            output.put(&serde_json::json!({ "written": written }), print::fields)?;
-            written
+    let Some(path) = path else {
+        if output.json {
+            let problem = "an export is lines of JSON already, one for each letter: leave --json out, or write them \
+                           into a file with --output PATH";
+            return Err(Failure::Arguments(problem.to_owned()));
         }
+        place.open()?.export(selection, view, output.out).await?;
+        return Ok(DONE);
     };
-    Ok(if written == 0 { REFUSED } else { DONE })
+    let letters = place.open()?;
+    let failed = |error| Failure::File(path.to_owned(), error);
+    let mut file = BufWriter::new(create(path).map_err(failed)?);
+    let written = letters.export(selection, view, &mut file).await.map_err(|error| match error {
+        DeadLetterError::Output(error) => failed(error),
+        other => Failure::Letters(other),
+    })?;
+    let whole = file.into_inner().map_err(io::IntoInnerError::into_error).and_then(|file| file.sync_all());
+    whole.map_err(failed)?;
+    let name = path.display().to_string();
+    output.put(DONE, &json!({ "file": name, "written": written }), |_, out| {
+        print::exported(written, &name, out)
+    })
 }
 
-impl Output<'_> {
-    fn put<T: Serialize>(
-        &mut self,
-        value: &T,
-        print: impl FnOnce(&T, &mut (dyn Write + Send)) -> io::Result<()>,
-    ) -> Result<(), Failure> {
-        if !self.json {
-            return Ok(print(value, self.out)?);
-        }
-        serde_json::to_writer(&mut *self.out, value).map_err(io::Error::from)?;
-        Ok(writeln!(self.out)?)
-    }
-}
-
-fn view(arguments: &ViewArguments) -> View {
-    let view = if arguments.bodies { View::opened(signed(&arguments.signature)) } else { View::closed() };
-    view.redact(arguments.redact.iter().cloned())
-}
-
-fn signed(signature: &Signature) -> Signed {
-    Signed::new(&signature.signer.by, signature.why.clone().unwrap_or_default())
+fn view(arguments: &ViewArguments, signature: &Signature) -> Result<View, Failure> {
+    let view = if arguments.bodies { View::opened(signature.name_and_reason()?) } else { View::closed() };
+    Ok(view.redact(arguments.redact.iter().cloned()))
 }
 
 /// A new file, for nobody else to read: it may hold what the store keeps to itself.
@@ -255,10 +244,6 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut body = Vec::new();
     io::stdin().lock().read_to_end(&mut body)?;
     Ok(body)
-}
-
-fn usage(kind: ErrorKind, problem: &str) -> Failure {
-    Failure::Usage(Arguments::command().error(kind, problem))
 }
 
 /// Not an option of the command line, where every other process on the machine could read it.

@@ -9,10 +9,10 @@ use steadfast::dead_letter::DeadLetterError;
 use steadfast::store::{StoreError, StoreErrorKind};
 
 pub(crate) enum Failure {
-    /// Arguments that make no sense together.
+    /// Arguments that cannot be read.
     Usage(clap::Error),
-    /// There is no file where the store should be.
-    NoStore(PathBuf),
+    /// Arguments that can, and say too little or too much.
+    Arguments(String),
     /// The variable with the seal keys.
     SealKeys(steadfast::Error),
     /// The store does not open.
@@ -23,30 +23,41 @@ pub(crate) enum Failure {
     Vendors(steadfast::Error),
     /// A file that was to be read.
     Input(PathBuf, io::Error),
-    /// A file that was to be written, or the terminal.
+    /// A file or a directory that was to be written.
+    File(PathBuf, io::Error),
+    /// The terminal, or whoever reads us.
     Output(io::Error),
 }
 
-/// Done.
+/// Done, also if there was nothing to do: an empty list is an answer.
 pub(crate) const DONE: u8 = 0;
-/// Nothing matched, or something was refused.
-pub(crate) const REFUSED: u8 = 1;
-const USAGE: u8 = 2;
-const STORE: u8 = 3;
-const VENDORS: u8 = 4;
-const FILES: u8 = 5;
+/// Something was refused or held back.
+pub(crate) const HELD_BACK: u8 = 1;
+pub(crate) const USAGE: u8 = 2;
+pub(crate) const STORE: u8 = 3;
+pub(crate) const VENDORS: u8 = 4;
+pub(crate) const FILES: u8 = 5;
+/// A code of its own: a script that asks whether an operation is on record must not take another failure for *no*.
+pub(crate) const ABSENT: u8 = 6;
 
 impl Failure {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Failure::Usage(_) | Failure::SealKeys(_) => USAGE,
-            Failure::NoStore(_) | Failure::Store(_) => STORE,
+            Failure::Usage(_) | Failure::Arguments(_) | Failure::SealKeys(_) => USAGE,
+            Failure::Store(_) => STORE,
+            // What --after was given.
+            Failure::Letters(DeadLetterError::Store { source, .. })
+                if source.kind() == StoreErrorKind::Invalid =>
+            {
+                USAGE
+            }
             Failure::Letters(DeadLetterError::Store { .. }) => STORE,
             Failure::Letters(DeadLetterError::Output(_)) => FILES,
-            Failure::Letters(DeadLetterError::Invalid(_)) => USAGE,
-            Failure::Letters(_) => REFUSED,
+            Failure::Letters(DeadLetterError::Invalid(_) | DeadLetterError::Ambiguous(_)) => USAGE,
+            Failure::Letters(DeadLetterError::Absent(_)) => ABSENT,
+            Failure::Letters(_) => HELD_BACK,
             Failure::Vendors(_) => VENDORS,
-            Failure::Input(..) | Failure::Output(_) => FILES,
+            Failure::Input(..) | Failure::File(..) | Failure::Output(_) => FILES,
         }
     }
 
@@ -59,25 +70,34 @@ impl Failure {
         }
     }
 
-    /// All layers, from what was tried to what stood in the way.
+    /// All layers, from what was tried to what stood in the way, and what to do.
     pub(crate) fn text(&self) -> String {
         match self {
-            Failure::Usage(error) => error.to_string(),
-            Failure::NoStore(path) => format!(
-                "there is no store at {}; name the service's file with --store or STEADFAST_STORE",
-                path.display()
-            ),
+            Failure::Usage(error) => error.to_string().trim_start_matches("error: ").trim_end().to_owned(),
+            Failure::Arguments(problem) => problem.clone(),
             Failure::SealKeys(error) => chain(error),
-            Failure::Store(error) if error.kind() == StoreErrorKind::Sealed => {
-                format!(
+            Failure::Store(error) => match error.kind() {
+                StoreErrorKind::Absent => format!(
+                    "no such store: {}; name the service's file with --store or in STEADFAST_STORE",
+                    chain(error)
+                ),
+                StoreErrorKind::Sealed => format!(
                     "the store does not open: {}; give the service's keys in STEADFAST_SEAL_KEYS",
                     chain(error)
-                )
-            }
-            Failure::Store(error) => format!("the store does not open: {}", chain(error)),
+                ),
+                _ => format!("the store does not open: {}", chain(error)),
+            },
+            Failure::Letters(error @ DeadLetterError::Absent(_)) => format!(
+                "{}; it was never recorded in this store, or its record was removed when its time was over",
+                chain(error)
+            ),
             Failure::Letters(error) => chain(error),
             Failure::Vendors(error) => chain(error),
             Failure::Input(path, error) => format!("{} cannot be read: {error}", path.display()),
+            Failure::File(path, error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                format!("{} is there already and is not written over; name a new file", path.display())
+            }
+            Failure::File(path, error) => format!("{} cannot be written: {error}", path.display()),
             Failure::Output(error) => format!("the output could not be written: {error}"),
         }
     }
@@ -85,16 +105,17 @@ impl Failure {
     pub(crate) fn to_json(&self) -> Value {
         let code = match self {
             Failure::Letters(DeadLetterError::Refused { why, .. }) => why.code(),
-            Failure::Letters(DeadLetterError::Absent(_)) => "absent",
             Failure::Letters(DeadLetterError::Ambiguous(_)) => "ambiguous",
             _ => match self.exit_code() {
                 USAGE => "usage",
                 STORE => "store",
                 VENDORS => "vendors",
-                _ => "files",
+                FILES => "files",
+                ABSENT => "absent",
+                _ => "refused",
             },
         };
-        json!({ "error": { "code": code, "problem": self.text() } })
+        json!({ "code": code, "problem": self.text() })
     }
 }
 

@@ -5,45 +5,67 @@
 mod arguments;
 mod commands;
 mod failure;
+mod manual;
+mod output;
 mod print;
 mod selection;
+mod signature;
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use arguments::Arguments;
 use failure::Failure;
+use output::{Answer, Output};
 
 fn main() -> ExitCode {
-    let (as_json, result) = match Arguments::try_parse() {
-        Ok(arguments) => (arguments.json, run(arguments)),
+    let (json, command, result) = match Arguments::try_parse() {
+        Ok(arguments) => {
+            let (json, command) = (arguments.json, arguments.command.name());
+            (json, Some(command), run(arguments))
+        }
+        // Help and version.
+        Err(said) if said.exit_code() == 0 => said.exit(),
         // What was typed cannot be read, but which form the answer is wanted in can.
-        Err(error) => (std::env::args_os().any(|argument| argument == "--json"), Err(Failure::Usage(error))),
+        Err(error) => {
+            (std::env::args_os().any(|argument| argument == "--json"), None, Err(Failure::Usage(error)))
+        }
     };
     match result {
-        Ok(code) => code,
-        Err(Failure::Usage(error)) if !as_json || error.exit_code() == 0 => error.exit(),
+        Ok(code) => ExitCode::from(code),
         // Whoever reads us has seen enough, as in `steadfast … | head`.
         Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
         Err(failure) => {
-            let line = if as_json {
-                failure.to_json().to_string()
-            } else {
-                format!("steadfast: {}", failure.text())
+            // There is nowhere left to say that either of these failed.
+            if json {
+                let _ = Answer::failed(command, &failure).write(&mut io::stdout().lock());
+            }
+            let _ = match &failure {
+                Failure::Usage(error) => error.print(),
+                other => say(&format!("steadfast: {}", other.text())),
             };
-            // There is nowhere left to say that this failed.
-            let _ = writeln!(io::stderr().lock(), "{line}");
             ExitCode::from(failure.exit_code())
         }
     }
 }
 
-fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
+/// On one line, unless a person looks at it.
+fn say(problem: &str) -> io::Result<()> {
+    let mut out = io::stderr().lock();
+    if out.is_terminal() {
+        writeln!(out, "{}", print::wrapped(problem, ""))
+    } else {
+        writeln!(out, "{problem}")
+    }
+}
+
+fn run(arguments: Arguments) -> Result<u8, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let mut out = io::BufWriter::new(io::stdout());
-    let code = runtime.block_on(commands::run(arguments, &mut out))?;
+    let output = Output { out: &mut out, json: arguments.json, command: arguments.command.name() };
+    let code = runtime.block_on(commands::run(arguments, output))?;
     out.flush()?;
-    Ok(ExitCode::from(code))
+    Ok(code)
 }

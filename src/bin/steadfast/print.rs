@@ -4,23 +4,11 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use humantime_serde::re::humantime::format_duration;
-use serde_json::Value;
 use steadfast::clock::Timestamp;
-use steadfast::dead_letter::{Edited, Group, Letter, Redriven, Shown, ShownBody, Stats};
+use steadfast::dead_letter::{Edited, Group, Letter, Redriven, Safety, Shown, ShownBody, Stats};
+use steadfast::operation::record::Summary;
 
 type Out<'a> = &'a mut (dyn Write + Send);
-
-/// The members of an object, a line each.
-pub(crate) fn fields(value: &Value, out: Out<'_>) -> io::Result<()> {
-    let Some(members) = value.as_object() else { return writeln!(out, "{value}") };
-    for (name, member) in members {
-        match member {
-            Value::String(text) => writeln!(out, "{name}: {}", plain(text))?,
-            other => writeln!(out, "{name}: {other}")?,
-        }
-    }
-    Ok(())
-}
 
 pub(crate) fn letters(letters: &[Letter], next: Option<&str>, out: Out<'_>) -> io::Result<()> {
     if letters.is_empty() {
@@ -28,13 +16,15 @@ pub(crate) fn letters(letters: &[Letter], next: Option<&str>, out: Out<'_>) -> i
     }
     for Letter { summary, code, .. } in letters {
         let reason = summary.reason.map(|reason| reason.to_string()).unwrap_or_default();
-        let status = summary.status.map_or("no answer".to_owned(), |status| status.to_string());
         writeln!(out, "{}", plain(&summary.id.to_string()))?;
         writeln!(
             out,
-            "    {reason}, effect {}, {status}, {code}, {} attempts, {}, since {}",
-            summary.effect, summary.attempts, summary.phase, summary.updated_at
+            "    {reason}, effect {}, {}, {code}, {}",
+            summary.effect,
+            answered(summary.status),
+            attempts(summary.attempts)
         )?;
+        writeln!(out, "    {} since {}", summary.phase, summary.updated_at)?;
     }
     match next {
         Some(next) => writeln!(out, "more: --after {next}"),
@@ -42,24 +32,22 @@ pub(crate) fn letters(letters: &[Letter], next: Option<&str>, out: Out<'_>) -> i
     }
 }
 
-pub(crate) fn groups(groups: &Vec<Group>, out: Out<'_>) -> io::Result<()> {
+pub(crate) fn groups(groups: &[Group], out: Out<'_>) -> io::Result<()> {
     if groups.is_empty() {
         writeln!(out, "no dead letter matches")?;
     }
     for group in groups {
         let failure = &group.failure;
-        let status = failure.status.map_or("no answer".to_owned(), |status| status.to_string());
+        writeln!(out, "{:>8}  {}", group.count, plain(&failure.vendor))?;
         writeln!(
             out,
-            "{:>8}  {}  {}, effect {}, {status}, {}, {} to {}",
-            group.count,
-            plain(&failure.vendor),
+            "          {}, effect {}, {}, {}",
             failure.reason,
             failure.effect,
-            failure.code,
-            group.oldest,
-            group.newest
+            answered(failure.status),
+            failure.code
         )?;
+        writeln!(out, "          {} to {}", group.oldest, group.newest)?;
     }
     Ok(())
 }
@@ -81,9 +69,9 @@ pub(crate) fn stats(stats: &Stats, out: Out<'_>) -> io::Result<()> {
     Ok(())
 }
 
-pub(crate) fn redriven(redriven: &Redriven, rehearsal: bool, out: Out<'_>) -> io::Result<()> {
+pub(crate) fn redriven(redriven: &Redriven, out: Out<'_>) -> io::Result<()> {
     let Redriven { matched, due, forced, held_back, .. } = redriven;
-    if rehearsal {
+    if redriven.rehearsal {
         writeln!(out, "{matched} matched; {due} would be due ({forced} by force), {held_back} held back")?;
         match redriven.frozen_at {
             Some(at) => writeln!(out, "nothing was changed; to do it: --yes --before {}", at.as_millis())?,
@@ -93,9 +81,39 @@ pub(crate) fn redriven(redriven: &Redriven, rehearsal: bool, out: Out<'_>) -> io
         writeln!(out, "{matched} matched; {due} due ({forced} by force), {held_back} held back")?;
     }
     for held in &redriven.why_held_back {
-        writeln!(out, "held back: {}: {}", plain(&held.id.to_string()), held.why)?;
+        writeln!(out, "held back: {}", plain(&held.id.to_string()))?;
+        writeln!(out, "{}", wrapped(&held.why.to_string(), "    "))?;
     }
     Ok(())
+}
+
+pub(crate) fn resolved(summary: &Summary, out: Out<'_>) -> io::Result<()> {
+    writeln!(out, "{}", plain(&summary.id.to_string()))?;
+    match &summary.resolved {
+        Some(said) => {
+            writeln!(out, "    phase: {}, {}", summary.phase, plain(&said.resolution.to_string()))
+        }
+        None => writeln!(out, "    phase: {}", summary.phase),
+    }
+}
+
+pub(crate) fn removed(removed: u64, out: Out<'_>) -> io::Result<()> {
+    writeln!(out, "removed: {removed}")
+}
+
+pub(crate) fn exported(written: u64, file: &str, out: Out<'_>) -> io::Result<()> {
+    writeln!(out, "written: {written}, to {}", plain(file))
+}
+
+pub(crate) fn checked(file: &str, vendors: &[&str], out: Out<'_>) -> io::Result<()> {
+    match vendors {
+        [] => writeln!(out, "{} is good, and has no vendors", plain(file)),
+        _ => writeln!(out, "{} is good: {}", plain(file), vendors.join(", ")),
+    }
+}
+
+pub(crate) fn files(files: &[String], out: Out<'_>) -> io::Result<()> {
+    files.iter().try_for_each(|file| writeln!(out, "{}", plain(file)))
 }
 
 pub(crate) fn edited(edited: &Edited, out: Out<'_>) -> io::Result<()> {
@@ -107,20 +125,21 @@ pub(crate) fn shown(shown: &Shown, out: Out<'_>) -> io::Result<()> {
     let summary = &shown.summary;
     writeln!(out, "{}", plain(&summary.id.to_string()))?;
     writeln!(out, "wire key: {}", plain(&summary.wire_key))?;
-    writeln!(out, "phase:    {}, effect {}, {} attempts", summary.phase, summary.effect, summary.attempts)?;
+    writeln!(out, "phase:    {}, effect {}, {}", summary.phase, summary.effect, attempts(summary.attempts))?;
     if let (Some(reason), Some(code)) = (summary.reason, shown.code) {
         writeln!(out, "dead:     {reason}, {code}")?;
     }
     if let Some(safety) = shown.safety {
-        writeln!(
-            out,
-            "redrive:  {} ({})",
-            if safety.is_safe() { "safe" } else { "needs --force" },
-            safety.name()
-        )?;
+        let verdict = match safety {
+            Safety::NoRules => "cannot tell",
+            _ if safety.is_safe() => "safe",
+            _ => "needs --force",
+        };
+        writeln!(out, "redrive:  {verdict}: {safety}")?;
     }
     if let Some(said) = &summary.resolved {
-        writeln!(out, "resolved: {:?} by {}: {}", said.resolution, plain(&said.by), plain(&said.why))?;
+        let resolution = plain(&said.resolution.to_string());
+        writeln!(out, "resolved: {resolution}, by {}: {}", plain(&said.by), plain(&said.why))?;
     }
     let age = whole_seconds(shown.now, summary.claimed_at);
     writeln!(out, "claimed:  {} ({age} ago)\nmoved:    {}", summary.claimed_at, summary.updated_at)?;
@@ -131,28 +150,23 @@ pub(crate) fn shown(shown: &Shown, out: Out<'_>) -> io::Result<()> {
         writeln!(out, "\nanswered {}{}", reply.status, if reply.cut { ", cut at the limit" } else { "" })?;
         message(&reply.headers, &reply.body, reply.body_bytes, out)?;
     }
+    history(shown, out)
+}
+
+fn history(shown: &Shown, out: Out<'_>) -> io::Result<()> {
     writeln!(out)?;
     for report in &shown.attempts {
         let status = report.status.map(|status| status.to_string());
         let met = status.or_else(|| report.failure.clone()).unwrap_or_default();
-        writeln!(
-            out,
-            "attempt {} at {}, {:?}: {}; {}, effect {}",
-            report.number,
-            report.started_at,
-            report.latency,
-            plain(&met),
-            report.verdict,
-            report.effect
-        )?;
+        let took = format_duration(Duration::from_millis(millis(report.latency)));
+        writeln!(out, "attempt {} at {}, {took}", report.number, report.started_at)?;
+        writeln!(out, "    {}; {}, effect {}", plain(&met), report.verdict, report.effect)?;
     }
     for entry in &shown.audit {
-        let (by, why) = (plain(&entry.by), plain(&entry.why));
-        writeln!(
-            out,
-            "{} {:?} by {by}: {why} ({} to {})",
-            entry.at, entry.action, entry.before, entry.after
-        )?;
+        let (action, by) = (plain(&entry.action.to_string()), plain(&entry.by));
+        let why = if entry.why.is_empty() { String::new() } else { format!(": {}", plain(&entry.why)) };
+        writeln!(out, "{}, {} to {}, by {by}", entry.at, entry.before, entry.after)?;
+        writeln!(out, "    {action}{why}")?;
     }
     Ok(())
 }
@@ -173,8 +187,73 @@ fn whole_seconds(now: Timestamp, then: Timestamp) -> String {
     format_duration(Duration::from_secs(now.since(then).as_secs())).to_string()
 }
 
+/// A text in lines of at most [`COLUMNS`], broken between words. Lines that begin with a space are left as they are:
+/// they hold names, which are copied.
+pub(crate) fn wrapped(text: &str, indent: &str) -> String {
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        if line.starts_with(' ') {
+            lines.push(line.to_owned());
+            continue;
+        }
+        let mut whole = indent.to_owned();
+        for word in line.split(' ') {
+            if whole.len() > indent.len() && whole.chars().count() + 1 + word.chars().count() > COLUMNS {
+                lines.push(std::mem::replace(&mut whole, indent.to_owned()));
+            }
+            if whole.len() > indent.len() {
+                whole.push(' ');
+            }
+            whole.push_str(word);
+        }
+        lines.push(whole);
+    }
+    lines.join("\n")
+}
+
+fn attempts(count: u32) -> String {
+    format!("{count} attempt{}", if count == 1 { "" } else { "s" })
+}
+
+fn answered(status: Option<u16>) -> String {
+    status.map_or("no answer".to_owned(), |status| status.to_string())
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// What a vendor answered must not drive the operator's terminal.
 fn plain(text: &str) -> String {
     let visible = |c: char| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c };
     text.chars().map(visible).collect()
+}
+
+/// What a terminal has at least.
+const COLUMNS: usize = 80;
+
+#[cfg(test)]
+mod tests {
+    use super::wrapped;
+
+    #[test]
+    fn a_line_is_broken_between_words_and_names_are_left_whole() {
+        let sentence =
+            "it may have taken effect, and the vendor's rules, which could allow it, are not known here";
+        let lines = "    it may have taken effect, and the vendor's rules, which could allow it, are\n    not known here";
+        assert_eq!(wrapped(sentence, "    "), lines);
+        assert_eq!(wrapped("one", ""), "one");
+        assert_eq!(wrapped("", ""), "");
+        let exactly = format!("{} {}", "a".repeat(40), "b".repeat(39));
+        assert_eq!(wrapped(&exactly, ""), exactly);
+        assert_eq!(wrapped(&format!("{exactly}b"), ""), format!("{}\n{}b", "a".repeat(40), "b".repeat(39)));
+        let name = format!("several:\n  {} key k", "s".repeat(90));
+        assert_eq!(wrapped(&name, ""), name);
+        assert_eq!(wrapped(&"w".repeat(90), ""), "w".repeat(90));
+    }
+
+    #[test]
+    fn what_a_vendor_answered_cannot_drive_the_terminal() {
+        assert_eq!(super::plain("a\u{1b}[2Jb\r\tc\n"), "a\u{fffd}[2Jb\u{fffd}\tc\n");
+    }
 }

@@ -3,43 +3,46 @@
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use steadfast::clock::Timestamp;
 use steadfast::dead_letter::Selection;
 use steadfast::error::{Effect, Reason};
 use steadfast::operation::Scope;
 
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Which dead letters (all parts must match)")]
 pub(crate) struct Select {
     /// Of this vendor, such as `stripe`, or `prod/stripe` where several namespaces share the store
-    #[arg(long)]
+    #[arg(long, help_heading = HEADING)]
     vendor: Option<String>,
-    /// In this scope: NAMESPACE/VENDOR/ACCOUNT/METHOD ROUTE
-    #[arg(long)]
+    /// In this scope, such as `prod/stripe/live/POST /v1/refunds`
+    #[arg(long, help_heading = HEADING)]
     scope: Option<String>,
-    /// Dead for this reason: exhausted, expired or unknown
-    #[arg(long, value_parser = reason)]
+    /// With this wire key, as `show` prints it
+    #[arg(long, value_name = "WIRE_KEY", help_heading = HEADING)]
+    wire_key: Option<String>,
+    /// Dead for this reason
+    #[arg(long, value_parser = names(&REASONS).map(|name| named(&REASONS, &name)), help_heading = HEADING)]
     reason: Option<Reason>,
-    /// Of this effect: none or unknown
-    #[arg(long, value_parser = effect)]
+    /// Of this effect
+    #[arg(long, value_parser = names(&EFFECTS).map(|name| named(&EFFECTS, &name)), help_heading = HEADING)]
     effect: Option<Effect>,
     /// Whose last answer had this HTTP status
-    #[arg(long, value_parser = clap::value_parser!(u16).range(100..=999))]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(100..=999), help_heading = HEADING)]
     status: Option<u16>,
     /// Whose error had this code, such as UNKNOWN.effect
-    #[arg(long)]
+    #[arg(long, help_heading = HEADING)]
     code: Option<String>,
     /// That last moved at least so long ago, such as 30m or 2days
-    #[arg(long, value_name = "AGE", value_parser = age)]
+    #[arg(long, value_name = "AGE", value_parser = age, help_heading = HEADING)]
     older_than: Option<Duration>,
     /// That last moved less than so long ago
-    #[arg(long, value_name = "AGE", value_parser = age)]
+    #[arg(long, value_name = "AGE", value_parser = age, help_heading = HEADING)]
     younger_than: Option<Duration>,
     /// That last moved before this time, in milliseconds since 1970: what a dry run printed as frozen
-    #[arg(long, value_name = "MILLISECONDS")]
+    #[arg(long, value_name = "MILLISECONDS", help_heading = HEADING)]
     before: Option<u64>,
     /// Those, too, that have been resolved
-    #[arg(long)]
+    #[arg(long, help_heading = HEADING)]
     resolved_too: bool,
 }
 
@@ -48,6 +51,7 @@ impl Select {
         Selection {
             vendor: self.vendor.clone(),
             scope: self.scope.clone().map(Scope::from_stored),
+            wire_key: self.wire_key.clone(),
             reason: self.reason,
             effect: self.effect,
             status: self.status,
@@ -64,21 +68,23 @@ impl Select {
     }
 }
 
-fn reason(text: &str) -> Result<Reason, String> {
-    [Reason::Exhausted, Reason::Expired, Reason::Unknown]
-        .into_iter()
-        .find(|reason| reason.to_string() == text)
-        .ok_or_else(|| "it is exhausted, expired or unknown".to_owned())
+fn names<T>(all: &[(&'static str, T)]) -> PossibleValuesParser {
+    PossibleValuesParser::new(all.iter().map(|(name, _)| *name))
 }
 
-fn effect(text: &str) -> Result<Effect, String> {
-    [Effect::None, Effect::Unknown]
-        .into_iter()
-        .find(|effect| effect.to_string() == text)
-        .ok_or_else(|| "it is none or unknown".to_owned())
+/// The parser has let none but these names through.
+fn named<T: Copy>(all: &[(&str, T)], name: &str) -> T {
+    all.iter().find(|(known, _)| *known == name).unwrap_or(&all[0]).1
 }
 
 fn age(text: &str) -> Result<Duration, String> {
     humantime_serde::re::humantime::parse_duration(text)
         .map_err(|error| format!("{error}; an age has a unit, such as 90s, 30m, 12h or 2days"))
 }
+
+const HEADING: &str = "Which dead letters (all parts must match)";
+
+const REASONS: [(&str, Reason); 3] =
+    [("exhausted", Reason::Exhausted), ("expired", Reason::Expired), ("unknown", Reason::Unknown)];
+
+const EFFECTS: [(&str, Effect); 2] = [("none", Effect::None), ("unknown", Effect::Unknown)];

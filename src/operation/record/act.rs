@@ -7,6 +7,8 @@
 //! A person's word does not touch the machine's evidence: [`Record::effect`] stays what the attempts showed, and
 //! the word stands beside it. Only a redrive after *not applied* acts on the word.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::view::Phase;
@@ -75,6 +77,55 @@ pub enum Resolution {
         /// That operation's key.
         key: Key,
     },
+}
+
+impl Action {
+    /// The action's name in the JSON forms.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Action::Resolve(_) => "resolve",
+            Action::Reopen => "reopen",
+            Action::Redrive { .. } => "redrive",
+            Action::Note => "note",
+            Action::Purge => "purge",
+        }
+    }
+}
+
+impl fmt::Display for Action {
+    /// For people, such as `resolve, applied as po_1` or `redrive by force`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())?;
+        match self {
+            Action::Resolve(resolution) => write!(f, ", {resolution}"),
+            Action::Redrive { forced: true } => f.write_str(" by force"),
+            Action::Redrive { forced: false } | Action::Reopen | Action::Note | Action::Purge => Ok(()),
+        }
+    }
+}
+
+impl Resolution {
+    /// The resolution's name in the JSON forms.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Resolution::Applied { .. } => "applied",
+            Resolution::NotApplied => "not_applied",
+            Resolution::Compensated => "compensated",
+            Resolution::Replaced { .. } => "replaced",
+        }
+    }
+}
+
+impl fmt::Display for Resolution {
+    /// For people, such as `applied as po_1`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Resolution::Applied { vendor_id } => write!(f, "applied as {vendor_id}"),
+            Resolution::NotApplied => f.write_str("not applied"),
+            Resolution::Compensated => f.write_str("compensated"),
+            Resolution::Replaced { key } => write!(f, "replaced by key {key}"),
+        }
+    }
 }
 
 /// A resolution with its circumstances.

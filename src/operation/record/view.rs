@@ -104,6 +104,9 @@ pub struct Filter {
     pub scope: Option<Scope>,
     /// With this key, in whichever scope.
     pub key: Option<Key>,
+    /// With this [`Record::wire_key`]. No store needs an index for it, which every call would pay for: a list
+    /// by nothing else may read every record once.
+    pub wire_key: Option<String>,
     /// In one of these phases; empty for any.
     pub phases: Vec<Phase>,
     /// Dead for this reason.
@@ -205,12 +208,23 @@ impl Record {
 impl Filter {
     /// Whether the operation is of the list.
     pub fn matches(&self, summary: &Summary) -> bool {
-        let Filter { vendor, scope, key, phases, reason, effect, status, updated_from, updated_before } =
-            self;
+        let Filter {
+            vendor,
+            scope,
+            key,
+            wire_key,
+            phases,
+            reason,
+            effect,
+            status,
+            updated_from,
+            updated_before,
+        } = self;
         let id = &summary.id;
         vendor.as_deref().is_none_or(|vendor| vendor == id.scope.vendor_path())
             && scope.as_ref().is_none_or(|scope| *scope == id.scope)
             && key.as_ref().is_none_or(|key| *key == id.key)
+            && wire_key.as_ref().is_none_or(|wire_key| *wire_key == summary.wire_key)
             && (phases.is_empty() || phases.contains(&summary.phase))
             && reason.is_none_or(|reason| Some(reason) == summary.reason)
             && effect.is_none_or(|effect| effect == summary.effect)

@@ -21,6 +21,14 @@ pub async fn check_filters(store: &dyn Store) {
         (&[], Filter { vendor: Some("test".into()), ..Filter::default() }),
         (&["done"], Filter { scope: Some(Scope::from_stored("test/b//POST /x")), ..Filter::default() }),
         (&["done", "done"], Filter { key: Key::new("done").ok(), ..Filter::default() }),
+        (&[], Filter { key: Key::new("absent").ok(), ..Filter::default() }),
+        (&["done"], by_wire_key("test/b//POST /x", "done")),
+        (&["lost"], by_wire_key("test/a//POST /x", "lost")),
+        (&["lost"], Filter { phases: vec![Phase::Dead], ..by_wire_key("test/a//POST /x", "lost") }),
+        (&[], Filter { phases: vec![Phase::Dead], ..by_wire_key("test/a//POST /x", "done") }),
+        (&[], Filter { key: Key::new("lost").ok(), ..by_wire_key("test/a//POST /x", "done") }),
+        (&[], by_wire_key("test/a//POST /x", "absent")),
+        (&[], Filter { wire_key: Some("lost".into()), ..Filter::default() }),
         (&["lost", "spent"], of(&[Phase::Dead])),
         (&["held", "waiting"], of(&[Phase::Scheduled, Phase::InProgress])),
         (&["lost", "spent", "solved"], of(&[Phase::Dead, Phase::Resolved])),
@@ -62,6 +70,15 @@ pub async fn check_pages(store: &dyn Store) {
         }
         assert_eq!(rows, all, "pages of {size}");
     }
+    let done = Filter { key: Key::new("done").ok(), ..Filter::default() };
+    let first = store.list(&done, None, 1).await.expect("the store works");
+    let second = store.list(&done, first.next.as_ref(), 1).await.expect("the store works");
+    let scopes = [&first, &second].map(|page| page.rows[0].id.scope.as_str());
+    assert_eq!(
+        (scopes, &second.next),
+        (["test/a//POST /x", "test/b//POST /x"], &None),
+        "a key in two scopes"
+    );
     let dead = of(&[Phase::Dead]);
     let first = store.list(&dead, None, 1).await.expect("the store works");
     assert_eq!(first.rows[0].id.key.as_str(), "lost");
@@ -181,6 +198,11 @@ async fn redrive(store: &dyn Store, id: &OperationId) {
 async fn act(store: &dyn Store, id: &OperationId, action: Action, millis: u64) {
     let act = Act { action, by: "me".into(), why: "so".into(), now: at(millis), fence: Some(1) };
     store.act(id, act).await.expect("the store works").expect("allowed");
+}
+
+/// The wire key of an operation as the suite claims it.
+fn by_wire_key(scope: &str, key: &str) -> Filter {
+    Filter { wire_key: Some(id(scope, key).wire_key().to_string()), ..Filter::default() }
 }
 
 fn of(phases: &[Phase]) -> Filter {

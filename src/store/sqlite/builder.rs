@@ -30,12 +30,26 @@ use crate::store::StoreError;
 #[must_use = "nothing is opened until open() is called"]
 pub struct SqliteBuilder {
     path: PathBuf,
+    settings: Settings,
     seals: Seals,
 }
 
 impl SqliteBuilder {
     pub(super) fn new(path: PathBuf) -> SqliteBuilder {
-        SqliteBuilder { path, seals: Seals::default() }
+        SqliteBuilder { path, settings: Settings::default(), seals: Seals::default() }
+    }
+
+    /// Whether a store is made where there is none: no file, an empty one, or one whose making was cut off. A
+    /// service wants that, and a power cut in its first moment leaves just such a file. A tool that looks after a
+    /// service's store does not: a typing mistake would become an empty store in which nothing is found.
+    ///
+    /// Without it, [`open`](SqliteBuilder::open) refuses with [`StoreErrorKind::Absent`](crate::store::StoreErrorKind)
+    /// and leaves what is there as it is. An older schema is brought up to date all the same.
+    ///
+    /// Default: true.
+    pub fn create(mut self, create: bool) -> SqliteBuilder {
+        self.settings.create = create;
+        self
     }
 
     /// Seals requests and answers from now on, so that whoever gets hold of the file alone cannot read them. What
@@ -63,8 +77,8 @@ impl SqliteBuilder {
     ///
     /// # Errors
     ///
-    /// As [`Sqlite::open`], which is this without keys.
+    /// As [`Sqlite::open`], which is this without keys; `Absent` for what [`create`](SqliteBuilder::create) says.
     pub fn open(self) -> Result<Sqlite, StoreError> {
-        Sqlite::open_with(&self.path, Settings::default(), self.seals)
+        Sqlite::open_with(&self.path, self.settings, self.seals)
     }
 }

@@ -26,11 +26,13 @@ pub(super) struct Settings {
     pub wait_for_lock: fn(i32) -> bool,
     /// The most pages of 4 KiB that the file may have; SQLite's own limit unless given.
     pub pages_max: Option<u32>,
+    /// Whether a store is made where there is none.
+    pub create: bool,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { wait_for_lock: patient, pages_max: None }
+        Settings { wait_for_lock: patient, pages_max: None, create: true }
     }
 }
 
@@ -39,8 +41,12 @@ pub(super) fn writer(path: &Path, settings: Settings, seals: &Seals) -> Result<C
     // One at a time in a process: the file that is made here is closed again, which must not happen while
     // another store has just locked it.
     let _turn = OPENING.lock();
-    make(path)?;
-    look(path)?;
+    if settings.create {
+        make(path)?;
+        look(path)?;
+    } else {
+        find(path)?;
+    }
     let logged = fs::metadata(beside(path, "-wal")).is_ok_and(|log| log.len() > 0);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).while_doing("open the file")?;
@@ -53,7 +59,7 @@ pub(super) fn writer(path: &Path, settings: Settings, seals: &Seals) -> Result<C
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).while_doing(doing)?;
     connection.busy_handler(Some(settings.wait_for_lock)).while_doing(doing)?;
     let unused = check_seals(&connection, seals, logged)?;
-    migrate(&connection, path, &MIGRATIONS)?;
+    migrate(&connection, path, &MIGRATIONS, settings.create)?;
     seals.retire(&connection, &unused)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).while_doing(doing)?;
     use_log(&connection, settings.wait_for_lock)?;
@@ -110,9 +116,35 @@ fn make(path: &Path) -> Result<(), StoreError> {
     }
 }
 
+/// Refuses what is no store yet.
+fn find(path: &Path) -> Result<(), StoreError> {
+    use std::io::ErrorKind::{NotADirectory, NotFound};
+
+    let name = path.display();
+    let problem = match fs::metadata(path) {
+        Err(error) if matches!(error.kind(), NotFound | NotADirectory) => format!("there is no file {name}"),
+        Err(error) => return Err(StoreError::with_source(format!("{name} cannot be looked at"), error)),
+        Ok(found) if !found.is_file() => format!("{name} is not a file"),
+        Ok(file) if file.len() == 0 => format!("{name} is an empty file, not a store"),
+        Ok(_) => match look(path)? {
+            Look::Ours => return Ok(()),
+            Look::Nobodys => format!("{name} is not a store yet; the service that opens it makes it one"),
+        },
+    };
+    Err(StoreError::new(problem).of_kind(StoreErrorKind::Absent))
+}
+
+/// Whose a file is.
+enum Look {
+    /// Ours, as far as the first page says.
+    Ours,
+    /// Nobody's yet.
+    Nobodys,
+}
+
 /// Whether the file's first page says that it is ours, or that it is nobody's yet. Reads that page and no more:
 /// `immutable` neither locks nor recovers, so nothing is written anywhere.
-fn look(path: &Path) -> Result<(), StoreError> {
+fn look(path: &Path) -> Result<Look, StoreError> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let found = Connection::open_with_flags(immutable(path), flags).and_then(|connection| {
@@ -123,17 +155,19 @@ fn look(path: &Path) -> Result<(), StoreError> {
         Ok((pages, identity(&connection)?))
     });
     match found {
-        Ok((0, _)) => Ok(()),
-        Ok((_, identity)) => judge(path, identity, SCHEMA_VERSION),
+        Ok((0, _)) => Ok(Look::Nobodys),
+        Ok((_, identity)) => judge(path, identity, SCHEMA_VERSION).map(|()| Look::Ours),
         Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::NotADatabase) => {
             if was_never_made(path) {
-                return Ok(());
+                return Ok(Look::Nobodys);
             }
             let problem = format!("{} is no database: it belongs to another program", path.display());
             Err(StoreError::with_source(problem, error).of_kind(StoreErrorKind::Foreign))
         }
         // Without its log a file may look damaged that is whole with it: opening it for real says.
-        Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseCorrupt) => Ok(()),
+        Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseCorrupt) => {
+            Ok(Look::Ours)
+        }
         Err(error) => Err(failed(&format!("read {}", path.display()), error)),
     }
 }
@@ -202,7 +236,12 @@ fn check_seals(connection: &Connection, seals: &Seals, logged: bool) -> Result<V
 
 /// Brings the schema up to date, in one transaction. A new file gets its identity in the same one, and before
 /// it is switched to a write-ahead log: it is in the first page from the start, where [`look`] reads it.
-fn migrate(connection: &Connection, path: &Path, migrations: &[&str]) -> Result<(), StoreError> {
+fn migrate(
+    connection: &Connection,
+    path: &Path,
+    migrations: &[&str],
+    create: bool,
+) -> Result<(), StoreError> {
     let doing = "bring the schema up to date";
     let newest = migrations.len() as i64;
     connection.execute_batch("BEGIN IMMEDIATE").while_doing(doing)?;
@@ -211,7 +250,7 @@ fn migrate(connection: &Connection, path: &Path, migrations: &[&str]) -> Result<
         let tables: i64 = connection
             .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
             .while_doing(doing)?;
-        if tables == 0 && (application, version) == (0, 0) {
+        if create && tables == 0 && (application, version) == (0, 0) {
             connection.pragma_update(None, "application_id", APPLICATION_ID).while_doing(doing)?;
             application = APPLICATION_ID;
         }
@@ -356,16 +395,16 @@ mod tests {
             connection.query_row("SELECT count(*), max(x) FROM t", [], |row| Ok((row.get(0)?, row.get(1)?)))
         };
         let version = || identity(&connection).expect("readable");
-        migrate(&connection, path, &steps[..1]).expect("a new file");
-        migrate(&connection, path, &steps[..2]).expect("one step");
-        migrate(&connection, path, &steps[..2]).expect("no step");
+        migrate(&connection, path, &steps[..1], true).expect("a new file");
+        migrate(&connection, path, &steps[..2], true).expect("one step");
+        migrate(&connection, path, &steps[..2], true).expect("no step");
         assert_eq!((rows().expect("t"), version()), ((1, 1), (APPLICATION_ID, 2)));
         let broken = [steps[0], steps[1], steps[2], "INSERT INTO nowhere VALUES (1)"];
-        migrate(&connection, path, &broken).expect_err("the last step fails");
+        migrate(&connection, path, &broken, true).expect_err("the last step fails");
         assert_eq!((rows().expect("t"), version()), ((1, 1), (APPLICATION_ID, 2)), "all or nothing");
-        migrate(&connection, path, &steps).expect("the third step");
+        migrate(&connection, path, &steps, true).expect("the third step");
         assert_eq!((rows().expect("t"), version()), ((2, 2), (APPLICATION_ID, 3)));
-        let error = migrate(&connection, path, &steps[..2]).expect_err("an older release");
+        let error = migrate(&connection, path, &steps[..2], true).expect_err("an older release");
         assert_eq!(error.kind(), StoreErrorKind::Newer);
         assert_eq!(error.to_string(), "calls.db has schema version 3; this release knows versions up to 2");
     }

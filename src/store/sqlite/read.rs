@@ -42,11 +42,10 @@ pub(super) fn list(
     limit: usize,
 ) -> Result<Page<Summary>, StoreError> {
     let doing = "list operations";
-    let (clauses, mut values) = conditions(filter);
+    let (sql, mut values) = list_statement(filter);
     values.push(Value::Integer(start(after)?));
     let limit = limit.clamp(1, PAGE_ROWS_MAX);
     values.push(Value::Integer(limit as i64 + 1));
-    let sql = format!("SELECT {COLUMNS} FROM operation WHERE {clauses}number >= ? ORDER BY number LIMIT ?");
     let mut statement = connection.prepare_cached(&sql).while_doing(doing)?;
     let rows = statement
         .query_map(params_from_iter(values), |row| {
@@ -121,16 +120,29 @@ fn phase(row: &Row<'_>, column: usize) -> rusqlite::Result<Phase> {
     row::phase(row.get(column)?).ok_or_else(|| row::damaged(column, "no such phase"))
 }
 
-/// A filter as SQL. A list goes through the table by number and not through an index, but for a single name and
-/// for dead letters. The names of one scope come in another order, and each page would sort all of them: the `+`
-/// keeps SQLite from that index.
+/// Lacks two values: the number of the first row, and how many.
+fn list_statement(filter: &Filter) -> (String, Vec<Value>) {
+    let (clauses, values) = conditions(filter);
+    let sql = format!("SELECT {COLUMNS} FROM operation WHERE {clauses}number >= ? ORDER BY number LIMIT ?");
+    (sql, values)
+}
+
+/// A filter as SQL. A list goes through the table by number and not through an index, but for a key and for dead
+/// letters. The names of one scope come in another order, and each page would sort all of them: the `+` keeps
+/// SQLite from that index. A wire key has no index: it comes from a hash, so that every claim would write to another
+/// page of it.
 fn conditions(filter: &Filter) -> (String, Vec<Value>) {
-    let Filter { vendor, scope, key, phases, reason, effect, status, updated_from, updated_before } = filter;
+    let Filter { vendor, scope, key, wire_key, phases, reason, effect, status, updated_from, updated_before } =
+        filter;
     let mut conditions = Conditions::default();
     conditions.add("vendor = ?", vendor.as_deref().map(text));
     let by_scope = if key.is_some() { "scope = ?" } else { "+scope = ?" };
     conditions.add(by_scope, scope.as_ref().map(|scope| text(scope.as_str())));
+    if key.is_some() && scope.is_none() {
+        conditions.clauses.push_str(IN_ANY_SCOPE);
+    }
     conditions.add("key = ?", key.as_ref().map(|key| text(key.as_str())));
+    conditions.add("wire_key = ?", wire_key.as_deref().map(text));
     if let [Phase::Dead] = phases[..] {
         // In words, since an index on a part of a table is not used for a value that is bound later.
         conditions.clauses.push_str("phase = 5 AND ");
@@ -185,7 +197,57 @@ fn page<T>(mut rows: Vec<(i64, T)>, limit: usize) -> Page<T> {
 /// The most rows of one page, so that a list of everything does not become one answer.
 const PAGE_ROWS_MAX: usize = 1_000;
 
+/// Goes from scope to scope in the index of names, which has the key behind the scope, and looks into each for the
+/// key. A million operations in ten scopes are ten look-ups; only where each has a scope of its own is it as slow as
+/// reading them all.
+const IN_ANY_SCOPE: &str = "scope IN (WITH RECURSIVE scopes (name) AS (SELECT min(scope) FROM operation UNION ALL \
+                            SELECT (SELECT min(scope) FROM operation WHERE scope > name) FROM scopes \
+                            WHERE name IS NOT NULL) SELECT name FROM scopes WHERE name IS NOT NULL) AND ";
+
 /// Reads the whole table: a count is an operator's, and an index that it could use would be paid for by every
 /// call.
 const TALLY: &str = "SELECT vendor, phase, count(*), min(updated_at_ms) FROM operation GROUP BY vendor, phase \
                      ORDER BY vendor, phase";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Sqlite;
+
+    /// How SQLite finds what a filter asks for, in its own words.
+    fn plan(connection: &Connection, filter: &Filter) -> String {
+        let (sql, mut values) = list_statement(filter);
+        values.extend([Value::Integer(0), Value::Integer(2)]);
+        let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).expect("prepares");
+        let rows = statement.query_map(params_from_iter(values), |row| row.get::<_, String>(3));
+        let steps: rusqlite::Result<Vec<String>> = rows.and_then(Iterator::collect);
+        steps.expect("a plan").join("\n")
+    }
+
+    #[test]
+    fn an_index_finds_keys_and_dead_letters_and_a_page_of_anything_else_is_in_order_as_it_is_read() {
+        let directory = tempfile::TempDir::new().expect("a directory");
+        let path = directory.path().join("calls.db");
+        drop(Sqlite::open(&path).expect("opens"));
+        let connection = Connection::open(&path).expect("opens");
+        let key = || Key::new("order-42").ok();
+        let scope = || Some(Scope::from_stored("n/v/a/POST /x"));
+        let dead = || Filter { phases: vec![Phase::Dead], ..Filter::default() };
+        let by_name = "operation_name (scope=? AND key=?";
+        let in_order = "USING INTEGER PRIMARY KEY (rowid>?)";
+        let by_phase = "operation_dead";
+        for (expected, filter) in [
+            (by_name, Filter { key: key(), ..Filter::default() }),
+            (by_name, Filter { key: key(), scope: scope(), ..Filter::default() }),
+            (by_name, Filter { key: key(), vendor: Some("n/v".into()), ..Filter::default() }),
+            (by_phase, dead()),
+            (by_phase, Filter { wire_key: Some("w".into()), ..dead() }),
+            (in_order, Filter::default()),
+            (in_order, Filter { scope: scope(), ..Filter::default() }),
+            (in_order, Filter { wire_key: Some("w".into()), ..Filter::default() }),
+        ] {
+            let plan = plan(&connection, &filter);
+            assert!(plan.contains(expected), "{filter:?}:\n{plan}");
+        }
+    }
+}

@@ -25,6 +25,17 @@ impl Place {
         // A name that a URI would read otherwise.
         self.directory.path().join(format!("calls {file} 100%?#é.db"))
     }
+
+    /// The file and those beside it, with what is in them.
+    fn held(&self, path: &Path) -> Vec<(Vec<u8>, PathBuf)> {
+        let mut names: Vec<_> = fs::read_dir(self.directory.path())
+            .expect("a directory")
+            .map(|file| file.expect("a file").path())
+            .filter(|file| file.to_string_lossy().starts_with(&*path.to_string_lossy()))
+            .collect();
+        names.sort();
+        names.into_iter().map(|name| (fs::read(&name).expect("read"), name)).collect()
+    }
 }
 
 /// Gives up on a lock after some ten milliseconds.
@@ -139,20 +150,11 @@ fn another_programs_file_is_refused_and_stays_as_it_is() {
     other
         .execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE t (x); INSERT INTO t VALUES (1)")
         .expect("made");
-    let beside = |path: &Path| {
-        let mut names: Vec<_> = fs::read_dir(place.directory.path())
-            .expect("a directory")
-            .map(|file| file.expect("a file").path())
-            .filter(|file| file.to_string_lossy().starts_with(&*path.to_string_lossy()))
-            .collect();
-        names.sort();
-        names.into_iter().map(|name| (fs::read(&name).expect("read"), name)).collect::<Vec<_>>()
-    };
     for path in [&text, &database, &logged] {
-        let before = beside(path);
+        let before = place.held(path);
         let error = open_err(path);
         assert_eq!(error.kind(), StoreErrorKind::Foreign, "{error}");
-        assert!(beside(path) == before, "{} was touched", path.display());
+        assert!(place.held(path) == before, "{} was touched", path.display());
     }
     assert_eq!(other.query_row("SELECT x FROM t", [], |row| row.get::<_, i64>(0)), Ok(1));
 }
@@ -207,6 +209,39 @@ fn what_only_looks_like_a_file_whose_making_was_cut_off_is_left_alone() {
         assert_eq!(open_err(&path).kind(), StoreErrorKind::Foreign);
         assert!(read() == before, "{} was touched", path.display());
     }
+}
+
+#[test]
+fn without_create_what_is_no_store_is_absent_and_stays_as_it_is() {
+    let place = Place::new();
+    let [missing, empty, unmade] = [place.path(), place.path(), place.path()];
+    fs::write(&empty, "").expect("written");
+    cut_off(&unmade);
+    for (path, problem) in [
+        (&missing, "there is no file PATH"),
+        (&empty, "PATH is an empty file, not a store"),
+        (&unmade, "PATH is not a store yet; the service that opens it makes it one"),
+    ] {
+        let before = place.held(path);
+        let error = Sqlite::builder(path).create(false).open().expect_err("refused");
+        assert_eq!(error.kind(), StoreErrorKind::Absent, "{error}");
+        assert_eq!(error.to_string(), problem.replace("PATH", &path.display().to_string()));
+        assert!(place.held(path) == before, "{} was touched", path.display());
+        drop(Sqlite::open(path).expect("a service makes it"));
+        Sqlite::builder(path).create(false).open().expect("now there is one");
+    }
+    for (path, problem) in [
+        (place.directory.path().to_owned(), "PATH is not a file"),
+        (empty.join("calls.db"), "there is no file PATH"),
+    ] {
+        let error = Sqlite::builder(&path).create(false).open().expect_err("refused");
+        assert_eq!(error.kind(), StoreErrorKind::Absent, "{error}");
+        assert_eq!(error.to_string(), problem.replace("PATH", &path.display().to_string()));
+    }
+    let other = place.path();
+    fs::write(&other, "name,amount\n".repeat(1_000)).expect("written");
+    let error = Sqlite::builder(&other).create(false).open().expect_err("refused");
+    assert_eq!(error.kind(), StoreErrorKind::Foreign, "{error}");
 }
 
 #[tokio::test]

@@ -1,0 +1,77 @@
+//! The README's page for whoever looks after a store: each command is run, and says what is printed there.
+
+use super::{LONG_AGO, NOW, Place};
+
+const README: &str = include_str!("../../README.md");
+
+/// The commands of the README's one console, each with the lines below it.
+fn console() -> Vec<(String, String)> {
+    let (_, rest) = README.split_once("```console\n").expect("a console");
+    let (console, rest) = rest.split_once("```").expect("its end");
+    assert!(!rest.contains("```console"), "one that is not run");
+    let mut commands: Vec<(String, String)> = Vec::new();
+    for line in console.lines() {
+        match line.strip_prefix("$ ") {
+            Some(command) => commands.push((command.to_owned(), String::new())),
+            None => commands.last_mut().expect("a command first").1 += &format!("{line}\n"),
+        }
+    }
+    commands
+}
+
+/// Without what differs from run to run: dates, ages, and the time at which a dry run was frozen.
+fn plain(text: &str) -> String {
+    let line = |line: &str| {
+        let mut words = line.split(' ');
+        let mut plain = Vec::new();
+        while let Some(word) = words.next() {
+            match word {
+                "Mon," | "Tue," | "Wed," | "Thu," | "Fri," | "Sat," | "Sun," => {
+                    plain.push("DATE");
+                    words.by_ref().take_while(|word| !word.starts_with("GMT")).for_each(drop);
+                }
+                "--before" | "oldest" => {
+                    plain.push(word);
+                    break;
+                }
+                _ if word.starts_with('(') && line.ends_with("ago)") => break,
+                _ => plain.push(word),
+            }
+        }
+        plain.join(" ")
+    };
+    text.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// As a shell reads it, as far as the README needs one.
+fn words(command: &str) -> Vec<String> {
+    let command = command.split("  #").next().unwrap_or_default();
+    let quoted = |(nth, part): (usize, &str)| match nth % 2 {
+        0 => part.split_whitespace().map(str::to_owned).collect(),
+        _ => vec![part.to_owned()],
+    };
+    command.split('"').enumerate().flat_map(quoted).collect()
+}
+
+#[tokio::test]
+async fn the_readme_shows_what_one_sees() {
+    let place = Place::fresh();
+    place.lost("order-42/payout", LONG_AGO).await;
+    place.lost("order-43/payout", NOW).await;
+    place.never_sent("order-44/payout").await;
+    place.succeeds("order-45/payout", NOW).await;
+    let variables =
+        [("STEADFAST_STORE", "calls.db"), ("STEADFAST_VENDORS", "vendors.toml"), ("STEADFAST_BY", "ada")];
+    let commands = console();
+    assert!(commands.len() >= 5, "{commands:?}");
+    for (command, shown) in commands {
+        let words = words(&command);
+        assert_eq!(words[0], "steadfast", "{command}");
+        let arguments: Vec<&str> = words[1..].iter().map(String::as_str).collect();
+        let said = place.run_as(&variables, &arguments);
+        assert_eq!(said.err, "", "{command}");
+        assert_eq!(plain(&said.out), plain(&shown), "{command}\n{}", said.out);
+    }
+    assert_eq!(place.json(0, &["show", "order-42/payout"])["phase"], "resolved");
+    assert_eq!(place.json(0, &["show", "order-44/payout"])["phase"], "scheduled");
+}
