@@ -96,10 +96,9 @@ impl Found {
         let line = |(count, failure): &(u64, &Failure)| {
             let Failure { vendor, code, effect, .. } = failure;
             let vendor = vendor_of(vendor).map_or(vendor.as_str(), |vendor| VENDORS[vendor]);
-            let meaning = if effect == "none" {
-                "no effect, safe to redrive"
-            } else {
-                "nobody can tell, not sent again"
+            let meaning = match effect.as_str() {
+                "none" => "no effect, safe to redrive",
+                _ => "effect unknown, left to a person",
             };
             format!("{count:>4} x {code} at {vendor}: {meaning}")
         };

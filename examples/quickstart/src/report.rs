@@ -146,17 +146,12 @@ impl Report {
         if !self.keeps_the_promise() {
             return None;
         }
-        Some(match (letters, applied) {
-            (0, _) => format!("{effects} effects for {operations} operations, no dead letter"),
-            (_, 0) => format!(
-                "{effects} effects for {operations} operations; {} without effect:",
-                count(letters, "dead letter")
-            ),
-            _ => format!(
-                "{effects} effects for {operations} operations; {}, of which {applied} took effect:",
-                count(letters, "dead letter")
-            ),
-        })
+        let letters = match (letters, applied) {
+            (0, _) => "no dead letter".to_owned(),
+            (_, 0) => format!("{}, none of which took effect:", count(letters, "dead letter")),
+            _ => format!("{}, of which {applied} took effect:", count(letters, "dead letter")),
+        };
+        Some(format!("{effects} effects for {operations} operations; {letters}"))
     }
 
     pub fn json(&self, seed: u64) -> Value {

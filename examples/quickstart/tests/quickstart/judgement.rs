@@ -184,7 +184,7 @@ async fn a_broken_promise_is_in_the_last_line_and_nothing_explains_it_away() {
 
     // The records are true, but nothing was redriven.
     story.report = Report::new(1, &outcomes, &scene.ledgers());
-    assert!(story.text(None).contains("3 effects for 3 operations, no dead letter"));
+    assert!(story.text(None).contains("3 effects for 3 operations; no dead letter"));
     assert!(story.text(None).ends_with("0 lost, no dead letter redriven to one effect"));
     assert!(!story.is_well());
 }
