@@ -1,7 +1,5 @@
 //! However the example ends, no worker and no file outlives it.
 
-#![allow(clippy::disallowed_methods, reason = "processes are watched in real time")]
-
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};

@@ -1,7 +1,5 @@
 //! The report sees what it is there to see: a breach of the promise that it does not count would pass for none.
 
-#![allow(clippy::disallowed_methods, reason = "fakes and an SQLite file run in real time")]
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,11 +10,17 @@ use steadfast::testkit::fakes::{BigCommerceFake, Ledger, PostmarkFake, StripeFak
 use steadfast::testkit::{Fault, WaitForm};
 use tempfile::TempDir;
 
-use crate::report::{Outcome, Report, outcomes};
-use crate::shop::{Shop, TEMPLATE_ROUTE, VENDORS, Watch};
+use quickstart::kill::Kill;
+use quickstart::letters;
+use quickstart::report::{Outcome, Report, outcomes};
+use quickstart::shop::Shop;
+use quickstart::story::Story;
+use quickstart::vendors::VENDORS;
+use quickstart::worker::Service;
 
-/// Its receipt is made from a template.
-const WITH_TEMPLATE: usize = 0;
+/// The first order.
+const ORDER: usize = 0;
+const MAIL_ROUTE: &str = "/email";
 
 struct Scene {
     vendors: (StripeFake, BigCommerceFake, PostmarkFake),
@@ -25,22 +29,16 @@ struct Scene {
     _directory: TempDir,
 }
 
-struct Nobody;
-
-impl Watch for Nobody {
-    fn ended(&self, _vendor: usize, _succeeded: bool) {}
-    fn postponed(&self) {}
-}
-
 impl Scene {
     async fn open() -> Scene {
         let (stripe, bigcommerce) = (StripeFake::start().await, BigCommerceFake::start().await);
         let postmark = PostmarkFake::start().await;
         let directory = tempfile::tempdir().expect("a directory");
-        let store = Arc::new(Sqlite::open(directory.path().join("calls.db")).expect("opens"));
         let urls = [stripe.url(), bigcommerce.url(), postmark.url()];
-        let shop = Arc::new(Shop::open(&urls, 1, &store).expect("three clients"));
-        Scene { vendors: (stripe, bigcommerce, postmark), store, shop, _directory: directory }
+        let (store, shop) = Service { file: directory.path().join("calls.db"), urls }
+            .open()
+            .expect("three clients on a file");
+        Scene { vendors: (stripe, bigcommerce, postmark), store, shop: Arc::new(shop), _directory: directory }
     }
 
     fn ledgers(&self) -> [Ledger; 3] {
@@ -80,7 +78,7 @@ fn column(name: &str, orders: usize, outcomes: &[Outcome], ledgers: &[Ledger; 3]
 #[tokio::test]
 async fn what_the_ledgers_and_the_records_do_not_share_is_lost() {
     let scene = Scene::open().await;
-    scene.shop.take(WITH_TEMPLATE, &Nobody).await;
+    scene.shop.take(ORDER).await.expect("three steps");
     let (ledgers, outcomes) = (scene.ledgers(), scene.outcomes().await);
     let lost = |orders, ledgers: &_| column("lost", orders, &outcomes, ledgers);
     assert_eq!(lost(1, &ledgers), [0, 0, 0]);
@@ -106,10 +104,10 @@ async fn what_the_ledgers_and_the_records_do_not_share_is_lost() {
 #[tokio::test]
 async fn a_second_effect_is_a_duplicate() {
     let scene = Scene::open().await;
-    scene.shop.take(WITH_TEMPLATE, &Nobody).await;
+    scene.shop.take(ORDER).await.expect("three steps");
     let outcomes = scene.outcomes().await;
     assert_eq!(column("duplicates", 1, &outcomes, &scene.ledgers()), [0, 0, 0]);
-    let receipt = outcomes.iter().find(|outcome| outcome.record.request.url.path() == TEMPLATE_ROUTE);
+    let receipt = outcomes.iter().find(|outcome| outcome.record.request.url.path() == MAIL_ROUTE);
     scene.send_receipt(&receipt.expect("a receipt").record.wire_key).await;
     assert_eq!(column("duplicates", 1, &outcomes, &scene.ledgers()), [0, 0, 1]);
 }
@@ -120,7 +118,7 @@ async fn a_reply_that_is_not_the_vendors_is_lost() {
     // The other Postmark has sent a message before, so that its ids are others.
     other.send_receipt("another").await;
     for scene in [&scene, &other] {
-        scene.shop.take(WITH_TEMPLATE, &Nobody).await;
+        scene.shop.take(ORDER).await.expect("three steps");
     }
     let [stripe, bigcommerce, _] = scene.ledgers();
     let [.., postmark] = other.ledgers();
@@ -133,13 +131,15 @@ async fn a_reply_that_is_not_the_vendors_is_lost() {
 async fn an_effect_behind_a_letter_that_says_none_is_lost() {
     let scene = Scene::open().await;
     let limit = Fault::TooManyRequests(WaitForm::None);
-    scene.vendors.2.plan().whenever(TEMPLATE_ROUTE, Method::POST, limit);
-    scene.shop.take(WITH_TEMPLATE, &Nobody).await;
+    scene.vendors.2.plan().whenever(MAIL_ROUTE, Method::POST, limit);
+    let error = scene.shop.take(ORDER).await.expect_err("no mail is taken");
+    assert!(error.is_dead_letter(), "{error}");
     let outcomes = scene.outcomes().await;
     assert_eq!(column("dead_letters", 1, &outcomes, &scene.ledgers()), [0, 0, 1]);
     assert_eq!(column("unknown", 1, &outcomes, &scene.ledgers()), [0, 0, 0]);
     assert_eq!(column("lost", 1, &outcomes, &scene.ledgers()), [0, 0, 0]);
-    let receipt = outcomes.iter().find(|outcome| outcome.record.request.url.path() == TEMPLATE_ROUTE);
+    let receipt = outcomes.iter().find(|outcome| outcome.record.request.url.path() == MAIL_ROUTE);
+    scene.vendors.2.plan().clear();
     scene.send_receipt(&receipt.expect("a receipt").record.wire_key).await;
     assert_eq!(column("lost", 1, &outcomes, &scene.ledgers()), [0, 0, 1]);
 }
@@ -149,11 +149,42 @@ async fn an_operation_that_never_came_to_rest_is_lost() {
     let scene = Scene::open().await;
     scene.vendors.0.plan().next(Fault::Hang);
     let shop = Arc::clone(&scene.shop);
-    let order = tokio::spawn(async move { shop.take(WITH_TEMPLATE, &Nobody).await });
+    let order = tokio::spawn(async move { shop.take(ORDER).await });
     while scene.outcomes().await.is_empty() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     order.abort();
     assert!(order.await.expect_err("aborted").is_cancelled());
     assert_eq!(column("lost", 1, &scene.outcomes().await, &scene.ledgers()), [1, 0, 0]);
+}
+
+#[tokio::test]
+async fn a_broken_promise_is_in_the_last_line_and_nothing_explains_it_away() {
+    let (scene, other) = (Scene::open().await, Scene::open().await);
+    scene.shop.take(ORDER).await.expect("three steps");
+    let (store, outcomes) = (&scene.store, scene.outcomes().await);
+    let letters = letters::letters(store, &scene.shop);
+    let kill = Kill::survey(1, store, &scene.ledgers()).await.expect("the file");
+    let mut story = Story {
+        report: Report::new(1, &outcomes, &other.ledgers()),
+        aftermath: kill.aftermath(&outcomes),
+        kill,
+        found: letters::find(&letters).await.expect("none"),
+        left: letters::find(&letters).await.expect("none"),
+        redriven: None,
+    };
+    let text = story.text(None);
+    assert_eq!(
+        text.lines().last().expect("a line"),
+        "NOT WELL: 200 orders, one kill -9, 0 duplicates, 3 lost, no dead letter redriven to one effect"
+    );
+    assert!(!text.contains("effects for"), "{text}");
+    assert!(!story.is_well());
+    assert_eq!(story.json(1)["well"], false);
+
+    // The records are true, but nothing was redriven.
+    story.report = Report::new(1, &outcomes, &scene.ledgers());
+    assert!(story.text(None).contains("3 effects for 3 operations; no dead letter"));
+    assert!(story.text(None).ends_with("0 lost, no dead letter redriven to one effect"));
+    assert!(!story.is_well());
 }

@@ -10,25 +10,24 @@ use steadfast::dead_letter::{DeadLetters, Failure, Group, Letter, Redrive, Selec
 use steadfast::operation::record::{Phase, Record};
 use steadfast::store::{Sqlite, Store as _};
 use steadfast::testkit::fakes::Ledger;
+use tokio::time::{Instant, sleep};
 
-use super::Problem;
-use super::shop::Shop;
+use crate::shop::Shop;
+use crate::vendors::{VENDORS, vendor_of};
+use crate::{LOOK_EVERY, Problem};
 
-/// How many letters are listed by name.
-pub(crate) const LISTED_MAX: usize = 5;
+/// How long a redriven letter is waited for.
+const REDRIVE_MAX: Duration = Duration::from_secs(10);
 
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How often a redriven letter is looked at: ten seconds, all told.
-const LOOKS_MAX: usize = 200;
-
-/// The dead letters as they were before anybody did anything about them.
-pub(crate) struct Found {
-    pub(crate) groups: Vec<Group>,
-    pub(crate) first: Vec<Letter>,
+/// The dead letters at one moment.
+pub struct Found {
+    groups: Vec<Group>,
+    /// The key of the oldest.
+    pub first: Option<String>,
 }
 
 /// One redrive from start to end.
-pub(crate) struct Redriven {
+pub struct Redriven {
     letter: Letter,
     /// Where the operation stands now.
     ended: Phase,
@@ -36,20 +35,22 @@ pub(crate) struct Redriven {
     effects: usize,
 }
 
-pub(crate) fn letters(store: &Arc<Sqlite>, shop: &Shop) -> DeadLetters {
+pub fn letters(store: &Arc<Sqlite>, shop: &Shop) -> DeadLetters {
     let letters = DeadLetters::new(Arc::clone(store) as _);
     // What is safe to send again is the vendors' to say; nothing is sent through these clients.
-    shop.clients().iter().fold(letters, DeadLetters::with_client)
+    shop.clients().into_iter().fold(letters, DeadLetters::with_client)
 }
 
-pub(crate) async fn find(letters: &DeadLetters) -> Result<Found, Problem> {
+pub async fn find(letters: &DeadLetters) -> Result<Found, Problem> {
     let all = Selection::default();
-    Ok(Found { groups: letters.groups(&all).await?, first: letters.list(&all, None, LISTED_MAX).await?.rows })
+    let first = letters.list(&all, None, 1).await?.rows.into_iter().next();
+    let first = first.map(|letter| letter.summary.id.key.as_str().to_owned());
+    Ok(Found { groups: letters.groups(&all).await?, first })
 }
 
 /// Redrives the first dead letter that provably never took effect, and waits for the service to send it.
 /// `None` if there is no such letter.
-pub(crate) async fn redrive(
+pub async fn redrive(
     letters: &DeadLetters,
     store: &Sqlite,
     ledger: &Ledger,
@@ -67,33 +68,50 @@ pub(crate) async fn redrive(
         return Err(format!("{} was not redriven: {}", held.id, held.why).into());
     }
     // Redriving makes the letter due; it goes out through the service's own dispatcher and gates.
-    for _ in 0..LOOKS_MAX {
+    let deadline = Instant::now() + REDRIVE_MAX;
+    while Instant::now() < deadline {
         let ended = store.get(id).await?.as_ref().map(Record::phase).ok_or("a redriven letter is gone")?;
         if !matches!(ended, Phase::Scheduled | Phase::InProgress) {
             let effects = effects();
             return Ok(Some(Redriven { letter, ended, effects_before, effects }));
         }
-        look_again().await;
+        sleep(LOOK_EVERY).await;
     }
     Err(format!("{id} was redriven, and nobody sent it").into())
 }
 
 impl Found {
-    pub(crate) fn text(&self) -> String {
-        let mut lines = vec!["dead letters, before the redrive:".to_owned()];
-        lines.extend(self.groups.iter().map(|Group { count, failure, .. }| {
-            let Failure { vendor, code, reason, effect, status } = failure;
-            let answer = status.map_or_else(|| "none".to_owned(), |status| status.to_string());
-            format!("  {count:>3} × {code:<20} effect {effect:<8} {reason}, last answer {answer}, {vendor}")
-        }));
-        lines.push("  the first of them:".to_owned());
-        lines.extend(self.first.iter().map(|Letter { summary, code, .. }| {
-            format!("      {:<20} {code:<20} effect {}", summary.id.key.as_str(), summary.effect)
-        }));
-        lines.join("\n")
+    /// At most two lines, the most frequent failure first.
+    pub fn lines(&self) -> Vec<String> {
+        let mut counts: Vec<(u64, &Failure)> = Vec::new();
+        for Group { count, failure, .. } in &self.groups {
+            let is_like = |other: &Failure| {
+                (&other.vendor, other.code, &other.effect) == (&failure.vendor, failure.code, &failure.effect)
+            };
+            match counts.iter_mut().find(|(_, other)| is_like(other)) {
+                Some((sum, _)) => *sum += count,
+                None => counts.push((*count, failure)),
+            }
+        }
+        let line = |(count, failure): &(u64, &Failure)| {
+            let Failure { vendor, code, effect, .. } = failure;
+            let vendor = vendor_of(vendor).map_or(vendor.as_str(), |vendor| VENDORS[vendor]);
+            let meaning = match effect.as_str() {
+                "none" => "no effect, safe to redrive",
+                _ => "effect unknown, left to a person",
+            };
+            format!("{count:>4} x {code} at {vendor}: {meaning}")
+        };
+        match counts.as_slice() {
+            [] | [_] | [_, _] => counts.iter().map(line).collect(),
+            [first, others @ ..] => {
+                let others: u64 = others.iter().map(|(count, _)| count).sum();
+                vec![line(first), format!("{others:>4} others")]
+            }
+        }
     }
 
-    pub(crate) fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         let group = |Group { count, failure, .. }: &Group| {
             let Failure { vendor, code, reason, effect, status } = failure;
             json!({
@@ -111,23 +129,21 @@ impl Found {
 
 impl Redriven {
     /// Nothing before, exactly one effect after.
-    pub(crate) fn took_effect_once(&self) -> bool {
+    pub fn took_effect_once(&self) -> bool {
         self.ended == Phase::Succeeded && (self.effects_before, self.effects) == (0, 1)
     }
 
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         format!(
-            "redriven: {} ({}, effect {}): {}, {} effect(s) at the vendor before and {} after",
+            "an operator redrives {}: {}, {} mails sent before and {} after",
             self.letter.summary.id.key.as_str(),
-            self.letter.code,
-            self.letter.summary.effect,
             self.ended,
             self.effects_before,
             self.effects
         )
     }
 
-    pub(crate) fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         json!({
             "key": self.letter.summary.id.key.as_str(),
             "code": self.letter.code,
@@ -136,10 +152,4 @@ impl Redriven {
             "effects": self.effects,
         })
     }
-}
-
-/// Real time, because the service runs in it.
-#[allow(clippy::disallowed_methods, reason = "the example's own waiting, not the library's")]
-async fn look_again() {
-    tokio::time::sleep(LOOK_EVERY).await;
 }

@@ -1,7 +1,7 @@
 //! What the records say became of the operations, held against what the vendors' ledgers say.
 
 use std::collections::HashMap;
-use std::fmt::Write;
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -11,14 +11,15 @@ use steadfast::operation::record::{Filter, Record, State};
 use steadfast::store::Store;
 use steadfast::testkit::fakes::Ledger;
 
-use super::Problem;
-use super::shop::{VENDORS, key};
+use crate::shop::key;
+use crate::vendors::{STEPS, VENDORS, vendor_of};
+use crate::{Problem, count};
 
 const PAGE: usize = 200;
 
 /// One operation on record, with the log of its attempts.
-pub(crate) struct Outcome {
-    pub(crate) record: Record,
+pub struct Outcome {
+    pub record: Record,
     attempts: usize,
     in_attempts: Duration,
 }
@@ -35,18 +36,24 @@ struct Row {
     /// than the vendor's, a *none* with one), that never came to rest, that nobody asked for or that should be
     /// there and are not; and effects that no operation answers for.
     lost: usize,
-    unknown: usize,
+    succeeded: usize,
+    /// Of those, found by a look-up and not by another send.
+    looked_up: usize,
     dead_letters: usize,
+    /// Of those, the ones that may have taken effect, as far as the record knows.
+    unknown: usize,
+    /// Of those, the ones that did.
+    unknown_applied: usize,
     /// From the first claim to the end, less the attempts. The time until a dead worker's lease ran out is in it.
     waited: Duration,
 }
 
-pub(crate) struct Report {
+pub struct Report {
     rows: [Row; 3],
 }
 
 /// Reads every operation that is on record.
-pub(crate) async fn outcomes(store: &impl Store) -> Result<Vec<Outcome>, Problem> {
+pub async fn outcomes(store: &impl Store) -> Result<Vec<Outcome>, Problem> {
     let (mut outcomes, mut after) = (Vec::new(), None);
     loop {
         let page = store.list(&Filter::default(), after.as_ref(), PAGE).await?;
@@ -64,30 +71,25 @@ pub(crate) async fn outcomes(store: &impl Store) -> Result<Vec<Outcome>, Problem
 }
 
 /// The ledger of the vendor that the operation is for.
-pub(crate) fn ledger_of<'a>(id: &OperationId, ledgers: &'a [Ledger; 3]) -> Option<&'a Ledger> {
-    ledgers.get(vendor_of(id)?)
-}
-
-fn vendor_of(id: &OperationId) -> Option<usize> {
-    let name = id.scope.vendor_path().rsplit('/').next()?;
-    VENDORS.iter().position(|vendor| *vendor == name)
+pub fn ledger_of<'a>(id: &OperationId, ledgers: &'a [Ledger; 3]) -> Option<&'a Ledger> {
+    ledgers.get(vendor_of(id.scope.vendor_path())?)
 }
 
 impl Report {
     /// Takes each of the orders from step to step, as the shop did: after a success there must be a record of
     /// the next step, and after any other end there must be none.
-    pub(crate) fn new(orders: usize, outcomes: &[Outcome], ledgers: &[Ledger; 3]) -> Report {
+    pub fn new(orders: usize, outcomes: &[Outcome], ledgers: &[Ledger; 3]) -> Report {
         let mut by_name: HashMap<(usize, String), &Outcome> = HashMap::new();
         let mut rows: [Row; 3] = std::array::from_fn(|vendor| Row::of(&ledgers[vendor]));
         for outcome in outcomes {
-            if let Some(vendor) = vendor_of(&outcome.record.id) {
+            if let Some(vendor) = vendor_of(outcome.record.id.scope.vendor_path()) {
                 by_name.insert((vendor, outcome.record.id.key.as_str().to_owned()), outcome);
             }
         }
         let mut answered_for = [0; 3];
         for order in 0..orders {
             for vendor in 0..VENDORS.len() {
-                let Some(outcome) = by_name.remove(&(vendor, key(order, vendor))) else {
+                let Some(outcome) = by_name.remove(&(vendor, key(order, STEPS[vendor]))) else {
                     rows[vendor].lost += 1;
                     break;
                 };
@@ -106,45 +108,53 @@ impl Report {
         Report { rows }
     }
 
-    pub(crate) fn keeps_the_promise(&self) -> bool {
+    pub fn keeps_the_promise(&self) -> bool {
         self.rows.iter().all(|row| row.duplicates == 0 && row.lost == 0)
     }
 
-    pub(crate) fn table(&self, seed: u64) -> String {
-        let mut text = format!(
-            "{:<12} {:>10} {:>8} {:>7} {:>7} {:>10} {:>4} {:>7} {:>12} {:>9}\n",
-            "vendor",
-            "operations",
-            "attempts",
-            "retries",
-            "effects",
-            "duplicates",
-            "lost",
-            "unknown",
-            "dead letters",
-            "waited"
-        );
-        for (vendor, row) in VENDORS.iter().zip(&self.rows) {
+    pub fn duplicates(&self) -> usize {
+        self.rows.iter().map(|row| row.duplicates).sum()
+    }
+
+    pub fn lost(&self) -> usize {
+        self.rows.iter().map(|row| row.lost).sum()
+    }
+
+    pub fn table(&self) -> String {
+        let [stripe, bigcommerce, postmark] = VENDORS;
+        let mut text = format!("{:<12} {stripe:>7} {bigcommerce:>12} {postmark:>9}", "");
+        let mut line = |name: &str, number: fn(&Row) -> usize, meaning: &str| {
+            let [stripe, bigcommerce, postmark] = self.rows.each_ref().map(number);
             // Writing to a String cannot fail.
-            let _ = writeln!(
-                text,
-                "{vendor:<12} {:>10} {:>8} {:>7} {:>7} {:>10} {:>4} {:>7} {:>12} {:>8.1}s",
-                row.operations,
-                row.attempts,
-                row.retries(),
-                row.effects,
-                row.duplicates,
-                row.lost,
-                row.unknown,
-                row.dead_letters,
-                row.waited.as_secs_f64()
-            );
-        }
-        let _ = write!(text, "seed {seed}; `waited` adds up over all orders, of which many wait at once");
+            let _ = write!(text, "\n{name:<12} {stripe:>7} {bigcommerce:>12} {postmark:>9}   {meaning}");
+        };
+        line("operations", |row| row.operations, "on record, one for each step");
+        line("attempts", |row| row.attempts, "on record, with retries");
+        line("effects", |row| row.effects, "what the vendor says it did");
+        line("  duplicates", |row| row.duplicates, "operations with a second effect");
+        line("  lost", |row| row.lost, "record and vendor disagree");
+        line("found", |row| row.looked_up, "by look-up: the answer was lost");
+        line("dead letters", |row| row.dead_letters, "the record says why");
         text
     }
 
-    pub(crate) fn json(&self, seed: u64) -> Value {
+    /// Why there are fewer effects than operations although nothing is lost. `None` where something is.
+    pub fn balance(&self) -> Option<String> {
+        let sum = |number: fn(&Row) -> usize| self.rows.iter().map(number).sum::<usize>();
+        let (effects, operations) = (sum(|row| row.effects), sum(|row| row.operations));
+        let (letters, applied) = (sum(|row| row.dead_letters), sum(|row| row.unknown_applied));
+        if !self.keeps_the_promise() {
+            return None;
+        }
+        let letters = match (letters, applied) {
+            (0, _) => "no dead letter".to_owned(),
+            (_, 0) => format!("{}, none of which took effect:", count(letters, "dead letter")),
+            _ => format!("{}, of which {applied} took effect:", count(letters, "dead letter")),
+        };
+        Some(format!("{effects} effects for {operations} operations; {letters}"))
+    }
+
+    pub fn json(&self, seed: u64) -> Value {
         let mut object = json!({"seed": seed});
         for (vendor, row) in VENDORS.iter().zip(&self.rows) {
             object[*vendor] = json!({
@@ -154,6 +164,7 @@ impl Report {
                 "effects": row.effects,
                 "duplicates": row.duplicates,
                 "lost": row.lost,
+                "looked_up": row.looked_up,
                 "unknown": row.unknown,
                 "dead_letters": row.dead_letters,
                 "waited_ms": u64::try_from(row.waited.as_millis()).unwrap_or(u64::MAX),
@@ -176,15 +187,19 @@ impl Row {
         self.attempts += outcome.attempts;
         self.waited += record.updated_at.since(record.claimed_at).saturating_sub(outcome.in_attempts);
         let is_true = match &record.state {
-            State::Succeeded { answer, .. } => {
+            State::Succeeded { answer, reconciled } => {
+                self.succeeded += 1;
+                self.looked_up += usize::from(*reconciled);
                 let body = String::from_utf8_lossy(&answer.body);
                 effects.first().is_some_and(|effect| body.contains(&effect.id))
             }
             State::Refused { .. } => effects.is_empty(),
             State::Dead { .. } => {
                 self.dead_letters += 1;
-                self.unknown += usize::from(record.effect == Effect::Unknown);
-                record.effect == Effect::Unknown || effects.is_empty()
+                let unknown = record.effect == Effect::Unknown;
+                self.unknown += usize::from(unknown);
+                self.unknown_applied += usize::from(unknown && !effects.is_empty());
+                unknown || effects.is_empty()
             }
             // It never came to rest.
             _ => false,

@@ -6,14 +6,14 @@ use steadfast::operation::record::{Filter, Phase, State, Summary};
 use steadfast::store::{Sqlite, Store as _};
 use steadfast::testkit::fakes::Ledger;
 
-use super::Problem;
-use super::report::{Outcome, ledger_of};
+use crate::report::{Outcome, ledger_of};
+use crate::{Problem, count};
 
 /// More than can be under way at once.
 const PAGE: usize = 100;
 
 /// The file as the dead worker left it.
-pub(crate) struct Kill {
+pub struct Kill {
     after_orders: usize,
     /// What it held in its hands.
     under_way: Vec<OperationId>,
@@ -25,7 +25,7 @@ pub(crate) struct Kill {
 
 /// What became of the operations under way.
 #[derive(Default)]
-pub(crate) struct Aftermath {
+pub struct Aftermath {
     succeeded: usize,
     /// Of those, found by a look-up and not by another send.
     looked_up: usize,
@@ -36,11 +36,7 @@ pub(crate) struct Aftermath {
 
 impl Kill {
     /// Surveys the file while nobody runs on it.
-    pub(crate) async fn survey(
-        after_orders: usize,
-        store: &Sqlite,
-        ledgers: &[Ledger; 3],
-    ) -> Result<Kill, Problem> {
+    pub async fn survey(after_orders: usize, store: &Sqlite, ledgers: &[Ledger; 3]) -> Result<Kill, Problem> {
         let under_way = in_phase(store, Phase::InProgress).await?;
         let took_effect = |summary: &&Summary| {
             ledger_of(&summary.id, ledgers)
@@ -54,16 +50,12 @@ impl Kill {
         })
     }
 
-    pub(crate) fn text(&self) -> String {
-        let Kill { after_orders, under_way, applied, scheduled } = self;
-        format!(
-            "killed after {after_orders} orders, with {} operations under way ({applied} of them had taken \
-             effect, and nobody had written it down) and {scheduled} postponed",
-            under_way.len()
-        )
+    pub fn text(&self) -> String {
+        let under_way = count(self.under_way.len(), "call");
+        format!("killed with SIGKILL: {under_way} under way, {} had taken effect, unrecorded", self.applied)
     }
 
-    pub(crate) fn aftermath(&self, outcomes: &[Outcome]) -> Aftermath {
+    pub fn aftermath(&self, outcomes: &[Outcome]) -> Aftermath {
         let mut aftermath = Aftermath::default();
         for id in &self.under_way {
             let ended = outcomes.iter().find(|outcome| outcome.record.id == *id);
@@ -80,7 +72,7 @@ impl Kill {
         aftermath
     }
 
-    pub(crate) fn json(&self, aftermath: &Aftermath) -> Value {
+    pub fn json(&self, aftermath: &Aftermath) -> Value {
         json!({
             "after_orders": self.after_orders,
             "under_way": self.under_way.len(),
@@ -95,11 +87,12 @@ impl Kill {
 }
 
 impl Aftermath {
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         let Aftermath { succeeded, looked_up, dead_letters, other } = self;
+        let dead_letters = count(*dead_letters, "dead letter");
+        let other = if *other == 0 { String::new() } else { format!(", {other} OTHERS") };
         format!(
-            "of those under way, {succeeded} succeeded ({looked_up} found by a look-up), {dead_letters} became \
-             dead letters, {other} ended otherwise"
+            "of those under way, {succeeded} succeeded ({looked_up} found by a look-up), {dead_letters}{other}"
         )
     }
 }
