@@ -16,6 +16,10 @@ use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 
+mod mistake;
+
+pub use mistake::Mistake;
+
 /// Whether a call may have taken effect at the vendor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -135,8 +139,8 @@ pub(crate) struct Context {
 pub(crate) enum Kind {
     /// Input that is refused before anything is sent: which input, and what is wrong with it.
     Invalid { what: &'static str, problem: String },
-    /// The vendors file: where, and what is wrong.
-    Config { place: String, problem: String },
+    /// The vendors file, or seal keys: what is wrong, in the order of the lines, and whether there is more of it.
+    Config { mistakes: Vec<Mistake>, more: bool },
     /// The reply is not what the caller asked to read it as.
     ReplyNotJson,
     /// The reply went on beyond the limit.
@@ -184,8 +188,14 @@ impl Error {
         Error::invalid(what, problem)
     }
 
-    pub(crate) fn config(place: impl Into<String>, problem: impl Into<String>) -> Error {
-        Error::new(Kind::Config { place: place.into(), problem: problem.into() }, Effect::None)
+    /// Something that is wrong with a file as a whole, or with an environment variable.
+    pub(crate) fn config(file: impl Into<String>, problem: impl Into<String>) -> Error {
+        Error::mistaken(vec![Mistake::new(file, None, problem)], false)
+    }
+
+    /// All that is wrong with a file; `more` says that there is more of it than this.
+    pub(crate) fn mistaken(mistakes: Vec<Mistake>, more: bool) -> Error {
+        Error::new(Kind::Config { mistakes, more }, Effect::None)
     }
 
     pub(crate) fn refused_by(gate: Gate, retry_at: Option<Timestamp>, effect: Effect) -> Error {
@@ -275,6 +285,15 @@ impl Error {
     /// Whether something in the call, the policy or the configuration was refused before anything was sent.
     pub fn is_validation(&self) -> bool {
         matches!(self.0.kind, Kind::Invalid { .. } | Kind::Config { .. })
+    }
+
+    /// What is wrong with the vendors file, in the order of its lines; empty if the error is about something else.
+    /// At most 20: a file with more of them is checked again when these are mended.
+    pub fn mistakes(&self) -> &[Mistake] {
+        match &self.0.kind {
+            Kind::Config { mistakes, .. } => mistakes,
+            _ => &[],
+        }
     }
 
     /// Whether the vendor said a definite no. [`answer`](Error::answer) has its words.
@@ -417,7 +436,7 @@ impl fmt::Display for Error {
         }
         match &self.0.kind {
             Kind::Invalid { what, problem } => write!(f, "invalid {what}: {problem}")?,
-            Kind::Config { place, problem } => write!(f, "{place}: {problem}")?,
+            Kind::Config { mistakes, more } => write_lines(f, mistakes, *more)?,
             Kind::ReplyNotJson => f.write_str("the reply is not the JSON that was asked for")?,
             Kind::ReplyTooLarge { limit_bytes } => {
                 write!(f, "the reply is over the limit of {limit_bytes} bytes and was cut there")?;
@@ -465,6 +484,21 @@ impl fmt::Display for Error {
             write!(f, "; come back at {at}")?;
         }
         Ok(())
+    }
+}
+
+/// One mistake is one line. Several are a line each, with nothing around them: each line can be found, followed as
+/// a link and read by itself, in a terminal and in a log.
+fn write_lines(f: &mut fmt::Formatter<'_>, mistakes: &[Mistake], more: bool) -> fmt::Result {
+    for (index, mistake) in mistakes.iter().enumerate() {
+        let end = if index == 0 { "" } else { "\n" };
+        write!(f, "{end}{mistake}")?;
+    }
+    match mistakes.last() {
+        Some(last) if more => {
+            write!(f, "\n{}: there are more mistakes; mend these and check again", last.file())
+        }
+        _ => Ok(()),
     }
 }
 

@@ -30,6 +30,7 @@ mod stripe;
 pub mod wait;
 
 pub use bigcommerce::BigCommerce;
+pub(crate) use bigcommerce::STORE_HASH_FOUND;
 pub use keyed::{Auth, HeaderMarker, JsonMarker, KeyForm, KeyPlace, Keyed, KeyedConfig, Marker};
 pub use postmark::Postmark;
 pub use stripe::Stripe;

@@ -5,6 +5,7 @@ mod example;
 mod loading;
 mod mistakes;
 mod schema;
+mod several;
 
 use steadfast::config::Vendors;
 

@@ -8,7 +8,8 @@ use crate::refusal;
 fn each_mistake_is_answered_with_its_place_and_what_would_be_right() {
     for (text, expected) in MISTAKES {
         let text = text.replace("HEAD", "[vendors.stripe]\nsecret_env = \"S\"\n");
-        assert_eq!(refusal(&text), format!("vendors.toml:{expected}"), "{text}");
+        let expected: Vec<String> = expected.lines().map(|line| format!("vendors.toml:{line}")).collect();
+        assert_eq!(refusal(&text), expected.join("\n"), "{text}");
     }
 }
 
@@ -16,11 +17,11 @@ fn each_mistake_is_answered_with_its_place_and_what_would_be_right() {
 fn a_place_is_the_same_whatever_ends_the_lines_and_stands_before_it() {
     let expected = "unknown key `acount` in [vendors.stripe]; did you mean `account`?";
     for (text, place) in [
-        ("[vendors.stripe]\nacount = 1", "2:1"),
-        ("[vendors.stripe]\r\nacount = 1\r\n", "2:1"),
-        ("[vendors.stripe]\r\n\t\tacount = 1\r\n", "2:3"),
-        ("\u{feff}vendors.stripe.acount = 1", "1:16"),
-        ("# ä🦀\n[vendors]\nstripe = { account = 'ä🦀é', acount = 'x' }", "3:29"),
+        ("[vendors.stripe]\nacount = 1\nsecret_env = 'S'", "2:1"),
+        ("[vendors.stripe]\r\nacount = 1\r\nsecret_env = 'S'\r\n", "2:1"),
+        ("[vendors.stripe]\r\n\t\tacount = 1\r\nsecret_env = 'S'\r\n", "2:3"),
+        ("\u{feff}vendors.stripe.acount = 1\nvendors.stripe.secret_env = 'S'", "1:16"),
+        ("# ä🦀\n[vendors]\nstripe = { account = 'ä🦀é', acount = 'x', secret_env = 'S' }", "3:29"),
     ] {
         assert_eq!(refusal(text), format!("vendors.toml:{place}: {expected}"), "{text:?}");
     }
@@ -64,10 +65,13 @@ const MISTAKES: &[(&str, &str)] = &[
         "HEAD[vendors.stripe.timeout]\nattempt = \"1s\"",
         "3:17: unknown key `timeout` in [vendors.stripe]; it belongs in [vendors.stripe.policy]",
     ),
-    ("namspace = 'x'", "1:1: unknown key `namspace` in the file's top table; did you mean `namespace`?"),
     (
-        "zzzzzzzzzzz = 1",
-        "1:1: unknown key `zzzzzzzzzzz` in the file's top table; expected one of `namespace`, `vendors`",
+        "namspace = 'x'\nHEAD",
+        "1:1: unknown key `namspace` in the file's top table; did you mean `namespace`?",
+    ),
+    (
+        "zzzzzzzzzzz = 1\nHEAD",
+        "1:1: unknown key `zzzzzzzzzzz` in the file's top table; expected one of `namespace`, `store`, `seal_keys_env`, `vendors`",
     ),
     (
         "HEAD[vendors.stripe.policy.timeout]\nattempt = \"5 minuts\"",
@@ -209,16 +213,23 @@ const MISTAKES: &[(&str, &str)] = &[
         "4:10: [vendors.b] has the same adapter and account as [vendors.a], so that their operations could not be told apart; give each its own `account`",
     ),
     ("[vendors]\nstripe = 3", "2:10: `stripe` in [vendors] must be a table, not a number"),
-    ("vendors = 3", "1:11: `vendors` in the file's top table must be a table, not a number"),
     (
-        "[vendors.\"a/b\"]",
+        "vendors = 3",
+        "1:11: `vendors` in the file's top table must be a table, not a number; write each vendor as [vendors.<name>]",
+    ),
+    (
+        "[[vendors]]\nname = \"stripe\"",
+        "1:1: `vendors` in the file's top table must be a table, not a list; write each vendor as [vendors.<name>]",
+    ),
+    (
+        "[vendors.\"a/b\"]\nadapter = \"stripe\"\nsecret_env = \"S\"",
         r#"1:10: vendor `a/b`: it must be 1 to 64 letters, digits, `_`, `-` or `.`, such as "prod-eu""#,
     ),
     (
-        "namespace = \"a/b\"",
+        "namespace = \"a/b\"\nHEAD",
         r#"1:13: `namespace`: it must be 1 to 64 letters, digits, `_`, `-` or `.`, such as "prod-eu""#,
     ),
-    ("namespace = 3", r#"1:13: `namespace`: it must be text in quotes, such as "prod""#),
+    ("namespace = 3\nHEAD", r#"1:13: `namespace`: it must be text in quotes, such as "prod""#),
     (
         "HEADbase_url = \"http://stripe.test\"",
         "3:12: `base_url` in [vendors.stripe]: http outside loopback sends secrets readable; use https or `allow_plain_http = true`",
@@ -238,9 +249,12 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "[vendors.bigcommerce]\nsecret_env = \"S\"\nstore_hash = \"a/b\"",
-        "3:14: `store_hash` in [vendors.bigcommerce]: the store hash must be letters and digits",
+        "3:14: `store_hash` in [vendors.bigcommerce]: the store hash must be letters and digits; it stands in the API path that BigCommerce shows with an API account, https://api.bigcommerce.com/stores/{store_hash}/v3/, and in the control panel's address, https://store-{store_hash}.mybigcommerce.com",
     ),
-    ("[vendors.bigcommerce]\nsecret_env = \"S\"", "1:1: `store_hash` is missing from [vendors.bigcommerce]"),
+    (
+        "[vendors.bigcommerce]\nsecret_env = \"S\"",
+        "1:1: `store_hash` is missing from [vendors.bigcommerce]; it stands in the API path that BigCommerce shows with an API account, https://api.bigcommerce.com/stores/{store_hash}/v3/, and in the control panel's address, https://store-{store_hash}.mybigcommerce.com",
+    ),
     (
         "[vendors.postmark]\nsecret_env = \"S\"\nmessage_id_domain = \"a b\"",
         "3:21: `message_id_domain` in [vendors.postmark]: Message-ID: the domain is not one",
@@ -271,14 +285,14 @@ const MISTAKES: &[(&str, &str)] = &[
         r#"1:10: `secret_env` is missing from [vendors.x]; name the environment variable that holds the secret, such as `secret_env = "X_SECRET"`"#,
     ),
     ("[vendors.stripe\n", "1:16: not TOML: unclosed table, expected `]`"),
-    ("[vendors.stripe]\nsecret = \"sk_live", r#"2:18: not TOML: invalid basic string, expected `"`"#),
-    ("a = \n", "1:5: not TOML: string values must be quoted, expected literal string"),
+    ("[vendors.stripe]\nsecret_env = \"STRIPE", r#"2:21: not TOML: invalid basic string, expected `"`"#),
+    ("HEADaccount = \n", "3:11: not TOML: string values must be quoted, expected literal string"),
     (
         "[vendors.stripe]\r\nsecret_env = \"S\"\r\n\tacount = 1\r\n",
         "3:2: unknown key `acount` in [vendors.stripe]; did you mean `account`?",
     ),
     (
-        "[vendors]\nstripe = { account = 'ä🦀', acount = 'x' }",
+        "[vendors]\nstripe = { account = 'ä🦀', acount = 'x', secret_env = 'S' }",
         "2:28: unknown key `acount` in [vendors.stripe]; did you mean `account`?",
     ),
 ];
