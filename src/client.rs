@@ -53,7 +53,8 @@ impl Client {
             store: Records::Unsaid,
             transport: None,
             clock: None,
-            is_scripted: false,
+            is_over_http: true,
+            is_in_real_time: true,
             random: None,
             namespace: "default".to_owned(),
             redact: Vec::new(),
@@ -122,8 +123,10 @@ pub struct ClientBuilder {
     store: Records,
     transport: Option<Arc<dyn Transport>>,
     clock: Option<Arc<dyn Clock>>,
-    /// Whether the transport or the clock is another than service code has.
-    is_scripted: bool,
+    /// Whether the transport is the one of service code.
+    is_over_http: bool,
+    /// Whether the clock is.
+    is_in_real_time: bool,
     random: Option<Arc<dyn Random>>,
     namespace: String,
     redact: Vec<String>,
@@ -184,14 +187,14 @@ impl ClientBuilder {
     ///
     /// Pass [`Http::from_client`] to use a reqwest client that you already have.
     pub fn transport<T: Transport>(mut self, transport: T) -> Self {
-        self.is_scripted |= TypeId::of::<T>() != TypeId::of::<Http>();
+        self.is_over_http = TypeId::of::<T>() == TypeId::of::<Http>();
         self.transport = Some(Arc::new(transport));
         self
     }
 
     /// Where time comes from. Default: [`SystemClock`].
     pub fn clock<C: Clock>(mut self, clock: C) -> Self {
-        self.is_scripted |= TypeId::of::<C>() != TypeId::of::<SystemClock>();
+        self.is_in_real_time = TypeId::of::<C>() == TypeId::of::<SystemClock>();
         self.clock = Some(Arc::new(clock));
         self
     }
@@ -243,7 +246,8 @@ impl ClientBuilder {
             Records::In(store) => store,
             Records::OpenedBy(open) => open()?,
             Records::Unsaid => {
-                if !self.is_scripted && !is_loopback(self.vendor.base_url()) {
+                let is_real = self.is_over_http && self.is_in_real_time;
+                if is_real && !is_loopback(self.vendor.base_url()) {
                     telemetry::forgetful(self.vendor.name());
                 }
                 Arc::new(Memory::new())

@@ -279,3 +279,15 @@ const STORE: &str = "store";
 const KEYS: &str = "seal_keys_env";
 const STORE_EXAMPLE: &str = "sqlite:vendor-calls.db";
 const KEYS_EXAMPLE: &str = "STEADFAST_SEAL_KEYS";
+
+#[cfg(all(test, not(feature = "sqlite")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_build_without_sqlite_says_which_feature_has_it() {
+        let problem = "this build of steadfast has no SQLite; build it with feature `sqlite`";
+        assert_eq!(parse("sqlite:x.db").expect_err("no SQLite"), problem);
+        assert!(parse("memory").is_ok());
+    }
+}

@@ -5,6 +5,7 @@ mod disk;
 mod errors;
 mod letters;
 mod sealed;
+mod vendors;
 mod work;
 
 use std::path::PathBuf;

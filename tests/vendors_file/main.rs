@@ -6,6 +6,7 @@ mod loading;
 mod mistakes;
 mod schema;
 mod several;
+mod store;
 
 use steadfast::config::Vendors;
 

@@ -38,6 +38,11 @@ fn no_error_repeats_what_may_be_a_secret() {
         "[vendors]\nstripe = \"hunter2\"",
         "[vendors.stripe]\nzzz = 1\npolicy.Password = \"hunter2\"",
         "[vendors.stripe]\nsecret_env = 'S'\nbase_url = \"https://u:hunter2@x.test\"",
+        "store = 'postgres://u:hunter2@x.test/db'\n[vendors.stripe]\nsecret_env = 'S'",
+        "store = 'sqlit:u:hunter2@x.test/db'\n[vendors.stripe]\nsecret_env = 'S'",
+        "seal_keys = 'hunter2'",
+        "seal_keys_env = 'hunter2'",
+        "api_key = 'hunter2'\n[vendors.stripe]\npassword = 'hunter2'\nacount = 1",
     ] {
         let error = Vendors::parse(text, "vendors.toml").expect_err(text);
         let chain = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
@@ -230,6 +235,74 @@ const MISTAKES: &[(&str, &str)] = &[
         r#"1:13: `namespace`: it must be 1 to 64 letters, digits, `_`, `-` or `.`, such as "prod-eu""#,
     ),
     ("namespace = 3\nHEAD", r#"1:13: `namespace`: it must be text in quotes, such as "prod""#),
+    (
+        "store = 3\nHEAD",
+        r#"1:9: `store`: it must be text in quotes, such as "sqlite:vendor-calls.db", not a number"#,
+    ),
+    (
+        "[store]\nHEAD",
+        r#"1:1: `store`: it must be text in quotes, such as "sqlite:vendor-calls.db", not a table"#,
+    ),
+    (
+        "store = \"sqlite:\"\nHEAD",
+        r#"1:9: `store`: it needs the file's path, such as "sqlite:vendor-calls.db""#,
+    ),
+    (
+        "store = \"sqlite\"\nHEAD",
+        r#"1:9: `store`: it needs the file's path, such as "sqlite:vendor-calls.db""#,
+    ),
+    (
+        "store = \"sqlite:///var/x.db\"\nHEAD",
+        r#"1:9: `store`: a path follows `sqlite:`; did you mean "sqlite:/var/x.db"?"#,
+    ),
+    (
+        "store = \"sqlite: x.db\"\nHEAD",
+        r#"1:9: `store`: a path follows `sqlite:`; did you mean "sqlite:x.db"?"#,
+    ),
+    ("store = \" memory\"\nHEAD", r#"1:9: `store`: it begins or ends with a space; did you mean "memory"?"#),
+    (
+        "store = \"sqlite:x.db?mode=rwc\"\nHEAD",
+        r#"1:9: `store`: no options follow the path; did you mean "sqlite:x.db"?"#,
+    ),
+    (
+        "store = \"sqlite::memory:\"\nHEAD",
+        r#"1:9: `store`: SQLite keeps that in memory; did you mean "memory"?"#,
+    ),
+    ("store = \"sqlite:~/x.db\"\nHEAD", "1:9: `store`: `~` is not expanded; write the whole path"),
+    ("store = \"sqlite:a\\nb\"\nHEAD", "1:9: `store`: the path has a character that cannot be printed"),
+    ("store = \"memory:x\"\nHEAD", r#"1:9: `store`: nothing follows `memory`; did you mean "memory"?"#),
+    ("store = \"memry\"\nHEAD", r#"1:9: `store`: did you mean "memory"?"#),
+    ("store = \"sqllite:x.db\"\nHEAD", r#"1:9: `store`: did you mean "sqlite:x.db"?"#),
+    ("store = \"SQLite:x.db\"\nHEAD", r#"1:9: `store`: did you mean "sqlite:x.db"?"#),
+    (
+        "store = \"data/x.db\"\nHEAD",
+        r#"1:9: `store`: it names no kind of store; did you mean "sqlite:data/x.db"?"#,
+    ),
+    (
+        "store = \"postgres://u:hunter2@db/x\"\nHEAD",
+        r#"1:9: `store`: there is no store `postgres`; write "sqlite:" and a path, or "memory""#,
+    ),
+    (
+        "store = \"\"\nHEAD",
+        r#"1:9: `store`: write "sqlite:" and a path, such as "sqlite:vendor-calls.db", or "memory""#,
+    ),
+    (
+        "store = \"hunter2\"\nHEAD",
+        r#"1:9: `store`: write "sqlite:" and a path, such as "sqlite:vendor-calls.db", or "memory""#,
+    ),
+    ("stor = \"memory\"\nHEAD", "1:1: unknown key `stor` in the file's top table; did you mean `store`?"),
+    (
+        "HEADstore = \"memory\"",
+        "3:1: unknown key `store` in [vendors.stripe]; it belongs at the top of the file, above the first [table]",
+    ),
+    (
+        "seal_keys_env = \"KEYS\"\nHEAD",
+        r#"1:1: `seal_keys_env` needs a store to seal, such as `store = "sqlite:vendor-calls.db"`"#,
+    ),
+    (
+        "seal_keys = \"0f0f\"\nstore = \"sqlite:x.db\"\nHEAD",
+        "1:1: `seal_keys` in the file's top table would put a secret into this file; keep it in an environment variable and name that here: `seal_keys_env = \"STEADFAST_SEAL_KEYS\"`",
+    ),
     (
         "HEADbase_url = \"http://stripe.test\"",
         "3:12: `base_url` in [vendors.stripe]: http outside loopback sends secrets readable; use https or `allow_plain_http = true`",
