@@ -4,12 +4,13 @@
 //! reviewed and deployed like code, with two conditions. It must hold no secret, so that it can be: a vendor
 //! names the environment variable that holds its secret, and that is read when its client is built. And a
 //! mistake in it must be found before it is met in an incident: an unknown key is refused and not ignored, a
-//! duration has a unit, a policy that contradicts itself does not load, and every error names file, line and
-//! column, and what would have been right. [`Vendors::check`] does all of that without a secret, for a build.
+//! duration has a unit, a policy that contradicts itself does not load, and all mistakes are told in one run, each
+//! with file, line and column, and what would have been right. [`Vendors::check`] does all of that without a secret, for a build.
 //!
 //! ```toml
 //! #:schema ./vendors.schema.json
 //! namespace = "prod"                  # part of every operation's name; default "default"
+//! store = "sqlite:vendor-calls.db"    # where operations are recorded; default: memory, with a warning
 //!
 //! [vendors.stripe]
 //! adapter = "stripe"                  # or postmark, bigcommerce, keyed; default: the table's name
@@ -28,14 +29,37 @@
 //! ```no_run
 //! # fn run() -> Result<(), steadfast::Error> {
 //! use steadfast::config::Vendors;
-//! use steadfast::store::Memory;
+//! use steadfast::dispatcher;
 //!
+//! // At start-up, within the runtime.
 //! let vendors = Vendors::from_file("vendors.toml")?;
 //! let stripe = vendors.client("stripe")?;
-//! let postmark = vendors.builder("postmark")?.store(Memory::new()).build()?;
+//! let _recovery = stripe.keep_recovering(dispatcher::PERIOD); // as long as the service runs
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # The store
+//!
+//! `store` names one store for all vendors of the file:
+//!
+//! | `store` | |
+//! |---|---|
+//! | `"sqlite:vendor-calls.db"` | an SQLite file, relative to the directory of the vendors file (feature `sqlite`) |
+//! | `"sqlite:/var/lib/shop/vendor-calls.db"` | the same, wherever the vendors file is |
+//! | `"memory"` | memory: a crash forgets, and that is meant |
+//! | left out | memory of each client's own: a crash forgets, and [a warning](ClientBuilder::store) says so |
+//!
+//! Reading and checking the file opens nothing. The first client that is built opens the store, or makes it, and all
+//! others share it, as does [`Vendors::store`]. [`ClientBuilder::store`] on what [`Vendors::builder`] gives wins: a
+//! test passes [`Memory`](crate::store::Memory) there, and the file's store is not touched.
+//!
+//! `seal_keys_env = "STEADFAST_SEAL_KEYS"` names the environment variable with the keys that seal it (feature `seal`),
+//! in the form that `SealKeys::parse` takes. They are secrets, and are read as such: when the store is opened, from
+//! the environment or from [`Vendors::with_secrets`].
+//!
+//! A store that survives a crash is half of it: [`Client::keep_recovering`] carries on with what is in it. Call it on
+//! each client, once in each process, and keep what it gives.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -95,11 +119,10 @@ impl Vendors {
     ///
     /// # Errors
     ///
-    /// A validation error with every mistake of the file (the first 20 or so of very many), in the order of the lines
-    /// and each with file, line and column, as `vendors.toml:12:1: unknown key `atempt` in
-    /// [vendors.stripe.policy.timeout]; did you mean `attempt`?`. Its `Display` is a line for each;
-    /// [`Error::mistakes`] has them one by one. Or one that names the file, if it cannot be read, is over 1 MiB or is
-    /// not UTF-8.
+    /// A validation error with every mistake of the file (20 at a time), in the order of the lines. Its `Display` is
+    /// a line for each, as `vendors.toml:12:1: unknown key `atempt` in [vendors.stripe.policy.timeout]; did you mean
+    /// `attempt`?`, and [`Error::mistakes`] has them one by one. What is not TOML ends the reading: of the lines after
+    /// it nothing is said. Or an error that names the file, if it cannot be read, is over 1 MiB or is not UTF-8.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Vendors, Error> {
         let path = path.as_ref();
         let name = path.display().to_string();

@@ -133,12 +133,29 @@ pub(super) fn parse<'a>(source: &Source<'a>, mistakes: &mut Mistakes<'_>) -> DeT
     if let Some((line, offset, problem)) = end {
         let unread = if source.is_blank_after(offset) { "" } else { "; what comes after it was not read" };
         mistakes.tell_unreadable(line, offset, format!("{problem}{unread}"));
+        cut_off(&mut root, line);
     }
     for (offset, problem) in values {
         mistakes.tell(Mistake::of_text(offset, problem));
         take_out(&mut root, &Path::default(), offset, mistakes);
     }
     root
+}
+
+/// Drops what is written from the offset on.
+fn cut_off(table: &mut DeTable<'_>, from: usize) {
+    let all = std::mem::replace(table, DeTable::new());
+    for (key, mut value) in all {
+        let mut is_written = key.span().start < from;
+        if let DeValue::Table(inner) = value.get_mut() {
+            cut_off(inner, from);
+            // One that has several headers may be known by its last.
+            is_written |= !inner.is_empty();
+        }
+        if is_written {
+            table.insert(key, value);
+        }
+    }
 }
 
 /// Whether the span is in a value on one line that is neither a table nor a list.

@@ -57,6 +57,8 @@ impl Mistake {
 pub(super) struct Mistakes<'a> {
     source: Source<'a>,
     found: Vec<(usize, String)>,
+    /// How many were not kept because they follow from others.
+    followed: usize,
     taken_out: Vec<Path>,
     /// Lists that lack an item.
     shortened: Vec<Path>,
@@ -69,6 +71,7 @@ impl<'a> Mistakes<'a> {
         Mistakes {
             source,
             found: Vec::new(),
+            followed: 0,
             taken_out: Vec::new(),
             shortened: Vec::new(),
             unread_from: None,
@@ -77,7 +80,9 @@ impl<'a> Mistakes<'a> {
 
     /// Keeps a mistake, unless it follows from one that is kept already.
     pub(super) fn tell(&mut self, mistake: Mistake) {
-        if !self.follows(&mistake) && !self.is_full() {
+        if self.follows(&mistake) {
+            self.followed += 1;
+        } else if !self.is_full() {
             self.found.push((mistake.offset, mistake.problem));
         }
     }
@@ -100,9 +105,9 @@ impl<'a> Mistakes<'a> {
         self.shortened.push(path.clone());
     }
 
-    /// Whether enough is known: more would not be read.
+    /// Whether enough is known: more would not be read, or would take too long to find.
     pub(super) fn is_full(&self) -> bool {
-        self.found.len() > MISTAKES_MAX
+        self.found.len() > MISTAKES_MAX || self.followed > FOLLOWED_MAX
     }
 
     /// All of it, in the order of the lines; nothing if nothing is wrong.
@@ -115,7 +120,7 @@ impl<'a> Mistakes<'a> {
             return Ok(());
         }
         self.found.sort_by_key(|(offset, _)| *offset);
-        let more = self.is_full();
+        let more = self.is_full() && (self.found.len() > MISTAKES_MAX || self.unread_from.is_none());
         self.found.truncate(MISTAKES_MAX);
         let told = |(offset, problem): (usize, String)| {
             Told::new(self.source.name(), Some(self.source.place(offset)), problem)
@@ -134,10 +139,10 @@ impl<'a> Mistakes<'a> {
             About::Text => false,
             // A choice between keys whose only one was taken out is empty, and says so.
             About::Itself(path) => from_any(&|out| out == path || out.is_in(path)),
-            About::Absence(path) => from_any(&|out| out == path || is_misspelt(out, path)),
+            About::Absence(path) => from_any(&|out| is_meant_for(out, path)),
             About::Together(paths) => {
                 let touches = |path: &Path, out: &Path| {
-                    path.starts_with(out) || out.starts_with(path) || is_misspelt(out, path)
+                    path.starts_with(out) || out.starts_with(path) || is_meant_for(out, path)
                 };
                 let mut gone = self.taken_out.iter().chain(&self.shortened);
                 gone.any(|out| paths.iter().any(|path| touches(path, out)))
@@ -146,8 +151,8 @@ impl<'a> Mistakes<'a> {
     }
 }
 
-/// Whether what was written at `out` was most likely meant for `path`.
-fn is_misspelt(out: &Path, path: &Path) -> bool {
+/// Whether what was written at `out` was most likely meant for `path`: it is there, or misspelt.
+fn is_meant_for(out: &Path, path: &Path) -> bool {
     match (out.split(), path.split()) {
         (Some((table, written)), Some((other, meant))) => {
             table == other && suggest::nearest(written, [meant]).is_some()
@@ -158,3 +163,6 @@ fn is_misspelt(out: &Path, path: &Path) -> bool {
 
 /// About a screenful. Whoever has more of them has one cause for most.
 const MISTAKES_MAX: usize = 20;
+
+/// Far more than follow from twenty. Each costs a reading of its table.
+const FOLLOWED_MAX: usize = 200;

@@ -53,3 +53,23 @@ fn the_example_names_every_key_of_every_table() {
     }
     assert!(text.starts_with("#:schema ./vendors.schema.json\n"));
 }
+
+/// What a reader copies first.
+#[test]
+fn the_files_on_the_readme_and_in_the_docs_are_good() {
+    let pages = [include_str!("../../README.md"), include_str!("../../src/config.rs")];
+    for page in pages {
+        let page: Vec<&str> = page.lines().map(|line| line.trim_start_matches("//!").trim()).collect();
+        let blocks: Vec<String> = page
+            .split(|line| line.starts_with("```"))
+            .map(|block| block.join("\n"))
+            .filter(|block| block.contains("\n[vendors."))
+            .collect();
+        assert!(!blocks.is_empty());
+        for block in blocks {
+            let vendors = load(&block);
+            assert!(vendors.names().any(|name| name == "stripe"), "{block}");
+            assert!(format!("{:?}", vendors.builder("stripe")).contains("store: OpenedBy"), "{block}");
+        }
+    }
+}
