@@ -154,12 +154,12 @@ impl Vendors {
     }
 
     fn read(text: &str, name: &str, path: Option<PathBuf>) -> Result<Vendors, Error> {
-        let File { namespace, store, entries } = File::read(&Source::new(name, text))?;
         let directory = path.and_then(|path| path.parent().map(Path::to_owned));
+        let File { namespace, store, entries } = File::read(&Source::new(name, text), directory)?;
         Ok(Vendors {
             file: name.to_owned(),
             namespace,
-            store: store.map(|named| Arc::new(Shared::new(name, named, directory))),
+            store: store.map(|named| Arc::new(Shared::new(named))),
             entries,
             secrets: Arc::new(|variable: &str| std::env::var(variable).ok()),
         })

@@ -1,6 +1,7 @@
 //! The file as a whole: its own settings, and its vendors' tables.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
@@ -23,12 +24,12 @@ pub(super) struct File {
 }
 
 impl File {
-    /// Reads and checks the text.
+    /// Reads and checks the text. A path in `store` is relative to `directory`.
     ///
     /// # Errors
     ///
     /// A validation error with all that is wrong.
-    pub(super) fn read(source: &Source<'_>) -> Result<File, Error> {
+    pub(super) fn read(source: &Source<'_>, directory: Option<PathBuf>) -> Result<File, Error> {
         let mut mistakes = Mistakes::new(*source);
         let mut root = document::parse(source, &mut mistakes);
         secrets::take_literals(&mut root, &mut mistakes);
@@ -40,7 +41,7 @@ impl File {
                 "default".to_owned()
             }
         };
-        let store = store::read(source, &root, &mut mistakes);
+        let store = store::read(source, &root, directory, &mut mistakes);
         let mut vendors = misplaced;
         match root.get("vendors") {
             None => {}

@@ -17,45 +17,27 @@ use super::mistakes::{Mistake, Mistakes};
 use super::source::Source;
 use super::vendor::Variable;
 use super::{Secrets, reader, secrets, suggest};
-use crate::error::{Error, Mistake as Told};
+use crate::error::Error;
 use crate::store::{Memory, Store};
+
+mod sqlite;
 
 /// The store as the file names it.
 #[derive(Clone, Debug)]
-pub(super) struct Named {
-    kind: Kind,
-    /// Line and column of the name, for an error that comes up when the store is opened.
-    place: (usize, usize),
-    /// The variable with the keys of a sealed store.
-    keys: Option<Variable>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Named {
     Memory,
-    /// The path as it is written.
-    #[cfg(feature = "sqlite")]
-    Sqlite(PathBuf),
+    Sqlite(sqlite::File),
 }
 
 /// The store that all clients of a file share, once it is open.
 pub(super) struct Shared {
-    file: String,
     named: Named,
-    /// What a path in the file is relative to; the process's working directory if there is none.
-    directory: Option<PathBuf>,
     open: Mutex<Option<Arc<dyn Store>>>,
 }
 
-impl fmt::Debug for Shared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("named", &self.named).field("directory", &self.directory).finish()
-    }
-}
-
 impl Shared {
-    pub(super) fn new(file: &str, named: Named, directory: Option<PathBuf>) -> Shared {
-        Shared { file: file.to_owned(), named, directory, open: Mutex::new(None) }
+    pub(super) fn new(named: Named) -> Shared {
+        Shared { named, open: Mutex::new(None) }
     }
 
     /// The store, opened now if it is not open yet. One that does not open is tried again the next time.
@@ -64,79 +46,29 @@ impl Shared {
         if let Some(store) = &*open {
             return Ok(Arc::clone(store));
         }
-        let store: Arc<dyn Store> = match &self.named.kind {
-            Kind::Memory => Arc::new(Memory::new()),
-            #[cfg(feature = "sqlite")]
-            Kind::Sqlite(_) => Arc::new(self.open_file(secrets)?),
+        let store = match &self.named {
+            Named::Memory => Arc::new(Memory::new()),
+            Named::Sqlite(file) => file.open(secrets)?,
         };
         *open = Some(Arc::clone(&store));
         Ok(store)
     }
 }
 
-#[cfg(feature = "sqlite")]
-impl Shared {
-    /// The store's file, if it is one.
-    pub(super) fn path(&self) -> Option<PathBuf> {
-        match (&self.named.kind, &self.directory) {
-            (Kind::Memory, _) => None,
-            (Kind::Sqlite(path), Some(directory)) => Some(directory.join(path)),
-            (Kind::Sqlite(path), None) => Some(path.clone()),
-        }
-    }
-
-    fn open_file(&self, secrets: &Secrets) -> Result<crate::store::Sqlite, Error> {
-        use crate::store::StoreErrorKind;
-
-        let path = self.path().unwrap_or_default();
-        let builder = crate::store::Sqlite::builder(&path);
-        #[cfg(feature = "seal")]
-        let builder = match &self.named.keys {
-            Some(variable) => builder.seal(self.seal_keys(variable, secrets)?),
-            None => builder,
-        };
-        #[cfg(not(feature = "seal"))]
-        let _ = secrets;
-        builder.open().map_err(|error| {
-            let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
-            let hint = match directory {
-                Some(directory) if !directory.exists() => {
-                    format!("; there is no directory {}", directory.display())
-                }
-                _ if error.kind() == StoreErrorKind::Sealed && self.named.keys.is_none() => {
-                    format!("; name the variable with its keys, such as `seal_keys_env = \"{KEYS_EXAMPLE}\"`")
-                }
-                _ => String::new(),
-            };
-            let problem = format!("`store`: {} does not open{hint}", path.display());
-            self.error(self.named.place, problem).with_source(error)
-        })
-    }
-
-    #[cfg(feature = "seal")]
-    fn seal_keys(&self, variable: &Variable, secrets: &Secrets) -> Result<crate::store::SealKeys, Error> {
-        use secrecy::zeroize::Zeroizing;
-
-        let Variable { name, place } = variable;
-        let refuse = |problem: String| Err(self.error(*place, format!("`seal_keys_env`: {problem}")));
-        match secrets(name).map(Zeroizing::new) {
-            None => refuse(format!(
-                "the environment variable {name} is not set; set it to the keys of the store, or make a first \
-                 one with `openssl rand -base64 32`"
-            )),
-            Some(text) => {
-                crate::store::SealKeys::parse(&text, name).or_else(|error| refuse(error.to_string()))
-            }
-        }
-    }
-
-    fn error(&self, place: (usize, usize), problem: String) -> Error {
-        Error::mistaken(vec![Told::new(&self.file, Some(place), problem)], false)
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("named", &self.named).finish_non_exhaustive()
     }
 }
 
-/// Reads both keys, and tells what is wrong with them.
-pub(super) fn read(source: &Source<'_>, root: &DeTable<'_>, mistakes: &mut Mistakes<'_>) -> Option<Named> {
+/// Reads both keys, and tells what is wrong with them. Paths are relative to `directory`, or to the process's working
+/// directory if there is none.
+pub(super) fn read(
+    source: &Source<'_>,
+    root: &DeTable<'_>,
+    directory: Option<PathBuf>,
+    mistakes: &mut Mistakes<'_>,
+) -> Option<Named> {
     let keys = tell(read_keys(source, root), mistakes);
     let store = tell(read_store(root), mistakes);
     let (kind, start) = match store? {
@@ -150,13 +82,27 @@ pub(super) fn read(source: &Source<'_>, root: &DeTable<'_>, mistakes: &mut Mista
             return None;
         }
     };
-    if kind == Kind::Memory
-        && let Some((key, _)) = root.get_key_value(KEYS)
-    {
-        let problem = format!("`{KEYS}`: a store in memory is never sealed; name a file in `{STORE}`");
-        mistakes.tell(Mistake::together(key.span().start, vec![Path::of([STORE])], problem));
+    match kind {
+        Kind::Memory => {
+            if let Some((key, _)) = root.get_key_value(KEYS) {
+                let problem =
+                    format!("`{KEYS}`: a store in memory is never sealed; name a file in `{STORE}`");
+                mistakes.tell(Mistake::together(key.span().start, vec![Path::of([STORE])], problem));
+            }
+            Some(Named::Memory)
+        }
+        Kind::Sqlite(path) => {
+            let path = directory.unwrap_or_default().join(path);
+            let place = source.place(start);
+            Some(Named::Sqlite(sqlite::File { path, vendors: source.name().to_owned(), place, keys: keys? }))
+        }
     }
-    Some(Named { kind, place: source.place(start), keys: keys? })
+}
+
+enum Kind {
+    Memory,
+    /// The path as it is written.
+    Sqlite(String),
 }
 
 /// What was read; `None` if it was told what is wrong with it.
@@ -241,17 +187,7 @@ fn parse_sqlite(path: &str) -> Result<Kind, String> {
     if path.chars().any(char::is_control) {
         return Err("the path has a character that cannot be printed".to_owned());
     }
-    sqlite(path)
-}
-
-#[cfg(feature = "sqlite")]
-fn sqlite(path: &str) -> Result<Kind, String> {
-    Ok(Kind::Sqlite(PathBuf::from(path)))
-}
-
-#[cfg(not(feature = "sqlite"))]
-fn sqlite(_: &str) -> Result<Kind, String> {
-    Err("this build of steadfast has no SQLite; build it with feature `sqlite`".to_owned())
+    if cfg!(feature = "sqlite") { Ok(Kind::Sqlite(path.to_owned())) } else { Err(sqlite::MISSING.to_owned()) }
 }
 
 fn unknown(scheme: &str, rest: Option<&str>) -> String {
@@ -287,7 +223,7 @@ mod tests {
     #[test]
     fn a_build_without_sqlite_says_which_feature_has_it() {
         let problem = "this build of steadfast has no SQLite; build it with feature `sqlite`";
-        assert_eq!(parse("sqlite:x.db").expect_err("no SQLite"), problem);
+        assert_eq!(parse("sqlite:x.db").err().as_deref(), Some(problem));
         assert!(parse("memory").is_ok());
     }
 }

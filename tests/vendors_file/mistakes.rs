@@ -296,10 +296,6 @@ const MISTAKES: &[(&str, &str)] = &[
         "3:1: unknown key `store` in [vendors.stripe]; it belongs at the top of the file, above the first [table]",
     ),
     (
-        "seal_keys_env = \"KEYS\"\nHEAD",
-        r#"1:1: `seal_keys_env` needs a store to seal, such as `store = "sqlite:vendor-calls.db"`"#,
-    ),
-    (
         "seal_keys = \"0f0f\"\nstore = \"sqlite:x.db\"\nHEAD",
         "1:1: `seal_keys` in the file's top table would put a secret into this file; keep it in an environment variable and name that here: `seal_keys_env = \"STEADFAST_SEAL_KEYS\"`",
     ),

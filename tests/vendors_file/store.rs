@@ -244,6 +244,34 @@ async fn a_sealed_store_is_opened_with_the_keys_that_the_file_names() {
         .expect("it is what the builder makes");
 }
 
+#[cfg(feature = "seal")]
+#[test]
+fn keys_need_a_store_that_can_be_sealed() {
+    for (settings, expected) in [
+        (
+            "seal_keys_env = 'KEYS'",
+            "1:1: `seal_keys_env` needs a store to seal, such as `store = \"sqlite:vendor-calls.db\"`",
+        ),
+        (
+            "store = 'memory'\nseal_keys_env = 'KEYS'",
+            "2:1: `seal_keys_env`: a store in memory is never sealed; name a file in `store`",
+        ),
+        (
+            "store = 'sqlite:x.db'\nseal_keys_env = 'keys'",
+            "2:17: `seal_keys_env`: it takes the name of an environment variable in capitals, digits and `_`, such \
+             as \"STEADFAST_SEAL_KEYS\"; if this is the secret itself, take it out of the file and make a new key",
+        ),
+        // Whatever is wrong with the store, it is there.
+        ("store = 'sqlit:x.db'\nseal_keys_env = 'KEYS'", "1:9: `store`: did you mean \"sqlite:x.db\"?"),
+        (
+            "store = sqlite\nseal_keys_env = 'KEYS'",
+            "1:9: not TOML: string values must be quoted, expected literal string",
+        ),
+    ] {
+        assert_eq!(crate::refusal(&format!("{settings}\n{VENDORS}")), format!("vendors.toml:{expected}"));
+    }
+}
+
 #[cfg(not(feature = "seal"))]
 #[test]
 fn a_build_that_cannot_seal_says_which_feature_does() {
