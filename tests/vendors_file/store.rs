@@ -3,12 +3,15 @@
 use std::error::Error as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::json;
+use steadfast::clock::Clock;
 use steadfast::config::Vendors;
 use steadfast::dead_letter::DeadLetters;
 use steadfast::store::{Memory, Sqlite, Store, StoreError, StoreErrorKind};
 use steadfast::testkit::{ScriptedTransport, TestClock};
+use steadfast::transport::SendErrorKind;
 use steadfast::{Client, Error, Obtained, Reply};
 use tempfile::TempDir;
 
@@ -76,6 +79,42 @@ async fn a_client_of_the_file_is_durable() {
     let reply = charge(&client(&place.vendors(), "stripe", &network), "order-1").await.expect("replayed");
     assert_eq!((reply.obtained(), network.requests().len()), (Obtained::Replayed, 0));
     assert_eq!(place.files()[0], "calls.db");
+}
+
+/// What the picture on the README shows: killed with an answer lost, taken over when the lease has lapsed, and sent
+/// under the same wire key.
+#[tokio::test]
+async fn what_a_crash_left_is_carried_on_with_by_the_next_process() {
+    let place = Place::with("store = 'sqlite:calls.db'");
+    let life = |network: &ScriptedTransport, clock: &TestClock| {
+        let builder = place.vendors().builder("stripe").expect("a vendor").transport(network.clone());
+        builder.clock(clock.clone()).build().expect("a client")
+    };
+    let clock = TestClock::auto();
+    let first = ScriptedTransport::new().fail(SendErrorKind::Reset).hang();
+    let stripe = life(&first, &clock);
+    let call = tokio::spawn(async move { charge(&stripe, "order-1").await });
+    while first.requests().len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    call.abort();
+    assert!(call.await.expect_err("it was killed").is_cancelled());
+
+    let second =
+        ScriptedTransport::new().json(200, json!({"id": "pi_1"})).header("Idempotent-Replayed", "true");
+    let stripe = life(&second, &clock);
+    assert_eq!(stripe.recover(10).await.expect("works").taken, 0, "the lease still runs");
+    assert!(second.requests().is_empty());
+    clock.set_wall(clock.wall().plus(Duration::from_secs(3_600)));
+    let recovered = stripe.recover(10).await.expect("works");
+    assert_eq!((recovered.taken, recovered.succeeded), (1, 1));
+    let sent = |network: &ScriptedTransport| {
+        let request = network.requests().pop().expect("sent");
+        (request.headers["idempotency-key"].clone(), request.body)
+    };
+    assert_eq!(sent(&second), sent(&first));
+    assert_eq!(charge(&stripe, "order-1").await.expect("settled").obtained(), Obtained::Replayed);
+    assert_eq!(second.requests().len(), 1);
 }
 
 #[test]
