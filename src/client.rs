@@ -1,5 +1,7 @@
 //! The client that service code holds.
 
+use std::any::TypeId;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
 
@@ -14,7 +16,7 @@ use crate::operation::RedactedFields;
 use crate::policy::{Gates, Policy};
 use crate::random::{Random, SystemRandom};
 use crate::store::{Memory, Store};
-use crate::telemetry::Meters;
+use crate::telemetry::{self, Meters};
 use crate::transport::{Http, Transport};
 use crate::vendor::{Adapter, Vendor};
 
@@ -53,9 +55,11 @@ impl Client {
         ClientBuilder {
             vendor: Box::new(vendor),
             policy: Policy::default(),
-            store: None,
+            store: Records::Unsaid,
             transport: None,
             clock: None,
+            is_over_http: true,
+            is_in_real_time: true,
             random: None,
             namespace: "default".to_owned(),
             redact: Vec::new(),
@@ -145,13 +149,38 @@ impl Client {
 pub struct ClientBuilder {
     vendor: Box<dyn Vendor>,
     policy: Policy,
-    store: Option<Arc<dyn Store>>,
+    store: Records,
     transport: Option<Arc<dyn Transport>>,
     clock: Option<Arc<dyn Clock>>,
+    /// Whether the transport is the one of service code.
+    is_over_http: bool,
+    /// Whether the clock is.
+    is_in_real_time: bool,
     random: Option<Arc<dyn Random>>,
     namespace: String,
     redact: Vec<String>,
     plain_http_allowed: bool,
+}
+
+/// Where operations are recorded.
+enum Records {
+    /// Nobody said.
+    Unsaid,
+    In(Arc<dyn Store>),
+    /// In a store that is opened when the client is built, and not for one that is refused.
+    OpenedBy(Box<Opener>),
+}
+
+type Opener = dyn Fn() -> Result<Arc<dyn Store>, Error> + Send + Sync;
+
+impl fmt::Debug for Records {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Records::Unsaid => f.write_str("Unsaid"),
+            Records::In(store) => f.debug_tuple("In").field(store).finish(),
+            Records::OpenedBy(_) => f.write_str("OpenedBy(..)"),
+        }
+    }
 }
 
 impl ClientBuilder {
@@ -161,24 +190,40 @@ impl ClientBuilder {
         self
     }
 
-    /// Where operations are recorded. Share one store between the clients of a service.
+    /// Where operations are recorded. Share one store between the clients of a service, and let each of them
+    /// [recover](Client::keep_recovering) what a crash leaves in it.
     ///
-    /// Default: [`Memory`], which a crash loses.
+    /// Default: [`Memory`], which a crash loses. A client that is built with this default says so in a warning, once
+    /// in a process. Pass [`Memory::new`] to say that it is meant. A client that a test builds says nothing: one with
+    /// a clock other than [`SystemClock`], with a transport other than [`Http`], or with a base URL on loopback,
+    /// where a vendor's fake listens. (A feature or a build setting would not do: Cargo switches `testkit` on for a
+    /// service too, where anything in its build asks for it.)
     pub fn store(mut self, store: impl Store) -> Self {
-        self.store = Some(Arc::new(store));
+        self.store = Records::In(Arc::new(store));
+        self
+    }
+
+    /// As [`store`](ClientBuilder::store), for one that is opened when the client is built.
+    pub(crate) fn store_by(
+        mut self,
+        open: impl Fn() -> Result<Arc<dyn Store>, Error> + Send + Sync + 'static,
+    ) -> Self {
+        self.store = Records::OpenedBy(Box::new(open));
         self
     }
 
     /// What carries the requests. Default: [`Http`], over a reqwest client of its own.
     ///
     /// Pass [`Http::from_client`] to use a reqwest client that you already have.
-    pub fn transport(mut self, transport: impl Transport) -> Self {
+    pub fn transport<T: Transport>(mut self, transport: T) -> Self {
+        self.is_over_http = TypeId::of::<T>() == TypeId::of::<Http>();
         self.transport = Some(Arc::new(transport));
         self
     }
 
     /// Where time comes from. Default: [`SystemClock`].
-    pub fn clock(mut self, clock: impl Clock) -> Self {
+    pub fn clock<C: Clock>(mut self, clock: C) -> Self {
+        self.is_in_real_time = TypeId::of::<C>() == TypeId::of::<SystemClock>();
         self.clock = Some(Arc::new(clock));
         self
     }
@@ -231,6 +276,18 @@ impl ClientBuilder {
             Some(transport) => transport,
             None => Arc::new(Http::builder().connect_timeout(self.policy.timeout.connect).build()?),
         };
+        // Last of all that can fail: a client that is refused leaves no file behind.
+        let store = match self.store {
+            Records::In(store) => store,
+            Records::OpenedBy(open) => open()?,
+            Records::Unsaid => {
+                let is_real = self.is_over_http && self.is_in_real_time;
+                if is_real && !is_loopback(self.vendor.base_url()) {
+                    telemetry::forgetful(self.vendor.name());
+                }
+                Arc::new(Memory::new())
+            }
+        };
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
         let random = self.random.unwrap_or_else(|| Arc::new(SystemRandom));
         let engine = Engine {
@@ -239,7 +296,7 @@ impl ClientBuilder {
             gates: Gates::new(&self.policy, Arc::clone(&clock), Arc::clone(&random))
                 .of_vendor(self.vendor.name()),
             vendor: Arc::new(Adapter(self.vendor)),
-            store: self.store.unwrap_or_else(|| Arc::new(Memory::new())),
+            store,
             transport,
             clock,
             random,

@@ -4,12 +4,13 @@
 //! reviewed and deployed like code, with two conditions. It must hold no secret, so that it can be: a vendor
 //! names the environment variable that holds its secret, and that is read when its client is built. And a
 //! mistake in it must be found before it is met in an incident: an unknown key is refused and not ignored, a
-//! duration has a unit, a policy that contradicts itself does not load, and every error names file, line and
-//! column, and what would have been right. [`Vendors::check`] does all of that without a secret, for a build.
+//! duration has a unit, a policy that contradicts itself does not load, and all mistakes are told in one run, each
+//! with file, line and column, and what would have been right. [`Vendors::check`] does all of that without a secret, for a build.
 //!
 //! ```toml
 //! #:schema ./vendors.schema.json
 //! namespace = "prod"                  # part of every operation's name; default "default"
+//! store = "sqlite:vendor-calls.db"    # where operations are recorded; default: memory, with a warning
 //!
 //! [vendors.stripe]
 //! adapter = "stripe"                  # or postmark, bigcommerce, keyed; default: the table's name
@@ -29,41 +30,67 @@
 //! ```no_run
 //! # fn run() -> Result<(), steadfast::Error> {
 //! use steadfast::config::Vendors;
-//! use steadfast::store::Memory;
+//! use steadfast::dispatcher;
 //!
+//! // At start-up, within the runtime.
 //! let vendors = Vendors::from_file("vendors.toml")?;
 //! let stripe = vendors.client("stripe")?;
-//! let postmark = vendors.builder("postmark")?.store(Memory::new()).build()?;
+//! let _recovery = stripe.keep_recovering(dispatcher::PERIOD); // as long as the service runs
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # The store
+//!
+//! `store` names one store for all vendors of the file:
+//!
+//! | `store` | |
+//! |---|---|
+//! | `"sqlite:vendor-calls.db"` | an SQLite file, relative to the directory of the vendors file (feature `sqlite`) |
+//! | `"sqlite:/var/lib/shop/vendor-calls.db"` | the same, wherever the vendors file is |
+//! | `"memory"` | memory: a crash forgets, and that is meant |
+//! | left out | memory of each client's own: a crash forgets, and [a warning](ClientBuilder::store) says so |
+//!
+//! Reading and checking the file opens nothing. The first client that is built opens the store, or makes it, and all
+//! others share it, as does [`Vendors::store`]. [`ClientBuilder::store`] on what [`Vendors::builder`] gives wins: a
+//! test passes [`Memory`](crate::store::Memory) there, and the file's store is not touched.
+//!
+//! `seal_keys_env = "STEADFAST_SEAL_KEYS"` names the environment variable with the keys that seal it (feature `seal`),
+//! in the form that `SealKeys::parse` takes. They are secrets, and are read as such: when the store is opened, from
+//! the environment or from [`Vendors::with_secrets`].
+//!
+//! A store that survives a crash is half of it: [`Client::keep_recovering`] carries on with what is in it. Call it on
+//! each client, once in each process, and keep what it gives.
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::Path as FilePath;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use secrecy::SecretString;
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
 
 use crate::client::{Client, ClientBuilder};
 use crate::error::Error;
+pub use crate::error::Mistake;
+use crate::store::Store;
 
 mod adapter;
 mod document;
 mod explain;
+mod file;
+mod mistakes;
 mod policy;
 mod reader;
 mod secrets;
 mod source;
+mod store;
 mod suggest;
 mod vendor;
 
-use document::{Path, shown};
-use explain::{Hints, unknown_key};
-use reader::Reader;
+use document::shown;
+use file::File;
 use source::{Source, position};
+use store::Shared;
 use vendor::{Entry, Variable};
 
 /// The JSON Schema (draft 2020-12) of the vendors file, for editors: completion, descriptions and defaults.
@@ -73,7 +100,7 @@ pub const SCHEMA: &str = include_str!("../examples/vendors.schema.json");
 
 /// The vendors of a file.
 ///
-/// `Debug` shows their names, not their settings.
+/// Clones share the store that the file names. `Debug` shows the vendors' names, not their settings.
 ///
 /// ```
 /// use steadfast::config::Vendors;
@@ -92,6 +119,7 @@ pub const SCHEMA: &str = include_str!("../examples/vendors.schema.json");
 pub struct Vendors {
     file: String,
     namespace: String,
+    store: Option<Arc<Shared>>,
     entries: BTreeMap<String, Entry>,
     secrets: Arc<Secrets>,
 }
@@ -99,14 +127,18 @@ pub struct Vendors {
 type Secrets = dyn Fn(&str) -> Option<String> + Send + Sync;
 
 impl Vendors {
-    /// Reads a vendors file. No secret is read yet.
+    /// Reads a vendors file. No secret is read yet, and no store is opened or made.
+    ///
+    /// A path in `store` is relative to the directory of `path`, wherever the process runs. Where `path` is a symbolic
+    /// link, that is the link's directory.
     ///
     /// # Errors
     ///
-    /// A validation error with file, line and column, as `vendors.toml:12:1: unknown key `atempt` in
-    /// [vendors.stripe.policy.timeout]; did you mean `attempt`?`; or one that names the file, if it cannot be
-    /// read, is over 1 MiB or is not UTF-8.
-    pub fn from_file(path: impl AsRef<FilePath>) -> Result<Vendors, Error> {
+    /// A validation error with every mistake of the file (20 at a time), in the order of the lines. Its `Display` is
+    /// a line for each, as `vendors.toml:12:1: unknown key `atempt` in [vendors.stripe.policy.timeout]; did you mean
+    /// `attempt`?`, and [`Error::mistakes`] has them one by one. What is not TOML ends the reading: of the lines after
+    /// it nothing is said. Or an error that names the file, if it cannot be read, is over 1 MiB or is not UTF-8.
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Vendors, Error> {
         let path = path.as_ref();
         let name = path.display().to_string();
         let bytes =
@@ -115,63 +147,51 @@ impl Vendors {
             return Err(Error::config(name, format!("the file is over the limit of {FILE_BYTES_MAX} bytes")));
         }
         match std::str::from_utf8(&bytes) {
-            Ok(text) => Vendors::parse(text, &name),
+            // Absolute from now on: the process may change its working directory before the store is opened.
+            Ok(text) => Vendors::read(text, &name, std::path::absolute(path).ok()),
             Err(error) => {
                 let good = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
-                let (line, column) = position(&good, good.len());
-                Err(Error::config(format!("{name}:{line}:{column}"), "the file is not UTF-8 from here on"))
+                let place = position(&good, good.len());
+                let mistake = Mistake::new(name, Some(place), "the file is not UTF-8 from here on");
+                Err(Error::mistaken(vec![mistake], false))
             }
         }
     }
 
-    /// Reads vendors from text. `name` stands for the file in errors.
+    /// Reads vendors from text. `name` stands for the file in errors and for nothing else: a path in `store` is
+    /// relative to the process's working directory at the time when the store is opened.
     ///
     /// # Errors
     ///
     /// As [`from_file`](Vendors::from_file).
     pub fn parse(text: &str, name: &str) -> Result<Vendors, Error> {
-        let source = Source::new(name, text);
-        let reader = Reader { source };
-        let root = document::parse(&source)?;
-        secrets::refuse_literal(&source, &root)?;
-        for (key, _) in &root {
-            if !TOP_KEYS.contains(&key.get_ref().as_ref()) {
-                let problem = unknown_key(key.get_ref(), &Path::default(), &TOP_KEYS, Hints::default());
-                return Err(source.error(key.span().start, problem));
-            }
-        }
-        let namespace = read_namespace(&source, &root)?;
-        let mut entries = BTreeMap::new();
-        if let Some(value) = root.get("vendors") {
-            let path = Path::of(["vendors"]);
-            for (key, value) in in_file_order(reader.table(value, &path)?) {
-                let name = key.get_ref().as_ref();
-                let path = path.then(name);
-                check_name(name).map_err(|problem| source.error(key.span().start, problem))?;
-                let entry = Entry::read(reader, &namespace, &path, key.span().start, value)?;
-                entries.insert(name.to_owned(), (entry, key.span().start));
-            }
-        }
-        refuse_shared_scopes(&source, &entries)?;
+        Vendors::read(text, name, None)
+    }
+
+    fn read(text: &str, name: &str, path: Option<PathBuf>) -> Result<Vendors, Error> {
+        let directory = path.and_then(|path| path.parent().map(Path::to_owned));
+        let File { namespace, store, entries } = File::read(&Source::new(name, text), directory)?;
         Ok(Vendors {
             file: name.to_owned(),
             namespace,
-            entries: entries.into_iter().map(|(name, (entry, _))| (name, entry)).collect(),
+            store: store.map(|named| Arc::new(Shared::new(named))),
+            entries,
             secrets: Arc::new(|variable: &str| std::env::var(variable).ok()),
         })
     }
 
-    /// Checks a vendors file without any secret: for a build, or a deployment's dry run.
+    /// Checks a vendors file without any secret: for a build, or a deployment's dry run. The store that it names is
+    /// neither opened nor made.
     ///
     /// # Errors
     ///
     /// As [`from_file`](Vendors::from_file).
-    pub fn check(path: impl AsRef<FilePath>) -> Result<(), Error> {
+    pub fn check(path: impl AsRef<Path>) -> Result<(), Error> {
         Vendors::from_file(path).map(drop)
     }
 
-    /// Takes secrets from somewhere else than the process's environment, by the names in `secret_env`: a vault,
-    /// or a test's own table.
+    /// Takes secrets from somewhere else than the process's environment, by the names in `secret_env` and
+    /// `seal_keys_env`: a vault, or a test's own table.
     #[must_use]
     pub fn with_secrets(
         mut self,
@@ -186,14 +206,31 @@ impl Vendors {
         self.entries.keys().map(String::as_str)
     }
 
-    /// Makes the client of a vendor, with records in [memory](crate::store::Memory), which a crash loses. Make
-    /// it once and keep it: its breaker, budget and rate limit only work on the calls that they see.
+    /// Makes the client of a vendor. Make it once, at start-up, and keep it: its breaker, budget and rate limit only
+    /// work on the calls that they see.
+    ///
+    /// It records its operations in the store that the file names as `store`. All clients of these `Vendors` share
+    /// that store; the first one opens its file, or makes it, which blocks for as long as that takes. Then call
+    /// [`keep_recovering`](Client::keep_recovering) and keep what it gives: it carries on with what a crash left.
+    /// If the file names no store, each client has one in [memory](crate::store::Memory) that a crash forgets, and
+    /// the first such client of the process says so in a warning, see [`ClientBuilder::store`].
     ///
     /// # Errors
     ///
-    /// As [`builder`](Vendors::builder), and what [`ClientBuilder::build`] refuses.
+    /// As [`builder`](Vendors::builder), and what [`ClientBuilder::build`] refuses: with a `store`, also a validation
+    /// error that says where it is named and which file does not open, with the store's own error as its source.
     pub fn client(&self, name: &str) -> Result<Client, Error> {
         self.builder(name)?.build()
+    }
+
+    /// The store that the file names, opened if it is not open yet: for a client whose adapter is code, or for
+    /// [`DeadLetters`](crate::dead_letter::DeadLetters). `None` if the file names none.
+    ///
+    /// # Errors
+    ///
+    /// As [`client`](Vendors::client), of the store alone.
+    pub fn store(&self) -> Result<Option<Arc<dyn Store>>, Error> {
+        self.store.as_ref().map(|store| store.open(&*self.secrets)).transpose()
     }
 
     /// A client of each vendor that knows its rules and can send nothing: for tools such as
@@ -212,7 +249,8 @@ impl Vendors {
         self.entries.values().map(rules).collect()
     }
 
-    /// Starts the client of a vendor, for a store, a transport or a clock to be added.
+    /// Starts the client of a vendor, for a store, a transport or a clock to be added. A store that is given here is
+    /// the client's, and the one that the file names is not opened for it.
     ///
     /// # Errors
     ///
@@ -222,26 +260,32 @@ impl Vendors {
         let Some(entry) = self.entries.get(name) else {
             let instead = match suggest::nearest(name, self.names()) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None if self.entries.is_empty() => "the file has no vendors".to_owned(),
                 None => format!("there are `{}`", self.names().collect::<Vec<_>>().join("`, `")),
             };
             return Err(Error::config(&self.file, format!("no vendor `{}`; {instead}", shown(name))));
         };
         let Some(Variable { name: variable, place }) = &entry.secret else {
-            return Ok(entry.builder(&self.namespace, vendor::no_secret()));
+            return Ok(self.start(entry, vendor::no_secret()));
         };
         let refuse = |problem: &str| {
             let problem = format!(
                 "`secret_env` in [vendors.{name}]: the environment variable {variable} {problem}; set it to the \
                  vendor's secret"
             );
-            Err(Error::config(place, problem))
+            Err(Error::mistaken(vec![Mistake::new(&self.file, Some(*place), problem)], false))
         };
         match (self.secrets)(variable) {
             None => refuse("is not set"),
             Some(secret) if secret.trim().is_empty() => refuse("is empty"),
-            Some(secret) => Ok(entry.builder(&self.namespace, SecretString::from(secret))),
+            Some(secret) => Ok(self.start(entry, SecretString::from(secret))),
         }
+    }
+
+    fn start(&self, entry: &Entry, secret: SecretString) -> ClientBuilder {
+        let builder = entry.builder(&self.namespace, secret);
+        let Some(store) = &self.store else { return builder };
+        let (store, secrets) = (Arc::clone(store), Arc::clone(&self.secrets));
+        builder.store_by(move || store.open(&*secrets))
     }
 }
 
@@ -256,7 +300,7 @@ impl fmt::Debug for Vendors {
 }
 
 /// One byte over the limit is enough to know that the file is.
-fn read_limited(path: &FilePath) -> std::io::Result<Vec<u8>> {
+fn read_limited(path: &Path) -> std::io::Result<Vec<u8>> {
     use std::io::Read as _;
 
     let mut bytes = Vec::new();
@@ -264,63 +308,5 @@ fn read_limited(path: &FilePath) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn read_namespace(source: &Source<'_>, root: &DeTable<'_>) -> Result<String, Error> {
-    let Some(value) = root.get("namespace") else { return Ok("default".to_owned()) };
-    let refuse = |problem: String| Err(source.error(value.span().start, format!("`namespace`: {problem}")));
-    match value.get_ref() {
-        DeValue::String(text) => match check_word(text) {
-            Ok(()) => Ok(text.to_string()),
-            Err(problem) => refuse(problem),
-        },
-        _ => refuse("it must be text in quotes, such as \"prod\"".to_owned()),
-    }
-}
-
-fn check_name(name: &str) -> Result<(), String> {
-    check_word(name).map_err(|problem| format!("vendor `{}`: {problem}", shown(name)))
-}
-
-/// Names become parts of an operation's scope, between slashes.
-fn check_word(word: &str) -> Result<(), String> {
-    let is_good = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
-    if (1..=NAME_MAX).contains(&word.len()) && word.bytes().all(is_good) {
-        return Ok(());
-    }
-    Err(format!("it must be 1 to {NAME_MAX} letters, digits, `_`, `-` or `.`, such as \"prod-eu\""))
-}
-
-fn in_file_order<'t, 'i>(
-    table: &'t DeTable<'i>,
-) -> Vec<(&'t Spanned<std::borrow::Cow<'i, str>>, &'t Spanned<DeValue<'i>>)> {
-    let mut vendors: Vec<_> = table.iter().collect();
-    vendors.sort_by_key(|(key, _)| key.span().start);
-    vendors
-}
-
-/// Two vendors with one name and one account would take each other's operations for their own.
-fn refuse_shared_scopes(
-    source: &Source<'_>,
-    entries: &BTreeMap<String, (Entry, usize)>,
-) -> Result<(), Error> {
-    let mut in_order: Vec<_> = entries.iter().collect();
-    in_order.sort_by_key(|(_, (_, start))| *start);
-    let mut seen: BTreeMap<(String, String), &str> = BTreeMap::new();
-    for (name, (entry, start)) in in_order {
-        if let Some(first) = seen.insert(entry.scope.clone(), name) {
-            let problem = format!(
-                "[vendors.{name}] has the same adapter and account as [vendors.{first}], so that their \
-                 operations could not be told apart; give each its own `account`"
-            );
-            return Err(source.error(*start, problem));
-        }
-    }
-    Ok(())
-}
-
-const TOP_KEYS: [&str; 2] = ["namespace", "vendors"];
-
 /// Far more than every vendor there is; a larger file is another file.
 const FILE_BYTES_MAX: usize = 1024 * 1024;
-
-/// A scope is a key in every store.
-const NAME_MAX: usize = 64;

@@ -19,9 +19,11 @@ use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 
 mod context;
+mod mistake;
 mod words;
 
 pub(crate) use context::{Context, Origin};
+pub use mistake::Mistake;
 pub(crate) use words::Chain;
 
 /// Whether a call may have taken effect at the vendor.
@@ -169,8 +171,8 @@ struct Inner {
 pub(crate) enum Kind {
     /// Input that is refused before anything is sent: which input, and what is wrong with it.
     Invalid { what: &'static str, problem: String },
-    /// The vendors file: where, and what is wrong.
-    Config { place: String, problem: String },
+    /// The vendors file, or seal keys: what is wrong, in the order of the lines, and whether there is more of it.
+    Config { mistakes: Vec<Mistake>, more: bool },
     /// The reply is not what the caller asked to read it as.
     ReplyNotJson,
     /// The reply went on beyond the limit.
@@ -218,8 +220,14 @@ impl Error {
         Error::invalid(what, problem)
     }
 
-    pub(crate) fn config(place: impl Into<String>, problem: impl Into<String>) -> Error {
-        Error::new(Kind::Config { place: place.into(), problem: problem.into() }, Effect::None)
+    /// Something that is wrong with a file as a whole, or with an environment variable.
+    pub(crate) fn config(file: impl Into<String>, problem: impl Into<String>) -> Error {
+        Error::mistaken(vec![Mistake::new(file, None, problem)], false)
+    }
+
+    /// All that is wrong with a file; `more` says that there is more of it than this.
+    pub(crate) fn mistaken(mistakes: Vec<Mistake>, more: bool) -> Error {
+        Error::new(Kind::Config { mistakes, more }, Effect::None)
     }
 
     pub(crate) fn refused_by(gate: Gate, retry_at: Option<Timestamp>, effect: Effect) -> Error {
@@ -339,6 +347,15 @@ impl Error {
     /// Whether something in the call, the policy or the configuration was refused before anything was sent.
     pub fn is_validation(&self) -> bool {
         matches!(self.0.kind, Kind::Invalid { .. } | Kind::Config { .. })
+    }
+
+    /// What is wrong with the vendors file, in the order of its lines; empty if the error is about something else.
+    /// At most 20: a file with more of them is checked again when these are mended.
+    pub fn mistakes(&self) -> &[Mistake] {
+        match &self.0.kind {
+            Kind::Config { mistakes, .. } => mistakes,
+            _ => &[],
+        }
     }
 
     /// Whether the vendor said a definite no. [`answer`](Error::answer) has its words.

@@ -12,6 +12,7 @@
 //!
 //! The names are public: `src/docs/observability.md` lists them, and a test holds the list to this file.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tracing::field::{Empty, display};
@@ -244,6 +245,19 @@ pub(crate) fn taken_over(vendor: &dyn Vendor, record: &Record) {
         steadfast.effect = %record.effect,
         steadfast.fence = record.fence,
     });
+}
+
+/// A client was built without a store. Said once in a process: a service has one reason for it, however many clients.
+pub(crate) fn forgetful(vendor: &str) {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    if !SAID.swap(true, Ordering::Relaxed) {
+        warn!(
+            steadfast.vendor = vendor,
+            "no store: operations are in memory only, and a crash of this process forgets them. Give the client a \
+             store, such as Sqlite::open(\"vendor-calls.db\"), or `store = \"sqlite:vendor-calls.db\"` in the vendors \
+             file; Memory::new() says that it is meant"
+        );
+    }
 }
 
 /// The dispatcher could not ask the store what there is to do, or remove what has expired.

@@ -31,6 +31,7 @@ mod stripe;
 pub mod wait;
 
 pub use bigcommerce::BigCommerce;
+pub(crate) use bigcommerce::STORE_HASH_FOUND;
 pub use keyed::{Auth, HeaderMarker, JsonMarker, KeyForm, KeyPlace, Keyed, KeyedConfig, Marker};
 pub use postmark::Postmark;
 pub use shown::is_plain;

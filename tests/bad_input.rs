@@ -237,9 +237,12 @@ fn a_base_url_with_credentials_or_not_https_outside_loopback_is_refused() {
 fn a_store_hash_that_would_change_the_path_is_refused() {
     for hash in ["", "a/b", "..", "a b"] {
         let error = built(BigCommerce::new(hash, "token")).expect_err(hash);
-        assert_eq!(
-            error.to_string(),
-            "bigcommerce: invalid base_url: the store hash must be letters and digits"
+        let said = error.to_string();
+        assert!(
+            said.starts_with(
+                "bigcommerce: invalid base_url: the store hash must be letters and digits; it stands in"
+            ),
+            "{said}"
         );
     }
 }

@@ -3,10 +3,10 @@
 use std::fmt;
 
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeArray, DeTable, DeValue};
 
+use super::mistakes::{Mistake, Mistakes};
 use super::source::Source;
-use crate::error::Error;
 
 /// A place in the document by name, such as `vendors.stripe.policy.timeout`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,6 +29,27 @@ impl Path {
             [vendors, name, ..] if vendors == "vendors" => Some(name),
             _ => None,
         }
+    }
+
+    /// Whether this is an entry of the table at `table`.
+    pub(super) fn is_in(&self, table: &Path) -> bool {
+        self.0.len() == table.0.len() + 1 && self.starts_with(table)
+    }
+
+    /// Whether this is at `path`, or below it.
+    pub(super) fn starts_with(&self, path: &Path) -> bool {
+        self.0.starts_with(&path.0)
+    }
+
+    /// The names that lead from the table at `table` to this.
+    fn below(&self, table: &Path) -> Option<&[String]> {
+        self.0.strip_prefix(table.0.as_slice())
+    }
+
+    /// A field below this, as a dotted path with indices such as `backoff.steps[1]`. The index is dropped.
+    pub(super) fn field(&self, field: &str) -> Path {
+        let names = field.split('.').map(|name| name.split('[').next().unwrap_or_default());
+        Path(self.0.iter().cloned().chain(names.map(str::to_owned)).collect())
     }
 
     /// The table that the last name is in, and that name.
@@ -67,28 +88,169 @@ pub(super) fn shown(text: &str) -> String {
     shown
 }
 
-/// Parses the text. The first mistake is the one reported: later ones often follow from it.
+/// Parses the text. What is wrong is told and taken out, so that the rest can be read.
+///
+/// The parser gets over a value that is not one, and over a key that is there twice. After anything else (a bracket
+/// or an `=` that is missing) it puts what follows into the wrong place or nowhere: nothing behind that is trusted.
 ///
 /// The parser's own error is dropped after its message is taken: its `Display` quotes the line, and on that
 /// line may be a secret that should not be there.
-pub(super) fn parse<'a>(source: &Source<'a>) -> Result<DeTable<'a>, Error> {
+pub(super) fn parse<'a>(source: &Source<'a>, mistakes: &mut Mistakes<'_>) -> DeTable<'a> {
     let (root, errors) = DeTable::parse_recoverable(source.text());
-    let Some(error) = errors.into_iter().next() else { return Ok(root.into_inner()) };
-    let span = error.span().unwrap_or_default();
-    if error.message() == "duplicate key" {
-        return Err(source.error(span.start, duplicate(source, root.get_ref(), span)));
+    let mut root = root.into_inner();
+    let start = |error: &toml::de::Error| error.span().unwrap_or_default().start;
+    let mut errors: Vec<_> = errors.into_iter().enumerate().collect();
+    errors.sort_by_key(|(_, error)| start(error));
+    errors.truncate(ERRORS_MAX);
+    // Of those in one line, the parser's first says most.
+    errors.sort_by_key(|(said, error)| (source.line_start(start(error)), *said));
+    let mut values: Vec<(usize, String)> = Vec::new();
+    let mut end: Option<(usize, usize, String)> = None;
+    // The header of a table that is there twice. That keys in it are there twice too goes without saying.
+    let mut doubled: Option<usize> = None;
+    for (_, error) in errors {
+        let span = error.span().unwrap_or_default();
+        if error.message() == "duplicate key" {
+            if doubled.is_some_and(|header| source.is_one_table(header, span.start)) {
+                continue;
+            }
+            if let Some(problem) = duplicate_header(source, span.start) {
+                doubled = Some(span.start);
+                mistakes.tell(Mistake::of_text(span.start, problem));
+            } else {
+                mistakes.tell(Mistake::of_text(span.start, duplicate_key(source, &root, span)));
+            }
+            continue;
+        }
+        let problem = format!("not TOML: {}", error.message().lines().next().unwrap_or_default());
+        if is_in_scalar(source, &root, &span) {
+            values.push((span.start, problem));
+        } else {
+            end = Some((source.line_start(span.start), span.start, problem));
+            break;
+        }
     }
-    let problem = error.message().lines().next().unwrap_or_default();
-    Err(source.error(span.start, format!("not TOML: {problem}")))
+    if let Some((line, offset, problem)) = end {
+        let unread = if source.is_blank_after(offset) { "" } else { "; what comes after it was not read" };
+        mistakes.tell_unreadable(line, offset, format!("{problem}{unread}"));
+        cut_off(&mut root, line);
+    }
+    for (offset, problem) in values {
+        mistakes.tell(Mistake::of_text(offset, problem));
+        take_out(&mut root, &Path::default(), offset, mistakes);
+    }
+    root
 }
 
-/// What is there twice, and where first. A table's header is looked for in the text, because the parser keeps
-/// the later of two; a key in the document, because the text says less of where it belongs.
-fn duplicate(source: &Source<'_>, root: &DeTable<'_>, span: std::ops::Range<usize>) -> String {
-    let name = source.text().get(span.clone()).unwrap_or_default().trim_matches([' ', '"', '\'']);
-    if let Some(problem) = duplicate_header(source, span.start) {
-        return problem;
+/// Drops what is written from the offset on.
+fn cut_off(table: &mut DeTable<'_>, from: usize) {
+    let all = std::mem::replace(table, DeTable::new());
+    for (key, mut value) in all {
+        let mut is_written = key.span().start < from;
+        if let DeValue::Table(inner) = value.get_mut() {
+            cut_off(inner, from);
+            // One that has several headers may be known by its last.
+            is_written |= !inner.is_empty();
+        }
+        if is_written {
+            table.insert(key, value);
+        }
     }
+}
+
+/// Whether the span is in a value on one line that is neither a table nor a list.
+fn is_in_scalar(source: &Source<'_>, root: &DeTable<'_>, span: &std::ops::Range<usize>) -> bool {
+    let mut found = false;
+    each_value(root, &mut |value| {
+        let here = value.span();
+        let is_scalar = !matches!(value.get_ref(), DeValue::Table(_) | DeValue::Array(_));
+        let is_here = here.start <= span.start && span.end <= here.end;
+        found |= is_scalar && is_here && !source.text().get(here).is_some_and(|text| text.contains('\n'));
+    });
+    found
+}
+
+/// Takes out of `table`, which is at `path`, what is at the offset: the innermost key or list item whose name or value
+/// is there. Keeps what it was, and says whether there was anything.
+pub(super) fn take_out(
+    table: &mut DeTable<'_>,
+    path: &Path,
+    offset: usize,
+    mistakes: &mut Mistakes<'_>,
+) -> bool {
+    let mut here = None;
+    for (key, value) in table.iter_mut() {
+        let below = path.then(key.get_ref());
+        if take_out_below(value.get_mut(), &below, offset, mistakes) {
+            return true;
+        }
+        if covers(&key.span(), offset) || covers(&value.span(), offset) {
+            here = Some(below);
+        }
+    }
+    let Some(here) = here else { return false };
+    if let Some((_, name)) = here.split() {
+        table.remove(name);
+    }
+    mistakes.took_out(here);
+    true
+}
+
+/// As [`take_out`], out of a value.
+fn take_out_below(value: &mut DeValue<'_>, path: &Path, offset: usize, mistakes: &mut Mistakes<'_>) -> bool {
+    let items = match value {
+        DeValue::Table(table) => return take_out(table, path, offset, mistakes),
+        DeValue::Array(items) => items,
+        _ => return false,
+    };
+    if items.iter_mut().any(|item| take_out_below(item.get_mut(), path, offset, mistakes)) {
+        return true;
+    }
+    let before = items.len();
+    let all = std::mem::replace(items, DeArray::new());
+    *items = all.into_iter().filter(|item| !covers(&item.span(), offset)).collect();
+    if items.len() == before {
+        return false;
+    }
+    mistakes.shortened(path);
+    true
+}
+
+/// Whether the offset is in the span; one that is empty still has its start.
+fn covers(span: &std::ops::Range<usize>, offset: usize) -> bool {
+    (span.start..span.end.max(span.start + 1)).contains(&offset)
+}
+
+/// Puts text where a key of the table at `path`, or of one in it, is missing, as if it stood at the offset. Says whether
+/// it could: not inside of a list.
+pub(super) fn put(
+    table: &mut DeTable<'_>,
+    path: &Path,
+    missing: &Path,
+    offset: usize,
+    text: &'static str,
+) -> bool {
+    let Some(names) = missing.below(path) else { return false };
+    let Some((name, tables)) = names.split_last() else { return false };
+    let mut table = table;
+    for name in tables {
+        match table.get_mut(name.as_str()).map(Spanned::get_mut) {
+            Some(DeValue::Table(inner)) => table = inner,
+            _ => return false,
+        }
+    }
+    let span = offset..offset;
+    table.insert(
+        Spanned::new(span.clone(), name.clone().into()),
+        Spanned::new(span, DeValue::String(text.into())),
+    );
+    true
+}
+
+/// Which key is there twice, and where first. It is looked for in the document, because the text says less of where
+/// it belongs.
+fn duplicate_key(source: &Source<'_>, root: &DeTable<'_>, span: std::ops::Range<usize>) -> String {
+    let name = source.text().get(span.clone()).unwrap_or_default().trim_matches([' ', '"', '\'']);
     let mut found: Option<(Path, usize)> = None;
     each_key(root, &Path::default(), &mut |path, key, _| {
         let start = key.span().start;
@@ -106,6 +268,8 @@ fn duplicate(source: &Source<'_>, root: &DeTable<'_>, span: std::ops::Range<usiz
     }
 }
 
+/// Which table is there twice, if the offset is in a table's header. It is looked for in the text, because the parser
+/// keeps the later of two.
 fn duplicate_header(source: &Source<'_>, offset: usize) -> Option<String> {
     let mut lines = source.text().lines().map(|line| line.split('#').next().unwrap_or_default().trim());
     let number = source.line(offset);
@@ -120,6 +284,19 @@ fn duplicate_header(source: &Source<'_>, offset: usize) -> Option<String> {
         _ => format!("duplicate table {}", shown(header)),
     };
     Some(format!("{what}; it is already declared on line {first}"))
+}
+
+/// Calls `visit` for each value of the document, those in lists included.
+fn each_value(table: &DeTable<'_>, visit: &mut impl FnMut(&Spanned<DeValue<'_>>)) {
+    fn each_below(value: &Spanned<DeValue<'_>>, visit: &mut impl FnMut(&Spanned<DeValue<'_>>)) {
+        visit(value);
+        match value.get_ref() {
+            DeValue::Table(table) => each_value(table, visit),
+            DeValue::Array(items) => items.iter().for_each(|item| each_below(item, visit)),
+            _ => {}
+        }
+    }
+    table.values().for_each(|value| each_below(value, visit));
 }
 
 /// Calls `visit` for each key of the document with the table it is in.
@@ -153,7 +330,7 @@ pub(super) fn path_at(table: &DeTable<'_>, path: &Path, offset: usize) -> Option
     each_key(table, path, &mut |path, key, value| {
         for span in [key.span(), value.span()] {
             let is_inner = found.as_ref().is_none_or(|(_, length)| span.len() <= *length);
-            if (span.start..span.end.max(span.start + 1)).contains(&offset) && is_inner {
+            if covers(&span, offset) && is_inner {
                 found = Some((path.then(key.get_ref()), span.len()));
             }
         }
@@ -186,6 +363,9 @@ pub(super) fn locate(table: &DeTable<'_>, field: &str) -> Option<(usize, bool)> 
     }
 }
 
+/// More of the parser's errors are not looked at: each costs a search, and a file of nothing else has any number.
+const ERRORS_MAX: usize = 64;
+
 /// Long enough for any key or sensible value.
 pub(super) const SHOWN_MAX: usize = 80;
 
@@ -197,7 +377,9 @@ mod tests {
     fn a_field_is_found_where_it_is_written_or_else_its_table_is() {
         let text = "a = { b = 1, c = [1, 22] }\n[d.e]\nf = 'x'";
         let source = Source::new("f", text);
-        let table = parse(&source).expect("TOML");
+        let mut mistakes = Mistakes::new(source);
+        let table = parse(&source, &mut mistakes);
+        mistakes.finish().expect("TOML");
         let at = |field: &str| {
             locate(&table, field).map(|(offset, is_written)| (&text[offset..=offset], is_written))
         };

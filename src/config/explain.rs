@@ -5,7 +5,9 @@
 //! release of serde can cost clarity and nothing else. The tests hold each form.
 
 use super::document::{Path, SHOWN_MAX, shown};
+use super::file::SETTINGS;
 use super::suggest;
+use crate::vendor::STORE_HASH_FOUND;
 
 /// What else is known about the table that a mistake is in.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,8 +25,10 @@ pub(super) fn explain(message: &str, path: &Path, hints: Hints<'_>) -> String {
         let (table, key) = path.split().unwrap_or_default();
         return unknown_key(key, &table, &expected_names(rest), hints);
     }
-    if let Some(rest) = message.strip_prefix("missing field ") {
-        return format!("`{}` is missing from {path}", shown(rest.trim_matches('`')));
+    if let Some(field) = missing(message) {
+        let found = WHERE_FOUND.iter().find(|(name, _)| *name == field);
+        let found = found.map_or_else(String::new, |(_, found)| format!("; {found}"));
+        return format!("`{}` is missing from {path}{found}", shown(field));
     }
     let (table, key) = path.split().unwrap_or_default();
     let key = shown(key);
@@ -52,8 +56,20 @@ pub(super) fn explain(message: &str, path: &Path, hints: Hints<'_>) -> String {
     format!("`{key}` in {table} must be {}, not {}{instead}", in_words(expected), shown_met(met))
 }
 
+/// The field that serde misses, if that is its complaint.
+pub(super) fn missing(message: &str) -> Option<&str> {
+    let rest = message.lines().next()?.strip_prefix("missing field ")?;
+    Some(rest.trim_matches('`'))
+}
+
 /// A key that does not belong where it is.
 pub(super) fn unknown_key(key: &str, table: &Path, known: &[&str], hints: Hints<'_>) -> String {
+    if *table != Path::default() && SETTINGS.contains(&key) {
+        // TOML puts whatever follows a table's header into that table.
+        return format!(
+            "unknown key `{key}` in {table}; it belongs at the top of the file, above the first [table]"
+        );
+    }
     for (below, keys) in hints.below {
         if keys.contains(&key) {
             return format!("unknown key `{key}` in {table}; it belongs in {}", table.then(below));
@@ -124,6 +140,9 @@ fn in_words(expected: &str) -> &str {
         other => other,
     }
 }
+
+/// Where to look for what has no default.
+const WHERE_FOUND: [(&str, &str); 1] = [("store_hash", STORE_HASH_FOUND)];
 
 #[cfg(test)]
 mod tests {

@@ -6,8 +6,8 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use super::document::{Path, locate};
 use super::explain::Hints;
-use super::reader::{Reader, spanned_table};
-use crate::error::Error;
+use super::mistakes::Mistake;
+use super::reader::{self, spanned_table};
 use crate::policy::Policy;
 
 /// Where a policy starts from.
@@ -36,15 +36,15 @@ impl Preset {
 /// file, and once laid over the preset, because serde fills what is missing from [`Policy::default`] and would
 /// turn an interactive vendor that changes one timeout into a background one.
 pub(super) fn read(
-    reader: Reader<'_>,
     preset: Preset,
     path: &Path,
     overrides: Option<&Spanned<DeValue<'_>>>,
-) -> Result<Policy, Error> {
+) -> Result<Policy, Mistake> {
     let Some(value) = overrides else { return Ok(preset.policy()) };
-    let table = reader.table(value, path)?;
-    let _: Policy = reader.read(table, spanned_table(value.span(), table.clone()), path, Hints::default())?;
-    let lost = |problem: String| reader.source.error(value.span().start, format!("{path}: {problem}"));
+    let table = reader::table(value, path)?;
+    let _: Policy = reader::read(table, spanned_table(value.span(), table.clone()), path, Hints::default())?;
+    let lost =
+        |problem: String| Mistake::itself(value.span().start, path.clone(), format!("{path}: {problem}"));
     let mut merged = toml::Value::try_from(preset.policy()).map_err(|error| lost(error.to_string()))?;
     let changes = toml::Value::deserialize(ValueDeserializer::from(value.clone()))
         .map_err(|error| lost(error.message().to_owned()))?;

@@ -1,4 +1,4 @@
-//! Reads tables of the file into structs, and turns what serde says of them into errors with a place.
+//! Reads tables of the file into structs, and turns what serde says of them into mistakes with a place.
 
 use std::ops::Range;
 
@@ -7,47 +7,41 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
 
 use super::document::{Path, path_at};
-use super::explain::{Hints, explain};
-use super::source::Source;
-use crate::error::Error;
+use super::explain::{Hints, explain, missing};
+use super::mistakes::Mistake;
 
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Reader<'a> {
-    pub source: Source<'a>,
+/// The value at `path` as a table.
+pub(super) fn table<'t, 'i>(
+    value: &'t Spanned<DeValue<'i>>,
+    path: &Path,
+) -> Result<&'t DeTable<'i>, Mistake> {
+    value.get_ref().as_table().ok_or_else(|| {
+        let (parent, name) = path.split().unwrap_or_default();
+        let problem = format!("`{name}` in {parent} must be a table, not {}", kind(value.get_ref()));
+        Mistake::itself(value.span().start, path.clone(), problem)
+    })
 }
 
-impl Reader<'_> {
-    /// The value as a table.
-    pub(super) fn table<'t, 'i>(
-        &self,
-        value: &'t Spanned<DeValue<'i>>,
-        path: &Path,
-    ) -> Result<&'t DeTable<'i>, Error> {
-        value.get_ref().as_table().ok_or_else(|| {
-            let (parent, name) = path.split().unwrap_or_default();
-            let problem = format!("`{name}` in {parent} must be a table, not {}", kind(value.get_ref()));
-            self.source.error(value.span().start, problem)
-        })
-    }
-
-    /// Reads `part`, which is the table at `path` or some of its keys. `whole` is that table, in which a
-    /// mistake is located; the hints are about that table and not about those inside of it.
-    pub(super) fn read<T: DeserializeOwned>(
-        &self,
-        whole: &DeTable<'_>,
-        part: Spanned<DeTable<'_>>,
-        path: &Path,
-        hints: Hints<'_>,
-    ) -> Result<T, Error> {
-        let start = part.span().start;
-        T::deserialize(Deserializer::from(part)).map_err(|error| {
-            let offset = error.span().map_or(start, |span| span.start);
-            let found = path_at(whole, path, offset).unwrap_or_else(|| path.clone());
-            let is_own = found.split().is_none_or(|(table, _)| table == *path);
-            let hints = if is_own { hints } else { Hints::default() };
-            self.source.error(offset, explain(error.message(), &found, hints))
-        })
-    }
+/// Reads `part`, which is the table at `path` or some of its keys. `whole` is that table, in which a mistake is
+/// located; the hints are about that table and not about those inside of it.
+pub(super) fn read<T: DeserializeOwned>(
+    whole: &DeTable<'_>,
+    part: Spanned<DeTable<'_>>,
+    path: &Path,
+    hints: Hints<'_>,
+) -> Result<T, Mistake> {
+    let start = part.span().start;
+    T::deserialize(Deserializer::from(part)).map_err(|error| {
+        let offset = error.span().map_or(start, |span| span.start);
+        let found = path_at(whole, path, offset).unwrap_or_else(|| path.clone());
+        let is_own = found.split().is_none_or(|(table, _)| table == *path);
+        let hints = if is_own { hints } else { Hints::default() };
+        let problem = explain(error.message(), &found, hints);
+        match missing(error.message()) {
+            Some(field) => Mistake::absence(offset, found.then(field), problem),
+            None => Mistake::itself(offset, found, problem),
+        }
+    })
 }
 
 pub(super) fn spanned_table(span: Range<usize>, table: DeTable<'_>) -> Spanned<DeTable<'_>> {
@@ -55,7 +49,7 @@ pub(super) fn spanned_table(span: Range<usize>, table: DeTable<'_>) -> Spanned<D
 }
 
 /// A value's kind with its article; never its text, which may be a secret.
-fn kind(value: &DeValue<'_>) -> &'static str {
+pub(super) fn kind(value: &DeValue<'_>) -> &'static str {
     match value {
         DeValue::String(_) => "text",
         DeValue::Integer(_) | DeValue::Float(_) => "a number",

@@ -2,51 +2,55 @@
 
 use toml::de::{DeTable, DeValue};
 
-use super::document::{Path, each_key};
-use super::source::Source;
-use crate::error::Error;
+use super::document::{Path, each_key, take_out};
+use super::mistakes::{Mistake, Mistakes};
 
-/// Refuses every key that by its name would hold a secret. This comes before anything else is read, because an
-/// error about anything else might quote the value.
-pub(super) fn refuse_literal(source: &Source<'_>, root: &DeTable<'_>) -> Result<(), Error> {
-    let mut first: Option<(usize, String)> = None;
+/// Tells of every key that by its name would hold a secret, and takes it out. This comes before anything else is
+/// read, because a mistake about anything else might quote the value.
+pub(super) fn take_literals(root: &mut DeTable<'_>, mistakes: &mut Mistakes<'_>) {
+    let mut found: Vec<(usize, Path, String)> = Vec::new();
     each_key(root, &Path::default(), &mut |path, key, value| {
         let name = key.get_ref().to_ascii_lowercase().replace('-', "_");
         let is_value = !matches!(value.get_ref(), DeValue::Table(_));
-        let start = key.span().start;
-        if is_value
-            && SECRET_KEYS.contains(&name.as_str())
-            && first.as_ref().is_none_or(|(at, _)| start < *at)
-        {
-            let problem = format!(
-                "`{}` in {path} would put a secret into this file; keep it in an environment variable and name \
-                 that here: `secret_env = \"{}\"`",
-                key.get_ref(),
-                example_variable(path.vendor().unwrap_or("vendor"))
-            );
-            first = Some((start, problem));
+        if !is_value || !SECRET_KEYS.contains(&name.as_str()) {
+            return;
         }
+        let (instead, variable) = match name.as_str() {
+            "seal_key" | "seal_keys" => ("seal_keys_env", "STEADFAST_SEAL_KEYS".to_owned()),
+            _ => ("secret_env", example_variable(path.vendor().unwrap_or("vendor"))),
+        };
+        let problem = format!(
+            "`{}` in {path} would put a secret into this file; keep it in an environment variable and name \
+             that here: `{instead} = \"{variable}\"`",
+            key.get_ref(),
+        );
+        found.push((key.span().start, path.then(instead), problem));
     });
-    match first {
-        Some((start, problem)) => Err(source.error(start, problem)),
-        None => Ok(()),
+    found.sort_by_key(|(start, ..)| *start);
+    for (start, instead, problem) in found {
+        mistakes.tell(Mistake::of_text(start, problem));
+        take_out(root, &Path::default(), start, mistakes);
+        // It was meant for that key, which is then not missing.
+        mistakes.took_out(instead);
     }
 }
 
-/// Refuses what is not the name of an environment variable in capitals. Most secrets are not, so that one
-/// written here by mistake is caught; the message does not repeat it.
-pub(super) fn check_variable(name: &str) -> Result<(), String> {
-    let is_name = |text: &str| {
-        text.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
-            && !text.starts_with(|first: char| first.is_ascii_digit())
-            && (1..=VARIABLE_MAX).contains(&text.len())
-    };
-    if is_name(name) {
+/// Refuses what is not the name of an environment variable in capitals, such as `example`. Most secrets are not, so
+/// that one written here by mistake is caught; the message does not repeat it, and says what is then to be done.
+pub(super) fn check_variable(name: &str, example: &str, then: &str) -> Result<(), String> {
+    if is_variable(name) {
         return Ok(());
     }
-    Err("it takes the name of an environment variable in capitals, digits and `_`, such as \
-         \"STRIPE_SECRET_KEY\"; if this is the secret itself, take it out of the file and replace it at the vendor"
-        .to_owned())
+    Err(format!(
+        "it takes the name of an environment variable in capitals, digits and `_`, such as \"{example}\"; if \
+         this is the secret itself, take it out of the file and {then}"
+    ))
+}
+
+fn is_variable(name: &str) -> bool {
+    name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+        && !name.starts_with(|first: char| first.is_ascii_digit())
+        && (1..=VARIABLE_MAX).contains(&name.len())
 }
 
 /// A name for the variable that holds this vendor's secret.
@@ -56,14 +60,11 @@ pub(super) fn example_variable(vendor: &str) -> String {
         .chars()
         .map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' })
         .collect();
-    match check_variable(&name) {
-        Ok(()) => format!("{name}_SECRET"),
-        Err(_) => "VENDOR_SECRET".to_owned(),
-    }
+    if is_variable(&name) { format!("{name}_SECRET") } else { "VENDOR_SECRET".to_owned() }
 }
 
-/// What vendors call their credentials.
-const SECRET_KEYS: [&str; 17] = [
+/// What vendors call their credentials, and what our own are called.
+const SECRET_KEYS: [&str; 19] = [
     "secret",
     "secret_key",
     "api_key",
@@ -78,6 +79,8 @@ const SECRET_KEYS: [&str; 17] = [
     "client_secret",
     "password",
     "private_key",
+    "seal_key",
+    "seal_keys",
     "server_token",
     "token",
     "webhook_secret",

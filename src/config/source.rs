@@ -1,7 +1,5 @@
 //! The text of a vendors file, and places in it.
 
-use crate::error::Error;
-
 /// A file's name and text, from which an error gets its line and column.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Source<'a> {
@@ -19,18 +17,35 @@ impl<'a> Source<'a> {
         self.text
     }
 
-    /// `file:line:column` of a byte offset, as editors and terminals make it a link.
-    pub(super) fn place(&self, offset: usize) -> String {
-        let (line, column) = position(self.text, offset);
-        format!("{}:{line}:{column}", self.name)
+    pub(super) fn name(&self) -> &'a str {
+        self.name
+    }
+
+    /// Line and column of a byte offset.
+    pub(super) fn place(&self, offset: usize) -> (usize, usize) {
+        position(self.text, offset)
     }
 
     pub(super) fn line(&self, offset: usize) -> usize {
-        position(self.text, offset).0
+        self.place(offset).0
     }
 
-    pub(super) fn error(&self, offset: usize, problem: impl Into<String>) -> Error {
-        Error::config(self.place(offset), problem)
+    /// Where the line of an offset begins.
+    pub(super) fn line_start(&self, offset: usize) -> usize {
+        let before = &self.text.as_bytes()[..offset.min(self.text.len())];
+        before.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1)
+    }
+
+    /// Whether no table's header stands between the line of the offset `from` and the later one `to`.
+    pub(super) fn is_one_table(&self, from: usize, to: usize) -> bool {
+        let between = self.text.get(from..to).unwrap_or_default();
+        !between.lines().skip(1).any(|line| line.trim_start().starts_with('['))
+    }
+
+    /// Whether nothing but comments and blank lines follows the line of an offset.
+    pub(super) fn is_blank_after(&self, offset: usize) -> bool {
+        let rest = self.text.get(offset.min(self.text.len())..).unwrap_or_default();
+        rest.lines().skip(1).all(|line| line.trim_start().is_empty() || line.trim_start().starts_with('#'))
     }
 }
 
@@ -68,6 +83,6 @@ mod tests {
 
     #[test]
     fn a_byte_order_mark_is_not_a_column() {
-        assert_eq!(Source::new("f", "\u{feff}abc").place(1), "f:1:2");
+        assert_eq!(Source::new("f", "\u{feff}abc").place(1), (1, 2));
     }
 }

@@ -8,11 +8,12 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::adapter::{Adapter, Kind};
-use super::document::{Path, locate};
-use super::explain::Hints;
+use super::document::{self, Path, locate, take_out};
+use super::explain::{Hints, unknown_key};
+use super::mistakes::{About, Mistake, Mistakes};
 use super::policy::{Preset, place_of, read as read_policy};
-use super::reader::Reader;
-use super::{secrets, suggest};
+use super::source::Source;
+use super::{reader, secrets, suggest};
 use crate::client::{Client, ClientBuilder};
 use crate::error::{Error, Kind as ErrorKind};
 use crate::policy::Policy;
@@ -36,8 +37,8 @@ pub(super) struct Entry {
 #[derive(Clone, Debug)]
 pub(super) struct Variable {
     pub name: String,
-    /// Where `secret_env` is written, for an error that comes up when the secret is read.
-    pub place: String,
+    /// Line and column of the name in the file, for an error that comes up when the secret is read.
+    pub place: (usize, usize),
 }
 
 /// The keys that every vendor has. Those of its adapter are in a struct of their own.
@@ -52,41 +53,74 @@ struct Common {
 }
 
 impl Entry {
-    /// Reads and checks the table of the vendor at `path`.
-    pub(super) fn read(
-        reader: Reader<'_>,
+    /// Reads and checks the table of the vendor at `path`, whose key is at the offset `key`, and tells all that is
+    /// wrong with it. `None` if something is.
+    pub(super) fn read_all(
+        source: &Source<'_>,
+        namespace: &str,
+        (path, key): (&Path, usize),
+        mut value: Spanned<DeValue<'_>>,
+        mistakes: &mut Mistakes<'_>,
+    ) -> Option<Entry> {
+        let mut is_good = true;
+        let mut stood_in: Vec<Path> = Vec::new();
+        while !mistakes.is_full() {
+            let stand_in = usize::MAX - 1 - stood_in.len();
+            let mistake = match Entry::read(source, namespace, path, key, &value) {
+                Ok(entry) => return is_good.then_some(entry),
+                Err(mistake) => mistake,
+            };
+            is_good = false;
+            let offset = mistake.offset;
+            let missing = match &mistake.about {
+                About::Absence(missing) if !stood_in.contains(missing) => Some(missing.clone()),
+                _ => None,
+            };
+            mistakes.tell(mistake);
+            let DeValue::Table(table) = value.get_mut() else { return None };
+            if let Some(missing) = missing
+                && put(table, path, &missing, stand_in)
+            {
+                mistakes.took_out(missing.clone());
+                stood_in.push(missing);
+            } else if !take_out(table, path, offset, mistakes) {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Reads and checks the table, up to the first mistake.
+    fn read(
+        source: &Source<'_>,
         namespace: &str,
         path: &Path,
         key: usize,
         value: &Spanned<DeValue<'_>>,
-    ) -> Result<Entry, Error> {
-        let whole = reader.table(value, path)?;
+    ) -> Result<Entry, Mistake> {
+        let whole = reader::table(value, path)?;
         let (common, rest): (DeTable<'_>, DeTable<'_>) =
             whole.clone().into_iter().partition(|(key, _)| COMMON_KEYS.contains(&key.get_ref().as_ref()));
         let (policies, options): (DeTable<'_>, DeTable<'_>) =
             rest.into_iter().partition(|(key, _)| key.get_ref() == POLICY_KEY);
         let span = value.span();
-        let common: Common =
-            reader.read(whole, Spanned::new(span.clone(), common), path, Hints::default())?;
+        let common: Common = reader::read(whole, Spanned::new(span.clone(), common), path, Hints::default())?;
+        let policy = policies.values().next();
+        let policy = read_policy(common.preset, &path.then(POLICY_KEY), policy)?;
+        let secret = common.secret_env.map(|written| Variable::read(source, path, written)).transpose()?;
         let name = path.vendor().unwrap_or_default();
         let Some(kind) = common.adapter.or_else(|| Kind::named(name)) else {
-            return Err(reader.source.error(key, no_adapter(name, path)));
+            return Err(misspelt_adapter(path, &options)
+                .unwrap_or_else(|| Mistake::absence(key, path.then("adapter"), no_adapter(name, path))));
         };
-        let part = Spanned::new(span, options);
-        let adapter = read_adapter(reader, kind, whole, part, path)?;
-        let policy = policies.values().next();
-        let policy = read_policy(reader, common.preset, &path.then(POLICY_KEY), policy)?;
-        let secret = match common.secret_env {
-            Some(written) => Some(Variable::read(reader, path, written)?),
-            None if adapter.needs_secret() => {
-                return Err(reader.source.error(key, no_secret_env(name, path)));
-            }
-            None => None,
-        };
+        let adapter = read_adapter(kind, whole, Spanned::new(span, options), path)?;
         let Common { allow_plain_http, redact, .. } = common;
         let mut entry =
             Entry { adapter, policy, allow_plain_http, redact, secret, scope: Default::default() };
-        entry.scope = entry.check(namespace).map_err(|error| placed(&error, reader, path, key, whole))?;
+        entry.scope = entry.check(namespace).map_err(|error| placed(&error, path, key, whole))?;
+        if entry.secret.is_none() && entry.adapter.needs_secret() {
+            return Err(Mistake::absence(key, path.then("secret_env"), no_secret_env(name, path)));
+        }
         Ok(entry)
     }
 
@@ -112,13 +146,21 @@ impl Entry {
 }
 
 impl Variable {
-    fn read(reader: Reader<'_>, path: &Path, written: Spanned<String>) -> Result<Variable, Error> {
+    fn read(source: &Source<'_>, path: &Path, written: Spanned<String>) -> Result<Variable, Mistake> {
         let start = written.span().start;
-        match secrets::check_variable(written.get_ref()) {
-            Ok(()) => Ok(Variable { place: reader.source.place(start), name: written.into_inner() }),
-            Err(problem) => Err(reader.source.error(start, format!("`secret_env` in {path}: {problem}"))),
+        match secrets::check_variable(written.get_ref(), "STRIPE_SECRET_KEY", "replace it at the vendor") {
+            Ok(()) => Ok(Variable { place: source.place(start), name: written.into_inner() }),
+            Err(problem) => {
+                let problem = format!("`secret_env` in {path}: {problem}");
+                Err(Mistake::itself(start, path.then("secret_env"), problem))
+            }
         }
     }
+}
+
+/// Whether every vendor's table may have this key, or its policy's.
+pub(super) fn is_vendor_key(name: &str) -> bool {
+    COMMON_KEYS.contains(&name) || name == POLICY_KEY || POLICY_KEYS.contains(&name)
 }
 
 pub(super) fn no_secret() -> SecretString {
@@ -126,19 +168,18 @@ pub(super) fn no_secret() -> SecretString {
 }
 
 fn read_adapter(
-    reader: Reader<'_>,
     kind: Kind,
     whole: &DeTable<'_>,
     mut part: Spanned<DeTable<'_>>,
     path: &Path,
-) -> Result<Adapter, Error> {
+) -> Result<Adapter, Mistake> {
     let mut also_known = COMMON_KEYS.to_vec();
     also_known.push(POLICY_KEY);
     let hints = Hints { also_known: &also_known, below: &[(POLICY_KEY, &POLICY_KEYS)] };
     Ok(match kind {
-        Kind::Stripe => Adapter::Stripe(reader.read(whole, part, path, hints)?),
-        Kind::Postmark => Adapter::Postmark(reader.read(whole, part, path, hints)?),
-        Kind::BigCommerce => Adapter::BigCommerce(reader.read(whole, part, path, hints)?),
+        Kind::Stripe => Adapter::Stripe(reader::read(whole, part, path, hints)?),
+        Kind::Postmark => Adapter::Postmark(reader::read(whole, part, path, hints)?),
+        Kind::BigCommerce => Adapter::BigCommerce(reader::read(whole, part, path, hints)?),
         // Its name in scopes is its table's, unless it says otherwise.
         Kind::Keyed => {
             let span = part.span();
@@ -146,33 +187,58 @@ fn read_adapter(
             part.get_mut()
                 .entry(Spanned::new(span.clone(), "name".into()))
                 .or_insert(Spanned::new(span, name));
-            Adapter::Keyed(Box::new(reader.read(whole, part, path, hints)?))
+            Adapter::Keyed(Box::new(reader::read(whole, part, path, hints)?))
         }
     })
 }
 
 /// The client's own complaint, with its place in the file.
-fn placed(error: &Error, reader: Reader<'_>, path: &Path, key: usize, whole: &DeTable<'_>) -> Error {
+fn placed(error: &Error, path: &Path, key: usize, whole: &DeTable<'_>) -> Mistake {
     let ErrorKind::Invalid { what, problem } = error.kind() else {
-        return reader.source.error(key, format!("{path}: {error}"));
+        return Mistake::together(key, vec![path.clone()], format!("{path}: {error}"));
     };
     if *what == POLICY_KEY {
         let table = whole.get(POLICY_KEY).and_then(|policy| policy.get_ref().as_table());
         let place = table.and_then(|table| place_of(problem, table));
         let table_key = locate(whole, POLICY_KEY).map(|(offset, _)| offset);
         let offset = place.or(table_key).unwrap_or(key);
-        return reader.source.error(offset, in_table(problem, &path.then(POLICY_KEY)));
+        let path_of_policy = path.then(POLICY_KEY);
+        let mut fields = fields_in(problem, &path_of_policy);
+        fields.push(path.then("preset"));
+        return Mistake::together(offset, fields, in_table(problem, &path_of_policy));
     }
     let problem = problem.replace("allow_plain_http()", "`allow_plain_http = true`");
+    let mut fields = fields_in(&problem, path);
     // The keyed adapter names the field in the problem; the others give its name alone.
     let field = problem.split(':').next().unwrap_or_default();
     if let Some((offset, _)) = locate(whole, field) {
-        return reader.source.error(offset, in_table(&problem, path));
+        return Mistake::together(offset, fields, in_table(&problem, path));
     }
     let named = NAMED_BY_ADAPTERS.iter().find(|(words, _)| problem.starts_with(words));
     let field = named.map_or(*what, |(_, field)| *field);
     let offset = locate(whole, field).map_or(key, |(offset, _)| offset);
-    reader.source.error(offset, format!("`{field}` in {path}: {problem}"))
+    fields.push(path.then(field));
+    Mistake::together(offset, fields, format!("`{field}` in {path}: {problem}"))
+}
+
+/// The fields of the table at `path` that a problem is about: the one it starts with, and those that it compares with,
+/// which are dotted or between backticks.
+fn fields_in(problem: &str, path: &Path) -> Vec<Path> {
+    let first = problem.split(':').next();
+    let dotted = problem.split([' ', ',', ';', ':']).filter(|word| word.contains('.'));
+    let quoted = problem.split('`').skip(1).step_by(2).filter_map(|words| words.split(' ').next());
+    first.into_iter().chain(dotted).chain(quoted).map(|field| path.field(field)).collect()
+}
+
+/// Puts something where a key is missing, so that what else is wrong can be found. The offset is one that the text does
+/// not have, by which it can be told from what is written.
+fn put(table: &mut DeTable<'_>, path: &Path, missing: &Path, offset: usize) -> bool {
+    let text = match missing.split() {
+        Some((_, "base_url")) => "https://vendor.invalid",
+        // A duration is also a store hash, and the name of whatever has one.
+        _ => "1s",
+    };
+    document::put(table, path, missing, offset, text)
 }
 
 /// "field: reason", with the table that the field is in.
@@ -181,6 +247,14 @@ fn in_table(problem: &str, path: &Path) -> String {
         Some((field, reason)) => format!("`{field}` in {path}: {reason}"),
         None => format!("in {path}: {problem}"),
     }
+}
+
+/// Without an adapter nothing else says which keys are good; one that was meant for `adapter` is not.
+fn misspelt_adapter(path: &Path, options: &DeTable<'_>) -> Option<Mistake> {
+    let is_near = |key: &str| suggest::nearest(key, COMMON_KEYS) == Some("adapter");
+    let key = options.keys().find(|key| is_near(key.get_ref()))?;
+    let problem = unknown_key(key.get_ref(), path, &COMMON_KEYS, Hints::default());
+    Some(Mistake::itself(key.span().start, path.then(key.get_ref()), problem))
 }
 
 fn no_adapter(name: &str, path: &Path) -> String {

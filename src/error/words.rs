@@ -8,7 +8,7 @@ use std::fmt;
 
 use http::StatusCode;
 
-use super::{Effect, Error, Gate, Kind, Reason, Refusal};
+use super::{Effect, Error, Gate, Kind, Mistake, Reason, Refusal};
 use crate::clock::Timestamp;
 
 impl fmt::Display for Error {
@@ -57,7 +57,7 @@ impl Error {
     fn say_what_happened(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0.kind {
             Kind::Invalid { what, problem } => write!(f, "invalid {what}: {problem}"),
-            Kind::Config { place, problem } => write!(f, "{place}: {problem}"),
+            Kind::Config { mistakes, more } => write_lines(f, mistakes, *more),
             Kind::ReplyNotJson => f.write_str("the reply is not the JSON that was asked for"),
             Kind::ReplyTooLarge { limit_bytes } => {
                 write!(f, "the reply is over the limit of {limit_bytes} bytes and was cut there")
@@ -188,5 +188,20 @@ fn status_in_words(status: u16) -> String {
     match words {
         Some(words) => format!("{status} {words}"),
         None => status.to_string(),
+    }
+}
+
+/// One mistake is one line. Several are a line each, with nothing around them: each line can be found, followed as
+/// a link and read by itself, in a terminal and in a log.
+fn write_lines(f: &mut fmt::Formatter<'_>, mistakes: &[Mistake], more: bool) -> fmt::Result {
+    for (index, mistake) in mistakes.iter().enumerate() {
+        let end = if index == 0 { "" } else { "\n" };
+        write!(f, "{end}{mistake}")?;
+    }
+    match mistakes.last() {
+        Some(last) if more => {
+            write!(f, "\n{}: there are more mistakes; mend these and check again", last.file())
+        }
+        _ => Ok(()),
     }
 }

@@ -71,6 +71,9 @@ pub struct BigCommerce {
 impl BigCommerce {
     /// The store at `https://api.bigcommerce.com/stores/{store_hash}`; paths of calls start with `/v2` or
     /// `/v3`. An empty hash or token is refused by [`Vendor::check`].
+    ///
+    /// The hash stands in the API path that BigCommerce shows with an API account, and in the control panel's
+    /// address, `https://store-{store_hash}.mybigcommerce.com`.
     pub fn new(store_hash: impl Into<String>, access_token: impl Into<SecretString>) -> BigCommerce {
         let store_hash = store_hash.into();
         BigCommerce {
@@ -134,7 +137,8 @@ impl Vendor for BigCommerce {
     fn check(&self) -> Result<(), Error> {
         let plain = self.store_hash.bytes().all(|byte| byte.is_ascii_alphanumeric());
         if self.store_hash.is_empty() || !plain {
-            return Err(Error::validation("base_url", "the store hash must be letters and digits"));
+            let problem = format!("the store hash must be letters and digits; {STORE_HASH_FOUND}");
+            return Err(Error::validation("base_url", problem));
         }
         self.credential.check()?;
         self.base.check()
@@ -230,6 +234,12 @@ fn is_unsettled_payment(answer: &Answer) -> bool {
 fn is_customer_duplicate(answer: &Answer) -> bool {
     answer.json().is_some_and(|body| body["errors"].get(".customer_create").is_some())
 }
+
+/// For whoever has none yet. BigCommerce shows the API path while an API account is created (Settings, "Store-level
+/// API accounts"); `GET /v2/store` gives the control panel's address as `control_panel_base_url`.
+pub(crate) const STORE_HASH_FOUND: &str = "it stands in the API path that BigCommerce shows with an API account, \
+     https://api.bigcommerce.com/stores/{store_hash}/v3/, and in the control panel's address, \
+     https://store-{store_hash}.mybigcommerce.com";
 
 const AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
 const SETTLE_TIME: Duration = Duration::from_secs(30);

@@ -9,6 +9,7 @@ mod readme;
 mod schema;
 mod sealed;
 mod signature;
+mod vendors;
 mod work;
 
 use std::path::PathBuf;

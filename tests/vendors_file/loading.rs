@@ -96,8 +96,6 @@ fn a_vendor_that_is_not_there_is_answered_with_the_nearest() {
     let said = |name: &str| vendors.client(name).expect_err(name).to_string();
     assert_eq!(said("strpe"), "vendors.toml: no vendor `strpe`; did you mean `stripe`?");
     assert_eq!(said("adyen"), "vendors.toml: no vendor `adyen`; there are `stripe`");
-    let none = load("").client("stripe").expect_err("no vendors");
-    assert_eq!(none.to_string(), "vendors.toml: no vendor `stripe`; the file has no vendors");
 }
 
 #[test]
@@ -170,6 +168,9 @@ proptest! {
         let changed: String = text[..at].iter().copied().chain(put.chars()).chain(text[rest..].iter().copied()).collect();
         let said = refusal(&changed);
         prop_assert!(said.starts_with("it loads") || said.starts_with("vendors.toml:"), "{}", said);
-        prop_assert!(!said.starts_with("vendors.toml:") || !said.contains('\n'), "{}", said);
+        if !said.starts_with("it loads") {
+            prop_assert!(said.lines().all(|line| line.starts_with("vendors.toml:")), "{}", said);
+            prop_assert!(said.lines().count() <= 21, "{}", said);
+        }
     }
 }

@@ -5,6 +5,8 @@ mod example;
 mod loading;
 mod mistakes;
 mod schema;
+mod several;
+mod store;
 
 use steadfast::config::Vendors;
 

@@ -8,7 +8,8 @@ use crate::refusal;
 fn each_mistake_is_answered_with_its_place_and_what_would_be_right() {
     for (text, expected) in MISTAKES {
         let text = text.replace("HEAD", "[vendors.stripe]\nsecret_env = \"S\"\n");
-        assert_eq!(refusal(&text), format!("vendors.toml:{expected}"), "{text}");
+        let expected: Vec<String> = expected.lines().map(|line| format!("vendors.toml:{line}")).collect();
+        assert_eq!(refusal(&text), expected.join("\n"), "{text}");
     }
 }
 
@@ -16,11 +17,11 @@ fn each_mistake_is_answered_with_its_place_and_what_would_be_right() {
 fn a_place_is_the_same_whatever_ends_the_lines_and_stands_before_it() {
     let expected = "unknown key `acount` in [vendors.stripe]; did you mean `account`?";
     for (text, place) in [
-        ("[vendors.stripe]\nacount = 1", "2:1"),
-        ("[vendors.stripe]\r\nacount = 1\r\n", "2:1"),
-        ("[vendors.stripe]\r\n\t\tacount = 1\r\n", "2:3"),
-        ("\u{feff}vendors.stripe.acount = 1", "1:16"),
-        ("# ä🦀\n[vendors]\nstripe = { account = 'ä🦀é', acount = 'x' }", "3:29"),
+        ("[vendors.stripe]\nacount = 1\nsecret_env = 'S'", "2:1"),
+        ("[vendors.stripe]\r\nacount = 1\r\nsecret_env = 'S'\r\n", "2:1"),
+        ("[vendors.stripe]\r\n\t\tacount = 1\r\nsecret_env = 'S'\r\n", "2:3"),
+        ("\u{feff}vendors.stripe.acount = 1\nvendors.stripe.secret_env = 'S'", "1:16"),
+        ("# ä🦀\n[vendors]\nstripe = { account = 'ä🦀é', acount = 'x', secret_env = 'S' }", "3:29"),
     ] {
         assert_eq!(refusal(text), format!("vendors.toml:{place}: {expected}"), "{text:?}");
     }
@@ -37,6 +38,11 @@ fn no_error_repeats_what_may_be_a_secret() {
         "[vendors]\nstripe = \"hunter2\"",
         "[vendors.stripe]\nzzz = 1\npolicy.Password = \"hunter2\"",
         "[vendors.stripe]\nsecret_env = 'S'\nbase_url = \"https://u:hunter2@x.test\"",
+        "store = 'postgres://u:hunter2@x.test/db'\n[vendors.stripe]\nsecret_env = 'S'",
+        "store = 'sqlit:u:hunter2@x.test/db'\n[vendors.stripe]\nsecret_env = 'S'",
+        "seal_keys = 'hunter2'",
+        "seal_keys_env = 'hunter2'",
+        "api_key = 'hunter2'\n[vendors.stripe]\npassword = 'hunter2'\nacount = 1",
     ] {
         let error = Vendors::parse(text, "vendors.toml").expect_err(text);
         let chain = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
@@ -64,10 +70,13 @@ const MISTAKES: &[(&str, &str)] = &[
         "HEAD[vendors.stripe.timeout]\nattempt = \"1s\"",
         "3:17: unknown key `timeout` in [vendors.stripe]; it belongs in [vendors.stripe.policy]",
     ),
-    ("namspace = 'x'", "1:1: unknown key `namspace` in the file's top table; did you mean `namespace`?"),
     (
-        "zzzzzzzzzzz = 1",
-        "1:1: unknown key `zzzzzzzzzzz` in the file's top table; expected one of `namespace`, `vendors`",
+        "namspace = 'x'\nHEAD",
+        "1:1: unknown key `namspace` in the file's top table; did you mean `namespace`?",
+    ),
+    (
+        "zzzzzzzzzzz = 1\nHEAD",
+        "1:1: unknown key `zzzzzzzzzzz` in the file's top table; expected one of `namespace`, `store`, `seal_keys_env`, `vendors`",
     ),
     (
         "HEAD[vendors.stripe.policy.timeout]\nattempt = \"5 minuts\"",
@@ -209,16 +218,87 @@ const MISTAKES: &[(&str, &str)] = &[
         "4:10: [vendors.b] has the same adapter and account as [vendors.a], so that their operations could not be told apart; give each its own `account`",
     ),
     ("[vendors]\nstripe = 3", "2:10: `stripe` in [vendors] must be a table, not a number"),
-    ("vendors = 3", "1:11: `vendors` in the file's top table must be a table, not a number"),
     (
-        "[vendors.\"a/b\"]",
+        "vendors = 3",
+        "1:11: `vendors` in the file's top table must be a table, not a number; write each vendor as [vendors.<name>]",
+    ),
+    (
+        "[[vendors]]\nname = \"stripe\"",
+        "1:1: `vendors` in the file's top table must be a table, not a list; write each vendor as [vendors.<name>]",
+    ),
+    (
+        "[vendors.\"a/b\"]\nadapter = \"stripe\"\nsecret_env = \"S\"",
         r#"1:10: vendor `a/b`: it must be 1 to 64 letters, digits, `_`, `-` or `.`, such as "prod-eu""#,
     ),
     (
-        "namespace = \"a/b\"",
+        "namespace = \"a/b\"\nHEAD",
         r#"1:13: `namespace`: it must be 1 to 64 letters, digits, `_`, `-` or `.`, such as "prod-eu""#,
     ),
-    ("namespace = 3", r#"1:13: `namespace`: it must be text in quotes, such as "prod""#),
+    ("namespace = 3\nHEAD", r#"1:13: `namespace`: it must be text in quotes, such as "prod""#),
+    (
+        "store = 3\nHEAD",
+        r#"1:9: `store`: it must be text in quotes, such as "sqlite:vendor-calls.db", not a number"#,
+    ),
+    (
+        "[store]\nHEAD",
+        r#"1:1: `store`: it must be text in quotes, such as "sqlite:vendor-calls.db", not a table"#,
+    ),
+    (
+        "store = \"sqlite:\"\nHEAD",
+        r#"1:9: `store`: it needs the file's path, such as "sqlite:vendor-calls.db""#,
+    ),
+    (
+        "store = \"sqlite\"\nHEAD",
+        r#"1:9: `store`: it needs the file's path, such as "sqlite:vendor-calls.db""#,
+    ),
+    (
+        "store = \"sqlite:///var/x.db\"\nHEAD",
+        r#"1:9: `store`: a path follows `sqlite:`; did you mean "sqlite:/var/x.db"?"#,
+    ),
+    (
+        "store = \"sqlite: x.db\"\nHEAD",
+        r#"1:9: `store`: a path follows `sqlite:`; did you mean "sqlite:x.db"?"#,
+    ),
+    ("store = \" memory\"\nHEAD", r#"1:9: `store`: it begins or ends with a space; did you mean "memory"?"#),
+    (
+        "store = \"sqlite:x.db?mode=rwc\"\nHEAD",
+        r#"1:9: `store`: no options follow the path; did you mean "sqlite:x.db"?"#,
+    ),
+    (
+        "store = \"sqlite::memory:\"\nHEAD",
+        r#"1:9: `store`: SQLite keeps that in memory; did you mean "memory"?"#,
+    ),
+    ("store = \"sqlite:~/x.db\"\nHEAD", "1:9: `store`: `~` is not expanded; write the whole path"),
+    ("store = \"sqlite:a\\nb\"\nHEAD", "1:9: `store`: the path has a character that cannot be printed"),
+    ("store = \"memory:x\"\nHEAD", r#"1:9: `store`: nothing follows `memory`; did you mean "memory"?"#),
+    ("store = \"memry\"\nHEAD", r#"1:9: `store`: did you mean "memory"?"#),
+    ("store = \"sqllite:x.db\"\nHEAD", r#"1:9: `store`: did you mean "sqlite:x.db"?"#),
+    ("store = \"SQLite:x.db\"\nHEAD", r#"1:9: `store`: did you mean "sqlite:x.db"?"#),
+    (
+        "store = \"data/x.db\"\nHEAD",
+        r#"1:9: `store`: it names no kind of store; did you mean "sqlite:data/x.db"?"#,
+    ),
+    (
+        "store = \"postgres://u:hunter2@db/x\"\nHEAD",
+        r#"1:9: `store`: there is no store `postgres`; write "sqlite:" and a path, or "memory""#,
+    ),
+    (
+        "store = \"\"\nHEAD",
+        r#"1:9: `store`: write "sqlite:" and a path, such as "sqlite:vendor-calls.db", or "memory""#,
+    ),
+    (
+        "store = \"hunter2\"\nHEAD",
+        r#"1:9: `store`: write "sqlite:" and a path, such as "sqlite:vendor-calls.db", or "memory""#,
+    ),
+    ("stor = \"memory\"\nHEAD", "1:1: unknown key `stor` in the file's top table; did you mean `store`?"),
+    (
+        "HEADstore = \"memory\"",
+        "3:1: unknown key `store` in [vendors.stripe]; it belongs at the top of the file, above the first [table]",
+    ),
+    (
+        "seal_keys = \"0f0f\"\nstore = \"sqlite:x.db\"\nHEAD",
+        "1:1: `seal_keys` in the file's top table would put a secret into this file; keep it in an environment variable and name that here: `seal_keys_env = \"STEADFAST_SEAL_KEYS\"`",
+    ),
     (
         "HEADbase_url = \"http://stripe.test\"",
         "3:12: `base_url` in [vendors.stripe]: http outside loopback sends secrets readable; use https or `allow_plain_http = true`",
@@ -238,9 +318,12 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "[vendors.bigcommerce]\nsecret_env = \"S\"\nstore_hash = \"a/b\"",
-        "3:14: `store_hash` in [vendors.bigcommerce]: the store hash must be letters and digits",
+        "3:14: `store_hash` in [vendors.bigcommerce]: the store hash must be letters and digits; it stands in the API path that BigCommerce shows with an API account, https://api.bigcommerce.com/stores/{store_hash}/v3/, and in the control panel's address, https://store-{store_hash}.mybigcommerce.com",
     ),
-    ("[vendors.bigcommerce]\nsecret_env = \"S\"", "1:1: `store_hash` is missing from [vendors.bigcommerce]"),
+    (
+        "[vendors.bigcommerce]\nsecret_env = \"S\"",
+        "1:1: `store_hash` is missing from [vendors.bigcommerce]; it stands in the API path that BigCommerce shows with an API account, https://api.bigcommerce.com/stores/{store_hash}/v3/, and in the control panel's address, https://store-{store_hash}.mybigcommerce.com",
+    ),
     (
         "[vendors.postmark]\nsecret_env = \"S\"\nmessage_id_domain = \"a b\"",
         "3:21: `message_id_domain` in [vendors.postmark]: Message-ID: the domain is not one",
@@ -271,14 +354,14 @@ const MISTAKES: &[(&str, &str)] = &[
         r#"1:10: `secret_env` is missing from [vendors.x]; name the environment variable that holds the secret, such as `secret_env = "X_SECRET"`"#,
     ),
     ("[vendors.stripe\n", "1:16: not TOML: unclosed table, expected `]`"),
-    ("[vendors.stripe]\nsecret = \"sk_live", r#"2:18: not TOML: invalid basic string, expected `"`"#),
-    ("a = \n", "1:5: not TOML: string values must be quoted, expected literal string"),
+    ("[vendors.stripe]\nsecret_env = \"STRIPE", r#"2:21: not TOML: invalid basic string, expected `"`"#),
+    ("HEADaccount = \n", "3:11: not TOML: string values must be quoted, expected literal string"),
     (
         "[vendors.stripe]\r\nsecret_env = \"S\"\r\n\tacount = 1\r\n",
         "3:2: unknown key `acount` in [vendors.stripe]; did you mean `account`?",
     ),
     (
-        "[vendors]\nstripe = { account = 'ä🦀', acount = 'x' }",
+        "[vendors]\nstripe = { account = 'ä🦀', acount = 'x', secret_env = 'S' }",
         "2:28: unknown key `acount` in [vendors.stripe]; did you mean `account`?",
     ),
 ];

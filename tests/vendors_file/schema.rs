@@ -56,7 +56,8 @@ fn properties<'a>(schema: &'a Value, table: &str) -> &'a Map<String, Value> {
 /// The names in `expected one of …`, from a file with a key that is far from all of them.
 fn names_in_code(text: &str) -> BTreeSet<String> {
     let said = refusal(text);
-    let (_, list) = said.split_once("; expected ").unwrap_or_else(|| panic!("{said}"));
+    let list = said.lines().find_map(|line| line.split_once("; expected "));
+    let (_, list) = list.unwrap_or_else(|| panic!("{said}"));
     list.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
@@ -86,9 +87,24 @@ fn it_is_a_schema_and_the_example_keeps_to_it() {
 fn it_refuses_what_an_editor_can_know_to_be_wrong() {
     let validator = jsonschema::draft202012::new(&schema()).expect("a schema");
     assert!(validator.is_valid(&to_json(STRIPE)));
+    for store in ["memory", "memory:", "sqlite:x.db", "sqlite:/var/lib/x.db", "sqlite:../x.db"] {
+        let text = format!("store = '{store}'\n{STRIPE}");
+        assert!(validator.is_valid(&to_json(&text)), "{text}");
+        load(&text);
+    }
     for wrong in [
-        "namspace = 'x'",
-        "namespace = 'a/b'",
+        "",
+        "namespace = 'a/b'\n[vendors.stripe]\nsecret_env = 'S'",
+        "namspace = 'x'\n[vendors.stripe]\nsecret_env = 'S'",
+        "store = 'sqlite:'\n[vendors.stripe]\nsecret_env = 'S'",
+        "store = 'sqlite://x.db'\n[vendors.stripe]\nsecret_env = 'S'",
+        "store = 'sqlite::memory:'\n[vendors.stripe]\nsecret_env = 'S'",
+        "store = 'postgres://x'\n[vendors.stripe]\nsecret_env = 'S'",
+        "store = 'memory:x'\n[vendors.stripe]\nsecret_env = 'S'",
+        "seal_keys_env = 'KEYS'\n[vendors.stripe]\nsecret_env = 'S'",
+        "store = 'sqlite:x.db'\nseal_keys_env = 'x'\n[vendors.stripe]\nsecret_env = 'S'",
+        "[stripe]\nsecret_env = 'S'",
+        "[vendors]",
         "[vendors.x]\nsecret_env = 'S'",
         "[vendors.stripe]",
         "[vendors.stripe]\nsecret_env = 'sk_live_1'",

@@ -1,0 +1,168 @@
+//! Collects all that is wrong with a file, so that one run tells it.
+//!
+//! The parser, serde and the checks each stop at the first mistake they meet. So a mistake is told, what it is about
+//! is taken out of the document, and the rest is read again, until nothing more is found. Readers and checks stay as
+//! they are, and cannot forget to go on.
+//!
+//! What was taken out can look like a mistake of its own: a key that is now missing, a limit that is now compared
+//! with a default. Each mistake says what it is about, and one that only follows from another is not told. When in
+//! doubt it is left out: the next run tells it, and a mistake that nobody made costs more than that.
+
+use super::document::Path;
+use super::source::Source;
+use super::suggest;
+use crate::error::{Error, Mistake as Told};
+
+/// Something that is wrong, and where.
+#[derive(Debug)]
+pub(super) struct Mistake {
+    pub offset: usize,
+    pub problem: String,
+    pub about: About,
+}
+
+/// What a mistake is about, which decides what it can follow from.
+#[derive(Debug)]
+pub(super) enum About {
+    /// The text is not TOML there, or says something twice.
+    Text,
+    /// What is written there is wrong, whatever the rest of the file says.
+    Itself(Path),
+    /// This is not written.
+    Absence(Path),
+    /// These do not go together, or with the defaults of what is left out.
+    Together(Vec<Path>),
+}
+
+impl Mistake {
+    pub(super) fn of_text(offset: usize, problem: impl Into<String>) -> Mistake {
+        Mistake { offset, problem: problem.into(), about: About::Text }
+    }
+
+    pub(super) fn itself(offset: usize, path: Path, problem: impl Into<String>) -> Mistake {
+        Mistake { offset, problem: problem.into(), about: About::Itself(path) }
+    }
+
+    pub(super) fn absence(offset: usize, path: Path, problem: impl Into<String>) -> Mistake {
+        Mistake { offset, problem: problem.into(), about: About::Absence(path) }
+    }
+
+    pub(super) fn together(offset: usize, paths: Vec<Path>, problem: impl Into<String>) -> Mistake {
+        Mistake { offset, problem: problem.into(), about: About::Together(paths) }
+    }
+}
+
+/// What is wrong with one file so far.
+#[derive(Debug)]
+pub(super) struct Mistakes<'a> {
+    source: Source<'a>,
+    found: Vec<(usize, String)>,
+    /// How many were not kept because they follow from others.
+    followed: usize,
+    taken_out: Vec<Path>,
+    /// Lists that lack an item.
+    shortened: Vec<Path>,
+    /// From this offset on the text is not TOML, so that nothing is known of it.
+    unread_from: Option<usize>,
+}
+
+impl<'a> Mistakes<'a> {
+    pub(super) fn new(source: Source<'a>) -> Mistakes<'a> {
+        Mistakes {
+            source,
+            found: Vec::new(),
+            followed: 0,
+            taken_out: Vec::new(),
+            shortened: Vec::new(),
+            unread_from: None,
+        }
+    }
+
+    /// Keeps a mistake, unless it follows from one that is kept already.
+    pub(super) fn tell(&mut self, mistake: Mistake) {
+        if self.follows(&mistake) {
+            self.followed += 1;
+        } else if !self.is_full() {
+            self.found.push((mistake.offset, mistake.problem));
+        }
+    }
+
+    /// Keeps that the text is not TOML from the offset `from` on, for the reason at `offset`. What is told from here
+    /// on is only what is certain without the rest.
+    pub(super) fn tell_unreadable(&mut self, from: usize, offset: usize, problem: String) {
+        self.found.push((offset, problem));
+        self.unread_from = Some(from);
+    }
+
+    /// Says that this is no longer in the document although somebody wrote it, or meant to.
+    pub(super) fn took_out(&mut self, path: Path) {
+        self.taken_out.push(path);
+    }
+
+    /// Says that an item is no longer in the list at `path`. Its other items are what they were, but their numbers are
+    /// not.
+    pub(super) fn shortened(&mut self, path: &Path) {
+        self.shortened.push(path.clone());
+    }
+
+    /// Whether enough is known: more would not be read, or would take too long to find.
+    pub(super) fn is_full(&self) -> bool {
+        self.found.len() > MISTAKES_MAX || self.followed > FOLLOWED_MAX
+    }
+
+    /// All of it, in the order of the lines; nothing if nothing is wrong.
+    ///
+    /// # Errors
+    ///
+    /// A validation error with every mistake.
+    pub(super) fn finish(mut self) -> Result<(), Error> {
+        if self.found.is_empty() {
+            return Ok(());
+        }
+        self.found.sort_by_key(|(offset, _)| *offset);
+        let more = self.is_full() && (self.found.len() > MISTAKES_MAX || self.unread_from.is_none());
+        self.found.truncate(MISTAKES_MAX);
+        let told = |(offset, problem): (usize, String)| {
+            Told::new(self.source.name(), Some(self.source.place(offset)), problem)
+        };
+        Err(Error::mistaken(self.found.into_iter().map(told).collect(), more))
+    }
+
+    fn follows(&self, mistake: &Mistake) -> bool {
+        if let Some(from) = self.unread_from
+            && (mistake.offset >= from || !matches!(mistake.about, About::Text | About::Itself(_)))
+        {
+            return true;
+        }
+        let from_any = |test: &dyn Fn(&Path) -> bool| self.taken_out.iter().any(test);
+        match &mistake.about {
+            About::Text => false,
+            // A choice between keys whose only one was taken out is empty, and says so.
+            About::Itself(path) => from_any(&|out| out == path || out.is_in(path)),
+            About::Absence(path) => from_any(&|out| is_meant_for(out, path)),
+            About::Together(paths) => {
+                let touches = |path: &Path, out: &Path| {
+                    path.starts_with(out) || out.starts_with(path) || is_meant_for(out, path)
+                };
+                let mut gone = self.taken_out.iter().chain(&self.shortened);
+                gone.any(|out| paths.iter().any(|path| touches(path, out)))
+            }
+        }
+    }
+}
+
+/// Whether what was written at `out` was most likely meant for `path`: it is there, or misspelt.
+fn is_meant_for(out: &Path, path: &Path) -> bool {
+    match (out.split(), path.split()) {
+        (Some((table, written)), Some((other, meant))) => {
+            table == other && suggest::nearest(written, [meant]).is_some()
+        }
+        _ => false,
+    }
+}
+
+/// About a screenful. Whoever has more of them has one cause for most.
+const MISTAKES_MAX: usize = 20;
+
+/// Far more than follow from twenty. Each costs a reading of its table.
+const FOLLOWED_MAX: usize = 200;

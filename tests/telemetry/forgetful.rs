@@ -1,0 +1,78 @@
+//! The warning of a client without a store: once in a process, and not from tests.
+
+use std::process::Command;
+
+use steadfast::clock::SystemClock;
+use steadfast::config::Vendors;
+use steadfast::store::Memory;
+use steadfast::testkit::{ScriptedTransport, TestClock};
+use steadfast::transport::Http;
+use steadfast::vendor::Stripe;
+use steadfast::{Client, ClientBuilder};
+
+use crate::capture::{listen, said};
+
+/// It is said once in a process, and another test of this one may be the first.
+#[test]
+fn a_client_without_a_store_says_so_once() {
+    let this = std::env::current_exe().expect("this program");
+    let only = ["--exact", "forgetful::in_a_process_of_its_own", "--ignored"];
+    let output = Command::new(this).args(only).output().expect("it runs");
+    let out = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && out.contains("1 passed"), "{out}");
+}
+
+#[test]
+#[ignore = "a_client_without_a_store_says_so_once runs it"]
+fn in_a_process_of_its_own() {
+    listen();
+    for quiet in quiet() {
+        let shown = format!("{quiet:?}");
+        quiet.build().expect("a client");
+        assert_eq!(warnings(), Vec::<String>::new(), "{shown}");
+    }
+    vendors("store = 'memory'").client("stripe").expect("a client");
+    vendors("").rules().expect("rules");
+    let builder = vendors("").builder("stripe").expect("a builder");
+    let unsaid = builder.transport(ScriptedTransport::new()).transport(http()).clock(SystemClock::new());
+    assert_eq!(warnings(), Vec::<String>::new());
+
+    unsaid.build().expect("a client");
+    let warnings = warnings();
+    assert_eq!(warnings.len(), 1);
+    assert!(warnings[0].starts_with("no store: operations are in memory only"), "{warnings:?}");
+    assert_eq!(said().event(&warnings[0])["steadfast.vendor"], "stripe");
+
+    stripe().build().expect("another client");
+    assert_eq!(self::warnings().len(), 1, "it is said once");
+}
+
+/// Clients that are a test's, or whose maker knows.
+fn quiet() -> Vec<ClientBuilder> {
+    vec![
+        stripe().store(Memory::new()),
+        stripe().transport(ScriptedTransport::new()),
+        stripe().clock(TestClock::auto()),
+        Client::builder(Stripe::new("sk_test").base_url("http://127.0.0.1:9")),
+        Client::builder(Stripe::new("sk_test").base_url("http://localhost:9")),
+    ]
+}
+
+fn stripe() -> ClientBuilder {
+    Client::builder(Stripe::new("sk_test"))
+}
+
+fn vendors(settings: &str) -> Vendors {
+    let text = format!("{settings}\n[vendors.stripe]\nsecret_env = 'STRIPE'");
+    Vendors::parse(&text, "vendors.toml").expect("good").with_secrets(|_| Some("sk_test".to_owned()))
+}
+
+fn warnings() -> Vec<String> {
+    let warns = |event: &&crate::capture::Fields| event["level"] == "WARN";
+    said().events.iter().filter(warns).map(|event| event["message"].clone()).collect()
+}
+
+fn http() -> Http {
+    let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build();
+    Http::from_client(client.expect("a client")).expect("a transport")
+}
