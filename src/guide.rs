@@ -30,6 +30,8 @@ pub mod anti_patterns {}
 /// [`send`]: crate::Call::send
 /// [`code`]: crate::Error::code
 /// [operations]: crate::guide::operations
+/// [knows them as harmless]: crate::vendor::Vendor::may_show
+/// [clients that tests build]: crate::ClientBuilder::store
 ///
 #[doc = include_str!("docs/observability.md")]
 pub mod observability {}

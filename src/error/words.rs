@@ -14,7 +14,9 @@ use crate::clock::Timestamp;
 impl fmt::Display for Error {
     /// This layer in one line. `{:#}` adds every source behind a colon: what a log wants.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.0.context.is_empty() {
+        // A mistake in a file begins with its place, which terminals and editors follow.
+        let has_place = matches!(self.0.kind, Kind::Config { .. });
+        if !has_place && !self.0.context.is_empty() {
             write!(f, "{}: ", self.0.context)?;
         }
         self.say_what_happened(f)?;
