@@ -4,8 +4,8 @@
 //! form is read here, in one place; a text that is not understood is passed on as it is, so that a new
 //! release of serde can cost clarity and nothing else. The tests hold each form.
 
-use super::document::{Path, SHOWN_MAX, shown};
 use super::file::SETTINGS;
+use super::path::{Path, SHOWN_MAX, shown};
 use super::suggest;
 use crate::vendor::STORE_HASH_FOUND;
 

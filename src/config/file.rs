@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
-use super::document::{self, Path, shown};
 use super::explain::{Hints, unknown_key};
 use super::mistakes::{Mistake, Mistakes};
+use super::path::{Path, shown};
 use super::source::Source;
 use super::store::Named;
 use super::vendor::{Entry, is_vendor_key};
-use super::{reader, secrets, store, suggest};
+use super::{reader, secrets, store, suggest, syntax};
 use crate::error::Error;
 
 /// What a file says.
@@ -31,7 +31,7 @@ impl File {
     /// A validation error with all that is wrong.
     pub(super) fn read(source: &Source<'_>, directory: Option<PathBuf>) -> Result<File, Error> {
         let mut mistakes = Mistakes::new(*source);
-        let mut root = document::parse(source, &mut mistakes);
+        let mut root = syntax::parse(source, &mut mistakes);
         secrets::take_literals(&mut root, &mut mistakes);
         let misplaced = tell_unknown(&root, &mut mistakes);
         let namespace = match read_namespace(&root) {
@@ -86,12 +86,13 @@ fn tell_unknown<'t, 'i>(root: &'t DeTable<'i>, mistakes: &mut Mistakes<'_>) -> V
             let right = Path::of(["vendors", name]);
             if !vendors.is_some_and(|vendors| vendors.contains_key(name)) {
                 misplaced.push((key, value));
+                mistakes.moved(&path, &right);
             }
             format!("unknown table {path}; a vendor's table is {right}")
         } else {
             unknown_key(name, &top, &TOP_KEYS, Hints::default())
         };
-        mistakes.tell(Mistake::itself(key.span().start, path.clone(), problem));
+        mistakes.tell(Mistake::certain(key.span().start, problem));
         mistakes.took_out(path);
     }
     misplaced

@@ -8,7 +8,7 @@
 //! with a default. Each mistake says what it is about, and one that only follows from another is not told. When in
 //! doubt it is left out: the next run tells it, and a mistake that nobody made costs more than that.
 
-use super::document::Path;
+use super::path::Path;
 use super::source::Source;
 use super::suggest;
 use crate::error::{Error, Mistake as Told};
@@ -24,8 +24,8 @@ pub(super) struct Mistake {
 /// What a mistake is about, which decides what it can follow from.
 #[derive(Debug)]
 pub(super) enum About {
-    /// The text is not TOML there, or says something twice.
-    Text,
+    /// Wrong whatever else was: what is not TOML, a secret, what is there twice or in the wrong place.
+    Certain,
     /// What is written there is wrong, whatever the rest of the file says.
     Itself(Path),
     /// This is not written.
@@ -35,8 +35,8 @@ pub(super) enum About {
 }
 
 impl Mistake {
-    pub(super) fn of_text(offset: usize, problem: impl Into<String>) -> Mistake {
-        Mistake { offset, problem: problem.into(), about: About::Text }
+    pub(super) fn certain(offset: usize, problem: impl Into<String>) -> Mistake {
+        Mistake { offset, problem: problem.into(), about: About::Certain }
     }
 
     pub(super) fn itself(offset: usize, path: Path, problem: impl Into<String>) -> Mistake {
@@ -99,6 +99,12 @@ impl<'a> Mistakes<'a> {
         self.taken_out.push(path);
     }
 
+    /// Says that the table at `from` is read as if it were at `to`, and what was taken out of it as if it had been there.
+    pub(super) fn moved(&mut self, from: &Path, to: &Path) {
+        let moved: Vec<Path> = self.taken_out.iter().filter_map(|out| out.moved(from, to)).collect();
+        self.taken_out.extend(moved);
+    }
+
     /// Says that an item is no longer in the list at `path`. Its other items are what they were, but their numbers are
     /// not.
     pub(super) fn shortened(&mut self, path: &Path) {
@@ -130,13 +136,13 @@ impl<'a> Mistakes<'a> {
 
     fn follows(&self, mistake: &Mistake) -> bool {
         if let Some(from) = self.unread_from
-            && (mistake.offset >= from || !matches!(mistake.about, About::Text | About::Itself(_)))
+            && (mistake.offset >= from || !matches!(mistake.about, About::Certain | About::Itself(_)))
         {
             return true;
         }
         let from_any = |test: &dyn Fn(&Path) -> bool| self.taken_out.iter().any(test);
         match &mistake.about {
-            About::Text => false,
+            About::Certain => false,
             // A choice between keys whose only one was taken out is empty, and says so.
             About::Itself(path) => from_any(&|out| out == path || out.is_in(path)),
             About::Absence(path) => from_any(&|out| is_meant_for(out, path)),

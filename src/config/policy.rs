@@ -4,9 +4,10 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-use super::document::{Path, locate};
+use super::document::locate;
 use super::explain::Hints;
 use super::mistakes::Mistake;
+use super::path::Path;
 use super::reader::{self, spanned_table};
 use crate::policy::Policy;
 

@@ -6,9 +6,10 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
 
-use super::document::{Path, path_at};
+use super::document::path_at;
 use super::explain::{Hints, explain, missing};
 use super::mistakes::Mistake;
+use super::path::Path;
 
 /// The value at `path` as a table.
 pub(super) fn table<'t, 'i>(

@@ -2,8 +2,9 @@
 
 use toml::de::{DeTable, DeValue};
 
-use super::document::{Path, each_key, take_out};
+use super::document::{each_key, take_out};
 use super::mistakes::{Mistake, Mistakes};
+use super::path::Path;
 
 /// Tells of every key that by its name would hold a secret, and takes it out. This comes before anything else is
 /// read, because a mistake about anything else might quote the value.
@@ -28,7 +29,7 @@ pub(super) fn take_literals(root: &mut DeTable<'_>, mistakes: &mut Mistakes<'_>)
     });
     found.sort_by_key(|(start, ..)| *start);
     for (start, instead, problem) in found {
-        mistakes.tell(Mistake::of_text(start, problem));
+        mistakes.tell(Mistake::certain(start, problem));
         take_out(root, &Path::default(), start, mistakes);
         // It was meant for that key, which is then not missing.
         mistakes.took_out(instead);

@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::document::{Path, shown};
 use super::mistakes::{Mistake, Mistakes};
+use super::path::{Path, shown};
 use super::source::Source;
 use super::vendor::Variable;
 use super::{Secrets, reader, secrets, suggest};

@@ -8,9 +8,10 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::adapter::{Adapter, Kind};
-use super::document::{self, Path, locate, take_out};
+use super::document::{self, locate, take_out};
 use super::explain::{Hints, unknown_key};
 use super::mistakes::{About, Mistake, Mistakes};
+use super::path::Path;
 use super::policy::{Preset, place_of, read as read_policy};
 use super::source::Source;
 use super::{reader, secrets, suggest};

@@ -192,6 +192,8 @@ fn what_only_follows_from_a_mistake_is_not_told() {
         ("[vendors.x]\nadapter = 'strip'\nsecret_env = 'S'".to_owned(), &["2:11"]),
         ("[vendors.x]\nadapter = 'keyed'\nbase_ulr = 'https://x.test'".to_owned(), &["3:1"]),
         ("[vendor.stripe]\nsecret_env = 'S'".to_owned(), &["1:2"]),
+        ("[stripe]\nsecret = 'S'".to_owned(), &["1:2", "2:1"]),
+        ("[stripe]\nsecret_env = S".to_owned(), &["1:2", "2:14"]),
         // A limit is not compared with the default of one that was not understood.
         (format!("{head}policy.timeout = {{ attempt = 5, total = '10s' }}"), &["3:30"]),
         (format!("{head}policy.timeout = {{ atempt = '5s', total = '10s' }}"), &["3:20"]),
