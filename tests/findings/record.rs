@@ -1,0 +1,1 @@
+//! Findings about the record and its stores.
