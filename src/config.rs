@@ -52,8 +52,9 @@
 //! | left out | memory of each client's own: a crash forgets, and [a warning](ClientBuilder::store) says so |
 //!
 //! Reading and checking the file opens nothing. The first client that is built opens the store, or makes it, and all
-//! others share it, as does [`Vendors::store`]. [`ClientBuilder::store`] on what [`Vendors::builder`] gives wins: a
-//! test passes [`Memory`](crate::store::Memory) there, and the file's store is not touched.
+//! others share it, as does [`Vendors::store`]. A client records there with a scripted transport too: a test that
+//! reads the service's own file gives another store with [`Vendors::with_store`], or one client its own with
+//! [`ClientBuilder::store`], and the file's is not touched.
 //!
 //! `seal_keys_env = "STEADFAST_SEAL_KEYS"` names the environment variable with the keys that seal it (feature `seal`),
 //! in the form that `SealKeys::parse` takes. They are secrets, and are read as such: when the store is opened, from
@@ -203,6 +204,26 @@ impl Vendors {
         self
     }
 
+    /// Records the operations of all clients in this store, whatever the file names: for a test of a service that
+    /// reads the service's own file, or for a store that is opened in code. The file's store is then never opened.
+    ///
+    /// ```no_run
+    /// # fn run() -> Result<(), steadfast::Error> {
+    /// use steadfast::config::Vendors;
+    /// use steadfast::store::Memory;
+    ///
+    /// let vendors = Vendors::from_file("vendors.toml")?
+    ///     .with_secrets(|_| Some("sk_test_123".to_owned()))
+    ///     .with_store(Memory::new());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_store(mut self, store: impl Store) -> Vendors {
+        self.store = Some(Arc::new(Shared::given(Arc::new(store))));
+        self
+    }
+
     /// The vendors' names, sorted.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.entries.keys().map(String::as_str)
@@ -225,8 +246,9 @@ impl Vendors {
         self.builder(name)?.build()
     }
 
-    /// The store that the file names, opened if it is not open yet: for a client whose adapter is code, or for
-    /// [`DeadLetters`](crate::dead_letter::DeadLetters). `None` if the file names none.
+    /// The store of all clients, opened if it is not open yet: for a client whose adapter is code, or for
+    /// [`DeadLetters`](crate::dead_letter::DeadLetters). `None` if the file names none
+    /// and none was [given](Vendors::with_store).
     ///
     /// # Errors
     ///

@@ -8,6 +8,7 @@ use steadfast::config::Vendors;
 use steadfast::error::Reason;
 use steadfast::policy::{Jitter, Policy};
 use steadfast::request::Request;
+use steadfast::store::Memory;
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::{Call, Client, Effect, Obtained};
@@ -59,7 +60,7 @@ const CASES: [Case; 4] = [
 
 fn client(name: &str, network: &ScriptedTransport, clock: &TestClock) -> Client {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/vendors.toml");
-    let vendors = Vendors::from_file(path).expect("the example");
+    let vendors = Vendors::from_file(path).expect("the example").with_store(Memory::new());
     let vendors = vendors.with_secrets(|variable| Some(format!("secret of {variable}")));
     let mut ladder = Policy::background().backoff;
     ladder.jitter = Jitter::None;

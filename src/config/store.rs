@@ -40,6 +40,11 @@ impl Shared {
         Shared { named, open: Mutex::new(None) }
     }
 
+    /// One that is open, instead of what the file names.
+    pub(super) fn given(store: Arc<dyn Store>) -> Shared {
+        Shared { named: Named::Memory, open: Mutex::new(Some(store)) }
+    }
+
     /// The store, opened now if it is not open yet. One that does not open is tried again the next time.
     pub(super) fn open(&self, secrets: &Secrets) -> Result<Arc<dyn Store>, Error> {
         let mut open = self.open.lock();

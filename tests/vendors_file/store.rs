@@ -147,6 +147,21 @@ async fn a_store_that_is_given_wins() {
 }
 
 #[tokio::test]
+async fn a_store_may_be_given_to_all_clients() {
+    for settings in ["store = 'sqlite:calls.db'", ""] {
+        let place = Place::with(settings);
+        let own = Arc::new(Memory::new());
+        let vendors = place.vendors().with_store(Arc::clone(&own));
+        charge(&client(&vendors, "stripe", &paid()), "order-1").await.expect("paid");
+        let postmark = client(&vendors, "postmark", &ScriptedTransport::new());
+        assert_eq!(postmark.store().tally().await.expect("counts").len(), 1);
+        assert_eq!(own.tally().await.expect("counts").len(), 1);
+        assert!(vendors.store().expect("is open").is_some());
+        assert_eq!(place.files(), ["vendors.toml"]);
+    }
+}
+
+#[tokio::test]
 async fn all_clients_of_a_file_share_one_store() {
     for store in ["sqlite:calls.db", "memory", "memory:"] {
         let place = Place::with(&format!("store = '{store}'"));
