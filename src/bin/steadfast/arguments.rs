@@ -19,12 +19,12 @@ use super::signature::{Signature, Signer};
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub command: Command,
-    /// The service's store, an SQLite file
-    #[arg(long, global = true, env = "STEADFAST_STORE", value_name = "PATH")]
+    /// The service's store, an SQLite file [default: STEADFAST_STORE]
+    #[arg(long, global = true, value_name = "PATH")]
     #[arg(help_heading = ALWAYS, display_order = LAST)]
     pub store: Option<PathBuf>,
-    /// The vendors file, for the vendors' rules; no secret is needed
-    #[arg(long, global = true, env = "STEADFAST_VENDORS", value_name = "PATH")]
+    /// The vendors file, for the vendors' rules; no secret is needed [default: STEADFAST_VENDORS]
+    #[arg(long, global = true, value_name = "PATH")]
     #[arg(help_heading = ALWAYS, display_order = LAST + 1)]
     pub vendors: Option<PathBuf>,
     /// Answers with one JSON object, also when it fails
