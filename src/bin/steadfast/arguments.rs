@@ -122,8 +122,8 @@ pub(crate) struct Operation {
     /// The operation: its key, the wire key from the vendor's dashboard, or its whole name
     ///
     /// A key or a whole name, as lists print it, is looked up in an index. A wire key (Stripe shows it as the
-    /// idempotency key) has none: it is looked for among the dead letters, and then every record is read once:
-    /// a second for a million if the file is in memory, and as long as the disk takes if it is not.
+    /// idempotency key) has none: it is looked for among the dead letters, and then in every record. That takes
+    /// about a second for a million records in memory, and longer if they come from the disk.
     #[arg(id = "operation", value_name = "OPERATION")]
     pub name: String,
 }

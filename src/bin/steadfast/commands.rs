@@ -92,8 +92,8 @@ struct Place {
 }
 
 impl Place {
-    /// The options, and where they are left out, the environment. Not left to clap: it shows an option that the
-    /// environment sets as one that has to be typed.
+    /// The options, else the environment. clap could read the environment, but its usage lines then show what the
+    /// environment sets as options that have to be typed.
     fn named_by(store: Option<PathBuf>, vendors: Option<PathBuf>) -> Place {
         let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         Place {
@@ -184,7 +184,8 @@ async fn redrive(
         .put(code, &redriven, |redriven, out| print::redriven(redriven, &to_do_it(arguments, redriven), out))
 }
 
-/// How a dry run is followed by the redrive, with all that this needs: it must not only then say what is missing.
+/// What to type for the redrive after its dry run. A reason or a name that is missing is asked for here already, not
+/// only when the redrive is refused for it.
 fn to_do_it(arguments: &RedriveArguments, redriven: &Redriven) -> String {
     let mut more = Vec::new();
     if let Some(frozen_at) = redriven.frozen_at {
@@ -207,8 +208,8 @@ fn to_do_it(arguments: &RedriveArguments, redriven: &Redriven) -> String {
     }
 }
 
-/// Says, where nothing matched a vendor, that no operation is of this vendor at all: it may be a slip. A program is
-/// not told, and does not pay for the count, which reads every record.
+/// After a filter by vendor that matched nothing: says if no operation at all is of this vendor, which may be a slip.
+/// Only for people: the count reads every record, and a script that asks each minute shall not pay for it.
 async fn absent_vendor(letters: &DeadLetters, select: &Select, output: &Output<'_>) -> Result<(), Failure> {
     let Some(vendor) = select.vendor().filter(|_| !output.json) else { return Ok(()) };
     let stats = letters.stats().await?;

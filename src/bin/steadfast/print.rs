@@ -33,7 +33,7 @@ pub(crate) fn letters(letters: &[Letter], next: Option<&str>, out: Out<'_>) -> i
     }
 }
 
-/// What a filter that matched nothing may be for.
+/// For a filter by a vendor of whom nothing is on record.
 pub(crate) fn absent_vendor(vendor: &str, on_record: &BTreeSet<&str>) -> String {
     let quoted = |name: &str| format!("`{}`", plain(name));
     let there_are = match on_record.len() {
@@ -205,7 +205,7 @@ fn whole_seconds(now: Timestamp, then: Timestamp) -> String {
     format_duration(Duration::from_secs(now.since(then).as_secs())).to_string()
 }
 
-/// A text in lines that begin below each other, the first after a `label`.
+/// A label and a text. The lines of the text begin below each other.
 fn hanging(label: &str, text: &str) -> String {
     wrapped(text, &" ".repeat(label.len())).replacen(&" ".repeat(label.len()), label, 1)
 }
