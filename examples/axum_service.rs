@@ -90,7 +90,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let listener = tokio::net::TcpListener::bind(&address)
         .await
         .map_err(|problem| format!("cannot listen on {address}: {problem}; name another address"))?;
-    println!("listening on http://{}", listener.local_addr()?);
+    let address = listener.local_addr()?;
+    println!("listening on http://{address}; try:");
+    println!("curl -i -X POST -H 'X-Request-Timeout: 2.5' http://{address}/orders/42/charge");
     axum::serve(listener, service(stripe)).await?;
     Ok(())
 }

@@ -86,7 +86,7 @@ impl Engine {
     ) -> Result<Reply, Error> {
         let allowed = work.time_allowed(&self.policy);
         if allowed.is_zero() {
-            let error = Error::new(Kind::Deadline { budget: allowed }, Effect::None);
+            let error = Error::new(Kind::Deadline { budget: allowed, next: None }, Effect::None);
             let key = work.key.as_ref().map(|key| key.as_str().to_owned());
             return Err(
                 error.with_context(Context { key, ..self.vendor.context(&request.method, &request.url) })

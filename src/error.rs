@@ -185,8 +185,8 @@ pub(crate) enum Kind {
     InProgress,
     /// One of our own gates refused.
     Gate(Gate),
-    /// Time ran out while the call was still retryable.
-    Deadline { budget: Duration },
+    /// Time ran out while the call was still retryable, or was not enough for the step that comes `next`.
+    Deadline { budget: Duration, next: Option<Step> },
     /// An unkeyed call failed for good; a keyed call failed in this attempt.
     Dependency { timeout: bool, rate_limited: bool },
     /// The operation is a dead letter.
@@ -195,6 +195,13 @@ pub(crate) enum Kind {
     Store { doing: &'static str },
     /// The holder of the operation was fenced out: somebody else has taken it over.
     Fenced,
+}
+
+/// What a call would do next, if it had the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Attempt,
+    LookUp,
 }
 
 impl Error {
@@ -530,7 +537,7 @@ mod tests {
     fn a_timeout_is_visible_through_every_kind_that_can_hold_one() {
         let lost = |timeout| Kind::Dependency { timeout, rate_limited: false };
         let buried = |timeout| Kind::DeadLetter { reason: Reason::Exhausted, timeout, rate_limited: false };
-        let deadline = Kind::Deadline { budget: Duration::from_secs(1) };
+        let deadline = Kind::Deadline { budget: Duration::from_secs(1), next: None };
         for (kind, expected) in [
             (lost(true), true),
             (lost(false), false),
@@ -544,7 +551,7 @@ mod tests {
 
     #[test]
     fn a_deadline_that_had_passed_is_said_in_words() {
-        let spent = Error::new(Kind::Deadline { budget: Duration::ZERO }, Effect::None);
+        let spent = Error::new(Kind::Deadline { budget: Duration::ZERO, next: None }, Effect::None);
         let said = "the deadline had passed before anything was sent; effect none; give the call more time";
         assert_eq!(spent.to_string(), said);
         assert!(spent.is_deadline());

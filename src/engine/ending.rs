@@ -4,7 +4,7 @@ use super::look_up::Looked;
 use super::run::{Last, Run};
 use crate::answer::Answer;
 use crate::clock::Instant;
-use crate::error::{Effect, Error, Kind, Reason, Refusal};
+use crate::error::{Effect, Error, Kind, Reason, Refusal, Step};
 use crate::reply::{Obtained, Reply};
 use crate::telemetry;
 use crate::transport::SendErrorKind;
@@ -124,6 +124,13 @@ impl Run<'_> {
         let error = Error::new(kind, self.effect).with_retry_at(Some(at)).with_answer(answer);
         let error = error.because_of(self.last.failure.take());
         self.in_context(error)
+    }
+
+    /// Ends this call because its deadline has passed, or comes before the `next` step is due.
+    pub(super) async fn out_of_time(&mut self, due: Instant, next: Step) -> Error {
+        let is_over = self.engine.clock.now() >= self.deadline;
+        let budget = self.deadline.since(self.started);
+        self.postpone(due, Kind::Deadline { budget, next: (!is_over).then_some(next) }).await
     }
 
     /// Lets go of an operation that is not this client's to carry on: somebody else may take it at once.

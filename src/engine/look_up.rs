@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::run::Run;
 use crate::answer::Answer;
-use crate::error::{Error, Kind};
+use crate::error::{Error, Step};
 use crate::request::Request;
 use crate::telemetry;
 use crate::vendor::{Finding, Subject};
@@ -43,8 +43,7 @@ impl Run<'_> {
                 if self.is_past_keeping() {
                     return Ok(Looked::CannotTell);
                 }
-                let budget = self.deadline.since(self.started);
-                return Err(self.postpone(at, Kind::Deadline { budget }).await);
+                return Err(self.out_of_time(at, Step::LookUp).await);
             }
             self.sleep_until(at).await?;
             let looked = self.ask(question.clone()).await?;

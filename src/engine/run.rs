@@ -13,7 +13,7 @@ use super::{Engine, Work, spread};
 use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::Instant;
-use crate::error::{Effect, Error, Gate, Kind, Reason, Refusal};
+use crate::error::{Effect, Error, Gate, Kind, Reason, Refusal, Step};
 use crate::policy::{Admission, Backoff, OnUnknown, Timeouts};
 use crate::reply::{Obtained, Reply};
 use crate::request::Request;
@@ -242,8 +242,7 @@ impl<'a> Run<'a> {
             return Err(self.postpone(at, self.dependency()).await);
         }
         if at >= self.deadline {
-            let budget = self.deadline.since(self.started);
-            return Err(self.postpone(at, Kind::Deadline { budget }).await);
+            return Err(self.out_of_time(at, Step::Attempt).await);
         }
         if !self.afford_retry() {
             return Err(self.out_of_budget(wait).await);

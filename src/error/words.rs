@@ -8,7 +8,7 @@ use std::fmt;
 
 use http::StatusCode;
 
-use super::{Effect, Error, Gate, Kind, Mistake, Reason, Refusal};
+use super::{Effect, Error, Gate, Kind, Mistake, Reason, Refusal, Step};
 use crate::clock::Timestamp;
 
 impl fmt::Display for Error {
@@ -82,11 +82,19 @@ impl Error {
                 f.write_str(gate_in_words(*gate))?;
                 self.say_last_answer(f)
             }
-            Kind::Deadline { budget } if budget.is_zero() => {
+            Kind::Deadline { budget, .. } if budget.is_zero() => {
                 f.write_str("the deadline had passed before anything was sent")
             }
-            Kind::Deadline { budget } => {
-                write!(f, "the call's {budget:?} ran out before a final answer")?;
+            Kind::Deadline { budget, next } => {
+                match next {
+                    None => write!(f, "the call's {budget:?} ran out before a final answer")?,
+                    Some(Step::Attempt) => {
+                        write!(f, "the next attempt would be after the {budget:?} that the call has")?;
+                    }
+                    Some(Step::LookUp) => {
+                        write!(f, "the look-up would be after the {budget:?} that the call has")?;
+                    }
+                }
                 self.say_last_answer(f)
             }
             Kind::Dependency { .. } => {

@@ -165,3 +165,49 @@ async fn arguments_that_make_no_sense_are_refused_with_two() {
     assert_eq!(said.code, 5);
     assert!(said.err.starts_with("steadfast: absent cannot be read: "), "{}", said.err);
 }
+
+#[test]
+fn a_usage_line_asks_for_nothing_that_the_environment_gives() {
+    let place = Place::fresh();
+    let set = [("STEADFAST_STORE", "calls.db"), ("STEADFAST_VENDORS", "vendors.toml")];
+    for wrong in [&["show"][..], &["dead-letters", "resolve", "order-1"], &["dead-letters", "edit"]] {
+        let said = place.run_as(&set, wrong);
+        assert_eq!(said.code, 2, "{}", said.err);
+        assert!(said.err.contains("\nUsage: steadfast ") && !said.err.contains("--store"), "{}", said.err);
+        assert_eq!(said.err, place.run_as(&[], wrong).err, "the same with nothing set");
+    }
+}
+
+#[tokio::test]
+async fn the_environment_names_the_store_unless_an_option_does() {
+    let place = Place::fresh();
+    place.lost("order-1", NOW).await;
+    let show = ["show", "order-1"];
+    let set = [("STEADFAST_STORE", "calls.db"), ("STEADFAST_VENDORS", "vendors.toml")];
+    assert!(place.run_as(&set, &show).ended(0).contains("redrive:  safe"), "both are taken");
+    let named = ["--store", "other.db", "--vendors", "other.toml"];
+    let said = place.run_as(&set, &[&named[..], &show].concat());
+    assert_eq!(said.code, 4);
+    assert!(said.err.contains("other.toml"), "{}", said.err);
+    let empty = place.run_as(&[("STEADFAST_STORE", ""), ("STEADFAST_VENDORS", "")], &show);
+    assert_eq!(empty.code, 2);
+    assert!(empty.err.contains("which store?"), "what is empty names nothing: {}", empty.err);
+}
+
+#[tokio::test]
+async fn a_directory_is_neither_a_store_nor_a_file_to_write() {
+    let place = Place::fresh();
+    place.lost("order-1", NOW).await;
+    std::fs::create_dir(place.path("directory")).expect("a directory");
+    let said = place.run_with(&["--store", "directory"], &["stats"]);
+    let expected = "steadfast: no such store: directory is not a file; name the service's file with --store or in \
+                    STEADFAST_STORE\n";
+    assert_eq!((said.code, said.err.as_str()), (3, expected));
+    for (path, problem) in [
+        ("directory", "directory is there already and is not written over; name a new file"),
+        ("absent/new.jsonl", "absent/new.jsonl cannot be written: No such file or directory (os error 2)"),
+    ] {
+        let said = place.run(&["dead-letters", "export", "--output", path]);
+        assert_eq!((said.code, said.err), (5, format!("steadfast: {problem}\n")));
+    }
+}

@@ -190,3 +190,95 @@ async fn what_people_did_is_shown_in_words() {
     let edited = place.json(0, &["show", "edited"]);
     assert_eq!((&edited["resolved"]["new_key"], edited["redrive"].is_null()), (&"new".into(), true));
 }
+
+#[tokio::test]
+async fn a_vendor_that_is_not_on_record_is_told_from_one_that_is_well() {
+    let place = Place::fresh();
+    let filters = [
+        &["list"][..],
+        &["list", "--group"],
+        &["redrive"],
+        &["export"],
+        &["export", "--output", "new.jsonl"],
+    ];
+    let said = |command: &[&str], vendor: &str| {
+        let _ = std::fs::remove_file(place.path("new.jsonl"));
+        let said = place.run(&[&["dead-letters"], command, &["--vendor", vendor]].concat());
+        assert_eq!(said.code, 0, "{command:?}: {}", said.err);
+        said.err
+    };
+    place.stripe(NOW, &steadfast::testkit::ScriptedTransport::new()); // The store, with nothing in it.
+    let empty = "no operation of vendor `strype` is on record; the store is empty\n";
+    assert_eq!(said(&["list"], "strype"), empty);
+    place.succeeds("order-1", NOW).await;
+    for command in filters {
+        let slip = "no operation of vendor `strype` is on record; there is `default/stripe`\n";
+        assert_eq!(said(command, "strype"), slip, "{command:?}");
+        assert_eq!(said(command, "other/stripe").matches("`default/stripe`").count(), 1, "{command:?}");
+        for well in ["stripe", "default/stripe"] {
+            assert_eq!(said(command, well), "", "{command:?}: it has no dead letters");
+        }
+    }
+    let page = place.run(&["dead-letters", "list", "--vendor", "strype", "--json"]);
+    assert_eq!((page.code, page.err.as_str()), (0, ""), "a program is not told");
+    place.lost("order-2", LONG_AGO).await;
+    assert_eq!(said(&["list"], "stripe"), "");
+    let store = rusqlite::Connection::open(place.path("calls.db")).expect("opens");
+    let other = "UPDATE operation SET vendor = 'default/other' WHERE key = 'order-2'";
+    store.execute_batch(other).expect("works");
+    let several =
+        "no operation of vendor `strype` is on record; there are `default/other`, `default/stripe`\n";
+    assert_eq!(said(&["list"], "strype"), several);
+}
+
+#[tokio::test]
+async fn attempts_are_counted_anew_after_a_redrive_and_it_says_so() {
+    let place = Place::fresh();
+    place.never_sent("order-1").await;
+    let phase = || {
+        let text = place.run(&["show", "order-1"]).ended(0);
+        text.lines().find(|line| line.starts_with("phase:")).expect("a phase").to_owned()
+    };
+    assert_eq!(phase(), "phase:    dead, effect none, 1 attempt");
+    place.run(&["dead-letters", "redrive", "order-1"]).ended(0);
+    assert_eq!(phase(), "phase:    scheduled, effect none, 0 attempts since the redrive");
+}
+
+/// Names are left whole, because they are copied; all else fits a terminal of 80 columns.
+#[tokio::test]
+async fn what_is_shown_fits_eighty_columns() {
+    let place = Place::fresh();
+    for key in ["forced", "solved", "lost"] {
+        place.lost(key, LONG_AGO).await;
+    }
+    place.lost("fresh", NOW).await;
+    place.never_sent("never-sent").await;
+    place.busy("busy").await;
+    place.succeeds("well", NOW).await;
+    let why = ["--why", &"seen by nobody who could say what became of it ".repeat(5)];
+    place.run(&[&["dead-letters", "redrive", "forced", "--force"], &why[..]].concat()).ended(0);
+    place.run(&[&["dead-letters", "resolve", "solved", "--applied", "po_1"], &why[..]].concat()).ended(0);
+    let mut shown = Vec::new();
+    for command in [
+        &["stats"][..],
+        &["dead-letters", "list", "--resolved-too"],
+        &["dead-letters", "list", "--group"],
+        &["dead-letters", "redrive", "--all"],
+        &["show", "forced"],
+        &["show", "solved"],
+        &["show", "lost"],
+        &["show", "fresh"],
+        &["show", "never-sent"],
+        &["show", "busy"],
+        &["show", "well"],
+    ] {
+        shown.push(place.run(command).out);
+        shown.push(place.run_with(&["--store", "calls.db"], command).out);
+    }
+    for text in shown {
+        assert_ne!(text, "");
+        for line in text.lines().filter(|line| !line.contains(" key ")) {
+            assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
+        }
+    }
+}

@@ -163,3 +163,37 @@ async fn purge_leaves_unresolved_dead_letters() {
     let said = place.run(&["dead-letters", "purge", "--by", " "]);
     assert_eq!((said.code, said.err.contains("give a name with --by")), (2, true), "{}", said.err);
 }
+
+/// A dry run says all that has to be typed, so that what it says works at once.
+#[tokio::test]
+async fn a_dry_run_says_what_the_redrive_needs() {
+    let place = Place::fresh();
+    place.never_sent("order-1").await;
+    place.lost("order-2", LONG_AGO).await;
+    let option = ["--store", "calls.db", "--vendors", "vendors.toml", "dead-letters", "redrive"];
+    let ada = [("USER", "ada")];
+    let hint = |variables: &[(&str, &str)], arguments: &[&str]| {
+        let said = place.run_as(variables, &[&option[..], arguments].concat());
+        let text = said.out.replace('\n', " ");
+        let (_, hint) = text.split_once("nothing was changed; to do it: ").expect("a hint");
+        hint.split("held back:").next().unwrap_or_default().trim().to_owned()
+    };
+    let frozen = ["--all", "--before", "99999999999999"];
+    let with = |more: &[&'static str]| [&frozen[..], more].concat();
+    assert_eq!(hint(&ada, &with(&[])), "--yes");
+    assert_eq!(hint(&ada, &with(&["--dry-run"])), "--yes instead of --dry-run");
+    assert_eq!(hint(&ada, &with(&["--force"])), "--yes --why REASON");
+    assert_eq!(hint(&ada, &with(&["--force", "--why", "x"])), "--yes");
+    assert_eq!(hint(&[], &with(&["--force"])), "--yes --why REASON --by NAME");
+    assert_eq!(hint(&[], &with(&["--by", "ada"])), "--yes");
+    assert_eq!(hint(&ada, &["order-1", "--dry-run"]), "without --dry-run");
+    assert_eq!(hint(&[], &["order-1", "--dry-run"]), "--by NAME instead of --dry-run");
+
+    // It is enough.
+    let said = hint(&[], &["--all", "--force"]);
+    let said = said.replace("REASON", "ticket-7").replace("NAME", "ada");
+    assert!(said.contains("--before "), "{said}");
+    let words: Vec<&str> = ["--all", "--force"].into_iter().chain(said.split(' ')).collect();
+    let done = place.run_as(&[], &[&option[..], &words].concat()).ended(0);
+    assert_eq!(done, "2 matched; 2 due (1 by force), 0 held back\n");
+}

@@ -125,6 +125,11 @@ pub async fn deadlines(said: &mut Said) {
     let short = charge(&client).deadline(Duration::from_secs(10));
     said.refused("the vendor asks for more time than there is", short.send().await);
 
+    // One answer at once, one after 500 ms; the third attempt would be 2 s after that.
+    let client = stripe(network().status(503).status(503));
+    let short = charge(&client).deadline(Duration::from_secs(2));
+    said.refused("the vendor is down for longer than there is", short.send().await);
+
     let client = stripe(network().fail(SendErrorKind::Connect));
     let short = client.get("/v1/balance").deadline(Duration::from_millis(300));
     said.refused("a GET's time ran out", short.send().await);

@@ -51,7 +51,7 @@ use crate::worker::{Service, Worker};
 
 pub type Problem = Box<dyn std::error::Error + Send + Sync>;
 
-/// How often to look whether something has happened that nobody tells.
+/// How often to look for what sends no notice.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Runs it, prints what came of it, and says whether all is well.

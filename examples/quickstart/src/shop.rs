@@ -63,7 +63,7 @@ impl Shop {
         Ok(())
     }
 
-    /// Stripe replays its first answer to the same key, so that a lost answer costs one more request.
+    /// Stripe replays its first answer to the same key: a lost answer costs one more request.
     fn charge(&self, order: usize) -> Call {
         let amount = (1000 + order).to_string();
         self.stripe

@@ -19,12 +19,12 @@ use super::signature::{Signature, Signer};
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub command: Command,
-    /// The service's store, an SQLite file
-    #[arg(long, global = true, env = "STEADFAST_STORE", value_name = "PATH")]
+    /// The service's store, an SQLite file [default: STEADFAST_STORE]
+    #[arg(long, global = true, value_name = "PATH")]
     #[arg(help_heading = ALWAYS, display_order = LAST)]
     pub store: Option<PathBuf>,
-    /// The vendors file, for the vendors' rules; no secret is needed
-    #[arg(long, global = true, env = "STEADFAST_VENDORS", value_name = "PATH")]
+    /// The vendors file, for the vendors' rules; no secret is needed [default: STEADFAST_VENDORS]
+    #[arg(long, global = true, value_name = "PATH")]
     #[arg(help_heading = ALWAYS, display_order = LAST + 1)]
     pub vendors: Option<PathBuf>,
     /// Answers with one JSON object, also when it fails
@@ -122,8 +122,8 @@ pub(crate) struct Operation {
     /// The operation: its key, the wire key from the vendor's dashboard, or its whole name
     ///
     /// A key or a whole name, as lists print it, is looked up in an index. A wire key (Stripe shows it as the
-    /// idempotency key) has none: it is looked for among the dead letters, and then every record is read once:
-    /// a second for a million if the file is in memory, and as long as the disk takes if it is not.
+    /// idempotency key) has none: it is looked for among the dead letters, and then in every record. That takes
+    /// about a second for a million records in memory, and longer if they come from the disk.
     #[arg(id = "operation", value_name = "OPERATION")]
     pub name: String,
 }

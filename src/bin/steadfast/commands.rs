@@ -1,5 +1,6 @@
 //! One function to a command: call the library, print, say how it went.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read};
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use steadfast::config::Vendors;
-use steadfast::dead_letter::{DeadLetterError, DeadLetters, Edit, Redrive, Selection, View, Which};
+use steadfast::dead_letter::{DeadLetterError, DeadLetters, Edit, Redrive, Redriven, View, Which};
 use steadfast::operation::Key;
 use steadfast::operation::record::{Cursor, Resolution};
 use steadfast::store::{SealKeys, Sqlite};
@@ -18,12 +19,13 @@ use super::arguments::{
 };
 use super::failure::{DONE, Failure, HELD_BACK};
 use super::output::Output;
+use super::selection::Select;
 use super::signature::Signature;
 use super::{manual, print};
 
 pub(crate) async fn run(arguments: Arguments, mut output: Output<'_>) -> Result<u8, Failure> {
     let output = &mut output;
-    let place = Place { store: arguments.store, vendors: arguments.vendors };
+    let place = Place::named_by(arguments.store, arguments.vendors);
     match arguments.command {
         Command::Check { file } => check(file.or(place.vendors), output),
         Command::Completions { shell } => {
@@ -49,12 +51,19 @@ async fn dead_letters(
 ) -> Result<u8, Failure> {
     match command {
         DeadLettersCommand::List { select, group: true, .. } => {
-            let groups = place.open()?.groups(&select.selection()).await?;
+            let letters = place.open()?;
+            let groups = letters.groups(&select.selection()).await?;
+            if groups.is_empty() {
+                absent_vendor(&letters, &select, output).await?;
+            }
             output.put(DONE, &json!({ "groups": groups }), |_, out| print::groups(&groups, out))
         }
         DeadLettersCommand::List { select, limit, after, .. } => {
             let (letters, limit) = (place.open()?, usize::from(limit));
             let page = letters.list(&select.selection(), after.map(Cursor::new).as_ref(), limit).await?;
+            if page.rows.is_empty() {
+                absent_vendor(&letters, &select, output).await?;
+            }
             let next = page.next.as_ref().map(Cursor::as_str);
             output.put(DONE, &json!({ "letters": page.rows, "next": next }), |_, out| {
                 print::letters(&page.rows, next, out)
@@ -66,7 +75,7 @@ async fn dead_letters(
         DeadLettersCommand::Edit(arguments) => edit(place, arguments, output).await,
         DeadLettersCommand::Export { select, view, signature, output: path } => {
             let view = self::view(&view, &signature)?;
-            export(place, &select.selection(), &view, path.as_deref(), output).await
+            export(place, &select, &view, path.as_deref(), output).await
         }
         DeadLettersCommand::Purge { signer } => {
             let by = signer.name()?;
@@ -83,6 +92,16 @@ struct Place {
 }
 
 impl Place {
+    /// The options, else the environment. clap could read the environment, but its usage lines then show what the
+    /// environment sets as options that have to be typed.
+    fn named_by(store: Option<PathBuf>, vendors: Option<PathBuf>) -> Place {
+        let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        Place {
+            store: store.or_else(|| set("STEADFAST_STORE")),
+            vendors: vendors.or_else(|| set("STEADFAST_VENDORS")),
+        }
+    }
+
     /// The last step before the work: what is wrong with the arguments is said first.
     fn open(&self) -> Result<DeadLetters, Failure> {
         let Some(path) = &self.store else {
@@ -157,8 +176,49 @@ async fn redrive(
     let selection = arguments.select.selection();
     let which = if named { Which::These(&ids) } else { Which::Matching(&selection) };
     let redriven = letters.redrive(which, &how).await?;
+    if redriven.matched == 0 {
+        absent_vendor(&letters, &arguments.select, output).await?;
+    }
     let code = if redriven.held_back > 0 { HELD_BACK } else { DONE };
-    output.put(code, &redriven, print::redriven)
+    output
+        .put(code, &redriven, |redriven, out| print::redriven(redriven, &to_do_it(arguments, redriven), out))
+}
+
+/// What to type for the redrive after its dry run. A reason or a name that is missing is asked for here already, not
+/// only when the redrive is refused for it.
+fn to_do_it(arguments: &RedriveArguments, redriven: &Redriven) -> String {
+    let mut more = Vec::new();
+    if let Some(frozen_at) = redriven.frozen_at {
+        more.push("--yes".to_owned());
+        if !arguments.select.is_frozen() {
+            more.push(format!("--before {}", frozen_at.as_millis()));
+        }
+    }
+    if arguments.force && arguments.signature.why.is_none() {
+        more.push("--why REASON".to_owned());
+    }
+    if arguments.signature.signer.name().is_err() {
+        more.push("--by NAME".to_owned());
+    }
+    let more = more.join(" ");
+    match (arguments.dry_run, more.is_empty()) {
+        (false, _) => more,
+        (true, true) => "without --dry-run".to_owned(),
+        (true, false) => format!("{more} instead of --dry-run"),
+    }
+}
+
+/// After a filter by vendor that matched nothing: says if no operation at all is of this vendor, which may be a slip.
+/// Only for people: the count reads every record, and a script that asks each minute shall not pay for it.
+async fn absent_vendor(letters: &DeadLetters, select: &Select, output: &Output<'_>) -> Result<(), Failure> {
+    let Some(vendor) = select.vendor().filter(|_| !output.json) else { return Ok(()) };
+    let stats = letters.stats().await?;
+    let paths: BTreeSet<&str> = stats.groups.iter().map(|group| group.vendor.as_str()).collect();
+    let is_on_record = paths.iter().any(|path| *path == vendor || path.rsplit('/').next() == Some(vendor));
+    if !is_on_record {
+        super::say(&print::absent_vendor(vendor, &paths))?;
+    }
+    Ok(())
 }
 
 async fn resolve(place: &Place, arguments: ResolveArguments, output: &mut Output<'_>) -> Result<u8, Failure> {
@@ -194,7 +254,7 @@ async fn edit(place: &Place, arguments: EditArguments, output: &mut Output<'_>) 
 /// Lines are what an export is: only one that goes into a file leaves room for an answer.
 async fn export(
     place: &Place,
-    selection: &Selection,
+    select: &Select,
     view: &View,
     path: Option<&Path>,
     output: &mut Output<'_>,
@@ -205,18 +265,25 @@ async fn export(
                            into a file with --output PATH";
             return Err(Failure::Arguments(problem.to_owned()));
         }
-        place.open()?.export(selection, view, output.out).await?;
+        let letters = place.open()?;
+        if letters.export(&select.selection(), view, output.out).await? == 0 {
+            absent_vendor(&letters, select, output).await?;
+        }
         return Ok(DONE);
     };
     let letters = place.open()?;
     let failed = |error| Failure::File(path.to_owned(), error);
     let mut file = BufWriter::new(create(path).map_err(failed)?);
-    let written = letters.export(selection, view, &mut file).await.map_err(|error| match error {
-        DeadLetterError::Output(error) => failed(error),
-        other => Failure::Letters(other),
-    })?;
+    let written =
+        letters.export(&select.selection(), view, &mut file).await.map_err(|error| match error {
+            DeadLetterError::Output(error) => failed(error),
+            other => Failure::Letters(other),
+        })?;
     let whole = file.into_inner().map_err(io::IntoInnerError::into_error).and_then(|file| file.sync_all());
     whole.map_err(failed)?;
+    if written == 0 {
+        absent_vendor(&letters, select, output).await?;
+    }
     let name = path.display().to_string();
     output.put(DONE, &json!({ "file": name, "written": written }), |_, out| {
         print::exported(written, &name, out)

@@ -108,5 +108,5 @@ const ENVIRONMENT: [(&str, &str); 5] = [
     ("STEADFAST_VENDORS", "the vendors file, unless --vendors is given"),
     ("STEADFAST_SEAL_KEYS", "the keys of a store that the service seals"),
     ("STEADFAST_BY", "who does it, unless --by is given"),
-    ("USER, LOGNAME", "who does it, unless any of these is given"),
+    ("USER, LOGNAME", "who does it, unless --by or STEADFAST_BY is given"),
 ];

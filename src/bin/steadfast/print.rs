@@ -1,12 +1,13 @@
 //! For people. Programs read `--json`, so that this may change.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::time::Duration;
 
 use humantime_serde::re::humantime::format_duration;
 use steadfast::clock::Timestamp;
 use steadfast::dead_letter::{Edited, Group, Letter, Redriven, Safety, Shown, ShownBody, Stats};
-use steadfast::operation::record::Summary;
+use steadfast::operation::record::{Action, Summary};
 
 type Out<'a> = &'a mut (dyn Write + Send);
 
@@ -30,6 +31,19 @@ pub(crate) fn letters(letters: &[Letter], next: Option<&str>, out: Out<'_>) -> i
         Some(next) => writeln!(out, "more: --after {next}"),
         None => Ok(()),
     }
+}
+
+/// For a filter by a vendor of whom nothing is on record.
+pub(crate) fn absent_vendor(vendor: &str, on_record: &BTreeSet<&str>) -> String {
+    let quoted = |name: &str| format!("`{}`", plain(name));
+    let there_are = match on_record.len() {
+        0 => "the store is empty".to_owned(),
+        1 => format!("there is {}", on_record.iter().map(|name| quoted(name)).collect::<String>()),
+        _ => {
+            format!("there are {}", on_record.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(", "))
+        }
+    };
+    format!("no operation of vendor {} is on record; {there_are}", quoted(vendor))
 }
 
 pub(crate) fn groups(groups: &[Group], out: Out<'_>) -> io::Result<()> {
@@ -69,14 +83,12 @@ pub(crate) fn stats(stats: &Stats, out: Out<'_>) -> io::Result<()> {
     Ok(())
 }
 
-pub(crate) fn redriven(redriven: &Redriven, out: Out<'_>) -> io::Result<()> {
+/// `to_do_it`: what has to be typed after a dry run.
+pub(crate) fn redriven(redriven: &Redriven, to_do_it: &str, out: Out<'_>) -> io::Result<()> {
     let Redriven { matched, due, forced, held_back, .. } = redriven;
     if redriven.rehearsal {
         writeln!(out, "{matched} matched; {due} would be due ({forced} by force), {held_back} held back")?;
-        match redriven.frozen_at {
-            Some(at) => writeln!(out, "nothing was changed; to do it: --yes --before {}", at.as_millis())?,
-            None => writeln!(out, "nothing was changed")?,
-        }
+        writeln!(out, "{}", wrapped(&format!("nothing was changed; to do it: {to_do_it}"), ""))?;
     } else {
         writeln!(out, "{matched} matched; {due} due ({forced} by force), {held_back} held back")?;
     }
@@ -125,7 +137,11 @@ pub(crate) fn shown(shown: &Shown, out: Out<'_>) -> io::Result<()> {
     let summary = &shown.summary;
     writeln!(out, "{}", plain(&summary.id.to_string()))?;
     writeln!(out, "wire key: {}", plain(&summary.wire_key))?;
-    writeln!(out, "phase:    {}, effect {}, {}", summary.phase, summary.effect, attempts(summary.attempts))?;
+    // A redrive begins to count anew; the log below keeps what came before it.
+    let redriven = shown.audit.iter().any(|entry| matches!(entry.action, Action::Redrive { .. }));
+    let since = if redriven { " since the redrive" } else { "" };
+    let attempts = attempts(summary.attempts);
+    writeln!(out, "phase:    {}, effect {}, {attempts}{since}", summary.phase, summary.effect)?;
     if let (Some(reason), Some(code)) = (summary.reason, shown.code) {
         writeln!(out, "dead:     {reason}, {code}")?;
     }
@@ -135,11 +151,12 @@ pub(crate) fn shown(shown: &Shown, out: Out<'_>) -> io::Result<()> {
             _ if safety.is_safe() => "safe",
             _ => "needs --force",
         };
-        writeln!(out, "redrive:  {verdict}: {safety}")?;
+        writeln!(out, "{}", hanging("redrive:  ", &format!("{verdict}: {safety}")))?;
     }
     if let Some(said) = &summary.resolved {
         let resolution = plain(&said.resolution.to_string());
-        writeln!(out, "resolved: {resolution}, by {}: {}", plain(&said.by), plain(&said.why))?;
+        let said = format!("{resolution}, by {}: {}", plain(&said.by), plain(&said.why));
+        writeln!(out, "{}", hanging("resolved: ", &said))?;
     }
     let age = whole_seconds(shown.now, summary.claimed_at);
     writeln!(out, "claimed:  {} ({age} ago)\nmoved:    {}", summary.claimed_at, summary.updated_at)?;
@@ -160,13 +177,14 @@ fn history(shown: &Shown, out: Out<'_>) -> io::Result<()> {
         let met = status.or_else(|| report.failure.clone()).unwrap_or_default();
         let took = format_duration(Duration::from_millis(millis(report.latency)));
         writeln!(out, "attempt {} at {}, {took}", report.number, report.started_at)?;
-        writeln!(out, "    {}; {}, effect {}", plain(&met), report.verdict, report.effect)?;
+        let met = format!("{}; {}, effect {}", plain(&met), report.verdict, report.effect);
+        writeln!(out, "{}", wrapped(&met, "    "))?;
     }
     for entry in &shown.audit {
         let (action, by) = (plain(&entry.action.to_string()), plain(&entry.by));
         let why = if entry.why.is_empty() { String::new() } else { format!(": {}", plain(&entry.why)) };
         writeln!(out, "{}, {} to {}, by {by}", entry.at, entry.before, entry.after)?;
-        writeln!(out, "    {action}{why}")?;
+        writeln!(out, "{}", wrapped(&format!("{action}{why}"), "    "))?;
     }
     Ok(())
 }
@@ -185,6 +203,11 @@ fn message(headers: &[(String, String)], body: &ShownBody, bytes: usize, out: Ou
 
 fn whole_seconds(now: Timestamp, then: Timestamp) -> String {
     format_duration(Duration::from_secs(now.since(then).as_secs())).to_string()
+}
+
+/// A label and a text. The lines of the text begin below each other.
+fn hanging(label: &str, text: &str) -> String {
+    wrapped(text, &" ".repeat(label.len())).replacen(&" ".repeat(label.len()), label, 1)
 }
 
 /// A text in lines of at most [`COLUMNS`], broken between words. Lines that begin with a space are left as they are:

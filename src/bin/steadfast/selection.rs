@@ -63,6 +63,15 @@ impl Select {
         }
     }
 
+    pub(crate) fn vendor(&self) -> Option<&str> {
+        self.vendor.as_deref()
+    }
+
+    /// Whether it is what a dry run has frozen.
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.before.is_some()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.selection() == Selection::default()
     }
