@@ -500,7 +500,11 @@ fn refusal_code(refusal: Refusal, status: u16) -> &'static str {
 }
 
 impl fmt::Debug for Error {
+    /// The code and the whole chain in one line: what a `main` that returns the error prints. `{:#?}` shows every field.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !f.alternate() {
+            return write!(f, "{} {self:#}", self.code());
+        }
         f.debug_struct("Error")
             .field("code", &self.code())
             .field("kind", &self.0.kind)

@@ -69,8 +69,8 @@ pub enum Refused {
     Unsafe,
     /// It may have taken effect, and the vendor's rules are not known.
     #[error(
-        "it may have taken effect, and the vendor's rules, which could allow it, are not known here; name the \
-         vendors file, or force it with a reason and risk a second effect"
+        "it may have taken effect, and the vendor's rules, which could allow it, are not known here; name a \
+         vendors file with its namespace, vendor and account, or force it with a reason and risk a second effect"
     )]
     NoRules,
     /// The edited request is the old one's successor, and the old one may have taken effect.
@@ -81,7 +81,8 @@ pub enum Refused {
     MayHaveBeenApplied,
     /// An edit needs the vendor's rules to put the new key into the request.
     #[error(
-        "the vendor's rules are not known here, and the new key is put where they say; name the vendors file"
+        "the vendor's rules are not known here, and the new key is put where they say; name a vendors file with its \
+         namespace, vendor and account"
     )]
     NoRulesToStamp,
     /// The new key of an edit is another operation's.

@@ -76,7 +76,7 @@ impl fmt::Display for Safety {
             Safety::WindowOpen { until } => write!(f, "the vendor replays its key until {until}"),
             Safety::LookUp => f.write_str("it is looked up before it is sent"),
             Safety::Unsafe => f.write_str("nobody can tell whether it took effect"),
-            Safety::NoRules => f.write_str("the vendor's rules are not known; name the vendors file"),
+            Safety::NoRules => f.write_str("the vendor's rules are not known; name a vendors file with this operation's namespace, vendor and account"),
         }
     }
 }
