@@ -26,7 +26,7 @@ pub(crate) use context::{Context, Origin};
 pub use mistake::Mistake;
 pub(crate) use words::Chain;
 
-/// Whether a call may have taken effect at the vendor.
+/// Whether a call took effect at the vendor, as far as is known.
 ///
 /// ```
 /// use steadfast::vendor::Stripe;
@@ -36,6 +36,7 @@ pub(crate) use words::Chain;
 /// fn told(error: &Error) -> &'static str {
 ///     match error.effect() {
 ///         Effect::None => "You were not charged.",
+///         Effect::Applied => "You were charged.",
 ///         Effect::Unknown => "We will tell you by e-mail whether it went through.",
 ///     }
 /// }
@@ -51,6 +52,9 @@ pub enum Effect {
     None,
     /// May have been applied.
     Unknown,
+    /// Applied: the vendor said so, or a look-up found it. An error with this effect is about something else than
+    /// the call: its reply cannot be read, or the store failed once the answer was in hand.
+    Applied,
 }
 
 impl fmt::Display for Effect {
@@ -58,6 +62,7 @@ impl fmt::Display for Effect {
         f.write_str(match self {
             Effect::None => "none",
             Effect::Unknown => "unknown",
+            Effect::Applied => "applied",
         })
     }
 }
@@ -247,6 +252,12 @@ impl Error {
         self
     }
 
+    /// The same error with another effect.
+    pub(crate) fn of_effect(mut self, effect: Effect) -> Error {
+        self.0.effect = effect;
+        self
+    }
+
     pub(crate) fn with_retry_at(mut self, at: Option<Timestamp>) -> Error {
         self.0.retry_at = at;
         self
@@ -281,7 +292,8 @@ impl Error {
         &self.0.kind
     }
 
-    /// Whether the call may have taken effect at the vendor.
+    /// Whether the call took effect at the vendor, as far as is known. For a keyed call never better than what is on
+    /// record: [`Effect::None`] is said only where it is proven.
     pub fn effect(&self) -> Effect {
         self.0.effect
     }
@@ -425,8 +437,9 @@ impl Error {
         }
     }
 
-    /// Whether the store failed, not the vendor. With [`Effect::Unknown`] the vendor may have answered; the
-    /// operation is recovered from its record, never by a blind resend.
+    /// Whether the store failed, not the vendor. With [`Effect::Unknown`] the vendor may have answered; with
+    /// [`Effect::Applied`] it did, and [`answer`](Error::answer) has what it said. The operation is recovered from
+    /// its record, never by a blind resend.
     pub fn is_store(&self) -> bool {
         matches!(self.0.kind, Kind::Store { .. } | Kind::Fenced)
     }

@@ -32,7 +32,8 @@ impl Run<'_> {
                 Ok(reply.keyed(record.id.key.as_str().to_owned(), record.wire_key.clone()))
             }
             Err(error) => {
-                let error = error.with_answer(Some(reply.answer().clone()));
+                // On record it is still in progress; the vendor's word is in hand all the same.
+                let error = error.of_effect(Effect::Applied).with_answer(Some(reply.answer().clone()));
                 Err(self.in_context(error))
             }
         }
@@ -155,5 +156,5 @@ impl Run<'_> {
 
 /// The error for a reply that was cut at the limit. It is settled all the same: its status is known.
 pub(super) fn too_large(limit_bytes: usize, answer: Answer) -> Error {
-    Error::new(Kind::ReplyTooLarge { limit_bytes }, Effect::Unknown).with_answer(Some(answer))
+    Error::new(Kind::ReplyTooLarge { limit_bytes }, Effect::Applied).with_answer(Some(answer))
 }

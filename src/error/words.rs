@@ -144,6 +144,9 @@ impl Error {
             Kind::Deadline { .. } => "give the call more time",
             Kind::DeadLetter { .. } if self.0.effect == Effect::None => "redrive it once the cause is gone",
             Kind::DeadLetter { .. } => "find out at the vendor, then resolve or redrive it",
+            Kind::Store { .. } | Kind::Fenced if self.0.effect == Effect::Applied => {
+                "the vendor's reply is in answer(); never send it under a new key"
+            }
             Kind::Store { .. } | Kind::Fenced if is_keyed => "send the same key again, never a new one",
             Kind::Store { .. } | Kind::Fenced => return None,
         };
