@@ -67,6 +67,36 @@ impl fmt::Display for Effect {
     }
 }
 
+/// What becomes of a call's operation without its caller.
+///
+/// ```
+/// use steadfast::{Disposition, Error};
+///
+/// /// What the service does about a call that did not work out.
+/// fn next(error: &Error) -> &'static str {
+///     match error.disposition() {
+///         Disposition::Ended => "decide: try again under the same key, or give up",
+///         Disposition::Continues { .. } => "wait: it is carried out without us",
+///         Disposition::AwaitsOperator => "show it to a person",
+///     }
+/// }
+/// # let error = steadfast::Client::builder(steadfast::vendor::Stripe::new("")).build().unwrap_err();
+/// # assert!(next(&error).starts_with("decide"));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Disposition {
+    /// Nothing goes on by itself: the operation has come to its end, or was never recorded.
+    Ended,
+    /// It is on record and goes on without its caller: another call holds it, or a client of its account that
+    /// [recovers](crate::Client::keep_recovering) carries on with it. Also said where the store could not tell.
+    Continues {
+        /// Not before this time; `None` if that is not known.
+        at: Option<Timestamp>,
+    },
+    /// It is a dead letter: a person has to [redrive or resolve](crate::dead_letter) it.
+    AwaitsOperator,
+}
+
 /// The gates that may refuse a call before it is sent, in the order in which they are asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -165,6 +195,8 @@ struct Inner {
     kind: Kind,
     effect: Effect,
     retry_at: Option<Timestamp>,
+    /// Unless it follows from the kind.
+    disposition: Option<Disposition>,
     attempts: Vec<AttemptReport>,
     waited: Duration,
     answer: Option<Answer>,
@@ -208,6 +240,7 @@ impl Error {
             kind,
             effect,
             retry_at: None,
+            disposition: None,
             attempts: Vec::new(),
             waited: Duration::ZERO,
             answer: None,
@@ -258,6 +291,18 @@ impl Error {
         self
     }
 
+    /// The same error, where something else becomes of the operation than its kind tells.
+    pub(crate) fn going_on(mut self, disposition: Disposition) -> Error {
+        self.0.disposition = Some(disposition);
+        self
+    }
+
+    /// Moves a time to come back to no earlier than `at`. Where there is none, only a person can tell.
+    pub(crate) fn not_before(mut self, at: Timestamp) -> Error {
+        self.0.retry_at = self.0.retry_at.map(|earlier| earlier.max(at));
+        self
+    }
+
     pub(crate) fn with_retry_at(mut self, at: Option<Timestamp>) -> Error {
         self.0.retry_at = at;
         self
@@ -296,6 +341,16 @@ impl Error {
     /// record: [`Effect::None`] is said only where it is proven.
     pub fn effect(&self) -> Effect {
         self.0.effect
+    }
+
+    /// What becomes of the operation without its caller, as on record: nothing, or it goes on, or it waits for a
+    /// person. What a gate refused before anything was recorded has [ended](Disposition::Ended).
+    pub fn disposition(&self) -> Disposition {
+        self.0.disposition.unwrap_or(match self.0.kind {
+            Kind::DeadLetter { .. } => Disposition::AwaitsOperator,
+            Kind::InProgress => Disposition::Continues { at: self.0.retry_at },
+            _ => Disposition::Ended,
+        })
     }
 
     /// When it makes sense to come back, where that is known: an open circuit's end, a vendor's pause, the
@@ -512,6 +567,7 @@ impl fmt::Debug for Error {
             .field("kind", &self.0.kind)
             .field("effect", &self.0.effect)
             .field("retry_at", &self.0.retry_at)
+            .field("disposition", &self.disposition())
             .field("attempts", &self.0.attempts)
             .field("answer", &self.0.answer)
             .field("context", &self.0.context)

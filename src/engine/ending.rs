@@ -4,7 +4,7 @@ use super::look_up::Looked;
 use super::run::{Last, Run};
 use crate::answer::Answer;
 use crate::clock::Instant;
-use crate::error::{Effect, Error, Kind, Reason, Refusal};
+use crate::error::{Disposition, Effect, Error, Kind, Reason, Refusal};
 use crate::reply::{Obtained, Reply};
 use crate::telemetry;
 use crate::transport::SendErrorKind;
@@ -122,7 +122,10 @@ impl Run<'_> {
             return self.in_context(error);
         }
         let answer = self.last.answer.clone();
-        let error = Error::new(kind, self.effect).with_retry_at(Some(at)).with_answer(answer);
+        let mut error = Error::new(kind, self.effect).with_retry_at(Some(at)).with_answer(answer);
+        if self.hold.is_some() {
+            error = error.going_on(Disposition::Continues { at: Some(at) });
+        }
         let error = error.because_of(self.last.failure.take());
         self.in_context(error)
     }
@@ -143,7 +146,7 @@ impl Run<'_> {
     }
 
     fn rate_limited(&self) -> bool {
-        self.last.answer.as_ref().is_some_and(|answer| answer.status == http::StatusCode::TOO_MANY_REQUESTS)
+        self.last.answer.as_ref().is_some_and(Answer::is_rate_limit)
     }
 
     pub(super) fn in_context(&mut self, error: Error) -> Error {

@@ -1,8 +1,11 @@
 //! Findings about the engine: what callers are told.
 
 mod applied;
+mod told;
+mod trouble;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use steadfast::policy::{Jitter, Policy};
 use steadfast::store::{Memory, Store};
@@ -19,6 +22,7 @@ use vendor::Acme;
 struct Bench {
     client: Client,
     transport: ScriptedTransport,
+    clock: TestClock,
     store: Arc<dyn Store>,
 }
 
@@ -28,16 +32,17 @@ impl Bench {
     }
 
     fn with(vendor: Acme, transport: ScriptedTransport, policy: Policy, store: Arc<dyn Store>) -> Bench {
+        let clock = TestClock::auto();
         let client = Client::builder(vendor)
             .policy(policy)
             .transport(transport.clone())
-            .clock(TestClock::auto())
+            .clock(clock.clone())
             .random(FixedRandom::at(0.0))
             .store(Arc::clone(&store))
             .namespace("test")
             .build()
             .expect("a client");
-        Bench { client, transport, store }
+        Bench { client, transport, clock, store }
     }
 
     fn charge(&self) -> Call {
@@ -50,4 +55,8 @@ fn plain() -> Policy {
     let mut ladder = Policy::background().backoff;
     ladder.jitter = Jitter::None;
     Policy::background().backoff(ladder).without_budget().without_breaker()
+}
+
+fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
 }
