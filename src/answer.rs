@@ -44,6 +44,11 @@ impl Answer {
         self.headers.get(name)?.to_str().ok()
     }
 
+    /// Whether the vendor had too many requests, and executed this one not.
+    pub(crate) fn is_rate_limit(&self) -> bool {
+        self.status == StatusCode::TOO_MANY_REQUESTS
+    }
+
     /// The body as JSON; `None` if it is anything else. A gateway's HTML error page is `None`, not a panic.
     pub fn json(&self) -> Option<serde_json::Value> {
         serde_json::from_slice(&self.body).ok()

@@ -38,7 +38,7 @@ pub struct AttemptReport {
     pub failure: Option<String>,
     /// The adapter's verdict: `done`, `refused`, `retry` or `unknown`.
     pub verdict: String,
-    /// Whether this attempt may have taken effect.
+    /// Whether this attempt took effect, as far as its outcome tells.
     pub effect: Effect,
     /// The wait that was decided on after it, if another attempt followed or was scheduled.
     pub wait: Option<Duration>,

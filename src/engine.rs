@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
 use std::time::Duration;
 
+use crate::answer::Answer;
 use crate::clock::{Clock, Instant};
-use crate::error::{Context, Effect, Error, Gate, Kind, Origin as _, Refusal};
+use crate::error::{Context, Effect, Error, Gate, Kind, Origin as _};
 use crate::operation::record::{Claim, Claimed, Record, State};
 use crate::operation::{Fingerprint, Key, OperationId, RedactedFields, fingerprint};
 use crate::policy::{Admission, CallPolicy, Gates, OnUnknown, Policy, Refusal as GateRefusal};
@@ -26,6 +27,7 @@ mod ending;
 mod hold;
 mod limit;
 mod look_up;
+mod on_record;
 mod recovery;
 mod run;
 
@@ -84,19 +86,12 @@ impl Engine {
         work: &mut Work,
         started: Instant,
     ) -> Result<Reply, Error> {
-        let allowed = work.time_allowed(&self.policy);
-        if allowed.is_zero() {
-            let error = Error::new(Kind::Deadline { budget: allowed, next: None }, Effect::None);
-            let key = work.key.as_ref().map(|key| key.as_str().to_owned());
-            return Err(
-                error.with_context(Context { key, ..self.vendor.context(&request.method, &request.url) })
-            );
-        }
-        let deadline = started.plus(allowed);
+        let deadline = started.plus(work.time_allowed(&self.policy));
         match work.key.take() {
             // Boxed, as is all that a healthy plain call does not need: it would make each call's future, which is
             // moved about, several times as large.
             Some(key) => Box::pin(self.keyed(request, work, key, started, deadline)).await,
+            None if deadline <= started => Err(self.in_context(no_time(), request, None)),
             None => {
                 let whose = Whose { vendor: &**self.vendor, request, operation: None };
                 let admission = self
@@ -126,10 +121,24 @@ impl Engine {
         let whose = Whose { vendor: &**self.vendor, request, operation: Some((&id, &wire_key)) };
         telemetry::named(whose);
 
+        if deadline <= started {
+            let refused = named(no_time());
+            return Box::pin(self.refused_before_claim(refused, &id, fingerprint, deadline)).await;
+        }
+        // What is answered from the record must not use up the rate, which is for what is sent. A look costs a clean
+        // call more than a claim that finds the same, so that only a client with a rate limit looks.
+        if self.policy.rate.is_some()
+            && let Some(told) = Box::pin(self.told_at_once(&id, fingerprint, deadline)).await
+        {
+            return told.map_err(|error| self.named_if_it_is_not(error, request, &id));
+        }
         // Asked before the claim, so that a refusal writes nothing.
         let admission = match self.admit_first(whose, started, deadline).await {
             Ok(admission) => admission,
-            Err(refused) => return self.settled_or(named(refused), &id, fingerprint, deadline).await,
+            Err(refused) => {
+                let refused = named(refused);
+                return Box::pin(self.refused_before_claim(refused, &id, fingerprint, deadline)).await;
+            }
         };
         let claim = Claim {
             id: id.clone(),
@@ -159,12 +168,14 @@ impl Engine {
                 return Box::pin(self.carry_on_with(hold, work, started, deadline)).await;
             }
             Some(Ok(Claimed::Settled(record))) => {
+                drop(admission);
                 let ended = self.replay(record);
                 return self.with_cause_on_record(ended, &id, deadline).await;
             }
             Some(Ok(Claimed::Busy { frees_at })) => {
-                let busy = Error::new(Kind::InProgress, Effect::Unknown).with_retry_at(Some(frees_at));
-                return Err(named(busy));
+                drop(admission);
+                let told = Box::pin(self.busy(&id, fingerprint, deadline, frees_at)).await;
+                return told.map_err(|error| self.named_if_it_is_not(error, request, &id));
             }
             Some(Ok(Claimed::Mismatch { held })) => return Err(named(key_reused(held, fingerprint))),
             Some(Err(source)) => {
@@ -178,7 +189,7 @@ impl Engine {
         };
         let mut run = Run::new(self, work, request, Some(hold), started, deadline);
         let ended = run.drive(Some(admission)).await;
-        self.unless_overtaken(ended, &id).await
+        Box::pin(self.unless_overtaken(ended, (&id, fingerprint), deadline)).await
     }
 
     /// Asks the gates for the first attempt, and waits for them as long as the policy allows.
@@ -229,47 +240,12 @@ impl Engine {
         at.map(|at| at.plus(spread(self.random.unit())))
     }
 
-    /// A settled operation is replayed even while our gates refuse. Nothing is written either way.
-    async fn settled_or(
-        &self,
-        refused: Error,
-        id: &OperationId,
-        fingerprint: Fingerprint,
-        deadline: Instant,
-    ) -> Result<Reply, Error> {
-        match self.store.get(id).await {
-            Ok(Some(record)) if record.fingerprint != fingerprint => {
-                let reused = key_reused(record.fingerprint, fingerprint);
-                Err(self.in_context(reused, &record.request, Some((id, None))))
-            }
-            Ok(Some(record)) => match record.state {
-                State::InProgress { .. } | State::Scheduled { .. } => Err(refused),
-                State::Refused { refusal: Refusal::Unauthorized, .. } => Err(refused),
-                _ => self.with_cause_on_record(self.replay(record), id, deadline).await,
-            },
-            // A store that cannot say changes nothing about the refusal.
-            Ok(None) | Err(_) => Err(refused),
-        }
-    }
-
-    /// Of a holder that was fenced out: whoever took the operation may have brought it to its success, and then
-    /// that is what became of this call.
-    async fn unless_overtaken(&self, ended: Result<Reply, Error>, id: &OperationId) -> Result<Reply, Error> {
-        match ended {
-            Err(error) if error.is_fenced() => match self.store.get(id).await {
-                Ok(Some(record)) if matches!(record.state, State::Succeeded { .. }) => self.replay(record),
-                // A store that cannot say changes nothing about the error.
-                _ => Err(error),
-            },
-            ended => ended,
-        }
-    }
-
     /// What a settled operation answers, without sending anything.
     fn replay(&self, record: Record) -> Result<Reply, Error> {
         if matches!(record.state, State::Succeeded { .. }) {
             telemetry::replayed(Whose::of(&**self.vendor, &record), "record");
         }
+        let disposition = on_record::disposition(&record);
         let Record { id, wire_key, request, state, attempts, effect, .. } = record;
         let named = |error: Error| self.in_context(error, &request, Some((&id, Some(&wire_key))));
         match state {
@@ -285,11 +261,12 @@ impl Engine {
                 Err(named(Error::new(kind, Effect::None).with_answer(Some(answer))))
             }
             State::Dead { reason, answer } => {
-                let kind = Kind::DeadLetter { reason, timeout: false, rate_limited: false };
-                Err(named(Error::new(kind, effect).with_answer(answer)))
+                let rate_limited = answer.as_ref().is_some_and(Answer::is_rate_limit);
+                let kind = Kind::DeadLetter { reason, timeout: false, rate_limited };
+                Err(named(Error::new(kind, effect).with_answer(answer).going_on(disposition)))
             }
             State::InProgress { lease_until: at } | State::Scheduled { at } => {
-                Err(named(Error::new(Kind::InProgress, effect).with_retry_at(Some(at))))
+                Err(named(Error::new(Kind::InProgress, effect).with_retry_at(Some(at)).going_on(disposition)))
             }
         }
     }
@@ -318,6 +295,11 @@ impl Engine {
         attempt.saturating_add(self.policy.record.lease_margin)
     }
 
+    /// What the record told is named after the record, what we say ourselves is not named yet.
+    fn named_if_it_is_not(&self, error: Error, request: &Request, id: &OperationId) -> Error {
+        if error.key().is_some() { error } else { self.in_context(error, request, Some((id, None))) }
+    }
+
     fn in_context(
         &self,
         error: Error,
@@ -335,6 +317,11 @@ impl Engine {
             },
         })
     }
+}
+
+/// A call whose time was over when it began.
+fn no_time() -> Error {
+    Error::new(Kind::Deadline { budget: Duration::ZERO, next: None }, Effect::None)
 }
 
 /// The key belongs to another request; nothing was sent.

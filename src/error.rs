@@ -26,7 +26,7 @@ pub(crate) use context::{Context, Origin};
 pub use mistake::Mistake;
 pub(crate) use words::Chain;
 
-/// Whether a call may have taken effect at the vendor.
+/// Whether a call took effect at the vendor, as far as is known.
 ///
 /// ```
 /// use steadfast::vendor::Stripe;
@@ -36,6 +36,7 @@ pub(crate) use words::Chain;
 /// fn told(error: &Error) -> &'static str {
 ///     match error.effect() {
 ///         Effect::None => "You were not charged.",
+///         Effect::Applied => "You were charged.",
 ///         Effect::Unknown => "We will tell you by e-mail whether it went through.",
 ///     }
 /// }
@@ -51,6 +52,9 @@ pub enum Effect {
     None,
     /// May have been applied.
     Unknown,
+    /// Applied: the vendor said so, or a look-up found it. An error with this effect is about something else than
+    /// the call: its reply cannot be read, or the store failed once the answer was in hand.
+    Applied,
 }
 
 impl fmt::Display for Effect {
@@ -58,8 +62,39 @@ impl fmt::Display for Effect {
         f.write_str(match self {
             Effect::None => "none",
             Effect::Unknown => "unknown",
+            Effect::Applied => "applied",
         })
     }
+}
+
+/// What becomes of a call's operation without its caller.
+///
+/// ```
+/// use steadfast::{Disposition, Error};
+///
+/// /// What the service does about a call that did not work out.
+/// fn next(error: &Error) -> &'static str {
+///     match error.disposition() {
+///         Disposition::Ended => "decide: try again under the same key, or give up",
+///         Disposition::Continues { .. } => "wait: it is carried out without us",
+///         Disposition::AwaitsOperator => "show it to a person",
+///     }
+/// }
+/// # let error = steadfast::Client::builder(steadfast::vendor::Stripe::new("")).build().unwrap_err();
+/// # assert!(next(&error).starts_with("decide"));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Disposition {
+    /// Nothing goes on by itself: the operation has come to its end, or was never recorded.
+    Ended,
+    /// It is on record and goes on without its caller: another call holds it, or a client of its account that
+    /// [recovers](crate::Client::keep_recovering) carries on with it. Also said where the store could not tell.
+    Continues {
+        /// Not before this time; `None` if that is not known.
+        at: Option<Timestamp>,
+    },
+    /// It is a dead letter: a person has to [redrive or resolve](crate::dead_letter) it.
+    AwaitsOperator,
 }
 
 /// The gates that may refuse a call before it is sent, in the order in which they are asked.
@@ -160,6 +195,8 @@ struct Inner {
     kind: Kind,
     effect: Effect,
     retry_at: Option<Timestamp>,
+    /// Unless it follows from the kind.
+    disposition: Option<Disposition>,
     attempts: Vec<AttemptReport>,
     waited: Duration,
     answer: Option<Answer>,
@@ -210,6 +247,7 @@ impl Error {
             kind,
             effect,
             retry_at: None,
+            disposition: None,
             attempts: Vec::new(),
             waited: Duration::ZERO,
             answer: None,
@@ -254,6 +292,24 @@ impl Error {
         self
     }
 
+    /// The same error with another effect.
+    pub(crate) fn of_effect(mut self, effect: Effect) -> Error {
+        self.0.effect = effect;
+        self
+    }
+
+    /// The same error, where something else becomes of the operation than its kind tells.
+    pub(crate) fn going_on(mut self, disposition: Disposition) -> Error {
+        self.0.disposition = Some(disposition);
+        self
+    }
+
+    /// Moves a time to come back to no earlier than `at`. Where there is none, only a person can tell.
+    pub(crate) fn not_before(mut self, at: Timestamp) -> Error {
+        self.0.retry_at = self.0.retry_at.map(|earlier| earlier.max(at));
+        self
+    }
+
     pub(crate) fn with_retry_at(mut self, at: Option<Timestamp>) -> Error {
         self.0.retry_at = at;
         self
@@ -288,9 +344,20 @@ impl Error {
         &self.0.kind
     }
 
-    /// Whether the call may have taken effect at the vendor.
+    /// Whether the call took effect at the vendor, as far as is known. For a keyed call never better than what is on
+    /// record: [`Effect::None`] is said only where it is proven.
     pub fn effect(&self) -> Effect {
         self.0.effect
+    }
+
+    /// What becomes of the operation without its caller, as on record: nothing, or it goes on, or it waits for a
+    /// person. What a gate refused before anything was recorded has [ended](Disposition::Ended).
+    pub fn disposition(&self) -> Disposition {
+        self.0.disposition.unwrap_or(match self.0.kind {
+            Kind::DeadLetter { .. } => Disposition::AwaitsOperator,
+            Kind::InProgress => Disposition::Continues { at: self.0.retry_at },
+            _ => Disposition::Ended,
+        })
     }
 
     /// When it makes sense to come back, where that is known: an open circuit's end, a vendor's pause, the
@@ -432,8 +499,9 @@ impl Error {
         }
     }
 
-    /// Whether the store failed, not the vendor. With [`Effect::Unknown`] the vendor may have answered; the
-    /// operation is recovered from its record, never by a blind resend.
+    /// Whether the store failed, not the vendor. With [`Effect::Unknown`] the vendor may have answered; with
+    /// [`Effect::Applied`] it did, and [`answer`](Error::answer) has what it said. The operation is recovered from
+    /// its record, never by a blind resend.
     pub fn is_store(&self) -> bool {
         matches!(self.0.kind, Kind::Store { .. } | Kind::Fenced)
     }
@@ -510,6 +578,7 @@ impl fmt::Debug for Error {
             .field("kind", &self.0.kind)
             .field("effect", &self.0.effect)
             .field("retry_at", &self.0.retry_at)
+            .field("disposition", &self.disposition())
             .field("attempts", &self.0.attempts)
             .field("answer", &self.0.answer)
             .field("context", &self.0.context)

@@ -197,7 +197,7 @@ pub mod vendor;
 
 pub use call::Call;
 pub use client::{Client, ClientBuilder};
-pub use error::{Effect, Error};
+pub use error::{Disposition, Effect, Error};
 pub use policy::{CallPolicy, OnUnknown, Policy};
 pub use reply::{Obtained, Reply};
 

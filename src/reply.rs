@@ -135,14 +135,13 @@ impl Reply {
     ///
     /// [`is_unreadable_reply`](Error::is_unreadable_reply) if it is not the JSON asked for. Its source names the field,
     /// what was expected of it, line and column, and nothing of the data: no value, and no name that the type does
-    /// not have. The call itself succeeded, so the effect is [`Effect::Unknown`] in the error's terms; the body
-    /// stays readable here.
+    /// not have. The call itself succeeded, so the effect is [`Effect::Applied`]; the body stays readable here.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
         unreadable::read(&self.answer.body).map_err(|why| {
             let call = self.call.as_ref();
             let call = call.map(|call| call.origin.context(&call.method, &call.url)).unwrap_or_default();
             let (key, wire_key) = (self.key.clone(), self.wire_key.clone());
-            Error::new(Kind::ReplyNotJson, Effect::Unknown)
+            Error::new(Kind::ReplyNotJson, Effect::Applied)
                 .with_answer(Some(self.answer.clone()))
                 .with_source(why)
                 .with_context(Context { key, wire_key, ..call })

@@ -204,6 +204,7 @@ const fn effect_of(verdict: &Verdict) -> &'static str {
         Verdict::Done { .. } => "applied",
         Verdict::Refused(_) | Verdict::Retry { effect: Effect::None, .. } => "none",
         Verdict::Retry { effect: Effect::Unknown, .. } | Verdict::Unknown => "unknown",
+        Verdict::Retry { effect: Effect::Applied, .. } => "applied",
     }
 }
 

@@ -163,10 +163,12 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    pub(crate) const DONE: &'static str = "done";
+
     /// The verdict's name in logs and evidence.
     pub const fn name(&self) -> &'static str {
         match self {
-            Verdict::Done { .. } => "done",
+            Verdict::Done { .. } => Verdict::DONE,
             Verdict::Refused(_) => "refused",
             Verdict::Retry { .. } => "retry",
             Verdict::Unknown => "unknown",

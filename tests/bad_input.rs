@@ -129,7 +129,7 @@ async fn a_reply_over_the_limit_is_settled_and_said_so_again_without_sending() {
         assert_eq!(
             error.to_string(),
             format!(
-                "{CHARGE}the reply is over the limit of 100 bytes and was cut there; effect unknown; \
+                "{CHARGE}the reply is over the limit of 100 bytes and was cut there; effect applied; \
                  raise limits.reply_bytes_max for the next call"
             )
         );
@@ -162,7 +162,7 @@ async fn a_reply_that_is_not_json_is_a_typed_error_and_stays_readable() {
     let error = reply.json::<Value>().expect_err("a page");
     assert!(error.is_unreadable_reply());
     assert_eq!(error.code(), "VALIDATION.reply_not_json");
-    let said = "the reply is not the JSON that was asked for; effect unknown; its body is in answer()";
+    let said = "the reply is not the JSON that was asked for; effect applied; its body is in answer()";
     assert_eq!(error.to_string(), format!("{CHARGE}{said}"));
     let why = error.source().map(ToString::to_string);
     assert_eq!(why.as_deref(), Some("it is not JSON (line 1, column 1)"));

@@ -161,7 +161,7 @@ async fn is_cut(status: &'static str, framing: Framing, expected: (&'static str,
 /// One test and not four: what is held is measured for the whole process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_of_100_mb_is_cut_at_the_limit_and_settled_with_its_status_and_the_mark() {
-    let succeeded = ("VALIDATION.reply_too_large", Effect::Unknown, Phase::Succeeded);
+    let succeeded = ("VALIDATION.reply_too_large", Effect::Applied, Phase::Succeeded);
     is_cut("200 OK", Framing::Length, succeeded).await;
     is_cut("200 OK", Framing::Chunks, succeeded).await;
     is_cut("402 Payment Required", Framing::Length, ("VALIDATION.refused", Effect::None, Phase::Refused))

@@ -270,7 +270,7 @@ impl Letter {
 pub(super) fn code(summary: &Summary, last: Option<&AttemptReport>) -> &'static str {
     let timeout = SendError::new(SendErrorKind::Timeout).to_string();
     match (summary.effect, summary.status) {
-        (Effect::Unknown, _) => "UNKNOWN.effect",
+        (Effect::Unknown | Effect::Applied, _) => "UNKNOWN.effect",
         (Effect::None, Some(429)) => "RATE_LIMIT.exceeded",
         (Effect::None, None)
             if last.and_then(|last| last.failure.as_ref()).is_some_and(|f| f.starts_with(&timeout)) =>

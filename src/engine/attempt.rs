@@ -89,7 +89,7 @@ impl<'a> Run<'a> {
             (Verdict::Done { replayed }, Ok(answer)) => {
                 if self.hold.is_some() {
                     // For the operation's log; an unkeyed call has none.
-                    self.report(Ok(answer.status), verdict, self.effect, begun, ended);
+                    self.report(Ok(answer.status), verdict, Effect::Applied, begun, ended);
                 }
                 return Judged::Done { answer, replayed };
             }

@@ -4,7 +4,7 @@ use super::look_up::Looked;
 use super::run::{Last, Run};
 use crate::answer::Answer;
 use crate::clock::Instant;
-use crate::error::{Effect, Error, Kind, Reason, Refusal, Step};
+use crate::error::{Disposition, Effect, Error, Kind, Reason, Refusal, Step};
 use crate::reply::{Obtained, Reply};
 use crate::telemetry;
 use crate::transport::SendErrorKind;
@@ -32,7 +32,8 @@ impl Run<'_> {
                 Ok(reply.keyed(record.id.key.as_str().to_owned(), record.wire_key.clone()))
             }
             Err(error) => {
-                let error = error.with_answer(Some(reply.answer().clone()));
+                // On record it is still in progress; the vendor's word is in hand all the same.
+                let error = error.of_effect(Effect::Applied).with_answer(Some(reply.answer().clone()));
                 Err(self.in_context(error))
             }
         }
@@ -121,7 +122,10 @@ impl Run<'_> {
             return self.in_context(error);
         }
         let answer = self.last.answer.clone();
-        let error = Error::new(kind, self.effect).with_retry_at(Some(at)).with_answer(answer);
+        let mut error = Error::new(kind, self.effect).with_retry_at(Some(at)).with_answer(answer);
+        if self.hold.is_some() {
+            error = error.going_on(Disposition::Continues { at: Some(at) });
+        }
         let error = error.because_of(self.last.failure.take());
         self.in_context(error)
     }
@@ -149,7 +153,7 @@ impl Run<'_> {
     }
 
     fn rate_limited(&self) -> bool {
-        self.last.answer.as_ref().is_some_and(|answer| answer.status == http::StatusCode::TOO_MANY_REQUESTS)
+        self.last.answer.as_ref().is_some_and(Answer::is_rate_limit)
     }
 
     pub(super) fn in_context(&mut self, error: Error) -> Error {
@@ -162,5 +166,5 @@ impl Run<'_> {
 
 /// The error for a reply that was cut at the limit. It is settled all the same: its status is known.
 pub(super) fn too_large(limit_bytes: usize, answer: Answer) -> Error {
-    Error::new(Kind::ReplyTooLarge { limit_bytes }, Effect::Unknown).with_answer(Some(answer))
+    Error::new(Kind::ReplyTooLarge { limit_bytes }, Effect::Applied).with_answer(Some(answer))
 }

@@ -6,7 +6,7 @@ use super::Engine;
 use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::{Instant, Timestamp};
-use crate::error::{Effect, Error, Kind, Reason, Refusal};
+use crate::error::{Disposition, Effect, Error, Kind, Reason, Refusal};
 use crate::operation::record::{Event, Record, Transition};
 use crate::telemetry;
 
@@ -95,10 +95,19 @@ impl<'a> Hold<'a> {
             }
             Ok(Err(declined)) => {
                 telemetry::declined(&**self.engine.vendor, &self.record, doing, declined);
-                Err(Error::new(Kind::Fenced, Effect::Unknown))
+                let error = Error::new(Kind::Fenced, Effect::Unknown);
+                Err(error.going_on(Disposition::Continues { at: None }))
             }
-            Err(source) => Err(Error::new(Kind::Store { doing }, Effect::Unknown).with_source(source)),
+            Err(source) => Err(self.unwritten(doing).with_source(source)),
         }
+    }
+
+    /// A write that may not be on file: the record stays in progress until its lease runs out, and is recovered.
+    fn unwritten(&self, doing: &'static str) -> Error {
+        let at = self.record.until();
+        Error::new(Kind::Store { doing }, Effect::Unknown)
+            .going_on(Disposition::Continues { at })
+            .with_retry_at(at)
     }
 }
 

@@ -52,7 +52,7 @@ impl Engine {
         deadline: Instant,
     ) -> Result<Reply, Error> {
         let request = hold.record.request.clone();
-        let id = hold.record.id.clone();
+        let (id, fingerprint) = (hold.record.id.clone(), hold.record.fingerprint);
         let is_ours = self.is_ours(&id, &request);
         let mut run = Run::new(self, work, &request, Some(hold), started, deadline);
         if !is_ours {
@@ -60,7 +60,7 @@ impl Engine {
         }
         let ended = run.resume().await;
         drop(run);
-        self.unless_overtaken(ended, &id).await
+        Box::pin(self.unless_overtaken(ended, (&id, fingerprint), deadline)).await
     }
 
     /// Whether the operation is of this client's own account: another's secret would send it elsewhere.

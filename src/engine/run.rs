@@ -13,7 +13,7 @@ use super::{Engine, Work, spread};
 use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::Instant;
-use crate::error::{Effect, Error, Gate, Kind, Reason, Refusal, Step};
+use crate::error::{Disposition, Effect, Error, Gate, Kind, Reason, Refusal, Step};
 use crate::policy::{Admission, Backoff, OnUnknown, Timeouts};
 use crate::reply::{Obtained, Reply};
 use crate::request::Request;
@@ -332,7 +332,9 @@ impl<'a> Run<'a> {
                 return renewed.map_err(|error| self.in_context(error));
             }
         }
-        Err(self.in_context(Error::new(Kind::Store { doing: "renew the lease in time" }, Effect::Unknown)))
+        let at = self.hold.as_ref().and_then(|hold| hold.record.until());
+        let error = Error::new(Kind::Store { doing: "renew the lease in time" }, Effect::Unknown);
+        Err(self.in_context(error.going_on(Disposition::Continues { at }).with_retry_at(at)))
     }
 
     /// What the next write to the record says of the attempts. Their reports go with the one write after them.

@@ -8,7 +8,7 @@ use std::fmt;
 
 use http::StatusCode;
 
-use super::{Effect, Error, Gate, Kind, Mistake, Reason, Refusal, Step};
+use super::{Disposition, Effect, Error, Gate, Kind, Mistake, Reason, Refusal, Step};
 use crate::clock::Timestamp;
 
 impl fmt::Display for Error {
@@ -22,6 +22,9 @@ impl fmt::Display for Error {
         self.say_what_happened(f)?;
         if !self.is_validation() {
             write!(f, "; effect {}", self.0.effect)?;
+        }
+        if let Some(on) = self.what_goes_on() {
+            write!(f, "; {on}")?;
         }
         if let Some(next) = self.what_next() {
             write!(f, "; {next}")?;
@@ -121,10 +124,24 @@ impl Error {
         }
     }
 
+    /// Whether the operation of a keyed call goes on without its caller, where that is not plain from the rest.
+    fn what_goes_on(&self) -> Option<&'static str> {
+        match (self.disposition(), &self.0.kind) {
+            (Disposition::Continues { .. }, _) => Some("it goes on without you"),
+            (Disposition::Ended, Kind::Gate(_) | Kind::Deadline { .. }) if self.0.context.key.is_some() => {
+                Some("nothing goes on by itself")
+            }
+            _ => None,
+        }
+    }
+
     /// What whoever reads this can do about it, where something can be done. A mistake in the input says so itself.
     fn what_next(&self) -> Option<Cow<'static, str>> {
         let is_keyed = self.0.context.key.is_some();
         let again = if is_keyed { "send the same key again" } else { "try again" };
+        if self.is_store() && self.0.effect == Effect::Applied {
+            return Some("the vendor's reply is in answer(); never send it under a new key".into());
+        }
         if let Some(at) = self.0.retry_at {
             return Some(format!("{again} after {}", to_whole_seconds(at)).into());
         }
@@ -144,7 +161,7 @@ impl Error {
             }
             Kind::Refused { refusal: Refusal::Duplicate, .. } => "look at the one that the vendor holds",
             Kind::Refused { refusal: Refusal::KeyReused, .. } | Kind::KeyReused { .. } => {
-                "give this request a key of its own"
+                "the same effect must be sent as it was first sent; only another effect takes another key"
             }
             Kind::Gate(Gate::KillSwitch) => "an operator has to release the switch",
             Kind::Gate(Gate::Breaker) => "an operator has to set the breaker back to normal",

@@ -48,7 +48,8 @@ pub struct Record {
     pub fence: u64,
     /// Attempts made since the operation was recorded or last redriven, as far as they were recorded.
     pub attempts: u32,
-    /// Whether any attempt so far may have taken effect.
+    /// Whether any attempt so far took effect, as far as is known. [`Effect::Applied`] in [`State::Succeeded`],
+    /// and nowhere else.
     pub effect: Effect,
     /// The first claim: no first byte left earlier, so the vendor's replay window is counted from here.
     pub claimed_at: Timestamp,
@@ -298,7 +299,9 @@ impl Record {
                 (State::Dead { .. }, Event::Succeed { answer, reconciled })
                     if self.effect == Effect::Unknown && !self.is_compensated() =>
                 {
-                    Ok(self.moved(State::Succeeded { answer, reconciled }, now))
+                    let mut record = self.moved(State::Succeeded { answer, reconciled }, now);
+                    record.effect = Effect::Applied;
+                    Ok(record)
                 }
                 _ if fence != self.fence => Err(Declined::Fenced),
                 _ => Err(Declined::Settled),
@@ -313,7 +316,9 @@ impl Record {
         };
         let mut record = self.moved(state, now);
         record.attempts = attempts;
-        record.effect = effect;
+        // Known by the state, whatever the holder says.
+        let succeeded = matches!(record.state, State::Succeeded { .. });
+        record.effect = if succeeded { Effect::Applied } else { effect };
         Ok(record)
     }
 

@@ -52,6 +52,12 @@ async fn show_withholds_bodies_until_somebody_signs_for_them() {
     place.lost("order-1", NOW).await;
     place.succeeds("order-2", NOW).await;
 
+    let text = place.run(&["dead-letters", "show", "order-2"]).ended(0);
+    assert!(text.contains("\nphase:    succeeded, effect applied, 1 attempt\n"), "{text}");
+    assert!(text.contains("\n    200; done, effect applied\n"), "{text}");
+    let shown = place.json(0, &["dead-letters", "show", "order-2"]);
+    assert_eq!((&shown["effect"], &shown["log"][0]["effect"]), (&"applied".into(), &"applied".into()));
+
     let text = place.run(&["dead-letters", "show", "order-1"]).ended(0);
     assert!(text.contains("body of") && text.contains("withheld"), "{text}");
     assert!(text.contains("redrive:  safe: the vendor replays its key until "), "{text}");

@@ -96,4 +96,5 @@ const HEADING: &str = "Which dead letters (all parts must match)";
 const REASONS: [(&str, Reason); 3] =
     [("exhausted", Reason::Exhausted), ("expired", Reason::Expired), ("unknown", Reason::Unknown)];
 
-const EFFECTS: [(&str, Effect); 2] = [("none", Effect::None), ("unknown", Effect::Unknown)];
+const EFFECTS: [(&str, Effect); 3] =
+    [("none", Effect::None), ("unknown", Effect::Unknown), ("applied", Effect::Applied)];

@@ -203,14 +203,20 @@ fn every_event_from_every_state_under_every_fence() {
                         (State::InProgress { .. }, _) if fence == 5 => Ok(Record {
                             state: next.clone(),
                             attempts: 9,
-                            effect: Effect::None,
+                            effect: match event {
+                                Event::Succeed { .. } => Effect::Applied,
+                                _ => Effect::None,
+                            },
                             updated_at: at(40),
                             ..held.clone()
                         }),
-                        // Evidence of a promotion stays that of the holder who buried it.
-                        (_, Event::Succeed { .. }) if dead_unknown => {
-                            Ok(Record { state: next.clone(), updated_at: at(40), ..held.clone() })
-                        }
+                        // The count of a promotion stays that of the holder who buried it.
+                        (_, Event::Succeed { .. }) if dead_unknown => Ok(Record {
+                            state: next.clone(),
+                            effect: Effect::Applied,
+                            updated_at: at(40),
+                            ..held.clone()
+                        }),
                         _ if fence == 5 => Err(Declined::Settled),
                         _ => Err(Declined::Fenced),
                     };

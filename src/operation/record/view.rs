@@ -79,7 +79,7 @@ pub struct Summary {
     pub reason: Option<Reason>,
     /// A person's word, if one was given.
     pub resolved: Option<Resolved>,
-    /// Whether any attempt may have taken effect.
+    /// Whether any attempt took effect, as far as is known.
     pub effect: Effect,
     /// The status of the answer on record, if there is one.
     pub status: Option<u16>,

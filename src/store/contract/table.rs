@@ -31,7 +31,7 @@ enum Start {
 }
 
 /// A call on the store.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Call {
     Claim,
     /// With another fingerprint.
@@ -149,6 +149,12 @@ async fn check_cell(store: &dyn Store, start: Start, call: Call, fence: u64, exp
             assert_eq!(after.state, state_after(call), "{case}");
             assert_eq!(after.updated_at, LATER, "{case}");
             assert_eq!(after.fence, fence_after(told), "{case}");
+            let applied = after.effect == Effect::Applied;
+            assert_eq!(
+                applied,
+                call == Call::Succeed,
+                "{case}: a success took effect, and nothing else says so"
+            );
             if let Some(before) = before {
                 assert_eq!((after.id, after.request), (before.id, before.request), "{case}");
                 assert_eq!(

@@ -91,7 +91,7 @@ pub async fn check_late_success(store: &dyn Store) {
             continue;
         }
         let record = told.expect("the answer is proof");
-        assert_eq!(record.state.name(), "succeeded");
+        assert_eq!((record.state.name(), record.effect), ("succeeded", Effect::Applied));
         assert_eq!(record.fence, second.fence, "a promotion takes nothing over");
         assert_eq!(get(store, &id).await.as_ref(), Some(&record));
         let again = write(store, &id, transition_at(1, later, succeed())).await;
@@ -113,7 +113,7 @@ pub async fn check_unauthorized_retake(store: &dyn Store) {
         let record = take(store, claim_at(&id, later)).await;
         let expected = match effect {
             Effect::None => (Effect::None, later, 0),
-            Effect::Unknown => (Effect::Unknown, NOW, 3),
+            Effect::Unknown | Effect::Applied => (Effect::Unknown, NOW, 3),
         };
         assert_eq!((record.effect, record.claimed_at, record.attempts), expected, "{key}");
     }

@@ -35,6 +35,8 @@ pub async fn check_filters(store: &dyn Store) {
         (&["lost", "solved"], Filter { reason: Some(Reason::Unknown), ..Filter::default() }),
         (&["spent"], Filter { reason: Some(Reason::Exhausted), ..of(&[Phase::Dead]) }),
         (&["lost", "solved"], Filter { effect: Some(Effect::Unknown), ..Filter::default() }),
+        (&["done", "done"], Filter { effect: Some(Effect::Applied), ..Filter::default() }),
+        (&[], Filter { effect: Some(Effect::Applied), ..of(&[Phase::Dead]) }),
         (&["refused"], Filter { status: Some(402), ..Filter::default() }),
         (&["spent"], Filter { status: Some(503), effect: Some(Effect::None), ..Filter::default() }),
         (&["solved", "done"], Filter { updated_from: Some(at(6)), ..Filter::default() }),

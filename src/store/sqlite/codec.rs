@@ -26,8 +26,11 @@ use url::Url;
 
 use crate::answer::Answer;
 use crate::attempt::AttemptReport;
+use crate::error::Effect;
+use crate::operation::record::State;
 use crate::request::Request;
 use crate::store::{StoreError, StoreErrorKind};
+use crate::vendor::Verdict;
 
 pub(super) fn request_bytes(request: &Request) -> Result<Vec<u8>, StoreError> {
     let mut bytes = Vec::with_capacity(ROOM + request.body.len());
@@ -90,12 +93,36 @@ pub(super) fn report_lines(reports: &[AttemptReport]) -> Result<String, StoreErr
 
 pub(super) fn reports(lines: &str) -> Result<Vec<AttemptReport>, StoreError> {
     let report = |line| {
-        serde_json::from_str(line).map_err(|error| {
+        let read = serde_json::from_str(line).map_err(|error| {
             let problem = "a stored report of an attempt cannot be read";
             StoreError::with_source(problem, error).of_kind(StoreErrorKind::Corrupt)
+        });
+        read.map(|mut report: AttemptReport| {
+            // 0.1 wrote what was known before the attempt.
+            if report.verdict == Verdict::DONE {
+                report.effect = Effect::Applied;
+            }
+            report
         })
     };
     lines.lines().map(report).collect()
+}
+
+pub(super) const fn effect_number(effect: Effect) -> i64 {
+    match effect {
+        Effect::None => 0,
+        Effect::Unknown => 1,
+        Effect::Applied => 2,
+    }
+}
+
+/// What a row's number says. A row that 0.1 wrote says of a success what was known before it.
+pub(super) fn effect(state: &State, number: i64) -> Effect {
+    match (state, number) {
+        (State::Succeeded { .. }, _) => Effect::Applied,
+        (_, 0) => Effect::None,
+        _ => Effect::Unknown,
+    }
 }
 
 fn put_headers(bytes: &mut Vec<u8>, headers: &HeaderMap) -> Result<(), StoreError> {

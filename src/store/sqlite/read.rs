@@ -8,7 +8,6 @@ use super::failure::While;
 use super::lane::Job;
 use super::row::{self, COLUMNS};
 use crate::attempt::AttemptReport;
-use crate::error::Effect;
 use crate::operation::record::{AuditEntry, Cursor, Filter, Page, Phase, Summary, Tally};
 use crate::operation::{Key, OperationId, Scope};
 use crate::store::{StoreError, StoreErrorKind};
@@ -151,7 +150,11 @@ fn conditions(filter: &Filter) -> (String, Vec<Value>) {
         conditions.clauses.push_str(&format!("phase IN ({}) AND ", numbers.join(", ")));
     }
     conditions.add("phase > 4 AND detail = ?", reason.and_then(row::reason_number).map(Value::Integer));
-    conditions.add("effect = ?", effect.map(|effect| Value::Integer(i64::from(effect == Effect::Unknown))));
+    // A success took effect, also where 0.1 wrote its row and another effect into it.
+    conditions.add(
+        "CASE phase WHEN 3 THEN 2 ELSE effect END = ?",
+        effect.map(|effect| Value::Integer(codec::effect_number(effect))),
+    );
     conditions.add("status = ?", status.map(|status| Value::Integer(i64::from(status))));
     conditions.add("updated_at_ms >= ?", updated_from.map(|at| Value::Integer(row::to_ms(at))));
     conditions.add("updated_at_ms < ?", updated_before.map(|at| Value::Integer(row::to_ms(at))));

@@ -17,7 +17,7 @@ use super::failure::While;
 use super::seals::{Part, Seals};
 use crate::answer::Answer;
 use crate::clock::Timestamp;
-use crate::error::{Effect, Reason, Refusal};
+use crate::error::{Reason, Refusal};
 use crate::operation::record::{Phase, Record, Resolved, State};
 use crate::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
 use crate::policy::OnUnknown;
@@ -79,6 +79,7 @@ pub(super) fn hollow(row: &Row<'_>) -> rusqlite::Result<(i64, Record)> {
         .transpose()?;
     let key: String = row.get(2)?;
     let key = Key::new(key).map_err(|_| damaged(2, "no key"))?;
+    let effect = codec::effect(&state, row.get(9)?);
     let record = Record {
         id: OperationId::new(Scope::from_stored(row.get::<_, String>(1)?), key),
         fingerprint: Fingerprint::from_bytes(row.get(3)?),
@@ -87,7 +88,7 @@ pub(super) fn hollow(row: &Row<'_>) -> rusqlite::Result<(i64, Record)> {
         state,
         fence: row.get::<_, i64>(7)?.max(0) as u64,
         attempts: row.get(8)?,
-        effect: if row.get::<_, i64>(9)? == 0 { Effect::None } else { Effect::Unknown },
+        effect,
         claimed_at: time(10)?,
         updated_at: time(11)?,
         keep: Duration::from_millis(row.get::<_, i64>(12)?.max(0) as u64),
@@ -255,7 +256,7 @@ impl Columns {
             phase: phase_number(record.phase()),
             until: record.until().map(to_ms),
             fence: i64::try_from(record.fence).unwrap_or(i64::MAX),
-            effect: i64::from(record.effect == Effect::Unknown),
+            effect: codec::effect_number(record.effect),
             keep: to_ms(Timestamp::default().plus(record.keep)),
             on_unknown: i64::from(record.on_unknown == OnUnknown::Resend),
             detail,

@@ -1,0 +1,91 @@
+//! A store in trouble: what it does to a call is said call by call.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
+use async_trait::async_trait;
+use steadfast::attempt::AttemptReport;
+use steadfast::clock::Timestamp;
+use steadfast::operation::OperationId;
+use steadfast::operation::record::{
+    Act, AuditEntry, Claim, Claimed, Cursor, Declined, Filter, Forbidden, Page, Record, Summary, Take, Tally,
+    Transition,
+};
+use steadfast::store::{Memory, Store, StoreError};
+
+/// What a store does to one call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Trouble {
+    None,
+    /// Nothing is written.
+    Fail,
+    /// It is written, and the caller is told that it failed.
+    FailAfter,
+    /// Nothing is written, and no answer comes.
+    Hang,
+    /// It is written, and no answer comes.
+    HangAfter,
+}
+
+#[derive(Debug, Default)]
+pub struct Troubled {
+    store: Memory,
+    gets: Mutex<VecDeque<Trouble>>,
+    claims: Mutex<VecDeque<Trouble>>,
+    transitions: Mutex<VecDeque<Trouble>>,
+}
+
+impl Troubled {
+    /// The troubles of the next reads, in turn; none after them.
+    pub fn gets(&self, troubles: impl IntoIterator<Item = Trouble>) {
+        put(&self.gets, troubles);
+    }
+
+    pub fn claims(&self, troubles: impl IntoIterator<Item = Trouble>) {
+        put(&self.claims, troubles);
+    }
+
+    pub fn transitions(&self, troubles: impl IntoIterator<Item = Trouble>) {
+        put(&self.transitions, troubles);
+    }
+}
+
+fn put(queue: &Mutex<VecDeque<Trouble>>, troubles: impl IntoIterator<Item = Trouble>) {
+    queue.lock().unwrap_or_else(PoisonError::into_inner).extend(troubles);
+}
+
+async fn with<T>(
+    queue: &Mutex<VecDeque<Trouble>>,
+    write: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    let trouble = queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+    match trouble.unwrap_or(Trouble::None) {
+        Trouble::None => write.await,
+        Trouble::Fail => Err(StoreError::new("the disk is full")),
+        Trouble::Hang => std::future::pending().await,
+        Trouble::FailAfter => {
+            write.await?;
+            Err(StoreError::new("the connection broke"))
+        }
+        Trouble::HangAfter => {
+            write.await?;
+            std::future::pending().await
+        }
+    }
+}
+
+#[async_trait]
+#[rustfmt::skip]
+impl Store for Troubled {
+    async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> { with(&self.claims, self.store.claim(claim)).await }
+    async fn transition(&self, held: &Record, transition: Transition) -> Result<Result<Record, Declined>, StoreError> { with(&self.transitions, self.store.transition(held, transition)).await }
+    async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> { with(&self.gets, self.store.get(id)).await }
+    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> { self.store.take(take).await }
+    async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> { self.store.act(id, act).await }
+    async fn append_evidence(&self, id: &OperationId, reports: Vec<AttemptReport>) -> Result<Result<(), Declined>, StoreError> { self.store.append_evidence(id, reports).await }
+    async fn evidence(&self, id: &OperationId) -> Result<Vec<AttemptReport>, StoreError> { self.store.evidence(id).await }
+    async fn list(&self, filter: &Filter, after: Option<&Cursor>, limit: usize) -> Result<Page<Summary>, StoreError> { self.store.list(filter, after, limit).await }
+    async fn tally(&self) -> Result<Vec<Tally>, StoreError> { self.store.tally().await }
+    async fn audit(&self, id: Option<&OperationId>, after: Option<&Cursor>, limit: usize) -> Result<Page<AuditEntry>, StoreError> { self.store.audit(id, after, limit).await }
+    async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> { self.store.purge(now, limit).await }
+}
