@@ -238,6 +238,7 @@ impl Engine {
         deadline: Instant,
     ) -> Result<Reply, Error> {
         match self.store.get(id).await {
+            Ok(Some(record)) if record.has_expired(self.clock.wall()) => Err(refused),
             Ok(Some(record)) if record.fingerprint != fingerprint => {
                 let reused = key_reused(record.fingerprint, fingerprint);
                 Err(self.in_context(reused, &record.request, Some((id, None))))
