@@ -45,7 +45,8 @@ pub use sqlite::{Sqlite, SqliteBuilder};
 #[async_trait]
 pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Carries out [`record::claim`](crate::operation::record::claim). The unique `(scope, key)` is the
-    /// arbiter: of any number of claims at once, at most one is told that it holds the operation.
+    /// arbiter: of any number of claims at once, at most one is told that it holds the operation. A claim that
+    /// starts a new life of a key replaces the record and its log.
     ///
     /// # Errors
     ///
@@ -147,7 +148,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ) -> Result<Page<AuditEntry>, StoreError>;
 
     /// Removes at most `limit` records that expired at or before `now`, and says how many it removed.
-    /// Unresolved dead letters and operations under way are never among them.
+    /// Unresolved dead letters and operations under way are never among them. The store keeps the highest fence of
+    /// all that it ever removed, for [`record::claim`](crate::operation::record::claim): as durably as the records.
     ///
     /// # Errors
     ///

@@ -58,7 +58,7 @@ impl Engine {
             Some(Ok(None)) => return Standing::Absent,
             Some(Err(_)) | None => return Standing::CannotSay,
         };
-        if record.expires_at().is_some_and(|at| at <= self.clock.wall()) {
+        if record.has_expired(self.clock.wall()) {
             return Standing::Absent;
         }
         if record.fingerprint != fingerprint {

@@ -7,8 +7,12 @@
 //!
 //! Why a fence and not a lock: the holder of an expired lease may still be alive and slow. Whoever takes over
 //! moves the fence, and every write names the fence it holds, so the slow holder's write changes nothing. The
-//! one exception is an answer: a true success from a fenced-out holder promotes a dead letter of unknown
-//! effect, because it is proof and costs no second send.
+//! one exception is an answer: a true success from a fenced-out holder settles the operation, also one that
+//! somebody else holds, is scheduled, or is a dead letter of unknown effect. It is proof, and saves a second send:
+//! whoever holds the operation renews the lease before each send, and is then told that it is settled.
+//!
+//! A key has several lives, one after the other: a record expires, and the key is used again. Fences go on from
+//! life to life and never back, so that no holder of one life can be taken for a holder of the next.
 
 use std::time::Duration;
 
@@ -44,8 +48,12 @@ pub struct Record {
     pub request: Request,
     /// What became of it.
     pub state: State,
-    /// Moves by one each time somebody takes the operation.
+    /// Moves by one each time somebody takes the operation. It goes on from one life of the key to the next, and
+    /// never goes back, also not after a purge.
     pub fence: u64,
+    /// The fence that this life of the key began with. What an earlier life's holder still brings has an earlier
+    /// fence, and says nothing of this life.
+    pub first_fence: u64,
     /// Attempts made since the operation was recorded or last redriven, as far as they were recorded.
     pub attempts: u32,
     /// Whether any attempt so far took effect, as far as is known. [`Effect::Applied`] in [`State::Succeeded`],
@@ -129,7 +137,8 @@ pub struct Claim {
 /// What a claim found.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Claimed {
-    /// The claim is the first: nothing was ever sent.
+    /// The claim is the first of this life of the key: nothing was sent in it. Either the key is new, or its
+    /// record had expired.
     Fresh(Record),
     /// The operation is now the caller's, and something may have been sent before: its lease had run out, or
     /// it was scheduled and is due. [`Record::effect`] says what is known.
@@ -217,11 +226,18 @@ pub enum Declined {
 
 /// What a claim does: the record to write, if any, and what to tell the caller.
 ///
-/// A lease that ends exactly now has run out: its holder stops before that moment, on a monotonic clock.
-pub fn claim(existing: Option<&Record>, claim: Claim) -> (Option<Record>, Claimed) {
+/// `purged` is the highest fence of any record that the store has removed, 0 if it has removed none. A new key
+/// starts above it, because the store no longer knows which of them had this name: the holder of a life that was
+/// purged must find another fence.
+///
+/// A lease that ends exactly now has run out: its holder stops before that moment, on a monotonic clock. A record
+/// that expires exactly now has expired: a store answers the same whether or not a purge came first.
+pub fn claim(existing: Option<&Record>, claim: Claim, purged: u64) -> (Option<Record>, Claimed) {
+    let lease = claim.lease;
+    let first = Record::first(claim);
     let claimed = match existing {
-        None => Claimed::Fresh(Record::first(claim)),
-        Some(held) => held.claim(claim.fingerprint, claim.now, claim.lease),
+        None => Claimed::Fresh(first.after_fence(purged)),
+        Some(held) => held.claim(&first, lease),
     };
     (claimed.changes().cloned(), claimed)
 }
@@ -237,7 +253,7 @@ impl Claimed {
 }
 
 impl Record {
-    /// What a first claim starts with.
+    /// What a first claim starts with, in a store that has purged nothing.
     pub(crate) fn first(claim: Claim) -> Record {
         Record {
             id: claim.id,
@@ -246,6 +262,7 @@ impl Record {
             request: claim.request,
             state: State::InProgress { lease_until: claim.now.plus(claim.lease) },
             fence: 1,
+            first_fence: 1,
             attempts: 0,
             effect: Effect::None,
             claimed_at: claim.now,
@@ -257,9 +274,21 @@ impl Record {
         }
     }
 
-    /// What a claim meets that is not the first.
-    pub(crate) fn claim(&self, fingerprint: Fingerprint, now: Timestamp, lease: Duration) -> Claimed {
-        if self.fingerprint != fingerprint {
+    /// A life of a key begins with the fence after `fence`.
+    #[must_use]
+    pub(crate) fn after_fence(mut self, fence: u64) -> Record {
+        self.fence = fence.saturating_add(1);
+        self.first_fence = self.fence;
+        self
+    }
+
+    /// What a claim meets that is not the first. `first` is what it would start with.
+    pub(crate) fn claim(&self, first: &Record, lease: Duration) -> Claimed {
+        let now = first.claimed_at;
+        if self.has_expired(now) {
+            return Claimed::Fresh(first.clone().after_fence(self.fence));
+        }
+        if self.fingerprint != first.fingerprint {
             return Claimed::Mismatch { held: self.fingerprint };
         }
         match &self.state {
@@ -295,10 +324,8 @@ impl Record {
         let Transition { fence, now, attempts, effect, event, reports: _ } = transition;
         let holds = fence == self.fence && matches!(self.state, State::InProgress { .. });
         if !holds {
-            return match (&self.state, event) {
-                (State::Dead { .. }, Event::Succeed { answer, reconciled })
-                    if self.effect == Effect::Unknown && !self.is_compensated() =>
-                {
+            return match event {
+                Event::Succeed { answer, reconciled } if self.believes(fence) => {
                     let mut record = self.moved(State::Succeeded { answer, reconciled }, now);
                     record.effect = Effect::Applied;
                     Ok(record)
@@ -320,6 +347,24 @@ impl Record {
         let succeeded = matches!(record.state, State::Succeeded { .. });
         record.effect = if succeeded { Effect::Applied } else { effect };
         Ok(record)
+    }
+
+    /// Whether a true answer that is brought under `fence` settles the operation, although its holder was fenced
+    /// out: it is proof, so that nobody may send it again, whoever holds it by now. A person who undid the effect
+    /// has the last word. A holder of the current fence that let go of the operation has none.
+    fn believes(&self, fence: u64) -> bool {
+        let of_this_life = (self.first_fence..=self.fence).contains(&fence);
+        of_this_life
+            && match self.state {
+                State::InProgress { .. } | State::Scheduled { .. } => fence < self.fence,
+                State::Dead { .. } => self.effect == Effect::Unknown && !self.is_compensated(),
+                State::Succeeded { .. } | State::Refused { .. } => false,
+            }
+    }
+
+    /// Whether the record's time is over at `now`: whoever claims the key then starts a new life of it.
+    pub fn has_expired(&self, now: Timestamp) -> bool {
+        self.expires_at().is_some_and(|at| at <= now)
     }
 
     /// When the record may be purged. Only what is settled and needs nobody expires: a dead letter stays until

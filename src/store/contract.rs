@@ -51,7 +51,7 @@ pub use races::{check_claims_at_once, check_settlements_at_once};
 pub use table::check_every_call_from_every_state;
 pub use takers::{check_settled_is_not_taken, check_takers_at_once, check_takes};
 pub use times::{
-    check_expiry_and_purge, check_fences, check_late_success, check_lease_boundaries,
+    check_expiry_and_purge, check_fences, check_late_success, check_lease_boundaries, check_lives,
     check_unauthorized_retake,
 };
 pub use values::{check_empty_and_absent_bodies, check_look_alike_names, check_redacted_fields, check_sizes};
@@ -65,6 +65,7 @@ pub async fn check_all(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_late_success(&*fresh().await).await;
     check_unauthorized_retake(&*fresh().await).await;
     check_expiry_and_purge(&*fresh().await).await;
+    check_lives(&*fresh().await).await;
     check_look_alike_names(&*fresh().await).await;
     check_sizes(&*fresh().await).await;
     check_empty_and_absent_bodies(&*fresh().await).await;
@@ -160,7 +161,7 @@ async fn write(store: &dyn Store, id: &OperationId, transition: Transition) -> R
 async fn as_held(store: &dyn Store, id: &OperationId, fence: u64) -> Record {
     let held = match get(store, id).await {
         Some(record) => record,
-        None => match record::claim(None, claim_at(id, NOW)).1 {
+        None => match record::claim(None, claim_at(id, NOW), 0).1 {
             Claimed::Fresh(record) => record,
             other => panic!("a first claim is fresh: {other:?}"),
         },

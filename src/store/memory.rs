@@ -68,11 +68,13 @@ pub struct Memory {
 #[derive(Default)]
 struct Inner {
     rows: HashMap<Arc<OperationId>, Row>,
-    /// Every record that time will end, by [`Bucket`] and [`Record::until`]. Kept in step by [`Inner::put`] and
-    /// [`Inner::purge`] alone.
+    /// Every record that time will end, by [`Bucket`] and [`Record::until`]. Kept in step by [`Inner::put`],
+    /// [`Inner::remove`] and [`Inner::purge`] alone.
     ending: [BTreeSet<(Timestamp, Arc<OperationId>)>; 3],
     /// Every record, in the order of its first claim.
     order: BTreeMap<u64, Arc<OperationId>>,
+    /// The highest fence of any record that was removed.
+    purged: u64,
     /// The number that the next record gets.
     next: u64,
     audit: VecDeque<AuditEntry>,
@@ -150,8 +152,11 @@ impl Store for Memory {
             );
             return Err(StoreError::new(problem).of_kind(StoreErrorKind::Full));
         }
-        let (write, claimed) = record::claim(existing, claim);
+        let (write, claimed) = record::claim(existing, claim, inner.purged);
         if let Some(record) = write {
+            if matches!(claimed, Claimed::Fresh(_)) {
+                inner.remove(&record.id);
+            }
             inner.put(record);
         }
         Ok(claimed)
@@ -315,12 +320,20 @@ impl Inner {
                 _ => break,
             }
             let Some((_, id)) = expiring.pop_first() else { break };
-            if let Some(row) = self.rows.remove(&id) {
-                self.order.remove(&row.number);
-            }
+            self.remove(&id);
             removed += 1;
         }
         removed
+    }
+
+    /// Removes a record, and remembers its fence.
+    fn remove(&mut self, id: &OperationId) {
+        let Some((id, row)) = self.rows.remove_entry(id) else { return };
+        self.order.remove(&row.number);
+        self.purged = self.purged.max(row.record.fence);
+        if let Some((bucket, at)) = bucket(row.record.phase()).zip(row.record.until()) {
+            self.ending[bucket as usize].remove(&(at, id));
+        }
     }
 }
 

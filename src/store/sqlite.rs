@@ -26,7 +26,9 @@ mod codec;
 mod failure;
 mod lane;
 mod log;
+mod numbers;
 mod open;
+mod purge;
 mod read;
 mod row;
 mod seals;
@@ -191,10 +193,13 @@ impl Sqlite {
 impl Store for Sqlite {
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
         let first = self.first(claim)?;
-        let (first, met) =
+        let (mut first, met) =
             self.writer.run_on(OnDrop::Skip, first, |to, first| write::claim(to, first)).await?;
         let (claimed, stored) = match met {
-            Met::Nobody => return Ok(Claimed::Fresh(first.record)),
+            Met::Nobody { first_fence } => {
+                (first.record.fence, first.record.first_fence) = (first_fence, first_fence);
+                return Ok(Claimed::Fresh(first.record));
+            }
             Met::Unreadable(error) => return Err(error),
             Met::Somebody(somebody) => *somebody,
         };
@@ -295,7 +300,7 @@ impl Store for Sqlite {
         let mut removed = 0;
         while removed < limit {
             let batch = PURGE_BATCH.min(limit - removed);
-            let work = move |connection: &_| write::purge(connection, now, batch);
+            let work = move |connection: &_| purge::expired(connection, now, batch);
             let gone = self.writer.run(OnDrop::Skip, work).await?;
             removed += gone;
             if gone < batch {

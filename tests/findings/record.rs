@@ -1,1 +1,146 @@
-//! Findings about the record and its stores.
+//! Findings about the record and its stores. Each is shown at both stores.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use steadfast::answer::Answer;
+use steadfast::clock::Timestamp;
+use steadfast::operation::record::{Claim, Claimed, Declined, Event, Left, Record, State, Take, Transition};
+use steadfast::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
+use steadfast::request::Request;
+use steadfast::store::{Memory, Sqlite, Store};
+use steadfast::{Effect, OnUnknown};
+
+#[tokio::test]
+async fn a6_what_has_expired_is_met_as_a_new_life_whatever_was_purged() {
+    for (store, _place) in stores() {
+        let first = fresh(&*store, claim("k", 1, NOW)).await;
+        write(&*store, &first, NOW, succeed()).await.expect("the holder may write");
+        let expiry = NOW.plus(KEEP);
+        let before = expiry.minus(Duration::from_millis(1));
+        assert!(matches!(store.claim(claim("k", 1, before)).await, Ok(Claimed::Settled(_))));
+        assert!(matches!(store.claim(claim("k", 2, before)).await, Ok(Claimed::Mismatch { .. })));
+        // No purge came, and the request is another.
+        let second = fresh(&*store, claim("k", 2, expiry)).await;
+        assert_eq!((second.fence, second.claimed_at, second.attempts), (first.fence + 1, expiry, 0));
+        assert_eq!(second.wire_key, first.wire_key, "a lost record would cost nothing");
+        assert_eq!(store.evidence(&second.id).await.expect("the store works"), []);
+    }
+}
+
+#[tokio::test]
+async fn d12_a_late_holder_of_a_life_that_was_purged_settles_nothing_of_the_next() {
+    for (store, _place) in stores() {
+        let late = fresh(&*store, claim("k", 1, NOW)).await;
+        let taken = taken_over(&*store, claim("k", 1, NOW.plus(LEASE))).await;
+        write(&*store, &taken, NOW, succeed()).await.expect("the holder may write");
+        let expiry = NOW.plus(KEEP);
+        assert_eq!(store.purge(expiry, 10).await.expect("the store works"), 1);
+        let next = fresh(&*store, claim("k", 1, expiry)).await;
+        assert!(next.fence > taken.fence, "fence {} after {}", next.fence, taken.fence);
+        for holder in [&late, &taken] {
+            assert_eq!(write(&*store, holder, expiry, succeed()).await, Err(Declined::Fenced));
+        }
+        // Nor of a dead letter, which takes proof from holders of its own life.
+        let bury = Event::Bury { reason: steadfast::error::Reason::Unknown, answer: None };
+        write(&*store, &next, expiry, bury).await.expect("the holder may write");
+        assert_eq!(write(&*store, &late, expiry, succeed()).await, Err(Declined::Fenced));
+    }
+}
+
+#[tokio::test]
+async fn d12_the_fences_of_what_was_purged_outlive_the_process() {
+    let place = tempfile::tempdir().expect("a directory");
+    let path = place.path().join("calls.db");
+    let store = Sqlite::open(&path).expect("opens");
+    let first = fresh(&store, claim("k", 1, NOW)).await;
+    let first = write(&store, &first, NOW, succeed()).await.expect("the holder may write");
+    store.purge(NOW.plus(KEEP), 10).await.expect("the store works");
+    store.close().await;
+    let store = Sqlite::open(&path).expect("opens");
+    assert!(fresh(&store, claim("k", 1, NOW)).await.fence > first.fence);
+}
+
+#[tokio::test]
+async fn d11_a_late_true_answer_settles_what_somebody_else_holds_or_has_scheduled() {
+    for (store, _place) in stores() {
+        for scheduled in [false, true] {
+            let key = if scheduled { "scheduled" } else { "held" };
+            let late = fresh(&*store, claim(key, 1, NOW)).await;
+            let later = NOW.plus(LEASE);
+            let take = Take { limit: 1, ..taking(later) };
+            let holder = store.take(take).await.expect("the store works").remove(0);
+            if scheduled {
+                let at = later.plus(LEASE);
+                write(&*store, &holder, later, Event::Schedule { at }).await.expect("the holder may write");
+            }
+            let settled = write(&*store, &late, later, succeed()).await.expect("the answer is proof");
+            assert!(matches!(settled.state, State::Succeeded { .. }));
+            // Before it sends, the overtaken holder renews its lease.
+            let renew = Event::Renew { lease_until: later.plus(LEASE) };
+            assert_eq!(write(&*store, &holder, later, renew).await, Err(Declined::Settled));
+            assert!(matches!(store.claim(claim(key, 1, later)).await, Ok(Claimed::Settled(_))));
+        }
+    }
+}
+
+fn stores() -> Vec<(Arc<dyn Store>, Option<tempfile::TempDir>)> {
+    let place = tempfile::tempdir().expect("a directory");
+    let file = Sqlite::open(place.path().join("calls.db")).expect("opens");
+    vec![(Arc::new(Memory::new()), None), (Arc::new(file), Some(place))]
+}
+
+fn claim(key: &str, fingerprint: u8, now: Timestamp) -> Claim {
+    let id = OperationId::new(Scope::from_stored("test/v//POST /x"), Key::new(key).expect("a key"));
+    Claim {
+        fingerprint: Fingerprint::from_bytes([fingerprint; 32]),
+        wire_key: id.wire_key().to_string(),
+        id,
+        request: Request::new(Method::POST, "https://vendor.test/x".parse().expect("a URL")),
+        now,
+        lease: LEASE,
+        keep: KEEP,
+        on_unknown: OnUnknown::Park,
+        redact: RedactedFields::NONE,
+    }
+}
+
+fn taking(now: Timestamp) -> Take {
+    Take { what: Left::Lapsed, account: None, now, lease: LEASE, limit: 10 }
+}
+
+async fn fresh(store: &dyn Store, claim: Claim) -> Record {
+    match store.claim(claim).await.expect("the store works") {
+        Claimed::Fresh(record) => record,
+        other => panic!("a new life: {other:?}"),
+    }
+}
+
+async fn taken_over(store: &dyn Store, claim: Claim) -> Record {
+    match store.claim(claim).await.expect("the store works") {
+        Claimed::TakenOver(record) => record,
+        other => panic!("a take-over: {other:?}"),
+    }
+}
+
+async fn write(store: &dyn Store, held: &Record, now: Timestamp, event: Event) -> Result<Record, Declined> {
+    let transition = Transition {
+        fence: held.fence,
+        now,
+        attempts: 1,
+        effect: Effect::Unknown,
+        event,
+        reports: Vec::new(),
+    };
+    store.transition(held, transition).await.expect("the store works")
+}
+
+fn succeed() -> Event {
+    let answer = Answer::new(StatusCode::OK, http::HeaderMap::new(), bytes::Bytes::new());
+    Event::Succeed { answer, reconciled: false }
+}
+
+const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
+const LEASE: Duration = Duration::from_secs(60);
+const KEEP: Duration = Duration::from_secs(3_600);

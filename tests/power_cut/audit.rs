@@ -65,7 +65,7 @@ pub async fn audit(path: &Path, worlds: &mut [World]) -> Vec<Broken> {
         Err(text) => broken.push(Broken { what: What::Damaged, text }),
     }
     for (claim, foreseen) in worlds.iter().flat_map(World::claims) {
-        match store.claim(claim).await.map(Told::Claimed) {
+        match store.claim(claim).await.map(|told| Told::Claimed(told).counted_from_one()) {
             Ok(told) if told == foreseen => {}
             told => {
                 let text = format!("a claim gives {told:?} and not {foreseen:?}");
@@ -90,12 +90,16 @@ fn check_integrity(path: &Path) -> Result<(), String> {
 }
 
 /// What is there of all that the world knows or may have made.
-async fn entries(store: &Sqlite, world: &World) -> Result<BTreeMap<OperationId, Entry>, String> {
-    let ids: BTreeSet<&OperationId> =
-        world.entries.keys().chain(world.under_way.iter().flat_map(BTreeMap::keys)).collect();
+async fn entries(store: &Sqlite, world: &mut World) -> Result<BTreeMap<OperationId, Entry>, String> {
+    let ids: BTreeSet<OperationId> =
+        world.entries.keys().chain(world.under_way.iter().flat_map(BTreeMap::keys)).cloned().collect();
     let mut entries = BTreeMap::new();
-    for id in ids {
-        let entry = look(store, id).await.map_err(|error| format!("{id}: {error:?}"))?;
+    for id in &ids {
+        let mut entry = look(store, id).await.map_err(|error| format!("{id}: {error:?}"))?;
+        if let Some(record) = &mut entry.record {
+            // Whether it went back is for the comparison to say.
+            world.note_fence(record, false);
+        }
         if entry != Entry::default() {
             entries.insert(id.clone(), entry);
         }

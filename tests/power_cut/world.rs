@@ -36,6 +36,8 @@ pub struct World {
     pub entries: BTreeMap<OperationId, Entry>,
     /// Each entry as it was before, since the last audit.
     pub past: BTreeMap<OperationId, Vec<Entry>>,
+    /// Where each key's life began, and the highest fence that the store ever said of it.
+    fences: BTreeMap<OperationId, (u64, u64)>,
     /// The calls of which nobody was told how they ended: what each changes if it was carried out.
     pub under_way: Vec<BTreeMap<OperationId, Entry>>,
     pub acknowledged: u64,
@@ -82,6 +84,25 @@ pub enum Told {
     Seen(Box<Entry>),
 }
 
+impl Told {
+    /// With each fence counted from the beginning of its life.
+    pub fn counted_from_one(mut self) -> Told {
+        self.records().into_iter().for_each(count_from_one);
+        self
+    }
+
+    fn records(&mut self) -> Vec<&mut Record> {
+        match self {
+            Told::Claimed(Claimed::Fresh(record) | Claimed::TakenOver(record) | Claimed::Settled(record))
+            | Told::Moved(Ok(record))
+            | Told::Acted(Ok(record)) => vec![record],
+            Told::Taken(records) => records.values_mut().collect(),
+            Told::Seen(entry) => entry.record.iter_mut().collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
 impl World {
     pub fn new(name: usize, seed: u64) -> World {
         let role = match name {
@@ -96,6 +117,7 @@ impl World {
             now: START,
             entries: BTreeMap::new(),
             past: BTreeMap::new(),
+            fences: BTreeMap::new(),
             under_way: Vec::new(),
             acknowledged: 0,
         }
@@ -113,11 +135,17 @@ impl World {
             let Some(call) = self.draw(body_max) else { break };
             let (foreseen, after) = self.foresee(&call);
             let walks_away = self.role == Role::Fickle && self.chance(12);
-            let told = tokio::select! {
+            let on_file = self.as_on_file(&call);
+            let mut told = tokio::select! {
                 biased;
-                told = carry_out(store, &call) => Some(told),
+                told = carry_out(store, &on_file) => Some(told),
                 () = tokio::task::yield_now(), if walks_away => None,
             };
+            if let Some(Ok(told)) = &mut told
+                && let Some(text) = self.note_fences(told)
+            {
+                return Some(text);
+            }
             match told {
                 None => self.under_way.push(after),
                 Some(Ok(told)) if told == foreseen => self.learn(after),
@@ -142,6 +170,36 @@ impl World {
         claims.map(foreseen).collect()
     }
 
+    /// The call with its fence as the store counts it.
+    fn as_on_file(&self, call: &Call) -> Call {
+        let mut call = call.clone();
+        if let Call::Transition(held) = &mut call {
+            let (record, transition) = &mut **held;
+            let before = self.fences.get(&record.id).map_or(0, |(first, _)| first - 1);
+            record.fence += before;
+            record.first_fence += before;
+            transition.fence += before;
+        }
+        call
+    }
+
+    /// Counts the fences of what the store said from the beginning of each life. Gives what is wrong with them.
+    fn note_fences(&mut self, told: &mut Told) -> Option<String> {
+        let is_new = matches!(told, Told::Claimed(Claimed::Fresh(_)));
+        told.records().into_iter().find_map(|record| self.note_fence(record, is_new))
+    }
+
+    /// As [`note_fences`](World::note_fences), of one record.
+    pub fn note_fence(&mut self, record: &mut Record, is_new: bool) -> Option<String> {
+        let (first, fence) = (record.first_fence, record.fence);
+        let (_, highest) = self.fences.get(&record.id).copied().unwrap_or_default();
+        self.fences.insert(record.id.clone(), (first, fence.max(highest)));
+        count_from_one(record);
+        let went_back = if is_new { first <= highest } else { fence < highest };
+        went_back
+            .then(|| format!("{}: fence {fence} of a life from {first} comes after {highest}", record.id))
+    }
+
     fn learn(&mut self, after: BTreeMap<OperationId, Entry>) {
         self.acknowledged += 1;
         for (id, entry) in after {
@@ -157,11 +215,18 @@ impl World {
         let told = match call {
             Call::Claim(claim) => {
                 let held = entry(&claim.id);
-                let (written, told) = record::claim(held.record.as_ref(), (**claim).clone());
-                if let Some(record) = written {
-                    after.insert(claim.id.clone(), Entry { record: Some(record), ..held });
+                let (written, told) = record::claim(held.record.as_ref(), (**claim).clone(), 0);
+                if let Some(mut record) = written {
+                    // A new life has a log of its own.
+                    let evidence =
+                        if record.fence == record.first_fence { Vec::new() } else { held.evidence };
+                    count_from_one(&mut record);
+                    after.insert(
+                        claim.id.clone(),
+                        Entry { record: Some(record), evidence, audit: held.audit },
+                    );
                 }
-                Told::Claimed(told)
+                Told::Claimed(told).counted_from_one()
             }
             Call::Transition(held) => {
                 let (Record { id, .. }, transition) = &**held;
@@ -359,6 +424,13 @@ async fn carry_out(store: &dyn Store, call: &Call) -> Result<Told, StoreError> {
         Call::Purge(now) => Told::Purged(store.purge(now, KEYS).await?),
         Call::Look(id) => Told::Seen(Box::new(look(store, &id).await?)),
     })
+}
+
+/// The record as it would be if its life were the first of its key. Where a life begins depends on what other worlds
+/// have purged.
+fn count_from_one(record: &mut Record) {
+    record.fence -= record.first_fence - 1;
+    record.first_fence = 1;
 }
 
 /// All that a store holds of an operation.

@@ -32,9 +32,9 @@ fn answer(status: u16) -> Answer {
     Answer::new(StatusCode::from_u16(status).expect("a status"), HeaderMap::new(), Bytes::new())
 }
 
-/// A record at time 0 in `state`, with evidence that differs from every default.
+/// A record at time 0 in `state`, with evidence that differs from every default. It expires at 1,000, if at all.
 fn held(state: State, effect: Effect) -> Record {
-    Record { state, effect, fence: 5, attempts: 3, ..Record::first(wanted(0)) }
+    Record { state, effect, fence: 5, first_fence: 3, attempts: 3, ..Record::first(wanted(0)) }
 }
 
 fn states() -> Vec<State> {
@@ -77,7 +77,7 @@ fn events() -> Vec<(Event, State)> {
 
 #[test]
 fn a_first_claim_starts_the_record() {
-    let (record, claimed) = claim(None, wanted(7));
+    let (record, claimed) = claim(None, wanted(7), 0);
     let record = record.expect("a record");
     assert_eq!(claimed, Claimed::Fresh(record.clone()));
     let expected = Record {
@@ -87,6 +87,7 @@ fn a_first_claim_starts_the_record() {
         request: wanted(7).request,
         state: State::InProgress { lease_until: at(107) },
         fence: 1,
+        first_fence: 1,
         attempts: 0,
         effect: Effect::None,
         claimed_at: at(7),
@@ -102,10 +103,10 @@ fn a_first_claim_starts_the_record() {
 #[test]
 fn a_claim_with_another_fingerprint_changes_nothing_in_any_state() {
     for state in states() {
-        for now in [0, 99, 100, u64::MAX] {
+        for now in [0, 99, 100, 999] {
             let mut other = wanted(now);
             other.fingerprint = Fingerprint::from_bytes([2; 32]);
-            let told = claim(Some(&held(state.clone(), Effect::Unknown)), other);
+            let told = claim(Some(&held(state.clone(), Effect::Unknown)), other, 0);
             assert_eq!(told, (None, Claimed::Mismatch { held: Fingerprint::from_bytes([1; 32]) }));
         }
     }
@@ -116,7 +117,7 @@ fn what_is_held_or_scheduled_is_busy_until_its_very_end() {
     for state in [State::InProgress { lease_until: at(100) }, State::Scheduled { at: at(100) }] {
         for effect in [Effect::None, Effect::Unknown] {
             for (now, free) in [(0, false), (99, false), (100, true), (101, true), (u64::MAX, true)] {
-                let (record, told) = claim(Some(&held(state.clone(), effect)), wanted(now));
+                let (record, told) = claim(Some(&held(state.clone(), effect)), wanted(now), 0);
                 assert_eq!(record.is_some(), free, "{state:?} at {now}");
                 if !free {
                     assert_eq!(told, Claimed::Busy { frees_at: at(100) });
@@ -142,7 +143,7 @@ fn taking_over_moves_the_fence_and_keeps_the_request_the_window_and_the_evidence
         ),
     ] {
         let held = held(state, before);
-        let (record, told) = claim(Some(&held), wanted(150));
+        let (record, told) = claim(Some(&held), wanted(150), 0);
         let record = record.expect("a record");
         assert_eq!(told, Claimed::TakenOver(record.clone()));
         let state = State::InProgress { lease_until: at(250) };
@@ -154,19 +155,51 @@ fn taking_over_moves_the_fence_and_keeps_the_request_the_window_and_the_evidence
 fn refused_credentials_alone_start_the_window_anew() {
     let state = State::Refused { refusal: Refusal::Unauthorized, answer: answer(401) };
     let held = held(state, Effect::None);
-    let (record, _) = claim(Some(&held), wanted(150));
+    let (record, _) = claim(Some(&held), wanted(150), 0);
     let state = State::InProgress { lease_until: at(250) };
     let expected = Record { state, fence: 6, attempts: 0, claimed_at: at(150), updated_at: at(150), ..held };
     assert_eq!(record, Some(expected));
 }
 
 #[test]
-fn what_is_settled_is_told_as_it_stands_at_any_time() {
+fn what_is_settled_is_told_as_it_stands_until_it_expires() {
     for state in states().into_iter().filter(|state| !is_open(state) && !is_unauthorized(state)) {
-        for now in [0, 100, u64::MAX] {
+        let never_expires = matches!(state, State::Dead { .. });
+        for now in [0, 100, 999, u64::MAX].into_iter().filter(|now| *now < 1_000 || never_expires) {
             let held = held(state.clone(), Effect::Unknown);
-            assert_eq!(claim(Some(&held), wanted(now)), (None, Claimed::Settled(held.clone())));
+            assert_eq!(claim(Some(&held), wanted(now), 0), (None, Claimed::Settled(held.clone())));
         }
+    }
+}
+
+#[test]
+fn a_claim_of_what_has_expired_starts_a_new_life_under_the_next_fence() {
+    for state in states() {
+        let resolved = matches!(state, State::Dead { .. });
+        let mut held = held(state.clone(), Effect::Unknown);
+        if resolved {
+            let said = Action::Resolve(Resolution::NotApplied);
+            held = held.act(&act(said, 0)).expect("a dead letter").0;
+        }
+        for fingerprint in [1, 2] {
+            let mut wanted = wanted(1_000);
+            wanted.fingerprint = Fingerprint::from_bytes([fingerprint; 32]);
+            let (record, told) = claim(Some(&held), wanted.clone(), 0);
+            if is_open(&state) {
+                assert!(!matches!(told, Claimed::Fresh(_)), "{state:?} never expires");
+                continue;
+            }
+            let expected = Record { fence: 6, first_fence: 6, ..Record::first(wanted) };
+            assert_eq!((record, told), (Some(expected.clone()), Claimed::Fresh(expected)), "{state:?}");
+        }
+    }
+}
+
+#[test]
+fn a_new_key_starts_above_whatever_was_purged() {
+    for (purged, first) in [(0, 1), (7, 8), (u64::MAX, u64::MAX)] {
+        let Claimed::Fresh(record) = claim(None, wanted(0), purged).1 else { panic!("a first claim") };
+        assert_eq!((record.fence, record.first_fence), (first, first));
     }
 }
 
@@ -174,12 +207,12 @@ fn what_is_settled_is_told_as_it_stands_at_any_time() {
 fn a_lease_of_zero_ends_at_once_and_a_huge_one_never() {
     let mut none = wanted(50);
     none.lease = Duration::ZERO;
-    let (record, _) = claim(None, none);
-    assert!(matches!(claim(record.as_ref(), wanted(50)).1, Claimed::TakenOver(_)));
+    let (record, _) = claim(None, none, 0);
+    assert!(matches!(claim(record.as_ref(), wanted(50), 0).1, Claimed::TakenOver(_)));
     let mut huge = wanted(50);
     huge.lease = Duration::MAX;
-    let (record, _) = claim(None, huge);
-    let told = claim(record.as_ref(), wanted(u64::MAX - 1)).1;
+    let (record, _) = claim(None, huge, 0);
+    let told = claim(record.as_ref(), wanted(u64::MAX - 1), 0).1;
     assert_eq!(told, Claimed::Busy { frees_at: at(u64::MAX) });
 }
 
@@ -189,7 +222,7 @@ fn every_event_from_every_state_under_every_fence() {
         for before in [Effect::None, Effect::Unknown] {
             let held = held(state.clone(), before);
             for (event, next) in events() {
-                for fence in [0, 4, 5, 6, u64::MAX] {
+                for fence in [0, 2, 4, 5, 6, u64::MAX] {
                     let transition = Transition {
                         fence,
                         now: at(40),
@@ -198,7 +231,12 @@ fn every_event_from_every_state_under_every_fence() {
                         event: event.clone(),
                         reports: Vec::new(),
                     };
-                    let dead_unknown = matches!(state, State::Dead { .. }) && before == Effect::Unknown;
+                    // Fences 3 to 5 are of this life of the key; of these, 3 and 4 were fenced out.
+                    let is_proof = match state {
+                        State::InProgress { .. } | State::Scheduled { .. } => fence == 4,
+                        State::Dead { .. } => [4, 5].contains(&fence) && before == Effect::Unknown,
+                        _ => false,
+                    };
                     let expected = match (&state, &event) {
                         (State::InProgress { .. }, _) if fence == 5 => Ok(Record {
                             state: next.clone(),
@@ -211,7 +249,7 @@ fn every_event_from_every_state_under_every_fence() {
                             ..held.clone()
                         }),
                         // The count of a promotion stays that of the holder who buried it.
-                        (_, Event::Succeed { .. }) if dead_unknown => Ok(Record {
+                        (_, Event::Succeed { .. }) if is_proof => Ok(Record {
                             state: next.clone(),
                             effect: Effect::Applied,
                             updated_at: at(40),
@@ -336,20 +374,26 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     /// Whatever happens in whatever order: names, fingerprint and request never change; the fence moves by
-    /// one, on a take-over or a redrive only; a success is final; the window never restarts once an effect is
+    /// one, on a take-over, a redrive or a new life only; a success is final until it expires; the window never restarts once an effect is
     /// unknown; an unresolved dead letter never expires; whoever lost the fence can bring nothing but proof.
     #[test]
     fn no_history_breaks_the_promise(steps in prop::collection::vec((0..300u64, step()), 1..60)) {
-        let (mut record, mut now) = (Record::first(wanted(0)), 0);
+        let (mut record, mut now, mut lives) = (Record::first(wanted(0)), 0, 1);
         for (elapsed, step) in steps {
             now += elapsed;
-            let before = record.clone();
+            let (before, lives_before) = (record.clone(), lives);
             let mut taken_over = false;
             match step {
                 Step::Claim => {
-                    let (write, told) = claim(Some(&before), wanted(now));
-                    taken_over = matches!(told, Claimed::TakenOver(_));
+                    let (write, told) = claim(Some(&before), wanted(now), 0);
+                    taken_over = matches!(told, Claimed::TakenOver(_) | Claimed::Fresh(_));
                     prop_assert_eq!(write.is_some(), taken_over);
+                    if let Claimed::Fresh(record) = told {
+                        prop_assert!(before.has_expired(at(now)));
+                        let new_life = Record::first(wanted(now)).after_fence(before.fence);
+                        prop_assert_eq!(&record, &new_life);
+                        lives += 1;
+                    }
                     record = write.unwrap_or(record);
                 }
                 Step::Take { what } => {
@@ -373,19 +417,23 @@ proptest! {
                         Transition { fence, now: at(now), attempts: 1, effect, event, reports: Vec::new() };
                     if let Ok(moved) = before.apply(transition) {
                         let holder = fence == before.fence && matches!(before.state, State::InProgress { .. });
-                        let promoted = matches!(before.state, State::Dead { .. })
-                            && before.effect == Effect::Unknown
+                        let proven = !matches!(before.state, State::Succeeded { .. } | State::Refused { .. })
+                            && fence >= before.first_fence
                             && matches!(moved.state, State::Succeeded { .. });
-                        prop_assert!(holder || promoted);
+                        prop_assert!(holder || proven);
                         record = moved;
                     }
                 }
             }
             prop_assert_eq!(&record.id, &before.id);
+            prop_assert_eq!(record.fence, before.fence + u64::from(taken_over));
+            if lives > lives_before {
+                continue;
+            }
+            prop_assert_eq!(record.first_fence, before.first_fence);
             prop_assert_eq!(&record.request, &before.request);
             prop_assert_eq!(&record.wire_key, &before.wire_key);
             prop_assert_eq!(record.fingerprint, before.fingerprint);
-            prop_assert_eq!(record.fence, before.fence + u64::from(taken_over));
             if matches!(before.state, State::Succeeded { .. }) {
                 prop_assert_eq!(&record, &before);
             }

@@ -87,7 +87,7 @@ pub async fn check_redrive(store: &dyn Store) {
             ..dead
         };
         assert_eq!(told, expected, "{key}");
-        let late = write(store, &id, transition_at(1, LATER, succeed())).await;
+        let late = write(store, &id, transition_at(1, LATER, refuse(Refusal::Rejected))).await;
         assert_eq!(late, Err(Declined::Fenced), "an earlier holder");
         let again = do_it(store, &id, act(Action::Redrive { forced: true })).await;
         assert_eq!(again, Err(Forbidden::NotDead), "it is redriven once");

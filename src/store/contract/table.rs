@@ -62,7 +62,7 @@ struct Row {
     start: Start,
     /// In the order of [`CALLS`].
     current: [Told; 7],
-    /// In the order of [`CALLS`], less the two claims.
+    /// In the order of [`CALLS`], less the two claims. Fence 0 and 2: of an earlier life, and never given out.
     other_fence: [Told; 5],
 }
 
@@ -107,10 +107,10 @@ const TABLE: [Row; 10] = {
         Row { start: Start::DeadNone,
               current: /*           */ [Settled, Mismatch, SETTLED, SETTLED, SETTLED, SETTLED, SETTLED],
               other_fence: /*                         */  [FENCED,  FENCED,  FENCED,  FENCED,  FENCED] },
-        // A late true answer is proof, whoever brings it.
+        // A late true answer is proof, in the life of the key that it was asked in.
         Row { start: Start::DeadUnknown,
               current: /*           */ [Settled, Mismatch, SETTLED, SETTLED, Moved,   SETTLED, SETTLED],
-              other_fence: /*                         */  [FENCED,  FENCED,  Moved,   FENCED,  FENCED] },
+              other_fence: /*                         */  [FENCED,  FENCED,  FENCED,  FENCED,  FENCED] },
     ]
 };
 

@@ -39,7 +39,7 @@ pub async fn check_takes(store: &dyn Store) {
             let expected = Record { state, fence: 2, effect, updated_at: ask.now, ..before };
             assert_eq!(*record, expected);
             assert_eq!(get(store, &record.id).await.as_ref(), Some(record), "as given, so kept");
-            let late = write(store, &record.id, transition_at(1, ask.now, succeed())).await;
+            let late = write(store, &record.id, transition_at(1, ask.now, bury(Reason::Unknown))).await;
             assert_eq!(late, Err(Declined::Fenced), "whoever held it before");
         }
         ask.account = None;

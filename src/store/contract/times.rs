@@ -5,11 +5,12 @@ use std::time::Duration;
 use super::{KEEP, LEASE, NOW, bury, claim, claim_at, get, id, refuse, succeed, take, transition_at, write};
 use crate::clock::Timestamp;
 use crate::error::{Effect, Reason, Refusal};
-use crate::operation::OperationId;
 use crate::operation::record::{Claimed, Declined, Event, Record, State};
+use crate::operation::{Fingerprint, OperationId};
 use crate::store::Store;
 
-/// Whoever takes over moves the fence by one, and nothing that an earlier holder writes changes anything.
+/// Whoever takes over moves the fence by one, and nothing that an earlier holder writes changes anything, but an
+/// answer: see [`check_late_success`].
 pub async fn check_fences(store: &dyn Store) {
     let id = id("test/fences//POST /x", "k");
     let mut now = NOW;
@@ -20,7 +21,6 @@ pub async fn check_fences(store: &dyn Store) {
             for event in [
                 Event::Renew { lease_until: FAR },
                 Event::Schedule { at: FAR },
-                succeed(),
                 refuse(Refusal::Rejected),
                 bury(Reason::Exhausted),
             ] {
@@ -74,30 +74,99 @@ pub async fn check_lease_boundaries(store: &dyn Store) {
     assert!(matches!(told, Claimed::TakenOver(_)), "a lease of 0 is over at once: {told:?}");
 }
 
-/// A late success promotes a dead letter of unknown effect, under any fence, once; nothing else is promoted.
+/// A late success from a holder that was fenced out settles the operation, whoever holds it by now and wherever it
+/// waits: once, and for everybody. It settles neither what is settled nor another life of the key.
 pub async fn check_late_success(store: &dyn Store) {
-    for (key, effect, promoted) in [("unknown", Effect::Unknown, true), ("none", Effect::None, false)] {
+    let later = NOW.plus(LEASE);
+    for (key, event, effect, proof) in [
+        ("held", None, Effect::Unknown, true),
+        ("held, absence believed", Some(Event::Renew { lease_until: FAR }), Effect::None, true),
+        ("scheduled", Some(Event::Schedule { at: FAR }), Effect::Unknown, true),
+        ("dead", Some(bury(Reason::Unknown)), Effect::Unknown, true),
+        ("dead, no effect", Some(bury(Reason::Exhausted)), Effect::None, false),
+        ("refused", Some(refuse(Refusal::Rejected)), Effect::None, false),
+        ("succeeded", Some(succeed()), Effect::None, false),
+    ] {
         let id = id("test/late//POST /x", key);
-        take(store, claim_at(&id, NOW)).await;
-        let later = NOW.plus(LEASE);
+        let first = take(store, claim_at(&id, NOW)).await;
         let second = take(store, claim_at(&id, later)).await;
-        let mut burial = transition_at(second.fence, later, bury(Reason::Unknown));
-        burial.effect = effect;
-        let dead = write(store, &id, burial).await.expect("the holder may write");
-        let told = write(store, &id, transition_at(1, later, succeed())).await;
-        if !promoted {
-            assert_eq!(told, Err(Declined::Fenced));
-            assert_eq!(get(store, &id).await, Some(dead));
+        let mut before = second.clone();
+        if let Some(event) = event {
+            let mut transition = transition_at(second.fence, later, event);
+            transition.effect = effect;
+            before = write(store, &id, transition).await.expect("the holder may write");
+        }
+        for stray in [first.fence - 1, second.fence + 1] {
+            let told = write(store, &id, transition_at(stray, later, succeed())).await;
+            assert_eq!(told, Err(Declined::Fenced), "{key}: not of this life");
+        }
+        let told = write(store, &id, transition_at(first.fence, later, succeed())).await;
+        if !proof {
+            assert_eq!(told, Err(Declined::Fenced), "{key}");
+            assert_eq!(get(store, &id).await, Some(before), "{key}: nothing changes");
             continue;
         }
         let record = told.expect("the answer is proof");
-        assert_eq!((record.state.name(), record.effect), ("succeeded", Effect::Applied));
-        assert_eq!(record.fence, second.fence, "a promotion takes nothing over");
-        assert_eq!(get(store, &id).await.as_ref(), Some(&record));
-        let again = write(store, &id, transition_at(1, later, succeed())).await;
-        assert_eq!(again, Err(Declined::Fenced), "the first answer stays");
+        assert_eq!((record.state.name(), record.effect), ("succeeded", Effect::Applied), "{key}");
+        assert_eq!(record.fence, second.fence, "{key}: nothing is taken over");
+        assert_eq!(get(store, &id).await.as_ref(), Some(&record), "{key}");
+        let again = write(store, &id, transition_at(first.fence, later, succeed())).await;
+        assert_eq!(again, Err(Declined::Fenced), "{key}: the first answer stays");
+        for event in [Event::Renew { lease_until: FAR }, succeed(), bury(Reason::Unknown)] {
+            let told = write(store, &id, transition_at(second.fence, later, event)).await;
+            assert_eq!(told, Err(Declined::Settled), "{key}: its holder is told");
+        }
         assert!(matches!(claim(store, claim_at(&id, later)).await, Claimed::Settled(_)));
     }
+}
+
+/// What has expired is met as if it had been purged, whether or not it was: a new life, also of another request,
+/// under a fence above all of the last life's. No holder of an earlier life can write in it, not even proof.
+pub async fn check_lives(store: &dyn Store) {
+    for (key, purged) in [("met", false), ("purged", true)] {
+        let id = id("test/lives//POST /x", key);
+        let mut highest = 0;
+        let mut now = NOW;
+        for life in 1..=4_u8 {
+            let mut wanted = claim_at(&id, now);
+            wanted.fingerprint = Fingerprint::from_bytes([life; 32]);
+            wanted.request.body = vec![life; 9].into();
+            let (request, print) = (wanted.request.clone(), wanted.fingerprint);
+            let Claimed::Fresh(first) = claim(store, wanted).await else {
+                panic!("{key}: life {life} is new")
+            };
+            assert!(first.fence > highest, "{key}: fence {} after {highest}", first.fence);
+            assert_eq!((first.first_fence, first.attempts, first.claimed_at), (first.fence, 0, now), "{key}");
+            assert_eq!((&first.request, first.fingerprint, first.effect), (&request, print, Effect::None));
+            assert_eq!(get(store, &id).await.as_ref(), Some(&first), "{key}: as given, so kept");
+            assert_eq!(store.evidence(&id).await.expect("the store works"), [], "{key}: a log of its own");
+            let mut waiting = transition_at(first.fence, now, Event::Schedule { at: now });
+            waiting.effect = Effect::Unknown;
+            let held = write(store, &id, waiting).await.expect("the holder may write");
+            for earlier in 0..first.fence {
+                let late = write(store, &id, transition_at(earlier, now, succeed())).await;
+                assert_eq!(late, Err(Declined::Fenced), "{key}: life {life}, fence {earlier}");
+            }
+            assert_eq!(get(store, &id).await, Some(held), "{key}");
+            let mut again = claim_at(&id, now);
+            again.fingerprint = print;
+            let taken = take(store, again.clone()).await;
+            write(store, &id, transition_at(taken.fence, now, succeed()))
+                .await
+                .expect("the holder may write");
+            highest = taken.fence;
+            now = now.plus(KEEP);
+            again.now = now.minus(Duration::from_millis(1));
+            let told = claim(store, again).await;
+            assert!(matches!(told, Claimed::Settled(_)), "{key}: a millisecond early: {told:?}");
+            if purged {
+                store.purge(now, 100).await.expect("the store works");
+                assert_eq!(get(store, &id).await, None, "{key}");
+            }
+        }
+    }
+    let stranger = take(store, claim_at(&id("test/lives//POST /y", "never seen"), NOW)).await;
+    assert!(stranger.fence > 2, "a store cannot know whose fences it purged");
 }
 
 /// Refused credentials free the key for another try. The vendor's window starts anew only if no attempt can

@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 use super::codec;
 use super::failure::While;
 use super::lane::Job;
+use super::numbers;
 use super::row::{self, COLUMNS};
 use crate::attempt::AttemptReport;
 use crate::operation::record::{AuditEntry, Cursor, Filter, Page, Phase, Summary, Tally};
@@ -65,7 +66,7 @@ pub(super) fn tally(connection: &Connection) -> Result<Vec<Tally>, StoreError> {
                 vendor: row.get(0)?,
                 phase: phase(row, 1)?,
                 count: row.get::<_, i64>(2)?.max(0) as u64,
-                oldest: row::from_ms(row.get(3)?),
+                oldest: numbers::from_ms(row.get(3)?),
             })
         })
         .and_then(Iterator::collect)
@@ -101,14 +102,14 @@ pub(super) fn audit(
 }
 
 fn entry(row: &Row<'_>) -> rusqlite::Result<(i64, AuditEntry)> {
-    let key = Key::new(row.get::<_, String>(2)?).map_err(|_| row::damaged(2, "no key"))?;
+    let key = Key::new(row.get::<_, String>(2)?).map_err(|_| numbers::damaged(2, "no key"))?;
     let action: String = row.get(3)?;
     let entry = AuditEntry {
         id: OperationId::new(Scope::from_stored(row.get::<_, String>(1)?), key),
-        action: serde_json::from_str(&action).map_err(|_| row::damaged(3, "no action"))?,
+        action: serde_json::from_str(&action).map_err(|_| numbers::damaged(3, "no action"))?,
         by: row.get(4)?,
         why: row.get(5)?,
-        at: row::from_ms(row.get(6)?),
+        at: numbers::from_ms(row.get(6)?),
         before: phase(row, 7)?,
         after: phase(row, 8)?,
     };
@@ -116,7 +117,7 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<(i64, AuditEntry)> {
 }
 
 fn phase(row: &Row<'_>, column: usize) -> rusqlite::Result<Phase> {
-    row::phase(row.get(column)?).ok_or_else(|| row::damaged(column, "no such phase"))
+    numbers::phase(row.get(column)?).ok_or_else(|| numbers::damaged(column, "no such phase"))
 }
 
 /// Lacks two values: the number of the first row, and how many.
@@ -146,18 +147,19 @@ fn conditions(filter: &Filter) -> (String, Vec<Value>) {
         // In words, since an index on a part of a table is not used for a value that is bound later.
         conditions.clauses.push_str("phase = 5 AND ");
     } else if !phases.is_empty() {
-        let numbers: Vec<String> = phases.iter().map(|phase| row::phase_number(*phase).to_string()).collect();
+        let numbers: Vec<String> =
+            phases.iter().map(|phase| numbers::phase_number(*phase).to_string()).collect();
         conditions.clauses.push_str(&format!("phase IN ({}) AND ", numbers.join(", ")));
     }
-    conditions.add("phase > 4 AND detail = ?", reason.and_then(row::reason_number).map(Value::Integer));
+    conditions.add("phase > 4 AND detail = ?", reason.and_then(numbers::reason_number).map(Value::Integer));
     // A success took effect, also where 0.1 wrote its row and another effect into it.
     conditions.add(
         "CASE phase WHEN 3 THEN 2 ELSE effect END = ?",
         effect.map(|effect| Value::Integer(codec::effect_number(effect))),
     );
     conditions.add("status = ?", status.map(|status| Value::Integer(i64::from(status))));
-    conditions.add("updated_at_ms >= ?", updated_from.map(|at| Value::Integer(row::to_ms(at))));
-    conditions.add("updated_at_ms < ?", updated_before.map(|at| Value::Integer(row::to_ms(at))));
+    conditions.add("updated_at_ms >= ?", updated_from.map(|at| Value::Integer(numbers::to_ms(at))));
+    conditions.add("updated_at_ms < ?", updated_before.map(|at| Value::Integer(numbers::to_ms(at))));
     (conditions.clauses, conditions.values)
 }
 

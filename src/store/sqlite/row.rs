@@ -4,20 +4,22 @@
 //! matters to it. A row is therefore read *hollow*, with an empty request and an answer of the right status,
 //! decided upon, and filled from its blobs by the caller's task: the one writer thread does not parse bodies.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
-use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use url::Url;
 
 use super::codec;
 use super::failure::While;
+use super::numbers::{
+    REASONS, REFUSALS, damaged, from_ms, phase, phase_number, place, reason, refusal, to_fence, to_ms,
+};
 use super::seals::{Part, Seals};
 use crate::answer::Answer;
 use crate::clock::Timestamp;
-use crate::error::{Reason, Refusal};
 use crate::operation::record::{Phase, Record, Resolved, State};
 use crate::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
 use crate::policy::OnUnknown;
@@ -58,6 +60,9 @@ impl Stored {
 pub(super) const COLUMNS: &str = "number, scope, key, fingerprint, wire_key, phase, until_ms, fence, attempts, \
      effect, claimed_at_ms, updated_at_ms, keep_ms, on_unknown, detail, status, resolved";
 
+/// The columns that [`stored`] reads after those, in its order.
+pub(super) const REST: &str = "request, answer, redact, first_fence";
+
 /// Reads [`COLUMNS`]: the row's number, and its record without request and answer.
 pub(super) fn hollow(row: &Row<'_>) -> rusqlite::Result<(i64, Record)> {
     let time = |at| row.get::<_, i64>(at).map(|ms| Timestamp::from_millis(ms.max(0) as u64));
@@ -87,22 +92,24 @@ pub(super) fn hollow(row: &Row<'_>) -> rusqlite::Result<(i64, Record)> {
         request: hollow_request(),
         state,
         fence: row.get::<_, i64>(7)?.max(0) as u64,
+        // A list shows neither this nor the names of fields, so that it need not read past the blobs: see `stored`.
+        first_fence: 0,
         attempts: row.get(8)?,
         effect,
         claimed_at: time(10)?,
         updated_at: time(11)?,
         keep: Duration::from_millis(row.get::<_, i64>(12)?.max(0) as u64),
         on_unknown: if row.get::<_, i64>(13)? == 0 { OnUnknown::Park } else { OnUnknown::Resend },
-        // A list shows none, so that it need not read past the blobs: see `stored`.
         redact: RedactedFields::NONE,
         resolved,
     };
     Ok((row.get(0)?, record))
 }
 
-/// Reads [`COLUMNS`] and, after them, `request`, `answer` and `redact`.
+/// Reads [`COLUMNS`] and, after them, [`REST`].
 pub(super) fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
     let (number, mut record) = hollow(row)?;
+    record.first_fence = row.get::<_, i64>(20)?.max(0) as u64;
     if let Some(names) = row.get::<_, Option<String>>(19)? {
         let names = serde_json::from_str(&names).map_err(|_| damaged(19, "no names of fields"))?;
         record.redact = RedactedFields::from_stored(names);
@@ -111,15 +118,22 @@ pub(super) fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
 }
 
 pub(super) fn load(connection: &Connection, id: &OperationId) -> Result<Option<Stored>, StoreError> {
-    let mut statement = connection.prepare_cached(SELECT_BY_NAME).while_doing("look for an operation")?;
+    let sql = SELECT_BY_NAME
+        .get_or_init(|| format!("SELECT {COLUMNS}, {REST} FROM operation WHERE scope = ?1 AND key = ?2"));
+    let mut statement = connection.prepare_cached(sql).while_doing("look for an operation")?;
     statement
         .query_row(params![id.scope.as_str(), id.key.as_str()], stored)
         .optional()
         .while_doing("look for an operation")
 }
 
-/// Adds a row, unless the name is taken; whether it did.
-pub(super) fn insert(connection: &Connection, record: &Record, request: &[u8]) -> Result<bool, StoreError> {
+/// Adds the row of a life of a key that begins with this fence, unless the name is taken; whether it did.
+pub(super) fn insert(
+    connection: &Connection,
+    record: &Record,
+    first_fence: u64,
+    request: &[u8],
+) -> Result<bool, StoreError> {
     let columns = Columns::of(record)?;
     let mut statement = connection.prepare_cached(INSERT).while_doing("prepare a claim")?;
     let added = statement
@@ -131,7 +145,7 @@ pub(super) fn insert(connection: &Connection, record: &Record, request: &[u8]) -
             record.wire_key,
             columns.phase,
             columns.until,
-            columns.fence,
+            to_fence(first_fence),
             record.attempts,
             columns.effect,
             to_ms(record.claimed_at),
@@ -255,7 +269,7 @@ impl Columns {
         Ok(Columns {
             phase: phase_number(record.phase()),
             until: record.until().map(to_ms),
-            fence: i64::try_from(record.fence).unwrap_or(i64::MAX),
+            fence: to_fence(record.fence),
             effect: codec::effect_number(record.effect),
             keep: to_ms(Timestamp::default().plus(record.keep)),
             on_unknown: i64::from(record.on_unknown == OnUnknown::Resend),
@@ -276,47 +290,6 @@ fn redacted(record: &Record) -> Result<Option<String>, StoreError> {
         .map_err(|error| StoreError::with_source("names of fields cannot be written", error))
 }
 
-/// Milliseconds as SQLite holds them. What is beyond its range is its far end.
-pub(super) fn to_ms(time: Timestamp) -> i64 {
-    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
-}
-
-pub(super) fn from_ms(ms: i64) -> Timestamp {
-    Timestamp::from_millis(ms.max(0) as u64)
-}
-
-pub(super) fn phase_number(phase: Phase) -> i64 {
-    place(&Phase::ALL, &phase).map_or(0, |place| place + 1)
-}
-
-pub(super) fn phase(number: i64) -> Option<Phase> {
-    at(&Phase::ALL, number - 1)
-}
-
-pub(super) fn reason_number(reason: Reason) -> Option<i64> {
-    place(&REASONS, &reason)
-}
-
-fn reason(detail: Option<i64>) -> rusqlite::Result<Reason> {
-    detail.and_then(|number| at(&REASONS, number)).ok_or_else(|| damaged(14, "no such reason"))
-}
-
-fn refusal(detail: Option<i64>) -> rusqlite::Result<Refusal> {
-    detail.and_then(|number| at(&REFUSALS, number)).ok_or_else(|| damaged(14, "no such refusal"))
-}
-
-fn place<T: PartialEq>(all: &[T], one: &T) -> Option<i64> {
-    all.iter().position(|other| other == one).and_then(|place| i64::try_from(place).ok())
-}
-
-fn at<T: Copy>(all: &[T], place: i64) -> Option<T> {
-    all.get(usize::try_from(place).ok()?).copied()
-}
-
-pub(super) fn damaged(column: usize, problem: &'static str) -> rusqlite::Error {
-    rusqlite::Error::FromSqlConversionFailure(column, Type::Null, problem.into())
-}
-
 fn hollow_request() -> Request {
     let url = Url::parse("about:blank").expect("a constant that parses");
     Request::new(Method::GET, url)
@@ -328,20 +301,11 @@ fn hollow_answer(status: Option<u16>) -> rusqlite::Result<Option<Answer>> {
     Ok(Some(Answer::new(status, HeaderMap::new(), Bytes::new())))
 }
 
-/// The numbers of a column are places in this list: it only ever grows at its end.
-const REASONS: [Reason; 3] = [Reason::Exhausted, Reason::Expired, Reason::Unknown];
-
-/// As [`REASONS`].
-const REFUSALS: [Refusal; 4] =
-    [Refusal::Rejected, Refusal::Unauthorized, Refusal::Duplicate, Refusal::KeyReused];
-
-const SELECT_BY_NAME: &str = "SELECT number, scope, key, fingerprint, wire_key, phase, until_ms, fence, attempts, \
-     effect, claimed_at_ms, updated_at_ms, keep_ms, on_unknown, detail, status, resolved, request, answer, \
-     redact FROM operation WHERE scope = ?1 AND key = ?2";
+static SELECT_BY_NAME: OnceLock<String> = OnceLock::new();
 
 const INSERT: &str = "INSERT INTO operation (scope, key, vendor, fingerprint, wire_key, phase, until_ms, fence, \
-     attempts, effect, claimed_at_ms, updated_at_ms, keep_ms, on_unknown, request, redact) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16) \
+     attempts, effect, claimed_at_ms, updated_at_ms, keep_ms, on_unknown, request, redact, first_fence) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?8) \
      ON CONFLICT (scope, key) DO NOTHING";
 
 const UPDATE_KEEPING_ANSWER: &str = "UPDATE operation SET phase = ?2, until_ms = ?3, fence = ?4, attempts = ?5, \

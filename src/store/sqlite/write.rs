@@ -5,9 +5,10 @@ use std::time::Duration;
 use rusqlite::{Connection, params};
 
 use super::failure::While;
-use super::row::{self, COLUMNS, OnFile, Stored};
+use super::numbers::{phase_number, to_ms};
+use super::purge;
+use super::row::{self, COLUMNS, OnFile, REST, Stored};
 use super::seals::Seals;
-use crate::clock::Timestamp;
 use crate::operation::record::{
     Act, AuditEntry, Claimed, Declined, Forbidden, Left, Phase, Record, Take, Transition,
 };
@@ -24,8 +25,9 @@ pub(super) struct First {
 
 /// What a claim met.
 pub(super) enum Met {
-    /// Nothing: it is the first, and is now on file.
-    Nobody,
+    /// Nothing of this life of the key: the claim is the first, and is now on file. The life begins with this
+    /// fence.
+    Nobody { first_fence: u64 },
     /// This, and the row that it is about.
     Somebody(Box<(Claimed, Stored)>),
     /// An operation that may be taken over, and that this process cannot read. Nothing was written.
@@ -36,13 +38,20 @@ pub(super) fn claim(connection: &Connection, first: &First) -> Result<Met, Store
     let First { record, request, lease, seals } = first;
     seals.note_use(connection)?;
     // The index decides who is first; only then is there anything to read.
-    if row::insert(connection, record, request)? {
-        return Ok(Met::Nobody);
+    let first_fence = purge::highest_fence(connection)?.saturating_add(1);
+    if row::insert(connection, record, first_fence, request)? {
+        return Ok(Met::Nobody { first_fence });
     }
     let Some(stored) = row::load(connection, &record.id)? else {
         return Err(StoreError::new("an operation is neither absent nor there"));
     };
-    let claimed = stored.record.claim(record.fingerprint, record.claimed_at, *lease);
+    let claimed = stored.record.claim(record, *lease);
+    if let Claimed::Fresh(record) = &claimed {
+        // As if a purge had come first: the new life's row is as new as its log.
+        purge::remove(connection, stored.number)?;
+        row::insert(connection, record, record.first_fence, request)?;
+        return Ok(Met::Nobody { first_fence: record.first_fence });
+    }
     if let Some(record) = claimed.changes() {
         if let Err(error) = seals.check_row(&stored) {
             return Ok(Met::Unreadable(error));
@@ -114,7 +123,7 @@ pub(super) fn take(connection: &Connection, take: &Take, seals: &Seals) -> Resul
     let vendor = scope.as_ref().map(Scope::vendor_path);
     // The bound is on rows and not on bytes: a caller asks for as many as it can carry on with.
     let sql = format!(
-        "SELECT {COLUMNS}, request, answer, redact FROM operation WHERE phase < 3 AND phase = ?1 {} {} \
+        "SELECT {COLUMNS}, {REST} FROM operation WHERE phase < 3 AND phase = ?1 {} {} \
          AND until_ms <= ?2 ORDER BY until_ms, number LIMIT ?3",
         if account.is_some() { OF_ACCOUNT } else { "AND ?4 IS NULL AND ?5 IS NULL" },
         seals.readable_rows()
@@ -122,10 +131,7 @@ pub(super) fn take(connection: &Connection, take: &Take, seals: &Seals) -> Resul
     let mut statement = connection.prepare_cached(&sql).while_doing(doing)?;
     let limit = i64::try_from(take.limit).unwrap_or(i64::MAX);
     let found = statement
-        .query_map(
-            params![row::phase_number(phase), row::to_ms(take.now), limit, vendor, account],
-            row::stored,
-        )
+        .query_map(params![phase_number(phase), to_ms(take.now), limit, vendor, account], row::stored)
         .and_then(Iterator::collect::<rusqlite::Result<Vec<Stored>>>)
         .while_doing(doing)?;
     let mut taken = Vec::new();
@@ -171,28 +177,6 @@ pub(super) fn append_evidence(
     Ok(if there { Ok(()) } else { Err(Declined::Absent) })
 }
 
-/// Removes at most `limit` expired rows.
-pub(super) fn purge(connection: &Connection, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
-    let doing = "purge";
-    let mut statement = connection
-        .prepare_cached(
-            "SELECT number FROM operation WHERE phase > 2 AND until_ms IS NOT NULL AND until_ms <= ?1 \
-             ORDER BY until_ms LIMIT ?2",
-        )
-        .while_doing(doing)?;
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let expired = statement
-        .query_map(params![row::to_ms(now), limit], |row| row.get(0))
-        .and_then(Iterator::collect::<rusqlite::Result<Vec<i64>>>)
-        .while_doing(doing)?;
-    let mut statement =
-        connection.prepare_cached("DELETE FROM operation WHERE number = ?1").while_doing(doing)?;
-    for number in &expired {
-        statement.execute([number]).while_doing(doing)?;
-    }
-    Ok(expired.len())
-}
-
 fn log(connection: &Connection, entry: &AuditEntry) -> Result<(), StoreError> {
     let doing = "write the audit record";
     let action = serde_json::to_string(&entry.action)
@@ -210,9 +194,9 @@ fn log(connection: &Connection, entry: &AuditEntry) -> Result<(), StoreError> {
             action,
             entry.by,
             entry.why,
-            row::to_ms(entry.at),
-            row::phase_number(entry.before),
-            row::phase_number(entry.after),
+            to_ms(entry.at),
+            phase_number(entry.before),
+            phase_number(entry.after),
         ])
         .while_doing(doing)?;
     Ok(())

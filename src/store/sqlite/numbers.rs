@@ -1,0 +1,59 @@
+//! What is a number in a column: times, fences, and places in lists.
+
+use rusqlite::types::Type;
+
+use crate::clock::Timestamp;
+use crate::error::{Reason, Refusal};
+use crate::operation::record::Phase;
+
+/// Milliseconds as SQLite holds them. What is beyond its range is its far end.
+pub(super) fn to_ms(time: Timestamp) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
+pub(super) fn to_fence(fence: u64) -> i64 {
+    i64::try_from(fence).unwrap_or(i64::MAX)
+}
+
+pub(super) fn from_ms(ms: i64) -> Timestamp {
+    Timestamp::from_millis(ms.max(0) as u64)
+}
+
+pub(super) fn phase_number(phase: Phase) -> i64 {
+    place(&Phase::ALL, &phase).map_or(0, |place| place + 1)
+}
+
+pub(super) fn phase(number: i64) -> Option<Phase> {
+    at(&Phase::ALL, number - 1)
+}
+
+pub(super) fn reason_number(reason: Reason) -> Option<i64> {
+    place(&REASONS, &reason)
+}
+
+pub(super) fn reason(detail: Option<i64>) -> rusqlite::Result<Reason> {
+    detail.and_then(|number| at(&REASONS, number)).ok_or_else(|| damaged(14, "no such reason"))
+}
+
+pub(super) fn refusal(detail: Option<i64>) -> rusqlite::Result<Refusal> {
+    detail.and_then(|number| at(&REFUSALS, number)).ok_or_else(|| damaged(14, "no such refusal"))
+}
+
+pub(super) fn place<T: PartialEq>(all: &[T], one: &T) -> Option<i64> {
+    all.iter().position(|other| other == one).and_then(|place| i64::try_from(place).ok())
+}
+
+pub(super) fn at<T: Copy>(all: &[T], place: i64) -> Option<T> {
+    all.get(usize::try_from(place).ok()?).copied()
+}
+
+pub(super) fn damaged(column: usize, problem: &'static str) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(column, Type::Null, problem.into())
+}
+
+/// The numbers of a column are places in this list: it only ever grows at its end.
+pub(super) const REASONS: [Reason; 3] = [Reason::Exhausted, Reason::Expired, Reason::Unknown];
+
+/// As [`REASONS`].
+pub(super) const REFUSALS: [Refusal; 4] =
+    [Refusal::Rejected, Refusal::Unauthorized, Refusal::Duplicate, Refusal::KeyReused];
