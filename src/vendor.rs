@@ -32,7 +32,7 @@ pub mod wait;
 
 pub use bigcommerce::BigCommerce;
 pub(crate) use bigcommerce::STORE_HASH_FOUND;
-pub use keyed::{Auth, HeaderMarker, JsonMarker, KeyForm, KeyPlace, Keyed, KeyedConfig, Marker};
+pub use keyed::{Auth, HeaderMarker, JsonMarker, KeyForm, KeyPlace, Keyed, KeyedConfig, Marker, OwnMark};
 pub use postmark::Postmark;
 pub use shown::is_plain;
 pub(crate) use shown::{Adapter, ShownOperation, ShownPath};
@@ -115,6 +115,9 @@ pub struct Attempt<'a> {
     pub keyed: bool,
     /// Whether an earlier attempt of the same operation may have taken effect.
     pub effect_before: Effect,
+    /// Whether the vendor's [replay window](Vendor::replay_window) was still open when this attempt ended. Only then
+    /// does it promise to have answered from its record, had an earlier attempt taken effect.
+    pub in_window: bool,
     /// The answer, or why none came.
     pub outcome: Result<&'a Answer, &'a SendError>,
     /// Wall time at the end of the attempt, for waits that are given as dates.
@@ -129,13 +132,20 @@ impl<'a> Attempt<'a> {
         outcome: Result<&'a Answer, &'a SendError>,
         now: Timestamp,
     ) -> Self {
-        Attempt { request, keyed, effect_before: Effect::None, outcome, now }
+        Attempt { request, keyed, effect_before: Effect::None, in_window: false, outcome, now }
     }
 
     /// The same outcome, after an earlier attempt that ended with `effect`.
     #[must_use]
     pub fn after(mut self, effect: Effect) -> Self {
         self.effect_before = effect;
+        self
+    }
+
+    /// The same outcome, with the vendor's replay window open or over. [`Attempt::new`] takes it for over.
+    #[must_use]
+    pub fn in_window(mut self, open: bool) -> Self {
+        self.in_window = open;
         self
     }
 }
@@ -149,8 +159,17 @@ pub enum Verdict {
         /// Whether the vendor said that this is the answer to an earlier request.
         replayed: bool,
     },
-    /// The vendor gave a definite no. Never retried.
-    Refused(Refusal),
+    /// The vendor itself gave a definite no to this attempt. It is never retried, unless an earlier attempt may have
+    /// taken effect and the no does not speak for it.
+    ///
+    /// An answer that is not provably the vendor's own is no refusal, whatever its status: a proxy may have written
+    /// it after the vendor executed the request. It is [`Retry`](Verdict::Retry) with an unknown effect.
+    Refused {
+        /// Why.
+        refusal: Refusal,
+        /// Which attempts it is a no to.
+        speaks_for: SpeaksFor,
+    },
     /// Not now. Another attempt may help.
     Retry {
         /// Whether this attempt may have taken effect.
@@ -167,11 +186,23 @@ impl Verdict {
     pub const fn name(&self) -> &'static str {
         match self {
             Verdict::Done { .. } => "done",
-            Verdict::Refused(_) => "refused",
+            Verdict::Refused { .. } => "refused",
             Verdict::Retry { .. } => "retry",
             Verdict::Unknown => "unknown",
         }
     }
+}
+
+/// Which attempts of an operation a refusal is a no to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SpeaksFor {
+    /// The one that it answers. What became of an earlier one stays as unknown as it was.
+    ThisAttempt,
+    /// Every earlier one too. Right only where the vendor documents that it would have answered with an earlier
+    /// attempt's outcome, had there been one: it marks the answer as that very outcome, or the attempt was
+    /// [in its replay window](Attempt::in_window).
+    EarlierToo,
 }
 
 /// The operation that a look-up asks about.

@@ -20,7 +20,7 @@ use crate::error::{Error, Refusal};
 use crate::operation::WireKey;
 use crate::request::Request;
 use crate::vendor::common::{Base, Credential, asked, by_status, no_answer, refused};
-use crate::vendor::{Attempt, Finding, Subject, Vendor, Verdict};
+use crate::vendor::{Attempt, Finding, SpeaksFor, Subject, Vendor, Verdict};
 
 mod look_up;
 mod stamp;
@@ -201,7 +201,8 @@ impl Vendor for Postmark {
         }
         // 500 is ambiguous: "in most cases the message is lost", so in some it is sent. Of 503 (maintenance)
         // Postmark does not say at which point it answers so. Both stay unknown; 429 is not accepted.
-        by_status(attempt, answer.status, false, asked(attempt, answer))
+        let says = is_own_error(answer.json().as_ref()).then_some(SpeaksFor::ThisAttempt);
+        by_status(attempt, answer.status, says, asked(attempt, answer))
     }
 
     fn settle_time(&self) -> Duration {
@@ -226,12 +227,18 @@ fn sent(attempt: &Attempt<'_>, answer: &Answer) -> Verdict {
     match answer.json() {
         Some(Value::Array(_)) => Verdict::Done { replayed: false },
         Some(Value::Object(body)) => match body.get("ErrorCode") {
-            Some(code) if *code != 0 => refused(attempt, false, Refusal::Rejected),
+            Some(code) if *code != 0 => refused(attempt, Refusal::Rejected, Some(SpeaksFor::ThisAttempt)),
             _ => Verdict::Done { replayed: false },
         },
         // Not Postmark's words: a proxy may have answered before or after the message was taken.
         _ => Verdict::Unknown,
     }
+}
+
+/// Whether a failure's body is in the shape of Postmark's own, an object with a number as `ErrorCode`. Nothing else
+/// tells its answers from a proxy's.
+fn is_own_error(body: Option<&Value>) -> bool {
+    body.and_then(|body| body.get("ErrorCode")).is_some_and(Value::is_number)
 }
 
 const SERVER_TOKEN: HeaderName = HeaderName::from_static("x-postmark-server-token");

@@ -1,1 +1,278 @@
 //! Findings about vendors and fingerprints.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use serde_json::json;
+use steadfast::answer::Answer;
+use steadfast::error::Reason;
+use steadfast::policy::{Jitter, Policy};
+use steadfast::store::Memory;
+use steadfast::testkit::fakes::{BigCommerceFake, InProcess, Ledger, PostmarkFake, StripeFake};
+use steadfast::testkit::{FixedRandom, TestClock};
+use steadfast::transport::{Exchange, Limits, Request, SendError, SendErrorKind, Transport};
+use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig, Postmark, Stripe, Vendor};
+use steadfast::{Client, Effect, Obtained};
+
+/// What happens to one request on its way to the vendor.
+#[derive(Clone, Debug)]
+enum Way {
+    /// It arrives, and so does the answer.
+    Open,
+    /// Neither arrives.
+    Lost,
+    /// It arrives and is executed, and its answer is lost.
+    AnswerLost,
+    /// Somebody on the way answers instead, and the vendor never sees it.
+    Page(Answer),
+    /// The vendor executes it, and somebody on the way answers.
+    PageAfter(Answer),
+}
+
+/// A network with somebody between the client and the vendor: one way for each write, then all are open. Reads get
+/// through.
+#[derive(Debug)]
+struct Between {
+    vendor: InProcess,
+    ways: Mutex<VecDeque<Way>>,
+    sent: Mutex<Vec<Request>>,
+}
+
+impl Between {
+    fn new(vendor: InProcess, ways: impl IntoIterator<Item = Way>) -> Arc<Between> {
+        Arc::new(Between { vendor, ways: Mutex::new(ways.into_iter().collect()), sent: Mutex::default() })
+    }
+
+    /// How many requests with this method left.
+    fn count(&self, method: &Method) -> usize {
+        self.sent.lock().expect("no panic").iter().filter(|request| request.method == *method).count()
+    }
+}
+
+/// The client's hold on it.
+#[derive(Clone, Debug)]
+struct Wire(Arc<Between>);
+
+impl Transport for Wire {
+    fn send(&self, request: Request, limits: Limits) -> Exchange<'_> {
+        let between = &self.0;
+        between.sent.lock().expect("no panic").push(request.clone());
+        let way = if request.method.is_safe() {
+            Way::Open
+        } else {
+            between.ways.lock().expect("no panic").pop_front().unwrap_or(Way::Open)
+        };
+        Box::pin(async move {
+            match way {
+                Way::Open => between.vendor.send(request, limits).await,
+                Way::Lost => Err(SendError::new(SendErrorKind::Timeout)),
+                Way::AnswerLost => {
+                    between.vendor.send(request, limits).await?;
+                    Err(SendError::new(SendErrorKind::Timeout))
+                }
+                Way::Page(page) => Ok(page),
+                Way::PageAfter(page) => {
+                    between.vendor.send(request, limits).await?;
+                    Ok(page)
+                }
+            }
+        })
+    }
+}
+
+fn html(status: u16) -> Answer {
+    let mut headers = HeaderMap::new();
+    headers.insert("content-type", HeaderValue::from_static("text/html"));
+    let body = format!("<html><head><title>{status}</title></head></html>");
+    Answer::new(StatusCode::from_u16(status).expect("a status"), headers, body)
+}
+
+fn text(status: u16, body: &str) -> Answer {
+    Answer::new(StatusCode::from_u16(status).expect("a status"), HeaderMap::new(), body.to_owned())
+}
+
+fn client_on(vendor: impl Vendor, wire: &Arc<Between>, clock: &TestClock, store: &Arc<Memory>) -> Client {
+    let mut ladder = Policy::background().backoff;
+    ladder.jitter = Jitter::None;
+    Client::builder(vendor)
+        .policy(Policy::background().backoff(ladder).without_budget().without_breaker())
+        .transport(Wire(Arc::clone(wire)))
+        .clock(clock.clone())
+        .random(FixedRandom::at(0.5))
+        .store(Arc::clone(store))
+        .namespace("findings")
+        .build()
+        .expect("a client")
+}
+
+fn client(vendor: impl Vendor, wire: &Arc<Between>, clock: &TestClock) -> Client {
+    client_on(vendor, wire, clock, &Arc::new(Memory::new()))
+}
+
+fn stripe(
+    clock: &TestClock,
+    ways: impl IntoIterator<Item = Way>,
+) -> (Client, Ledger, Arc<Between>, StripeFake) {
+    let fake = StripeFake::builder().test_clock(clock).in_process();
+    let wire = Between::new(fake.transport(), ways);
+    (client(Stripe::new("sk_test_1").base_url(fake.url()), &wire, clock), fake.ledger(), wire, fake)
+}
+
+const CHARGE: [(&str, &str); 2] = [("amount", "1000"), ("currency", "usd")];
+
+const FOREIGN: [u16; 7] = [400, 404, 405, 413, 421, 431, 403];
+
+#[tokio::test]
+async fn d2_a_proxys_4xx_after_a_lost_answer_does_not_speak_for_the_charge() {
+    for status in FOREIGN {
+        for page in [html(status), text(status, ""), text(status, r#"{"error":{"type":"x"}}"#)] {
+            let clock = TestClock::auto();
+            let (client, ledger, wire, _fake) = stripe(&clock, [Way::AnswerLost, Way::Page(page)]);
+            let reply = client.post("/v1/charges").key("k").form(&CHARGE).send().await;
+            let reply = reply.unwrap_or_else(|error| panic!("{status}: {error}"));
+            assert_eq!(
+                reply.obtained(),
+                Obtained::Replayed,
+                "{status}: the window is open, so it is sent again"
+            );
+            assert_eq!((ledger.count(), wire.count(&Method::POST)), (1, 3), "{status}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn d2_a_proxys_4xx_to_a_first_attempt_is_no_definite_no() {
+    for status in FOREIGN {
+        let clock = TestClock::auto();
+        let (client, ledger, ..) = stripe(&clock, [Way::PageAfter(html(status))]);
+        let reply = client.post("/v1/charges").key("k").form(&CHARGE).send().await.expect("sent again");
+        assert_eq!((reply.obtained(), ledger.count()), (Obtained::Replayed, 1), "{status}");
+    }
+}
+
+#[tokio::test]
+async fn d2_idempotency_error_after_a_lost_answer_is_no_proof() {
+    let error = json!({"error": {"type": "idempotency_error", "message": "other parameters"}}).to_string();
+    for status in [400, 404] {
+        let mut page = text(status, &error);
+        page.headers.insert("request-id", HeaderValue::from_static("req_1"));
+        // The account's own version was changed between the two: the vendor's own no, and the charge was made.
+        let clock = TestClock::auto();
+        let (client, ledger, wire, _fake) = stripe(&clock, [Way::AnswerLost, Way::Page(page.clone())]);
+        let reply = client.post("/v1/charges").key("k").form(&CHARGE).send().await.expect("found");
+        assert_eq!((reply.obtained(), ledger.count()), (Obtained::Reconciled, 1), "{status}");
+        assert_eq!(wire.count(&Method::POST), 2, "{status}: it is final for the resend");
+
+        // Where nothing can be looked up, a person has to.
+        let clock = TestClock::auto();
+        let (client, ledger, wire, _fake) = stripe(&clock, [Way::AnswerLost, Way::Page(page.clone())]);
+        let error = client.post("/v1/quotes").key("k").form(&CHARGE).send().await.expect_err("unknown");
+        assert_eq!((error.reason(), error.effect()), (Some(Reason::Unknown), Effect::Unknown), "{status}");
+        assert_eq!((ledger.count(), wire.count(&Method::POST)), (1, 2), "{status}");
+    }
+}
+
+#[tokio::test]
+async fn d2_where_a_look_up_proves_the_absence_the_later_no_is_the_outcome() {
+    let clock = TestClock::auto();
+    let fake = BigCommerceFake::builder().test_clock(&clock).in_process();
+    let wire = Between::new(
+        fake.transport(),
+        [Way::Lost, Way::Page(text(400, r#"[{"status":400,"message":"The field 'x' is invalid."}]"#))],
+    );
+    let store = BigCommerce::new("abc123", "token").base_url(fake.url());
+    let client = client(store, &wire, &clock);
+    let error = client.post("/v2/orders").key("k").json(&json!({"customer_id": 7})).send().await;
+    let error = error.expect_err("refused");
+    assert!(error.is_refused(), "{error}");
+    assert_eq!((error.effect(), fake.ledger().count()), (Effect::None, 0));
+}
+
+#[tokio::test]
+async fn d2_stripes_own_no_within_the_window_still_speaks_for_a_lost_first_send() {
+    let declined = [("amount", "1000"), ("currency", "usd"), ("source", "tok_chargeDeclined")];
+    for way in [Way::Lost, Way::AnswerLost] {
+        let clock = TestClock::auto();
+        let (client, ledger, ..) = stripe(&clock, [way]);
+        let error = client.post("/v1/charges").key("k").form(&declined).send().await.expect_err("declined");
+        assert!(error.is_refused(), "{error}");
+        assert_eq!((error.effect(), ledger.count()), (Effect::None, 0));
+    }
+}
+
+fn keyed(more: &str) -> Keyed {
+    let text = format!(
+        "name = 'keyed'\nbase_url = 'https://keyed.test'\nkey = {{ header = 'Idempotency-Key' }}\n\
+         auth = {{ header = 'Authorization', prefix = 'Bearer ' }}\n{more}"
+    );
+    let config: KeyedConfig = toml::from_str(&text).expect("a configuration");
+    Keyed::new(config, "sk_test_1")
+}
+
+#[tokio::test]
+async fn d2_a_proxys_4xx_at_a_keyed_vendor_is_sent_again_in_the_window_and_else_left_to_a_person() {
+    for status in FOREIGN {
+        let clock = TestClock::auto();
+        let fake = StripeFake::builder().test_clock(&clock).in_process();
+        let wire = Between::new(fake.transport(), [Way::AnswerLost, Way::Page(html(status))]);
+        let client = client(keyed("window = '24h'"), &wire, &clock);
+        let reply = client.post("/v1/charges").key("k").form(&CHARGE).send().await.expect("sent again");
+        assert_eq!((reply.attempts(), fake.ledger().count()), (3, 1), "{status}");
+
+        // Nothing is known of what the vendor keeps, and the page may have come after the charge.
+        let clock = TestClock::auto();
+        let fake = StripeFake::builder().test_clock(&clock).in_process();
+        let wire = Between::new(fake.transport(), [Way::PageAfter(html(status))]);
+        let client = self::client(keyed(""), &wire, &clock);
+        let error = client.post("/v1/charges").key("k").form(&CHARGE).send().await.expect_err("unknown");
+        assert_eq!((error.effect(), fake.ledger().count()), (Effect::Unknown, 1), "{status}");
+        assert!(error.is_dead_letter(), "{status}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn d2_a_proxys_4xx_about_a_mail_or_an_order_is_looked_up() {
+    for status in FOREIGN {
+        let clock = TestClock::auto();
+        let fake = PostmarkFake::builder().test_clock(&clock).in_process();
+        let wire = Between::new(fake.transport(), [Way::PageAfter(html(status))]);
+        let client = client(Postmark::new("token").base_url(fake.url()), &wire, &clock);
+        let mail = json!({"From": "a@shop.test", "To": "b@x.test", "TextBody": "Paid."});
+        let reply = client.post("/email").key("k").json(&mail).send().await.expect("found");
+        assert_eq!((reply.obtained(), fake.ledger().count()), (Obtained::Reconciled, 1), "{status}");
+
+        let clock = TestClock::auto();
+        let fake = BigCommerceFake::builder().test_clock(&clock).in_process();
+        let wire = Between::new(fake.transport(), [Way::PageAfter(html(status))]);
+        let store = BigCommerce::new("abc123", "token").base_url(fake.url());
+        let client = self::client(store, &wire, &clock);
+        let order = json!({"customer_id": 7});
+        let reply = client.post("/v2/orders").key("k").json(&order).send().await.expect("found");
+        assert_eq!((reply.obtained(), fake.ledger().count()), (Obtained::Reconciled, 1), "{status}");
+    }
+}
+
+#[tokio::test]
+async fn d16_a_page_with_status_200_is_no_success() {
+    // A sign-in portal answers, and the vendor never saw the request.
+    let clock = TestClock::auto();
+    let (client, ledger, ..) = stripe(&clock, [Way::Page(html(200))]);
+    let reply = client.post("/v1/charges").key("k").form(&CHARGE).send().await.expect("a charge");
+    assert_eq!((reply.attempts(), ledger.count()), (2, 1));
+
+    let clock = TestClock::auto();
+    let fake = BigCommerceFake::builder().test_clock(&clock).in_process();
+    let wire = Between::new(fake.transport(), [Way::Page(html(200))]);
+    let store = BigCommerce::new("abc123", "token").base_url(fake.url());
+    let client = self::client(store, &wire, &clock);
+    let reply = client.post("/v2/orders").key("k").json(&json!({"customer_id": 7})).send().await;
+    assert_eq!((reply.expect("an order").attempts(), fake.ledger().count()), (2, 1));
+
+    let clock = TestClock::auto();
+    let fake = StripeFake::builder().test_clock(&clock).in_process();
+    let wire = Between::new(fake.transport(), [Way::Page(html(200))]);
+    let client = self::client(keyed(""), &wire, &clock);
+    let error = client.post("/v1/charges").key("k").form(&CHARGE).send().await.expect_err("unknown");
+    assert_eq!((error.effect(), fake.ledger().count()), (Effect::Unknown, 0));
+}

@@ -67,11 +67,16 @@ const fn retry(effect: Effect) -> Verdict {
     Verdict::Retry { effect, not_before: None }
 }
 
+/// BigCommerce never replays: a refusal speaks for the attempt that it answers.
+const fn no(refusal: Refusal) -> Verdict {
+    Verdict::Refused { refusal, speaks_for: SpeaksFor::ThisAttempt }
+}
+
 #[test]
 fn every_fixture_gets_its_verdict() {
     let done = Verdict::Done { replayed: false };
-    let rejected = Verdict::Refused(Refusal::Rejected);
-    let duplicate = Verdict::Refused(Refusal::Duplicate);
+    let rejected = no(Refusal::Rejected);
+    let duplicate = no(Refusal::Duplicate);
     let wait = Verdict::Retry { effect: Effect::None, not_before: Some(Duration::from_secs(15)) };
     for (path, name, expected) in [
         (PRODUCTS, "rate_limited", wait),
@@ -126,10 +131,24 @@ fn a_500_with_quota_left_does_not_hold_back_all_calls_until_the_window_ends() {
 }
 
 #[test]
-fn a_duplicate_after_an_unknown_outcome_is_looked_up_and_not_believed() {
-    assert_eq!(judge(PRODUCTS, &fixture("product_duplicate"), Effect::Unknown), Verdict::Unknown);
-    assert_eq!(judge("/v3/customers", &fixture("customer_duplicate"), Effect::Unknown), Verdict::Unknown);
-    assert_eq!(judge(PRODUCTS, &answer(401, &[], ""), Effect::Unknown), Verdict::Unknown);
+fn a_4xx_that_is_not_bigcommerces_own_leaves_the_effect_unknown() {
+    for status in [400, 401, 403, 404, 405, 409, 413, 421, 422, 431] {
+        for body in ["<html></html>", "", "{}", "[]", r#"{"message":"no route"}"#, r#"{"title":"Oops"}"#] {
+            let foreign = answer(status, &[("x-request-id", "1")], body);
+            assert_eq!(judge(PRODUCTS, &foreign, Effect::None), retry(Effect::Unknown), "{status} {body}");
+        }
+        let quota = [("x-rate-limit-time-window-ms", "30000")];
+        let own = judge("/v2/orders", &answer(status, &quota, ""), Effect::None);
+        assert!(matches!(own, Verdict::Refused { .. }), "{status}: nobody else has a quota to tell of");
+        let page = answer(status, &quota, "<html></html>");
+        assert_eq!(judge(PRODUCTS, &page, Effect::None), retry(Effect::Unknown), "{status}");
+    }
+}
+
+#[test]
+fn a_page_with_status_200_is_no_success() {
+    let page = answer(200, &[("content-type", "text/html")], "<html><title>Sign in</title></html>");
+    assert_eq!(judge("/v2/orders", &page, Effect::None), retry(Effect::Unknown));
 }
 
 #[test]
