@@ -24,6 +24,7 @@ use crate::transport::SendError;
 mod bigcommerce;
 mod body;
 mod common;
+pub(crate) mod date;
 mod keyed;
 mod postmark;
 mod shown;
@@ -213,14 +214,41 @@ pub struct Subject<'a> {
     pub request: &'a Request,
     /// The key as the vendor saw it.
     pub wire_key: &'a str,
-    /// When the operation was first claimed: it took effect no earlier.
+    /// When the operation was first claimed, by the claiming host's clock: it took effect no earlier.
     pub claimed_at: Timestamp,
+    /// The vendor's clock less the claiming host's at that time, in milliseconds; `None` if it is not known. It is not
+    /// what the two clocks differ by now: a clock may have been set since.
+    pub vendor_clock_ms: Option<i64>,
 }
 
 impl<'a> Subject<'a> {
     /// The subject of a look-up.
     pub fn new(request: &'a Request, wire_key: &'a str, claimed_at: Timestamp) -> Self {
-        Subject { request, wire_key, claimed_at }
+        Subject { request, wire_key, claimed_at, vendor_clock_ms: None }
+    }
+
+    /// The same subject, with what the vendor's clock was known to be at the first claim.
+    #[must_use]
+    pub fn with_vendor_clock(mut self, ms: Option<i64>) -> Self {
+        self.vendor_clock_ms = ms;
+        self
+    }
+
+    /// The first claim on the vendor's clock, as far as that is known.
+    fn claimed_there(&self) -> Timestamp {
+        let offset = self.vendor_clock_ms.unwrap_or(0);
+        let by = Duration::from_millis(offset.unsigned_abs());
+        if offset < 0 { self.claimed_at.minus(by) } else { self.claimed_at.plus(by) }
+    }
+
+    /// Whether what the vendor dates so is from before the operation, such as from its key's previous life. `None` if
+    /// it may be either: it is older by the clock of the claim, and whether that was ahead of the vendor's is not known.
+    fn is_older(&self, at: Timestamp) -> Option<bool> {
+        match (at < self.claimed_there().minus(CLOCK_SKEW), self.vendor_clock_ms) {
+            (false, _) => Some(false),
+            (true, Some(_)) => Some(true),
+            (true, None) => None,
+        }
     }
 }
 
@@ -237,6 +265,10 @@ pub enum Finding {
     /// The look-up goes on: its next page.
     Next(Request),
 }
+
+/// By what a vendor's clock and a host's may differ without anybody's noticing. Five minutes is what signed requests
+/// commonly allow (Stripe's own webhooks do).
+const CLOCK_SKEW: Duration = Duration::from_secs(5 * 60);
 
 /// Whether HTTP itself makes a repeat harmless (RFC 9110, section 9.2.2).
 pub fn is_idempotent(method: &Method) -> bool {

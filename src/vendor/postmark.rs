@@ -129,12 +129,9 @@ impl Postmark {
         if request.method != Method::POST {
             return None;
         }
-        match self.base.route(&request.url) {
-            "/email" | "/email/withTemplate" => Some(Kind::Single),
-            "/email/batch" => Some(Kind::Batch),
-            "/email/batchWithTemplates" => Some(Kind::TemplateBatch),
-            _ => None,
-        }
+        // Postmark takes a trailing slash, which one client library writes, and any case of letters.
+        let route = self.base.route(&request.url).trim_end_matches('/');
+        ROUTES.iter().find(|(known, _)| route.eq_ignore_ascii_case(known)).map(|(_, kind)| *kind)
     }
 }
 
@@ -241,6 +238,13 @@ fn is_own_error(body: Option<&Value>) -> bool {
     body.and_then(|body| body.get("ErrorCode")).is_some_and(Value::is_number)
 }
 
+/// The routes that send.
+const ROUTES: [(&str, Kind); 4] = [
+    ("/email", Kind::Single),
+    ("/email/withTemplate", Kind::Single),
+    ("/email/batch", Kind::Batch),
+    ("/email/batchWithTemplates", Kind::TemplateBatch),
+];
 const SERVER_TOKEN: HeaderName = HeaderName::from_static("x-postmark-server-token");
 /// Long enough for a message to be processed and indexed in all but rare cases; see
 /// [`Postmark::settle_time`].

@@ -2,13 +2,16 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde_json::json;
 use steadfast::answer::Answer;
+use steadfast::clock::Clock as _;
 use steadfast::error::Reason;
 use steadfast::policy::{Jitter, Policy};
 use steadfast::store::Memory;
+use steadfast::testkit::ScriptedTransport;
 use steadfast::testkit::fakes::{BigCommerceFake, InProcess, Ledger, PostmarkFake, StripeFake};
 use steadfast::testkit::{FixedRandom, TestClock};
 use steadfast::transport::{Exchange, Limits, Request, SendError, SendErrorKind, Transport};
@@ -275,4 +278,196 @@ async fn d16_a_page_with_status_200_is_no_success() {
     let client = self::client(keyed(""), &wire, &clock);
     let error = client.post("/v1/charges").key("k").form(&CHARGE).send().await.expect_err("unknown");
     assert_eq!((error.effect(), fake.ledger().count()), (Effect::Unknown, 0));
+}
+
+#[tokio::test]
+async fn b3_key_reuse_is_a_400_or_a_404_and_a_rate_limit_may_be_a_400() {
+    let own = |status: u16, error: serde_json::Value| {
+        let mut answer = text(status, &json!({ "error": error }).to_string());
+        answer.headers.insert("request-id", HeaderValue::from_static("req_1"));
+        answer
+    };
+    for status in [400, 404] {
+        let clock = TestClock::auto();
+        let page = own(status, json!({"type": "idempotency_error"}));
+        let (client, ledger, wire, _fake) = stripe(&clock, [Way::Page(page)]);
+        let error = client.post("/v1/charges").key("k").form(&CHARGE).send().await.expect_err("key reuse");
+        assert!(error.is_key_reused(), "{status}: {error}");
+        assert_eq!(
+            (error.effect(), ledger.count(), wire.count(&Method::POST)),
+            (Effect::None, 0, 1),
+            "{status}"
+        );
+    }
+    let clock = TestClock::auto();
+    let (client, ledger, ..) = stripe(&clock, [Way::Page(own(400, json!({"code": "rate_limit"})))]);
+    let reply = client.post("/v1/charges").key("k").form(&CHARGE).send().await.expect("a charge");
+    assert_eq!((reply.attempts(), ledger.count()), (2, 1));
+}
+
+#[tokio::test]
+async fn b3_the_version_of_the_first_claim_is_that_of_every_resend() {
+    for (first, later) in [(Some("2024-01-01"), Some("2026-07-29.dahlia")), (None, Some("2026-07-29.dahlia"))]
+    {
+        let clock = TestClock::auto();
+        let fake = StripeFake::builder().test_clock(&clock).in_process();
+        let wire = Between::new(fake.transport(), [Way::AnswerLost]);
+        let store = Arc::new(Memory::new());
+        let adapter = |version: Option<&str>| {
+            let stripe = Stripe::new("sk_test_1").base_url(fake.url());
+            version.map_or(stripe.clone(), |version| stripe.api_version(version))
+        };
+        let client = client_on(adapter(first), &wire, &clock, &store);
+        let short = Duration::from_millis(100);
+        let call = |client: &Client| client.post("/v1/charges").key("k").form(&CHARGE);
+        call(&client).deadline(short).send().await.expect_err("its answer was lost");
+        clock.advance(Duration::from_secs(60));
+        let client = client_on(adapter(later), &wire, &clock, &store);
+        let reply = call(&client).send().await.expect("the replay");
+        assert_eq!((reply.obtained(), fake.ledger().count()), (Obtained::Replayed, 1));
+        for sent in wire.sent.lock().expect("no panic").iter() {
+            let version = sent.headers.get("stripe-version").map(|value| value.to_str().expect("text"));
+            assert_eq!(version, first);
+        }
+    }
+}
+
+const REFUNDS: &str = "/v3/orders/100/payment_actions/refunds";
+
+fn refund() -> serde_json::Value {
+    json!({"items": [{"item_type": "PRODUCT", "item_id": 1, "quantity": 1, "reason": "torn"}], "payments": []})
+}
+
+#[tokio::test]
+async fn b1_a_refund_is_found_by_the_reason_of_its_items() {
+    let clock = TestClock::auto();
+    let fake = BigCommerceFake::builder().test_clock(&clock).in_process();
+    let wire = Between::new(fake.transport(), [Way::AnswerLost, Way::Open, Way::Lost]);
+    let client = client(BigCommerce::new("abc123", "token").base_url(fake.url()), &wire, &clock);
+    let reply = client.post(REFUNDS).key("one").json(&refund()).send().await.expect("found");
+    assert_eq!((reply.obtained(), fake.ledger().count()), (Obtained::Reconciled, 1));
+    let body: serde_json::Value = reply.json().expect("json");
+    let reason = body["data"]["items"][0]["reason"].as_str().expect("a reason").to_owned();
+    assert_eq!(reason, format!("torn [{}]", reply.wire_key().expect("a key")));
+
+    // A listed refund shows that reasons are kept: a miss is proof.
+    client.post(REFUNDS).key("two").json(&refund()).send().await.expect("another");
+    let reply = client.post(REFUNDS).key("three").json(&refund()).send().await.expect("sent again");
+    assert_eq!((reply.attempts(), fake.ledger().count()), (2, 3));
+    assert_eq!(fake.ledger().duplicates(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn b1_where_reasons_are_dropped_a_lost_answer_is_no_second_refund() {
+    for way in [Way::AnswerLost, Way::Lost] {
+        let clock = TestClock::auto();
+        let fake = BigCommerceFake::builder().test_clock(&clock).drops_refund_reasons().in_process();
+        let wire = Between::new(fake.transport(), [Way::Open, way]);
+        let client = client(BigCommerce::new("abc123", "token").base_url(fake.url()), &wire, &clock);
+        client.post(REFUNDS).key("one").json(&refund()).send().await.expect("a refund");
+        let error = client.post(REFUNDS).key("two").json(&refund()).send().await.expect_err("unknown");
+        assert_eq!((error.is_dead_letter(), error.effect()), (true, Effect::Unknown), "{error}");
+        assert_eq!((fake.ledger().duplicates().len(), wire.count(&Method::POST)), (0, 2));
+    }
+}
+
+#[tokio::test]
+async fn b2_postmarks_paths_in_any_spelling_are_stamped_and_looked_up() {
+    let template = json!({"From": "a@shop.test", "To": "b@x.test", "TemplateId": 1, "TemplateModel": {}});
+    let mail = json!({"From": "a@shop.test", "To": "b@x.test", "TextBody": "Paid."});
+    for (path, body) in [
+        ("/email/", mail.clone()),
+        ("/Email", mail.clone()),
+        ("/email/batch/", json!([mail])),
+        ("/email/withTemplate/", template.clone()),
+        ("/email/batchwithtemplates/", json!({"Messages": [template]})),
+    ] {
+        let clock = TestClock::auto();
+        let fake = PostmarkFake::builder().test_clock(&clock).in_process();
+        let wire = Between::new(fake.transport(), [Way::AnswerLost]);
+        let client = client(Postmark::new("token").base_url(fake.url()), &wire, &clock);
+        let reply = client.post(path).key("k").json(&body).send().await;
+        let reply = reply.unwrap_or_else(|error| panic!("{path}: {error}"));
+        assert_eq!((reply.obtained(), fake.ledger().count()), (Obtained::Reconciled, 1), "{path}");
+
+        let network =
+            ScriptedTransport::new().json(200, json!({"ErrorCode": 300, "Message": "Invalid 'From'"}));
+        let client = Client::builder(Postmark::new("token")).transport(network).clock(clock).build();
+        let error = client.expect("a client").post(path).key("k").json(&body).send().await;
+        let error = error.expect_err("a 200 with an error code");
+        assert_eq!((error.is_refused(), error.effect()), (true, Effect::None), "{path}");
+    }
+}
+
+/// The operation's answer is lost before the vendor reads it, a month after the same key's earlier life.
+async fn second_life(
+    client: impl Fn() -> Client,
+    clock: &TestClock,
+    send: impl Fn(&Client) -> steadfast::Call,
+) {
+    send(&client()).send().await.expect("the first life");
+    clock.advance(Duration::from_secs(30 * 24 * 3600));
+    // Its record is gone; the vendor's is not.
+    let error = send(&client()).send().await.expect_err("what was found is of the first life");
+    assert_eq!((error.is_dead_letter(), error.effect()), (true, Effect::Unknown), "{error}");
+}
+
+#[tokio::test]
+async fn d6_a_look_up_does_not_find_the_keys_previous_life() {
+    let clock = TestClock::auto();
+    let fake = PostmarkFake::builder().test_clock(&clock).in_process();
+    let wire = Between::new(fake.transport(), [Way::Open, Way::Lost]);
+    let postmark = || client(Postmark::new("token").base_url(fake.url()), &wire, &clock);
+    let mail = json!({"From": "a@shop.test", "To": "b@x.test", "TextBody": "Paid."});
+    second_life(postmark, &clock, |client| client.post("/email").key("k").json(&mail)).await;
+
+    let clock = TestClock::auto();
+    let fake = BigCommerceFake::builder().test_clock(&clock).in_process();
+    let wire = Between::new(fake.transport(), [Way::Open, Way::Lost]);
+    let store = || client(BigCommerce::new("abc123", "token").base_url(fake.url()), &wire, &clock);
+    let order = json!({"customer_id": 7});
+    second_life(store, &clock, |client| client.post("/v2/orders").key("k").json(&order)).await;
+}
+
+#[tokio::test]
+async fn d6_a_checkouts_look_up_does_not_believe_an_ignored_filter() {
+    let clock = TestClock::auto();
+    let others = json!([{"id": 7, "cart_id": "another", "date_created": "Mon, 17 Feb 2014 12:25:01 +0000"}]);
+    let network = ScriptedTransport::new().fail(SendErrorKind::Reset).always_with(move |request| {
+        assert_eq!(request.method, Method::GET, "nothing is sent again");
+        Ok(text(200, &others.to_string()))
+    });
+    let client = Client::builder(BigCommerce::new("abc123", "token"));
+    let client = client.transport(network).clock(clock).build().expect("a client");
+    let error = client.post("/v3/checkouts/cart-1/orders").key("k").json(&json!({})).send().await;
+    let error = error.expect_err("another cart's order");
+    assert_eq!((error.is_dead_letter(), error.effect()), (true, Effect::Unknown), "{error}");
+}
+
+/// A host whose clock is ahead while it claims, and is set right afterwards.
+#[tokio::test]
+async fn d3_a_clock_that_was_ahead_at_the_claim_does_not_hide_the_charge() {
+    for ahead in [Duration::from_secs(12 * 60), Duration::from_secs(25 * 3600)] {
+        let clock = TestClock::auto();
+        let exact = TestClock::auto();
+        let fake = StripeFake::builder().clock(Arc::new(exact.clone())).in_process();
+        let wire = Between::new(fake.transport(), [Way::AnswerLost]);
+        let vendor = || Stripe::new("sk_test_1").base_url(fake.url()).replay_window(Duration::from_secs(1));
+        clock.jump_wall(ahead);
+        let store = Arc::new(Memory::new());
+        let call = |client: &Client| client.post("/v1/charges").key("k").form(&CHARGE);
+        let short = Duration::from_millis(100);
+        let client = client_on(vendor(), &wire, &clock, &store);
+        call(&client).deadline(short).send().await.expect_err("its answer was lost");
+        // Days later the operation is carried on with.
+        for clock in [&clock, &exact] {
+            clock.advance(Duration::from_secs(3 * 24 * 3600));
+        }
+        clock.set_wall(exact.wall());
+        let outcome = call(&client).send().await;
+        assert_eq!(fake.ledger().count(), 1, "{ahead:?}: {outcome:?}");
+        if let Err(error) = outcome {
+            assert_eq!(error.effect(), Effect::Unknown, "{ahead:?}: {error}");
+        }
+    }
 }

@@ -144,7 +144,9 @@ fn postmark_never_replays_a_key() {
 #[test]
 fn a_single_message_carries_the_key_as_metadata_and_message_id() {
     let key = wire_key().to_string();
-    for path in ["/email", "/email/withTemplate"] {
+    for path in
+        ["/email", "/email/withTemplate", "/email/", "/EMAIL", "/email/withTemplate/", "/Email/WithTemplate"]
+    {
         let body = json_of(&stamped(path, &email()));
         assert_eq!(body["Metadata"], json!({ "steadfast_key": key }));
         assert_eq!(
@@ -292,6 +294,31 @@ fn a_search_miss_is_not_proof() {
     let found = json!({ "Messages": [hit(&key)] }).to_string();
     for bad in [answer(500, &found), answer(200, "<html>"), answer(200, "{}"), answer(204, "")] {
         assert_eq!(postmark().read_look_up(&subject, &asked, &bad), Finding::CannotTell, "{bad:?}");
+    }
+}
+
+#[test]
+fn a_message_that_is_older_than_the_claim_is_of_the_keys_previous_life() {
+    let (request, key) = (stamped("/email", &email()), wire_key().to_string());
+    // The fixture's message was received at 12:25:02.878 UTC.
+    let received = 1_392_899_102_878;
+    let read = |claimed: u64, clock: Option<i64>, written: &Value| {
+        let subject = Subject::new(&request, &key, Timestamp::from_millis(claimed)).with_vendor_clock(clock);
+        let asked = postmark().look_up(&subject).expect("a look-up");
+        let mut hit = hit(&key);
+        if !written.is_null() {
+            hit["ReceivedAt"] = written.clone();
+        }
+        let body = json!({ "TotalCount": 1, "Messages": [hit] }).to_string();
+        postmark().read_look_up(&subject, &asked, &answer(200, &body))
+    };
+    let five_minutes = 300_000;
+    assert!(matches!(read(received + five_minutes, None, &Value::Null), Finding::Found(_)));
+    assert_eq!(read(received + five_minutes + 1, None, &Value::Null), Finding::CannotTell);
+    let ahead = Some(-600_000);
+    assert!(matches!(read(received + 3 * five_minutes, ahead, &Value::Null), Finding::Found(_)));
+    for written in [json!("soon"), json!(7)] {
+        assert_eq!(read(received, None, &written), Finding::CannotTell, "{written}");
     }
 }
 

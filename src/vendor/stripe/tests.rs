@@ -427,11 +427,17 @@ fn a_body_with_fifty_metadata_keys_is_sent_without_ours() {
     assert_eq!(stripe().stamp(wire_key(), &mut taken).expect_err("reserved").code(), "VALIDATION.body");
 }
 
+/// When the operation of the look-ups was claimed.
+const CLAIMED: u64 = 1_700_000_000_000;
+
 fn page(ids: std::ops::Range<u32>, hit: Option<u32>, has_more: bool) -> Answer {
     let data: Vec<Value> = ids
         .map(|id| {
             let key = if hit == Some(id) { wire_key().to_string() } else { "other".into() };
-            json!({ "id": format!("ch_{id}"), "metadata": { "steadfast_key": key }, "status": "succeeded" })
+            json!({
+                "id": format!("ch_{id}"), "created": CLAIMED / 1000, "status": "succeeded",
+                "metadata": { "steadfast_key": key },
+            })
         })
         .collect();
     answer(200, &[], &json!({ "object": "list", "data": data, "has_more": has_more }).to_string())
@@ -439,7 +445,7 @@ fn page(ids: std::ops::Range<u32>, hit: Option<u32>, has_more: bool) -> Answer {
 
 fn look_up(read: impl Fn(&Subject<'_>, &Request) -> Finding) -> Finding {
     let (request, key) = (stamped(), wire_key().to_string());
-    let subject = Subject::new(&request, &key, Timestamp::from_millis(1_700_000_000_000));
+    let subject = Subject::new(&request, &key, Timestamp::from_millis(CLAIMED));
     let asked = stripe().look_up(&subject).expect("a look-up");
     read(&subject, &asked)
 }
@@ -453,7 +459,18 @@ fn a_look_up_lists_from_before_the_claim_in_the_same_account_and_version() {
     let subject = Subject::new(&request, &key, Timestamp::from_millis(1_700_000_000_000));
     let asked = stripe().look_up(&subject).expect("a look-up");
     assert_eq!(asked.method, Method::GET);
-    assert_eq!(asked.url.as_str(), "https://api.stripe.com/v1/charges?created%5Bgte%5D=1699999700&limit=100");
+    let list = "https://api.stripe.com/v1/charges?created%5Bgte%5D=";
+    let week = 7 * 24 * 3600;
+    // Nothing is known of the clocks, or how far Stripe's was ahead of or behind ours at the claim.
+    for (clock, since) in [
+        (None, 1_700_000_000 - week),
+        (Some(0), 1_699_999_700),
+        (Some(60_000), 1_699_999_760),
+        (Some(-600_000), 1_699_999_100),
+    ] {
+        let asked = stripe().look_up(&subject.with_vendor_clock(clock)).expect("a look-up");
+        assert_eq!(asked.url.as_str(), format!("{list}{since}&limit=100"), "{clock:?}");
+    }
     assert_eq!(asked.headers["stripe-account"], "acct_2");
     assert_eq!(asked.headers["stripe-version"], "2024-01-01");
 }
@@ -472,6 +489,24 @@ fn a_miss_is_no_proof_if_the_clock_of_the_claim_was_ahead_of_stripes() {
     assert_eq!(read_at(allowed, None), Finding::Absent);
     assert_eq!(read_at(more, None), Finding::CannotTell);
     assert!(matches!(read_at(more, Some(1)), Finding::Found(_)), "a hit is proof all the same");
+}
+
+#[test]
+fn what_is_older_than_the_claim_is_of_the_keys_previous_life() {
+    let (request, key) = (stamped(), wire_key().to_string());
+    let read = |clock: Option<i64>, created: &Value| {
+        let subject = Subject::new(&request, &key, Timestamp::from_millis(CLAIMED)).with_vendor_clock(clock);
+        let asked = stripe().look_up(&subject).expect("a look-up");
+        let object = json!({ "id": "ch_1", "created": created, "status": "succeeded", "metadata": { "steadfast_key": key } });
+        let body = json!({ "object": "list", "data": [object], "has_more": false }).to_string();
+        stripe().read_look_up(&subject, &asked, &answer(200, &[], &body))
+    };
+    let claimed = CLAIMED / 1000;
+    assert!(matches!(read(None, &json!(claimed - 300)), Finding::Found(_)), "clocks may differ by so much");
+    assert_eq!(read(None, &json!(claimed - 301)), Finding::CannotTell, "or our clock was ahead");
+    assert_eq!(read(Some(0), &json!(claimed - 301)), Finding::Absent, "it was not");
+    assert!(matches!(read(Some(-600_000), &json!(claimed - 601)), Finding::Found(_)), "it was");
+    assert_eq!(read(Some(0), &Value::Null), Finding::CannotTell);
 }
 
 #[test]
@@ -529,7 +564,8 @@ fn a_declined_charge_is_not_reported_as_a_success() {
     for member in
         [json!({ "status": "failed" }), json!({ "last_payment_error": { "code": "card_declined" } })]
     {
-        let mut object = json!({ "id": "ch_1", "metadata": { "steadfast_key": key } });
+        let mut object =
+            json!({ "id": "ch_1", "created": CLAIMED / 1000, "metadata": { "steadfast_key": key } });
         object.as_object_mut().expect("an object").extend(member.as_object().expect("an object").clone());
         let body = json!({ "object": "list", "data": [object], "has_more": false }).to_string();
         let finding =
