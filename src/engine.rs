@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::clock::{Clock, Instant};
 use crate::error::{Context, Effect, Error, Gate, Kind, Origin as _, Refusal};
 use crate::operation::record::{Claim, Claimed, Record, State};
-use crate::operation::{Fingerprint, Key, OperationId, RedactedFields, fingerprint};
+use crate::operation::{Fingerprint, Key, OperationId, RedactedFields, Unstamped, fingerprint};
 use crate::policy::{Admission, CallPolicy, Gates, OnUnknown, Policy, Refusal as GateRefusal};
 use crate::random::Random;
 use crate::reply::{Obtained, Reply};
@@ -119,6 +119,7 @@ impl Engine {
         deadline: Instant,
     ) -> Result<Reply, Error> {
         let fingerprint = fingerprint(&self.vendor.account(&request.headers), request);
+        let unstamped = Unstamped::of(request);
         let id = OperationId::new(self.scope_of(request), key);
         let stamped = self.vendor.stamp(id.wire_key(), request);
         let named = |error| self.in_context(error, request, Some((&id, None)));
@@ -129,12 +130,15 @@ impl Engine {
         // Asked before the claim, so that a refusal writes nothing.
         let admission = match self.admit_first(whose, started, deadline).await {
             Ok(admission) => admission,
-            Err(refused) => return self.settled_or(named(refused), &id, fingerprint, deadline).await,
+            Err(refused) => {
+                let is_ours = |held| self.is_of(held, fingerprint, &unstamped, request);
+                return self.settled_or(named(refused), &id, fingerprint, is_ours, deadline).await;
+            }
         };
-        let claim = Claim {
+        let claim_with = |fingerprint| Claim {
             id: id.clone(),
             fingerprint,
-            wire_key,
+            wire_key: wire_key.clone(),
             request: request.clone(),
             now: self.clock.wall(),
             lease: self.lease(work),
@@ -142,10 +146,19 @@ impl Engine {
             on_unknown: work.on_unknown,
             redact: self.redact.and(&work.redact),
         };
+        let claim = claim_with(fingerprint);
         let lease_until = self.clock.now().plus(claim.lease);
         // What is known by now is boxed, and no record lives on through the awaits below: each would be part of
         // every call's future.
-        let hold = match limit::within(&*self.clock, deadline, (*self.store).claim(claim)).await {
+        let mut claimed = limit::within(&*self.clock, deadline, (*self.store).claim(claim)).await;
+        if let Some(Ok(Claimed::Mismatch { held })) = &claimed
+            && self.is_of(*held, fingerprint, &unstamped, request)
+        {
+            // The same request, recorded by version 0.1.
+            let claim = claim_with(*held);
+            claimed = limit::within(&*self.clock, deadline, (*self.store).claim(claim)).await;
+        }
+        let hold = match claimed {
             Some(Ok(Claimed::Fresh(record))) => {
                 self.earn(&admission);
                 Box::new(Hold::new(self, record, lease_until))
@@ -229,16 +242,29 @@ impl Engine {
         at.map(|at| at.plus(spread(self.random.unit())))
     }
 
+    /// Whether a fingerprint on record is that of the request which is offered, by this derivation or by that of
+    /// version 0.1.
+    fn is_of(
+        &self,
+        held: Fingerprint,
+        offered: Fingerprint,
+        unstamped: &Unstamped,
+        request: &Request,
+    ) -> bool {
+        held == offered || held == unstamped.fingerprint_0_1(&self.vendor.account(&request.headers), request)
+    }
+
     /// A settled operation is replayed even while our gates refuse. Nothing is written either way.
     async fn settled_or(
         &self,
         refused: Error,
         id: &OperationId,
         fingerprint: Fingerprint,
+        is_ours: impl Fn(Fingerprint) -> bool,
         deadline: Instant,
     ) -> Result<Reply, Error> {
         match self.store.get(id).await {
-            Ok(Some(record)) if record.fingerprint != fingerprint => {
+            Ok(Some(record)) if !is_ours(record.fingerprint) => {
                 let reused = key_reused(record.fingerprint, fingerprint);
                 Err(self.in_context(reused, &record.request, Some((id, None))))
             }

@@ -9,8 +9,10 @@ use serde_json::json;
 use steadfast::answer::Answer;
 use steadfast::clock::Clock as _;
 use steadfast::error::Reason;
-use steadfast::policy::{Jitter, Policy};
-use steadfast::store::Memory;
+use steadfast::operation::record::Claim;
+use steadfast::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
+use steadfast::policy::{Jitter, OnUnknown, Policy};
+use steadfast::store::{Memory, Store as _};
 use steadfast::testkit::ScriptedTransport;
 use steadfast::testkit::fakes::{BigCommerceFake, InProcess, Ledger, PostmarkFake, StripeFake};
 use steadfast::testkit::{FixedRandom, TestClock};
@@ -470,4 +472,104 @@ async fn d3_a_clock_that_was_ahead_at_the_claim_does_not_hide_the_charge() {
             assert_eq!(error.effect(), Effect::Unknown, "{ahead:?}: {error}");
         }
     }
+}
+
+#[tokio::test]
+async fn a12_a_map_that_is_written_in_another_order_is_the_same_request() {
+    let clock = TestClock::auto();
+    let (client, ledger, ..) = stripe(&clock, []);
+    for _ in 0..50 {
+        // Each map has an order of its own.
+        let form: std::collections::HashMap<String, String> =
+            (0..8).map(|n| (format!("metadata[m{n}]"), n.to_string())).chain(pairs()).collect();
+        client.post("/v1/charges").key("k").form(&form).send().await.expect("the same request");
+    }
+    assert_eq!(ledger.count(), 1);
+    let other: Vec<(String, String)> = pairs().chain([("metadata[m0]".to_owned(), "1".to_owned())]).collect();
+    let error = client.post("/v1/charges").key("k").form(&other).send().await.expect_err("another request");
+    assert!(error.is_key_reused(), "{error}");
+}
+
+fn pairs() -> impl Iterator<Item = (String, String)> {
+    CHARGE.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+}
+
+#[tokio::test]
+async fn a13_unequal_json_is_not_the_same_request() {
+    for (one, other) in [
+        (r#"{"customer_id":7,"customer_id":8}"#, r#"{"customer_id":8}"#),
+        (r#"{"customer_id":9007199254740993}"#, r#"{"customer_id":9007199254740992}"#),
+        (r#"{"total":0.1000000000000000055}"#, r#"{"total":0.1}"#),
+    ] {
+        let clock = TestClock::auto();
+        let network = ScriptedTransport::new().always(text(200, "{}"));
+        let client = Client::builder(keyed("")).transport(network).clock(clock).build().expect("a client");
+        let call = |body: &str| {
+            let call = client.post("/orders").key("k").header("content-type", "application/json");
+            call.bytes(body.to_owned())
+        };
+        call(one).send().await.expect("the first");
+        call(one).send().await.expect("the same again");
+        let error = call(other).send().await.expect_err("another");
+        assert!(error.is_key_reused(), "{one}: {error}");
+    }
+}
+
+/// The derivation of version 0.1, written down once more.
+fn fingerprint_0_1(account: &str, request: &Request) -> Fingerprint {
+    use sha2::{Digest as _, Sha256};
+    let mut hash = Sha256::new();
+    hash.update(b"steadfast fingerprint 1\0");
+    for part in [request.method.as_str(), request.url.path(), request.url.query().unwrap_or(""), account] {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    hash.update((request.body.len() as u64).to_be_bytes());
+    hash.update(&request.body);
+    Fingerprint::from_bytes(hash.finalize().into())
+}
+
+#[tokio::test]
+async fn a12_a_record_of_version_0_1_is_still_that_of_its_request() {
+    let clock = TestClock::auto();
+    let fake = StripeFake::builder().test_clock(&clock).in_process();
+    let wire = Between::new(fake.transport(), []);
+    let store = Arc::new(Memory::new());
+    let client = client_on(Stripe::new("sk_test_1").base_url(fake.url()), &wire, &clock, &store);
+    let call =
+        |amount: &str| client.post("/v1/charges").key("k").form(&[("amount", amount), ("currency", "usd")]);
+    call("1000").send().await.expect("a charge");
+
+    // The same record, with the fingerprint that version 0.1 gave it.
+    let scope = Scope::new("findings", "stripe", "test", &Method::POST, "/v1/charges");
+    let id = OperationId::new(scope, Key::new("k").expect("a key"));
+    let record = store.get(&id).await.expect("a store").expect("the record");
+    let mut unstamped = record.request.clone();
+    unstamped.body = "amount=1000&currency=usd".into();
+    let old = Arc::new(Memory::new());
+    let claim = Claim {
+        id: id.clone(),
+        fingerprint: fingerprint_0_1("test", &unstamped),
+        wire_key: record.wire_key.clone(),
+        request: record.request.clone(),
+        now: clock.wall(),
+        lease: Duration::from_secs(60),
+        keep: Duration::from_secs(24 * 3600),
+        on_unknown: OnUnknown::Park,
+        redact: RedactedFields::NONE,
+    };
+    old.claim(claim).await.expect("a store");
+    clock.advance(Duration::from_secs(61));
+    let client = client_on(Stripe::new("sk_test_1").base_url(fake.url()), &wire, &clock, &old);
+    let call =
+        |amount: &str| client.post("/v1/charges").key("k").form(&[("amount", amount), ("currency", "usd")]);
+    let error = call("1001").send().await.expect_err("another request");
+    assert!(error.is_key_reused(), "{error}");
+    let reply = call("1000").send().await.expect("carried on with");
+    assert_eq!((reply.obtained(), fake.ledger().count()), (Obtained::Replayed, 1));
+    // And so it is while a gate refuses.
+    client.gates().kill_switch().engage();
+    call("1000").send().await.expect("from the record");
+    let error = call("1001").send().await.expect_err("another request");
+    assert!(error.is_key_reused(), "{error}");
 }
