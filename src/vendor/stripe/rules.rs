@@ -79,7 +79,7 @@ pub(super) fn classify(attempt: &Attempt<'_>, has_key: bool) -> Verdict {
         }
         _ if is_limited => Verdict::Retry { effect: Effect::None, not_before },
         409 => refused(attempt, Refusal::Rejected, this_attempt),
-        400 | 401 | 402 | 403 | 404 => refused(attempt, refusal(status, &error), every_attempt),
+        400..=404 => refused(attempt, refusal(status, &error), every_attempt),
         _ => by_status(attempt, answer.status, every_attempt, not_before),
     }
 }
