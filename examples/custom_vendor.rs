@@ -17,7 +17,7 @@ use steadfast::request::Request;
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::url::Url;
-use steadfast::vendor::{Attempt, Finding, Subject, Vendor, Verdict, wait};
+use steadfast::vendor::{Attempt, Finding, SpeaksFor, Subject, Vendor, Verdict, wait};
 use steadfast::{Client, Error};
 
 #[derive(Debug)]
@@ -75,12 +75,20 @@ impl Vendor for Parcels {
             Err(error) => return Verdict::Retry { effect: error.effect(), not_before: None },
         };
         let not_before = wait::asked(answer.status, &answer.headers, attempt.now);
+        // Their failures are JSON with a `code`. Whatever else comes in place of one was written by a proxy, which
+        // may have passed the parcel on before: no proof that nothing was shipped.
+        let is_their_own = answer.json().is_some_and(|body| body["code"].is_string());
+        // They never replay, so that a no to this attempt says nothing of an earlier one.
+        let refused = |refusal| Verdict::Refused { refusal, speaks_for: SpeaksFor::ThisAttempt };
         match answer.status.as_u16() {
-            200..=299 => Verdict::Done { replayed: false },
-            401 | 403 => Verdict::Refused(Refusal::Unauthorized),
+            200..=299 if answer.json().is_some() => Verdict::Done { replayed: false },
             429 => Verdict::Retry { effect: Effect::None, not_before },
-            500..=599 => Verdict::Retry { effect: Effect::Unknown, not_before },
-            _ => Verdict::Refused(Refusal::Rejected),
+            401 | 403 if is_their_own => refused(Refusal::Unauthorized),
+            // 408: they gave up on reading the request, and may have read enough of it.
+            400..=499 if is_their_own && answer.status != StatusCode::REQUEST_TIMEOUT => {
+                refused(Refusal::Rejected)
+            }
+            _ => Verdict::Retry { effect: Effect::Unknown, not_before },
         }
     }
 

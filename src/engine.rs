@@ -12,7 +12,7 @@ use crate::answer::Answer;
 use crate::clock::{Clock, Instant};
 use crate::error::{Context, Effect, Error, Gate, Kind, Origin as _};
 use crate::operation::record::{Claim, Claimed, Record, State};
-use crate::operation::{Fingerprint, Key, OperationId, RedactedFields, fingerprint};
+use crate::operation::{Fingerprint, Key, OperationId, RedactedFields, Unstamped, fingerprint};
 use crate::policy::{Admission, CallPolicy, Gates, OnUnknown, Policy, Refusal as GateRefusal};
 use crate::random::Random;
 use crate::reply::{Obtained, Reply};
@@ -114,21 +114,23 @@ impl Engine {
         deadline: Instant,
     ) -> Result<Reply, Error> {
         let fingerprint = fingerprint(&self.vendor.account(&request.headers), request);
+        let unstamped = Unstamped::of(request);
         let id = OperationId::new(self.scope_of(request), key);
         let stamped = self.vendor.stamp(id.wire_key(), request);
         let named = |error| self.in_context(error, request, Some((&id, None)));
         let wire_key = stamped.map_err(named)?;
         let whose = Whose { vendor: &**self.vendor, request, operation: Some((&id, &wire_key)) };
         telemetry::named(whose);
+        let offered = Offered { fingerprint, unstamped: Some(&unstamped), request };
 
         if deadline <= started {
             let refused = named(no_time());
-            return Box::pin(self.refused_before_claim(refused, &id, fingerprint, deadline)).await;
+            return Box::pin(self.refused_before_claim(refused, &id, offered, deadline)).await;
         }
         // What is answered from the record must not use up the rate, which is for what is sent. A look costs a clean
         // call more than a claim that finds the same, so that only a client with a rate limit looks.
         if self.policy.rate.is_some()
-            && let Some(told) = Box::pin(self.told_at_once(&id, fingerprint, deadline)).await
+            && let Some(told) = Box::pin(self.told_at_once(&id, offered, deadline)).await
         {
             return told.map_err(|error| self.named_if_it_is_not(error, request, &id));
         }
@@ -137,13 +139,13 @@ impl Engine {
             Ok(admission) => admission,
             Err(refused) => {
                 let refused = named(refused);
-                return Box::pin(self.refused_before_claim(refused, &id, fingerprint, deadline)).await;
+                return Box::pin(self.refused_before_claim(refused, &id, offered, deadline)).await;
             }
         };
-        let claim = Claim {
+        let claim_with = |fingerprint| Claim {
             id: id.clone(),
             fingerprint,
-            wire_key,
+            wire_key: wire_key.clone(),
             request: request.clone(),
             now: self.clock.wall(),
             lease: self.lease(work),
@@ -151,10 +153,19 @@ impl Engine {
             on_unknown: work.on_unknown,
             redact: self.redact.and(&work.redact),
         };
+        let claim = claim_with(fingerprint);
         let lease_until = self.clock.now().plus(claim.lease);
         // What is known by now is boxed, and no record lives on through the awaits below: each would be part of
         // every call's future.
-        let hold = match limit::within(&*self.clock, deadline, (*self.store).claim(claim)).await {
+        let mut claimed = limit::within(&*self.clock, deadline, (*self.store).claim(claim)).await;
+        if let Some(Ok(Claimed::Mismatch { held })) = &claimed
+            && self.is_of(*held, offered)
+        {
+            // The same request, recorded by version 0.1.
+            let claim = claim_with(*held);
+            claimed = limit::within(&*self.clock, deadline, (*self.store).claim(claim)).await;
+        }
+        let hold = match claimed {
             Some(Ok(Claimed::Fresh(record))) => {
                 self.earn(&admission);
                 Box::new(Hold::new(self, record, lease_until))
@@ -174,7 +185,7 @@ impl Engine {
             }
             Some(Ok(Claimed::Busy { frees_at })) => {
                 drop(admission);
-                let told = Box::pin(self.busy(&id, fingerprint, deadline, frees_at)).await;
+                let told = Box::pin(self.busy(&id, offered, deadline, frees_at)).await;
                 return told.map_err(|error| self.named_if_it_is_not(error, request, &id));
             }
             Some(Ok(Claimed::Mismatch { held })) => return Err(named(key_reused(held, fingerprint))),
@@ -189,7 +200,7 @@ impl Engine {
         };
         let mut run = Run::new(self, work, request, Some(hold), started, deadline);
         let ended = run.drive(Some(admission)).await;
-        Box::pin(self.unless_overtaken(ended, (&id, fingerprint), deadline)).await
+        Box::pin(self.unless_overtaken(ended, &id, offered, deadline)).await
     }
 
     /// Asks the gates for the first attempt, and waits for them as long as the policy allows.
@@ -238,6 +249,15 @@ impl Engine {
             _ => refusal.retry_at,
         };
         at.map(|at| at.plus(spread(self.random.unit())))
+    }
+
+    /// Whether a fingerprint on record is that of the request which is offered, by this derivation or by that of
+    /// version 0.1.
+    fn is_of(&self, held: Fingerprint, offered: Offered<'_>) -> bool {
+        let Offered { fingerprint, unstamped, request } = offered;
+        let account = || self.vendor.account(&request.headers);
+        held == fingerprint
+            || unstamped.is_some_and(|unstamped| held == unstamped.fingerprint_0_1(&account(), request))
     }
 
     /// What a settled operation answers, without sending anything.
@@ -322,6 +342,16 @@ impl Engine {
 /// A call whose time was over when it began.
 fn no_time() -> Error {
     Error::new(Kind::Deadline { budget: Duration::ZERO, next: None }, Effect::None)
+}
+
+/// What a call asks for, to be held against what is on record under its key.
+#[derive(Clone, Copy)]
+struct Offered<'a> {
+    fingerprint: Fingerprint,
+    /// `None` where it is on record already.
+    unstamped: Option<&'a Unstamped>,
+    /// As it was stamped.
+    request: &'a Request,
 }
 
 /// The key belongs to another request; nothing was sent.

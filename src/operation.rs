@@ -7,6 +7,7 @@ mod key;
 pub mod record;
 mod redact;
 
+pub(crate) use fingerprint::Unstamped;
 pub use fingerprint::{Fingerprint, fingerprint};
 pub use key::{Key, OperationId, Scope, WireKey};
 pub(crate) use redact::REDACTED;

@@ -202,7 +202,7 @@ fn cause(failure: &SendError) -> tracing::field::DisplayValue<Chain<'_>> {
 const fn effect_of(verdict: &Verdict) -> &'static str {
     match verdict {
         Verdict::Done { .. } => "applied",
-        Verdict::Refused(_) | Verdict::Retry { effect: Effect::None, .. } => "none",
+        Verdict::Refused { .. } | Verdict::Retry { effect: Effect::None, .. } => "none",
         Verdict::Retry { effect: Effect::Unknown, .. } | Verdict::Unknown => "unknown",
         Verdict::Retry { effect: Effect::Applied, .. } => "applied",
     }

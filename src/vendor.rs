@@ -24,6 +24,7 @@ use crate::transport::SendError;
 mod bigcommerce;
 mod body;
 mod common;
+pub(crate) mod date;
 mod keyed;
 mod postmark;
 mod shown;
@@ -32,7 +33,7 @@ pub mod wait;
 
 pub use bigcommerce::BigCommerce;
 pub(crate) use bigcommerce::STORE_HASH_FOUND;
-pub use keyed::{Auth, HeaderMarker, JsonMarker, KeyForm, KeyPlace, Keyed, KeyedConfig, Marker};
+pub use keyed::{Auth, HeaderMarker, JsonMarker, KeyForm, KeyPlace, Keyed, KeyedConfig, Marker, OwnMark};
 pub use postmark::Postmark;
 pub use shown::is_plain;
 pub(crate) use shown::{Adapter, ShownOperation, ShownPath};
@@ -115,6 +116,9 @@ pub struct Attempt<'a> {
     pub keyed: bool,
     /// Whether an earlier attempt of the same operation may have taken effect.
     pub effect_before: Effect,
+    /// Whether the vendor's [replay window](Vendor::replay_window) was still open when this attempt ended. Only then
+    /// does it promise to have answered from its record, had an earlier attempt taken effect.
+    pub in_window: bool,
     /// The answer, or why none came.
     pub outcome: Result<&'a Answer, &'a SendError>,
     /// Wall time at the end of the attempt, for waits that are given as dates.
@@ -129,13 +133,20 @@ impl<'a> Attempt<'a> {
         outcome: Result<&'a Answer, &'a SendError>,
         now: Timestamp,
     ) -> Self {
-        Attempt { request, keyed, effect_before: Effect::None, outcome, now }
+        Attempt { request, keyed, effect_before: Effect::None, in_window: false, outcome, now }
     }
 
     /// The same outcome, after an earlier attempt that ended with `effect`.
     #[must_use]
     pub fn after(mut self, effect: Effect) -> Self {
         self.effect_before = effect;
+        self
+    }
+
+    /// The same outcome, with the vendor's replay window open or over. [`Attempt::new`] takes it for over.
+    #[must_use]
+    pub fn in_window(mut self, open: bool) -> Self {
+        self.in_window = open;
         self
     }
 }
@@ -149,8 +160,17 @@ pub enum Verdict {
         /// Whether the vendor said that this is the answer to an earlier request.
         replayed: bool,
     },
-    /// The vendor gave a definite no. Never retried.
-    Refused(Refusal),
+    /// The vendor itself gave a definite no to this attempt. It is never retried, unless an earlier attempt may have
+    /// taken effect and the no does not speak for it.
+    ///
+    /// An answer that is not provably the vendor's own is no refusal, whatever its status: a proxy may have written
+    /// it after the vendor executed the request. It is [`Retry`](Verdict::Retry) with an unknown effect.
+    Refused {
+        /// Why.
+        refusal: Refusal,
+        /// Which attempts it is a no to.
+        speaks_for: SpeaksFor,
+    },
     /// Not now. Another attempt may help.
     Retry {
         /// Whether this attempt may have taken effect.
@@ -169,11 +189,23 @@ impl Verdict {
     pub const fn name(&self) -> &'static str {
         match self {
             Verdict::Done { .. } => Verdict::DONE,
-            Verdict::Refused(_) => "refused",
+            Verdict::Refused { .. } => "refused",
             Verdict::Retry { .. } => "retry",
             Verdict::Unknown => "unknown",
         }
     }
+}
+
+/// Which attempts of an operation a refusal is a no to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SpeaksFor {
+    /// The one that it answers. What became of an earlier one stays as unknown as it was.
+    ThisAttempt,
+    /// Every earlier one too. Right only where the vendor documents that it would have answered with an earlier
+    /// attempt's outcome, had there been one: it marks the answer as that very outcome, or the attempt was
+    /// [in its replay window](Attempt::in_window).
+    EarlierToo,
 }
 
 /// The operation that a look-up asks about.
@@ -184,14 +216,41 @@ pub struct Subject<'a> {
     pub request: &'a Request,
     /// The key as the vendor saw it.
     pub wire_key: &'a str,
-    /// When the operation was first claimed: it took effect no earlier.
+    /// When the operation was first claimed, by the claiming host's clock: it took effect no earlier.
     pub claimed_at: Timestamp,
+    /// The vendor's clock less the claiming host's at that time, in milliseconds; `None` if it is not known. It is not
+    /// what the two clocks differ by now: a clock may have been set since.
+    pub vendor_clock_ms: Option<i64>,
 }
 
 impl<'a> Subject<'a> {
     /// The subject of a look-up.
     pub fn new(request: &'a Request, wire_key: &'a str, claimed_at: Timestamp) -> Self {
-        Subject { request, wire_key, claimed_at }
+        Subject { request, wire_key, claimed_at, vendor_clock_ms: None }
+    }
+
+    /// The same subject, with what the vendor's clock was known to be at the first claim.
+    #[must_use]
+    pub fn with_vendor_clock(mut self, ms: Option<i64>) -> Self {
+        self.vendor_clock_ms = ms;
+        self
+    }
+
+    /// The first claim on the vendor's clock, as far as that is known.
+    fn claimed_there(&self) -> Timestamp {
+        let offset = self.vendor_clock_ms.unwrap_or(0);
+        let by = Duration::from_millis(offset.unsigned_abs());
+        if offset < 0 { self.claimed_at.minus(by) } else { self.claimed_at.plus(by) }
+    }
+
+    /// Whether what the vendor dates so is from before the operation, such as from its key's previous life. `None` if
+    /// it may be either: it is older by the clock of the claim, and whether that was ahead of the vendor's is not known.
+    fn is_older(&self, at: Timestamp) -> Option<bool> {
+        match (at < self.claimed_there().minus(CLOCK_SKEW), self.vendor_clock_ms) {
+            (false, _) => Some(false),
+            (true, Some(_)) => Some(true),
+            (true, None) => None,
+        }
     }
 }
 
@@ -208,6 +267,10 @@ pub enum Finding {
     /// The look-up goes on: its next page.
     Next(Request),
 }
+
+/// By what a vendor's clock and a host's may differ without anybody's noticing. Five minutes is what signed requests
+/// commonly allow (Stripe's own webhooks do).
+const CLOCK_SKEW: Duration = Duration::from_secs(5 * 60);
 
 /// Whether HTTP itself makes a repeat harmless (RFC 9110, section 9.2.2).
 pub fn is_idempotent(method: &Method) -> bool {

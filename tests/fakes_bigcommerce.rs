@@ -222,6 +222,22 @@ async fn customers_are_made_up_to_ten_at_once_all_or_none() {
 }
 
 #[tokio::test]
+async fn a_refunds_reasons_are_those_of_its_items_and_may_be_dropped() {
+    let path = "/v3/orders/7/payment_actions/refunds";
+    let refund = json!({ "reason": "of 2021", "items": [{ "item_id": 1, "reason": KEY }] });
+    for (drops, shown) in [(false, json!(KEY)), (true, Value::Null)] {
+        let builder = BigCommerceFake::builder();
+        let builder = if drops { builder.drops_refund_reasons() } else { builder };
+        let fake = builder.start().await;
+        assert_eq!(post(&fake, path, &refund).await.status(), 201);
+        let held = json_of(get(&fake, path).await).await["data"][0].clone();
+        assert_eq!((&held["reason"], &held["items"][0]["reason"]), (&Value::Null, &shown));
+        assert_eq!(held["items"][0]["item_id"], 1);
+        assert_eq!(fake.ledger().effects_for(KEY).len(), 1);
+    }
+}
+
+#[tokio::test]
 async fn a_refund_repeats_unless_one_is_pending() {
     let path = "/v3/orders/7/payment_actions/refunds";
     let clock = TestClock::new();
@@ -230,7 +246,7 @@ async fn a_refund_repeats_unless_one_is_pending() {
         .refund_pending(Duration::from_secs(5))
         .start()
         .await;
-    let refund = json!({ "reason": format!("damaged [steadfast:{KEY}]"), "items": [] });
+    let refund = json!({ "items": [{ "item_id": 1, "reason": format!("damaged [steadfast:{KEY}]") }] });
     assert_eq!(post(&fake, path, &refund).await.status(), 201);
     clock.advance(Duration::from_millis(4_999));
     let pending = post(&fake, path, &refund).await;
@@ -244,7 +260,7 @@ async fn a_refund_repeats_unless_one_is_pending() {
     assert_eq!(post(&fake, path, &refund).await.status(), 201);
     assert_eq!(fake.ledger().duplicates(), [KEY]);
     let held = json_of(get(&fake, path).await).await;
-    assert_eq!((held["data"].as_array().unwrap().len(), &held["data"][0]["reason"]), (2, &refund["reason"]));
+    assert_eq!((held["data"].as_array().unwrap().len(), &held["data"][0]["items"]), (2, &refund["items"]));
 }
 
 #[tokio::test]

@@ -100,7 +100,10 @@ impl Vendor for Plain {
     fn classify(&self, attempt: &Attempt<'_>) -> Verdict {
         match attempt.outcome {
             Ok(answer) if answer.status.is_success() => Verdict::Done { replayed: false },
-            Ok(answer) if answer.status.is_client_error() => Verdict::Refused(Refusal::Rejected),
+            Ok(answer) if answer.status.is_client_error() => {
+                let speaks_for = steadfast::vendor::SpeaksFor::EarlierToo;
+                Verdict::Refused { refusal: Refusal::Rejected, speaks_for }
+            }
             Ok(_) => Verdict::Unknown,
             Err(error) => Verdict::Retry { effect: error.effect(), not_before: None },
         }

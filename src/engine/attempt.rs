@@ -15,12 +15,12 @@ use crate::policy::{Admission, Outcome};
 use crate::request::Request;
 use crate::telemetry;
 use crate::transport::{Limits, SendError, SendErrorKind};
-use crate::vendor::{Attempt, Verdict};
+use crate::vendor::{Attempt, SpeaksFor, Verdict};
 
 /// An attempt's verdict, with the answer that a final one must have.
 pub(super) enum Judged {
     Done { answer: Answer, replayed: bool },
-    Refused { answer: Answer, refusal: Refusal },
+    Refused { answer: Answer, refusal: Refusal, speaks_for: SpeaksFor },
     Retry { not_before: Option<Duration> },
     Unknown,
 }
@@ -44,7 +44,9 @@ impl<'a> Run<'a> {
 
         let keyed = self.hold.is_some();
         let judged_at = engine.clock.wall();
-        let attempt = Attempt::new(self.request, keyed, outcome.as_ref(), judged_at).after(self.effect);
+        let attempt = Attempt::new(self.request, keyed, outcome.as_ref(), judged_at)
+            .after(self.effect)
+            .in_window(self.window_is_open());
         let verdict = engine.vendor.classify(&attempt);
         admission.settle(liveness(&outcome), ended);
         if let Verdict::Retry { not_before: Some(wait), .. } = verdict {
@@ -93,9 +95,9 @@ impl<'a> Run<'a> {
                 }
                 return Judged::Done { answer, replayed };
             }
-            (Verdict::Refused(refusal), Ok(answer)) => {
+            (Verdict::Refused { refusal, speaks_for }, Ok(answer)) => {
                 self.report(Ok(answer.status), verdict, Effect::None, begun, ended);
-                return Judged::Refused { answer, refusal };
+                return Judged::Refused { answer, refusal, speaks_for };
             }
             (Verdict::Retry { effect, not_before }, outcome) => {
                 self.note(effect);
@@ -103,7 +105,7 @@ impl<'a> Run<'a> {
                 (outcome, Judged::Retry { not_before })
             }
             // An adapter that calls a lost answer a yes or a no is not believed.
-            (Verdict::Done { .. } | Verdict::Refused(_) | Verdict::Unknown, outcome) => {
+            (Verdict::Done { .. } | Verdict::Refused { .. } | Verdict::Unknown, outcome) => {
                 self.note(Effect::Unknown);
                 self.report(met(&outcome), Verdict::Unknown, Effect::Unknown, begun, ended);
                 (outcome, Judged::Unknown)

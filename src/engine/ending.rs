@@ -8,6 +8,7 @@ use crate::error::{Disposition, Effect, Error, Kind, Reason, Refusal, Step};
 use crate::reply::{Obtained, Reply};
 use crate::telemetry;
 use crate::transport::SendErrorKind;
+use crate::vendor::SpeaksFor;
 
 impl Run<'_> {
     pub(super) async fn succeed(&mut self, answer: Answer, obtained: Obtained) -> Result<Reply, Error> {
@@ -39,17 +40,19 @@ impl Run<'_> {
         }
     }
 
-    /// A definite no. It is the operation's outcome unless an earlier attempt may have taken effect and this
-    /// answer does not speak for it: a vendor that replays would have shown the earlier outcome, one that
-    /// does not has only judged the resend.
+    /// Whether a definite no to the last attempt is the operation's outcome: no earlier attempt may have taken
+    /// effect, or the adapter says that the no speaks for those too. An unkeyed call has no outcome but its last
+    /// answer, and a safe method no effect.
+    pub(super) fn is_settled_by(&self, speaks_for: SpeaksFor) -> bool {
+        self.effect == Effect::None
+            || speaks_for == SpeaksFor::EarlierToo
+            || self.hold.is_none()
+            || self.request.method.is_safe()
+    }
+
+    /// A definite no that is the operation's outcome.
     pub(super) async fn refused(&mut self, refusal: Refusal, answer: Answer) -> Error {
-        let speaks_for_all =
-            self.effect == Effect::None || (self.window_is_open() && refusal != Refusal::Unauthorized);
-        if !speaks_for_all && self.hold.is_some() {
-            self.last = Last { answer: Some(answer), failure: None };
-            return self.bury(Reason::Unknown).await;
-        }
-        if speaks_for_all {
+        if self.hold.is_some() {
             self.effect = Effect::None;
         }
         let evidence = self.evidence();
@@ -60,6 +63,27 @@ impl Run<'_> {
         }
         let kind = Kind::Refused { refusal, status: answer.status.as_u16() };
         self.in_context(Error::new(kind, self.effect).with_answer(Some(answer)))
+    }
+
+    /// A definite no to the last attempt alone: an earlier one may have taken effect all the same.
+    ///
+    /// While the vendor replays, the next attempt may be answered with the earlier one's outcome. Not so where the key
+    /// belongs to another request: that will not change. Else a look-up decides, and where it proves that the earlier
+    /// attempts had no effect, the no is the outcome after all.
+    pub(super) async fn refused_but_unknown(
+        &mut self,
+        refusal: Refusal,
+        answer: Answer,
+    ) -> Result<Option<Reply>, Error> {
+        self.last = Last { answer: Some(answer.clone()), failure: None };
+        if self.window_is_open() && refusal != Refusal::KeyReused {
+            return self.wait_for_next_rung(None).await;
+        }
+        match self.look_up().await? {
+            Looked::Found(found) => self.succeed(found, Obtained::Reconciled).await.map(Some),
+            Looked::Absent => Err(self.refused(refusal, answer).await),
+            Looked::CannotTell => Err(self.bury(Reason::Unknown).await),
+        }
     }
 
     /// The vendor holds such a resource, although a look-up had not shown it: the miss may have come too early

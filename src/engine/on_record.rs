@@ -6,11 +6,11 @@
 
 use std::time::Duration;
 
-use super::{Engine, key_reused, limit};
+use super::{Engine, Offered, key_reused, limit};
 use crate::clock::{Instant, Timestamp};
 use crate::error::{Disposition, Effect, Error, Kind, Refusal};
+use crate::operation::OperationId;
 use crate::operation::record::{Record, State};
-use crate::operation::{Fingerprint, OperationId};
 use crate::reply::Reply;
 
 /// What the record says to a call.
@@ -49,7 +49,7 @@ impl Engine {
     pub(super) async fn standing(
         &self,
         id: &OperationId,
-        fingerprint: Fingerprint,
+        offered: Offered<'_>,
         deadline: Instant,
     ) -> Standing {
         let until = deadline.max(self.clock.now().plus(LOOK_MAX));
@@ -61,8 +61,8 @@ impl Engine {
         if record.has_expired(self.clock.wall()) {
             return Standing::Absent;
         }
-        if record.fingerprint != fingerprint {
-            let reused = key_reused(record.fingerprint, fingerprint);
+        if !self.is_of(record.fingerprint, offered) {
+            let reused = key_reused(record.fingerprint, offered.fingerprint);
             let reused = self.in_context(reused, &record.request, Some((id, None)));
             return Standing::Told(Box::new(Err(reused)));
         }
@@ -86,10 +86,10 @@ impl Engine {
         &self,
         refused: Error,
         id: &OperationId,
-        fingerprint: Fingerprint,
+        offered: Offered<'_>,
         deadline: Instant,
     ) -> Result<Reply, Error> {
-        let standing = self.standing(id, fingerprint, deadline).await;
+        let standing = self.standing(id, offered, deadline).await;
         let (effect, disposition) = standing.word();
         Err(match standing {
             Standing::Told(told) => return *told,
@@ -105,10 +105,10 @@ impl Engine {
     pub(super) async fn told_at_once(
         &self,
         id: &OperationId,
-        fingerprint: Fingerprint,
+        offered: Offered<'_>,
         deadline: Instant,
     ) -> Option<Result<Reply, Error>> {
-        match self.standing(id, fingerprint, deadline).await {
+        match self.standing(id, offered, deadline).await {
             Standing::Told(told) => Some(*told),
             Standing::Open { effect, until } if until > self.clock.wall() => {
                 Some(Err(in_progress(effect, until)))
@@ -121,11 +121,11 @@ impl Engine {
     pub(super) async fn busy(
         &self,
         id: &OperationId,
-        fingerprint: Fingerprint,
+        offered: Offered<'_>,
         deadline: Instant,
         frees_at: Timestamp,
     ) -> Result<Reply, Error> {
-        match self.standing(id, fingerprint, deadline).await {
+        match self.standing(id, offered, deadline).await {
             Standing::Told(told) => *told,
             Standing::Open { effect, until } => Err(in_progress(effect, until)),
             Standing::Absent | Standing::Free { .. } | Standing::CannotSay => {
@@ -139,14 +139,15 @@ impl Engine {
     pub(super) async fn unless_overtaken(
         &self,
         ended: Result<Reply, Error>,
-        (id, fingerprint): (&OperationId, Fingerprint),
+        id: &OperationId,
+        offered: Offered<'_>,
         deadline: Instant,
     ) -> Result<Reply, Error> {
         let fenced = match ended {
             Err(error) if error.is_fenced() => error,
             ended => return ended,
         };
-        let standing = self.standing(id, fingerprint, deadline).await;
+        let standing = self.standing(id, offered, deadline).await;
         let (_, disposition) = standing.word();
         match standing {
             Standing::Told(told) if told.is_ok() => *told,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Engine, Hold, Run, Work};
+use super::{Engine, Hold, Offered, Run, Work};
 use crate::clock::Instant;
 use crate::error::{Effect, Error, Kind};
 use crate::operation::record::{Record, Take};
@@ -60,7 +60,8 @@ impl Engine {
         }
         let ended = run.resume().await;
         drop(run);
-        Box::pin(self.unless_overtaken(ended, (&id, fingerprint), deadline)).await
+        let offered = Offered { fingerprint, unstamped: None, request: &request };
+        Box::pin(self.unless_overtaken(ended, &id, offered, deadline)).await
     }
 
     /// Whether the operation is of this client's own account: another's secret would send it elsewhere.

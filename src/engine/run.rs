@@ -172,10 +172,15 @@ impl<'a> Run<'a> {
     async fn after_failure(&mut self, judged: Judged) -> Result<Option<Reply>, Error> {
         match judged {
             Judged::Done { answer, .. } => self.succeed(answer, Obtained::Fresh).await.map(Some),
-            Judged::Refused { answer, refusal: Refusal::Duplicate } if self.absence_believed => {
+            Judged::Refused { answer, refusal: Refusal::Duplicate, speaks_for }
+                if self.absence_believed || !self.is_settled_by(speaks_for) =>
+            {
                 self.perhaps_our_own(answer).await.map(Some)
             }
-            Judged::Refused { answer, refusal } => Err(self.refused(refusal, answer).await),
+            Judged::Refused { answer, refusal, speaks_for } if self.is_settled_by(speaks_for) => {
+                Err(self.refused(refusal, answer).await)
+            }
+            Judged::Refused { answer, refusal, .. } => self.refused_but_unknown(refusal, answer).await,
             Judged::Retry { .. } if !self.can_go_on() => Err(self.bury(Reason::Unknown).await),
             Judged::Retry { not_before } => self.wait_for_next_rung(not_before).await,
             Judged::Unknown => self.look_up_or_bury(Reason::Unknown).await.map(Some),
@@ -224,7 +229,10 @@ impl<'a> Run<'a> {
 
     /// Waits for the ladder's next rung, or ends the call: with the ladder spent, a look-up may still find the
     /// effect.
-    async fn wait_for_next_rung(&mut self, not_before: Option<Duration>) -> Result<Option<Reply>, Error> {
+    pub(super) async fn wait_for_next_rung(
+        &mut self,
+        not_before: Option<Duration>,
+    ) -> Result<Option<Reply>, Error> {
         let unit = self.engine.random.unit();
         let retry = self.attempts.saturating_sub(1);
         // A request that cannot be built is built no better a second time.

@@ -1,12 +1,18 @@
 //! What an operation asks for, in 32 bytes: the same key with another fingerprint is a mistake of the
 //! caller's, and nothing is sent.
 
+use std::borrow::Cow;
 use std::fmt;
 
+use bytes::Bytes;
+use http::HeaderValue;
+use http::header::CONTENT_TYPE;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::request::Request;
+
+mod ijson;
 
 /// SHA-256 over version tag, method, route, query, account and canonical body.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -40,40 +46,121 @@ impl fmt::Debug for Fingerprint {
 
 /// The fingerprint of `request` as the caller made it, before an adapter stamps or authorises it.
 ///
-/// JSON bodies are canonicalised (RFC 8785), so that another order of members is the same request. Every
-/// other body, and JSON that does not parse, counts byte for byte.
+/// The order in which a map was written is no other request. So a form counts as its decoded pairs in the order of
+/// their names, where pairs of one name keep theirs; and JSON within I-JSON (RFC 7493) counts in its canonical form
+/// (RFC 8785). Every other body counts byte for byte: so does JSON that repeats a member or has a number that a double
+/// does not hold, and a form in which the order of other names matters too (`items[][price]`).
 pub fn fingerprint(account: &str, request: &Request) -> Fingerprint {
-    let canonical = canonical_json(request);
-    let body: &[u8] = canonical.as_deref().unwrap_or(&request.body);
-    let mut hash = Sha256::new();
-    hash.update(FINGERPRINT_TAG);
-    let method = request.method.as_str();
-    let query = request.url.query().unwrap_or("");
-    for part in [method, request.url.path(), query, account] {
-        hash.update((part.len() as u64).to_be_bytes());
-        hash.update(part);
+    let mut hash = head(FINGERPRINT_TAG, account, request);
+    match essence(request) {
+        Some(kind) if is_json(kind) => match canonical(ijson::parse(&request.body)) {
+            Some(canonical) => part(&mut hash, JSON, &canonical),
+            None => part(&mut hash, RAW, &request.body),
+        },
+        Some(kind) if kind.eq_ignore_ascii_case(FORM_TYPE) => match pairs(&request.body) {
+            Some(pairs) => {
+                hash.update([FORM]);
+                for text in pairs.iter().flat_map(|(name, value)| [name, value]) {
+                    hash.update((text.len() as u64).to_be_bytes());
+                    hash.update(text.as_bytes());
+                }
+            }
+            None => part(&mut hash, RAW, &request.body),
+        },
+        _ => part(&mut hash, RAW, &request.body),
     }
-    hash.update((body.len() as u64).to_be_bytes());
-    hash.update(body);
     Fingerprint(hash.finalize().into())
 }
 
-fn canonical_json(request: &Request) -> Option<Vec<u8>> {
-    let kind = request.headers.get(http::header::CONTENT_TYPE)?.to_str().ok()?;
-    let essence = kind.split(';').next().unwrap_or("").trim();
-    if !essence.eq_ignore_ascii_case("application/json") && !essence.ends_with("+json") {
-        return None;
-    }
-    let value: serde_json::Value = serde_json::from_slice(&request.body).ok()?;
-    serde_json_canonicalizer::to_vec(&value).ok()
+/// What an adapter's stamp may change of what a fingerprint is made of. It is kept beside the stamped request for the
+/// one case that a record is met which version 0.1 wrote: its fingerprint has another derivation.
+#[derive(Clone, Debug)]
+pub(crate) struct Unstamped {
+    body: Bytes,
+    kind: Option<HeaderValue>,
 }
 
+impl Unstamped {
+    /// Of a request that is not stamped yet. Two reference counts, no copy.
+    pub(crate) fn of(request: &Request) -> Unstamped {
+        Unstamped { body: request.body.clone(), kind: request.headers.get(CONTENT_TYPE).cloned() }
+    }
+
+    /// The fingerprint that version 0.1 made of the request which is `stamped` now.
+    pub(crate) fn fingerprint_0_1(&self, account: &str, stamped: &Request) -> Fingerprint {
+        let mut request = Request::new(stamped.method.clone(), stamped.url.clone());
+        request.body = self.body.clone();
+        request.headers.extend(self.kind.clone().map(|kind| (CONTENT_TYPE, kind)));
+        let is_json = essence(&request).is_some_and(is_json);
+        let value = if is_json { serde_json::from_slice(&request.body).ok() } else { None };
+        let canonical = canonical(value);
+        let body: &[u8] = canonical.as_deref().unwrap_or(&request.body);
+        let mut hash = head(FINGERPRINT_TAG_0_1, account, &request);
+        hash.update((body.len() as u64).to_be_bytes());
+        hash.update(body);
+        Fingerprint(hash.finalize().into())
+    }
+}
+
+/// A hash of all but the body.
+fn head(tag: &[u8], account: &str, request: &Request) -> Sha256 {
+    let mut hash = Sha256::new();
+    hash.update(tag);
+    let query = request.url.query().unwrap_or("");
+    for part in [request.method.as_str(), request.url.path(), query, account] {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    hash
+}
+
+/// A body of a form, so that equal bytes of another form are another body.
+fn part(hash: &mut Sha256, form: u8, body: &[u8]) {
+    hash.update([form]);
+    hash.update((body.len() as u64).to_be_bytes());
+    hash.update(body);
+}
+
+fn canonical(value: Option<serde_json::Value>) -> Option<Vec<u8>> {
+    serde_json_canonicalizer::to_vec(&value?).ok()
+}
+
+/// A form's pairs in the order of their names. `None` if its bytes are no text, or another order is another form.
+fn pairs(body: &[u8]) -> Option<Vec<(Cow<'_, str>, Cow<'_, str>)>> {
+    let mut pairs: Vec<_> = url::form_urlencoded::parse(body).collect();
+    // The decoder puts this in place of what is no UTF-8.
+    let is_text = |text: &str| !text.contains(char::REPLACEMENT_CHARACTER);
+    let is_known = |(name, value): &(Cow<'_, str>, Cow<'_, str>)| {
+        is_text(name) && is_text(value) && !name.contains("[][")
+    };
+    if !pairs.iter().all(is_known) {
+        return None;
+    }
+    pairs.sort_by(|(one, _), (other, _)| one.cmp(other));
+    Some(pairs)
+}
+
+fn essence(request: &Request) -> Option<&str> {
+    let kind = request.headers.get(CONTENT_TYPE)?.to_str().ok()?;
+    Some(kind.split(';').next().unwrap_or("").trim())
+}
+
+fn is_json(essence: &str) -> bool {
+    essence.eq_ignore_ascii_case("application/json") || essence.ends_with("+json")
+}
+
+const RAW: u8 = 0;
+const JSON: u8 = 1;
+const FORM: u8 = 2;
+const FORM_TYPE: &str = "application/x-www-form-urlencoded";
+
 /// Says which derivation made a fingerprint; it changes only if the derivation does.
-const FINGERPRINT_TAG: &[u8] = b"steadfast fingerprint 1\0";
+const FINGERPRINT_TAG: &[u8] = b"steadfast fingerprint 2\0";
+const FINGERPRINT_TAG_0_1: &[u8] = b"steadfast fingerprint 1\0";
 
 #[cfg(test)]
 mod tests {
-    use http::{HeaderValue, Method};
+    use http::Method;
     use proptest::prelude::*;
     use url::Url;
 
@@ -81,7 +168,7 @@ mod tests {
 
     fn request(url: &str, kind: &'static str, body: &str) -> Request {
         let mut request = Request::new(Method::POST, Url::parse(url).expect("a url"));
-        request.headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static(kind));
+        request.headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
         request.body = body.to_owned().into();
         request
     }
@@ -93,6 +180,46 @@ mod tests {
         assert_eq!(print(r#"{"a":1,"b":[2]}"#), print("{ \"b\" : [2], \"a\": 1.0 }"));
         assert_ne!(print(r#"{"a":1}"#), print(r#"{"a":2}"#));
         assert_ne!(print(r#"{"a":1}"#), print(r#"{"a":"1"}"#));
+    }
+
+    #[test]
+    fn unequal_json_outside_i_json_has_unequal_fingerprints() {
+        let print = |body| fingerprint("", &request("https://v.test/x", "application/json", body));
+        for (one, other) in [
+            (r#"{"a":1,"a":2}"#, r#"{"a":2}"#),
+            ("[9007199254740993]", "[9007199254740992]"),
+            ("[0.1000000000000000055]", "[0.1]"),
+            ("[10.000000000000000001]", "[10]"),
+        ] {
+            assert_ne!(print(one), print(other), "{one}");
+            assert_eq!(print(one), print(one));
+        }
+    }
+
+    #[test]
+    fn a_form_is_its_pairs_in_the_order_of_their_names() {
+        let print =
+            |body| fingerprint("", &request("https://v.test/x", "application/x-www-form-urlencoded", body));
+        for (one, other) in [
+            ("a=1&b=2", "b=2&a=1"),
+            ("metadata[a]=1&metadata[b]=2", "metadata%5Bb%5D=2&metadata%5Ba%5D=1"),
+            ("a=x+y", "a=x%20y"),
+            ("a[]=1&b=0&a[]=2", "b=0&a[]=1&a[]=2"),
+        ] {
+            assert_eq!(print(one), print(other), "{one}");
+        }
+        for (one, other) in [
+            ("a=1&b=2", "a=2&b=1"),
+            ("a[]=1&a[]=2", "a[]=2&a[]=1"),
+            ("a=1&b=2", "a=1%26b%3D2"),
+            ("ab=c", "a=bc"),
+            ("a=%ff", "a=%fe"),
+            ("i[][a]=1&i[][b]=2&i[][a]=3", "i[][a]=1&i[][a]=3&i[][b]=2"),
+        ] {
+            assert_ne!(print(one), print(other), "{one}");
+        }
+        let raw = fingerprint("", &request("https://v.test/x", "text/plain", "a=1&b=2"));
+        assert_ne!(raw, fingerprint("", &request("https://v.test/x", "text/plain", "b=2&a=1")));
     }
 
     #[test]

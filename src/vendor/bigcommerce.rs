@@ -1,7 +1,7 @@
 //! BigCommerce: no idempotency anywhere, but resources that can be found by a field the client sets.
 //!
 //! Sending `Idempotency-Key` does nothing there, so none is sent. What stands in for it is one field per
-//! resource ([`routes`]): an order's `external_order_id`, a refund's `reason`, a product's SKU or name. After
+//! resource ([`routes`]): an order's `external_order_id`, the reason of a refund's items, a product's SKU or name. After
 //! an unknown outcome that field is looked up, and what is found counts as ours only if the fields that we set
 //! hold what we set. What cannot be looked up (carts, shipments, relative stock changes, payments) ends as a
 //! dead letter of unknown effect after an ambiguous answer. The documentation's advice to retry a 504 is not
@@ -17,11 +17,11 @@ use serde_json::Value;
 use url::Url;
 
 use crate::answer::Answer;
-use crate::error::{Error, Refusal};
+use crate::error::{Effect, Error, Refusal};
 use crate::operation::WireKey;
 use crate::request::Request;
-use crate::vendor::common::{Base, Credential, asked, by_status, no_answer, refused};
-use crate::vendor::{Attempt, Finding, Subject, Vendor, Verdict, is_plain, wait};
+use crate::vendor::common::{Base, Credential, asked, by_status, is_page, no_answer, refused};
+use crate::vendor::{Attempt, Finding, SpeaksFor, Subject, Vendor, Verdict, is_plain, wait};
 
 mod look_up;
 mod routes;
@@ -176,7 +176,11 @@ impl Vendor for BigCommerce {
             Ok(answer) => answer,
             Err(error) => return no_answer(error),
         };
+        if answer.status.is_success() && is_page(answer) {
+            return Verdict::Retry { effect: Effect::Unknown, not_before: asked(attempt, answer) };
+        }
         let (status, resource) = (answer.status.as_u16(), self.resource(attempt.request));
+        let says = is_own_failure(answer).then_some(SpeaksFor::ThisAttempt);
         if attempt.request.method == Method::POST
             && !answer.status.is_success()
             && is_unsettled_payment(answer)
@@ -190,7 +194,7 @@ impl Vendor for BigCommerce {
         };
         if duplicate {
             // After an unknown outcome the duplicate may be our own: look it up and compare.
-            return refused(attempt, false, Refusal::Duplicate);
+            return refused(attempt, Refusal::Duplicate, says);
         }
         // A 500 may stand in for a 429; whether it was executed is unknown. The quota headers are on every
         // answer, so there the window's end is a wait only if the quota is spent. Where something in front of
@@ -200,7 +204,7 @@ impl Vendor for BigCommerce {
             500 | 503 => wait::bigcommerce_unless_quota_is_left(&answer.headers),
             _ => None,
         };
-        by_status(attempt, answer.status, false, own.max(asked(attempt, answer)))
+        by_status(attempt, answer.status, says, own.max(asked(attempt, answer)))
     }
 
     fn settle_time(&self) -> Duration {
@@ -229,6 +233,25 @@ fn is_unsettled_payment(answer: &Answer) -> bool {
     matches!(code, Some(10_000 | 30_105))
 }
 
+/// Whether BigCommerce itself wrote a failure. It does so in three shapes: V2 an array of objects with `status` and
+/// `message`, V3 an object with `status` and `title`, refunds an array of such objects in `data`. Where a body has none
+/// of them, the quota headers tell: they are on each of its answers, and a proxy has no quota to put there.
+fn is_own_failure(answer: &Answer) -> bool {
+    if is_page(answer) {
+        return false;
+    }
+    let is_problem = |value: &Value| {
+        value["status"].is_number()
+            && ["title", "message", "error"].iter().any(|name| value[name].is_string())
+    };
+    let in_shape = match answer.json() {
+        Some(Value::Array(problems)) => problems.first().is_some_and(is_problem),
+        Some(body) => is_problem(&body) || body["data"].get(0).is_some_and(is_problem),
+        None => false,
+    };
+    in_shape || answer.headers.contains_key(QUOTA_WINDOW)
+}
+
 /// A 422 of `POST /v3/customers` that tells of the creation as a whole, not of a field: an e-mail address is
 /// taken. It carries no id of the customer that holds it.
 fn is_customer_duplicate(answer: &Answer) -> bool {
@@ -241,6 +264,7 @@ pub(crate) const STORE_HASH_FOUND: &str = "it stands in the API path that BigCom
      https://api.bigcommerce.com/stores/{store_hash}/v3/, and in the control panel's address, \
      https://store-{store_hash}.mybigcommerce.com";
 
+const QUOTA_WINDOW: HeaderName = HeaderName::from_static("x-rate-limit-time-window-ms");
 const AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
 const SETTLE_TIME: Duration = Duration::from_secs(30);
 

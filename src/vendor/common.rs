@@ -13,7 +13,7 @@ use crate::answer::Answer;
 use crate::error::{Effect, Error, Refusal};
 use crate::request::Request;
 use crate::transport::{SendError, SendErrorKind};
-use crate::vendor::{Attempt, Verdict, wait};
+use crate::vendor::{Attempt, SpeaksFor, Verdict, wait};
 
 /// A secret as the header's value that carries it.
 ///
@@ -141,42 +141,61 @@ pub(super) fn no_answer(error: &SendError) -> Verdict {
     }
 }
 
-/// A definite no to *this attempt*, made a verdict on the operation.
+/// A definite no, if the answer is the vendor's own: `says` then tells which attempts it speaks for.
 ///
-/// If an earlier attempt may have taken effect, a no to the later one proves nothing about the earlier. Only
-/// a vendor that would have replayed the earlier outcome (`replays`) turns the no into one for both; and not
-/// even then if the credentials were refused, because nobody looked at the key.
-pub(super) fn refused(attempt: &Attempt<'_>, replays: bool, refusal: Refusal) -> Verdict {
-    let settles_earlier = replays && refusal != Refusal::Unauthorized;
-    if attempt.effect_before == Effect::Unknown && !settles_earlier {
-        return Verdict::Unknown;
+/// `None`: somebody between us and the vendor may have written it, before or after the vendor executed the request.
+/// A safe method has no effect that this could leave open.
+///
+/// Only what the vendor made of the request itself can speak for an earlier attempt. Where the credentials were
+/// refused nobody looked at the key. Where the key belongs to another request, or a duplicate exists, the earlier
+/// attempt may be why.
+pub(super) fn refused(attempt: &Attempt<'_>, refusal: Refusal, says: Option<SpeaksFor>) -> Verdict {
+    match says {
+        Some(speaks_for) if refusal == Refusal::Rejected => Verdict::Refused { refusal, speaks_for },
+        None if !attempt.request.method.is_safe() => {
+            Verdict::Retry { effect: Effect::Unknown, not_before: None }
+        }
+        _ => Verdict::Refused { refusal, speaks_for: SpeaksFor::ThisAttempt },
     }
-    Verdict::Refused(refusal)
 }
 
 /// The verdict that HTTP's status gives, for whatever a vendor's own rules leave open.
 ///
-/// `not_before` is the wait that the vendor's answer asks for.
+/// `says` is as in [`refused`]; `not_before` is the wait that the answer asks for.
 pub(super) fn by_status(
     attempt: &Attempt<'_>,
     status: StatusCode,
-    replays: bool,
+    says: Option<SpeaksFor>,
     not_before: Option<Duration>,
 ) -> Verdict {
     let retry = |effect| Verdict::Retry { effect, not_before };
     match status.as_u16() {
         200..=299 | 304 => Verdict::Done { replayed: false },
         // A redirect is not followed on a keyed call, and a 303 is what follows a POST that was executed.
-        300..=399 if attempt.request.method.is_safe() => refused(attempt, replays, Refusal::Rejected),
+        300..=399 if attempt.request.method.is_safe() => refused(attempt, Refusal::Rejected, says),
         300..=399 => Verdict::Unknown,
-        401 | 403 => refused(attempt, replays, Refusal::Unauthorized),
+        401 | 403 => refused(attempt, Refusal::Unauthorized, says),
         // The server gave up on reading the request (RFC 9110, section 15.5.9): it may have read enough.
         408 => retry(Effect::Unknown),
-        // Neither was executed (RFC 8470, section 5.2; RFC 6585, section 4).
+        // Neither was executed (RFC 8470, section 5.2; RFC 6585, section 4), whoever says so: what limits the rate in
+        // front of a vendor does not let the request through.
         425 | 429 => retry(Effect::None),
-        400..=499 => refused(attempt, replays, Refusal::Rejected),
+        400..=499 => refused(attempt, Refusal::Rejected, says),
         _ => retry(Effect::Unknown),
     }
+}
+
+/// Whether the answer is a page for a browser: what proxies, gateways and sign-in portals write, and no API.
+///
+/// The media type alone does not tell: some vendors label JSON or a plain `ok` as HTML.
+pub(super) fn is_page(answer: &Answer) -> bool {
+    let body =
+        answer.body.strip_prefix(b"\xef\xbb\xbf".as_slice()).unwrap_or(&answer.body).trim_ascii_start();
+    let begins =
+        |tag: &str| body.get(..tag.len()).is_some_and(|start| start.eq_ignore_ascii_case(tag.as_bytes()));
+    let is_labelled =
+        answer.header(CONTENT_TYPE.as_str()).is_some_and(|kind| kind.to_ascii_lowercase().contains("html"));
+    begins("<!doctype html") || begins("<html") || (is_labelled && begins("<"))
 }
 
 /// The wait that the standard headers ask for.

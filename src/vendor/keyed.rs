@@ -4,6 +4,9 @@
 //! replays it, and how its answers say *replayed*, *still in progress* and *used for something else*. A vendor
 //! without a stated window gets no resend after an unknown outcome: at most once, whatever its marketing says
 //! of idempotency.
+//!
+//! Whose answer a failure is, is data too ([`KeyedConfig::own`]). Without such a mark a page for a browser is somebody
+//! else's and everything else the vendor's; but only JSON is taken for the vendor's word on an earlier attempt.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -18,12 +21,12 @@ use crate::error::{Effect, Error, Refusal};
 use crate::operation::WireKey;
 use crate::request::Request;
 use crate::vendor::body::RawObject;
-use crate::vendor::common::{Base, Credential, asked, by_status, header_value, no_answer, refused};
-use crate::vendor::{Attempt, Finding, Subject, Vendor, Verdict};
+use crate::vendor::common::{Base, Credential, asked, by_status, header_value, is_page, no_answer, refused};
+use crate::vendor::{Attempt, Finding, SpeaksFor, Subject, Vendor, Verdict};
 
 mod config;
 
-pub use config::{Auth, HeaderMarker, JsonMarker, KeyForm, KeyPlace, KeyedConfig, Marker};
+pub use config::{Auth, HeaderMarker, JsonMarker, KeyForm, KeyPlace, KeyedConfig, Marker, OwnMark};
 
 /// The rules of a vendor that is described by a [`KeyedConfig`].
 ///
@@ -96,6 +99,25 @@ impl Keyed {
             }
             None => false,
         }
+    }
+
+    /// Whether the vendor itself wrote the answer, as far as its configuration tells.
+    fn is_own(&self, answer: &Answer) -> bool {
+        self.config.own.as_ref().map_or_else(|| !is_page(answer), |mark| mark.matches(answer))
+    }
+
+    /// What a failure speaks for; `None` if it is not the vendor's own.
+    fn says(&self, attempt: &Attempt<'_>, answer: &Answer, replayed: bool) -> Option<SpeaksFor> {
+        if !self.is_own(answer) {
+            return None;
+        }
+        let is_proof = self.config.own.is_some() || answer.json().is_some_and(|body| !body.is_null());
+        // A 409 that no marker explains may tell of the earlier attempt: it settles nothing about that.
+        let in_window = attempt.keyed
+            && attempt.in_window
+            && self.replays(attempt.request)
+            && answer.status.as_u16() != 409;
+        Some(if is_proof && (replayed || in_window) { SpeaksFor::EarlierToo } else { SpeaksFor::ThisAttempt })
     }
 
     fn stamp_header(&self, request: &mut Request, key: &str) -> Result<(), Error> {
@@ -180,12 +202,18 @@ impl Vendor for Keyed {
         let wait = asked(attempt, answer);
         let replayed = self.config.replay.as_ref().is_some_and(|marker| marker.matches(answer));
         if answer.status.is_success() {
-            return Verdict::Done { replayed };
+            // What reads a page changes nothing.
+            let is_anothers = is_page(answer) && !self.is_own(answer) && !attempt.request.method.is_safe();
+            return if is_anothers {
+                Verdict::Retry { effect: Effect::Unknown, not_before: wait }
+            } else {
+                Verdict::Done { replayed }
+            };
         }
         let any = |markers: &[Marker]| markers.iter().any(|marker| marker.matches(answer));
-        let replays = attempt.keyed && self.replays(attempt.request);
+        let says = self.says(attempt, answer, replayed);
         if any(&self.config.reused) {
-            return refused(attempt, replays, Refusal::KeyReused);
+            return refused(attempt, Refusal::KeyReused, says);
         }
         // Another request with our key is under way, or the vendor itself asks for a repeat: it may happen yet.
         if any(&self.config.in_progress) || any(&self.config.retry_same_key) {
@@ -196,8 +224,7 @@ impl Vendor for Keyed {
             // A stored failure: it will not change under this key.
             return Verdict::Unknown;
         }
-        // A 409 that no marker explains may tell of the earlier attempt: it settles nothing about that.
-        by_status(attempt, status, replays && status.as_u16() != 409, wait)
+        by_status(attempt, status, says, wait)
     }
 
     /// Zero: there is no look-up to wait for.

@@ -20,7 +20,7 @@ use crate::error::{Error, Refusal};
 use crate::operation::WireKey;
 use crate::request::Request;
 use crate::vendor::common::{Base, Credential, asked, by_status, no_answer, refused};
-use crate::vendor::{Attempt, Finding, Subject, Vendor, Verdict};
+use crate::vendor::{Attempt, Finding, SpeaksFor, Subject, Vendor, Verdict};
 
 mod look_up;
 mod stamp;
@@ -129,12 +129,9 @@ impl Postmark {
         if request.method != Method::POST {
             return None;
         }
-        match self.base.route(&request.url) {
-            "/email" | "/email/withTemplate" => Some(Kind::Single),
-            "/email/batch" => Some(Kind::Batch),
-            "/email/batchWithTemplates" => Some(Kind::TemplateBatch),
-            _ => None,
-        }
+        // Postmark takes a trailing slash, which one client library writes, and any case of letters.
+        let route = self.base.route(&request.url).trim_end_matches('/');
+        ROUTES.iter().find(|(known, _)| route.eq_ignore_ascii_case(known)).map(|(_, kind)| *kind)
     }
 }
 
@@ -201,7 +198,8 @@ impl Vendor for Postmark {
         }
         // 500 is ambiguous: "in most cases the message is lost", so in some it is sent. Of 503 (maintenance)
         // Postmark does not say at which point it answers so. Both stay unknown; 429 is not accepted.
-        by_status(attempt, answer.status, false, asked(attempt, answer))
+        let says = is_own_error(answer.json().as_ref()).then_some(SpeaksFor::ThisAttempt);
+        by_status(attempt, answer.status, says, asked(attempt, answer))
     }
 
     fn settle_time(&self) -> Duration {
@@ -226,7 +224,7 @@ fn sent(attempt: &Attempt<'_>, answer: &Answer) -> Verdict {
     match answer.json() {
         Some(Value::Array(_)) => Verdict::Done { replayed: false },
         Some(Value::Object(body)) => match body.get("ErrorCode") {
-            Some(code) if *code != 0 => refused(attempt, false, Refusal::Rejected),
+            Some(code) if *code != 0 => refused(attempt, Refusal::Rejected, Some(SpeaksFor::ThisAttempt)),
             _ => Verdict::Done { replayed: false },
         },
         // Not Postmark's words: a proxy may have answered before or after the message was taken.
@@ -234,6 +232,19 @@ fn sent(attempt: &Attempt<'_>, answer: &Answer) -> Verdict {
     }
 }
 
+/// Whether a failure's body is in the shape of Postmark's own, an object with a number as `ErrorCode`. Nothing else
+/// tells its answers from a proxy's.
+fn is_own_error(body: Option<&Value>) -> bool {
+    body.and_then(|body| body.get("ErrorCode")).is_some_and(Value::is_number)
+}
+
+/// The routes that send.
+const ROUTES: [(&str, Kind); 4] = [
+    ("/email", Kind::Single),
+    ("/email/withTemplate", Kind::Single),
+    ("/email/batch", Kind::Batch),
+    ("/email/batchWithTemplates", Kind::TemplateBatch),
+];
 const SERVER_TOKEN: HeaderName = HeaderName::from_static("x-postmark-server-token");
 /// Long enough for a message to be processed and indexed in all but rare cases; see
 /// [`Postmark::settle_time`].

@@ -6,8 +6,9 @@
 //! will never change. Look-ups go through list endpoints and `metadata`, never through Search, which is not
 //! read-after-write.
 //!
-//! Two things are fixed when an operation is stamped and not at each send: the key and `Stripe-Version`. A
-//! resend with another version is another request under the same key, and Stripe refuses it.
+//! Two things are fixed when an operation is stamped and not at each send: the key and `Stripe-Version`. Whether
+//! Stripe takes a resend with another version for another request is not documented, so there is none: a resend is
+//! byte-identical.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -218,8 +219,7 @@ impl Vendor for Stripe {
         if subject.request.method != Method::POST || !look_up::is_stamped(subject) {
             return None;
         }
-        let mut request =
-            Request::new(Method::GET, look_up::first_page(&self.base, route, subject.claimed_at));
+        let mut request = Request::new(Method::GET, look_up::first_page(&self.base, route, subject));
         for name in [STRIPE_VERSION, STRIPE_ACCOUNT] {
             if let Some(value) = subject.request.headers.get(&name) {
                 request.headers.insert(name, value.clone());

@@ -9,7 +9,7 @@ use steadfast::answer::Answer;
 use steadfast::error::{Effect, Refusal};
 use steadfast::operation::WireKey;
 use steadfast::request::Request;
-use steadfast::vendor::{Attempt, Finding, Subject, Vendor, Verdict, wait};
+use steadfast::vendor::{Attempt, Finding, SpeaksFor, Subject, Vendor, Verdict, wait};
 use url::Url;
 
 #[derive(Clone, Debug)]
@@ -83,14 +83,16 @@ impl Vendor for Acme {
             .headers
             .get("retry-after")
             .and_then(|value| wait::retry_after(value.as_bytes(), attempt.now));
+        let refused = |refusal, speaks_for| Verdict::Refused { refusal, speaks_for };
         match answer.status.as_u16() {
             200..=299 => Verdict::Done { replayed: answer.headers.contains_key("acme-replayed") },
-            401 => Verdict::Refused(Refusal::Unauthorized),
+            401 => refused(Refusal::Unauthorized, SpeaksFor::ThisAttempt),
             429 => Verdict::Retry { effect: Effect::None, not_before },
             503 => Verdict::Retry { effect: Effect::Unknown, not_before },
             500 if answer.headers.contains_key("acme-replayed") => Verdict::Unknown,
             500..=599 => Verdict::Retry { effect: Effect::Unknown, not_before: None },
-            _ => Verdict::Refused(Refusal::Rejected),
+            _ if attempt.in_window => refused(Refusal::Rejected, SpeaksFor::EarlierToo),
+            _ => refused(Refusal::Rejected, SpeaksFor::ThisAttempt),
         }
     }
 

@@ -174,7 +174,8 @@ async fn fact_4_every_error_shape_is_understood() {
     assert_eq!(ending(&outcome), Ending::Refused);
     // Refunds, nested in `data[]`.
     let refund = |key: &str| {
-        let body = json!({"items": [], "payments": [{"provider_id": "storecredit", "amount": 1}]});
+        let items = json!([{"item_type": "PRODUCT", "item_id": 1, "quantity": 1}]);
+        let body = json!({"items": items, "payments": [{"provider_id": "storecredit", "amount": 1}]});
         rig.client.post("/v3/orders/100/payment_actions/refunds").key(key).json(&body)
     };
     fake.answer_next(BigCommerceAnswer::RefundRefused);

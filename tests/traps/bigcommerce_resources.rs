@@ -17,7 +17,8 @@ fn searchable() -> Vec<(&'static str, Value, &'static str, &'static str)> {
     let unnumbered = json!({"name": "Cup", "type": "physical", "weight": 1, "price": 10});
     let customer = json!([{"email": "jo@example.com", "first_name": "Jo", "last_name": "Doe"}]);
     let coupon = json!({"name": "Ten off", "code": "TEN", "type": "per_item_discount", "amount": "10"});
-    let refund = json!({"items": [], "payments": [], "reason": "damaged"});
+    let items = json!([{"item_type": "PRODUCT", "item_id": 1, "quantity": 1, "reason": "damaged"}]);
+    let refund = json!({"items": items, "payments": []});
     vec![
         ("/v2/orders", json!({"customer_id": 7}), "/v2/orders", "external_order_id"),
         ("/v3/checkouts/cart-1/orders", json!({}), "/v2/orders", "cart_id"),
@@ -113,12 +114,13 @@ async fn an_order_with_our_id_but_other_fields_is_for_a_person() {
 #[tokio::test]
 async fn a_refund_is_told_from_others_of_the_order_by_its_reason() {
     let (rig, fake) = bigcommerce().await;
-    let body = json!({"items": [], "payments": [], "reason": "damaged"});
+    let items = json!([{"item_type": "PRODUCT", "item_id": 1, "quantity": 1, "reason": "damaged"}]);
+    let body = json!({"items": items, "payments": []});
     rig.client.post(REFUNDS).key("first").json(&body).send().await.expect("the first refund");
     fake.plan().next(Fault::DropAfterApply);
     let outcome = rig.client.post(REFUNDS).key("second").json(&body).send().await;
     assert_eq!((ending(&outcome), promise_holds(&outcome, &fake.ledger(), "refund")), (RECONCILED, 1));
-    let reason = outcome.expect("found").json::<Value>().expect("json")["data"]["reason"].clone();
+    let reason = outcome.expect("found").json::<Value>().expect("json")["data"]["items"][0]["reason"].clone();
     assert!(reason.as_str().is_some_and(|text| text.starts_with("damaged [")), "{reason}");
     assert_eq!((rig.posts(), fake.ledger().count()), (2, 2));
 }

@@ -90,6 +90,7 @@ impl BigCommerceFake {
             setup: Setup::default(),
             apply_after: Duration::ZERO,
             refund_pending: Duration::ZERO,
+            drops_refund_reasons: false,
             quota: None,
         }
     }
@@ -134,6 +135,7 @@ pub struct BigCommerceFakeBuilder {
     setup: Setup,
     apply_after: Duration,
     refund_pending: Duration,
+    drops_refund_reasons: bool,
     quota: Option<u32>,
 }
 
@@ -169,6 +171,13 @@ impl BigCommerceFakeBuilder {
     /// yet supported", say the documents; status and words are composed). Default: zero, never refused.
     pub fn refund_pending(mut self, pending: Duration) -> Self {
         self.refund_pending = pending;
+        self
+    }
+
+    /// Takes the reasons of a refund's items and does not show them again: that they are kept is not documented.
+    /// Default: they are kept.
+    pub fn drops_refund_reasons(mut self) -> Self {
+        self.drops_refund_reasons = true;
         self
     }
 
@@ -216,6 +225,7 @@ impl BigCommerceFakeBuilder {
             ledger: self.setup.ledger(),
             apply_after: self.apply_after,
             refund_pending: self.refund_pending,
+            drops_refund_reasons: self.drops_refund_reasons,
             state: Mutex::new(State { quota: Quota::new(self.quota), ..State::default() }),
         })
     }

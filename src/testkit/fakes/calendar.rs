@@ -4,6 +4,7 @@
 //! 2 a.m., to the first Sunday of November, 2 a.m. (US Energy Policy Act of 2005, in force since 2007).
 
 use crate::clock::Timestamp;
+use crate::vendor::date::days_from_civil;
 
 /// A point in wall time, as Postmark writes it: `2014-02-17T07:25:01.4170000-05:00`.
 pub(super) fn eastern(at: Timestamp) -> String {
@@ -71,17 +72,6 @@ fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let month = if month_index < 10 { month_index + 3 } else { month_index - 9 };
     let year = year_of_era + era * 400 + i64::from(month <= 2);
     (year, month, day_of_year - (153 * month_index + 2) / 5 + 1)
-}
-
-/// The inverse of [`civil_from_days`], from the same source.
-fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let month_index = if month > 2 { month - 3 } else { month + 9 };
-    let day_of_year = (153 * month_index + 2) / 5 + day - 1;
-    let year_of_era = year.rem_euclid(400);
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
 }
 
 const DAY: i64 = 86_400;

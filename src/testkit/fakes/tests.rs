@@ -111,7 +111,7 @@ const COLLECTIONS: [(&str, &str, &str); 7] = [
     ("/v3/catalog/brands", "name", "/v3/catalog/brands?name=k7"),
     ("/v3/customers", "email", "/v3/customers?email:in=k7,k8"),
     ("/v2/coupons", "code", "/v2/coupons?code=k7"),
-    ("/v3/orders/7/payment_actions/refunds", "reason", "/v3/orders/7/payment_actions/refunds"),
+    ("/v3/orders/7/payment_actions/refunds", "payments", "/v3/orders/7/payment_actions/refunds"),
 ];
 
 #[tokio::test]

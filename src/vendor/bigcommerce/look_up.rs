@@ -3,6 +3,9 @@
 //! After the settle time a well-formed look-up without a row proves that nothing was created. V2 says "no
 //! rows" with status 204 and no body, V3 with an empty `data`; anything else that is not a list proves
 //! nothing. Several rows, or one that is not what we sent, are for a person.
+//!
+//! The wire key is the same in every life of a key, so that a row from before the claim is no proof that this life took
+//! effect. It is left out where the vendor's clock at the claim is known, and else a person looks.
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -12,7 +15,7 @@ use super::routes::Resource;
 use super::same::agrees;
 use crate::answer::Answer;
 use crate::vendor::common::{Base, reconciled};
-use crate::vendor::{Finding, Subject, body};
+use crate::vendor::{Finding, Subject, body, date};
 
 /// Where to look for what the subject's request created. `None` if it cannot be found.
 pub(super) fn url(base: &Base, resource: &Resource, subject: &Subject<'_>) -> Option<Url> {
@@ -38,18 +41,26 @@ pub(super) fn url(base: &Base, resource: &Resource, subject: &Subject<'_>) -> Op
             by("/v3/customers", "email:in", &emails.join(","))
         }
         Resource::Coupons => by("/v2/coupons", "code", text(&sent()?, "code")?),
-        Resource::Refunds { route } => Some(base.at(route, &[])),
+        Resource::Refunds { route } => {
+            let sent = sent()?;
+            (in_items(&sent, subject.wire_key) || in_reason(&sent, subject.wire_key))
+                .then(|| base.at(route, &[]))
+        }
         Resource::Other => None,
     }
 }
 
 /// What the look-up's answer says.
 pub(super) fn read(resource: &Resource, subject: &Subject<'_>, answer: &Answer) -> Finding {
-    let Some(rows) = rows(resource, answer) else { return Finding::CannotTell };
+    let Some(rows) = rows(resource, answer).and_then(|rows| of_this_life(subject, rows)) else {
+        return Finding::CannotTell;
+    };
     let sent = body::json(&subject.request.body).unwrap_or(Value::Null);
     match resource {
         Resource::Orders => order(subject, &sent, &rows),
-        Resource::CheckoutOrders { .. } => match rows.as_slice() {
+        // A filter that was ignored would list the orders of other carts.
+        Resource::CheckoutOrders { cart_id } => match rows.as_slice() {
+            rows if rows.iter().any(|row| text(row, "cart_id") != Some(cart_id)) => Finding::CannotTell,
             [] => Finding::Absent,
             [order] => found(200, &json!({ "data": { "id": order["id"] }, "meta": {} })),
             _ => Finding::CannotTell,
@@ -65,7 +76,7 @@ pub(super) fn read(resource: &Resource, subject: &Subject<'_>, answer: &Answer) 
             One::Unclear => Finding::CannotTell,
         },
         Resource::Customers => customers(&sent, &rows),
-        Resource::Refunds { .. } => refund(subject, &rows),
+        Resource::Refunds { .. } => refund(subject, &sent, &rows),
         Resource::Other => Finding::CannotTell,
     }
 }
@@ -151,15 +162,46 @@ fn customers(sent: &Value, rows: &[Value]) -> Finding {
     }
 }
 
-/// The refund whose reason holds our key. Refunds of others on the same order are no hindrance.
-fn refund(subject: &Subject<'_>, rows: &[Value]) -> Finding {
-    let ours = |row: &&Value| text(row, "reason").is_some_and(|reason| reason.contains(subject.wire_key));
-    let mut hits = rows.iter().filter(ours);
+/// The refund with our key in the reason of an item. Refunds of others on the same order are no hindrance, but a miss
+/// among them is proof only where one of them shows that this store keeps the reasons of items: that is not documented.
+fn refund(subject: &Subject<'_>, sent: &Value, rows: &[Value]) -> Finding {
+    let key = subject.wire_key;
+    let mut hits = rows.iter().filter(|row| in_items(row, key) || in_reason(row, key));
     match (hits.next(), hits.next()) {
-        (None, _) => Finding::Absent,
+        (None, _) if rows.is_empty() => Finding::Absent,
+        (None, _) if in_items(sent, key) && rows.iter().any(|row| in_items(row, "")) => Finding::Absent,
+        (None, _) | (Some(_), Some(_)) => Finding::CannotTell,
         (Some(row), None) => found(201, &json!({ "data": row, "meta": {} })),
-        (Some(_), Some(_)) => Finding::CannotTell,
     }
+}
+
+/// Whether the reason of one of a refund's items holds `key`.
+fn in_items(refund: &Value, key: &str) -> bool {
+    refund["items"].as_array().is_some_and(|items| items.iter().any(|item| in_reason(item, key)))
+}
+
+/// Whether the reason holds `key`. Version 0.1 stamped the refund's own, which the specification of 2021 had.
+fn in_reason(value: &Value, key: &str) -> bool {
+    text(value, "reason").is_some_and(|reason| reason.contains(key))
+}
+
+/// The rows that are not from before the operation. `None` if one may be or not, or has a date that is none. Not all
+/// resources have a date: one without counts.
+fn of_this_life(subject: &Subject<'_>, rows: Vec<Value>) -> Option<Vec<Value>> {
+    let mut ours = Vec::with_capacity(rows.len());
+    for row in rows {
+        let is_older = match text(&row, "date_created") {
+            None => false,
+            Some(written) => {
+                let at = date::rfc2822(written).or_else(|| date::rfc3339(written))?;
+                subject.is_older(at)?
+            }
+        };
+        if !is_older {
+            ours.push(row);
+        }
+    }
+    Some(ours)
 }
 
 fn found(status: u16, body: &Value) -> Finding {

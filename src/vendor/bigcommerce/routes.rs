@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::request::Request;
-use crate::vendor::body::RawObject;
+use crate::vendor::body::{self, RawObject};
 
 /// A resource that a POST creates, by the route it is posted to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(super) enum Resource {
     Customers,
     /// `/v2/coupons`: found by `code`.
     Coupons,
-    /// `/v3/orders/{id}/payment_actions/refunds`: the key is stamped into `reason`.
+    /// `/v3/orders/{id}/payment_actions/refunds`: the key is stamped into `items[].reason`.
     Refunds {
         /// The route, which is that of the list too.
         route: String,
@@ -83,20 +83,28 @@ fn stamp_order(request: &mut Request, key: String) -> Result<String, Error> {
     Ok(key)
 }
 
+/// The key goes into the reason of each item: the current specification (2026-04) knows a reason there alone. Without
+/// items there is no place for it, and then no look-up.
 fn stamp_refund(request: &mut Request, key: String) -> Result<String, Error> {
     let mut refund = RawObject::parse(&request.body)?;
-    let given = refund.text("reason").unwrap_or_default();
-    let reason = if given.is_empty() { key.clone() } else { format!("{given} [{key}]") };
-    if reason.chars().count() > REASON_LEN_MAX {
-        let own = REASON_LEN_MAX - key.len() - 3;
-        let problem =
-            format!("`reason` carries the operation's key, which leaves {own} characters for yours");
-        return Err(Error::validation("body", problem));
+    let Some(held) = refund.get("items").filter(|held| held.get() != "null") else { return Ok(key) };
+    let mut items = body::parse_array(held.get().as_bytes())?;
+    for item in &mut items {
+        let given = item.text("reason").unwrap_or_default();
+        let reason = if given.is_empty() { key.clone() } else { format!("{given} [{key}]") };
+        if reason.chars().count() > REASON_LEN_MAX {
+            let own = REASON_LEN_MAX - key.len() - 3;
+            let problem = format!(
+                "an item's `reason` carries the operation's key, which leaves {own} characters for yours"
+            );
+            return Err(Error::validation("body", problem));
+        }
+        item.set("reason", &reason)?;
     }
-    refund.set("reason", &reason)?;
+    refund.set("items", &items)?;
     request.body = refund.to_bytes()?;
     Ok(key)
 }
 
-/// BigCommerce, "Create a refund": `reason` takes up to 1000 characters.
+/// BigCommerce, "Create a refund": `items[].reason` takes up to 1000 characters.
 const REASON_LEN_MAX: usize = 1000;

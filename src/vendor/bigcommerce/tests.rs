@@ -67,11 +67,16 @@ const fn retry(effect: Effect) -> Verdict {
     Verdict::Retry { effect, not_before: None }
 }
 
+/// BigCommerce never replays: a refusal speaks for the attempt that it answers.
+const fn no(refusal: Refusal) -> Verdict {
+    Verdict::Refused { refusal, speaks_for: SpeaksFor::ThisAttempt }
+}
+
 #[test]
 fn every_fixture_gets_its_verdict() {
     let done = Verdict::Done { replayed: false };
-    let rejected = Verdict::Refused(Refusal::Rejected);
-    let duplicate = Verdict::Refused(Refusal::Duplicate);
+    let rejected = no(Refusal::Rejected);
+    let duplicate = no(Refusal::Duplicate);
     let wait = Verdict::Retry { effect: Effect::None, not_before: Some(Duration::from_secs(15)) };
     for (path, name, expected) in [
         (PRODUCTS, "rate_limited", wait),
@@ -126,10 +131,24 @@ fn a_500_with_quota_left_does_not_hold_back_all_calls_until_the_window_ends() {
 }
 
 #[test]
-fn a_duplicate_after_an_unknown_outcome_is_looked_up_and_not_believed() {
-    assert_eq!(judge(PRODUCTS, &fixture("product_duplicate"), Effect::Unknown), Verdict::Unknown);
-    assert_eq!(judge("/v3/customers", &fixture("customer_duplicate"), Effect::Unknown), Verdict::Unknown);
-    assert_eq!(judge(PRODUCTS, &answer(401, &[], ""), Effect::Unknown), Verdict::Unknown);
+fn a_4xx_that_is_not_bigcommerces_own_leaves_the_effect_unknown() {
+    for status in [400, 401, 403, 404, 405, 409, 413, 421, 422, 431] {
+        for body in ["<html></html>", "", "{}", "[]", r#"{"message":"no route"}"#, r#"{"title":"Oops"}"#] {
+            let foreign = answer(status, &[("x-request-id", "1")], body);
+            assert_eq!(judge(PRODUCTS, &foreign, Effect::None), retry(Effect::Unknown), "{status} {body}");
+        }
+        let quota = [("x-rate-limit-time-window-ms", "30000")];
+        let own = judge("/v2/orders", &answer(status, &quota, ""), Effect::None);
+        assert!(matches!(own, Verdict::Refused { .. }), "{status}: nobody else has a quota to tell of");
+        let page = answer(status, &quota, "<html></html>");
+        assert_eq!(judge(PRODUCTS, &page, Effect::None), retry(Effect::Unknown), "{status}");
+    }
+}
+
+#[test]
+fn a_page_with_status_200_is_no_success() {
+    let page = answer(200, &[("content-type", "text/html")], "<html><title>Sign in</title></html>");
+    assert_eq!(judge("/v2/orders", &page, Effect::None), retry(Effect::Unknown));
 }
 
 #[test]
@@ -174,17 +193,35 @@ fn an_order_is_stamped_unless_the_caller_chose_its_id() {
     assert_eq!(store().stamp(wire_key(), &mut broken).expect_err("not json").code(), "VALIDATION.body");
 }
 
+const REFUNDS: &str = "/v3/orders/7/payment_actions/refunds";
+
+fn refund_of(reasons: &[&str]) -> Value {
+    let items: Vec<Value> = reasons.iter().map(|reason| json!({ "item_id": 1, "reason": reason })).collect();
+    json!({ "items": items })
+}
+
 #[test]
-fn a_refunds_reason_carries_the_key_within_its_thousand_characters() {
-    let path = "/v3/orders/7/payment_actions/refunds";
+fn the_reason_of_each_item_of_a_refund_carries_the_key_within_its_thousand_characters() {
     let key = wire_key().to_string();
-    assert_eq!(json_of(&stamped(path, &json!({})).0)["reason"], key);
-    assert_eq!(json_of(&stamped(path, &json!({ "reason": "torn" })).0)["reason"], format!("torn [{key}]"));
+    assert_eq!(
+        json_of(&stamped(REFUNDS, &json!({ "items": [{ "item_id": 1 }] })).0)["items"][0]["reason"],
+        key
+    );
+    let two = json_of(&stamped(REFUNDS, &refund_of(&["torn", ""])).0);
+    assert_eq!(two["items"], refund_of(&[&format!("torn [{key}]"), &key])["items"]);
+    assert_eq!(two.get("reason"), None);
     let longest = 1000 - key.len() - 3;
-    let (fits, _) = stamped(path, &json!({ "reason": "é".repeat(longest) }));
-    assert_eq!(json_of(&fits)["reason"].as_str().expect("text").chars().count(), 1000);
-    let mut over = request(path, &json!({ "reason": "é".repeat(longest + 1) }).to_string());
+    let (fits, _) = stamped(REFUNDS, &refund_of(&[&"é".repeat(longest)]));
+    assert_eq!(json_of(&fits)["items"][0]["reason"].as_str().expect("text").chars().count(), 1000);
+    let mut over = request(REFUNDS, &refund_of(&[&"é".repeat(longest + 1)]).to_string());
     assert_eq!(store().stamp(wire_key(), &mut over).expect_err("no room").code(), "VALIDATION.body");
+    let mut broken = request(REFUNDS, r#"{"items":{}}"#);
+    assert_eq!(store().stamp(wire_key(), &mut broken).expect_err("no list").code(), "VALIDATION.body");
+    for without in [json!({}), json!({ "items": [] }), json!({ "items": null, "reason": "torn" })] {
+        let (request, key) = stamped(REFUNDS, &without);
+        assert_eq!(json_of(&request), without, "no place for the key");
+        assert!(store().look_up(&Subject::new(&request, &key, Timestamp::default())).is_none());
+    }
 }
 
 #[test]
@@ -212,7 +249,7 @@ fn every_row_of_the_table_looks_where_it_says() {
         ("/v3/customers", json!([]), None),
         ("/v3/pricelists", json!({ "name": "P" }), Some("/v3/pricelists?name=P".into())),
         ("/v2/coupons", json!({ "name": "x", "code": "SAVE" }), Some("/v2/coupons?code=SAVE".into())),
-        (order, json!({}), Some(order.into())),
+        (order, json!({ "items": [{ "item_id": 1 }] }), Some(order.into())),
         ("/payments", json!({}), None),
         ("/v3/orders/7/payment_actions/capture", json!({}), None),
         ("/v3/carts", json!({}), None),
@@ -335,7 +372,15 @@ fn a_checkout_is_converted_once_or_a_person_looks() {
     let path = "/v3/checkouts/c/orders";
     let one = list(&json!([{ "id": 100, "cart_id": "c" }]));
     assert_eq!(found(read(path, &json!({}), &one)), (200, json!({ "data": { "id": 100 }, "meta": {} })));
-    assert_eq!(read(path, &json!({}), &list(&json!([{ "id": 1 }, { "id": 2 }]))), Finding::CannotTell);
+    let other = json!({ "id": 1, "cart_id": "d" });
+    for rows in [
+        json!([{ "id": 1, "cart_id": "c" }, { "id": 2, "cart_id": "c" }]),
+        json!([other]),
+        json!([{ "id": 1 }]),
+        json!([{ "id": 2, "cart_id": "c" }, other]),
+    ] {
+        assert_eq!(read(path, &json!({}), &list(&rows)), Finding::CannotTell, "an ignored filter: {rows}");
+    }
 }
 
 #[test]
@@ -370,13 +415,49 @@ fn customers_are_found_all_or_not_at_all() {
 }
 
 #[test]
-fn a_refund_is_found_among_others_by_the_key_in_its_reason() {
-    let path = "/v3/orders/7/payment_actions/refunds";
-    let ours = json!({ "id": 2, "reason": format!("torn [{}]", wire_key()) });
-    let other = json!({ "id": 1, "reason": "torn" });
-    assert_eq!(found(read(path, &json!({}), &data(&json!([other, ours])))).1["data"]["id"], 2);
-    assert_eq!(read(path, &json!({}), &data(&json!([other]))), Finding::Absent);
-    assert_eq!(read(path, &json!({}), &data(&json!([ours, ours]))), Finding::CannotTell);
+fn a_refund_is_found_among_others_by_the_key_in_the_reason_of_an_item() {
+    let read = |rows: &Value| read(REFUNDS, &refund_of(&["torn"]), &data(rows));
+    let row = |id: u64, reason: &str| json!({ "id": id, "items": [{ "item_id": 1 }, { "reason": reason }] });
+    let (ours, other) = (row(2, &format!("torn [{}]", wire_key())), row(1, "torn"));
+    assert_eq!(found(read(&json!([other, ours]))).1["data"]["id"], 2);
+    assert_eq!(read(&json!([ours, ours])), Finding::CannotTell);
+    assert_eq!(read(&json!([other])), Finding::Absent, "the store keeps reasons, and none is ours");
+    assert_eq!(read(&json!([])), Finding::Absent, "nothing was refunded");
+    for silent in [row(1, ""), json!({ "id": 1, "reason": "torn" }), json!({ "id": 1, "items": [] })] {
+        assert_eq!(read(&json!([silent])), Finding::CannotTell, "it may be ours: {silent}");
+    }
+}
+
+#[test]
+fn a_refund_that_version_0_1_stamped_is_found_where_it_was_stamped() {
+    let key = wire_key().to_string();
+    let request = request(REFUNDS, &json!({ "items": [{ "item_id": 1 }], "reason": key }).to_string());
+    let subject = Subject::new(&request, &key, Timestamp::default());
+    let asked = store().look_up(&subject).expect("a look-up");
+    let read = |rows: &Value| store().read_look_up(&subject, &asked, &data(rows));
+    assert_eq!(found(read(&json!([{ "id": 2, "reason": key }]))).1["data"]["id"], 2);
+    let other = json!({ "id": 1, "items": [{ "reason": "torn" }] });
+    assert_eq!(read(&json!([other])), Finding::CannotTell, "the reasons of items say nothing of it");
+}
+
+#[test]
+fn an_order_that_is_older_than_the_claim_is_of_the_keys_previous_life() {
+    let (request, key) = stamped("/v2/orders", &json!({}));
+    let created = Timestamp::from_millis(1_392_639_901_000);
+    let read = |claimed: Timestamp, clock: Option<i64>, written: &str| {
+        let subject = Subject::new(&request, &key, claimed).with_vendor_clock(clock);
+        let asked = store().look_up(&subject).expect("a look-up");
+        let row = json!({ "id": 1, "external_order_id": key, "date_created": written });
+        store().read_look_up(&subject, &asked, &list(&json!([row])))
+    };
+    let written = "Mon, 17 Feb 2014 12:25:01 +0000";
+    let (allowed, more) = (Duration::from_secs(300), Duration::from_secs(301));
+    assert_eq!(found(read(created.plus(allowed), None, written)).0, 201);
+    assert_eq!(read(created.plus(more), None, written), Finding::CannotTell, "or our clock was ahead");
+    assert_eq!(read(created.plus(more), Some(0), written), Finding::Absent, "it was not");
+    assert_eq!(read(created.plus(more), Some(0), "2014-02-17T12:25:01Z"), Finding::Absent);
+    assert_eq!(found(read(created.plus(more), Some(-60_000), written)).0, 201, "it was");
+    assert_eq!(read(created, None, "soon"), Finding::CannotTell);
 }
 
 #[test]

@@ -58,6 +58,10 @@ pub struct KeyedConfig {
     /// Marks an answer that comes from the vendor's record. Default: no answer is known to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<Marker>,
+    /// Marks a failure that the vendor itself wrote. Any other proves nothing: a proxy may have written it after the
+    /// vendor executed the request. Default: no mark is known, and all but a page for a browser is the vendor's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own: Option<OwnMark>,
     /// Failures that mean: a request with this key is still under way. Retried with the same key.
     #[serde(default)]
     pub in_progress: Vec<Marker>,
@@ -82,6 +86,7 @@ impl fmt::Debug for KeyedConfig {
             .field("key_len_max", &self.key_len_max)
             .field("window", &self.window)
             .field("replay", &self.replay)
+            .field("own", &self.own)
             .field("in_progress", &self.in_progress)
             .field("reused", &self.reused)
             .field("retry_same_key", &self.retry_same_key)
@@ -139,6 +144,20 @@ pub struct Marker {
     pub json: Option<JsonMarker>,
 }
 
+/// Something that is on each failure which a vendor itself writes, whatever its value. All parts that are given must be
+/// there; one must be given.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct OwnMark {
+    /// A header's name, such as `Request-Id`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub header: Option<String>,
+    /// A place in the JSON body: a JSON pointer (RFC 6901), such as `/error/code`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub json: Option<String>,
+}
+
 /// A header with its value, in any case of letters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -172,6 +191,7 @@ impl KeyedConfig {
             key_len_max: default_key_len_max(),
             window: None,
             replay: None,
+            own: None,
             in_progress: Vec::new(),
             reused: Vec::new(),
             retry_same_key: Vec::new(),
@@ -221,7 +241,28 @@ impl KeyedConfig {
         for (name, marker) in all {
             marker.check(name)?;
         }
-        Ok(())
+        self.own.as_ref().map_or(Ok(()), OwnMark::check)
+    }
+}
+
+impl OwnMark {
+    /// Whether all given parts are there. A mark without parts matches nothing.
+    pub fn matches(&self, answer: &Answer) -> bool {
+        (self.header.is_some() || self.json.is_some())
+            && self.header.as_ref().is_none_or(|name| answer.headers.contains_key(name.as_str()))
+            && self.json.as_ref().is_none_or(|pointer| {
+                answer.json().is_some_and(|body| body.pointer(pointer).is_some_and(|value| !value.is_null()))
+            })
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let problem = match (&self.header, &self.json) {
+            (None, None) => "own: a mark needs `header` or `json`",
+            (_, Some(pointer)) if !pointer.starts_with('/') => "own: a JSON pointer starts with `/`",
+            (Some(name), _) => return check_header_name("own", name),
+            _ => return Ok(()),
+        };
+        Err(Error::validation("vendor", problem))
     }
 }
 

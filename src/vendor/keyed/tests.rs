@@ -102,7 +102,13 @@ fn answer(status: u16, headers: &[(&'static str, &str)], body: &Value) -> Answer
 
 fn judge(keyed: &Keyed, answer: &Answer, before: Effect) -> Verdict {
     let (request, _) = stamped(keyed, "{}");
-    keyed.classify(&Attempt::new(&request, true, Ok(answer), Timestamp::default()).after(before))
+    keyed.classify(
+        &Attempt::new(&request, true, Ok(answer), Timestamp::default()).after(before).in_window(true),
+    )
+}
+
+const fn no(refusal: Refusal, speaks_for: SpeaksFor) -> Verdict {
+    Verdict::Refused { refusal, speaks_for }
 }
 
 const fn retry(effect: Effect) -> Verdict {
@@ -127,7 +133,7 @@ fn adyen_is_data_alone() {
         assert_eq!(judge(&adyen, &transient, Effect::None), retry(Effect::Unknown));
     }
     let other = answer(422, &[("transient-error", "false")], &json!({ "errorCode": "130" }));
-    assert_eq!(judge(&adyen, &other, Effect::None), Verdict::Refused(Refusal::Rejected));
+    assert_eq!(judge(&adyen, &other, Effect::None), no(Refusal::Rejected, SpeaksFor::EarlierToo));
 }
 
 #[test]
@@ -138,9 +144,9 @@ fn square_is_data_alone() {
     assert!(key.len() <= 45);
     assert_eq!(square.replay_window(&request), Some(24 * HOUR));
     let reused = answer(400, &[], &json!({ "errors": [{ "code": "IDEMPOTENCY_KEY_REUSED" }] }));
-    assert_eq!(judge(&square, &reused, Effect::None), Verdict::Refused(Refusal::KeyReused));
+    assert_eq!(judge(&square, &reused, Effect::None), no(Refusal::KeyReused, SpeaksFor::ThisAttempt));
     let other = answer(400, &[], &json!({ "errors": [{ "code": "BAD_REQUEST" }] }));
-    assert_eq!(judge(&square, &other, Effect::None), Verdict::Refused(Refusal::Rejected));
+    assert_eq!(judge(&square, &other, Effect::None), no(Refusal::Rejected, SpeaksFor::EarlierToo));
 }
 
 #[test]
@@ -154,7 +160,7 @@ fn paypal_is_data_alone() {
     let done = answer(200, &[], &json!({ "status": "COMPLETED" }));
     assert_eq!(judge(&paypal, &done, Effect::Unknown), Verdict::Done { replayed: false });
     let reused = answer(422, &[], &json!({ "details": [{ "issue": "DUPLICATE_REQUEST_ID" }] }));
-    assert_eq!(judge(&paypal, &reused, Effect::None), Verdict::Refused(Refusal::KeyReused));
+    assert_eq!(judge(&paypal, &reused, Effect::None), no(Refusal::KeyReused, SpeaksFor::ThisAttempt));
 }
 
 #[test]
@@ -163,7 +169,7 @@ fn resend_is_data_alone() {
     let (request, _) = stamped(&resend, "{}");
     assert_eq!(resend.replay_window(&request), Some(24 * HOUR));
     let stop = answer(409, &[], &json!({ "name": "invalid_idempotent_request" }));
-    assert_eq!(judge(&resend, &stop, Effect::None), Verdict::Refused(Refusal::KeyReused));
+    assert_eq!(judge(&resend, &stop, Effect::None), no(Refusal::KeyReused, SpeaksFor::ThisAttempt));
     let go_on = answer(409, &[], &json!({ "name": "concurrent_idempotent_requests" }));
     assert_eq!(judge(&resend, &go_on, Effect::None), retry(Effect::Unknown));
 }
@@ -180,15 +186,15 @@ fn the_ietf_draft_is_data_alone_and_its_quotes_are_part_of_the_value() {
     for error in errors {
         let status = u16::try_from(error["status"].as_u64().expect("a status")).expect("a status");
         let expected = match status {
-            400 => Verdict::Refused(Refusal::Rejected),
-            422 => Verdict::Refused(Refusal::KeyReused),
+            400 => no(Refusal::Rejected, SpeaksFor::EarlierToo),
+            422 => no(Refusal::KeyReused, SpeaksFor::ThisAttempt),
             409 => retry(Effect::Unknown),
             other => panic!("{other}"),
         };
         assert_eq!(judge(&draft, &answer(status, &[], &error["body"]), Effect::None), expected, "{status}");
     }
     let invalid = answer(422, &[], &json!({ "title": "amount is missing" }));
-    assert_eq!(judge(&draft, &invalid, Effect::None), Verdict::Refused(Refusal::Rejected));
+    assert_eq!(judge(&draft, &invalid, Effect::None), no(Refusal::Rejected, SpeaksFor::EarlierToo));
 }
 
 #[test]
@@ -220,18 +226,85 @@ fn a_post_without_a_window_is_sent_at_most_once() {
 }
 
 #[test]
-fn a_no_after_an_unknown_outcome_counts_only_where_the_vendor_replays() {
-    let no = answer(400, &[], &json!({}));
-    assert_eq!(judge(&vendor(RESEND), &no, Effect::Unknown), Verdict::Refused(Refusal::Rejected));
+fn a_no_speaks_for_an_earlier_attempt_only_where_the_vendor_replays() {
+    use SpeaksFor::{EarlierToo, ThisAttempt};
+    let rejected = |speaks_for| no(Refusal::Rejected, speaks_for);
+    let answer_400 = answer(400, &[], &json!({}));
+    assert_eq!(judge(&vendor(RESEND), &answer_400, Effect::Unknown), rejected(EarlierToo));
     let plain = Keyed::new(KeyedConfig::new("plain", "https://v.test"), "");
-    assert_eq!(judge(&plain, &no, Effect::Unknown), Verdict::Unknown);
+    assert_eq!(judge(&plain, &answer_400, Effect::Unknown), rejected(ThisAttempt));
     let mut no_window: KeyedConfig = toml::from_str(RESEND).expect("a configuration");
     no_window.window = None;
-    assert_eq!(judge(&Keyed::new(no_window, "s3cret"), &no, Effect::Unknown), Verdict::Unknown);
-    for status in [401, 403, 409] {
-        let no = answer(status, &[], &json!({}));
-        assert_eq!(judge(&vendor(RESEND), &no, Effect::Unknown), Verdict::Unknown, "{status}");
+    assert_eq!(judge(&Keyed::new(no_window, "s3cret"), &answer_400, Effect::Unknown), rejected(ThisAttempt));
+    let resend = vendor(RESEND);
+    let (request, _) = stamped(&resend, "{}");
+    let over = Attempt::new(&request, true, Ok(&answer_400), Timestamp::default()).after(Effect::Unknown);
+    assert_eq!(resend.classify(&over), rejected(ThisAttempt), "the window is over");
+    for (status, refusal) in
+        [(401, Refusal::Unauthorized), (403, Refusal::Unauthorized), (409, Refusal::Rejected)]
+    {
+        let verdict = judge(&resend, &answer(status, &[], &json!({})), Effect::Unknown);
+        assert_eq!(verdict, no(refusal, ThisAttempt), "{status}");
     }
+}
+
+fn page(status: u16, kind: &str, body: &str) -> Answer {
+    let mut page = answer(status, &[("content-type", kind)], &Value::Null);
+    page.body = Bytes::from(body.to_owned());
+    page
+}
+
+#[test]
+fn without_marks_a_page_is_somebody_elses_and_only_json_speaks_for_an_earlier_attempt() {
+    let html = page(404, "text/html", "<html></html>");
+    for text in [RESEND, SQUARE, INCREASE] {
+        assert_eq!(judge(&vendor(text), &html, Effect::None), retry(Effect::Unknown));
+    }
+    let plain = page(413, "text/plain", "Payload Too Large");
+    let this_alone = no(Refusal::Rejected, SpeaksFor::ThisAttempt);
+    assert_eq!(judge(&vendor(RESEND), &plain, Effect::Unknown), this_alone);
+}
+
+#[test]
+fn with_a_mark_only_what_has_it_is_the_vendors_own() {
+    let json = json!({ "error": { "code": "bad" } });
+    for (mark, own) in [
+        (r#"own = { header = "Request-Id" }"#, answer(400, &[("request-id", "1")], &json!({}))),
+        (r#"own = { json = "/error/code" }"#, answer(400, &[], &json)),
+        (r#"own = { header = "Request-Id", json = "/error" }"#, answer(400, &[("request-id", "1")], &json)),
+    ] {
+        let marked = vendor(&format!("{RESEND}\n{mark}"));
+        assert_eq!(
+            judge(&marked, &own, Effect::Unknown),
+            no(Refusal::Rejected, SpeaksFor::EarlierToo),
+            "{mark}"
+        );
+        for foreign in [
+            answer(400, &[("x-request-id", "1")], &json!({ "error": null })),
+            page(400, "text/html", "<html></html>"),
+            page(400, "text/plain", ""),
+        ] {
+            assert_eq!(judge(&marked, &foreign, Effect::None), retry(Effect::Unknown), "{mark} {foreign:?}");
+        }
+    }
+}
+
+#[test]
+fn a_page_with_status_200_is_no_success_but_what_is_labelled_so_by_mistake_is() {
+    let keyed = vendor(RESEND);
+    let html = page(200, "text/html", "<!doctype html><title>Sign in</title>");
+    assert_eq!(judge(&keyed, &html, Effect::None), retry(Effect::Unknown));
+    for body in ["ok", "", r#"{"id":1}"#] {
+        let labelled = page(200, "text/html; charset=utf-8", body);
+        assert_eq!(judge(&keyed, &labelled, Effect::None), Verdict::Done { replayed: false }, "{body}");
+    }
+    let get = request(Method::GET, "");
+    let read = Attempt::new(&get, false, Ok(&html), Timestamp::default());
+    assert_eq!(keyed.classify(&read), Verdict::Done { replayed: false }, "a page that was asked for");
+    let marked = vendor(&format!("{RESEND}\nown = {{ header = \"Request-Id\" }}"));
+    let mut own = html.clone();
+    own.headers.insert("request-id", HeaderValue::from_static("1"));
+    assert_eq!(judge(&marked, &own, Effect::None), Verdict::Done { replayed: false }, "its own page");
 }
 
 #[test]
@@ -290,6 +363,9 @@ fn a_configuration_that_makes_no_sense_is_refused_with_the_field() {
         ("in_progress = [{ json = { pointer = 'code', value = '1' } }]", "in_progress"),
         ("retry_same_key = [{ status = 20 }]", "retry_same_key"),
         ("replay = {}", "replay"),
+        ("own = {}", "own"),
+        ("own = { header = 'a b' }", "own"),
+        ("own = { json = 'error' }", "own"),
     ] {
         let config: KeyedConfig = toml::from_str(&format!("{base}{line}")).expect(line);
         let error = Keyed::new(config, "s3cret").check().expect_err(line);

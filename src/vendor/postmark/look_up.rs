@@ -7,7 +7,7 @@ use super::{Kind, stamp};
 use crate::answer::Answer;
 use crate::request::Request;
 use crate::vendor::common::{Base, reconciled};
-use crate::vendor::{Finding, Subject, body};
+use crate::vendor::{Finding, Subject, body, date};
 
 /// The search for a stamped message, or for all the messages of a batch.
 ///
@@ -36,14 +36,20 @@ pub(super) fn request(base: &Base, kind: Kind, subject: &Subject<'_>) -> Option<
 }
 
 /// What the search says. A hit counts only if the message itself carries our key, so that a filter that was
-/// ignored finds nothing. A miss is never proof: the lag is undocumented, and messages are kept for 45 days.
+/// ignored finds nothing, and was received after the operation's claim: the key's previous life had the same wire key
+/// and may have sent its own message. A miss is never proof: the lag is undocumented, and messages are kept for 45 days.
 pub(super) fn read(kind: Kind, subject: &Subject<'_>, answer: &Answer) -> Finding {
     if answer.status != StatusCode::OK {
         return Finding::CannotTell;
     }
     let Some(found) = answer.json() else { return Finding::CannotTell };
     let Some(hits) = found.get("Messages").and_then(Value::as_array) else { return Finding::CannotTell };
-    let hit = |key: &str| hits.iter().find(|hit| hit["Metadata"][stamp::KEY_FIELD].as_str() == Some(key));
+    let is_ours = |hit: &Value, key: &str| {
+        let received = hit["ReceivedAt"].as_str().and_then(date::rfc3339);
+        hit["Metadata"][stamp::KEY_FIELD].as_str() == Some(key)
+            && received.and_then(|at| subject.is_older(at)) == Some(false)
+    };
+    let hit = |key: &str| hits.iter().find(|hit| is_ours(hit, key));
     let body = match kind {
         Kind::Single => hit(subject.wire_key).map(send_result),
         Kind::Batch | Kind::TemplateBatch => messages(kind, subject).and_then(|messages| {

@@ -56,11 +56,16 @@ fn judge(request: &Request, answer: &Answer, before: Effect) -> Verdict {
     postmark().classify(&Attempt::new(request, true, Ok(answer), Timestamp::default()).after(before))
 }
 
+/// Postmark never replays: a refusal speaks for the attempt that it answers.
+const fn no(refusal: Refusal) -> Verdict {
+    Verdict::Refused { refusal, speaks_for: SpeaksFor::ThisAttempt }
+}
+
 #[test]
 fn every_fixture_gets_its_verdict() {
     let request = stamped("/email", &email());
     let done = Verdict::Done { replayed: false };
-    let rejected = Verdict::Refused(Refusal::Rejected);
+    let rejected = no(Refusal::Rejected);
     let retry = |effect| Verdict::Retry { effect, not_before: None };
     for (name, expected) in [
         ("send_ok", done),
@@ -69,7 +74,7 @@ fn every_fixture_gets_its_verdict() {
         ("partial_inactive_200", done),
         ("batch_mixed", done),
         ("inactive_single", rejected),
-        ("bad_token", Verdict::Refused(Refusal::Unauthorized)),
+        ("bad_token", no(Refusal::Unauthorized)),
         ("bad_from", rejected),
         ("bad_to", rejected),
         ("metadata_too_long", rejected),
@@ -92,7 +97,7 @@ fn an_error_code_is_not_an_http_status() {
     for code in [403, 406, 500, 503] {
         let body = json!({ "ErrorCode": code, "Message": "x" }).to_string();
         let verdict = judge(&request, &answer(200, &body), Effect::None);
-        assert_eq!(verdict, Verdict::Refused(Refusal::Rejected), "{code}");
+        assert_eq!(verdict, no(Refusal::Rejected), "{code}");
         assert_eq!(judge(&request, &answer(422, &body), Effect::None), verdict, "{code}");
     }
 }
@@ -108,10 +113,17 @@ fn a_200_that_is_not_postmarks_words_proves_nothing() {
 }
 
 #[test]
-fn a_refusal_after_an_unknown_outcome_does_not_prove_that_nothing_was_sent() {
+fn a_4xx_without_an_error_code_is_not_postmarks_and_leaves_the_effect_unknown() {
     let request = stamped("/email", &email());
-    for name in ["bad_token", "inactive_single"] {
-        assert_eq!(judge(&request, &fixture(name), Effect::Unknown), Verdict::Unknown, "{name}");
+    for status in [400, 401, 403, 404, 405, 413, 415, 421, 422, 431] {
+        for body in ["<html></html>", "", "{}", "[]", r#"{"ErrorCode":"x"}"#, r#"{"message":"no route"}"#] {
+            let verdict = judge(&request, &answer(status, body), Effect::None);
+            assert_eq!(
+                verdict,
+                Verdict::Retry { effect: Effect::Unknown, not_before: None },
+                "{status} {body}"
+            );
+        }
     }
 }
 
@@ -132,7 +144,9 @@ fn postmark_never_replays_a_key() {
 #[test]
 fn a_single_message_carries_the_key_as_metadata_and_message_id() {
     let key = wire_key().to_string();
-    for path in ["/email", "/email/withTemplate"] {
+    for path in
+        ["/email", "/email/withTemplate", "/email/", "/EMAIL", "/email/withTemplate/", "/Email/WithTemplate"]
+    {
         let body = json_of(&stamped(path, &email()));
         assert_eq!(body["Metadata"], json!({ "steadfast_key": key }));
         assert_eq!(
@@ -280,6 +294,31 @@ fn a_search_miss_is_not_proof() {
     let found = json!({ "Messages": [hit(&key)] }).to_string();
     for bad in [answer(500, &found), answer(200, "<html>"), answer(200, "{}"), answer(204, "")] {
         assert_eq!(postmark().read_look_up(&subject, &asked, &bad), Finding::CannotTell, "{bad:?}");
+    }
+}
+
+#[test]
+fn a_message_that_is_older_than_the_claim_is_of_the_keys_previous_life() {
+    let (request, key) = (stamped("/email", &email()), wire_key().to_string());
+    // The fixture's message was received at 12:25:02.878 UTC.
+    let received = 1_392_899_102_878;
+    let read = |claimed: u64, clock: Option<i64>, written: &Value| {
+        let subject = Subject::new(&request, &key, Timestamp::from_millis(claimed)).with_vendor_clock(clock);
+        let asked = postmark().look_up(&subject).expect("a look-up");
+        let mut hit = hit(&key);
+        if !written.is_null() {
+            hit["ReceivedAt"] = written.clone();
+        }
+        let body = json!({ "TotalCount": 1, "Messages": [hit] }).to_string();
+        postmark().read_look_up(&subject, &asked, &answer(200, &body))
+    };
+    let five_minutes = 300_000;
+    assert!(matches!(read(received + five_minutes, None, &Value::Null), Finding::Found(_)));
+    assert_eq!(read(received + five_minutes + 1, None, &Value::Null), Finding::CannotTell);
+    let ahead = Some(-600_000);
+    assert!(matches!(read(received + 3 * five_minutes, ahead, &Value::Null), Finding::Found(_)));
+    for written in [json!("soon"), json!(7)] {
+        assert_eq!(read(received, None, &written), Finding::CannotTell, "{written}");
     }
 }
 

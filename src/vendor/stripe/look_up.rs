@@ -2,8 +2,11 @@
 //!
 //! A list endpoint with `created[gte]` is a complete and consistent view, newest first. Scanned to its end
 //! without a hit it proves that nothing was created. The scan is bounded: a busy account may create thousands
-//! of objects an hour, and a look-up must not become a load of its own. Beyond the bound it cannot tell. Nor can
-//! it where our clock was so far ahead of Stripe's that the list began too late.
+//! of objects an hour, and a look-up must not become a load of its own. Beyond the bound it cannot tell.
+//!
+//! `created` is Stripe's clock and the claim is ours. Where it is known what Stripe's was at the claim, the list begins
+//! shortly before. Where it is not, it begins a week before: a clock that was ahead by seconds or days at the claim,
+//! and was set since, must not hide the object behind the beginning of the list.
 
 use std::time::Duration;
 
@@ -19,7 +22,7 @@ use crate::clock::Timestamp;
 use crate::error::Error;
 use crate::request::Request;
 use crate::vendor::common::{Base, has_content_type, reconciled};
-use crate::vendor::{Finding, Subject};
+use crate::vendor::{CLOCK_SKEW, Finding, Subject};
 
 /// Appends the key to a form body, unless there is no room for it.
 pub(super) fn stamp_metadata(request: &mut Request, key: &str) -> Result<(), Error> {
@@ -61,9 +64,10 @@ pub(super) fn is_stamped(subject: &Subject<'_>) -> bool {
             .any(|(name, value)| name == STAMP && value == subject.wire_key)
 }
 
-/// The newest objects created since shortly before the claim.
-pub(super) fn first_page(base: &Base, route: &str, claimed_at: Timestamp) -> Url {
-    let since = claimed_at.minus(CLOCK_SKEW).as_millis() / 1000;
+/// The newest objects created since before the claim.
+pub(super) fn first_page(base: &Base, route: &str, subject: &Subject<'_>) -> Url {
+    let margin = if subject.vendor_clock_ms.is_some() { CLOCK_SKEW } else { CLOCK_UNKNOWN };
+    let since = subject.claimed_there().minus(margin).as_millis() / 1000;
     let (since, limit) = (since.to_string(), PAGE_SIZE.to_string());
     base.at(route, &[("created[gte]", since.as_str()), ("limit", limit.as_str())])
 }
@@ -89,7 +93,11 @@ pub(super) fn read(subject: &Subject<'_>, asked: &Request, answer: &Answer) -> F
     for item in &list.data {
         let Ok(object) = serde_json::from_str::<Value>(item.get()) else { return Finding::CannotTell };
         if object["metadata"]["steadfast_key"].as_str() == Some(subject.wire_key) {
-            return found(&object, item);
+            match is_older(subject, &object) {
+                Some(false) => return found(&object, item),
+                Some(true) => {}
+                None => return Finding::CannotTell,
+            }
         }
         last_id = object["id"].as_str().map(str::to_owned);
     }
@@ -106,7 +114,7 @@ pub(super) fn read(subject: &Subject<'_>, asked: &Request, answer: &Answer) -> F
 fn is_claimed_ahead(subject: &Subject<'_>, answer: &Answer) -> bool {
     let date = answer.headers.get(DATE).and_then(|value| value.to_str().ok());
     let date = date.and_then(|text| httpdate::parse_http_date(text).ok()).map(Timestamp::from);
-    date.is_some_and(|date| subject.claimed_at > date.plus(CLOCK_SKEW))
+    date.is_some_and(|date| subject.claimed_there() > date.plus(CLOCK_SKEW))
 }
 
 /// A declined charge leaves an object too, and its lost answer was a 402 whose text the object does not hold.
@@ -115,6 +123,12 @@ fn found(object: &Value, text: &RawValue) -> Finding {
         return Finding::CannotTell;
     }
     Finding::Found(reconciled(StatusCode::OK, text.get().to_owned()))
+}
+
+/// Whether an object with our key is of the key's previous life: its wire key is the same.
+fn is_older(subject: &Subject<'_>, object: &Value) -> Option<bool> {
+    let created = object["created"].as_u64()?.checked_mul(1000)?;
+    subject.is_older(Timestamp::from_millis(created))
 }
 
 /// The page after `asked`. The pages are counted in the URL's fragment, which is ours alone: a fragment is
@@ -141,6 +155,6 @@ const METADATA_MAX: usize = 50;
 const PAGE_SIZE: u32 = 100;
 /// 1,000 objects since the claim: beyond, a person has better means.
 const PAGES_MAX: u32 = 10;
-/// `created` is Stripe's clock, the claim is ours. Five minutes is what signed requests commonly allow
-/// (Stripe's own webhooks do).
-const CLOCK_SKEW: Duration = Duration::from_secs(5 * 60);
+/// By how much a clock may have been ahead at a claim about which nothing else is known. Clocks that are not set are
+/// off by seconds, those that are set wrong by hours or a day; a week is for both and a time zone.
+const CLOCK_UNKNOWN: Duration = Duration::from_secs(7 * 24 * 60 * 60);

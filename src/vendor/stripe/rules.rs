@@ -1,12 +1,23 @@
 //! What Stripe's answers mean.
 //!
+//! Whose answer it is comes first. One is Stripe's own if it is JSON in the shape of its errors and has
+//! `Request-Id`; whatever else there is in place of an error or a success was written by somebody on the way, before
+//! or after Stripe executed the request, and proves nothing.
+//!
+//! What it speaks for comes second. Stripe keeps the first outcome under a key and answers with it from then on
+//! (docs.stripe.com/api/idempotent_requests). So a refusal that is marked as a replay is the first attempt's, and one
+//! that is not marked, within the window, says that there is no earlier outcome. Three say nothing of an earlier
+//! attempt: refused credentials, a conflict, and `idempotency_error`, which is also what an account's upgrade to
+//! another version between two attempts may come to.
+//!
 //! [`retried_at_once`] is the rule of Stripe's own clients, row by row. The verdict differs from it in these
 //! places, each because this engine knows more than one exchange:
 //!
 //! - **429 without `lock_timeout`**: Stripe's clients give up at once, lest they add to the load. A 429 was
 //!   provably not executed and is not stored under the key (docs.stripe.com/error-low-level), so here it is
 //!   retried with effect *none*, later: the ladder, the vendor's pause and the retry budget stand before it.
-//!   `Stripe-Should-Retry: false` beside a 429 is obeyed.
+//!   `Stripe-Should-Retry: false` beside a 429 is obeyed. stripe-python and stripe-node take a 400 with the code
+//!   `rate_limit` for a rate limit too, and so do we.
 //! - **A replayed answer** is never retried, whatever else it carries: under this key it will not change.
 //! - **TLS failures**: Stripe's clients take them for a misconfiguration. Nothing was sent, so another attempt
 //!   is harmless, and certificates are mended while a service runs.
@@ -16,38 +27,60 @@ use serde_json::Value;
 use crate::answer::Answer;
 use crate::error::{Effect, Refusal};
 use crate::transport::{SendError, SendErrorKind};
-use crate::vendor::common::{asked, by_status, no_answer, refused};
-use crate::vendor::{Attempt, Verdict, wait};
+use crate::vendor::common::{asked, by_status, is_page, no_answer, refused};
+use crate::vendor::{Attempt, SpeaksFor, Verdict, wait};
 
-/// What an attempt's outcome means. `replays`: Stripe keeps the outcome under the request's key.
-pub(super) fn classify(attempt: &Attempt<'_>, replays: bool) -> Verdict {
+/// What an attempt's outcome means. `has_key`: Stripe keeps the outcome under the request's key.
+pub(super) fn classify(attempt: &Attempt<'_>, has_key: bool) -> Verdict {
     let answer = match attempt.outcome {
         Ok(answer) => answer,
         Err(error) => return no_answer(error),
     };
     let status = answer.status.as_u16();
+    let not_before = asked(attempt, answer);
     let replayed =
         answer.header("idempotent-replayed").is_some_and(|value| value.eq_ignore_ascii_case("true"));
     if answer.status.is_success() {
         // `Stripe-Should-Retry: false` also comes with plain 200s, where it means nothing.
-        return Verdict::Done { replayed };
+        return if is_page(answer) {
+            Verdict::Retry { effect: Effect::Unknown, not_before }
+        } else {
+            Verdict::Done { replayed }
+        };
     }
+    let error = Problem::of(answer);
+    let is_own = answer.headers.contains_key("request-id") && error.is_one();
     if replayed {
-        let is_final = (400..500).contains(&status);
-        return if is_final { refusal(attempt, answer, replays) } else { Verdict::Unknown };
+        return match refusal(status, &error) {
+            // The first attempt's own outcome. Stripe stores neither of the other two.
+            refusal @ Refusal::Rejected if is_own && (400..500).contains(&status) => {
+                Verdict::Refused { refusal, speaks_for: SpeaksFor::EarlierToo }
+            }
+            _ => Verdict::Unknown,
+        };
     }
+    let is_limited = status == 429 || (status == 400 && is_own && error.code() == Some("rate_limit"));
     if retried_at_once(Ok(answer)) {
-        let effect = if leaves_no_trace(status) { Effect::None } else { Effect::Unknown };
-        return Verdict::Retry { effect, not_before: asked(attempt, answer) };
+        let effect =
+            if is_limited || (is_own && leaves_no_trace(status)) { Effect::None } else { Effect::Unknown };
+        return Verdict::Retry { effect, not_before };
     }
     let told_not_to = wait::stripe_should_retry(&answer.headers) == Some(false);
+    let this_attempt = is_own.then_some(SpeaksFor::ThisAttempt);
+    let in_window = has_key && attempt.in_window;
+    let every_attempt = if in_window { is_own.then_some(SpeaksFor::EarlierToo) } else { this_attempt };
     match status {
         // Another request holds our key, or the server failed: no more sending, but it may have happened.
-        409 if told_not_to && code(answer).as_deref() == Some(KEY_IN_USE) => Verdict::Unknown,
+        409 if told_not_to && error.code() == Some(KEY_IN_USE) => Verdict::Unknown,
         500.. => Verdict::Unknown,
-        429 if told_not_to => refused(attempt, false, Refusal::Rejected),
-        400 | 401 | 402 | 403 | 404 | 409 => refusal(attempt, answer, replays && status != 409),
-        _ => by_status(attempt, answer.status, replays, asked(attempt, answer)),
+        _ if is_limited && told_not_to => {
+            // A 429 was not executed, whoever says so.
+            Verdict::Refused { refusal: Refusal::Rejected, speaks_for: SpeaksFor::ThisAttempt }
+        }
+        _ if is_limited => Verdict::Retry { effect: Effect::None, not_before },
+        409 => refused(attempt, Refusal::Rejected, this_attempt),
+        400..=404 => refused(attempt, refusal(status, &error), every_attempt),
+        _ => by_status(attempt, answer.status, every_attempt, not_before),
     }
 }
 
@@ -67,20 +100,19 @@ pub(super) fn retried_at_once(outcome: Result<&Answer, &SendError>) -> bool {
     }
     match answer.status.as_u16() {
         409 => true,
-        429 => code(answer).as_deref() == Some("lock_timeout"),
+        429 => Problem::of(answer).code() == Some("lock_timeout"),
         status => status >= 500,
     }
 }
 
-/// A definite no of Stripe's. Decided by the status and `error.type` of a 400 only; a 409 is never decided by
-/// its type, on which public sources disagree.
-fn refusal(attempt: &Attempt<'_>, answer: &Answer, replays: bool) -> Verdict {
-    let refusal = match answer.status.as_u16() {
+/// Which no it is. The key belongs to another request: 400 in published answers, and 404 too for stripe-python,
+/// -node and -ruby. A 409 is never decided by its type, on which public sources disagree.
+fn refusal(status: u16, error: &Problem) -> Refusal {
+    match status {
         401 | 403 => Refusal::Unauthorized,
-        400 if error_text(answer, "type").as_deref() == Some("idempotency_error") => Refusal::KeyReused,
+        400 | 404 if error.text("type") == Some("idempotency_error") => Refusal::KeyReused,
         _ => Refusal::Rejected,
-    };
-    refused(attempt, replays, refusal)
+    }
 }
 
 /// 4xx that Stripe does not execute. A 409 tells of another request under our key, which may execute yet.
@@ -88,15 +120,25 @@ fn leaves_no_trace(status: u16) -> bool {
     (400..500).contains(&status) && status != 409
 }
 
-fn code(answer: &Answer) -> Option<String> {
-    error_text(answer, "code")
-}
+/// What an answer has in place of `error`; null if it has nothing there, or is no JSON.
+struct Problem(Value);
 
-/// A text in the answer's `error` object. OAuth's `error` is a text itself, a gateway's body is HTML: `None`.
-fn error_text(answer: &Answer, member: &str) -> Option<String> {
-    match answer.json()?.get("error")?.get(member)? {
-        Value::String(text) => Some(text.clone()),
-        _ => None,
+impl Problem {
+    fn of(answer: &Answer) -> Problem {
+        Problem(answer.json().and_then(|mut body| body.get_mut("error").map(Value::take)).unwrap_or_default())
+    }
+
+    /// An object, or OAuth's text.
+    fn is_one(&self) -> bool {
+        self.0.is_object() || self.0.is_string()
+    }
+
+    fn code(&self) -> Option<&str> {
+        self.text("code")
+    }
+
+    fn text(&self, member: &str) -> Option<&str> {
+        self.0.get(member)?.as_str()
     }
 }
 

@@ -9,6 +9,7 @@ use crate::clock::Timestamp;
 use crate::error::{Effect, Refusal};
 use crate::operation::{Key, OperationId, Scope};
 use crate::transport::{SendError, SendErrorKind};
+use crate::vendor::SpeaksFor;
 
 fn wire_key() -> WireKey {
     OperationId::new(Scope::from_stored("s"), Key::new("k").expect("a key")).wire_key()
@@ -52,6 +53,10 @@ fn fixture(name: &str) -> Answer {
     let entry = found.unwrap_or_else(|| panic!("no fixture {name}"));
     let body = entry["body_raw"].as_str().map_or_else(|| entry["body"].to_string(), str::to_owned);
     let mut map = HeaderMap::new();
+    if entry["body"].is_object() {
+        // Stripe puts it on each of its answers; the fixtures show it where they were captured with it.
+        map.insert("request-id", HeaderValue::from_static("req_1"));
+    }
     for (header, value) in entry["headers"].as_object().expect("headers") {
         let header = HeaderName::from_bytes(header.as_bytes()).expect("a name");
         map.insert(header, HeaderValue::from_str(value.as_str().expect("text")).expect("a value"));
@@ -62,7 +67,18 @@ fn fixture(name: &str) -> Answer {
 
 fn judge(answer: &Answer, before: Effect) -> Verdict {
     let request = stamped();
-    stripe().classify(&Attempt::new(&request, true, Ok(answer), Timestamp::default()).after(before))
+    stripe().classify(
+        &Attempt::new(&request, true, Ok(answer), Timestamp::default()).after(before).in_window(true),
+    )
+}
+
+/// Stripe's own failure.
+fn own(status: u16, error: &Value) -> Answer {
+    answer(status, &[("request-id", "req_1")], &json!({ "error": error }).to_string())
+}
+
+const fn no(refusal: Refusal, speaks_for: SpeaksFor) -> Verdict {
+    Verdict::Refused { refusal, speaks_for }
 }
 
 const fn retry(effect: Effect) -> Verdict {
@@ -134,22 +150,23 @@ fn kinds(error: &str) -> Vec<SendErrorKind> {
 #[test]
 fn every_fixture_gets_its_verdict() {
     use Effect::{None, Unknown};
+    use SpeaksFor::{EarlierToo, ThisAttempt};
     for (name, expected) in [
         ("create_ok_first", Verdict::Done { replayed: false }),
         ("create_ok_replayed", Verdict::Done { replayed: true }),
-        ("param_mismatch", Verdict::Refused(Refusal::KeyReused)),
-        ("endpoint_mismatch", Verdict::Refused(Refusal::KeyReused)),
+        ("param_mismatch", no(Refusal::KeyReused, ThisAttempt)),
+        ("endpoint_mismatch", no(Refusal::KeyReused, ThisAttempt)),
         ("concurrent_key_in_use", retry(Unknown)),
         ("lock_timeout", retry(None)),
         ("rate_limited_global", retry(None)),
         ("stored_500", Verdict::Unknown),
-        ("card_declined", Verdict::Refused(Refusal::Rejected)),
-        ("invalid_param", Verdict::Refused(Refusal::Rejected)),
-        ("unauthorized", Verdict::Refused(Refusal::Unauthorized)),
-        ("oauth_error", Verdict::Refused(Refusal::Rejected)),
+        ("card_declined", no(Refusal::Rejected, EarlierToo)),
+        ("invalid_param", no(Refusal::Rejected, EarlierToo)),
+        ("unauthorized", no(Refusal::Unauthorized, ThisAttempt)),
+        ("oauth_error", no(Refusal::Rejected, EarlierToo)),
         ("gateway_html", retry(Unknown)),
         ("should_retry_true_on_400", retry(None)),
-        ("should_retry_false_on_409", Verdict::Refused(Refusal::Rejected)),
+        ("should_retry_false_on_409", no(Refusal::Rejected, ThisAttempt)),
     ] {
         assert_eq!(judge(&fixture(name), None), expected, "{name}");
     }
@@ -193,18 +210,82 @@ fn a_409_is_decided_by_status_and_code_and_never_by_type() {
 #[test]
 fn a_429_that_says_do_not_retry_is_obeyed() {
     let told = answer(429, &[("stripe-should-retry", "false")], "{}");
-    assert_eq!(judge(&told, Effect::None), Verdict::Refused(Refusal::Rejected));
-    assert_eq!(judge(&told, Effect::Unknown), Verdict::Unknown);
+    assert_eq!(judge(&told, Effect::None), no(Refusal::Rejected, SpeaksFor::ThisAttempt));
     let waits = answer(429, &[("retry-after", "7")], "");
     let expected = Verdict::Retry { effect: Effect::None, not_before: Some(Duration::from_secs(7)) };
     assert_eq!(judge(&waits, Effect::None), expected);
 }
 
 #[test]
-fn a_401_after_an_unknown_outcome_does_not_prove_that_nothing_happened() {
-    assert_eq!(judge(&answer(401, &[], ""), Effect::Unknown), Verdict::Unknown);
-    // A declined card under the same key is the first execution's own outcome.
-    assert_eq!(judge(&answer(402, &[], ""), Effect::Unknown), Verdict::Refused(Refusal::Rejected));
+fn a_refusal_speaks_for_earlier_attempts_only_where_stripe_would_have_replayed_them() {
+    use SpeaksFor::{EarlierToo, ThisAttempt};
+    let request = stamped();
+    let judge = |answer: &Answer, in_window: bool| {
+        let attempt = Attempt::new(&request, true, Ok(answer), Timestamp::default());
+        stripe().classify(&attempt.after(Effect::Unknown).in_window(in_window))
+    };
+    let declined = own(402, &json!({ "code": "card_declined" }));
+    assert_eq!(judge(&declined, true), no(Refusal::Rejected, EarlierToo));
+    assert_eq!(judge(&declined, false), no(Refusal::Rejected, ThisAttempt), "its record may be gone");
+    let mut replayed = declined.clone();
+    replayed.headers.insert("idempotent-replayed", HeaderValue::from_static("true"));
+    assert_eq!(judge(&replayed, false), no(Refusal::Rejected, EarlierToo), "it is the first one's own");
+    for (status, refusal, error) in [
+        (401, Refusal::Unauthorized, json!({})),
+        (403, Refusal::Unauthorized, json!({})),
+        (400, Refusal::KeyReused, json!({ "type": "idempotency_error" })),
+        (404, Refusal::KeyReused, json!({ "type": "idempotency_error" })),
+    ] {
+        assert_eq!(judge(&own(status, &error), true), no(refusal, ThisAttempt), "{status} {error}");
+    }
+    // An unkeyed call's outcome is kept under no key.
+    let unkeyed = Attempt::new(&request, false, Ok(&declined), Timestamp::default()).in_window(true);
+    assert_eq!(stripe().classify(&unkeyed), no(Refusal::Rejected, ThisAttempt));
+}
+
+#[test]
+fn somebody_elses_4xx_is_no_refusal_and_leaves_the_effect_unknown() {
+    let error = json!({ "error": { "type": "invalid_request_error" } }).to_string();
+    for status in [400, 401, 402, 403, 404, 405, 413, 421, 431] {
+        for foreign in [
+            answer(status, &[("content-type", "text/html")], "<html><body>Bad request</body></html>"),
+            answer(status, &[], ""),
+            answer(status, &[("request-id", "req_1")], "<html></html>"),
+            answer(status, &[("request-id", "req_1")], r#"{"message":"no route"}"#),
+            answer(status, &[], &error),
+        ] {
+            for before in [Effect::None, Effect::Unknown] {
+                assert_eq!(judge(&foreign, before), retry(Effect::Unknown), "{foreign:?}");
+            }
+            // What reads has no effect that somebody else's no could leave open.
+            let list = form(Method::GET, "/v1/charges", "");
+            let attempt = Attempt::new(&list, false, Ok(&foreign), Timestamp::default());
+            assert!(matches!(stripe().classify(&attempt), Verdict::Refused { .. }), "{foreign:?}");
+        }
+    }
+    let told = answer(400, &[("stripe-should-retry", "true")], "");
+    assert_eq!(judge(&told, Effect::None), retry(Effect::Unknown));
+}
+
+#[test]
+fn a_page_with_status_200_is_no_success() {
+    for body in ["<!DOCTYPE html><title>Sign in</title>", " \n<HTML>", "\u{feff}<html>"] {
+        assert_eq!(judge(&answer(200, &[], body), Effect::None), retry(Effect::Unknown), "{body}");
+    }
+    let labelled = answer(200, &[("content-type", "Text/HTML; charset=utf-8")], "<head></head>");
+    assert_eq!(judge(&labelled, Effect::None), retry(Effect::Unknown));
+}
+
+#[test]
+fn b3_a_400_with_the_code_rate_limit_is_a_rate_limit() {
+    let limit = json!({ "code": "rate_limit" });
+    assert_eq!(judge(&own(400, &limit), Effect::Unknown), retry(Effect::None));
+    let foreign = answer(400, &[], &json!({ "error": limit }).to_string());
+    assert_eq!(
+        judge(&foreign, Effect::None),
+        retry(Effect::Unknown),
+        "a proxy has no limit of Stripe's to tell of"
+    );
 }
 
 #[test]
@@ -346,11 +427,17 @@ fn a_body_with_fifty_metadata_keys_is_sent_without_ours() {
     assert_eq!(stripe().stamp(wire_key(), &mut taken).expect_err("reserved").code(), "VALIDATION.body");
 }
 
+/// When the operation of the look-ups was claimed.
+const CLAIMED: u64 = 1_700_000_000_000;
+
 fn page(ids: std::ops::Range<u32>, hit: Option<u32>, has_more: bool) -> Answer {
     let data: Vec<Value> = ids
         .map(|id| {
             let key = if hit == Some(id) { wire_key().to_string() } else { "other".into() };
-            json!({ "id": format!("ch_{id}"), "metadata": { "steadfast_key": key }, "status": "succeeded" })
+            json!({
+                "id": format!("ch_{id}"), "created": CLAIMED / 1000, "status": "succeeded",
+                "metadata": { "steadfast_key": key },
+            })
         })
         .collect();
     answer(200, &[], &json!({ "object": "list", "data": data, "has_more": has_more }).to_string())
@@ -358,7 +445,7 @@ fn page(ids: std::ops::Range<u32>, hit: Option<u32>, has_more: bool) -> Answer {
 
 fn look_up(read: impl Fn(&Subject<'_>, &Request) -> Finding) -> Finding {
     let (request, key) = (stamped(), wire_key().to_string());
-    let subject = Subject::new(&request, &key, Timestamp::from_millis(1_700_000_000_000));
+    let subject = Subject::new(&request, &key, Timestamp::from_millis(CLAIMED));
     let asked = stripe().look_up(&subject).expect("a look-up");
     read(&subject, &asked)
 }
@@ -372,7 +459,18 @@ fn a_look_up_lists_from_before_the_claim_in_the_same_account_and_version() {
     let subject = Subject::new(&request, &key, Timestamp::from_millis(1_700_000_000_000));
     let asked = stripe().look_up(&subject).expect("a look-up");
     assert_eq!(asked.method, Method::GET);
-    assert_eq!(asked.url.as_str(), "https://api.stripe.com/v1/charges?created%5Bgte%5D=1699999700&limit=100");
+    let list = "https://api.stripe.com/v1/charges?created%5Bgte%5D=";
+    let week = 7 * 24 * 3600;
+    // Nothing is known of the clocks, or how far Stripe's was ahead of or behind ours at the claim.
+    for (clock, since) in [
+        (None, 1_700_000_000 - week),
+        (Some(0), 1_699_999_700),
+        (Some(60_000), 1_699_999_760),
+        (Some(-600_000), 1_699_999_100),
+    ] {
+        let asked = stripe().look_up(&subject.with_vendor_clock(clock)).expect("a look-up");
+        assert_eq!(asked.url.as_str(), format!("{list}{since}&limit=100"), "{clock:?}");
+    }
     assert_eq!(asked.headers["stripe-account"], "acct_2");
     assert_eq!(asked.headers["stripe-version"], "2024-01-01");
 }
@@ -391,6 +489,24 @@ fn a_miss_is_no_proof_if_the_clock_of_the_claim_was_ahead_of_stripes() {
     assert_eq!(read_at(allowed, None), Finding::Absent);
     assert_eq!(read_at(more, None), Finding::CannotTell);
     assert!(matches!(read_at(more, Some(1)), Finding::Found(_)), "a hit is proof all the same");
+}
+
+#[test]
+fn what_is_older_than_the_claim_is_of_the_keys_previous_life() {
+    let (request, key) = (stamped(), wire_key().to_string());
+    let read = |clock: Option<i64>, created: &Value| {
+        let subject = Subject::new(&request, &key, Timestamp::from_millis(CLAIMED)).with_vendor_clock(clock);
+        let asked = stripe().look_up(&subject).expect("a look-up");
+        let object = json!({ "id": "ch_1", "created": created, "status": "succeeded", "metadata": { "steadfast_key": key } });
+        let body = json!({ "object": "list", "data": [object], "has_more": false }).to_string();
+        stripe().read_look_up(&subject, &asked, &answer(200, &[], &body))
+    };
+    let claimed = CLAIMED / 1000;
+    assert!(matches!(read(None, &json!(claimed - 300)), Finding::Found(_)), "clocks may differ by so much");
+    assert_eq!(read(None, &json!(claimed - 301)), Finding::CannotTell, "or our clock was ahead");
+    assert_eq!(read(Some(0), &json!(claimed - 301)), Finding::Absent, "it was not");
+    assert!(matches!(read(Some(-600_000), &json!(claimed - 601)), Finding::Found(_)), "it was");
+    assert_eq!(read(Some(0), &Value::Null), Finding::CannotTell);
 }
 
 #[test]
@@ -448,7 +564,8 @@ fn a_declined_charge_is_not_reported_as_a_success() {
     for member in
         [json!({ "status": "failed" }), json!({ "last_payment_error": { "code": "card_declined" } })]
     {
-        let mut object = json!({ "id": "ch_1", "metadata": { "steadfast_key": key } });
+        let mut object =
+            json!({ "id": "ch_1", "created": CLAIMED / 1000, "metadata": { "steadfast_key": key } });
         object.as_object_mut().expect("an object").extend(member.as_object().expect("an object").clone());
         let body = json!({ "object": "list", "data": [object], "has_more": false }).to_string();
         let finding =

@@ -19,7 +19,11 @@ pub(super) fn of(call: &Call<'_>) -> Vec<Option<String>> {
         ["v3", "catalog", "products"] => text("sku").or_else(|| text("name")),
         ["v3", "catalog", "brands" | "categories"] | ["v3", "pricelists"] => text("name"),
         ["v2", "coupons"] => text("code"),
-        ["v3", "orders", _, "payment_actions", "refunds"] => text("reason").map(|reason| in_reason(&reason)),
+        ["v3", "orders", _, "payment_actions", "refunds"] => {
+            let items = call.body["items"].as_array();
+            let reasons = items.into_iter().flatten().filter_map(|item| self::text(&item["reason"]));
+            reasons.map(|reason| in_reason(&reason)).next()
+        }
         ["payments"] => payment_token(&call.request.headers).map(str::to_owned),
         ["v3", "customers"] => {
             return call
@@ -39,7 +43,7 @@ pub(super) fn payment_token(headers: &HeaderMap) -> Option<&str> {
     header(headers, "authorization")?.strip_prefix("PAT ").filter(|token| !token.is_empty())
 }
 
-/// The UUID that was added to a refund's reason, or the whole reason.
+/// The UUID that was added to the reason of a refund's item, or the whole reason.
 fn in_reason(reason: &str) -> String {
     let words = reason.split(|letter: char| !(letter.is_ascii_hexdigit() || letter == '-'));
     let mut keys = words.filter(|word| uuid::Uuid::try_parse(word).is_ok_and(|_| word.len() == 36));

@@ -25,6 +25,7 @@ pub(super) struct Machine {
     pub(super) ledger: Ledger,
     pub(super) apply_after: Duration,
     pub(super) refund_pending: Duration,
+    pub(super) drops_refund_reasons: bool,
     pub(super) state: Mutex<State>,
 }
 

@@ -147,8 +147,15 @@ impl Machine {
         let mut refund = call.body.clone();
         refund["order_id"] = order.parse::<u64>().map_or_else(|_| Value::from(order), Value::from);
         refund["created"] = Value::from(call.now.to_string());
-        if refund["reason"].is_null() {
-            refund["reason"] = Value::from("");
+        // The specification of 2021 had one here, that of 2026-04 has not.
+        if let Some(fields) = refund.as_object_mut() {
+            fields.remove("reason");
+        }
+        if self.drops_refund_reasons {
+            let items = refund.get_mut("items").and_then(Value::as_array_mut);
+            for item in items.into_iter().flatten().filter_map(Value::as_object_mut) {
+                item.remove("reason");
+            }
         }
         created(&self.make(state, call, &call.collection(), refund))
     }

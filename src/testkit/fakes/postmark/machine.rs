@@ -51,6 +51,7 @@ impl Machine {
     fn route(&self, state: &mut State, request: &Request) -> Reply {
         let body: Option<Value> = serde_json::from_slice(&request.body).ok();
         let path = request.url.path();
+        let route = route_of(path);
         let writes = request.method == Method::POST;
         if writes {
             self.ledger.note_request(body.as_ref().and_then(request_key));
@@ -62,11 +63,11 @@ impl Machine {
         if let Some(reply) = fault.and_then(|fault| self.refuse(fault)) {
             return reply;
         }
-        let reply = match (request.method.as_str(), path) {
+        let reply = match (request.method.as_str(), route.as_str()) {
             ("GET", "/messages/outbound") => {
                 state.messages.search(request, self.clock.wall(), self.lag, self.second_filter)
             }
-            ("POST", "/email" | "/email/withTemplate" | "/email/batch" | "/email/batchWithTemplates") => {
+            ("POST", "/email" | "/email/withtemplate" | "/email/batch" | "/email/batchwithtemplates") => {
                 match state.scripted.pop_front() {
                     Some(PostmarkAnswer::AcceptedDelayed) => {
                         let sent = self.post(state, &account, path, body);
@@ -88,10 +89,11 @@ impl Machine {
         let Some(body) = body else {
             return self.fixtures.reply("invalid_json");
         };
-        let template = path.ends_with("Template") || path.ends_with("Templates");
-        let items = match path {
+        let route = route_of(path);
+        let template = route.ends_with("template") || route.ends_with("templates");
+        let items = match route.as_str() {
             "/email/batch" => body.as_array(),
-            "/email/batchWithTemplates" => body["Messages"].as_array(),
+            "/email/batchwithtemplates" => body["Messages"].as_array(),
             _ => return self.accept(state, account, path, &body, 0, template).unwrap_or_else(|error| error),
         };
         let Some(items) = items else {
@@ -180,6 +182,11 @@ impl Machine {
             _ => None,
         }
     }
+}
+
+/// Routes are taken with a trailing slash too, and in any case, as client libraries write them.
+fn route_of(path: &str) -> String {
+    path.trim_end_matches('/').to_ascii_lowercase()
 }
 
 /// The key that an adapter stamped into a message.
