@@ -22,6 +22,7 @@ use crate::transport::Transport;
 use crate::vendor::Adapter;
 
 mod attempt;
+mod claim;
 mod ending;
 mod hold;
 mod limit;
@@ -150,14 +151,7 @@ impl Engine {
         let lease_until = self.clock.now().plus(claim.lease);
         // What is known by now is boxed, and no record lives on through the awaits below: each would be part of
         // every call's future.
-        let mut claimed = limit::within(&*self.clock, deadline, (*self.store).claim(claim)).await;
-        if let Some(Ok(Claimed::Mismatch { held })) = &claimed
-            && self.is_of(*held, fingerprint, &unstamped, request)
-        {
-            // The same request, recorded by version 0.1.
-            let claim = claim_with(*held);
-            claimed = limit::within(&*self.clock, deadline, (*self.store).claim(claim)).await;
-        }
+        let claimed = self.claim(claim, claim_with, &unstamped, deadline).await;
         let hold = match claimed {
             Some(Ok(Claimed::Fresh(record))) => {
                 self.earn(&admission);
@@ -240,18 +234,6 @@ impl Engine {
             _ => refusal.retry_at,
         };
         at.map(|at| at.plus(spread(self.random.unit())))
-    }
-
-    /// Whether a fingerprint on record is that of the request which is offered, by this derivation or by that of
-    /// version 0.1.
-    fn is_of(
-        &self,
-        held: Fingerprint,
-        offered: Fingerprint,
-        unstamped: &Unstamped,
-        request: &Request,
-    ) -> bool {
-        held == offered || held == unstamped.fingerprint_0_1(&self.vendor.account(&request.headers), request)
     }
 
     /// A settled operation is replayed even while our gates refuse. Nothing is written either way.

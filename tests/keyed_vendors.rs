@@ -69,6 +69,8 @@ fn client(name: &str, network: &ScriptedTransport, clock: &TestClock) -> Client 
         .policy(Policy::background().backoff(ladder).without_breaker().without_budget())
         .transport(network.clone())
         .clock(clock.clone())
+        // Not the example's file, which would hold what other tests did.
+        .store(steadfast::store::Memory::new())
         .build()
         .expect(name)
 }
