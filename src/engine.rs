@@ -23,6 +23,7 @@ use crate::transport::Transport;
 use crate::vendor::Adapter;
 
 mod attempt;
+mod claim;
 mod ending;
 mod hold;
 mod limit;
@@ -31,6 +32,7 @@ mod on_record;
 mod recovery;
 mod run;
 
+use claim::Offered;
 use hold::Hold;
 use run::Run;
 
@@ -157,14 +159,7 @@ impl Engine {
         let lease_until = self.clock.now().plus(claim.lease);
         // What is known by now is boxed, and no record lives on through the awaits below: each would be part of
         // every call's future.
-        let mut claimed = limit::within(&*self.clock, deadline, (*self.store).claim(claim)).await;
-        if let Some(Ok(Claimed::Mismatch { held })) = &claimed
-            && self.is_of(*held, offered)
-        {
-            // The same request, recorded by version 0.1.
-            let claim = claim_with(*held);
-            claimed = limit::within(&*self.clock, deadline, (*self.store).claim(claim)).await;
-        }
+        let claimed = self.claim(claim, claim_with, offered, deadline).await;
         let hold = match claimed {
             Some(Ok(Claimed::Fresh(record))) => {
                 self.earn(&admission);
@@ -251,15 +246,6 @@ impl Engine {
         at.map(|at| at.plus(spread(self.random.unit())))
     }
 
-    /// Whether a fingerprint on record is that of the request which is offered, by this derivation or by that of
-    /// version 0.1.
-    fn is_of(&self, held: Fingerprint, offered: Offered<'_>) -> bool {
-        let Offered { fingerprint, unstamped, request } = offered;
-        let account = || self.vendor.account(&request.headers);
-        held == fingerprint
-            || unstamped.is_some_and(|unstamped| held == unstamped.fingerprint_0_1(&account(), request))
-    }
-
     /// What a settled operation answers, without sending anything.
     fn replay(&self, record: Record) -> Result<Reply, Error> {
         if matches!(record.state, State::Succeeded { .. }) {
@@ -342,16 +328,6 @@ impl Engine {
 /// A call whose time was over when it began.
 fn no_time() -> Error {
     Error::new(Kind::Deadline { budget: Duration::ZERO, next: None }, Effect::None)
-}
-
-/// What a call asks for, to be held against what is on record under its key.
-#[derive(Clone, Copy)]
-struct Offered<'a> {
-    fingerprint: Fingerprint,
-    /// `None` where it is on record already.
-    unstamped: Option<&'a Unstamped>,
-    /// As it was stamped.
-    request: &'a Request,
 }
 
 /// The key belongs to another request; nothing was sent.

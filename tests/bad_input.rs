@@ -155,7 +155,7 @@ async fn an_unkeyed_reply_over_the_limit_is_the_same_error() {
 
 #[tokio::test]
 async fn a_reply_that_is_not_json_is_a_typed_error_and_stays_readable() {
-    let page = "<html>4242424242424242</html>";
+    let page = "<4242424242424242";
     let html = Answer::new(StatusCode::OK, HeaderMap::new(), page);
     let client = client(&ScriptedTransport::new().reply(html));
     let reply = charge(&client).send().await.expect("a reply");

@@ -14,23 +14,29 @@ use super::{Said, builder, charge, charged, client, network, policy, stripe};
 
 pub async fn refusals(said: &mut Said) {
     let declined = json!({"error": {"type": "card_error", "code": "card_declined", "message": "Declined."}});
-    said.refused("a declined card", charged(&stripe(network().json(402, declined))).await);
+    said.refused(
+        "a declined card",
+        charged(&stripe(network().json(402, declined).header("request-id", "req_1"))).await,
+    );
 
     let absent = stripe(network().status(404));
     said.refused("no such charge", absent.get("/v1/charges/ch_3MmlLrLkdIwHu7ix0snN0B15").send().await);
 
-    said.refused("a wrong secret", charged(&stripe(network().status(401))).await);
+    let unknown = json!({"error": {"type": "invalid_request_error"}});
+    let stripes = network().json(401, unknown).header("request-id", "req_1");
+    said.refused("a wrong secret", charged(&stripe(stripes)).await);
     said.refused(
         "a secret that may not do this",
         stripe(network().status(403)).get("/v1/balance").send().await,
     );
 
     let store = || BigCommerce::new("k8yfjd03xq", "token");
-    let shop = client(store(), network().status(409));
+    let problem = |status| network().json(status, json!({"status": status, "title": "No."}));
+    let shop = client(store(), problem(409));
     let product = shop.post("/v3/catalog/products").key("sku-7/create").json(&json!({"name": "Lamp"}));
     said.refused("a product of this name is there", product.send().await);
 
-    let shop = client(store(), network().status(422));
+    let shop = client(store(), problem(422));
     let path = "/v3/checkouts/bc218c65-7a32-4ab7-8082-68730c074d02/orders";
     said.refused("refused on a path with a secret id", shop.post(path).key("cart-9/order").send().await);
 
@@ -51,7 +57,7 @@ pub async fn conflicts(said: &mut Said) {
     let reused = json!({"error": {"type": "idempotency_error", "message": "Keys for idempotent requests …"}});
     said.refused(
         "the vendor knows the key with another request",
-        charged(&stripe(network().json(400, reused))).await,
+        charged(&stripe(network().json(400, reused).header("request-id", "req_1"))).await,
     );
 
     let client = stripe(network().hang());

@@ -78,6 +78,8 @@ pub(super) fn classify(attempt: &Attempt<'_>, has_key: bool) -> Verdict {
             Verdict::Refused { refusal: Refusal::Rejected, speaks_for: SpeaksFor::ThisAttempt }
         }
         _ if is_limited => Verdict::Retry { effect: Effect::None, not_before },
+        // Whoever wrote it: Stripe's own word on resending is in it.
+        _ if told_not_to && !is_own && !attempt.request.method.is_safe() => Verdict::Unknown,
         409 => refused(attempt, Refusal::Rejected, this_attempt),
         400..=404 => refused(attempt, refusal(status, &error), every_attempt),
         _ => by_status(attempt, answer.status, every_attempt, not_before),
