@@ -151,7 +151,8 @@ impl Engine {
             on_unknown: work.on_unknown,
             redact: self.redact.and(&work.redact),
         };
-        let lease_until = self.clock.now().plus(claim.lease);
+        let lease = claim.lease;
+        let lease_until = self.clock.now().plus(lease);
         // What is known by now is boxed, and no record lives on through the awaits below: each would be part of
         // every call's future.
         let hold = match limit::within(&*self.clock, deadline, (*self.store).claim(claim)).await {
@@ -179,12 +180,21 @@ impl Engine {
             }
             Some(Ok(Claimed::Mismatch { held })) => return Err(named(key_reused(held, fingerprint))),
             Some(Err(source)) => {
-                let error = Error::new(Kind::Store { doing: "claim the operation" }, Effect::None);
-                return Err(named(error.with_source(source)));
+                drop(admission);
+                let wrote_nothing = on_record::wrote_nothing(&source);
+                if wrote_nothing {
+                    // An earlier call's record may be there all the same.
+                    let failed = Error::new(Kind::Store { doing: "claim the operation" }, Effect::None);
+                    let failed = named(failed.with_source(source));
+                    return Box::pin(self.refused_before_claim(failed, &id, fingerprint, deadline)).await;
+                }
+                let until = self.clock.wall().plus(lease);
+                let failed = on_record::perhaps_claimed("claim the operation", until);
+                return Err(named(failed.with_source(source)));
             }
             None => {
-                let kind = Kind::Store { doing: "claim the operation in time" };
-                return Err(named(Error::new(kind, Effect::None)));
+                let until = self.clock.wall().plus(lease);
+                return Err(named(on_record::perhaps_claimed("claim the operation in time", until)));
             }
         };
         let mut run = Run::new(self, work, request, Some(hold), started, deadline);

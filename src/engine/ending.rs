@@ -142,7 +142,9 @@ impl Run<'_> {
     }
 
     fn timed_out(&self) -> bool {
+        let gateway = |answer: &Answer| answer.status == http::StatusCode::GATEWAY_TIMEOUT;
         self.last.failed_with() == Some(SendErrorKind::Timeout)
+            || self.last.answer.as_ref().is_some_and(gateway)
     }
 
     fn rate_limited(&self) -> bool {

@@ -12,6 +12,7 @@ use crate::error::{Disposition, Effect, Error, Kind, Refusal};
 use crate::operation::record::{Record, State};
 use crate::operation::{Fingerprint, OperationId};
 use crate::reply::Reply;
+use crate::store::{StoreError, StoreErrorKind};
 
 /// What the record says to a call.
 pub(super) enum Standing {
@@ -164,6 +165,30 @@ pub(super) fn disposition(record: &Record) -> Disposition {
         }
         State::Dead { .. } if record.resolved.is_none() => Disposition::AwaitsOperator,
         State::Dead { .. } | State::Succeeded { .. } | State::Refused { .. } => Disposition::Ended,
+    }
+}
+
+/// A claim that failed and may be on file all the same: then it is carried out without its caller once the lease that
+/// it asked for is over. The store has no way to withdraw it.
+pub(super) fn perhaps_claimed(doing: &'static str, until: Timestamp) -> Error {
+    Error::new(Kind::Store { doing }, Effect::Unknown)
+        .with_retry_at(Some(until))
+        .going_on(Disposition::Continues { at: Some(until) })
+}
+
+/// Whether a claim that failed like this is provably not on file.
+pub(super) fn wrote_nothing(failure: &StoreError) -> bool {
+    match failure.kind() {
+        StoreErrorKind::Locked
+        | StoreErrorKind::ReadOnly
+        | StoreErrorKind::Absent
+        | StoreErrorKind::Full
+        | StoreErrorKind::Foreign
+        | StoreErrorKind::Newer
+        | StoreErrorKind::Sealed
+        | StoreErrorKind::Invalid => true,
+        // A commit that failed at the disk may have been written down; a writer that stopped, too.
+        StoreErrorKind::Corrupt | StoreErrorKind::Stopped | StoreErrorKind::Other => false,
     }
 }
 

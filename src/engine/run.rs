@@ -42,7 +42,7 @@ pub(super) struct Run<'a> {
     /// Time spent in waits, all told.
     pub(super) waited: Duration,
     backoff: &'a Backoff,
-    retries_allowed: bool,
+    pub(super) retries_allowed: bool,
     on_unknown: OnUnknown,
     /// The caller accepted a second effect for this resend.
     resend_accepted: bool,
@@ -215,8 +215,10 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Notes what an attempt may have done. A safe method (RFC 9110, section 9.2.1) does nothing, so that its last
+    /// definite answer is the call's, whatever came before it.
     pub(super) fn note(&mut self, effect: Effect) {
-        if effect == Effect::Unknown {
+        if effect == Effect::Unknown && !self.request.method.is_safe() {
             self.effect = Effect::Unknown;
             self.unknown_since = self.engine.clock.now();
         }

@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::answer::Answer;
 use crate::error::{Effect, Refusal};
 use crate::transport::{SendError, SendErrorKind};
-use crate::vendor::common::{asked, by_status, no_answer, refused};
+use crate::vendor::common::{asked, by_status, no_answer, refused, was_deleted};
 use crate::vendor::{Attempt, Verdict, wait};
 
 /// What an attempt's outcome means. `replays`: Stripe keeps the outcome under the request's key.
@@ -46,6 +46,7 @@ pub(super) fn classify(attempt: &Attempt<'_>, replays: bool) -> Verdict {
         409 if told_not_to && code(answer).as_deref() == Some(KEY_IN_USE) => Verdict::Unknown,
         500.. => Verdict::Unknown,
         429 if told_not_to => refused(attempt, false, Refusal::Rejected),
+        404 if was_deleted(attempt) => Verdict::Done { replayed: true },
         400 | 401 | 402 | 403 | 404 | 409 => refusal(attempt, answer, replays && status != 409),
         _ => by_status(attempt, answer.status, replays, asked(attempt, answer)),
     }
