@@ -140,17 +140,7 @@ impl Engine {
                 return Box::pin(self.refused_before_claim(refused, &id, fingerprint, deadline)).await;
             }
         };
-        let claim = Claim {
-            id: id.clone(),
-            fingerprint,
-            wire_key,
-            request: request.clone(),
-            now: self.clock.wall(),
-            lease: self.lease(work),
-            keep: self.policy.record.keep,
-            on_unknown: work.on_unknown,
-            redact: self.redact.and(&work.redact),
-        };
+        let claim = self.claim(&id, fingerprint, wire_key, request, work);
         let lease = claim.lease;
         let lease_until = self.clock.now().plus(lease);
         // What is known by now is boxed, and no record lives on through the awaits below: each would be part of
@@ -179,27 +169,41 @@ impl Engine {
                 return told.map_err(|error| self.named_if_it_is_not(error, request, &id));
             }
             Some(Ok(Claimed::Mismatch { held })) => return Err(named(key_reused(held, fingerprint))),
-            Some(Err(source)) => {
+            Some(Err(failure)) => {
                 drop(admission);
-                let wrote_nothing = on_record::wrote_nothing(&source);
-                if wrote_nothing {
-                    // An earlier call's record may be there all the same.
-                    let failed = Error::new(Kind::Store { doing: "claim the operation" }, Effect::None);
-                    let failed = named(failed.with_source(source));
-                    return Box::pin(self.refused_before_claim(failed, &id, fingerprint, deadline)).await;
-                }
-                let until = self.clock.wall().plus(lease);
-                let failed = on_record::perhaps_claimed("claim the operation", until);
-                return Err(named(failed.with_source(source)));
+                let call = (&*request, &id, fingerprint);
+                return Box::pin(self.not_claimed(Some(failure), call, deadline, lease)).await;
             }
             None => {
-                let until = self.clock.wall().plus(lease);
-                return Err(named(on_record::perhaps_claimed("claim the operation in time", until)));
+                drop(admission);
+                return Box::pin(self.not_claimed(None, (&*request, &id, fingerprint), deadline, lease))
+                    .await;
             }
         };
         let mut run = Run::new(self, work, request, Some(hold), started, deadline);
         let ended = run.drive(Some(admission)).await;
         Box::pin(self.unless_overtaken(ended, (&id, fingerprint), deadline)).await
+    }
+
+    fn claim(
+        &self,
+        id: &OperationId,
+        fingerprint: Fingerprint,
+        wire_key: String,
+        request: &Request,
+        work: &Work,
+    ) -> Claim {
+        Claim {
+            id: id.clone(),
+            fingerprint,
+            wire_key,
+            request: request.clone(),
+            now: self.clock.wall(),
+            lease: self.lease(work),
+            keep: self.policy.record.keep,
+            on_unknown: work.on_unknown,
+            redact: self.redact.and(&work.redact),
+        }
     }
 
     /// Asks the gates for the first attempt, and waits for them as long as the policy allows.

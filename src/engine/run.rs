@@ -38,7 +38,7 @@ pub(super) struct Run<'a> {
     pub(super) unknown_since: Instant,
     pub(super) reports: Vec<AttemptReport>,
     /// How many of them went with a write to the record.
-    reports_written: usize,
+    pub(super) reports_written: usize,
     /// Time spent in waits, all told.
     pub(super) waited: Duration,
     backoff: &'a Backoff,
@@ -81,6 +81,7 @@ impl<'a> Run<'a> {
             Some(own) => (&own.backoff, own.timeout),
             None => (&engine.policy.backoff, engine.policy.timeout),
         };
+        let hold = hold.map(|hold| hold.for_call_until(deadline));
         let record = hold.as_ref().map(|hold| &hold.record);
         Run {
             engine,

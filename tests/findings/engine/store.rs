@@ -70,3 +70,44 @@ async fn d7_a_claim_that_is_provably_not_on_file_is_as_on_record() {
     assert_eq!(error.effect(), Effect::Unknown);
     assert!(matches!(error.disposition(), Disposition::Continues { at: Some(_) }));
 }
+
+#[tokio::test]
+async fn d11_a_success_that_could_not_be_written_down_is_written_again_while_the_hold_lasts() {
+    for trouble in [Trouble::Fail, Trouble::FailAfter] {
+        let (store, bench) = troubled(ScriptedTransport::new().status(200));
+        store.transitions([trouble; 3]);
+        bench.charge().send().await.expect("written at last");
+        assert_eq!(bench.charge().send().await.expect("on record").status(), 200);
+        assert_eq!(bench.transport.requests().len(), 1, "{trouble:?}");
+    }
+}
+
+#[tokio::test]
+async fn d11_a_success_that_is_never_written_down_is_told_as_one_and_not_sent_again() {
+    let (store, bench) = troubled(ScriptedTransport::new().status(200));
+    store.transitions([Trouble::Fail; 1_000]);
+    let error = bench.charge().send().await.expect_err("no record");
+    assert_eq!(
+        (error.is_store(), error.effect(), bench.transport.requests().len()),
+        (true, Effect::Applied, 1)
+    );
+    assert_eq!(error.answer().map(|answer| answer.status.as_u16()), Some(200));
+    assert!(matches!(error.disposition(), Disposition::Continues { at: Some(_) }), "{error:?}");
+}
+
+#[tokio::test]
+async fn d11_no_write_outlives_the_calls_time() {
+    let (store, bench) = troubled(ScriptedTransport::new().status(200));
+    store.transitions([Trouble::Hang]);
+    let begun = bench.clock.now();
+    let told = tokio::spawn(bench.charge().deadline(secs(1)).send());
+    while !told.is_finished() {
+        tokio::task::yield_now().await;
+        if !bench.transport.requests().is_empty() {
+            bench.clock.advance(std::time::Duration::from_millis(10));
+        }
+    }
+    let error = told.await.expect("no panic").expect_err("no record");
+    assert_eq!((error.is_store(), error.effect()), (true, Effect::Applied));
+    assert!(bench.clock.now().since(begun) < secs(2), "{:?}", bench.clock.now());
+}
