@@ -111,7 +111,7 @@ impl Call {
     }
 
     /// One more header. It is stored with the operation, so it must not be a secret: those belong to the
-    /// adapter.
+    /// adapter. At most 1,000; more is a mistake that [`send`](Call::send) reports.
     pub fn header<N, V>(mut self, name: N, value: V) -> Call
     where
         N: TryInto<HeaderName>,
@@ -120,6 +120,10 @@ impl Call {
         V::Error: fmt::Display,
     {
         match (name.try_into(), value.try_into()) {
+            // Counted before `HeaderMap`'s own bound, where it fails.
+            (Ok(_), Ok(_)) if self.request.headers.len() >= HEADERS_MAX => {
+                self.note(Error::invalid("header", format!("more than {HEADERS_MAX} of them")));
+            }
             (Ok(name), Ok(value)) => {
                 self.request.headers.append(name, value);
             }
@@ -199,7 +203,8 @@ impl Call {
         }
     }
 
-    /// Tells the vendor how long we wait, in `X-Request-Timeout`. For services of one's own: a vendor that
+    /// Tells the vendor how long we wait, in `X-Request-Timeout`, and passes the do-not-retry mark of
+    /// [`inbound`](Call::inbound) on in `X-Do-Not-Retry`. For services of one's own: a vendor that
     /// does not know the header ignores it.
     pub fn pass_deadline_on(mut self) -> Call {
         self.work.pass_deadline_on = true;
@@ -318,6 +323,9 @@ pub(crate) fn with_room(base: &url::Url) -> url::Url {
     roomy.set_path(&[base.path(), &"-".repeat(PATH_ROOM)].concat());
     roomy
 }
+
+/// Ten times what servers commonly take in (nginx and Apache: 100), far below the 32,768 at which `HeaderMap` panics.
+const HEADERS_MAX: usize = 1_000;
 
 /// Longer than most paths of vendors; a longer one costs an allocation.
 const PATH_ROOM: usize = 96;

@@ -144,19 +144,10 @@ impl Engine {
                 return Box::pin(self.refused_before_claim(refused, &id, offered, deadline)).await;
             }
         };
-        let claim_with = |fingerprint| Claim {
-            id: id.clone(),
-            fingerprint,
-            wire_key: wire_key.clone(),
-            request: request.clone(),
-            now: self.clock.wall(),
-            lease: self.lease(work),
-            keep: self.policy.record.keep,
-            on_unknown: work.on_unknown,
-            redact: self.redact.and(&work.redact),
-        };
+        let claim_with = |fingerprint| self.claim_of(&id, fingerprint, wire_key.clone(), request, work);
         let claim = claim_with(fingerprint);
-        let lease_until = self.clock.now().plus(claim.lease);
+        let lease = claim.lease;
+        let lease_until = self.clock.now().plus(lease);
         // What is known by now is boxed, and no record lives on through the awaits below: each would be part of
         // every call's future.
         let claimed = self.claim(claim, claim_with, offered, deadline).await;
@@ -184,18 +175,39 @@ impl Engine {
                 return told.map_err(|error| self.named_if_it_is_not(error, request, &id));
             }
             Some(Ok(Claimed::Mismatch { held })) => return Err(named(key_reused(held, fingerprint))),
-            Some(Err(source)) => {
-                let error = Error::new(Kind::Store { doing: "claim the operation" }, Effect::None);
-                return Err(named(error.with_source(source)));
+            Some(Err(failure)) => {
+                drop(admission);
+                return Box::pin(self.not_claimed(Some(failure), (&id, offered), deadline, lease)).await;
             }
             None => {
-                let kind = Kind::Store { doing: "claim the operation in time" };
-                return Err(named(Error::new(kind, Effect::None)));
+                drop(admission);
+                return Box::pin(self.not_claimed(None, (&id, offered), deadline, lease)).await;
             }
         };
         let mut run = Run::new(self, work, request, Some(hold), started, deadline);
         let ended = run.drive(Some(admission)).await;
         Box::pin(self.unless_overtaken(ended, &id, offered, deadline)).await
+    }
+
+    fn claim_of(
+        &self,
+        id: &OperationId,
+        fingerprint: Fingerprint,
+        wire_key: String,
+        request: &Request,
+        work: &Work,
+    ) -> Claim {
+        Claim {
+            id: id.clone(),
+            fingerprint,
+            wire_key,
+            request: request.clone(),
+            now: self.clock.wall(),
+            lease: self.lease(work),
+            keep: self.policy.record.keep,
+            on_unknown: work.on_unknown,
+            redact: self.redact.and(&work.redact),
+        }
     }
 
     /// Asks the gates for the first attempt, and waits for them as long as the policy allows.

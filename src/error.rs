@@ -161,7 +161,9 @@ pub enum Refusal {
     Rejected,
     /// The credentials are. Nothing was tried on the merits, so the same key may be sent again.
     Unauthorized,
-    /// The vendor already holds a resource with this natural key, and it is not ours.
+    /// The vendor already holds a resource with this natural key, and it is not ours. The error's
+    /// [`answer`](Error::answer) is the vendor's own no, with whatever it says of that resource; the resource itself is
+    /// not fetched.
     Duplicate,
     /// The vendor knows this key with another request.
     KeyReused,

@@ -39,7 +39,7 @@ async fn a_full_queue_holds_calls_back_until_their_deadline_and_leaves_nothing_o
     }
     for ended in calls.join_all().await {
         let error = ended.expect_err("nobody can claim");
-        assert_eq!((error.is_store(), error.effect()), (true, Effect::None), "{error}");
+        assert_eq!((error.is_store(), error.effect()), (true, Effect::Unknown), "{error}");
     }
     assert_eq!(transport.requests().len(), 0, "nothing is sent that is not on record");
     other.execute_batch("ROLLBACK").expect("held");

@@ -70,7 +70,7 @@ impl<'a> Run<'a> {
             until = until.min(hold.stop_at());
         }
         if self.pass_deadline_on {
-            pass_on(&mut outgoing, until.since(begun));
+            pass_on(&mut outgoing, until.since(begun), self.retries_allowed);
         }
         let limits = Limits::new(engine.policy.limits.reply_bytes_max, self.hold.is_some());
         let exchange = engine.transport.send(outgoing, limits);
@@ -155,7 +155,11 @@ fn met(outcome: &Result<Answer, SendError>) -> Result<StatusCode, &SendError> {
     outcome.as_ref().map(|answer| answer.status)
 }
 
-fn pass_on(request: &mut Request, left: Duration) {
+/// Whoever retries above us also stands above the vendor: the mark goes on, so that no layer below multiplies the sends.
+fn pass_on(request: &mut Request, left: Duration, retries_allowed: bool) {
+    if !retries_allowed {
+        request.headers.insert(inbound::X_DO_NOT_RETRY, HeaderValue::from_static("true"));
+    }
     if let Ok(value) = HeaderValue::from_str(&inbound::format_timeout(left)) {
         request.headers.insert(inbound::X_REQUEST_TIMEOUT, value);
     }

@@ -1,5 +1,7 @@
 //! How a call ends: what is written to the record, and what the caller is told.
 
+use std::time::Duration;
+
 use super::look_up::Looked;
 use super::run::{Last, Run};
 use crate::answer::Answer;
@@ -23,20 +25,32 @@ impl Run<'_> {
         Ok(reply)
     }
 
+    /// Writes the success down. A store that fails is tried again while the hold and the call's time last: what the
+    /// vendor said is in hand, and only the record of it keeps others from looking for it.
     async fn settle(&mut self, reply: Reply) -> Result<Reply, Error> {
-        let evidence = self.evidence();
-        let Some(hold) = &mut self.hold else { return Ok(reply) };
         let reconciled = reply.obtained() == Obtained::Reconciled;
-        match hold.succeed(reply.answer().clone(), reconciled, evidence).await {
-            Ok(()) => {
-                let record = &hold.record;
-                Ok(reply.keyed(record.id.key.as_str().to_owned(), record.wire_key.clone()))
-            }
-            Err(error) => {
+        let mut pause = WRITE_PAUSE_MIN;
+        loop {
+            let reports_before = self.reports_written;
+            let evidence = self.evidence();
+            let Some(hold) = &mut self.hold else { return Ok(reply) };
+            let error = match hold.succeed(reply.answer().clone(), reconciled, evidence).await {
+                Ok(()) => {
+                    let record = &hold.record;
+                    return Ok(reply.keyed(record.id.key.as_str().to_owned(), record.wire_key.clone()));
+                }
+                Err(error) => error,
+            };
+            let clock = &self.engine.clock;
+            let again_at = clock.now().plus(pause);
+            if error.is_fenced() || again_at >= self.deadline.min(hold.stop_at()) {
                 // On record it is still in progress; the vendor's word is in hand all the same.
                 let error = error.of_effect(Effect::Applied).with_answer(Some(reply.answer().clone()));
-                Err(self.in_context(error))
+                return Err(self.in_context(error));
             }
+            clock.sleep_until(again_at).await;
+            pause = pause.saturating_mul(2).min(WRITE_PAUSE_MAX);
+            self.reports_written = reports_before;
         }
     }
 
@@ -173,7 +187,9 @@ impl Run<'_> {
     }
 
     fn timed_out(&self) -> bool {
+        let gateway = |answer: &Answer| answer.status == http::StatusCode::GATEWAY_TIMEOUT;
         self.last.failed_with() == Some(SendErrorKind::Timeout)
+            || self.last.answer.as_ref().is_some_and(gateway)
     }
 
     fn rate_limited(&self) -> bool {
@@ -187,6 +203,11 @@ impl Run<'_> {
         self.engine.in_context(error, self.request, operation)
     }
 }
+
+/// Between two tries to write an outcome down, doubled up to the most: a lock is let go of within milliseconds, a
+/// store that restarts comes back within seconds.
+const WRITE_PAUSE_MIN: Duration = Duration::from_millis(50);
+const WRITE_PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// The error for a reply that was cut at the limit. It is settled all the same: its status is known.
 pub(super) fn too_large(limit_bytes: usize, answer: Answer) -> Error {

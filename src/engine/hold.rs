@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::Engine;
+use super::on_record::STORE_GRACE;
+use super::{Engine, limit};
 use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::{Instant, Timestamp};
@@ -18,12 +19,20 @@ pub(super) struct Hold<'a> {
     pub record: Record,
     /// On our own monotonic clock, so that a wall clock that jumps cannot make us overstay.
     lease_until: Instant,
+    /// The end of the call's time: no write is waited for beyond it.
+    deadline: Instant,
 }
 
 impl<'a> Hold<'a> {
     /// `lease_until` was computed before the claim was made, so it is no later than what the store wrote.
     pub(super) fn new(engine: &'a Engine, record: Record, lease_until: Instant) -> Hold<'a> {
-        Hold { engine, record, lease_until }
+        Hold { engine, record, lease_until, deadline: lease_until }
+    }
+
+    /// The same hold, for a call that has time until `deadline`.
+    pub(super) fn for_call_until(mut self: Box<Self>, deadline: Instant) -> Box<Self> {
+        self.deadline = deadline;
+        self
     }
 
     /// The latest moment at which this holder may still be sending: half the margin before anybody else may
@@ -87,8 +96,16 @@ impl<'a> Hold<'a> {
     async fn write(&mut self, doing: &'static str, event: Event, evidence: Evidence) -> Written {
         let Evidence { attempts, effect, reports } = evidence;
         let (fence, now) = (self.record.fence, self.engine.clock.wall());
+        let renews = matches!(event, Event::Renew { .. });
         let transition = Transition { fence, now, attempts, effect, event, reports };
-        match (*self.engine.store).transition(&self.record, transition).await {
+        // A renewal comes before a send, and nothing is sent once the time is over. An outcome has a little more.
+        let clock = &*self.engine.clock;
+        let until = if renews { self.deadline } else { self.deadline.max(clock.now().plus(STORE_GRACE)) };
+        let written = (*self.engine.store).transition(&self.record, transition);
+        let Some(written) = limit::within(clock, until, written).await else {
+            return Err(self.unwritten(doing));
+        };
+        match written {
             Ok(Ok(record)) => {
                 self.record = record;
                 Ok(())

@@ -12,6 +12,7 @@ use crate::error::{Disposition, Effect, Error, Kind, Refusal};
 use crate::operation::OperationId;
 use crate::operation::record::{Record, State};
 use crate::reply::Reply;
+use crate::store::{StoreError, StoreErrorKind};
 
 /// What the record says to a call.
 pub(super) enum Standing {
@@ -44,7 +45,7 @@ impl Standing {
 }
 
 impl Engine {
-    /// Looks at the record, until `deadline` or for [`LOOK_MAX`], whichever is later: a call without time is told the
+    /// Looks at the record, until `deadline` or for [`STORE_GRACE`], whichever is later: a call without time is told the
     /// truth too. Writes nothing.
     pub(super) async fn standing(
         &self,
@@ -52,7 +53,7 @@ impl Engine {
         offered: Offered<'_>,
         deadline: Instant,
     ) -> Standing {
-        let until = deadline.max(self.clock.now().plus(LOOK_MAX));
+        let until = deadline.max(self.clock.now().plus(STORE_GRACE));
         let record = match limit::within(&*self.clock, until, self.store.get(id)).await {
             Some(Ok(Some(record))) => record,
             Some(Ok(None)) => return Standing::Absent,
@@ -117,6 +118,27 @@ impl Engine {
         }
     }
 
+    /// What a call is told whose claim failed, or was not answered in time.
+    pub(super) async fn not_claimed(
+        &self,
+        failure: Option<StoreError>,
+        (id, offered): (&OperationId, Offered<'_>),
+        deadline: Instant,
+        lease: Duration,
+    ) -> Result<Reply, Error> {
+        let named = |error| self.in_context(error, offered.request, Some((id, None)));
+        let until = self.clock.wall().plus(lease);
+        match failure {
+            // An earlier call's record may be there all the same.
+            Some(source) if wrote_nothing(&source) => {
+                let failed = Error::new(Kind::Store { doing: CLAIM }, Effect::None).with_source(source);
+                self.refused_before_claim(named(failed), id, offered, deadline).await
+            }
+            Some(source) => Err(named(perhaps_claimed(CLAIM, until).with_source(source))),
+            None => Err(named(perhaps_claimed("claim the operation in time", until))),
+        }
+    }
+
     /// What a call is told whose claim met somebody else's, which frees at `frees_at` at the latest.
     pub(super) async fn busy(
         &self,
@@ -134,8 +156,9 @@ impl Engine {
         }
     }
 
-    /// Of a holder that was fenced out: whoever took the operation may have brought it to its success, and then
-    /// that is what became of this call. Else the call is told who has it now.
+    /// Of a holder that was fenced out, or whose write failed or was not answered in time: the operation may have
+    /// succeeded on record, by another's hand or by a write that was taken for lost, and then that is what became of
+    /// this call. Else the call is told who has it now.
     pub(super) async fn unless_overtaken(
         &self,
         ended: Result<Reply, Error>,
@@ -143,16 +166,17 @@ impl Engine {
         offered: Offered<'_>,
         deadline: Instant,
     ) -> Result<Reply, Error> {
-        let fenced = match ended {
-            Err(error) if error.is_fenced() => error,
+        let failed = match ended {
+            Err(error) if error.is_store() => error,
             ended => return ended,
         };
         let standing = self.standing(id, offered, deadline).await;
         let (_, disposition) = standing.word();
         match standing {
             Standing::Told(told) if told.is_ok() => *told,
+            Standing::CannotSay => Err(failed),
             // What this holder sent, the record need not know of.
-            _ => Err(fenced.going_on(disposition)),
+            _ => Err(failed.going_on(disposition)),
         }
     }
 }
@@ -168,12 +192,38 @@ pub(super) fn disposition(record: &Record) -> Disposition {
     }
 }
 
+/// A claim that failed and may be on file all the same: then it is carried out without its caller once the lease that
+/// it asked for is over. The store has no way to withdraw it.
+fn perhaps_claimed(doing: &'static str, until: Timestamp) -> Error {
+    Error::new(Kind::Store { doing }, Effect::Unknown)
+        .with_retry_at(Some(until))
+        .going_on(Disposition::Continues { at: Some(until) })
+}
+
+/// Whether a claim that failed like this is provably not on file.
+fn wrote_nothing(failure: &StoreError) -> bool {
+    match failure.kind() {
+        StoreErrorKind::Locked
+        | StoreErrorKind::ReadOnly
+        | StoreErrorKind::Absent
+        | StoreErrorKind::Full
+        | StoreErrorKind::Foreign
+        | StoreErrorKind::Newer
+        | StoreErrorKind::Sealed
+        | StoreErrorKind::Invalid => true,
+        // A commit that failed at the disk may have been written down; a writer that stopped, too.
+        StoreErrorKind::Corrupt | StoreErrorKind::Stopped | StoreErrorKind::Other => false,
+    }
+}
+
 fn in_progress(effect: Effect, until: Timestamp) -> Error {
     Error::new(Kind::InProgress, effect)
         .with_retry_at(Some(until))
         .going_on(Disposition::Continues { at: Some(until) })
 }
 
-/// What a look at the record may take where the call has no time left: a store in a file answers within a
+const CLAIM: &str = "claim the operation";
+
+/// What a look at the record, or the write of an outcome, may take where the call has no time left: a store in a file answers within a
 /// millisecond, and one that is locked or far away within this.
-const LOOK_MAX: Duration = Duration::from_millis(250);
+pub(super) const STORE_GRACE: Duration = Duration::from_millis(250);

@@ -38,11 +38,11 @@ pub(super) struct Run<'a> {
     pub(super) unknown_since: Instant,
     pub(super) reports: Vec<AttemptReport>,
     /// How many of them went with a write to the record.
-    reports_written: usize,
+    pub(super) reports_written: usize,
     /// Time spent in waits, all told.
     pub(super) waited: Duration,
     backoff: &'a Backoff,
-    retries_allowed: bool,
+    pub(super) retries_allowed: bool,
     on_unknown: OnUnknown,
     /// The caller accepted a second effect for this resend.
     resend_accepted: bool,
@@ -81,6 +81,7 @@ impl<'a> Run<'a> {
             Some(own) => (&own.backoff, own.timeout),
             None => (&engine.policy.backoff, engine.policy.timeout),
         };
+        let hold = hold.map(|hold| hold.for_call_until(deadline));
         let record = hold.as_ref().map(|hold| &hold.record);
         Run {
             engine,
@@ -220,8 +221,10 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Notes what an attempt may have done. A safe method (RFC 9110, section 9.2.1) does nothing, so that its last
+    /// definite answer is the call's, whatever came before it.
     pub(super) fn note(&mut self, effect: Effect) {
-        if effect == Effect::Unknown {
+        if effect == Effect::Unknown && !self.request.method.is_safe() {
             self.effect = Effect::Unknown;
             self.unknown_since = self.engine.clock.now();
         }

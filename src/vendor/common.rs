@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
@@ -170,7 +170,11 @@ pub(super) fn by_status(
 ) -> Verdict {
     let retry = |effect| Verdict::Retry { effect, not_before };
     match status.as_u16() {
-        200..=299 | 304 => Verdict::Done { replayed: false },
+        200..=299 => Verdict::Done { replayed: false },
+        // Whoever asked with a condition has what it asks for; a method with an effect has none from this (RFC 9110,
+        // section 15.4.5: only a GET or a HEAD is answered so).
+        304 if attempt.request.method.is_safe() => Verdict::Done { replayed: false },
+        404 | 410 if says.is_some() && was_deleted(attempt) => Verdict::Done { replayed: true },
         // A redirect is not followed on a keyed call, and a 303 is what follows a POST that was executed.
         300..=399 if attempt.request.method.is_safe() => refused(attempt, Refusal::Rejected, says),
         300..=399 => Verdict::Unknown,
@@ -196,6 +200,12 @@ pub(super) fn is_page(answer: &Answer) -> bool {
     let is_labelled =
         answer.header(CONTENT_TYPE.as_str()).is_some_and(|kind| kind.to_ascii_lowercase().contains("html"));
     begins("<!doctype html") || begins("<html") || (is_labelled && begins("<"))
+}
+
+/// Whether a resource that is not there is what the request asked for: an earlier DELETE, whose answer was lost, may
+/// have removed it. It is gone either way, which is all that a DELETE is for.
+pub(super) fn was_deleted(attempt: &Attempt<'_>) -> bool {
+    attempt.effect_before == Effect::Unknown && attempt.request.method == Method::DELETE
 }
 
 /// The wait that the standard headers ask for.

@@ -1,6 +1,8 @@
 //! Findings about the engine: what callers are told.
 
+mod answers;
 mod applied;
+mod store;
 mod told;
 mod trouble;
 

@@ -27,7 +27,7 @@ use serde_json::Value;
 use crate::answer::Answer;
 use crate::error::{Effect, Refusal};
 use crate::transport::{SendError, SendErrorKind};
-use crate::vendor::common::{asked, by_status, is_page, no_answer, refused};
+use crate::vendor::common::{asked, by_status, is_page, no_answer, refused, was_deleted};
 use crate::vendor::{Attempt, SpeaksFor, Verdict, wait};
 
 /// What an attempt's outcome means. `has_key`: Stripe keeps the outcome under the request's key.
@@ -81,6 +81,7 @@ pub(super) fn classify(attempt: &Attempt<'_>, has_key: bool) -> Verdict {
         // Whoever wrote it: Stripe's own word on resending is in it.
         _ if told_not_to && !is_own && !attempt.request.method.is_safe() => Verdict::Unknown,
         409 => refused(attempt, Refusal::Rejected, this_attempt),
+        404 if is_own && was_deleted(attempt) => Verdict::Done { replayed: true },
         400..=404 => refused(attempt, refusal(status, &error), every_attempt),
         _ => by_status(attempt, answer.status, every_attempt, not_before),
     }

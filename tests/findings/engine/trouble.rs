@@ -11,7 +11,7 @@ use steadfast::operation::record::{
     Act, AuditEntry, Claim, Claimed, Cursor, Declined, Filter, Forbidden, Page, Record, Summary, Take, Tally,
     Transition,
 };
-use steadfast::store::{Memory, Store, StoreError};
+use steadfast::store::{Memory, Store, StoreError, StoreErrorKind};
 
 /// What a store does to one call.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,6 +19,8 @@ pub enum Trouble {
     None,
     /// Nothing is written.
     Fail,
+    /// Nothing is written, and the store knows it.
+    Full,
     /// It is written, and the caller is told that it failed.
     FailAfter,
     /// Nothing is written, and no answer comes.
@@ -61,7 +63,8 @@ async fn with<T>(
     let trouble = queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
     match trouble.unwrap_or(Trouble::None) {
         Trouble::None => write.await,
-        Trouble::Fail => Err(StoreError::new("the disk is full")),
+        Trouble::Fail => Err(StoreError::new("a disk error")),
+        Trouble::Full => Err(StoreError::new("the disk is full").of_kind(StoreErrorKind::Full)),
         Trouble::Hang => std::future::pending().await,
         Trouble::FailAfter => {
             write.await?;
