@@ -25,6 +25,7 @@ mod attempt;
 mod ending;
 mod hold;
 mod limit;
+mod liveness;
 mod look_up;
 mod recovery;
 mod run;

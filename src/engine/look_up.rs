@@ -70,9 +70,10 @@ impl Run<'_> {
         for _ in 0..PAGES_MAX {
             let admission = self.admit_again().await?;
             self.keep_lease(self.timeout.attempt).await?;
-            let (outcome, ended) = self.exchange(question.clone(), admission.admitted_at()).await;
-            admission.settle(super::attempt::liveness(&outcome), ended);
-            let Ok(answer) = outcome else { return Ok(Looked::CannotTell) };
+            let begun = admission.admitted_at();
+            let exchanged = self.exchange(question.clone(), begun, begun).await;
+            admission.settle(exchanged.liveness(), exchanged.ended);
+            let Ok(answer) = exchanged.outcome else { return Ok(Looked::CannotTell) };
             let Some(subject) = self.subject() else { return Ok(Looked::CannotTell) };
             if answer.cut {
                 return Ok(Looked::CannotTell);
