@@ -41,7 +41,7 @@ impl<'a> Run<'a> {
         }
         let begun = admission.admitted_at();
         let exchanged = self.exchange(self.request.clone(), admitted, begun).await;
-        let liveness = exchanged.liveness();
+        self.account(admission, &exchanged);
         let Exchanged { outcome, ended, .. } = exchanged;
         let outcome = outcome.map_err(|failure| failure.on_the_way_to(&self.request.url));
         self.attempts = self.attempts.saturating_add(1);
@@ -50,7 +50,6 @@ impl<'a> Run<'a> {
         let judged_at = engine.clock.wall();
         let attempt = Attempt::new(self.request, keyed, outcome.as_ref(), judged_at).after(self.effect);
         let verdict = engine.vendor.classify(&attempt);
-        admission.settle(liveness, ended);
         if let Verdict::Retry { not_before: Some(wait), .. } = verdict {
             engine.gates.pause().hold_until(ended, wait);
         }

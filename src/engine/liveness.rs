@@ -4,11 +4,15 @@
 //! its attempts at a vendor that answers in 40 ms; counted as failures, five such calls would close a healthy
 //! vendor to everybody. The same goes for a request that could not be built.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use http::StatusCode;
 
+use super::run::Run;
 use crate::answer::Answer;
 use crate::clock::Instant;
-use crate::policy::Outcome;
+use crate::policy::{Admission, Outcome};
 use crate::transport::{SendError, SendErrorKind};
 
 /// One exchange, over.
@@ -42,6 +46,35 @@ impl Exchanged {
         }
     }
 }
+
+impl Run<'_> {
+    /// Tells the gates how an attempt or a look-up went.
+    pub(super) fn account(&mut self, admission: Admission<'_>, exchanged: &Exchanged) {
+        match exchanged.liveness() {
+            Outcome::Failure => {
+                admission.settle_attempt_of(self.number(), Outcome::Failure, exchanged.ended);
+            }
+            liveness => admission.settle(liveness, exchanged.ended),
+        }
+    }
+
+    /// What tells this call from all others, so that its failures count once: an operation's number is the same
+    /// when it comes back from the record.
+    fn number(&mut self) -> u64 {
+        let Some(hold) = &self.hold else {
+            return *self.number.get_or_insert_with(|| PLAIN_CALLS.fetch_add(1, Ordering::Relaxed));
+        };
+        let mut hasher = DefaultHasher::new();
+        hold.record.id.hash(&mut hasher);
+        hasher.finish() | OPERATION
+    }
+}
+
+/// Calls without a key that have failed in this process.
+static PLAIN_CALLS: AtomicU64 = AtomicU64::new(0);
+
+/// Keeps the numbers of operations apart from those of plain calls.
+const OPERATION: u64 = 1 << 63;
 
 #[cfg(test)]
 mod tests {

@@ -72,7 +72,7 @@ impl Run<'_> {
             self.keep_lease(self.timeout.attempt).await?;
             let begun = admission.admitted_at();
             let exchanged = self.exchange(question.clone(), begun, begun).await;
-            admission.settle(exchanged.liveness(), exchanged.ended);
+            self.account(admission, &exchanged);
             let Ok(answer) = exchanged.outcome else { return Ok(Looked::CannotTell) };
             let Some(subject) = self.subject() else { return Ok(Looked::CannotTell) };
             if answer.cut {

@@ -51,6 +51,8 @@ pub(super) struct Run<'a> {
     /// Nothing came between the claim and what follows.
     just_claimed: bool,
     wait_before: Duration,
+    /// Tells a call without a key from all others once it has failed.
+    pub(super) number: Option<u64>,
     pub(super) last: Last,
 }
 
@@ -103,6 +105,7 @@ impl<'a> Run<'a> {
             absence_believed: false,
             just_claimed: false,
             wait_before: Duration::ZERO,
+            number: None,
             last: Last::default(),
         }
     }

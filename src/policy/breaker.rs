@@ -1,7 +1,7 @@
 //! Stops calling a vendor that fails, and finds out when it is back.
 //!
 //! **Conditions.** Failures in a row, or the share of failures or of slow calls over a sliding *time* window.
-//! A window over the last *n* calls was rejected: after long health it needs as many failures as it saw
+//! One call's failures count once until the vendor succeeds again, however often it is sent: see `row`. A window over the last *n* calls was rejected: after long health it needs as many failures as it saw
 //! successes. A 429 is feedback on our load and counts for nothing here; a refusal (4xx) proves life.
 //!
 //! **Open time.** Starts at 1 s, doubles per failed round of probes, ends at 30 s. A breaker that is open for
@@ -39,12 +39,14 @@ use crate::random::Random;
 mod change;
 mod config;
 mod permit;
+mod row;
 
 pub use config::{BreakerConfig, SlowCall};
 pub use permit::Permit;
 
 use change::Change;
 use permit::Kind;
+use row::Row;
 
 /// Who decides: the breaker, or an operator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -116,9 +118,11 @@ pub struct Breaker {
     rounds: Mutex<Rounds>,
 }
 
-/// Probing, round by round.
+/// Probing, round by round, and who failed before.
 #[derive(Debug, Default)]
 struct Rounds {
+    /// Valid while `in_a_row` is not 0: a success writes that and no more.
+    row: Row,
     /// Rounds that failed since the circuit was last closed.
     failed: u32,
     /// Probes under way in this round.
@@ -260,13 +264,13 @@ impl Breaker {
 
     /// A call that was admitted while the circuit was closed has ended.
     #[inline]
-    fn record(&self, word: u64, outcome: Outcome, latency: Duration, now: Instant) {
+    fn record(&self, word: u64, call: Option<u64>, outcome: Outcome, latency: Duration, now: Instant) {
         if outcome == Outcome::Neutral {
             return;
         }
         let slow = self.is_slow(latency);
         if outcome == Outcome::Failure || slow {
-            return self.record_bad(word, outcome, slow, now);
+            return self.record_bad(word, call, outcome, slow, now);
         }
         // A success can only make opening less likely, so that it needs no lock: at worst one that raced with a
         // change of state is counted for the generation after.
@@ -279,10 +283,18 @@ impl Breaker {
     }
 
     #[cold]
-    fn record_bad(&self, word: u64, outcome: Outcome, slow: bool, now: Instant) {
-        let rounds = self.rounds.lock();
+    fn record_bad(&self, word: u64, call: Option<u64>, outcome: Outcome, slow: bool, now: Instant) {
+        let mut rounds = self.rounds.lock();
         if self.word.load(Ordering::Relaxed) != word {
             return;
+        }
+        if outcome == Outcome::Failure {
+            if self.in_a_row.load(Ordering::Relaxed) == 0 {
+                rounds.row.clear();
+            }
+            if !rounds.row.is_first_of(call) {
+                return;
+            }
         }
         self.calls.add(now, 1);
         if outcome == Outcome::Failure {

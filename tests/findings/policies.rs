@@ -156,3 +156,39 @@ async fn a2_a_look_up_cut_short_by_its_caller_is_no_failure_of_the_vendor() {
     assert_eq!(bench.network.requests().len(), 2);
     assert_eq!(bench.circuit(), BreakerState::Closed);
 }
+
+#[tokio::test]
+async fn e8_one_poison_request_does_not_open_the_circuit_of_an_idle_client() {
+    let bench = Bench::new(stripe(), plain());
+    bench.answers(|network| (0..5).fold(network, |network, _| network.status(500)));
+    let error = bench.charge("poison").send().await.expect_err("it fails whoever sends it");
+    assert_eq!((error.attempts().len(), bench.network.requests().len()), (5, 5));
+    assert_eq!(bench.circuit(), BreakerState::Closed);
+    // Nor does it from call to call, as recovery would send it.
+    let other = Bench::new(stripe(), plain());
+    for _ in 0..30 {
+        other.answers(|network| network.status(500));
+        let error = other.charge("poison").deadline(ms(100)).send().await.expect_err("no time for a retry");
+        if error.is_dead_letter() {
+            break;
+        }
+        other.clock.advance(secs(60));
+    }
+    assert_eq!(other.network.requests().len(), 5, "a call each, and then the ladder is spent");
+    assert_eq!(other.circuit(), BreakerState::Closed);
+}
+
+#[tokio::test]
+async fn e8_five_different_calls_still_do() {
+    for keyed in [true, false] {
+        let bench = Bench::new(stripe(), plain());
+        for n in 0..5 {
+            assert_eq!(bench.circuit(), BreakerState::Closed, "{n} calls have failed");
+            bench.answers(|network| network.status(500));
+            let key = format!("order-{n}");
+            let call = if keyed { bench.charge(&key) } else { bench.get() };
+            call.policy(once()).send().await.expect_err("the vendor is down");
+        }
+        assert_ne!(bench.circuit(), BreakerState::Closed);
+    }
+}
