@@ -50,9 +50,7 @@ impl<'a> Run<'a> {
         let judged_at = engine.clock.wall();
         let attempt = Attempt::new(self.request, keyed, outcome.as_ref(), judged_at).after(self.effect);
         let verdict = engine.vendor.classify(&attempt);
-        if let Verdict::Retry { not_before: Some(wait), .. } = verdict {
-            engine.gates.pause().hold_until(ended, wait);
-        }
+        self.heed(&verdict, &outcome, ended);
         let labels = (self.whose(), &engine.meters);
         telemetry::attempted(labels, self.attempts, &outcome, &verdict, ended.since(begun));
         Ok(self.judge(verdict, outcome, begun, ended))

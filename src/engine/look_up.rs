@@ -7,11 +7,12 @@
 use std::time::Duration;
 
 use super::run::Run;
+use super::waits::spread_over;
 use crate::answer::Answer;
 use crate::error::{Error, Kind};
 use crate::request::Request;
 use crate::telemetry;
-use crate::vendor::{Finding, Subject};
+use crate::vendor::{Attempt, Finding, Subject};
 
 /// What the look-ups came to.
 pub(super) enum Looked {
@@ -39,12 +40,18 @@ impl Run<'_> {
         let settle = self.engine.vendor.settle_time();
         let mut at = self.unknown_since.plus(settle);
         for _ in 0..self.engine.policy.look_ups_max {
-            if at >= self.deadline {
+            let asked = self.left_alone_until.since(self.engine.clock.now());
+            if !asked.is_zero() {
+                let spread = spread_over(asked, self.engine.random.unit());
+                at = at.max(self.left_alone_until.plus(spread));
+            }
+            if at >= self.deadline || self.is_over_the_cap(asked) {
                 if self.is_past_keeping() {
                     return Ok(Looked::CannotTell);
                 }
                 let budget = self.deadline.since(self.started);
-                return Err(self.postpone(at, Kind::Deadline { budget }).await);
+                let kind = if at >= self.deadline { Kind::Deadline { budget } } else { self.dependency() };
+                return Err(self.postpone(at, kind).await);
             }
             self.sleep_until(at).await?;
             let looked = self.ask(question.clone()).await?;
@@ -73,6 +80,10 @@ impl Run<'_> {
             let begun = admission.admitted_at();
             let exchanged = self.exchange(question.clone(), begun, begun).await;
             self.account(admission, &exchanged);
+            let judged_at = self.engine.clock.wall();
+            let attempt = Attempt::new(&question, false, exchanged.outcome.as_ref(), judged_at);
+            let verdict = self.engine.vendor.classify(&attempt);
+            self.heed(&verdict, &exchanged.outcome, exchanged.ended);
             let Ok(answer) = exchanged.outcome else { return Ok(Looked::CannotTell) };
             let Some(subject) = self.subject() else { return Ok(Looked::CannotTell) };
             if answer.cut {

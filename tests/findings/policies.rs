@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderMap;
-use steadfast::clock::Clock as _;
+use steadfast::clock::{Clock as _, Timestamp};
+use steadfast::error::Gate;
 use steadfast::inbound::Inbound;
 use steadfast::policy::{Backoff, BreakerConfig, BreakerState, Jitter, Policy};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
@@ -120,7 +121,7 @@ async fn a2_a_request_that_was_never_built_is_no_failure_of_the_vendor() {
 
 #[tokio::test]
 async fn a2_a_vendor_that_hangs_through_the_attempts_own_time_has_failed() {
-    // The attempt's time is the whole call's, and a keyed call's claim comes out of it.
+    // The attempt's time is the whole call's.
     let whole = {
         let mut policy = once();
         policy.timeout.total = policy.timeout.attempt;
@@ -191,4 +192,155 @@ async fn e8_five_different_calls_still_do() {
         }
         assert_ne!(bench.circuit(), BreakerState::Closed);
     }
+}
+
+/// A date this long after the vendor's own clock, whatever that says.
+fn at_the_vendors(seconds: u64, after: u64) -> String {
+    Timestamp::from_millis((seconds + after) * 1_000).to_string()
+}
+
+#[tokio::test]
+async fn a8_a_date_is_read_against_the_answers_own_date() {
+    let ours = TestClock::START.as_millis() / 1_000;
+    // Five minutes ahead of us, and fifty behind: the wait is what the vendor meant.
+    for vendors in [ours + 300, ours - 3_000] {
+        let bench = Bench::new(postmark(), plain());
+        let (date, after) = (at_the_vendors(vendors, 0), at_the_vendors(vendors, 60));
+        bench.answers(|network| {
+            network.status(429).header("date", &date).header("retry-after", &after).status(200)
+        });
+        bench.get().send().await.expect("the retry");
+        assert_eq!(bench.clock.slept(), [secs(60)], "{date}");
+    }
+}
+
+#[tokio::test]
+async fn a8_it_counts_beside_any_error() {
+    for status in [408, 425, 429, 500, 502, 503, 504] {
+        let bench = Bench::new(postmark(), plain());
+        bench.answers(|network| network.status(status).header("retry-after", "7").status(200));
+        bench.get().send().await.expect("the retry");
+        assert_eq!(bench.clock.slept(), [secs(7)], "{status}");
+    }
+}
+
+#[tokio::test]
+async fn a8_a_refusal_that_carries_it_holds_others_back() {
+    for status in [403, 404, 413] {
+        let bench = Bench::new(postmark(), plain());
+        bench.answers(|network| network.status(status).header("retry-after", "7").status(200));
+        assert!(bench.get().send().await.expect_err("a no").is_refused());
+        assert_eq!(bench.get().send().await.expect_err("held back").gate(), Some(Gate::Pause));
+        bench.clock.advance(secs(7));
+        bench.get().send().await.expect("the pause is over");
+    }
+}
+
+#[tokio::test]
+async fn a8_a_redirect_or_a_success_that_carries_it_holds_nobody_back() {
+    for status in [202, 307] {
+        let bench = Bench::new(postmark(), plain());
+        bench.answers(|network| network.status(status).header("retry-after", "7").status(200));
+        let _ = bench.get().send().await;
+        assert_eq!(bench.client.gates().pause().until(bench.clock.now()), None, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn a8_fractions_and_lists_are_never_early() {
+    for (value, waited) in [("1.5", 2), ("5, 10", 10), ("10, 5", 10)] {
+        let bench = Bench::new(postmark(), plain());
+        bench.answers(|network| network.status(429).header("retry-after", value).status(200));
+        bench.get().send().await.expect("the retry");
+        assert_eq!(bench.clock.slept(), [secs(waited)], "{value}");
+    }
+}
+
+#[tokio::test]
+async fn a8_more_than_the_cap_is_scheduled_for_that_very_time() {
+    let bench = Bench::new(stripe(), plain());
+    bench.answers(|network| network.status(503).header("retry-after", "7200").status(200).status(200));
+    let error = bench.charge("order-42").send().await.expect_err("two hours");
+    let due = Timestamp::from(error.retry_at().expect("a time"));
+    assert_eq!(due, TestClock::START.plus(secs(7_200)));
+    // Others are held back for the cap, an hour.
+    bench.clock.advance(secs(3_600) - ms(1));
+    assert_eq!(bench.get().send().await.expect_err("held back").gate(), Some(Gate::Pause));
+    bench.clock.advance(ms(1));
+    bench.get().send().await.expect("the pause is over");
+    bench.clock.advance(secs(3_600) - ms(1));
+    assert!(bench.charge("order-42").send().await.expect_err("not due").is_in_progress());
+    bench.clock.advance(ms(1));
+    assert_eq!(bench.charge("order-42").send().await.expect("due").attempts(), 2);
+}
+
+#[tokio::test]
+async fn a8_beside_stripes_do_not_retry_it_holds_others_back() {
+    for status in [429, 500] {
+        let bench = Bench::new(stripe(), plain());
+        bench.answers(|network| {
+            let network = network.status(status).header("stripe-should-retry", "false");
+            network.header("retry-after", "60").status(200)
+        });
+        bench.charge("order-42").send().await.expect_err("told not to");
+        assert_eq!(bench.network.requests().len(), 1);
+        assert_eq!(bench.get().send().await.expect_err("held back").gate(), Some(Gate::Pause), "{status}");
+        bench.clock.advance(secs(60));
+        bench.get().send().await.expect("the pause is over");
+    }
+}
+
+#[tokio::test]
+async fn a8_callers_come_back_spread_over_a_tenth_of_the_wait() {
+    for (told, spread) in [(60u64, secs(6)), (1_200, secs(30)), (0, ms(50))] {
+        let mut policy = plain().backoff(Backoff::ladder([ms(1)]).jitter(Jitter::None));
+        policy.timeout.total = secs(3_600);
+        for (unit, share) in [(0.0, 0), (0.25, 1), (0.5, 2), (0.75, 3)] {
+            let bench = Bench::at(postmark(), policy.clone(), FixedRandom::at(unit));
+            let value = told.to_string();
+            bench.answers(|network| network.status(429).header("retry-after", &value).status(200));
+            bench.get().send().await.expect("the retry");
+            let least = if told == 0 { ms(1) } else { secs(told) };
+            let slept: Duration = bench.clock.slept().iter().sum();
+            assert_eq!(slept, (secs(told) + spread * share / 4).max(least), "{told} at {unit}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a8_who_is_held_at_the_gate_comes_back_spread_too() {
+    let bench = Bench::at(postmark(), plain().admission_wait(secs(100)), FixedRandom::at(0.5));
+    bench.answers(|network| network.status(503).header("retry-after", "60").status(200));
+    bench.get().policy(once()).send().await.expect_err("a minute");
+    bench.get().send().await.expect("after the pause");
+    assert_eq!(bench.clock.slept(), [secs(63)], "half of a tenth behind its end");
+}
+
+#[tokio::test]
+async fn a8_a_look_ups_429_delays_the_next_look_up_and_holds_back_others() {
+    let bench = Bench::new(postmark(), plain());
+    bench.answers(|network| network.fail(SendErrorKind::Reset).status(429).header("retry-after", "70"));
+    let body = serde_json::json!({ "From": "a@x.test", "To": "b@x.test", "TextBody": "hello" });
+    let mail = || bench.client.post("/email").key("day-7").json(&body);
+    // The look-up is due 10 s after the send and answered at once; the next would be 10 s later.
+    let error = mail().deadline(secs(60)).send().await.expect_err("no time for the second look-up");
+    let due = Timestamp::from(error.retry_at().expect("a time"));
+    assert_eq!(due, TestClock::START.plus(secs(80)));
+    assert_eq!(bench.get().send().await.expect_err("held back").gate(), Some(Gate::Pause));
+    assert_eq!(bench.network.requests().len(), 2);
+    bench.clock.advance(secs(70));
+    bench.answers(|network| network.status(200));
+    bench.get().send().await.expect("the pause is over");
+}
+
+#[tokio::test]
+async fn a8_a_look_up_that_is_told_more_than_the_cap_waits_for_all_of_it() {
+    let mut policy = plain();
+    policy.pause.max = secs(20);
+    let bench = Bench::new(postmark(), policy);
+    bench.answers(|network| network.fail(SendErrorKind::Reset).status(503).header("retry-after", "60"));
+    let body = serde_json::json!({ "From": "a@x.test", "To": "b@x.test", "TextBody": "hello" });
+    let error = bench.client.post("/email").key("day-7").json(&body).send().await.expect_err("scheduled");
+    assert_eq!(Timestamp::from(error.retry_at().expect("a time")), TestClock::START.plus(secs(70)));
+    assert_eq!(bench.network.requests().len(), 2);
 }
