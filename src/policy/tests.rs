@@ -150,8 +150,8 @@ fn limits_that_cannot_be_meant_are_refused_by_name() {
             "rate.burst: 0 refuses every call; leave it out for a burst of rate.calls",
         ),
         (
-            rate(RateConfig::new(1, 24 * HOUR).burst(u32::MAX)),
-            "rate.burst: 4294967295 at 1 in 86400s would take years to earn",
+            rate(RateConfig::new(5, SECOND).burst(6)),
+            "rate.burst: 6 is more than rate.calls, 5: no more than that may start",
         ),
         (
             base.clone().concurrency(ConcurrencyConfig::new(0)),

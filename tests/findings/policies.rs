@@ -7,7 +7,7 @@ use http::HeaderMap;
 use steadfast::clock::{Clock as _, Timestamp};
 use steadfast::error::Gate;
 use steadfast::inbound::Inbound;
-use steadfast::policy::{Backoff, BreakerConfig, BreakerState, Jitter, Policy};
+use steadfast::policy::{Backoff, BreakerConfig, BreakerState, Jitter, Policy, RateConfig};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::{Postmark, Stripe, Vendor};
@@ -343,4 +343,32 @@ async fn a8_a_look_up_that_is_told_more_than_the_cap_waits_for_all_of_it() {
     let error = bench.client.post("/email").key("day-7").json(&body).send().await.expect_err("scheduled");
     assert_eq!(Timestamp::from(error.retry_at().expect("a time")), TestClock::START.plus(secs(70)));
     assert_eq!(bench.network.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn a10_no_second_sees_more_than_25_starts() {
+    let bench = Bench::new(postmark(), plain().rate(RateConfig::default()));
+    let mut starts = Vec::new();
+    // A hundred callers who come at once, and each comes back when told.
+    for _ in 0..100 {
+        let mut refused = 0;
+        loop {
+            bench.answers(|network| if refused == 0 { network.status(200) } else { network });
+            match bench.get().send().await {
+                Ok(_) => break starts.push(bench.clock.now()),
+                Err(error) => {
+                    assert_eq!(error.gate(), Some(Gate::Rate));
+                    let at = Timestamp::from(error.retry_at().expect("a time"));
+                    bench.clock.advance(at.since(bench.clock.wall()));
+                    refused += 1;
+                }
+            }
+        }
+    }
+    for (index, start) in starts.iter().enumerate() {
+        let in_a_second = starts[index..].iter().filter(|later| later.since(*start) < secs(1)).count();
+        assert!(in_a_second <= 25, "{in_a_second} from {start:?}");
+    }
+    // And the whole rate is used: four seconds' worth takes three seconds.
+    assert_eq!(starts[99].since(starts[0]), secs(3));
 }
