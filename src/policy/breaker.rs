@@ -28,10 +28,11 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::as_nanos;
 use super::backoff::draw;
 use super::gates::{Outcome, Refusal};
+use super::ratio::Ratio;
 use super::window::Window;
-use super::{MILLION, as_nanos, parts_per_million};
 use crate::clock::Instant;
 use crate::error::Gate;
 use crate::random::Random;
@@ -40,43 +41,15 @@ mod change;
 mod config;
 mod permit;
 mod row;
+mod state;
 
 pub use config::{BreakerConfig, SlowCall};
 pub use permit::Permit;
+pub use state::{BreakerState, Mode};
 
 use change::Change;
 use permit::Kind;
 use row::Row;
-
-/// Who decides: the breaker, or an operator.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Mode {
-    /// The breaker.
-    #[default]
-    Normal,
-    /// Every call is refused.
-    ForcedOpen,
-    /// Every call is admitted, and none is counted.
-    ForcedClosed,
-    /// Every call is admitted; the breaker keeps its state as if it decided, and counts what it would have
-    /// refused. To try out a configuration.
-    ObserveOnly,
-}
-
-/// What the breaker thinks of the vendor. The field's words: *open* means that calls are refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BreakerState {
-    /// Calls go.
-    Closed,
-    /// Calls are refused.
-    Open {
-        /// From when on probes may go.
-        until: Instant,
-    },
-    /// A few probes may go. Also the state of an open circuit whose time is over.
-    HalfOpen,
-}
 
 /// The run-time state of a circuit breaker.
 ///
@@ -112,6 +85,8 @@ pub struct Breaker {
     open_until: AtomicU64,
     would_be_refusals: AtomicU64,
     in_a_row: AtomicU32,
+    failure_share: Option<Ratio>,
+    slow_share: Option<Ratio>,
     calls: Window,
     failures: Window,
     slow: Window,
@@ -143,6 +118,8 @@ impl Breaker {
             open_until: AtomicU64::new(0),
             would_be_refusals: AtomicU64::new(0),
             in_a_row: AtomicU32::new(0),
+            failure_share: config.failure_rate.map(Ratio::new),
+            slow_share: config.slow_call.map(|slow| Ratio::new(slow.rate)),
             calls: Window::new(config.window),
             failures: Window::new(config.window),
             slow: Window::new(config.window),
@@ -326,13 +303,13 @@ impl Breaker {
         if calls < u64::from(self.config.minimum_calls.max(1)) {
             return None;
         }
-        let reached =
-            |counted: &Window, rate: f64| counted.sum(now) * MILLION >= calls * parts_per_million(rate);
-        if self.config.failure_rate.is_some_and(|rate| reached(&self.failures, rate)) {
+        let reached = |counted: &Window, share: Option<Ratio>| {
+            share.is_some_and(|share| share.is_reached_by(counted.sum(now), calls))
+        };
+        if reached(&self.failures, self.failure_share) {
             return Some("failure rate");
         }
-        let slow = self.config.slow_call.is_some_and(|slow| reached(&self.slow, slow.rate));
-        slow.then_some("slow calls")
+        reached(&self.slow, self.slow_share).then_some("slow calls")
     }
 
     /// A probe has ended.

@@ -372,3 +372,17 @@ async fn a10_no_second_sees_more_than_25_starts() {
     // And the whole rate is used: four seconds' worth takes three seconds.
     assert_eq!(starts[99].since(starts[0]), secs(3));
 }
+
+#[tokio::test]
+async fn a16_two_of_three_trip_at_two_thirds_however_it_is_written() {
+    for rate in [2.0 / 3.0, 0.6667, 0.666_67, 0.666_666_7] {
+        let breaker = BreakerConfig::default().consecutive_failures(None).failure_rate(rate).minimum_calls(3);
+        let bench = Bench::new(postmark(), plain().breaker(breaker));
+        for status in [200, 500, 500] {
+            assert_eq!(bench.circuit(), BreakerState::Closed, "{rate}");
+            bench.answers(|network| network.status(status));
+            let _ = bench.get().policy(once()).send().await;
+        }
+        assert_ne!(bench.circuit(), BreakerState::Closed, "{rate}");
+    }
+}

@@ -32,7 +32,8 @@ pub struct BreakerConfig {
     #[serde(with = "switch")]
     pub consecutive_failures: Option<u32>,
     /// Opens when this share of the window's calls failed, 0 to 1. Default 0.5. One call's failures count once
-    /// until the vendor succeeds again.
+    /// until the vendor succeeds again. A ratio of four decimals or more stands for the fraction that rounds to it:
+    /// 0.6667 is two of three.
     #[serde(with = "switch")]
     pub failure_rate: Option<f64>,
     /// Opens when a share of the window's calls was slow. Default off: only the service knows what is slow.
