@@ -118,7 +118,8 @@ impl Policy {
         }
     }
 
-    /// For a person who waits: 100 ms doubling to 2 s; 1 s to connect, 5 s an attempt, 10 s in all.
+    /// For a person who waits: 200, 400, 800 and 1,600 ms with equal jitter, so at most five attempts; 1 s to connect,
+    /// 5 s an attempt, 10 s in all.
     pub fn interactive() -> Policy {
         Policy::background().backoff(Backoff::interactive()).timeout(Timeouts::interactive())
     }

@@ -26,8 +26,8 @@ fn the_presets_are_what_they_say_and_valid() {
     assert_eq!((background.admission_wait, background.look_ups_max), (Duration::ZERO, 3));
     let interactive = Policy::interactive();
     assert_eq!(interactive.timeout, Timeouts::new(SECOND, 5 * SECOND, 10 * SECOND));
-    assert_eq!(interactive.backoff.wait(0, Duration::ZERO, 0.5), Some(Duration::from_millis(50)));
-    assert_eq!(interactive.backoff.steps.last(), Some(&(2 * SECOND)));
+    assert_eq!(interactive.backoff.wait(0, Duration::ZERO, 0.5), Some(Duration::from_millis(150)));
+    assert_eq!(interactive.backoff.wait(4, Duration::ZERO, 0.5), None, "five attempts");
     for policy in [background, interactive] {
         assert!(policy.validate().is_ok());
         assert!(policy.for_call().validate().is_ok());

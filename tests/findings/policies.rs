@@ -386,3 +386,14 @@ async fn a16_two_of_three_trip_at_two_thirds_however_it_is_written() {
         assert_ne!(bench.circuit(), BreakerState::Closed, "{rate}");
     }
 }
+
+#[tokio::test]
+async fn interactive_makes_five_attempts_with_equal_jitter() {
+    for (unit, waits) in [(0.0, [100, 200, 400, 800]), (0.5, [150, 300, 600, 1_200])] {
+        let bench = Bench::at(postmark(), Policy::interactive(), FixedRandom::at(unit));
+        bench.answers(|network| network.always_fail(SendErrorKind::Connect));
+        let error = bench.get().send().await.expect_err("nothing connects");
+        assert_eq!(bench.clock.slept(), waits.map(ms));
+        assert_eq!(error.attempts().len(), 5);
+    }
+}
