@@ -359,7 +359,8 @@ impl Breaker {
     }
 
     fn close(&self, rounds: &mut Rounds) -> Change {
-        *rounds = Rounds::default();
+        rounds.row.clear();
+        (rounds.failed, rounds.under_way, rounds.succeeded) = (0, 0, 0);
         self.calls.clear();
         self.failures.clear();
         self.slow.clear();

@@ -12,9 +12,16 @@
 use std::collections::VecDeque;
 
 /// The calls that have failed in this row, oldest first.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Row {
     calls: VecDeque<u64>,
+}
+
+impl Default for Row {
+    /// With room for all that it will hold: nothing is allocated in the middle of an outage.
+    fn default() -> Row {
+        Row { calls: VecDeque::with_capacity(REMEMBERED_MAX) }
+    }
 }
 
 impl Row {
