@@ -27,14 +27,17 @@ mod claim;
 mod ending;
 mod hold;
 mod limit;
+mod liveness;
 mod look_up;
 mod on_record;
 mod recovery;
 mod run;
+mod waits;
 
 use claim::Offered;
 use hold::Hold;
 use run::Run;
+use waits::{spread, spread_over};
 
 /// Everything one client is made of.
 #[derive(Debug)]
@@ -255,7 +258,10 @@ impl Engine {
             Gate::Concurrency => Some(now.plus(CONCURRENCY_PAUSE)),
             _ => refusal.retry_at,
         };
-        at.map(|at| at.plus(spread(self.random.unit())))
+        let unit = self.random.unit();
+        at.map(|at| {
+            at.plus(if refusal.gate == Gate::Pause { spread_over(at.since(now), unit) } else { spread(unit) })
+        })
     }
 
     /// What a settled operation answers, without sending anything.
@@ -348,14 +354,6 @@ fn key_reused(held: Fingerprint, offered: Fingerprint) -> Error {
     Error::new(kind, Effect::None)
 }
 
-/// A little positive jitter behind a time that many callers were told, so that they do not all come at once.
-fn spread(unit: f64) -> Duration {
-    SPREAD_MAX.mul_f64(unit)
-}
-
 /// Between two looks at a full concurrency limit, before the spread: short beside a vendor's latency, long
 /// beside what a look costs.
 const CONCURRENCY_PAUSE: Duration = Duration::from_millis(5);
-
-/// Long enough to spread callers over several scheduler ticks, short beside any wait it follows.
-const SPREAD_MAX: Duration = Duration::from_millis(50);

@@ -35,6 +35,7 @@ pub mod gates;
 pub mod limits;
 pub mod pause;
 pub mod rate;
+mod ratio;
 mod switch;
 pub mod timeout;
 mod unknown;
@@ -117,7 +118,8 @@ impl Policy {
         }
     }
 
-    /// For a person who waits: 100 ms doubling to 2 s; 1 s to connect, 5 s an attempt, 10 s in all.
+    /// For a person who waits: 200, 400, 800 and 1,600 ms with equal jitter, so at most five attempts; 1 s to connect,
+    /// 5 s an attempt, 10 s in all.
     pub fn interactive() -> Policy {
         Policy::background().backoff(Backoff::interactive()).timeout(Timeouts::interactive())
     }
@@ -360,16 +362,9 @@ fn check_window(field: &str, window: Duration) -> Result<(), Error> {
     Ok(())
 }
 
-/// A share in parts per million, so that it can be compared exactly. NaN and negatives are 0, over 1 is 1.
-fn parts_per_million(ratio: f64) -> u64 {
-    (ratio.clamp(0.0, 1.0) * MILLION as f64).round() as u64
-}
-
 fn as_nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
-
-const MILLION: u64 = 1_000_000;
 
 /// Under this, a bucket's 32-bit epoch would come round in less than a year.
 const WINDOW_MIN: Duration = Duration::from_millis(100);

@@ -91,13 +91,18 @@ async fn retry_after_counts_beside_the_statuses_that_the_vectors_name() {
                     assert_eq!(waited_after(status).await, Duration::from_secs(2), "{client} {status}");
                 }
             }
+            // Not followed, on purpose: whoever put it there, to come sooner than it says is early.
             ("502 with Retry-After: 2 (go-retryablehttp)", said) => {
-                assert_eq!((said.as_str(), waited_after(502).await), (Some("ignored"), RUNG));
+                assert_eq!(
+                    (said.as_str(), waited_after(502).await),
+                    (Some("ignored"), Duration::from_secs(2))
+                );
             }
-            // Not followed, on purpose: a 500 or a 504 with the header is a gateway's guess like the 502.
             ("dotnet", said) => {
                 assert_eq!(said.as_str(), Some("any response that carries it"));
-                assert_eq!((waited_after(500).await, waited_after(504).await), (RUNG, RUNG));
+                for status in [408, 500, 502, 503, 504] {
+                    assert_eq!(waited_after(status).await, Duration::from_secs(2), "{status}");
+                }
             }
             (client, _) => panic!("nobody holds the row of {client}"),
         }

@@ -5,13 +5,14 @@ use std::time::Duration;
 use http::{HeaderValue, StatusCode};
 
 use super::limit;
+use super::liveness::Exchanged;
 use super::run::{Last, Run};
 use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::Instant;
 use crate::error::{Chain, Effect, Error, Refusal};
 use crate::inbound;
-use crate::policy::{Admission, Outcome};
+use crate::policy::Admission;
 use crate::request::Request;
 use crate::telemetry;
 use crate::transport::{Limits, SendError, SendErrorKind};
@@ -32,13 +33,16 @@ impl<'a> Run<'a> {
     /// record until its lease runs out.
     pub(super) async fn attempt(&mut self, mut admission: Admission<'a>) -> Result<Judged, Error> {
         let engine = self.engine;
+        let admitted = admission.admitted_at();
         if self.hold.is_some() {
             // The claim, or a renewed lease, came between.
             self.hold_on_to_send().await?;
             admission.begin(engine.clock.now());
         }
         let begun = admission.admitted_at();
-        let (outcome, ended) = self.exchange(self.request.clone(), begun).await;
+        let exchanged = self.exchange(self.request.clone(), admitted, begun).await;
+        self.account(admission, &exchanged);
+        let Exchanged { outcome, ended, .. } = exchanged;
         let outcome = outcome.map_err(|failure| failure.on_the_way_to(&self.request.url));
         self.attempts = self.attempts.saturating_add(1);
 
@@ -48,21 +52,23 @@ impl<'a> Run<'a> {
             .after(self.effect)
             .in_window(self.window_is_open());
         let verdict = engine.vendor.classify(&attempt);
-        admission.settle(liveness(&outcome), ended);
-        if let Verdict::Retry { not_before: Some(wait), .. } = verdict {
-            engine.gates.pause().hold_until(ended, wait);
-        }
+        self.heed(&verdict, &outcome, ended);
         let labels = (self.whose(), &engine.meters);
         telemetry::attempted(labels, self.attempts, &outcome, &verdict, ended.since(begun));
         Ok(self.judge(verdict, outcome, begun, ended))
     }
 
     /// Sends one request under the attempt's limits, with the vendor's secrets added on this copy alone.
+    ///
+    /// `admitted` is when the gates let it through. A write to the record may come between that and `begun`: where
+    /// the attempt's timeout is the whole call's, as a policy may say, the write's time is the vendor's loss, and
+    /// not a reason to overlook that the vendor hangs.
     pub(super) async fn exchange(
         &self,
         mut outgoing: Request,
+        admitted: Instant,
         begun: Instant,
-    ) -> (Result<Answer, SendError>, Instant) {
+    ) -> Exchanged {
         let engine = self.engine;
         engine.vendor.authorize(&mut outgoing);
         let mut until = begun.plus(self.timeout.attempt).min(self.deadline);
@@ -74,10 +80,10 @@ impl<'a> Run<'a> {
         }
         let limits = Limits::new(engine.policy.limits.reply_bytes_max, self.hold.is_some());
         let exchange = engine.transport.send(outgoing, limits);
-        let outcome = limit::within(&*engine.clock, until, exchange)
-            .await
-            .unwrap_or_else(|| Err(SendError::new(SendErrorKind::Timeout)));
-        (outcome, engine.clock.now())
+        let answered = limit::within(&*engine.clock, until, exchange).await;
+        let cut_short = answered.is_none() && until < admitted.plus(self.timeout.attempt);
+        let outcome = answered.unwrap_or_else(|| Err(SendError::new(SendErrorKind::Timeout)));
+        Exchanged { outcome, ended: engine.clock.now(), cut_short }
     }
 
     fn judge(
@@ -137,17 +143,6 @@ impl<'a> Run<'a> {
             effect,
             wait: None,
         });
-    }
-}
-
-/// What an outcome says of the vendor's health. A refusal proves life; a 429 is feedback on load and no
-/// failure.
-pub(super) fn liveness(outcome: &Result<Answer, SendError>) -> Outcome {
-    match outcome {
-        Ok(answer) if answer.status == StatusCode::TOO_MANY_REQUESTS => Outcome::Neutral,
-        Ok(answer) if answer.status.is_server_error() => Outcome::Failure,
-        Ok(_) => Outcome::Success,
-        Err(_) => Outcome::Failure,
     }
 }
 

@@ -7,11 +7,12 @@
 use std::time::Duration;
 
 use super::run::Run;
+use super::waits::spread_over;
 use crate::answer::Answer;
 use crate::error::{Error, Step};
 use crate::request::Request;
 use crate::telemetry;
-use crate::vendor::{Finding, Subject};
+use crate::vendor::{Attempt, Finding, Subject};
 
 /// What the look-ups came to.
 pub(super) enum Looked {
@@ -39,11 +40,20 @@ impl Run<'_> {
         let settle = self.engine.vendor.settle_time();
         let mut at = self.unknown_since.plus(settle);
         for _ in 0..self.engine.policy.look_ups_max {
-            if at >= self.deadline {
+            let asked = self.left_alone_until.since(self.engine.clock.now());
+            if !asked.is_zero() {
+                let spread = spread_over(asked, self.engine.random.unit());
+                at = at.max(self.left_alone_until.plus(spread));
+            }
+            if at >= self.deadline || self.is_over_the_cap(asked) {
                 if self.is_past_keeping() {
                     return Ok(Looked::CannotTell);
                 }
-                return Err(self.out_of_time(at, Step::LookUp).await);
+                if at >= self.deadline {
+                    return Err(self.out_of_time(at, Step::LookUp).await);
+                }
+                let kind = self.dependency();
+                return Err(self.postpone(at, kind).await);
             }
             self.sleep_until(at).await?;
             let looked = self.ask(question.clone()).await?;
@@ -69,9 +79,14 @@ impl Run<'_> {
         for _ in 0..PAGES_MAX {
             let admission = self.admit_again().await?;
             self.keep_lease(self.timeout.attempt).await?;
-            let (outcome, ended) = self.exchange(question.clone(), admission.admitted_at()).await;
-            admission.settle(super::attempt::liveness(&outcome), ended);
-            let Ok(answer) = outcome else { return Ok(Looked::CannotTell) };
+            let begun = admission.admitted_at();
+            let exchanged = self.exchange(question.clone(), begun, begun).await;
+            self.account(admission, &exchanged);
+            let judged_at = self.engine.clock.wall();
+            let attempt = Attempt::new(&question, false, exchanged.outcome.as_ref(), judged_at);
+            let verdict = self.engine.vendor.classify(&attempt);
+            self.heed(&verdict, &exchanged.outcome, exchanged.ended);
+            let Ok(answer) = exchanged.outcome else { return Ok(Looked::CannotTell) };
             let Some(subject) = self.subject() else { return Ok(Looked::CannotTell) };
             if answer.cut {
                 return Ok(Looked::CannotTell);

@@ -9,7 +9,8 @@ use std::time::Duration;
 use super::attempt::Judged;
 use super::hold::{Evidence, Hold};
 use super::look_up::Looked;
-use super::{Engine, Work, spread};
+use super::waits::spread_over;
+use super::{Engine, Work};
 use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::Instant;
@@ -51,6 +52,10 @@ pub(super) struct Run<'a> {
     /// Nothing came between the claim and what follows.
     just_claimed: bool,
     wait_before: Duration,
+    /// The latest that the vendor asked this call to wait for.
+    pub(super) left_alone_until: Instant,
+    /// Tells a call without a key from all others once it has failed.
+    pub(super) number: Option<u64>,
     pub(super) last: Last,
 }
 
@@ -104,6 +109,8 @@ impl<'a> Run<'a> {
             absence_believed: false,
             just_claimed: false,
             wait_before: Duration::ZERO,
+            left_alone_until: Instant::ORIGIN,
+            number: None,
             last: Last::default(),
         }
     }
@@ -243,13 +250,12 @@ impl<'a> Run<'a> {
         let Some(rung) = self.backoff.wait(retry, self.wait_before, unit).filter(|_| !hopeless) else {
             return self.exhausted().await.map(Some);
         };
-        // A vendor's wait is a floor: jitter only ever comes on top of it.
-        let asked =
-            not_before.map(|wait| wait.min(self.engine.policy.pause.max).saturating_add(spread(unit)));
+        // A vendor's wait is a floor: it is never cut, and jitter only ever comes on top of it.
+        let asked = not_before.map(|wait| wait.saturating_add(spread_over(wait, unit)));
         let wait = asked.map_or(rung, |asked| asked.max(rung));
         let at = self.engine.clock.now().plus(wait);
         self.report_wait(wait);
-        if !self.retries_allowed {
+        if !self.retries_allowed || not_before.is_some_and(|asked| self.is_over_the_cap(asked)) {
             return Err(self.postpone(at, self.dependency()).await);
         }
         if at >= self.deadline {

@@ -87,10 +87,10 @@ impl Backoff {
         Backoff::ladder([500, 2_000, 5_000, 30_000].map(Duration::from_millis))
     }
 
-    /// For a person who waits: 100 ms doubling to a cap of 2 s, six retries (100, 200, 400, 800, 1,600 and
-    /// 2,000 ms). The total timeout usually ends the call first.
+    /// For a person who waits: 200, 400, 800 and 1,600 ms with equal jitter, so that no retry comes at once and five
+    /// attempts that fail quickly are over in 3 s.
     pub fn interactive() -> Backoff {
-        Backoff::exponential(Duration::from_millis(100), Duration::from_secs(2), 6)
+        Backoff::ladder([200, 400, 800, 1_600].map(Duration::from_millis)).jitter(Jitter::Equal)
     }
 
     /// The same steps with another jitter.

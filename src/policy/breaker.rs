@@ -1,7 +1,7 @@
 //! Stops calling a vendor that fails, and finds out when it is back.
 //!
 //! **Conditions.** Failures in a row, or the share of failures or of slow calls over a sliding *time* window.
-//! A window over the last *n* calls was rejected: after long health it needs as many failures as it saw
+//! One call's failures count once until the vendor succeeds again, however often it is sent: see `row`. A window over the last *n* calls was rejected: after long health it needs as many failures as it saw
 //! successes. A 429 is feedback on our load and counts for nothing here; a refusal (4xx) proves life.
 //!
 //! **Open time.** Starts at 1 s, doubles per failed round of probes, ends at 30 s. A breaker that is open for
@@ -28,10 +28,11 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::as_nanos;
 use super::backoff::draw;
 use super::gates::{Outcome, Refusal};
+use super::ratio::Ratio;
 use super::window::Window;
-use super::{MILLION, as_nanos, parts_per_million};
 use crate::clock::Instant;
 use crate::error::Gate;
 use crate::random::Random;
@@ -39,42 +40,16 @@ use crate::random::Random;
 mod change;
 mod config;
 mod permit;
+mod row;
+mod state;
 
 pub use config::{BreakerConfig, SlowCall};
 pub use permit::Permit;
+pub use state::{BreakerState, Mode};
 
 use change::Change;
 use permit::Kind;
-
-/// Who decides: the breaker, or an operator.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Mode {
-    /// The breaker.
-    #[default]
-    Normal,
-    /// Every call is refused.
-    ForcedOpen,
-    /// Every call is admitted, and none is counted.
-    ForcedClosed,
-    /// Every call is admitted; the breaker keeps its state as if it decided, and counts what it would have
-    /// refused. To try out a configuration.
-    ObserveOnly,
-}
-
-/// What the breaker thinks of the vendor. The field's words: *open* means that calls are refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BreakerState {
-    /// Calls go.
-    Closed,
-    /// Calls are refused.
-    Open {
-        /// From when on probes may go.
-        until: Instant,
-    },
-    /// A few probes may go. Also the state of an open circuit whose time is over.
-    HalfOpen,
-}
+use row::Row;
 
 /// The run-time state of a circuit breaker.
 ///
@@ -110,15 +85,19 @@ pub struct Breaker {
     open_until: AtomicU64,
     would_be_refusals: AtomicU64,
     in_a_row: AtomicU32,
+    failure_share: Option<Ratio>,
+    slow_share: Option<Ratio>,
     calls: Window,
     failures: Window,
     slow: Window,
     rounds: Mutex<Rounds>,
 }
 
-/// Probing, round by round.
+/// Probing, round by round, and who failed before.
 #[derive(Debug, Default)]
 struct Rounds {
+    /// Valid while `in_a_row` is not 0: a success writes that and no more.
+    row: Row,
     /// Rounds that failed since the circuit was last closed.
     failed: u32,
     /// Probes under way in this round.
@@ -139,6 +118,8 @@ impl Breaker {
             open_until: AtomicU64::new(0),
             would_be_refusals: AtomicU64::new(0),
             in_a_row: AtomicU32::new(0),
+            failure_share: config.failure_rate.map(Ratio::new),
+            slow_share: config.slow_call.map(|slow| Ratio::new(slow.rate)),
             calls: Window::new(config.window),
             failures: Window::new(config.window),
             slow: Window::new(config.window),
@@ -260,13 +241,13 @@ impl Breaker {
 
     /// A call that was admitted while the circuit was closed has ended.
     #[inline]
-    fn record(&self, word: u64, outcome: Outcome, latency: Duration, now: Instant) {
+    fn record(&self, word: u64, call: Option<u64>, outcome: Outcome, latency: Duration, now: Instant) {
         if outcome == Outcome::Neutral {
             return;
         }
         let slow = self.is_slow(latency);
         if outcome == Outcome::Failure || slow {
-            return self.record_bad(word, outcome, slow, now);
+            return self.record_bad(word, call, outcome, slow, now);
         }
         // A success can only make opening less likely, so that it needs no lock: at worst one that raced with a
         // change of state is counted for the generation after.
@@ -279,10 +260,18 @@ impl Breaker {
     }
 
     #[cold]
-    fn record_bad(&self, word: u64, outcome: Outcome, slow: bool, now: Instant) {
-        let rounds = self.rounds.lock();
+    fn record_bad(&self, word: u64, call: Option<u64>, outcome: Outcome, slow: bool, now: Instant) {
+        let mut rounds = self.rounds.lock();
         if self.word.load(Ordering::Relaxed) != word {
             return;
+        }
+        if outcome == Outcome::Failure {
+            if self.in_a_row.load(Ordering::Relaxed) == 0 {
+                rounds.row.clear();
+            }
+            if !rounds.row.is_first_of(call) {
+                return;
+            }
         }
         self.calls.add(now, 1);
         if outcome == Outcome::Failure {
@@ -314,13 +303,13 @@ impl Breaker {
         if calls < u64::from(self.config.minimum_calls.max(1)) {
             return None;
         }
-        let reached =
-            |counted: &Window, rate: f64| counted.sum(now) * MILLION >= calls * parts_per_million(rate);
-        if self.config.failure_rate.is_some_and(|rate| reached(&self.failures, rate)) {
+        let reached = |counted: &Window, share: Option<Ratio>| {
+            share.is_some_and(|share| share.is_reached_by(counted.sum(now), calls))
+        };
+        if reached(&self.failures, self.failure_share) {
             return Some("failure rate");
         }
-        let slow = self.config.slow_call.is_some_and(|slow| reached(&self.slow, slow.rate));
-        slow.then_some("slow calls")
+        reached(&self.slow, self.slow_share).then_some("slow calls")
     }
 
     /// A probe has ended.
@@ -370,7 +359,8 @@ impl Breaker {
     }
 
     fn close(&self, rounds: &mut Rounds) -> Change {
-        *rounds = Rounds::default();
+        rounds.row.clear();
+        (rounds.failed, rounds.under_way, rounds.succeeded) = (0, 0, 0);
         self.calls.clear();
         self.failures.clear();
         self.slow.clear();

@@ -11,15 +11,16 @@
 //!
 //! Earning is on the path of every call, so it is one atomic; spending is on the path of failures only, so it
 //! takes a lock, and check and take are one step: check-then-add over-spends under contention. Shares are
-//! whole parts per million: a ratio kept as "one retry in every n calls" rounds all above ½ to 1 (tower#857).
+//! fractions of whole numbers: a ratio kept as "one retry in every n calls" rounds all above ½ to 1 (tower#857).
 
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
+use super::ratio::Ratio;
 use super::window::Window;
-use super::{MILLION, check_ratio, check_window, invalid, parts_per_million};
+use super::{check_ratio, check_window, invalid};
 use crate::clock::Instant;
 use crate::error::Error;
 
@@ -106,7 +107,7 @@ impl Default for BudgetConfig {
 /// ```
 #[derive(Debug)]
 pub struct Budget {
-    share_ppm: u64,
+    share: Ratio,
     refill_ppm: u64,
     floor_max: u128,
     calls: Window,
@@ -128,7 +129,7 @@ impl Budget {
         let floor_max = u128::from(config.burst) * TOKEN;
         let refill = config.refill_per_second.clamp(0.0, REFILL_MAX);
         Budget {
-            share_ppm: parts_per_million(config.ratio),
+            share: Ratio::new(config.ratio),
             refill_ppm: (refill * MILLION as f64).round() as u64,
             floor_max,
             calls: Window::new(config.window),
@@ -150,9 +151,7 @@ impl Budget {
     /// Takes one retry out of the budget, or says `false` and takes nothing. Exact under contention.
     pub fn spend(&self, now: Instant) -> bool {
         let mut spending = self.spending.lock();
-        let allowed = u128::from(self.calls.sum(now)) * u128::from(self.share_ppm);
-        let wanted = (u128::from(spending.retries.sum(now)) + 1) * u128::from(MILLION);
-        if wanted <= allowed {
+        if self.share.has_room_for(spending.retries.sum(now) + 1, self.calls.sum(now)) {
             spending.retries.add(now, 1);
             return true;
         }
@@ -170,6 +169,8 @@ impl Budget {
         spending.floor = spending.floor.saturating_add(earned).min(self.floor_max);
     }
 }
+
+const MILLION: u64 = 1_000_000;
 
 /// One token: parts per million × nanoseconds in a second.
 const TOKEN: u128 = MILLION as u128 * 1_000_000_000;

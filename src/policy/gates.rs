@@ -47,7 +47,8 @@ pub enum Outcome {
     Success,
     /// It did not answer usefully: 5xx, a timeout, a connection that broke.
     Failure,
-    /// It says nothing either way. A 429 is feedback on our load, for the pause and the limits.
+    /// It says nothing either way. A 429 is feedback on our load, for the pause and the limits; an attempt that its
+    /// caller cut short, or that was never built, is our own doing.
     Neutral,
 }
 
@@ -216,10 +217,25 @@ impl Admission<'_> {
     }
 
     /// Says how the attempt went, at `now`. Its latency is the time since it was admitted.
+    ///
+    /// It counts as the only attempt of its call. For a call that is sent more than once there is
+    /// [`settle_attempt_of`](Admission::settle_attempt_of).
     #[inline]
     pub fn settle(self, outcome: Outcome, now: Instant) {
+        self.settle_for(None, outcome, now);
+    }
+
+    /// The same for an attempt of `call`, a number that all attempts of one call share. The breaker counts its
+    /// failures once until the vendor succeeds again.
+    #[inline]
+    pub fn settle_attempt_of(self, call: u64, outcome: Outcome, now: Instant) {
+        self.settle_for(Some(call), outcome, now);
+    }
+
+    #[inline]
+    fn settle_for(self, call: Option<u64>, outcome: Outcome, now: Instant) {
         if let Some(permit) = self.permit {
-            permit.settle(outcome, now.since(self.admitted_at), now);
+            permit.settle_for(call, outcome, now.since(self.admitted_at), now);
         }
     }
 }

@@ -3,8 +3,9 @@
 //! `Retry-After` on one answer is about the account, not about that call: a client that waits only in the call
 //! that was told goes on hitting the limit with all the others. So the pause is one point in time that all
 //! calls to the vendor look at, and only ever moves later: a second, shorter request does not shorten the
-//! first. What a vendor may ask for is capped, because one bad header (`Retry-After: 31536000` has been seen)
-//! would otherwise switch the vendor off for a year.
+//! first. How long one answer holds back everybody is capped, because one bad header (`Retry-After: 31536000` has
+//! been seen) would otherwise switch the vendor off for a year. The operation that was told is not capped: it is
+//! scheduled for the time that the vendor named.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -29,7 +30,8 @@ use crate::error::Error;
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct PauseConfig {
-    /// The longest pause that a vendor can ask for; a longer one is cut to this. Default 1 h.
+    /// The longest that one answer holds back all calls. Default 1 h. A call that was told to wait longer is not
+    /// sent earlier: its operation is scheduled for the time that the vendor named, and others go on after this.
     #[serde(with = "humantime_serde")]
     pub max: Duration,
 }

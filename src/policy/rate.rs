@@ -1,12 +1,21 @@
-//! How many attempts may start in a time: GCRA, by the crate governor.
+//! How many attempts may start in a time: never more than so many in any such time, wherever it begins.
 //!
-//! GCRA keeps one number, the time at which the next call would be on schedule, and needs neither a lock nor a
-//! task that refills a bucket. Governor asks a clock for the time; `GateClock` answers with the time that the
-//! gate was given, so that one reading of the client's clock decides the whole admission, and a test that moves
-//! time moves the limit too. A third reading a call would cost as much as all the gates' atomics together. The
-//! adapter also keeps governor's unchecked additions far from the end of time, where they would panic.
+//! A token bucket alone does not keep that promise: 25 a second with a burst of 25 lets 25 start at once and 24 more
+//! within the same second, as the bucket refills. Made to keep it, a bucket must give up either the burst or the
+//! rate: with a burst of all 25 it could refill at one a second. So the starts of the last period are remembered,
+//! and an attempt may start once the one 25 before it is a whole period old. That gives the whole burst after a quiet
+//! time and the whole rate without end.
+//!
+//! A shorter burst is GCRA's, by the crate governor, which spaces what follows it evenly. Governor asks a clock for
+//! the time; `GateClock` answers with the time that the gate was given, so that one reading of the client's clock
+//! decides the whole admission, and a test that moves time moves the limit too. The adapter also keeps governor's
+//! unchecked additions far from the end of time, where they would panic.
+//!
+//! Starts are counted here, not at the vendor: requests that left a second apart can arrive closer together. A limit
+//! just below the vendor's leaves room for that.
 
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::num::NonZeroU32;
 use std::ops::Add;
 use std::time::Duration;
@@ -16,6 +25,7 @@ use governor::middleware::NoOpMiddleware;
 use governor::nanos::Nanos;
 use governor::state::{InMemoryState, NotKeyed};
 use governor::{Quota, RateLimiter};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::{as_nanos, invalid};
@@ -36,12 +46,14 @@ use crate::error::Error;
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct RateConfig {
-    /// How many attempts may start in [`per`](RateConfig::per), evenly spread. Default 25; at least 1.
+    /// How many attempts may start within any time of the length [`per`](RateConfig::per), wherever it begins.
+    /// Default 25; at least 1. Over 1,024, up to a thousandth fewer: starts are then remembered in batches.
     pub calls: u32,
     /// The time that `calls` is counted in. Default 1 s.
     #[serde(with = "humantime_serde")]
     pub per: Duration,
-    /// How many attempts may start at once after a quiet time. Default: `calls`. 1 spaces every attempt evenly.
+    /// How many attempts may start at once after a quiet time; what follows is spaced evenly. Default: `calls`, which
+    /// is also the most. 1 spaces every attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<u32>,
 }
@@ -80,8 +92,9 @@ impl RateConfig {
             Some(0) => {
                 Err(invalid("rate.burst", "0 refuses every call; leave it out for a burst of rate.calls"))
             }
-            Some(burst) if self.spacing_nanos().saturating_mul(u64::from(burst)) > HORIZON_NANOS => {
-                let reason = format!("{burst} at {} in {:?} would take years to earn", self.calls, self.per);
+            Some(burst) if burst > self.calls => {
+                let reason =
+                    format!("{burst} is more than rate.calls, {}: no more than that may start", self.calls);
                 Err(invalid("rate.burst", reason))
             }
             _ => Ok(()),
@@ -89,18 +102,17 @@ impl RateConfig {
     }
 
     fn spacing_nanos(&self) -> u64 {
-        (as_nanos(self.per) / u64::from(self.calls.max(1))).max(1)
+        as_nanos(self.per).div_ceil(u64::from(self.calls.max(1))).max(1)
     }
 
-    /// The quota, whatever the figures: those that [`validate`](RateConfig::validate) refuses are brought to
-    /// the nearest that works.
-    fn quota(&self) -> Quota {
+    /// What spaces the attempts behind a burst of less than all of them. Figures that
+    /// [`validate`](RateConfig::validate) refuses are brought to the nearest that works.
+    fn quota(&self) -> Option<Quota> {
+        let burst = self.burst.filter(|&burst| burst < self.calls)?;
         let spacing = self.spacing_nanos().min(HORIZON_NANOS);
         let most = u32::try_from(HORIZON_NANOS / spacing).unwrap_or(u32::MAX);
-        let burst = self.burst.unwrap_or(self.calls).min(most);
-        Quota::with_period(Duration::from_nanos(spacing))
-            .unwrap_or(Quota::per_second(NonZeroU32::MIN))
-            .allow_burst(NonZeroU32::new(burst).unwrap_or(NonZeroU32::MIN))
+        let quota = Quota::with_period(Duration::from_nanos(spacing))?;
+        Some(quota.allow_burst(NonZeroU32::new(burst.min(most)).unwrap_or(NonZeroU32::MIN)))
     }
 }
 
@@ -110,17 +122,19 @@ impl Default for RateConfig {
     }
 }
 
-/// When the next attempt is on schedule.
+/// When the next attempt may start.
 #[derive(Debug)]
 pub struct Rate {
-    limiter: RateLimiter<NotKeyed, InMemoryState, GateClock, NoOpMiddleware<GateTime>>,
+    starts: Mutex<Starts>,
+    spacing: Option<RateLimiter<NotKeyed, InMemoryState, GateClock, NoOpMiddleware<GateTime>>>,
 }
 
 impl Rate {
     /// A limit with its whole burst unused at `now`.
     pub fn new(config: &RateConfig, now: Instant) -> Rate {
         GateClock::set(now);
-        Rate { limiter: RateLimiter::direct_with_clock(config.quota(), GateClock) }
+        let spacing = config.quota().map(|quota| RateLimiter::direct_with_clock(quota, GateClock));
+        Rate { starts: Mutex::new(Starts::new(config)), spacing }
     }
 
     /// Takes room for one attempt at `now`.
@@ -130,8 +144,72 @@ impl Rate {
     /// When there will be room for one.
     #[inline]
     pub fn check(&self, now: Instant) -> Result<(), Instant> {
-        GateClock::set(now);
-        self.limiter.check().map_err(|not_until| Instant::from_nanos(not_until.earliest_possible().0))
+        // One step, so that both limits take or neither does.
+        let mut starts = self.starts.lock();
+        starts.check(now)?;
+        if let Some(spacing) = &self.spacing {
+            GateClock::set(now);
+            spacing.check().map_err(|not_until| Instant::from_nanos(not_until.earliest_possible().0))?;
+        }
+        starts.take(now);
+        Ok(())
+    }
+}
+
+/// The starts of the last period, in batches: of each the time of its last start.
+///
+/// There are as many batches as a period may have starts, divided by a batch's size. A batch may begin once the one
+/// that it takes the place of is a whole period old, so that what starts within any period is in those remembered.
+#[derive(Debug)]
+struct Starts {
+    per: Duration,
+    batches_max: usize,
+    batch_size: u32,
+    /// Oldest first; the last is being filled.
+    batches: VecDeque<Instant>,
+    in_last: u32,
+}
+
+impl Starts {
+    fn new(config: &RateConfig) -> Starts {
+        let calls = config.calls.max(1);
+        let batch_size = calls.div_ceil(BATCHES_MAX);
+        let batches_max = (calls / batch_size) as usize;
+        Starts {
+            per: config.per,
+            batches_max,
+            batch_size,
+            batches: VecDeque::with_capacity(batches_max),
+            in_last: batch_size,
+        }
+    }
+
+    /// Whether there is room at `now`, or when there will be.
+    #[inline]
+    fn check(&self, now: Instant) -> Result<(), Instant> {
+        if self.in_last < self.batch_size || self.batches.len() < self.batches_max {
+            return Ok(());
+        }
+        let Some(oldest) = self.batches.front() else { return Ok(()) };
+        let at = oldest.plus(self.per);
+        if now < at { Err(at) } else { Ok(()) }
+    }
+
+    /// Remembers a start for which there is room.
+    #[inline]
+    fn take(&mut self, now: Instant) {
+        // Another thread may have read the clock a little later than this one.
+        let now = self.batches.back().map_or(now, |&last| last.max(now));
+        if self.in_last < self.batch_size {
+            self.batches.pop_back();
+        } else {
+            if self.batches.len() >= self.batches_max {
+                self.batches.pop_front();
+            }
+            self.in_last = 0;
+        }
+        self.batches.push_back(now);
+        self.in_last += 1;
     }
 }
 
@@ -182,6 +260,9 @@ impl Reference for GateTime {
         GateTime(self.0.saturating_sub(by.as_u64()))
     }
 }
+
+/// 8 kB at most, whatever the limit.
+const BATCHES_MAX: u32 = 1_024;
 
 /// Governor adds burst × spacing to the time without checking. Both stay under a third of what 64 bits hold,
 /// some 190 years.

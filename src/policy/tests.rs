@@ -26,8 +26,8 @@ fn the_presets_are_what_they_say_and_valid() {
     assert_eq!((background.admission_wait, background.look_ups_max), (Duration::ZERO, 3));
     let interactive = Policy::interactive();
     assert_eq!(interactive.timeout, Timeouts::new(SECOND, 5 * SECOND, 10 * SECOND));
-    assert_eq!(interactive.backoff.wait(0, Duration::ZERO, 0.5), Some(Duration::from_millis(50)));
-    assert_eq!(interactive.backoff.steps.last(), Some(&(2 * SECOND)));
+    assert_eq!(interactive.backoff.wait(0, Duration::ZERO, 0.5), Some(Duration::from_millis(150)));
+    assert_eq!(interactive.backoff.wait(4, Duration::ZERO, 0.5), None, "five attempts");
     for policy in [background, interactive] {
         assert!(policy.validate().is_ok());
         assert!(policy.for_call().validate().is_ok());
@@ -150,8 +150,8 @@ fn limits_that_cannot_be_meant_are_refused_by_name() {
             "rate.burst: 0 refuses every call; leave it out for a burst of rate.calls",
         ),
         (
-            rate(RateConfig::new(1, 24 * HOUR).burst(u32::MAX)),
-            "rate.burst: 4294967295 at 1 in 86400s would take years to earn",
+            rate(RateConfig::new(5, SECOND).burst(6)),
+            "rate.burst: 6 is more than rate.calls, 5: no more than that may start",
         ),
         (
             base.clone().concurrency(ConcurrencyConfig::new(0)),

@@ -36,6 +36,9 @@ pub struct Timeouts {
     pub connect: Duration,
     /// From sending to the last byte of the answer. Default 30 s. Each attempt gets this or what is left of the
     /// total, whichever is less.
+    ///
+    /// An attempt that its caller's shorter deadline ends says nothing of the vendor, and does not count for the
+    /// breaker. Keep this below the deadlines that callers usually have, or a vendor that hangs goes unnoticed.
     #[serde(with = "humantime_serde")]
     pub attempt: Duration,
     /// For the whole call: attempts, waits and look-ups. Default 120 s.

@@ -1,43 +1,59 @@
 //! How vendors ask to be left alone, as pure functions over headers that never panic on any bytes.
 //!
 //! Each vendor says it differently, and the ways to misread it are all expensive: a date read as zero, a
-//! minus sign read as "now", milliseconds read as seconds. So there is one function per form, each gives
+//! minus sign read as "now", milliseconds read as seconds, a date read on a clock that the vendor does not have. So there is one function per form, each gives
 //! `None` for what it does not understand, and numbers too large to hold become the largest wait there is
 //! (the pause's own cap then applies). A header that is sent more than once counts with its longest wait:
 //! never early.
 
 use std::time::{Duration, SystemTime};
 
+use http::header::DATE;
 use http::{HeaderMap, StatusCode};
 
 use crate::clock::Timestamp;
 
 /// A `Retry-After` value: delta-seconds or an HTTP-date (RFC 9110, section 10.2.3).
 ///
-/// A date in the past is a wait of zero. A negative number, a fraction or anything else is `None`.
+/// A date is read against `now` and one in the past is a wait of zero. Seconds may have a fraction, which rounds up.
+/// A list, as a proxy makes of a header that came twice, counts with its longest wait. A negative number or anything
+/// else is `None`.
 pub fn retry_after(value: &[u8], now: Timestamp) -> Option<Duration> {
-    if let Some(seconds) = whole_number(value) {
-        return Some(Duration::from_secs(seconds));
+    let date = |text: &str| {
+        let date: SystemTime = httpdate::parse_http_date(text.trim()).ok()?;
+        Some(Timestamp::from(date).since(now))
+    };
+    let mut items = value.split(|&byte| byte == b',').peekable();
+    let mut longest = None;
+    while let Some(item) = items.next() {
+        let text = std::str::from_utf8(item).unwrap_or_default();
+        let wait = seconds(item).or_else(|| date(text)).or_else(|| {
+            // The comma behind a date's weekday.
+            let rest = std::str::from_utf8(items.peek()?).ok()?;
+            let wait = date(&format!("{text},{rest}"))?;
+            items.next();
+            Some(wait)
+        });
+        longest = longest.max(wait);
     }
-    let date: SystemTime = httpdate::parse_http_date(std::str::from_utf8(value).ok()?.trim()).ok()?;
-    Some(Timestamp::from(date).since(now))
+    longest
 }
 
-/// Whether a `Retry-After` beside this status means this request: 429, 503, and a redirect that was not
-/// followed (RFC 9110). Beside a 502 it is a gateway's guess and is ignored, as go-retryablehttp and
-/// failsafe-go do.
-pub fn honours_retry_after(status: StatusCode) -> bool {
-    matches!(status.as_u16(), 429 | 503) || status.is_redirection()
-}
-
-/// The longest wait that an answer asks for in the standard ways: `Retry-After` where the status honours it,
-/// and the `RateLimit` fields on 429 and 503.
+/// The longest wait that an answer asks for in the standard ways: `Retry-After` beside any status but success, and
+/// the `RateLimit` fields beside 429 and 503. Beside a success `Retry-After` says when a result is ready, and
+/// nothing of the next request.
+///
+/// A date is read against the answer's own `Date`, so that neither clock need be right. Without one it is read
+/// against `now`.
 pub fn asked(status: StatusCode, headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
-    if !honours_retry_after(status) {
+    if status.is_success() {
         return None;
     }
-    let after = longest(headers, "retry-after", |value| retry_after(value, now));
-    let limited = if status.is_redirection() { None } else { rate_limit(headers) };
+    let sent_at =
+        headers.get(DATE).and_then(|value| httpdate::parse_http_date(value.to_str().ok()?.trim()).ok());
+    let sent_at = sent_at.map_or(now, Timestamp::from);
+    let after = longest(headers, "retry-after", |value| retry_after(value, sent_at));
+    let limited = if matches!(status.as_u16(), 429 | 503) { rate_limit(headers) } else { None };
     after.max(limited)
 }
 
@@ -47,8 +63,7 @@ pub fn bigcommerce(headers: &HeaderMap) -> Option<Duration> {
     let reset = longest(headers, "x-rate-limit-time-reset-ms", |value| {
         whole_number(value).map(Duration::from_millis)
     });
-    let after = longest(headers, "x-retry-after", |value| whole_number(value).map(Duration::from_secs));
-    reset.max(after)
+    reset.max(longest(headers, "x-retry-after", seconds))
 }
 
 /// The same for an answer that is not a 429: `X-Retry-After` as it stands, the window's end only where
@@ -59,7 +74,7 @@ pub fn bigcommerce_unless_quota_is_left(headers: &HeaderMap) -> Option<Duration>
     if left == Some(0) {
         return bigcommerce(headers);
     }
-    longest(headers, "x-retry-after", |value| whole_number(value).map(Duration::from_secs))
+    longest(headers, "x-retry-after", seconds)
 }
 
 /// The wait in the IETF `RateLimit` fields: `RateLimit: "policy";r=0;t=30` of the current draft
@@ -124,6 +139,21 @@ fn split_unquoted(value: &[u8], at: u8) -> Vec<&[u8]> {
     }
     parts.push(&value[start..]);
     parts
+}
+
+/// Seconds, a fraction of which is rounded up: never early.
+fn seconds(value: &[u8]) -> Option<Duration> {
+    let value = value.trim_ascii();
+    let (whole, fraction) = match value.iter().position(|&byte| byte == b'.') {
+        Some(dot) => (&value[..dot], &value[dot + 1..]),
+        None => (value, &b""[..]),
+    };
+    // Digits on one side of the point are enough.
+    if whole.len() + fraction.len() == 0 || !whole.iter().chain(fraction).all(u8::is_ascii_digit) {
+        return None;
+    }
+    let rounded = u64::from(fraction.iter().any(|&digit| digit != b'0'));
+    Some(Duration::from_secs(whole_number(whole).unwrap_or(0).saturating_add(rounded)))
 }
 
 /// Digits and nothing else, but for blanks around them. Too large for `u64` is `u64::MAX`.

@@ -1,12 +1,14 @@
 //! Our own refusals.
 
+use steadfast::clock::{Clock as _, Instant};
 use steadfast::error::Gate;
-use steadfast::policy::{ConcurrencyConfig, Policy, RateConfig};
-use steadfast::testkit::ScriptedTransport;
+use steadfast::policy::{BreakerConfig, BreakerState, ConcurrencyConfig, Policy, RateConfig};
+use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
-use steadfast::{Effect, Obtained};
+use steadfast::{Client, Effect, Obtained};
 
 use super::vendor::Acme;
+use super::watched::Watched;
 use super::{Bench, ms, one_retry, plain, secs};
 
 #[tokio::test]
@@ -42,6 +44,30 @@ async fn an_open_circuit_refuses_with_the_time_to_come_back() {
     assert!(error.is_circuit_open());
     assert!(error.retry_at().is_some());
     assert_eq!(bench.transport.requests().len(), 5);
+}
+
+/// The policy gives an attempt all of the call's time, of which the claim takes a part.
+#[tokio::test]
+async fn a_vendor_that_hangs_has_failed_also_where_the_claim_took_of_its_time() {
+    for (deadline, has_failed) in [(secs(30), true), (secs(29), false)] {
+        let mut policy = plain().breaker(BreakerConfig::default().consecutive_failures(1));
+        policy.timeout.total = policy.timeout.attempt;
+        let (clock, transport) = (TestClock::auto(), ScriptedTransport::new());
+        let _script = transport.clone().status(200).after(secs(600), &clock);
+        let slow = Watched { claim_takes: Some((clock.clone(), secs(5))), ..Watched::default() };
+        let client = Client::builder(Acme::new())
+            .policy(policy)
+            .transport(transport.clone())
+            .clock(clock.clone())
+            .store(slow)
+            .build()
+            .expect("a client");
+        let error = client.post("/charges").key("order-42").deadline(deadline).send().await;
+        assert!(error.expect_err("no answer").is_timeout());
+        assert_eq!((clock.now().since(Instant::ORIGIN), transport.requests().len()), (deadline, 1));
+        let circuit = client.gates().breaker().expect("one").state(clock.now());
+        assert_eq!(circuit != BreakerState::Closed, has_failed, "{deadline:?}");
+    }
 }
 
 #[tokio::test]

@@ -76,13 +76,25 @@ async fn a_retry_after_of_one_call_holds_back_all_calls_to_that_vendor() {
 }
 
 #[tokio::test]
-async fn a_retry_after_is_capped_by_the_policy() {
-    let transport = ScriptedTransport::new().status(429).header("retry-after", "99999999999").status(200);
+async fn a_retry_after_over_the_cap_is_scheduled_and_holds_back_others_for_the_cap() {
+    let transport = ScriptedTransport::new().status(429).header("retry-after", "60").status(200).status(200);
     let mut policy = plain();
     policy.pause.max = secs(20);
     let bench = Bench::random(Acme::new(), transport, policy, FixedRandom::at(0.0));
-    bench.charge().send().await.expect("the cap makes the wait bearable");
-    assert_eq!(bench.clock.slept(), [secs(20)]);
+    let error = bench.charge().send().await.expect_err("a minute is over the cap, though there is time");
+    let at: std::time::SystemTime = error.retry_at().expect("a time");
+    let now: std::time::SystemTime = bench.clock.wall().into();
+    assert_eq!(at.duration_since(now).expect("later"), secs(60));
+    assert!(error.is_rate_limited());
+    assert_eq!(bench.clock.slept(), []);
+    bench.clock.advance(ms(19_999));
+    assert!(bench.client.get("/x").send().await.expect_err("the pause").is_rate_limited());
+    bench.clock.advance(ms(1));
+    bench.client.get("/x").send().await.expect("the pause is over");
+    bench.clock.advance(ms(39_999));
+    assert!(bench.charge().send().await.expect_err("not due yet").is_in_progress());
+    bench.clock.advance(ms(1));
+    assert_eq!(bench.charge().send().await.expect("due").attempts(), 2);
 }
 
 #[tokio::test]

@@ -21,6 +21,8 @@ pub struct Watched {
     pub claims: AtomicUsize,
     pub transitions: AtomicUsize,
     pub reads: AtomicUsize,
+    /// How long a claim takes, and on which clock.
+    pub claim_takes: Option<(TestClock, Duration)>,
     /// How late the answer to a renewal that was done comes, and on which clock.
     pub late: Option<(TestClock, Duration)>,
     pub fails: Option<Failing>,
@@ -48,6 +50,9 @@ fn gone() -> StoreError {
 impl Store for Watched {
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
         self.claims.fetch_add(1, Ordering::Relaxed);
+        if let Some((clock, by)) = &self.claim_takes {
+            clock.latency(*by).await;
+        }
         match &self.fails {
             Some(Failing::Claims) => return Err(gone()),
             Some(Failing::ClaimsHang(clock)) => clock.latency(Duration::MAX).await,

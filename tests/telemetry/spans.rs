@@ -188,8 +188,8 @@ async fn a_call_that_waits_for_a_gate_says_for_which_and_how_long() {
     );
     client.gates().pause().hold_until(clock.now(), Duration::from_secs(10));
     charge(&client).send().await.expect("a reply");
-    // The pause, and half of the 50 ms over which callers are spread behind it.
-    let held = [("steadfast.gate", "pause"), ("steadfast.wait_ms", "10025")];
+    // The pause, and half of the tenth of it over which callers are spread behind it.
+    let held = [("steadfast.gate", "pause"), ("steadfast.wait_ms", "10500")];
     assert_eq!(said().event("held back"), &event("DEBUG", "held back", &held));
 }
 
@@ -200,7 +200,7 @@ async fn a_retry_that_waits_for_a_gate_says_so_too() {
     let network = ScriptedTransport::new().status(429).header("retry-after", "3").json(200, json!({}));
     charge(&stripe(&network, &clock, policy())).send().await.expect("a reply");
     // The vendor's three seconds and the spread: a floor, never less.
-    assert_eq!(said().event("waiting to retry")["steadfast.wait_ms"], "3025");
+    assert_eq!(said().event("waiting to retry")["steadfast.wait_ms"], "3150");
 }
 
 #[tokio::test]

@@ -62,7 +62,7 @@ async fn fact_2_a_spent_quota_is_waited_for_and_nothing_is_lost() {
         assert_eq!((ending(&outcome), promise_holds(&outcome, &fake.ledger(), "quota")), (FRESH, 1));
     }
     assert_eq!((fake.ledger().count(), rig.posts()), (7, 9), "one refusal per full window");
-    assert_eq!(rig.clock.slept(), [ms(30_025), ms(30_025)]);
+    assert_eq!(rig.clock.slept(), [ms(31_500), ms(31_500)]);
 }
 
 /// Fact 2: a 500 may stand in for a 429. Whether it was applied is unknown all the same.

@@ -29,7 +29,7 @@ fn overrides_change_the_preset_field_by_field() {
         interactive,
         Policy::interactive().timeout(Timeouts::new(seconds(1), seconds(4), seconds(10)))
     );
-    let jitter = policy("preset = 'interactive'\npolicy.backoff.jitter = 'equal'");
+    let jitter = policy("preset = 'interactive'\npolicy.backoff.jitter = 'full'");
     assert_eq!(jitter.backoff.steps, Policy::interactive().backoff.steps);
     assert_ne!(jitter.backoff.jitter, Policy::interactive().backoff.jitter);
 }

@@ -82,8 +82,21 @@ fn the_ladder_ends() {
 }
 
 #[test]
+fn interactive_waits_between_half_of_each_step_and_the_step() {
+    let interactive = Backoff::interactive();
+    for (retry, step) in [200, 400, 800, 1_600].into_iter().enumerate() {
+        let wait = |unit| interactive.wait(u32::try_from(retry).unwrap(), Duration::ZERO, unit);
+        assert_eq!(wait(0.0), Some(ms(step / 2)));
+        assert_eq!(wait(0.5), Some(ms(step / 4 * 3)));
+        assert!(wait(1.0) < Some(ms(step)) && wait(1.0) > Some(ms(step - 1)));
+    }
+    assert_eq!(interactive.wait(4, Duration::ZERO, 0.5), None);
+}
+
+#[test]
 fn exponential_doubles_to_the_cap_and_the_cap_wins() {
-    assert_eq!(Backoff::interactive().steps, [100, 200, 400, 800, 1_600, 2_000].map(ms));
+    let steps = [100, 200, 400, 800, 1_600, 2_000].map(ms);
+    assert_eq!(Backoff::exponential(ms(100), ms(2_000), 6).steps, steps);
     assert_eq!(Backoff::exponential(ms(10), ms(5), 3).steps, [ms(5); 3]);
     assert_eq!(Backoff::exponential(Duration::MAX, Duration::MAX, 40).steps, [Duration::MAX; 40]);
     assert_eq!(Backoff::exponential(ms(1), ms(1), u32::MAX).steps.len(), STEPS_MAX);

@@ -27,10 +27,13 @@ use crate::policy::{check_ratio, check_window, invalid, switch};
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct BreakerConfig {
-    /// Opens after this many failures in a row. Default 5.
+    /// Opens after this many failures in a row, each of another call or operation: its attempts count once.
+    /// Default 5.
     #[serde(with = "switch")]
     pub consecutive_failures: Option<u32>,
-    /// Opens when this share of the window's calls failed, 0 to 1. Default 0.5.
+    /// Opens when this share of the window's calls failed, 0 to 1. Default 0.5. One call's failures count once
+    /// until the vendor succeeds again. A ratio of four decimals or more stands for the fraction that rounds to it:
+    /// 0.6667 is two of three.
     #[serde(with = "switch")]
     pub failure_rate: Option<f64>,
     /// Opens when a share of the window's calls was slow. Default off: only the service knows what is slow.

@@ -35,10 +35,31 @@ impl<'a> Permit<'a> {
     }
 
     /// Says how the call went, how long it took, and when it ended. A permit of an older generation is ignored.
+    ///
+    /// The call counts as another one than all before it. For one that is sent more than once there is
+    /// [`settle_attempt_of`](Permit::settle_attempt_of).
     #[inline]
-    pub fn settle(mut self, outcome: Outcome, latency: Duration, now: Instant) {
+    pub fn settle(self, outcome: Outcome, latency: Duration, now: Instant) {
+        self.settle_for(None, outcome, latency, now);
+    }
+
+    /// The same for an attempt of `call`, a number that all attempts of one call share. Its failures count once
+    /// until the vendor succeeds again.
+    #[inline]
+    pub fn settle_attempt_of(self, call: u64, outcome: Outcome, latency: Duration, now: Instant) {
+        self.settle_for(Some(call), outcome, latency, now);
+    }
+
+    #[inline]
+    pub(in crate::policy) fn settle_for(
+        mut self,
+        call: Option<u64>,
+        outcome: Outcome,
+        latency: Duration,
+        now: Instant,
+    ) {
         match mem::replace(&mut self.kind, Kind::Uncounted) {
-            Kind::Counted => self.breaker.record(self.word, outcome, latency, now),
+            Kind::Counted => self.breaker.record(self.word, call, outcome, latency, now),
             Kind::Probe => self.breaker.judge(self.word, outcome, latency, now),
             Kind::Uncounted => {}
         }

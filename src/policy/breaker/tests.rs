@@ -69,6 +69,45 @@ fn five_failures_in_a_row_open_it_and_a_success_between_starts_again() {
     assert_eq!(breaker.admit(at_ms(899)).unwrap_err(), Refusal::new(Gate::Breaker, Some(at_ms(900))));
 }
 
+/// Attempts of one call, each in its turn.
+fn attempts_of(breaker: &Breaker, number: u64, outcome: Outcome, count: u32, now: Instant) {
+    for _ in 0..count {
+        breaker.admit(now).unwrap().settle_attempt_of(number, outcome, QUICK, now);
+    }
+}
+
+#[test]
+fn one_calls_attempts_count_once_until_the_vendor_succeeds() {
+    let breaker = breaker(BreakerConfig::default());
+    attempts_of(&breaker, 7, Outcome::Failure, 1_000, at_ms(0));
+    assert_eq!(breaker.state(at_ms(0)), BreakerState::Closed, "neither the row nor the rate");
+    (1..=3).for_each(|number| attempts_of(&breaker, number, Outcome::Failure, 2, at_ms(0)));
+    assert_eq!(breaker.state(at_ms(0)), BreakerState::Closed);
+    attempts_of(&breaker, 7, Outcome::Success, 1, at_ms(0));
+    (4..=7).for_each(|number| attempts_of(&breaker, number, Outcome::Failure, 2, at_ms(0)));
+    assert_eq!(breaker.state(at_ms(0)), BreakerState::Closed, "four different ones since the success");
+    attempts_of(&breaker, 8, Outcome::Failure, 1, at_ms(0));
+    assert_ne!(breaker.state(at_ms(0)), BreakerState::Closed);
+}
+
+#[test]
+fn the_failures_that_closed_a_round_are_forgotten_with_it() {
+    let breaker = breaker(BreakerConfig::default());
+    (1..=5).for_each(|number| attempts_of(&breaker, number, Outcome::Failure, 1, at_ms(0)));
+    calls(&breaker, Outcome::Success, 3, at_ms(900));
+    (1..=4).for_each(|number| attempts_of(&breaker, number, Outcome::Failure, 1, at_ms(900)));
+    assert_eq!(breaker.state(at_ms(900)), BreakerState::Closed);
+    attempts_of(&breaker, 5, Outcome::Failure, 1, at_ms(900));
+    assert_ne!(breaker.state(at_ms(900)), BreakerState::Closed);
+}
+
+#[test]
+fn a_call_that_fails_again_as_a_probe_opens_the_circuit_again() {
+    let breaker = opened(BreakerConfig::default());
+    attempts_of(&breaker, 7, Outcome::Failure, 1, at_ms(900));
+    assert_eq!(breaker.state(at_ms(900)), BreakerState::Open { until: at_ms(900 + 1_800) });
+}
+
 #[test]
 fn a_429_neither_counts_as_failure_nor_as_life() {
     let breaker = breaker(BreakerConfig::default());
@@ -390,6 +429,58 @@ proptest! {
         let now = at_ms(now_ms + 30_000);
         while breaker.state(now) != BreakerState::Closed {
             call(&breaker, Outcome::Success, now);
+        }
+    }
+}
+
+/// What the breaker counts, said slowly: the distinct calls that failed since the last success, and every counted
+/// end of a call.
+#[derive(Default)]
+struct Counted {
+    row: Vec<u64>,
+    calls: u32,
+    failures: u32,
+}
+
+impl Counted {
+    /// Whether the circuit is open after this.
+    fn after(&mut self, call: u64, outcome: Outcome) -> bool {
+        match outcome {
+            Outcome::Neutral => {}
+            Outcome::Success => {
+                self.row.clear();
+                self.calls += 1;
+            }
+            Outcome::Failure if self.row.contains(&call) => return false,
+            Outcome::Failure => {
+                self.row.push(call);
+                self.calls += 1;
+                self.failures += 1;
+            }
+        }
+        outcome == Outcome::Failure
+            && (self.row.len() >= 5 || (self.calls >= 20 && self.failures * 2 >= self.calls))
+    }
+}
+
+proptest! {
+    /// At one point in time, whoever fails how often: it opens exactly where the slow count says so.
+    #[test]
+    fn it_opens_exactly_at_the_fifth_different_call_in_a_row_or_at_the_rate(
+        ends in prop::collection::vec(
+            (0u64..8, prop::sample::select(vec![Outcome::Success, Outcome::Failure, Outcome::Failure, Outcome::Neutral])),
+            0..200,
+        ),
+    ) {
+        let breaker = breaker(BreakerConfig::default());
+        let mut counted = Counted::default();
+        for (call, outcome) in ends {
+            attempts_of(&breaker, call, outcome, 1, at_ms(0));
+            let open = counted.after(call, outcome);
+            prop_assert_eq!(breaker.state(at_ms(0)) != BreakerState::Closed, open);
+            if open {
+                return Ok(());
+            }
         }
     }
 }

@@ -72,7 +72,7 @@ fn the_order_is_kill_switch_pause_breaker_concurrency_rate() {
     breaker.admit(later).unwrap().settle(Outcome::Success, SECOND, later);
     assert_eq!(refused(&gates, later), (Gate::Concurrency, None));
     drop(held);
-    assert_eq!(refused(&gates, later), (Gate::Rate, Some(NOW.plus(SECOND * 20))));
+    assert_eq!(refused(&gates, later), (Gate::Rate, Some(NOW.plus(SECOND * 60))));
 }
 
 #[test]

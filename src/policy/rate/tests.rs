@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 
 fn at_ms(millis: u64) -> Instant {
@@ -5,15 +7,30 @@ fn at_ms(millis: u64) -> Instant {
 }
 
 #[test]
-fn a_burst_of_its_own_calls_and_then_one_at_each_spacing() {
+fn all_calls_may_start_at_once_and_each_makes_room_a_period_later() {
     let rate = Rate::new(&RateConfig::new(4, Duration::from_secs(1)), at_ms(7_000));
-    for _ in 0..4 {
-        assert_eq!(rate.check(at_ms(7_000)), Ok(()));
+    for start in [7_000, 7_000, 7_300, 7_600] {
+        assert_eq!(rate.check(at_ms(start)), Ok(()));
     }
-    assert_eq!(rate.check(at_ms(7_000)), Err(at_ms(7_250)));
-    assert_eq!(rate.check(at_ms(7_249)), Err(at_ms(7_250)));
-    assert_eq!(rate.check(at_ms(7_250)), Ok(()));
-    assert_eq!(rate.check(at_ms(7_250)), Err(at_ms(7_500)));
+    assert_eq!(rate.check(at_ms(7_999)), Err(at_ms(8_000)));
+    assert_eq!(rate.check(at_ms(8_000)), Ok(()));
+    assert_eq!(rate.check(at_ms(8_000)), Ok(()));
+    assert_eq!(rate.check(at_ms(8_000)), Err(at_ms(8_300)));
+}
+
+#[test]
+fn behind_a_short_burst_attempts_are_spaced_and_still_never_too_many() {
+    let rate = Rate::new(&RateConfig::new(4, Duration::from_secs(1)).burst(2), at_ms(0));
+    let mut starts = Vec::new();
+    let mut now = at_ms(0);
+    while starts.len() < 8 {
+        match rate.check(now) {
+            Ok(()) => starts.push(now),
+            Err(at) => now = at,
+        }
+    }
+    // 250 ms apart; the fifth would be the fifth within the first second, and so would the next one's.
+    assert_eq!(starts, [0, 0, 250, 500, 1_000, 1_000, 1_250, 1_500].map(at_ms));
 }
 
 #[test]
@@ -61,5 +78,79 @@ fn no_time_and_no_figure_panics() {
                 let _ = config.validate();
             }
         }
+    }
+}
+
+/// Every start that a greedy client makes which asks at each of these times.
+fn starts_of(config: &RateConfig, asked_nanos: &[u64]) -> Vec<u64> {
+    let rate = Rate::new(config, Instant::ORIGIN);
+    asked_nanos.iter().copied().filter(|&now| rate.check(Instant::from_nanos(now)).is_ok()).collect()
+}
+
+proptest! {
+    /// In any time of the length `per`, wherever it begins, no more than `calls` start; and where there is neither a
+    /// shorter burst nor a batch, exactly those start that a count of the last period has room for.
+    #[test]
+    fn no_period_has_more_starts_than_calls(
+        calls in prop_oneof![4 => 1u32..40, 1 => 1_000u32..1_100, 1 => 2_000u32..2_100],
+        burst in prop::option::of(1u32..40),
+        per in 1_000u64..1_000_000,
+        gaps in prop::collection::vec(prop_oneof![3 => Just(0u64), 2 => 0u64..1_000, 1 => 0u64..1_000_000], 1..4_000),
+    ) {
+        let burst = burst.filter(|&burst| burst <= calls);
+        let config = RateConfig { calls, per: Duration::from_nanos(per), burst };
+        prop_assume!(u64::from(calls) <= per);
+        let asked: Vec<u64> = gaps.iter().scan(0, |now, gap| { *now += gap; Some(*now) }).collect();
+        let starts = starts_of(&config, &asked);
+        for (index, start) in starts.iter().enumerate() {
+            let in_period = starts[index..].iter().take_while(|&&later| later < start + per).count();
+            prop_assert!(in_period <= calls as usize, "{in_period} from {start}");
+        }
+        if burst.is_none() && calls <= BATCHES_MAX {
+            let mut counted: Vec<u64> = Vec::new();
+            for now in asked {
+                let held = counted.iter().rev().take_while(|&&start| start + per > now).count();
+                if held < calls as usize {
+                    counted.push(now);
+                }
+            }
+            prop_assert_eq!(starts, counted);
+        }
+    }
+
+    /// What a refusal says comes true: nothing sooner, and room then.
+    #[test]
+    fn a_refusal_says_exactly_when_there_is_room(calls in 1u32..3_000, burst in prop::option::of(1u32..50), seed in 0u64..1_000) {
+        let burst = burst.filter(|&burst| burst <= calls);
+        let config = RateConfig { calls, per: Duration::from_millis(1_000), burst };
+        let rate = Rate::new(&config, Instant::ORIGIN);
+        let mut now = seed;
+        for _ in 0..5_000 {
+            if let Err(at) = rate.check(Instant::from_nanos(now)) {
+                prop_assert!(at.as_nanos() > now);
+                prop_assert!(rate.check(Instant::from_nanos(at.as_nanos() - 1)).is_err());
+                now = at.as_nanos();
+                let next = rate.check(Instant::from_nanos(now));
+                // The spacing may still be to come where the period has room, and then it is said.
+                if let Err(later) = next {
+                    prop_assert!(burst.is_some() && later.as_nanos() > now);
+                    now = later.as_nanos();
+                    prop_assert!(rate.check(Instant::from_nanos(now)).is_ok());
+                }
+            }
+            now += seed;
+        }
+    }
+}
+
+#[test]
+fn large_limits_lose_at_most_a_thousandth_to_batches() {
+    for calls in [1_024, 1_025, 1_500, 2_047, 2_048, 3_001, 150_000, 1_000_000, u32::MAX] {
+        let starts = Starts::new(&RateConfig::new(calls, Duration::from_secs(1)));
+        let most = starts.batches_max as u64 * u64::from(starts.batch_size);
+        assert!(
+            most <= u64::from(calls) && most >= u64::from(calls) - u64::from(calls) / 1_000,
+            "{calls}: {most}"
+        );
     }
 }

@@ -44,17 +44,71 @@ fn every_row_of_the_retry_after_vectors_holds() {
     }
     for client in ["go-retryablehttp", "failsafe-go"] {
         for code in vectors["which_statuses"][client].as_array().expect("statuses") {
-            assert!(honours_retry_after(status(code.as_u64().expect("a status"))), "{code}");
+            let two = headers(&[("retry-after", "2")]);
+            let code = code.as_u64().expect("a status");
+            assert_eq!(asked(status(code), &two, now), Some(2 * SECOND), "{code}");
         }
     }
 }
 
 #[test]
-fn a_502_that_carries_retry_after_is_not_believed() {
+fn retry_after_counts_beside_every_status_but_success() {
     let map = headers(&[("retry-after", "2")]);
-    assert_eq!(asked(status(502), &map, Timestamp::default()), None);
-    assert_eq!(asked(status(200), &map, Timestamp::default()), None);
-    assert_eq!(asked(status(307), &map, Timestamp::default()), Some(2 * SECOND));
+    for code in [307, 400, 403, 404, 408, 409, 413, 429, 500, 502, 503, 504, 529, 599] {
+        assert_eq!(asked(status(code), &map, Timestamp::default()), Some(2 * SECOND), "{code}");
+    }
+    for code in [200, 201, 202, 204] {
+        assert_eq!(asked(status(code), &map, Timestamp::default()), None, "{code}");
+    }
+}
+
+#[test]
+fn a_date_is_read_against_the_answers_own_date() {
+    let ours = Timestamp::from(httpdate::parse_http_date("Fri, 31 Dec 1999 23:59:57 GMT").expect("a date"));
+    let after = ("retry-after", "Fri, 31 Dec 1999 23:09:57 GMT");
+    for (sent_at, expected) in [
+        // The vendor's clock is 51 minutes behind ours, then an hour ahead, then unreadable or missing.
+        (Some("Fri, 31 Dec 1999 23:08:57 GMT"), 60),
+        (Some("Sat, 01 Jan 2000 00:59:57 GMT"), 0),
+        (Some("soon"), 0),
+        (None, 0),
+    ] {
+        let mut map = headers(&[after]);
+        if let Some(sent_at) = sent_at {
+            map.insert("date", HeaderValue::from_str(sent_at).expect("a value"));
+        }
+        assert_eq!(asked(status(503), &map, ours), Some(expected * SECOND), "{sent_at:?}");
+    }
+    let ahead = headers(&[
+        ("retry-after", "Sat, 01 Jan 2000 00:04:57 GMT"),
+        ("date", "Sat, 01 Jan 2000 00:04:55 GMT"),
+    ]);
+    assert_eq!(asked(status(429), &ahead, ours), Some(2 * SECOND), "five minutes ahead of us");
+}
+
+#[test]
+fn a_fraction_rounds_up_and_a_list_counts_with_its_longest() {
+    let now = Timestamp::from(httpdate::parse_http_date("Fri, 31 Dec 1999 23:59:57 GMT").expect("a date"));
+    for (value, expected) in [
+        ("1.5", 2),
+        ("0.001", 1),
+        (".5", 1),
+        ("2.", 2),
+        ("2.000", 2),
+        ("5, 10", 10),
+        ("10,5", 10),
+        ("5, soon", 5),
+        ("soon, 1.2, -9", 2),
+        ("Fri, 31 Dec 1999 23:59:59 GMT, 1", 2),
+        ("1, Fri, 31 Dec 1999 23:59:59 GMT", 2),
+        ("Fri, 31 Dec 1999 23:59:58 GMT, Fri, 31 Dec 1999 23:59:59 GMT", 2),
+        ("Friday, 31-Dec-99 23:59:59 GMT", 2),
+        ("Fri Dec 31 23:59:59 1999", 2),
+        ("Fri, 5", 5),
+    ] {
+        assert_eq!(retry_after(value.as_bytes(), now), Some(expected * SECOND), "{value:?}");
+    }
+    assert_eq!(bigcommerce(&headers(&[("x-retry-after", "1.5")])), Some(2 * SECOND));
 }
 
 #[test]
@@ -66,8 +120,8 @@ fn a_wait_too_large_to_hold_is_the_largest_and_not_zero() {
 }
 
 #[test]
-fn fractions_signs_and_units_are_not_numbers() {
-    for bad in ["1.5", "+2", "-0", "0x10", "2s", "2,3", "", " ", "١"] {
+fn signs_and_units_are_not_numbers() {
+    for bad in ["+2", "-0", "-1.5", "1.5.2", "1e3", "0x10", "2s", ".", ",", "", " ", "١", "Fri, soon"] {
         assert_eq!(retry_after(bad.as_bytes(), Timestamp::default()), None, "{bad:?}");
     }
     assert_eq!(retry_after(b" 7\t", Timestamp::default()), Some(7 * SECOND));
@@ -105,7 +159,12 @@ fn rate_limit_fields_ask_for_a_wait_only_when_nothing_remains() {
         (vec![("ratelimit-remaining", "0"), ("ratelimit-reset", "12"), ("retry-after", "20")], Some(20)),
     ] {
         assert_eq!(asked(status(429), &headers(&pairs), now), expected.map(Duration::from_secs), "{pairs:?}");
-        assert_eq!(asked(status(500), &headers(&pairs), now), None, "{pairs:?}");
+        let beside_500 = expected.filter(|_| pairs.iter().any(|(name, _)| *name == "retry-after"));
+        assert_eq!(
+            asked(status(500), &headers(&pairs), now),
+            beside_500.map(Duration::from_secs),
+            "{pairs:?}"
+        );
     }
 }
 

@@ -175,7 +175,9 @@ impl Machine {
                 let reply = self.fixtures.reply("rate_limited");
                 Some(match form {
                     WaitForm::Seconds(seconds) => reply.header("Retry-After", seconds.to_string()),
-                    WaitForm::HttpDate(wait) => reply.header("Retry-After", date(&*self.clock, wait)),
+                    WaitForm::HttpDate(wait) => reply
+                        .header("Retry-After", date(&*self.clock, wait))
+                        .header("Date", self.clock.wall().to_string()),
                     _ => reply,
                 })
             }

@@ -1,0 +1,119 @@
+//! Whose failure it is: what an exchange says of the vendor's health.
+//!
+//! Only what the vendor did counts. A caller that allows 5 ms, perhaps because a stranger's request said so, ends
+//! its attempts at a vendor that answers in 40 ms; counted as failures, five such calls would close a healthy
+//! vendor to everybody. The same goes for a request that could not be built.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use http::StatusCode;
+
+use super::run::Run;
+use crate::answer::Answer;
+use crate::clock::Instant;
+use crate::policy::{Admission, Outcome};
+use crate::transport::{SendError, SendErrorKind};
+
+/// One exchange, over.
+pub(super) struct Exchanged {
+    pub outcome: Result<Answer, SendError>,
+    pub ended: Instant,
+    /// We ended it before the vendor had the time that the policy gives an attempt: at the caller's deadline, or at
+    /// the end of our hold on the operation.
+    pub cut_short: bool,
+}
+
+impl Exchanged {
+    /// What it says of the vendor's health. A refusal proves life; a 429 is feedback on load and no failure.
+    pub(super) fn liveness(&self) -> Outcome {
+        let failure = match &self.outcome {
+            Ok(answer) if answer.status == StatusCode::TOO_MANY_REQUESTS => return Outcome::Neutral,
+            Ok(answer) if answer.status.is_server_error() => return Outcome::Failure,
+            Ok(_) => return Outcome::Success,
+            Err(failure) => failure.kind(),
+        };
+        match failure {
+            // Ours: it was never built, or went elsewhere by a transport that follows redirects.
+            SendErrorKind::Request | SendErrorKind::Redirected => Outcome::Neutral,
+            _ if self.cut_short => Outcome::Neutral,
+            SendErrorKind::Dns
+            | SendErrorKind::Connect
+            | SendErrorKind::Tls
+            | SendErrorKind::Timeout
+            | SendErrorKind::Reset
+            | SendErrorKind::Truncated => Outcome::Failure,
+        }
+    }
+}
+
+impl Run<'_> {
+    /// Tells the gates how an attempt or a look-up went.
+    pub(super) fn account(&mut self, admission: Admission<'_>, exchanged: &Exchanged) {
+        match exchanged.liveness() {
+            Outcome::Failure => {
+                admission.settle_attempt_of(self.number(), Outcome::Failure, exchanged.ended);
+            }
+            liveness => admission.settle(liveness, exchanged.ended),
+        }
+    }
+
+    /// What tells this call from all others, so that its failures count once: an operation's number is the same
+    /// when it comes back from the record.
+    fn number(&mut self) -> u64 {
+        let Some(hold) = &self.hold else {
+            return *self.number.get_or_insert_with(|| PLAIN_CALLS.fetch_add(1, Ordering::Relaxed));
+        };
+        let mut hasher = DefaultHasher::new();
+        hold.record.id.hash(&mut hasher);
+        hasher.finish() | OPERATION
+    }
+}
+
+/// Calls without a key that have failed in this process.
+static PLAIN_CALLS: AtomicU64 = AtomicU64::new(0);
+
+/// Keeps the numbers of operations apart from those of plain calls.
+const OPERATION: u64 = 1 << 63;
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderMap;
+
+    use super::*;
+
+    fn liveness(outcome: Result<u16, SendErrorKind>, cut_short: bool) -> Outcome {
+        let answer = |status: u16| {
+            Answer::new(StatusCode::from_u16(status).expect("a status"), HeaderMap::new(), Vec::new())
+        };
+        let outcome = outcome.map(answer).map_err(SendError::new);
+        Exchanged { outcome, ended: Instant::ORIGIN, cut_short }.liveness()
+    }
+
+    #[test]
+    fn only_what_the_vendor_did_counts() {
+        use Outcome::{Failure, Neutral, Success};
+        use SendErrorKind::{Connect, Dns, Redirected, Request, Reset, Timeout, Tls, Truncated};
+
+        for (outcome, says) in [
+            (Ok(200), Success),
+            (Ok(302), Success),
+            (Ok(401), Success),
+            (Ok(404), Success),
+            (Ok(429), Neutral),
+            (Ok(500), Failure),
+            (Ok(503), Failure),
+            (Err(Request), Neutral),
+            (Err(Redirected), Neutral),
+            (Err(Dns), Failure),
+            (Err(Connect), Failure),
+            (Err(Tls), Failure),
+            (Err(Timeout), Failure),
+            (Err(Reset), Failure),
+            (Err(Truncated), Failure),
+        ] {
+            assert_eq!(liveness(outcome, false), says, "{outcome:?}");
+        }
+        assert_eq!(liveness(Err(Timeout), true), Neutral);
+    }
+}

@@ -1,0 +1,81 @@
+//! How long a vendor asked to be left alone, and when its callers come back.
+//!
+//! Whatever an answer asks for holds back every call to the vendor, up to the policy's cap: beside any error, also
+//! one that ends its own call, and from a look-up as from an attempt. The call that was told waits for all of it.
+
+use std::time::Duration;
+
+use super::run::Run;
+use crate::answer::Answer;
+use crate::clock::Instant;
+use crate::transport::SendError;
+use crate::vendor::{Verdict, wait};
+
+impl Run<'_> {
+    /// Holds everybody back for what the vendor asked, and remembers it for this call.
+    pub(super) fn heed(&mut self, verdict: &Verdict, outcome: &Result<Answer, SendError>, ended: Instant) {
+        let engine = self.engine;
+        let asked = match (verdict, outcome) {
+            (Verdict::Retry { not_before, .. }, _) => *not_before,
+            // What ends a call has no room for a wait, so that the standard's is read here. A redirect's speaks of
+            // the redirect alone (RFC 9110, section 10.2.3).
+            (Verdict::Refused(_) | Verdict::Unknown, Ok(answer)) if !answer.status.is_redirection() => {
+                wait::asked(answer.status, &answer.headers, engine.clock.wall())
+            }
+            _ => None,
+        };
+        if let Some(asked) = asked {
+            engine.gates.pause().hold_until(ended, asked);
+            self.left_alone_until = self.left_alone_until.max(ended.plus(asked));
+        }
+    }
+
+    /// Whether a vendor's wait is beyond what a call waits out: over the policy's cap it is for the schedule.
+    pub(super) fn is_over_the_cap(&self, wait: Duration) -> bool {
+        wait > self.engine.policy.pause.max
+    }
+}
+
+/// What comes on top of a wait that a vendor asked many callers for: up to a tenth of it, so that they come back over
+/// a time that grows with their number. Never below the spread of a gate's wait, and never over half a minute.
+pub(super) fn spread_over(wait: Duration, unit: f64) -> Duration {
+    (wait / SPREAD_PART).clamp(SPREAD_MIN, SPREAD_MAX).mul_f64(unit)
+}
+
+/// A little positive jitter behind a time that many callers were told, so that they do not all come at once.
+pub(super) fn spread(unit: f64) -> Duration {
+    SPREAD_MIN.mul_f64(unit)
+}
+
+const SPREAD_PART: u32 = 10;
+
+/// Long enough to spread callers over several scheduler ticks, short beside any wait it follows.
+const SPREAD_MIN: Duration = Duration::from_millis(50);
+
+/// Beside waits of over five minutes: later than that only costs time.
+const SPREAD_MAX: Duration = Duration::from_secs(30);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tenth_of_the_wait_between_50_ms_and_30_s() {
+        for (wait_ms, most_ms) in [
+            (0, 50),
+            (500, 50),
+            (501, 50),
+            (2_000, 200),
+            (60_000, 6_000),
+            (300_000, 30_000),
+            (86_400_000, 30_000),
+        ] {
+            let wait = Duration::from_millis(wait_ms);
+            assert_eq!(spread_over(wait, 0.0), Duration::ZERO);
+            let most = spread_over(wait, 1.0);
+            assert_eq!(most.as_millis(), most_ms, "{wait:?}");
+            assert_eq!(spread_over(wait, 0.5), most / 2);
+        }
+        assert_eq!(spread_over(Duration::MAX, 1.0), SPREAD_MAX);
+    }
+}
