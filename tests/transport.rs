@@ -48,7 +48,7 @@ fn post(url: &str, body: &'static str) -> Request {
 }
 
 async fn send(http: &Http, request: Request) -> Result<Answer, SendError> {
-    http.send(request, Limits::new(REPLY_BYTES_MAX, true)).await
+    http.send(request, Limits::new(REPLY_BYTES_MAX)).await
 }
 
 async fn failure(http: &Http, request: Request) -> (SendErrorKind, Effect) {
@@ -202,7 +202,7 @@ async fn a_reply_without_end_is_cut_and_its_connection_dropped() {
 async fn a_limit_of_zero_takes_in_nothing() {
     for (body, cut) in [("", false), ("x", true)] {
         let server = RawServer::start(move |_| answer_of(body)).await;
-        let answer = own().send(post(&server.url("/x"), "a"), Limits::new(0, true)).await.expect("an answer");
+        let answer = own().send(post(&server.url("/x"), "a"), Limits::new(0)).await.expect("an answer");
         assert_eq!((answer.body.len(), answer.cut), (0, cut));
     }
 }
@@ -259,13 +259,9 @@ async fn a_builder_s_own_retries_and_redirects_are_replaced() {
         Reply::Bytes("HTTP/1.1 307 T\r\nlocation: /\r\ncontent-length: 0\r\n\r\n".into())
     })
     .await;
-    // Also for a request that is no operation's.
-    for exactly in [true, false] {
-        let limits = Limits::new(REPLY_BYTES_MAX, exactly);
-        let answer = http.send(post(&server.url("/x"), "a=1"), limits).await.expect("an answer");
-        assert_eq!(answer.status.as_u16(), 307);
-    }
-    assert_eq!(server.seen().len(), 2);
+    let answer = send(&http, post(&server.url("/x"), "a=1")).await.expect("an answer");
+    assert_eq!(answer.status.as_u16(), 307);
+    assert_eq!(server.seen().len(), 1);
 }
 
 #[tokio::test]
@@ -276,11 +272,8 @@ async fn a_caller_s_client_that_retries_does_not_when_used_from_here() {
         client.post(server.url("/x")).body(body).send().await.expect("an answer");
         assert_eq!(server.seen().len(), 6, "once and five retries: the policy in these tests does retry");
         let http = Http::from_client(client).expect("a client without redirects");
-        for exactly in [true, false] {
-            let limits = Limits::new(REPLY_BYTES_MAX, exactly);
-            http.send(post(&server.url("/x"), body), limits).await.expect("an answer");
-        }
-        assert_eq!(server.seen().len(), 8);
+        send(&http, post(&server.url("/x"), body)).await.expect("an answer");
+        assert_eq!(server.seen().len(), 7);
     }
 }
 

@@ -25,18 +25,20 @@ use reqwest::redirect;
 use crate::answer::Answer;
 use crate::error::Error;
 use crate::request::Request;
-use crate::transport::{Exchange, Limits, SendError, SendErrorKind, Transport};
+use crate::transport::watched_body::WatchedBody;
+use crate::transport::{Exchange, Limits, Progress, SendError, SendErrorKind, Transport};
 
 /// The transport over reqwest. Cheap to clone; clones share one pool of connections.
 ///
-/// Every request goes [exactly as given](Limits::exactly_as_given), whether it is an operation's or not: a
-/// retry underneath would escape the budget, and a failure to connect would no longer prove that nothing was
-/// sent.
+/// Every request goes exactly as given, whether it is an operation's or not: a retry underneath would escape the
+/// budget, and a failure to connect would no longer prove that nothing was sent.
 ///
 /// # Cancellation safety
 ///
 /// Dropping the future of [`send`](Transport::send) closes the exchange's connection (HTTP/1) or resets its
-/// stream (HTTP/2). The vendor may have received the request by then.
+/// stream (HTTP/2). The vendor may have received the request by then. [`Limits::progress`] says whether it has: a
+/// request with a body that still waits for its connection has not left. A request without a body counts as one that
+/// may have left, because HTTP/1 ends it with its head and nothing could hold it back at the last moment.
 ///
 /// # Example
 ///
@@ -116,15 +118,18 @@ impl Http {
         let https = request.url.scheme() == "https";
         // A client from elsewhere has shown that it follows no redirect; its answers are held to that.
         let asked = (!self.built_here).then(|| request.url.clone());
-        let prepared = prepare(request, !self.built_here);
-        let mut response =
-            self.client.execute(prepared).await.map_err(|error| before_the_answer(error, https))?;
+        let Limits { reply_bytes_max, progress } = limits;
+        let prepared = prepare(request, !self.built_here, &progress);
+        let mut response = match self.client.execute(prepared).await {
+            Ok(response) => response,
+            Err(error) => return Err(before_the_answer(error, https, &progress)),
+        };
         if asked.is_some_and(|asked| is_elsewhere(&asked, response.url())) {
             return Err(SendError::new(SendErrorKind::Redirected));
         }
         let status = response.status();
         let headers = mem::take(response.headers_mut());
-        let (body, cut) = read(response, limits.reply_bytes_max).await?;
+        let (body, cut) = read(response, reply_bytes_max).await?;
         let mut answer = Answer::new(status, headers, body);
         answer.cut = cut;
         Ok(answer)
@@ -208,7 +213,7 @@ fn is_elsewhere(asked: &url::Url, answered: &url::Url) -> bool {
     asked[..url::Position::AfterQuery] != answered[..url::Position::AfterQuery]
 }
 
-fn prepare(request: Request, single_use: bool) -> reqwest::Request {
+fn prepare(request: Request, single_use: bool, progress: &Progress) -> reqwest::Request {
     let Request { method, url, mut headers, body } = request;
     if body.is_empty() && content_is_expected(&method) && !headers.contains_key(header::CONTENT_LENGTH) {
         // RFC 9110, section 8.6; reqwest leaves it out and some gateways answer 411.
@@ -216,12 +221,13 @@ fn prepare(request: Request, single_use: bool) -> reqwest::Request {
     }
     let mut prepared = reqwest::Request::new(method, url);
     *prepared.headers_mut() = headers;
-    if single_use {
+    if !body.is_empty() {
+        progress.nothing_sent();
+        *prepared.body_mut() = Some(reqwest::Body::wrap(WatchedBody::new(body, progress.clone())));
+    } else if single_use {
         // Wrapped, a body keeps its length and loses `try_clone`: reqwest's retry needs a clone. An empty
         // body is wrapped as well, because a request without one can be cloned.
         *prepared.body_mut() = Some(reqwest::Body::wrap(reqwest::Body::from(body)));
-    } else if !body.is_empty() {
-        *prepared.body_mut() = Some(body.into());
     }
     prepared
 }
@@ -281,7 +287,7 @@ const RESERVE_BYTES_MAX: usize = 256 * 1024;
 
 /// Tells failures before the answer's head apart. Redirects are off, so there was one request at most, and a
 /// failure to connect is a failure to send it.
-fn before_the_answer(error: reqwest::Error, https: bool) -> SendError {
+fn before_the_answer(error: reqwest::Error, https: bool, progress: &Progress) -> SendError {
     let kind = if error.is_dns() {
         SendErrorKind::Dns
     } else if error.is_connect() {
@@ -294,6 +300,9 @@ fn before_the_answer(error: reqwest::Error, https: bool) -> SendError {
         SendErrorKind::Redirected
     } else if error.is_builder() {
         SendErrorKind::Request
+    } else if progress.give_up() {
+        // Such as a total timeout of the caller's own client, while it waited for a connection.
+        SendErrorKind::Connect
     } else if error.is_timeout() {
         SendErrorKind::Timeout
     } else {
@@ -366,7 +375,7 @@ mod tests {
         let http = Http { client, built_here: false };
         let url = Url::parse(&format!("http://{address}/x?q=%7e{{|#part")).expect("a url");
         let error =
-            http.send(Request::new(Method::POST, url), Limits::new(10, true)).await.expect_err("a redirect");
+            http.send(Request::new(Method::POST, url), Limits::new(10)).await.expect_err("a redirect");
         assert_eq!(error.kind(), SendErrorKind::Redirected);
     }
 

@@ -1,1 +1,267 @@
-//! Findings about the transport.
+//! Findings about the transport. Real sockets, so real time: each wait is as short as the claim allows.
+
+mod http2;
+
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderValue, Method};
+use http2::{Http2Server, Then};
+use steadfast::error::Effect;
+use steadfast::policy::{Policy, Timeouts};
+use steadfast::store::Memory;
+use steadfast::transport::{Http, Limits, Progress, Request, SendErrorKind, Transport};
+use steadfast::vendor::Postmark;
+use steadfast::{Client, Error};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::time::{sleep, timeout};
+use url::Url;
+
+/// A listener whose queue of connections is full: the kernel drops every further SYN.
+struct BlackHole {
+    address: SocketAddr,
+    _listener: TcpListener,
+    _queued: Vec<TcpStream>,
+}
+
+impl BlackHole {
+    async fn open() -> BlackHole {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.bind("127.0.0.1:0".parse().expect("an address")).expect("a port");
+        let listener = socket.listen(1).expect("a listener");
+        let address = listener.local_addr().expect("an address");
+        let mut queued = Vec::new();
+        // Loopback connects within microseconds; a lost SYN is sent again only after a second.
+        while let Ok(connected) = timeout(ms(150), TcpStream::connect(address)).await {
+            queued.push(connected.expect("a connection"));
+            assert!(queued.len() < 100, "the queue never fills");
+        }
+        BlackHole { address, _listener: listener, _queued: queued }
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+}
+
+/// A vendor without keys: what may have left is never sent again, unless somebody accepts the risk. The route is
+/// none of those that Postmark can be asked about afterwards.
+fn client(url: &str, http: Http, timeouts: Timeouts) -> Client {
+    Client::builder(Postmark::new("hush").base_url(url))
+        .policy(Policy::background().timeout(timeouts).without_budget().without_breaker())
+        .store(Memory::new())
+        .transport(http)
+        .build()
+        .expect("a client")
+}
+
+async fn post(client: &Client) -> Result<(), Error> {
+    let call = client.post("/servers").key("server-42").json(&serde_json::json!({ "Name": "a" }));
+    call.send().await.map(drop)
+}
+
+fn timeouts(connect: Duration, attempt: Duration, total: Duration) -> Timeouts {
+    Timeouts::new(connect, attempt, total)
+}
+
+fn http(connect: Duration) -> Http {
+    let reqwest = reqwest::Client::builder().no_proxy();
+    Http::builder().reqwest(reqwest).connect_timeout(connect).build().expect("a transport")
+}
+
+fn http2() -> Http {
+    let reqwest = reqwest::Client::builder().no_proxy().http2_prior_knowledge();
+    Http::builder().reqwest(reqwest).build().expect("a transport")
+}
+
+fn request(url: &str, body: impl Into<Bytes>) -> Request {
+    let mut request = Request::new(Method::POST, Url::parse(url).expect("a url"));
+    request.body = body.into();
+    request
+}
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// What every attempt met, in the error's own log.
+fn met(error: &Error) -> Vec<String> {
+    error.attempts().iter().filter_map(|attempt| attempt.failure.clone()).collect()
+}
+
+#[tokio::test]
+async fn a3_a_connection_that_never_stood_has_no_effect() {
+    let nowhere = BlackHole::open().await;
+    let client = client(&nowhere.url(), http(ms(5_000)), timeouts(ms(5_000), ms(5_000), ms(10_000)));
+    let call = client.post("/servers").key("server-42").json(&serde_json::json!({ "Name": "a" }));
+    let error = call.deadline(ms(300)).send().await.expect_err("nobody is there");
+    assert_eq!(error.effect(), Effect::None, "{error}");
+    assert!(!error.is_dead_letter(), "{error}");
+    assert_eq!(met(&error).len(), 1, "{error}");
+    assert!(met(&error)[0].contains("time ran out before anything was sent"), "{error:?}");
+}
+
+#[tokio::test]
+async fn a3_whichever_of_two_equal_timers_wins_nothing_was_sent() {
+    let nowhere = BlackHole::open().await;
+    // Ten clients, so that both timers win now and then.
+    for _ in 0..10 {
+        let client = client(&nowhere.url(), http(ms(100)), timeouts(ms(100), ms(100), ms(120)));
+        let error = post(&client).await.expect_err("nobody is there");
+        assert_eq!(error.effect(), Effect::None, "{error:?}");
+        assert!(!error.is_dead_letter(), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a3_a_callers_own_total_timeout_before_the_connection_has_no_effect() {
+    let nowhere = BlackHole::open().await;
+    let reqwest = reqwest::Client::builder().no_proxy().timeout(ms(100));
+    let http = Http::builder().reqwest(reqwest).connect_timeout(ms(5_000)).build().expect("a transport");
+    let limits = Limits::new(1024).watched(&Progress::new());
+    let error = http.send(request(&nowhere.url(), "a=1"), limits).await.expect_err("nobody is there");
+    assert_eq!((error.kind(), error.effect()), (SendErrorKind::Connect, Effect::None));
+}
+
+#[tokio::test]
+async fn a3_a_request_that_nobody_reads_may_have_taken_effect() {
+    // The kernel accepts for a listener that never does.
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let client = client(&url, http(ms(300)), timeouts(ms(300), ms(300), ms(10_000)));
+    let error = post(&client).await.expect_err("nobody answers");
+    assert_eq!(error.effect(), Effect::Unknown, "{error}");
+    assert!(error.is_dead_letter(), "{error}");
+}
+
+#[tokio::test]
+async fn a3_without_a_body_nobody_can_tell() {
+    let nowhere = BlackHole::open().await;
+    let progress = Progress::new();
+    let http = http(ms(5_000));
+    let exchange = http.send(request(&nowhere.url(), ""), Limits::new(1024).watched(&progress));
+    assert!(timeout(ms(100), exchange).await.is_err());
+    assert!(!progress.give_up(), "the safe side");
+}
+
+/// What the whole rests on: hyper touches the body before the first byte of the request leaves, and does not touch it
+/// earlier. The other tests hold the second half.
+#[tokio::test]
+async fn a3_before_the_first_byte_arrives_the_progress_says_so() {
+    // One head that fits hyper's buffers and one that does not.
+    for head_bytes in [10, 900_000] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let progress = Progress::new();
+        let mut large = request(&url, "a=1");
+        let value = HeaderValue::try_from("x".repeat(head_bytes)).expect("a header");
+        large.headers.insert("x-large", value);
+        let http = http(ms(5_000));
+        let exchange = http.send(large, Limits::new(1024).watched(&progress));
+        let first_byte = async {
+            let (mut socket, _) = listener.accept().await.expect("a connection");
+            socket.read_u8().await.expect("a byte");
+            progress.give_up()
+        };
+        tokio::select! {
+            _ = exchange => panic!("nobody answers"),
+            given_up = first_byte => assert!(!given_up, "of a head of {head_bytes} bytes"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a3_the_progress_is_the_same_over_http_2() {
+    let server = Http2Server::start(|_| Then::Silence).await;
+    let progress = Progress::new();
+    let http = http2();
+    let exchange = http.send(request(&server.url(), "a=1"), Limits::new(1024).watched(&progress));
+    let arrived = async {
+        while server.seen() == 0 {
+            sleep(ms(1)).await;
+        }
+    };
+    tokio::select! {
+        _ = exchange => panic!("nobody answers"),
+        () = arrived => assert!(!progress.give_up()),
+    }
+}
+
+/// The engine asks while hyper may be about to send, on another thread. Whatever was given up must never arrive.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a3_what_was_given_up_in_the_last_moment_never_arrives() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let (arrived, mut arrivals) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok((mut socket, _)) = listener.accept().await {
+            let arrived = arrived.clone();
+            tokio::spawn(async move {
+                let mut text = Vec::new();
+                while socket.read_buf(&mut text).await.is_ok_and(|count| count > 0) {}
+                let _ = arrived.send(String::from_utf8_lossy(&text).into_owned());
+            });
+        }
+    });
+    let mut given_up = Vec::new();
+    const EXCHANGES: usize = 600;
+    let http = http(ms(5_000));
+    for nth in 0..EXCHANGES {
+        let progress = Progress::new();
+        let body = format!("nth={nth};");
+        let mut exchange = http.send(request(&url, body.clone()), Limits::new(1024).watched(&progress));
+        // Around the moment at which the connection stands: so many turns of the runtime, then no more.
+        let mut polls = nth % 60;
+        poll_fn(|context| {
+            assert!(exchange.as_mut().poll(context).is_pending(), "nobody answers");
+            if polls == 0 {
+                return Poll::Ready(());
+            }
+            polls -= 1;
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+        if progress.give_up() {
+            given_up.push(body);
+        }
+        drop(exchange);
+    }
+    // What was sent has arrived by then.
+    sleep(ms(200)).await;
+    let mut whole = String::new();
+    while let Ok(text) = arrivals.try_recv() {
+        whole.push_str(&text);
+    }
+    let sent_after_all: Vec<_> = given_up.iter().filter(|body| whole.contains(*body)).collect();
+    assert!(sent_after_all.is_empty(), "{sent_after_all:?}");
+    assert!(!given_up.is_empty() && given_up.len() < EXCHANGES, "{} of {EXCHANGES}", given_up.len());
+}
+
+/// The caller gave up in the very moment in which hyper takes the request.
+#[tokio::test]
+async fn a3_a_request_that_was_given_up_leaves_without_its_body_if_at_all() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let progress = Progress::new();
+    let http = http(ms(5_000));
+    let mut exchange = http.send(request(&url, "a=1"), Limits::new(1024).watched(&progress));
+    // Connecting has begun; the runtime has not come to the connection's task.
+    poll_fn(|context| Poll::Ready(assert!(exchange.as_mut().poll(context).is_pending()))).await;
+    assert!(progress.give_up());
+    let read = async {
+        let (mut socket, _) = listener.accept().await.expect("a connection");
+        let mut text = Vec::new();
+        let _ = socket.read_to_end(&mut text).await;
+        let _ = socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+        text
+    };
+    let (outcome, text) = tokio::join!(exchange, read);
+    let error = outcome.expect_err("given up");
+    assert_eq!((error.kind(), error.effect()), (SendErrorKind::Connect, Effect::None));
+    assert_eq!(String::from_utf8_lossy(&text), "");
+}
