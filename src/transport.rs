@@ -16,6 +16,7 @@ use crate::answer::Answer;
 use crate::error::{BoxError, Effect};
 pub use crate::request::Request;
 
+mod failure;
 mod http_client;
 mod progress;
 mod watched_body;
@@ -91,6 +92,10 @@ pub enum SendErrorKind {
     Request,
     /// Time ran out, and the request may have left.
     Timeout,
+    /// The vendor, or a proxy before it, said in HTTP/2 that it did not process the request (RFC 9113): it refused
+    /// the stream (section 8.7), or it is closing the connection and the stream is above the last that it looked at
+    /// (GOAWAY, section 6.8). Sent, without any effect.
+    NotProcessed,
     /// The connection broke before an answer.
     Reset,
     /// The connection broke in the middle of the answer.
@@ -100,12 +105,15 @@ pub enum SendErrorKind {
 }
 
 impl SendErrorKind {
-    /// Whether the request may have taken effect: only what provably never left is [`Effect::None`].
+    /// Whether the request may have taken effect: only what provably never left, or was provably never processed, is
+    /// [`Effect::None`].
     pub const fn effect(self) -> Effect {
         match self {
-            SendErrorKind::Dns | SendErrorKind::Connect | SendErrorKind::Tls | SendErrorKind::Request => {
-                Effect::None
-            }
+            SendErrorKind::Dns
+            | SendErrorKind::Connect
+            | SendErrorKind::Tls
+            | SendErrorKind::Request
+            | SendErrorKind::NotProcessed => Effect::None,
             SendErrorKind::Timeout
             | SendErrorKind::Reset
             | SendErrorKind::Truncated
@@ -121,6 +129,7 @@ impl SendErrorKind {
             SendErrorKind::Tls => "tls",
             SendErrorKind::Request => "request",
             SendErrorKind::Timeout => "timeout",
+            SendErrorKind::NotProcessed => "not_processed",
             SendErrorKind::Reset => "reset",
             SendErrorKind::Truncated => "truncated",
             SendErrorKind::Redirected => "redirected",
@@ -177,6 +186,7 @@ impl fmt::Display for SendError {
             SendErrorKind::Tls => return write!(f, "the TLS handshake with {host} failed"),
             SendErrorKind::Request => "the request could not be built",
             SendErrorKind::Timeout => "no answer in time",
+            SendErrorKind::NotProcessed => return write!(f, "{host} did not process the request"),
             SendErrorKind::Reset => "the connection broke before an answer",
             SendErrorKind::Truncated => "the connection broke in the middle of the answer",
             SendErrorKind::Redirected => "the request was redirected",

@@ -7,14 +7,8 @@
 //!   (`X-Auth-Token`) to wherever the redirect points. A 3xx simply is the answer.
 //! - It retries what it thinks safe, or what a `retry` policy of the caller's says. Retries are the engine's,
 //!   which counts, budgets and records them.
-//!
-//! What failed is told apart with one question in mind: did the request provably never leave? Resolving,
-//! connecting and the TLS handshake come before the first byte of a request, so their failures say yes.
-//! Everything else says "may have taken effect", whatever it looks like.
 
-use std::error::Error as StdError;
 use std::fmt;
-use std::io;
 use std::mem;
 use std::time::Duration;
 
@@ -25,6 +19,7 @@ use reqwest::redirect;
 use crate::answer::Answer;
 use crate::error::Error;
 use crate::request::Request;
+use crate::transport::failure::before_the_answer;
 use crate::transport::watched_body::WatchedBody;
 use crate::transport::{Exchange, Limits, Progress, SendError, SendErrorKind, Transport};
 
@@ -284,69 +279,6 @@ async fn next_chunk(response: &mut reqwest::Response) -> Result<Option<Bytes>, S
 
 /// What an announced length may reserve at once: a vendor's word alone does not make us set 8 MiB aside.
 const RESERVE_BYTES_MAX: usize = 256 * 1024;
-
-/// Tells failures before the answer's head apart. Redirects are off, so there was one request at most, and a
-/// failure to connect is a failure to send it.
-fn before_the_answer(error: reqwest::Error, https: bool, progress: &Progress) -> SendError {
-    let kind = if error.is_dns() {
-        SendErrorKind::Dns
-    } else if error.is_connect() {
-        match connect_failure(&error, https) {
-            Connecting::WithoutTls => return SendError::with_source(SendErrorKind::Tls, NO_TLS),
-            Connecting::Handshake => SendErrorKind::Tls,
-            Connecting::Elsewhere => SendErrorKind::Connect,
-        }
-    } else if error.is_redirect() {
-        SendErrorKind::Redirected
-    } else if error.is_builder() {
-        SendErrorKind::Request
-    } else if progress.give_up() {
-        // Such as a total timeout of the caller's own client, while it waited for a connection.
-        SendErrorKind::Connect
-    } else if error.is_timeout() {
-        SendErrorKind::Timeout
-    } else {
-        SendErrorKind::Reset
-    };
-    SendError::with_source(kind, error.without_url())
-}
-
-const NO_TLS: &str = "https needs TLS, and this build has none: enable the feature `rustls` or `native-tls`";
-
-enum Connecting {
-    WithoutTls,
-    Handshake,
-    Elsewhere,
-}
-
-/// Which part of connecting failed. The TLS libraries are optional, so their error types cannot be named;
-/// their words can. A wrong guess changes a label and not the effect: either way nothing was sent.
-fn connect_failure(error: &reqwest::Error, https: bool) -> Connecting {
-    if !https {
-        return Connecting::Elsewhere;
-    }
-    let mut next: Option<&(dyn StdError + 'static)> = error.source();
-    while let Some(layer) = next {
-        let io = layer.downcast_ref::<io::Error>();
-        let text = layer.to_string().to_ascii_lowercase();
-        if text.contains("scheme is not http") {
-            return Connecting::WithoutTls;
-        }
-        let rustls = io.is_some_and(|io| io.kind() == io::ErrorKind::InvalidData);
-        if rustls || TLS_WORDS.iter().any(|word| text.contains(word)) {
-            return Connecting::Handshake;
-        }
-        // `io::Error::source` skips the error that it wraps.
-        next = match io.and_then(io::Error::get_ref) {
-            Some(inner) => Some(inner),
-            None => layer.source(),
-        };
-    }
-    Connecting::Elsewhere
-}
-
-/// Words of rustls, OpenSSL, Schannel and Secure Transport for a handshake that failed.
-const TLS_WORDS: [&str; 5] = ["tls", "ssl", "certificate", "handshake", "secure channel"];
 
 #[cfg(test)]
 mod tests {

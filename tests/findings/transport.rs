@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderValue, Method};
-use http2::{Http2Server, Then};
+use http2::{CANCEL, Http2Server, INTERNAL_ERROR, Last, NO_ERROR, REFUSED_STREAM, Then};
 use steadfast::error::Effect;
 use steadfast::policy::{Policy, Timeouts};
 use steadfast::store::Memory;
@@ -264,4 +264,51 @@ async fn a3_a_request_that_was_given_up_leaves_without_its_body_if_at_all() {
     let error = outcome.expect_err("given up");
     assert_eq!((error.kind(), error.effect()), (SendErrorKind::Connect, Effect::None));
     assert_eq!(String::from_utf8_lossy(&text), "");
+}
+
+#[tokio::test]
+async fn a21_what_the_other_side_did_not_process_has_no_effect_and_is_sent_again() {
+    let below = |code| Then::GoAway { last_stream: Last::Below, code };
+    for refusal in [Then::ResetStream(REFUSED_STREAM), below(NO_ERROR), below(INTERNAL_ERROR)] {
+        let server = Http2Server::start(move |_| refusal).await;
+        let sent = http2().send(request(&server.url(), "a=1"), Limits::new(1024)).await;
+        let error = sent.expect_err("a refusal");
+        assert_eq!(error.kind(), SendErrorKind::NotProcessed, "{refusal:?}: {error:?}");
+        assert_eq!((error.effect(), server.seen()), (Effect::None, 1), "{refusal:?}");
+
+        let server = Http2Server::start(move |nth| if nth == 0 { refusal } else { Then::Ok }).await;
+        let mut policy = Policy::background().without_budget();
+        policy.backoff.steps = vec![ms(1)];
+        let client = Client::builder(Postmark::new("hush").base_url(server.url()))
+            .policy(policy)
+            .store(Memory::new())
+            .transport(http2())
+            .build()
+            .expect("a client");
+        post(&client).await.unwrap_or_else(|error| panic!("{refusal:?}: {error:?}"));
+        assert_eq!(server.seen(), 2, "{refusal:?}");
+    }
+}
+
+#[tokio::test]
+async fn a21_what_may_have_been_processed_stays_unknown() {
+    let covering = |code| Then::GoAway { last_stream: Last::Covering, code };
+    for end in [
+        covering(NO_ERROR),
+        covering(INTERNAL_ERROR),
+        covering(REFUSED_STREAM),
+        Then::ResetStream(CANCEL),
+        Then::ResetStream(INTERNAL_ERROR),
+        Then::ResetStream(NO_ERROR),
+    ] {
+        let server = Http2Server::start(move |_| end).await;
+        let sent = http2().send(request(&server.url(), "a=1"), Limits::new(1024)).await;
+        let error = sent.expect_err("no answer");
+        assert_eq!((error.kind(), error.effect()), (SendErrorKind::Reset, Effect::Unknown), "{end:?}");
+
+        let server = Http2Server::start(move |_| end).await;
+        let client = client(&server.url(), http2(), Timeouts::background());
+        let error = post(&client).await.expect_err("no answer");
+        assert_eq!((error.effect(), server.seen()), (Effect::Unknown, 1), "{end:?}: {error}");
+    }
 }
