@@ -10,7 +10,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
-use url::Url;
+use url::{Host, Url};
 
 use crate::answer::Answer;
 use crate::error::{BoxError, Effect};
@@ -67,6 +67,16 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
     /// A [`SendError`] that tells whether the request may have reached the vendor. When in doubt it must say
     /// that it may have.
     fn send(&self, request: Request, limits: Limits) -> Exchange<'_>;
+}
+
+/// Whether the URL's host is this host itself, so that what is sent to it crosses no network.
+pub(crate) fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        None => false,
+    }
 }
 
 /// Why no whole answer came.

@@ -4,6 +4,7 @@ mod http2;
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -310,5 +311,82 @@ async fn a21_what_may_have_been_processed_stays_unknown() {
         let client = client(&server.url(), http2(), Timeouts::background());
         let error = post(&client).await.expect_err("no answer");
         assert_eq!((error.effect(), server.seen()), (Effect::Unknown, 1), "{end:?}: {error}");
+    }
+}
+
+/// The environment belongs to the whole process, so the calls are made in one of their own: this test, started again.
+#[tokio::test]
+async fn a18_a_request_to_loopback_passes_no_proxy_of_the_environment() {
+    if let Ok(vendor) = std::env::var(A18_VENDOR) {
+        return a18_calls(&vendor).await;
+    }
+    let (vendor, proxy) = (Recorder::start().await, Recorder::start().await);
+    let proxy_url = format!("http://{}", proxy.address);
+    let mut again = tokio::process::Command::new(std::env::current_exe().expect("this test"));
+    again.args(["--exact", "transport::a18_a_request_to_loopback_passes_no_proxy_of_the_environment"]);
+    for name in ["http_proxy", "HTTP_PROXY", "https_proxy", "all_proxy", "ALL_PROXY"] {
+        again.env(name, &proxy_url);
+    }
+    for name in ["no_proxy", "NO_PROXY", "REQUEST_METHOD"] {
+        again.env_remove(name);
+    }
+    let output = again.env(A18_VENDOR, vendor.address.to_string()).output().await.expect("a process");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+
+    let (at_vendor, at_proxy) = (vendor.heads(), proxy.heads());
+    assert_eq!(at_vendor.len(), 3, "{at_vendor:?}");
+    assert!(at_vendor.iter().all(|head| head.starts_with("GET /stats")), "{at_vendor:?}");
+    // The proxy is in force, and got what is meant for it.
+    assert_eq!(at_proxy.len(), 2, "{at_proxy:?}");
+    assert!(
+        at_proxy[0].starts_with("GET http://127.0.0.1:") && at_proxy[0].contains("/bare"),
+        "{at_proxy:?}"
+    );
+    assert!(at_proxy[1].starts_with("GET http://vendor.test/stats"), "{at_proxy:?}");
+}
+
+async fn a18_calls(vendor: &str) {
+    reqwest::get(format!("http://{vendor}/bare")).await.expect("the proxy's answer");
+    let port = vendor.rsplit(':').next().expect("a port");
+    let default = |url: &str| Client::builder(Postmark::new("hush").base_url(url)).store(Memory::new());
+    for url in [format!("http://{vendor}"), format!("http://localhost:{port}")] {
+        let client = default(&url).build().expect("a client");
+        client.get("/stats").send().await.expect("the vendor's answer");
+    }
+    let http = Http::builder().build().expect("a transport");
+    let client = default(&format!("http://{vendor}")).transport(http).build().expect("a client");
+    client.get("/stats").send().await.expect("the vendor's answer");
+    let client = default("http://vendor.test").allow_plain_http().build().expect("a client");
+    client.get("/stats").send().await.expect("the proxy's answer");
+}
+
+const A18_VENDOR: &str = "STEADFAST_A18_VENDOR";
+
+/// Answers every request with an empty 200 and keeps its head.
+struct Recorder {
+    address: SocketAddr,
+    heads: Arc<Mutex<Vec<String>>>,
+}
+
+impl Recorder {
+    async fn start() -> Recorder {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let heads = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&heads);
+        tokio::spawn(async move {
+            while let Ok((mut socket, _)) = listener.accept().await {
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") && socket.read_buf(&mut head).await.is_ok_and(|n| n > 0) {}
+                kept.lock().expect("no panic in here").push(String::from_utf8_lossy(&head).into_owned());
+                let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+                let _ = socket.write_all(answer).await;
+            }
+        });
+        Recorder { address, heads }
+    }
+
+    fn heads(&self) -> Vec<String> {
+        self.heads.lock().expect("no panic in here").clone()
     }
 }
