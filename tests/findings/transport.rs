@@ -14,6 +14,7 @@ use http2::{CANCEL, Http2Server, INTERNAL_ERROR, Last, NO_ERROR, REFUSED_STREAM,
 use steadfast::error::Effect;
 use steadfast::policy::{Policy, Timeouts};
 use steadfast::store::Memory;
+use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::{Http, Limits, Progress, Request, SendErrorKind, Transport};
 use steadfast::vendor::Postmark;
 use steadfast::{Client, Error};
@@ -106,6 +107,26 @@ async fn a3_a_connection_that_never_stood_has_no_effect() {
     assert!(met(&error)[0].contains("time ran out before anything was sent"), "{error:?}");
 }
 
+/// The same on virtual time, with the transport that tests of services use.
+#[tokio::test]
+async fn a3_a_scripted_connection_that_never_stands_has_no_effect() {
+    for (unconnected, effect) in [(true, Effect::None), (false, Effect::Unknown)] {
+        let clock = TestClock::auto();
+        let script = ScriptedTransport::new();
+        let script = if unconnected { script.never_connects() } else { script.hang() };
+        let client = Client::builder(Postmark::new("hush").base_url("http://127.0.0.1:9"))
+            .policy(Policy::background().timeout(timeouts(ms(300), ms(300), ms(300))))
+            .store(Memory::new())
+            .transport(script.after(Duration::MAX, &clock))
+            .clock(clock)
+            .build()
+            .expect("a client");
+        let error = post(&client).await.expect_err("no answer");
+        assert_eq!(error.effect(), effect, "{error:?}");
+        assert_eq!(error.is_dead_letter(), effect == Effect::Unknown, "{error:?}");
+    }
+}
+
 #[tokio::test]
 async fn a3_whichever_of_two_equal_timers_wins_nothing_was_sent() {
     let nowhere = BlackHole::open().await;
@@ -153,8 +174,8 @@ async fn a3_without_a_body_nobody_can_tell() {
 /// earlier. The other tests hold the second half.
 #[tokio::test]
 async fn a3_before_the_first_byte_arrives_the_progress_says_so() {
-    // One head that fits hyper's buffers and one that does not.
-    for head_bytes in [10, 900_000] {
+    // One head that fits hyper's buffer and the kernel's, and one that does not: it leaves before its body is polled.
+    for head_bytes in [10, 20_000_000] {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let progress = Progress::new();
@@ -261,7 +282,8 @@ async fn a3_a_request_that_was_given_up_leaves_without_its_body_if_at_all() {
         let _ = socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
         text
     };
-    let (outcome, text) = tokio::join!(exchange, read);
+    let both = async { tokio::join!(exchange, read) };
+    let (outcome, text) = timeout(ms(2_000), both).await.expect("it leaves no open exchange");
     let error = outcome.expect_err("given up");
     assert_eq!((error.kind(), error.effect()), (SendErrorKind::Connect, Effect::None));
     assert_eq!(String::from_utf8_lossy(&text), "");
