@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
 
 use http::Method;
-use url::{Host, Url};
+use url::Url;
 
 use crate::call::{Call, with_room};
 use crate::clock::{Clock, SystemClock};
@@ -17,7 +17,7 @@ use crate::policy::{Gates, Policy};
 use crate::random::{Random, SystemRandom};
 use crate::store::{Memory, Store};
 use crate::telemetry::{self, Meters};
-use crate::transport::{Http, Transport};
+use crate::transport::{Http, Transport, is_loopback};
 use crate::vendor::{Adapter, Vendor};
 
 /// A client of one vendor. Cheap to clone; clones share the gates, the store and the connections.
@@ -214,7 +214,8 @@ impl ClientBuilder {
 
     /// What carries the requests. Default: [`Http`], over a reqwest client of its own.
     ///
-    /// Pass [`Http::from_client`] to use a reqwest client that you already have.
+    /// Pass one built from [`HttpBuilder::reqwest`](crate::transport::HttpBuilder::reqwest) for proxies, certificates
+    /// and pool sizes of your own. The default takes the proxies of the environment, but none for loopback.
     pub fn transport<T: Transport>(mut self, transport: T) -> Self {
         self.is_over_http = TypeId::of::<T>() == TypeId::of::<Http>();
         self.transport = Some(Arc::new(transport));
@@ -322,15 +323,6 @@ fn check_base_url(url: &Url, plain_http_allowed: bool) -> Result<(), Error> {
         "http" if plain_http_allowed || is_loopback(url) => Ok(()),
         "http" => refuse("http outside loopback sends secrets readable; use https or allow_plain_http()"),
         other => refuse(&format!("the scheme must be https, not {other}")),
-    }
-}
-
-fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        None => false,
     }
 }
 

@@ -30,8 +30,8 @@
 //!
 //! // The code under test: one retry, after half a second with full jitter.
 //! let request = Request::new(Method::POST, "https://api.example/charges".parse().unwrap());
-//! let limits = Limits::new(1024, true);
-//! let first = vendor.send(request.clone(), limits).await.unwrap_err();
+//! let limits = Limits::new(1024);
+//! let first = vendor.send(request.clone(), limits.clone()).await.unwrap_err();
 //! let wait = Duration::from_millis(500).mul_f64(random.unit());
 //! clock.sleep_until(clock.now().plus(wait)).await;
 //! let answer = vendor.send(request.clone(), limits).await.unwrap();

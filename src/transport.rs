@@ -10,30 +10,41 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
-use url::Url;
+use url::{Host, Url};
 
 use crate::answer::Answer;
 use crate::error::{BoxError, Effect};
 pub use crate::request::Request;
 
+mod failure;
 mod http_client;
+mod progress;
+mod watched_body;
 
 pub use http_client::{Http, HttpBuilder};
+pub use progress::Progress;
 
-/// What a transport must keep to in one exchange.
-#[derive(Clone, Copy, Debug)]
+/// What a transport must keep to in one exchange, and where it says how far it has got.
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Limits {
     /// The longest reply to take in; what is beyond is cut off, and said so in [`Answer::cut`].
     pub reply_bytes_max: usize,
-    /// Whether the request is an operation's: sent exactly once, no redirect followed, no retry underneath.
-    pub exactly_as_given: bool,
+    /// Where a transport that can tell says whether the request has begun to leave. One that cannot ignores it.
+    pub progress: Progress,
 }
 
 impl Limits {
-    /// Limits for one exchange.
-    pub const fn new(reply_bytes_max: usize, exactly_as_given: bool) -> Limits {
-        Limits { reply_bytes_max, exactly_as_given }
+    /// Limits for one exchange whose progress nobody watches.
+    pub const fn new(reply_bytes_max: usize) -> Limits {
+        Limits { reply_bytes_max, progress: Progress::unwatched() }
+    }
+
+    /// The same limits for an exchange whose progress is told to `progress`.
+    #[must_use]
+    pub fn watched(mut self, progress: &Progress) -> Limits {
+        self.progress = progress.clone();
+        self
     }
 }
 
@@ -44,16 +55,28 @@ pub type Exchange<'a> = Pin<Box<dyn Future<Output = Result<Answer, SendError>> +
 ///
 /// # Cancellation safety
 ///
-/// Dropping the future abandons the exchange; the request may or may not have been sent. The engine treats
-/// that as an unknown outcome.
+/// Dropping the future abandons the exchange; the request may or may not have been sent. When time runs out, the
+/// engine drops it and treats the outcome as unknown, unless the transport has said to [`Limits::progress`] that
+/// nothing has left.
 pub trait Transport: fmt::Debug + Send + Sync + 'static {
-    /// Sends the request once, as given, and reads the answer up to the limit.
+    /// Sends the request once, as given, and reads the answer up to the limit. Whatever the request, no redirect is
+    /// followed and nothing is retried underneath.
     ///
     /// # Errors
     ///
     /// A [`SendError`] that tells whether the request may have reached the vendor. When in doubt it must say
     /// that it may have.
     fn send(&self, request: Request, limits: Limits) -> Exchange<'_>;
+}
+
+/// Whether the URL's host is this host itself, so that what is sent to it crosses no network.
+pub(crate) fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        None => false,
+    }
 }
 
 /// Why no whole answer came.
@@ -71,14 +94,18 @@ pub struct SendError {
 pub enum SendErrorKind {
     /// The name did not resolve. Never sent.
     Dns,
-    /// No connection. Never sent.
+    /// No connection, or none before time ran out. Never sent.
     Connect,
     /// The TLS handshake failed. Never sent.
     Tls,
     /// The request could not be built. Never sent.
     Request,
-    /// Time ran out after the exchange had begun.
+    /// Time ran out, and the request may have left.
     Timeout,
+    /// The vendor, or a proxy before it, said in HTTP/2 that it did not process the request (RFC 9113): it refused
+    /// the stream (section 8.7), or it is closing the connection and the stream is above the last that it looked at
+    /// (GOAWAY, section 6.8). Sent, without any effect.
+    NotProcessed,
     /// The connection broke before an answer.
     Reset,
     /// The connection broke in the middle of the answer.
@@ -88,12 +115,15 @@ pub enum SendErrorKind {
 }
 
 impl SendErrorKind {
-    /// Whether the request may have taken effect: only what provably never left is [`Effect::None`].
+    /// Whether the request may have taken effect: only what provably never left, or was provably never processed, is
+    /// [`Effect::None`].
     pub const fn effect(self) -> Effect {
         match self {
-            SendErrorKind::Dns | SendErrorKind::Connect | SendErrorKind::Tls | SendErrorKind::Request => {
-                Effect::None
-            }
+            SendErrorKind::Dns
+            | SendErrorKind::Connect
+            | SendErrorKind::Tls
+            | SendErrorKind::Request
+            | SendErrorKind::NotProcessed => Effect::None,
             SendErrorKind::Timeout
             | SendErrorKind::Reset
             | SendErrorKind::Truncated
@@ -109,6 +139,7 @@ impl SendErrorKind {
             SendErrorKind::Tls => "tls",
             SendErrorKind::Request => "request",
             SendErrorKind::Timeout => "timeout",
+            SendErrorKind::NotProcessed => "not_processed",
             SendErrorKind::Reset => "reset",
             SendErrorKind::Truncated => "truncated",
             SendErrorKind::Redirected => "redirected",
@@ -125,6 +156,14 @@ impl SendError {
     /// A failure with its cause, which must not contain a secret.
     pub fn with_source(kind: SendErrorKind, source: impl Into<BoxError>) -> SendError {
         SendError { kind, host: None, source: Some(source.into()) }
+    }
+
+    /// What to say of an exchange that was dropped because time ran out.
+    pub(crate) fn out_of_time(progress: &Progress) -> SendError {
+        if progress.give_up() {
+            return SendError::with_source(SendErrorKind::Connect, "time ran out before anything was sent");
+        }
+        SendError::new(SendErrorKind::Timeout)
     }
 
     /// The same failure, of a request to this URL. Nothing but its host and port is kept.
@@ -157,6 +196,7 @@ impl fmt::Display for SendError {
             SendErrorKind::Tls => return write!(f, "the TLS handshake with {host} failed"),
             SendErrorKind::Request => "the request could not be built",
             SendErrorKind::Timeout => "no answer in time",
+            SendErrorKind::NotProcessed => return write!(f, "{host} did not process the request"),
             SendErrorKind::Reset => "the connection broke before an answer",
             SendErrorKind::Truncated => "the connection broke in the middle of the answer",
             SendErrorKind::Redirected => "the request was redirected",

@@ -123,7 +123,7 @@ fn a_call_adds_at_most_one_allocation_to_the_same_exchange_without_policy() {
     let bare = allocations(|| {
         let mut request = Request::new(Method::GET, url.clone());
         request.headers.insert(header::AUTHORIZATION, HeaderValue::from_static(SECRET));
-        ready(Nowhere.send(request, Limits::new(1024, false))).expect("an answer")
+        ready(Nowhere.send(request, Limits::new(1024))).expect("an answer")
     });
     assert!(ours <= bare + 1, "{ours} allocations, {bare} without policy");
 }

@@ -23,21 +23,16 @@ fn own() -> Http {
 }
 
 fn theirs() -> Http {
-    Http::from_client(retrying_client()).expect("a client without redirects")
+    Http::builder().reqwest(retrying()).build().expect("a transport")
 }
 
-/// A caller's client without redirects, with a retry policy that resends whatever it is allowed to.
-fn retrying_client() -> reqwest::Client {
+/// A caller's builder that follows redirects and resends whatever it is allowed to.
+fn retrying() -> reqwest::ClientBuilder {
     let retry = reqwest::retry::for_host("127.0.0.1")
         .no_budget()
         .max_retries_per_request(5)
         .classify_fn(|answered| answered.retryable());
-    reqwest::Client::builder()
-        .no_proxy()
-        .redirect(reqwest::redirect::Policy::none())
-        .retry(retry)
-        .build()
-        .expect("a client")
+    reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::limited(3)).retry(retry)
 }
 
 fn post(url: &str, body: &'static str) -> Request {
@@ -48,7 +43,7 @@ fn post(url: &str, body: &'static str) -> Request {
 }
 
 async fn send(http: &Http, request: Request) -> Result<Answer, SendError> {
-    http.send(request, Limits::new(REPLY_BYTES_MAX, true)).await
+    http.send(request, Limits::new(REPLY_BYTES_MAX)).await
 }
 
 async fn failure(http: &Http, request: Request) -> (SendErrorKind, Effect) {
@@ -70,7 +65,7 @@ async fn nobody() -> String {
 async fn a_request_arrives_as_given_and_its_answer_comes_back_whole() {
     for http in [own(), theirs()] {
         let reply = "HTTP/1.1 201 Created\r\ncontent-length: 2\r\nx-vendor: yes\r\n\r\nok";
-        // The caller's client would retry every answer.
+        // The caller's builder would retry every answer.
         let server = RawServer::start(move |_| Reply::Bytes(reply.into())).await;
         let answer = send(&http, post(&server.url("/v1/x?a=%20b"), "a=1")).await.expect("an answer");
         assert_eq!(answer.status, StatusCode::CREATED);
@@ -202,7 +197,7 @@ async fn a_reply_without_end_is_cut_and_its_connection_dropped() {
 async fn a_limit_of_zero_takes_in_nothing() {
     for (body, cut) in [("", false), ("x", true)] {
         let server = RawServer::start(move |_| answer_of(body)).await;
-        let answer = own().send(post(&server.url("/x"), "a"), Limits::new(0, true)).await.expect("an answer");
+        let answer = own().send(post(&server.url("/x"), "a"), Limits::new(0)).await.expect("an answer");
         assert_eq!((answer.body.len(), answer.cut), (0, cut));
     }
 }
@@ -231,56 +226,19 @@ async fn a_redirect_is_the_answer_and_its_target_is_never_asked() {
     }
 }
 
-#[test]
-fn a_client_that_may_follow_redirects_is_refused_with_a_way_out() {
-    use reqwest::redirect::Policy;
-    let mut headers = http::HeaderMap::new();
-    headers.insert("x", HeaderValue::from_static("redirect_policy: \"Policy(None)\""));
-    for builder in [
-        reqwest::Client::builder(),
-        reqwest::Client::builder().redirect(Policy::limited(3)),
-        reqwest::Client::builder().redirect(Policy::custom(|attempt| attempt.stop())),
-        reqwest::Client::builder().default_headers(headers),
-    ] {
-        let error = Http::from_client(builder.build().expect("a client")).expect_err("a refusal");
-        assert!(error.is_validation());
-        assert!(error.to_string().contains("Policy::none()"), "{error}");
-    }
-}
-
 #[tokio::test]
 async fn a_builder_s_own_retries_and_redirects_are_replaced() {
-    let retry =
-        reqwest::retry::for_host("127.0.0.1").no_budget().classify_fn(|answered| answered.retryable());
-    let builder =
-        reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::limited(3)).retry(retry);
-    let http = Http::builder().reqwest(builder).build().expect("a transport");
-    let server = RawServer::start(|_| {
-        Reply::Bytes("HTTP/1.1 307 T\r\nlocation: /\r\ncontent-length: 0\r\n\r\n".into())
-    })
-    .await;
-    // Also for a request that is no operation's.
-    for exactly in [true, false] {
-        let limits = Limits::new(REPLY_BYTES_MAX, exactly);
-        let answer = http.send(post(&server.url("/x"), "a=1"), limits).await.expect("an answer");
-        assert_eq!(answer.status.as_u16(), 307);
-    }
-    assert_eq!(server.seen().len(), 2);
-}
-
-#[tokio::test]
-async fn a_caller_s_client_that_retries_does_not_when_used_from_here() {
     for body in ["a=1", ""] {
-        let server = RawServer::start(|_| answer_of("")).await;
-        let client = retrying_client();
+        let server = RawServer::start(|nth| match nth {
+            0..6 => answer_of(""),
+            _ => Reply::Bytes("HTTP/1.1 307 T\r\nlocation: /\r\ncontent-length: 0\r\n\r\n".into()),
+        })
+        .await;
+        let client = retrying().build().expect("a client");
         client.post(server.url("/x")).body(body).send().await.expect("an answer");
         assert_eq!(server.seen().len(), 6, "once and five retries: the policy in these tests does retry");
-        let http = Http::from_client(client).expect("a client without redirects");
-        for exactly in [true, false] {
-            let limits = Limits::new(REPLY_BYTES_MAX, exactly);
-            http.send(post(&server.url("/x"), body), limits).await.expect("an answer");
-        }
-        assert_eq!(server.seen().len(), 8);
+        let answer = send(&theirs(), post(&server.url("/x"), body)).await.expect("an answer");
+        assert_eq!((answer.status.as_u16(), server.seen().len()), (307, 7));
     }
 }
 

@@ -15,7 +15,7 @@ use crate::inbound;
 use crate::policy::Admission;
 use crate::request::Request;
 use crate::telemetry;
-use crate::transport::{Limits, SendError, SendErrorKind};
+use crate::transport::{Limits, Progress, SendError};
 use crate::vendor::{Attempt, SpeaksFor, Verdict};
 
 /// An attempt's verdict, with the answer that a final one must have.
@@ -78,11 +78,13 @@ impl<'a> Run<'a> {
         if self.pass_deadline_on {
             pass_on(&mut outgoing, until.since(begun), self.retries_allowed);
         }
-        let limits = Limits::new(engine.policy.limits.reply_bytes_max, self.hold.is_some());
+        // A safe method has no effect to be unknown, and its call is spared the allocation.
+        let progress = if outgoing.method.is_safe() { Progress::unwatched() } else { Progress::new() };
+        let limits = Limits::new(engine.policy.limits.reply_bytes_max).watched(&progress);
         let exchange = engine.transport.send(outgoing, limits);
         let answered = limit::within(&*engine.clock, until, exchange).await;
         let cut_short = answered.is_none() && until < admitted.plus(self.timeout.attempt);
-        let outcome = answered.unwrap_or_else(|| Err(SendError::new(SendErrorKind::Timeout)));
+        let outcome = answered.unwrap_or_else(|| Err(SendError::out_of_time(&progress)));
         Exchanged { outcome, ended: engine.clock.now(), cut_short }
     }
 

@@ -36,6 +36,8 @@ impl Exchanged {
         match failure {
             // Ours: it was never built, or went elsewhere by a transport that follows redirects.
             SendErrorKind::Request | SendErrorKind::Redirected => Outcome::Neutral,
+            // As a 429: feedback on load, or a server that restarts gracefully.
+            SendErrorKind::NotProcessed => Outcome::Neutral,
             _ if self.cut_short => Outcome::Neutral,
             SendErrorKind::Dns
             | SendErrorKind::Connect

@@ -36,9 +36,9 @@ use crate::transport::{Exchange, Limits, SendError, SendErrorKind, Transport};
 ///     .json(200, serde_json::json!({ "id": "ch_1" }));
 ///
 /// let request = || Request::new(Method::POST, "https://api.example/charges".parse().unwrap());
-/// let limits = Limits::new(1024, true);
-/// assert_eq!(vendor.send(request(), limits).await.unwrap_err().kind(), SendErrorKind::Reset);
-/// assert_eq!(vendor.send(request(), limits).await.unwrap().header("retry-after"), Some("2"));
+/// let limits = Limits::new(1024);
+/// assert_eq!(vendor.send(request(), limits.clone()).await.unwrap_err().kind(), SendErrorKind::Reset);
+/// assert_eq!(vendor.send(request(), limits.clone()).await.unwrap().header("retry-after"), Some("2"));
 /// assert_eq!(vendor.send(request(), limits).await.unwrap().json().unwrap()["id"], "ch_1");
 /// assert_eq!((vendor.requests().len(), vendor.remaining()), (3, 0));
 /// # });
@@ -66,6 +66,7 @@ enum Outcome {
     Answer(Answer),
     Fail(SendErrorKind),
     Hang,
+    NeverConnects,
     Respond(Arc<Respond>),
     Mistake(String),
 }
@@ -110,6 +111,14 @@ impl ScriptedTransport {
     #[must_use]
     pub fn hang(self) -> ScriptedTransport {
         self.push(Outcome::Hang)
+    }
+
+    /// Next, a connection that is never made: the exchange ends only by being dropped, as with
+    /// [`hang`](ScriptedTransport::hang), and nothing has been sent by then. A client that runs out of time makes
+    /// [`SendErrorKind::Connect`] of it.
+    #[must_use]
+    pub fn never_connects(self) -> ScriptedTransport {
+        self.push(Outcome::NeverConnects)
     }
 
     /// Adds a header to the last step's answer, beside any of the same name.
@@ -220,13 +229,17 @@ impl Transport for ScriptedTransport {
             let step = self
                 .step(&request)
                 .ok_or_else(|| SendError::with_source(SendErrorKind::Connect, "script exhausted"))?;
+            limits.progress.nothing_sent();
+            if !matches!(step.outcome, Outcome::NeverConnects) && !limits.progress.begin_sending() {
+                return Err(SendError::new(SendErrorKind::Connect));
+            }
             if let Some((delay, clock)) = step.delay {
                 clock.latency(delay).await;
             }
             let answer = match step.outcome {
                 Outcome::Answer(answer) => answer,
                 Outcome::Fail(kind) => return Err(SendError::new(kind)),
-                Outcome::Hang => std::future::pending().await,
+                Outcome::Hang | Outcome::NeverConnects => std::future::pending().await,
                 Outcome::Respond(respond) => respond(&request).map_err(SendError::new)?,
                 Outcome::Mistake(mistake) => {
                     return Err(SendError::with_source(SendErrorKind::Request, mistake));
@@ -267,13 +280,18 @@ pub(super) fn cut(mut answer: Answer, bytes_max: usize) -> Answer {
 #[cfg(test)]
 mod tests {
     use std::error::Error as _;
+    use std::future::poll_fn;
+    use std::task::Poll;
 
     use http::Method;
 
     use super::*;
     use crate::clock::{Clock, Instant};
+    use crate::transport::Progress;
 
-    const LIMITS: Limits = Limits::new(1024, true);
+    fn limits() -> Limits {
+        Limits::new(1024)
+    }
 
     fn request(path: &str) -> Request {
         let url = format!("https://api.example{path}").parse().unwrap();
@@ -283,7 +301,7 @@ mod tests {
     }
 
     async fn failure(script: &ScriptedTransport) -> (SendErrorKind, Option<String>) {
-        let error = script.send(request("/"), LIMITS).await.unwrap_err();
+        let error = script.send(request("/"), limits()).await.unwrap_err();
         (error.kind(), error.source().map(ToString::to_string))
     }
 
@@ -292,8 +310,8 @@ mod tests {
         let script =
             ScriptedTransport::new().status(503).json(201, serde_json::json!({"id": 1})).header("x-id", "a");
         let other = script.clone();
-        assert_eq!(other.send(request("/a"), LIMITS).await.unwrap().status, 503);
-        let answer = script.send(request("/b"), LIMITS).await.unwrap();
+        assert_eq!(other.send(request("/a"), limits()).await.unwrap().status, 503);
+        let answer = script.send(request("/b"), limits()).await.unwrap();
         assert_eq!((answer.status.as_u16(), answer.header("x-id")), (201, Some("a")));
         assert_eq!(answer.header("content-type"), Some("application/json"));
         assert_eq!(&answer.body[..], br#"{"id":1}"#);
@@ -318,7 +336,7 @@ mod tests {
         let echo = ScriptedTransport::new().always_with(|request| {
             Ok(Answer::new(StatusCode::OK, HeaderMap::new(), request.url.path().to_owned()))
         });
-        assert_eq!(&echo.send(request("/echo"), LIMITS).await.unwrap().body[..], b"/echo");
+        assert_eq!(&echo.send(request("/echo"), limits()).await.unwrap().body[..], b"/echo");
     }
 
     #[tokio::test]
@@ -344,7 +362,7 @@ mod tests {
     async fn a_delay_moves_the_clock_by_exactly_itself() {
         let clock = TestClock::auto();
         let script = ScriptedTransport::new().status(200).after(Duration::from_secs(7), &clock);
-        script.send(request("/"), LIMITS).await.unwrap();
+        script.send(request("/"), limits()).await.unwrap();
         assert_eq!(clock.now().since(Instant::ORIGIN), Duration::from_secs(7));
         assert!(clock.slept().is_empty(), "the vendor's time is not a wait of the caller");
     }
@@ -354,10 +372,25 @@ mod tests {
         let clock = TestClock::auto();
         let script = ScriptedTransport::new().hang().after(Duration::MAX, &clock);
         tokio::select! {
-            _ = script.send(request("/"), LIMITS) => panic!("it hangs"),
+            _ = script.send(request("/"), limits()) => panic!("it hangs"),
             () = clock.limit_until(clock.now().plus(Duration::from_secs(30))) => {}
         }
         assert_eq!(clock.now().since(Instant::ORIGIN), Duration::from_secs(30));
+    }
+
+    #[tokio::test]
+    async fn only_a_connection_that_is_never_made_has_sent_nothing() {
+        let cases = [
+            (ScriptedTransport::new().never_connects(), true),
+            (ScriptedTransport::new().hang(), false),
+            (ScriptedTransport::new().status(200).after(Duration::MAX, &TestClock::auto()), false),
+        ];
+        for (script, nothing_sent) in cases {
+            let progress = Progress::new();
+            let mut exchange = script.send(request("/"), limits().watched(&progress));
+            assert!(poll_fn(|context| Poll::Ready(exchange.as_mut().poll(context).is_pending())).await);
+            assert_eq!(progress.give_up(), nothing_sent, "{script:?}");
+        }
     }
 
     #[tokio::test]
@@ -367,16 +400,16 @@ mod tests {
             HeaderMap::new(),
             &b"0123456789"[..],
         ));
-        let answer = script.send(request("/"), Limits::new(4, true)).await.unwrap();
+        let answer = script.send(request("/"), Limits::new(4)).await.unwrap();
         assert_eq!((&answer.body[..], answer.cut), (&b"0123"[..], true));
-        let answer = script.send(request("/"), Limits::new(10, true)).await.unwrap();
+        let answer = script.send(request("/"), Limits::new(10)).await.unwrap();
         assert_eq!((answer.body.len(), answer.cut), (10, false));
     }
 
     #[tokio::test]
     async fn debug_shows_no_body() {
         let script = ScriptedTransport::new().json(200, serde_json::json!("hidden")).status(200);
-        script.send(request("/"), LIMITS).await.unwrap();
+        script.send(request("/"), limits()).await.unwrap();
         let shown = format!("{script:?}");
         assert_eq!(shown, "ScriptedTransport { remaining: 1, endless: false, requests: 1 }");
     }

@@ -7,36 +7,35 @@
 //!   (`X-Auth-Token`) to wherever the redirect points. A 3xx simply is the answer.
 //! - It retries what it thinks safe, or what a `retry` policy of the caller's says. Retries are the engine's,
 //!   which counts, budgets and records them.
-//!
-//! What failed is told apart with one question in mind: did the request provably never leave? Resolving,
-//! connecting and the TLS handshake come before the first byte of a request, so their failures say yes.
-//! Everything else says "may have taken effect", whatever it looks like.
 
-use std::error::Error as StdError;
 use std::fmt;
-use std::io;
 use std::mem;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Method, header};
 use reqwest::redirect;
+use url::Url;
 
 use crate::answer::Answer;
 use crate::error::Error;
 use crate::request::Request;
-use crate::transport::{Exchange, Limits, SendError, SendErrorKind, Transport};
+use crate::transport::failure::before_the_answer;
+use crate::transport::watched_body::WatchedBody;
+use crate::transport::{Exchange, Limits, Progress, SendError, SendErrorKind, Transport, is_loopback};
 
 /// The transport over reqwest. Cheap to clone; clones share one pool of connections.
 ///
-/// Every request goes [exactly as given](Limits::exactly_as_given), whether it is an operation's or not: a
-/// retry underneath would escape the budget, and a failure to connect would no longer prove that nothing was
-/// sent.
+/// Every request goes exactly as given, whether it is an operation's or not: a retry underneath would escape the
+/// budget, and a failure to connect would no longer prove that nothing was sent.
 ///
 /// # Cancellation safety
 ///
 /// Dropping the future of [`send`](Transport::send) closes the exchange's connection (HTTP/1) or resets its
-/// stream (HTTP/2). The vendor may have received the request by then.
+/// stream (HTTP/2). The vendor may have received the request by then. [`Limits::progress`] says whether it has: a
+/// request with a body that still waits for its connection has not left. A request without a body counts as one that
+/// may have left, because HTTP/1 ends it with its head and nothing could hold it back at the last moment.
 ///
 /// # Example
 ///
@@ -57,8 +56,9 @@ use crate::transport::{Exchange, Limits, SendError, SendErrorKind, Transport};
 #[derive(Clone)]
 pub struct Http {
     client: reqwest::Client,
-    /// Whether the client was built here, so that reqwest's retries are known to be off.
-    built_here: bool,
+    /// For requests to loopback, which no proxy of the environment may see. `None`: the caller's own settings count
+    /// for loopback too.
+    direct: Option<Direct>,
 }
 
 /// Builds an [`Http`].
@@ -72,63 +72,62 @@ impl Http {
     pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
     /// A builder with the defaults: reqwest's, [`Http::CONNECT_TIMEOUT`], no redirects, no retries.
+    ///
+    /// The proxies of the environment count (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`), but not for
+    /// requests to loopback: a proxy could read the secret of a plain http request, and its loopback is another host.
     pub fn builder() -> HttpBuilder {
         HttpBuilder { reqwest: None, connect_timeout: None }
     }
 
-    /// Takes a client that the caller has built, with its pool, proxies and certificates.
-    ///
-    /// A built client cannot be changed any more. Its `retry` policy is made harmless: it needs a clone of the
-    /// body, and the bodies that it gets from here cannot be cloned. Its redirect policy cannot be: a followed
-    /// 303 that points back to the same URL leaves no trace in the response. So the client must say in its
-    /// `Debug` output that it follows none.
-    ///
-    /// # Errors
-    ///
-    /// `VALIDATION.input` if the client may follow redirects. Build it with
-    /// `.redirect(reqwest::redirect::Policy::none())`, or pass its builder to [`HttpBuilder::reqwest`].
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// use steadfast::transport::Http;
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mine = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build()?;
-    /// let http = Http::from_client(mine)?;
-    /// assert!(Http::from_client(reqwest::Client::new()).is_err());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn from_client(client: reqwest::Client) -> Result<Http, Error> {
-        if follows_no_redirects(&client) {
-            return Ok(Http { client, built_here: false });
-        }
-        Err(Error::invalid(
-            "reqwest client",
-            "it may follow redirects, which can apply an operation twice or pass a redirect's target off as \
-             its answer; build it with `.redirect(reqwest::redirect::Policy::none())`, or give its \
-             ClientBuilder to `Http::builder().reqwest(..)`",
-        ))
-    }
-
     async fn exchange(&self, request: Request, limits: Limits) -> Result<Answer, SendError> {
         let https = request.url.scheme() == "https";
-        // A client from elsewhere has shown that it follows no redirect; its answers are held to that.
-        let asked = (!self.built_here).then(|| request.url.clone());
-        let prepared = prepare(request, !self.built_here);
-        let mut response =
-            self.client.execute(prepared).await.map_err(|error| before_the_answer(error, https))?;
-        if asked.is_some_and(|asked| is_elsewhere(&asked, response.url())) {
-            return Err(SendError::new(SendErrorKind::Redirected));
-        }
+        let Limits { reply_bytes_max, progress } = limits;
+        let client = self.client_for(&request.url)?;
+        let prepared = prepare(request, &progress);
+        let mut response = match client.execute(prepared).await {
+            Ok(response) => response,
+            Err(error) => return Err(before_the_answer(error, https, &progress)),
+        };
         let status = response.status();
         let headers = mem::take(response.headers_mut());
-        let (body, cut) = read(response, limits.reply_bytes_max).await?;
+        let (body, cut) = read(response, reply_bytes_max).await?;
         let mut answer = Answer::new(status, headers, body);
         answer.cut = cut;
         Ok(answer)
     }
+
+    fn client_for(&self, url: &Url) -> Result<&reqwest::Client, SendError> {
+        match &self.direct {
+            Some(direct) if is_loopback(url) => direct.client(),
+            _ => Ok(&self.client),
+        }
+    }
+}
+
+/// A second client, without a proxy. Most services never call loopback, and a client costs tens of milliseconds
+/// (certificates) and a pool, so it is built by the first request that needs it.
+#[derive(Clone)]
+struct Direct {
+    connect_timeout: Duration,
+    client: Arc<OnceLock<reqwest::Client>>,
+}
+
+impl Direct {
+    fn client(&self) -> Result<&reqwest::Client, SendError> {
+        if let Some(client) = self.client.get() {
+            return Ok(client);
+        }
+        let builder = reqwest::Client::builder().connect_timeout(self.connect_timeout).no_proxy();
+        let built = exactly_as_given(builder).build();
+        let client =
+            built.map_err(|error| SendError::with_source(SendErrorKind::Request, error.without_url()))?;
+        Ok(self.client.get_or_init(|| client))
+    }
+}
+
+/// Switches off what reqwest does on its own.
+fn exactly_as_given(builder: reqwest::ClientBuilder) -> reqwest::ClientBuilder {
+    builder.redirect(redirect::Policy::none()).retry(reqwest::retry::never())
 }
 
 impl Transport for Http {
@@ -140,7 +139,7 @@ impl Transport for Http {
 impl fmt::Debug for Http {
     /// Not reqwest's own output: that shows the default headers, which may hold a secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Http").field("built_here", &self.built_here).finish_non_exhaustive()
+        f.debug_struct("Http").finish_non_exhaustive()
     }
 }
 
@@ -155,6 +154,12 @@ impl HttpBuilder {
 
     /// Starts from a builder of the caller's own: proxies, certificates, pool sizes, a resolver. Its redirect
     /// and retry policies are replaced by none. A total timeout set on it also counts; the engine has its own.
+    ///
+    /// Its proxies count for loopback too, also those that reqwest takes from the environment. Call
+    /// `no_proxy()` on it where that is not meant.
+    ///
+    /// There is no way in for a client that is already built: reqwest cannot be asked whether it follows redirects,
+    /// and a followed 303 that points back to the same URL leaves no trace in the answer.
     #[must_use]
     pub fn reqwest(mut self, builder: reqwest::ClientBuilder) -> HttpBuilder {
         self.reqwest = Some(builder);
@@ -171,20 +176,21 @@ impl HttpBuilder {
         if self.connect_timeout == Some(Duration::ZERO) {
             return Err(Error::invalid("connect timeout", "zero leaves no time to connect"));
         }
-        let mut builder = match self.reqwest {
-            Some(theirs) => theirs,
-            None => reqwest::Client::builder().connect_timeout(Http::CONNECT_TIMEOUT),
+        let connect_timeout = self.connect_timeout.unwrap_or(Http::CONNECT_TIMEOUT);
+        let (builder, direct) = match self.reqwest {
+            Some(theirs) => match self.connect_timeout {
+                Some(limit) => (theirs.connect_timeout(limit), None),
+                None => (theirs, None),
+            },
+            None => {
+                let builder = reqwest::Client::builder().connect_timeout(connect_timeout);
+                (builder, Some(Direct { connect_timeout, client: Arc::default() }))
+            }
         };
-        if let Some(limit) = self.connect_timeout {
-            builder = builder.connect_timeout(limit);
-        }
-        let client =
-            builder.redirect(redirect::Policy::none()).retry(reqwest::retry::never()).build().map_err(
-                |error| {
-                    Error::invalid("reqwest builder", "it does not build").with_source(error.without_url())
-                },
-            )?;
-        Ok(Http { client, built_here: true })
+        let client = exactly_as_given(builder).build().map_err(|error| {
+            Error::invalid("reqwest builder", "it does not build").with_source(error.without_url())
+        })?;
+        Ok(Http { client, direct })
     }
 }
 
@@ -194,21 +200,7 @@ impl fmt::Debug for HttpBuilder {
     }
 }
 
-/// Whether a built client proves that it follows no redirect.
-///
-/// reqwest has no getter. Its `Debug` names a policy other than the default one. A form of that text that is
-/// not known here proves nothing, and the client is refused: the mistake is on the safe side. Text that a
-/// caller controls (default headers) cannot imitate it, since quotes within values are shown escaped.
-fn follows_no_redirects(client: &reqwest::Client) -> bool {
-    format!("{client:?}").contains("redirect_policy: \"Policy(None)\"")
-}
-
-/// Whether the answer came from another place than was asked. The fragment never goes over the wire.
-fn is_elsewhere(asked: &url::Url, answered: &url::Url) -> bool {
-    asked[..url::Position::AfterQuery] != answered[..url::Position::AfterQuery]
-}
-
-fn prepare(request: Request, single_use: bool) -> reqwest::Request {
+fn prepare(request: Request, progress: &Progress) -> reqwest::Request {
     let Request { method, url, mut headers, body } = request;
     if body.is_empty() && content_is_expected(&method) && !headers.contains_key(header::CONTENT_LENGTH) {
         // RFC 9110, section 8.6; reqwest leaves it out and some gateways answer 411.
@@ -216,12 +208,9 @@ fn prepare(request: Request, single_use: bool) -> reqwest::Request {
     }
     let mut prepared = reqwest::Request::new(method, url);
     *prepared.headers_mut() = headers;
-    if single_use {
-        // Wrapped, a body keeps its length and loses `try_clone`: reqwest's retry needs a clone. An empty
-        // body is wrapped as well, because a request without one can be cloned.
-        *prepared.body_mut() = Some(reqwest::Body::wrap(reqwest::Body::from(body)));
-    } else if !body.is_empty() {
-        *prepared.body_mut() = Some(body.into());
+    if !body.is_empty() {
+        progress.nothing_sent();
+        *prepared.body_mut() = Some(reqwest::Body::wrap(WatchedBody::new(body, progress.clone())));
     }
     prepared
 }
@@ -278,105 +267,3 @@ async fn next_chunk(response: &mut reqwest::Response) -> Result<Option<Bytes>, S
 
 /// What an announced length may reserve at once: a vendor's word alone does not make us set 8 MiB aside.
 const RESERVE_BYTES_MAX: usize = 256 * 1024;
-
-/// Tells failures before the answer's head apart. Redirects are off, so there was one request at most, and a
-/// failure to connect is a failure to send it.
-fn before_the_answer(error: reqwest::Error, https: bool) -> SendError {
-    let kind = if error.is_dns() {
-        SendErrorKind::Dns
-    } else if error.is_connect() {
-        match connect_failure(&error, https) {
-            Connecting::WithoutTls => return SendError::with_source(SendErrorKind::Tls, NO_TLS),
-            Connecting::Handshake => SendErrorKind::Tls,
-            Connecting::Elsewhere => SendErrorKind::Connect,
-        }
-    } else if error.is_redirect() {
-        SendErrorKind::Redirected
-    } else if error.is_builder() {
-        SendErrorKind::Request
-    } else if error.is_timeout() {
-        SendErrorKind::Timeout
-    } else {
-        SendErrorKind::Reset
-    };
-    SendError::with_source(kind, error.without_url())
-}
-
-const NO_TLS: &str = "https needs TLS, and this build has none: enable the feature `rustls` or `native-tls`";
-
-enum Connecting {
-    WithoutTls,
-    Handshake,
-    Elsewhere,
-}
-
-/// Which part of connecting failed. The TLS libraries are optional, so their error types cannot be named;
-/// their words can. A wrong guess changes a label and not the effect: either way nothing was sent.
-fn connect_failure(error: &reqwest::Error, https: bool) -> Connecting {
-    if !https {
-        return Connecting::Elsewhere;
-    }
-    let mut next: Option<&(dyn StdError + 'static)> = error.source();
-    while let Some(layer) = next {
-        let io = layer.downcast_ref::<io::Error>();
-        let text = layer.to_string().to_ascii_lowercase();
-        if text.contains("scheme is not http") {
-            return Connecting::WithoutTls;
-        }
-        let rustls = io.is_some_and(|io| io.kind() == io::ErrorKind::InvalidData);
-        if rustls || TLS_WORDS.iter().any(|word| text.contains(word)) {
-            return Connecting::Handshake;
-        }
-        // `io::Error::source` skips the error that it wraps.
-        next = match io.and_then(io::Error::get_ref) {
-            Some(inner) => Some(inner),
-            None => layer.source(),
-        };
-    }
-    Connecting::Elsewhere
-}
-
-/// Words of rustls, OpenSSL, Schannel and Secure Transport for a handshake that failed.
-const TLS_WORDS: [&str; 5] = ["tls", "ssl", "certificate", "handshake", "secure channel"];
-
-#[cfg(test)]
-mod tests {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpListener;
-    use url::Url;
-
-    use super::*;
-
-    /// The second line of defence: a client that follows redirects although it says that it does not.
-    #[tokio::test]
-    async fn an_answer_from_another_url_than_was_asked_may_have_taken_effect() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let address = listener.local_addr().expect("an address");
-        tokio::spawn(async move {
-            let answers = ["303 See Other\r\nlocation: /y", "200 OK"];
-            for head in answers {
-                let (mut socket, _) = listener.accept().await.expect("a connection");
-                let mut buffer = [0u8; 4096];
-                let _ = socket.read(&mut buffer).await;
-                let answer = format!("HTTP/1.1 {head}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
-                let _ = socket.write_all(answer.as_bytes()).await;
-            }
-        });
-        let client = reqwest::Client::builder().no_proxy().build().expect("a client");
-        let http = Http { client, built_here: false };
-        let url = Url::parse(&format!("http://{address}/x?q=%7e{{|#part")).expect("a url");
-        let error =
-            http.send(Request::new(Method::POST, url), Limits::new(10, true)).await.expect_err("a redirect");
-        assert_eq!(error.kind(), SendErrorKind::Redirected);
-    }
-
-    #[test]
-    fn an_answer_from_the_same_url_is_recognised_in_any_spelling_that_http_carries() {
-        for text in ["http://v.test/x?q=%7e{|}'#part", "http://v.test:80?", "http://[::1]:9/a//b/%2F?x"] {
-            let asked = Url::parse(text).expect("a url");
-            let sent: http::Uri = asked[..url::Position::AfterQuery].parse().expect("a URI");
-            let answered = Url::parse(&sent.to_string()).expect("a url");
-            assert!(!is_elsewhere(&asked, &answered), "{asked} {answered}");
-        }
-    }
-}

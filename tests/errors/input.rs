@@ -79,7 +79,6 @@ pub fn of_clients(said: &mut Said) {
     let nameless = Keyed::new(KeyedConfig::new("", "https://api.acme.test"), "");
     said.refused("a vendor without a name", built(Client::builder(nameless)));
 
-    said.refused("a reqwest client that follows redirects", Http::from_client(reqwest::Client::new()));
     said.refused("no time to connect", Http::builder().connect_timeout(Duration::ZERO).build());
 }
 

@@ -73,6 +73,5 @@ fn warnings() -> Vec<String> {
 }
 
 fn http() -> Http {
-    let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build();
-    Http::from_client(client.expect("a client")).expect("a transport")
+    Http::builder().reqwest(reqwest::Client::builder()).build().expect("a transport")
 }

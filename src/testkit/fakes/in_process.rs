@@ -74,6 +74,11 @@ impl InProcess {
     }
 
     async fn exchange(&self, request: Request, limits: Limits) -> Result<Answer, SendError> {
+        // There is no connection to wait for: the request has left as soon as it is looked at.
+        limits.progress.nothing_sent();
+        if !limits.progress.begin_sending() {
+            return Err(SendError::new(SendErrorKind::Connect));
+        }
         let fault = self.setup.plan.decide(&request.method, request.url.path());
         match fault {
             Some(Fault::DropBeforeRead | Fault::Reset) => return Err(SendError::new(SendErrorKind::Reset)),
@@ -167,7 +172,7 @@ mod tests {
         request.body = "amount=1000&currency=usd".into();
         let transport = stripe.transport();
         let outcome = tokio::select! {
-            outcome = transport.send(request, Limits::new(10_000, true)) => outcome,
+            outcome = transport.send(request, Limits::new(10_000)) => outcome,
             () = clock.limit_until(Instant::ORIGIN.plus(Duration::from_secs(60))) => {
                 Err(SendError::new(SendErrorKind::Timeout))
             }
@@ -207,7 +212,7 @@ mod tests {
         let stripe = StripeFake::start().await;
         stripe.plan().next(Fault::Html);
         let request = Request::new(Method::GET, format!("{}/v1/charges", stripe.url()).parse().unwrap());
-        let answer = stripe.transport().send(request, Limits::new(5, true)).await.unwrap();
+        let answer = stripe.transport().send(request, Limits::new(5)).await.unwrap();
         assert_eq!((answer.status.as_u16(), answer.body.len(), answer.cut), (401, 5, true));
         assert_eq!(stripe.plan().requests(), 1, "one plan for both ways in");
     }

@@ -26,7 +26,7 @@ async fn ask(fake: &InProcess, method: Method, path: &str, body: String) -> Valu
         request.headers.insert(name, HeaderValue::from_static(value));
     }
     request.body = body.into();
-    let answer = fake.send(request, Limits::new(10_000_000, true)).await.unwrap();
+    let answer = fake.send(request, Limits::new(10_000_000)).await.unwrap();
     let status = answer.status.as_u16();
     assert!((200..300).contains(&status), "{path}: {status} {:?}", answer.body);
     answer.json().unwrap_or(Value::Null)
