@@ -85,9 +85,19 @@ impl<'a> Hold<'a> {
     /// to another send: the record stays in progress until its lease runs out and it is recovered. A write that
     /// is declined ends the call: whoever took the operation has the say.
     async fn write(&mut self, doing: &'static str, event: Event, evidence: Evidence) -> Written {
-        let Evidence { attempts, effect, reports } = evidence;
+        let Evidence { attempts, effect, unknown_since, look_ups, resends_left, reports } = evidence;
         let (fence, now) = (self.record.fence, self.engine.clock.wall());
-        let transition = Transition { fence, now, attempts, effect, event, reports };
+        let transition = Transition {
+            fence,
+            now,
+            attempts,
+            effect,
+            unknown_since,
+            look_ups,
+            resends_left,
+            event,
+            reports,
+        };
         match (*self.engine.store).transition(&self.record, transition).await {
             Ok(Ok(record)) => {
                 self.record = record;
@@ -110,6 +120,9 @@ type Written = Result<(), Error>;
 pub(super) struct Evidence {
     pub attempts: u32,
     pub effect: Effect,
+    pub unknown_since: Option<Timestamp>,
+    pub look_ups: u32,
+    pub resends_left: u32,
     /// What the attempts since the last write met.
     pub reports: Vec<AttemptReport>,
 }
