@@ -85,6 +85,7 @@ impl Client {
                 account: Some(self.engine.account_path()),
                 now: self.engine.clock.wall(),
                 lease: self.engine.default_lease(),
+                attempt_max: self.engine.policy.timeout.attempt,
                 limit: limit - recovered.taken,
             };
             if take.limit == 0 {

@@ -209,6 +209,8 @@ impl Engine {
             lease: self.lease(work),
             keep: self.policy.record.keep,
             on_unknown: work.on_unknown,
+            attempt_max: self.attempt_max(work),
+            vendor_clock_ms: None,
             redact: self.redact.and(&work.redact),
         }
     }
@@ -315,8 +317,12 @@ impl Engine {
 
     /// How long a holder may need for one attempt and what surrounds it.
     fn lease(&self, work: &Work) -> Duration {
-        let attempt = work.policy.as_ref().map_or(self.policy.timeout.attempt, |own| own.timeout.attempt);
-        attempt.saturating_add(self.policy.record.lease_margin)
+        self.attempt_max(work).saturating_add(self.policy.record.lease_margin)
+    }
+
+    /// The longest exchange of a call.
+    fn attempt_max(&self, work: &Work) -> Duration {
+        work.policy.as_ref().map_or(self.policy.timeout.attempt, |own| own.timeout.attempt)
     }
 
     /// What the record told is named after the record, what we say ourselves is not named yet.

@@ -70,8 +70,6 @@ fn client(name: &str, network: &ScriptedTransport, clock: &TestClock) -> Client 
         .policy(Policy::background().backoff(ladder).without_breaker().without_budget())
         .transport(network.clone())
         .clock(clock.clone())
-        // Each client's own: the file that the example names would outlive the test.
-        .store(steadfast::store::Memory::new())
         .build()
         .expect(name)
 }

@@ -359,6 +359,8 @@ fn a_lease_of_zero_has_run_out_and_never_means_none() {
         lease: Duration::ZERO,
         keep: secs(60),
         on_unknown: steadfast::OnUnknown::Park,
+        attempt_max: Duration::from_secs(30),
+        vendor_clock_ms: None,
         redact: steadfast::operation::RedactedFields::NONE,
     };
     let (Some(held), Claimed::Fresh(_)) = record::claim(None, claim(), 0) else { panic!("the first claim") };

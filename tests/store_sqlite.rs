@@ -167,7 +167,14 @@ async fn claim_all(store: Arc<Sqlite>) {
 async fn sweep(store: &Sqlite) {
     let now = NOW.plus(Duration::from_secs(60));
     loop {
-        let take = Take { what: Left::Lapsed, account: None, now, lease: Duration::from_secs(60), limit: 7 };
+        let take = Take {
+            what: Left::Lapsed,
+            account: None,
+            now,
+            lease: Duration::from_secs(60),
+            attempt_max: Duration::from_secs(30),
+            limit: 7,
+        };
         let taken = store.take(take).await.expect("works");
         if taken.is_empty() {
             return;
@@ -191,6 +198,9 @@ async fn settle_for_ever(store: &Sqlite, round: &str) {
             now: NOW,
             attempts: 1,
             effect: Effect::Unknown,
+            unknown_since: None,
+            look_ups: 0,
+            resends_left: 0,
             event,
             reports: Vec::new(),
         };
@@ -260,6 +270,8 @@ fn claim(key: &str) -> Claim {
         lease: Duration::from_secs(60),
         keep: Duration::from_secs(3600),
         on_unknown: OnUnknown::Park,
+        attempt_max: Duration::from_secs(30),
+        vendor_clock_ms: None,
         redact: steadfast::operation::RedactedFields::NONE,
     }
 }

@@ -175,7 +175,17 @@ impl Calls for Sqlite {
         let answer = Answer::new(StatusCode::OK, HeaderMap::new(), Bytes::from_static(BODY));
         let event = Event::Succeed { answer, reconciled: false };
         let reports = vec![MADE.1.clone()];
-        let transition = Transition { fence: 1, now: NOW, attempts: 1, effect: Effect::None, event, reports };
+        let transition = Transition {
+            fence: 1,
+            now: NOW,
+            attempts: 1,
+            effect: Effect::None,
+            unknown_since: None,
+            look_ups: 0,
+            resends_left: 0,
+            event,
+            reports,
+        };
         self.transition(&held, transition).await.expect("the store works").expect("the holder may write");
     }
 }
@@ -191,6 +201,8 @@ async fn first_claim(store: &Sqlite, key: String) -> Record {
         lease: Duration::from_secs(60),
         keep: KEEP,
         on_unknown: OnUnknown::Park,
+        attempt_max: std::time::Duration::from_secs(30),
+        vendor_clock_ms: None,
         redact: RedactedFields::NONE,
     };
     match store.claim(claim).await.expect("the store works") {

@@ -163,7 +163,14 @@ async fn lists(store: &Arc<Sqlite>, rows: u64, memory: &Memory) {
 
     let started = Instant::now();
     let now = NOW.plus(Duration::from_secs(60));
-    let take = Take { what: Left::Lapsed, account: None, now, lease: Duration::from_secs(60), limit: 64 };
+    let take = Take {
+        what: Left::Lapsed,
+        account: None,
+        now,
+        lease: Duration::from_secs(60),
+        attempt_max: std::time::Duration::from_secs(30),
+        limit: 64,
+    };
     assert_eq!(store.take(take).await.expect("a take").len(), 64);
     memory.print("a take of 64 that lapsed", started);
 }

@@ -119,6 +119,8 @@ impl DeadLetters {
             lease: CLAIM_LEASE,
             keep: old.keep,
             on_unknown: OnUnknown::Park,
+            attempt_max: client.policy().timeout.attempt,
+            vendor_clock_ms: None,
             redact: old.redact.clone(),
         })
     }
@@ -164,6 +166,9 @@ impl DeadLetters {
             now,
             attempts: record.attempts,
             effect: record.effect,
+            unknown_since: record.unknown_since,
+            look_ups: record.look_ups,
+            resends_left: record.resends_left,
             event: Event::Schedule { at: now },
             reports: Vec::new(),
         };

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::hold::Evidence;
 use super::look_up::Looked;
 use super::run::{Last, Run};
 use crate::answer::Answer;
@@ -179,6 +180,25 @@ impl Run<'_> {
     pub(super) async fn hand_back(&mut self) -> Error {
         let now = self.engine.clock.now();
         self.postpone(now, Kind::Fenced).await
+    }
+
+    /// What the next write to the record says of the attempts. Their reports go with the one write after them.
+    pub(super) fn evidence(&mut self) -> Evidence {
+        let reports = self.reports.get(self.reports_written..).unwrap_or_default().to_vec();
+        self.reports_written = self.reports.len();
+        let clock = &self.engine.clock;
+        let on_record = self.hold.as_ref().and_then(|hold| hold.record.unknown_since);
+        Evidence {
+            attempts: self.attempts,
+            effect: self.effect,
+            unknown_since: self
+                .unknown_since
+                .map(|since| clock.wall().minus(clock.now().since(since)))
+                .or(on_record),
+            look_ups: self.look_ups,
+            resends_left: self.resends_left,
+            reports,
+        }
     }
 
     /// The last attempt's failure.

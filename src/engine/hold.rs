@@ -94,10 +94,20 @@ impl<'a> Hold<'a> {
     /// to another send: the record stays in progress until its lease runs out and it is recovered. A write that
     /// is declined ends the call: whoever took the operation has the say.
     async fn write(&mut self, doing: &'static str, event: Event, evidence: Evidence) -> Written {
-        let Evidence { attempts, effect, reports } = evidence;
+        let Evidence { attempts, effect, unknown_since, look_ups, resends_left, reports } = evidence;
         let (fence, now) = (self.record.fence, self.engine.clock.wall());
         let renews = matches!(event, Event::Renew { .. });
-        let transition = Transition { fence, now, attempts, effect, event, reports };
+        let transition = Transition {
+            fence,
+            now,
+            attempts,
+            effect,
+            unknown_since,
+            look_ups,
+            resends_left,
+            event,
+            reports,
+        };
         // A renewal comes before a send, and nothing is sent once the time is over. An outcome has a little more.
         let clock = &*self.engine.clock;
         let until = if renews { self.deadline } else { self.deadline.max(clock.now().plus(STORE_GRACE)) };
@@ -136,6 +146,9 @@ type Written = Result<(), Error>;
 pub(super) struct Evidence {
     pub attempts: u32,
     pub effect: Effect,
+    pub unknown_since: Option<Timestamp>,
+    pub look_ups: u32,
+    pub resends_left: u32,
     /// What the attempts since the last write met.
     pub reports: Vec<AttemptReport>,
 }

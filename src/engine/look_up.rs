@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::run::Run;
 use super::waits::spread_over;
 use crate::answer::Answer;
+use crate::clock::Instant;
 use crate::error::{Error, Step};
 use crate::request::Request;
 use crate::telemetry;
@@ -38,7 +39,7 @@ impl Run<'_> {
     pub(super) async fn look_up(&mut self) -> Result<Looked, Error> {
         let Some(question) = self.first_question() else { return Ok(Looked::CannotTell) };
         let settle = self.engine.vendor.settle_time();
-        let mut at = self.unknown_since.plus(settle);
+        let mut at = self.settled_at(settle);
         for _ in 0..self.engine.policy.look_ups_max {
             let asked = self.left_alone_until.since(self.engine.clock.now());
             if !asked.is_zero() {
@@ -66,12 +67,23 @@ impl Run<'_> {
         Ok(Looked::CannotTell)
     }
 
-    /// Whether the operation is older than a settled one would be kept. Look-ups that never come to an answer
+    /// When the settle time is over. It counts once, from the last send that may have taken effect, whoever sent it:
+    /// on our own clock if we did, else from what is on record.
+    fn settled_at(&self, settle: Duration) -> Instant {
+        let clock = &self.engine.clock;
+        let on_record = self.hold.as_ref().and_then(|hold| hold.record.unknown_since);
+        match (self.unknown_since, on_record) {
+            (Some(ours), _) => ours.plus(settle),
+            (None, Some(theirs)) => clock.now().plus(theirs.plus(settle).since(clock.wall())),
+            (None, None) => clock.now().plus(settle),
+        }
+    }
+
+    /// Whether its effect has been unknown for longer than a settled one would be kept. Look-ups that never come to an answer
     /// are postponed from call to call until then, and no longer: every operation ends in one state.
     fn is_past_keeping(&self) -> bool {
-        self.hold.as_ref().is_some_and(|hold| {
-            self.engine.clock.wall().since(hold.record.claimed_at) >= self.engine.policy.record.keep
-        })
+        let on_record = self.hold.as_ref().and_then(|hold| hold.record.unknown_since);
+        on_record.is_some_and(|since| self.engine.clock.wall().since(since) >= self.engine.policy.record.keep)
     }
 
     /// One look-up, all its pages. A failure on the way is never taken for an absence.
@@ -107,7 +119,8 @@ impl Run<'_> {
 
     fn subject(&self) -> Option<Subject<'_>> {
         let record = &self.hold.as_ref()?.record;
-        Some(Subject::new(&record.request, &record.wire_key, record.claimed_at))
+        let subject = Subject::new(&record.request, &record.wire_key, record.claimed_at);
+        Some(subject.with_vendor_clock(record.vendor_clock_ms))
     }
 }
 

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::attempt::Judged;
-use super::hold::{Evidence, Hold};
+use super::hold::Hold;
 use super::look_up::Looked;
 use super::waits::spread_over;
 use super::{Engine, Work};
@@ -35,8 +35,12 @@ pub(super) struct Run<'a> {
     pub(super) attempts: u32,
     /// Whether any of them may have taken effect.
     pub(super) effect: Effect,
-    /// When the last attempt that may have taken effect ended: a look-up's settle time counts from here.
-    pub(super) unknown_since: Instant,
+    /// When this run's last attempt that may have taken effect ended.
+    pub(super) unknown_since: Option<Instant>,
+    /// Look-ups that were answered since the last such attempt, of whichever run.
+    pub(super) look_ups: u32,
+    /// How many more sends may be a second effect.
+    pub(super) resends_left: u32,
     pub(super) reports: Vec<AttemptReport>,
     /// How many of them went with a write to the record.
     pub(super) reports_written: usize,
@@ -44,7 +48,6 @@ pub(super) struct Run<'a> {
     pub(super) waited: Duration,
     backoff: &'a Backoff,
     pub(super) retries_allowed: bool,
-    on_unknown: OnUnknown,
     /// The caller accepted a second effect for this resend.
     resend_accepted: bool,
     /// A look-up's miss was taken for proof that an attempt had no effect.
@@ -88,6 +91,9 @@ impl<'a> Run<'a> {
         };
         let hold = hold.map(|hold| hold.for_call_until(deadline));
         let record = hold.as_ref().map(|hold| &hold.record);
+        let look_ups = record.map_or(0, |record| record.look_ups);
+        let asked_for = u32::from(work.on_unknown == OnUnknown::Resend);
+        let resends_left = record.map_or(asked_for, |record| record.resends_left);
         Run {
             engine,
             request,
@@ -98,13 +104,14 @@ impl<'a> Run<'a> {
             started,
             deadline,
             pass_deadline_on: work.pass_deadline_on,
-            unknown_since: started,
+            unknown_since: None,
+            look_ups,
+            resends_left,
             reports: Vec::new(),
             reports_written: 0,
             waited: Duration::ZERO,
             backoff,
             retries_allowed: work.retries_allowed,
-            on_unknown: work.on_unknown,
             resend_accepted: false,
             absence_believed: false,
             just_claimed: false,
@@ -118,9 +125,6 @@ impl<'a> Run<'a> {
     /// Carries on with an operation that was taken over. Its next send is charged as a retry, unless it is
     /// known to be the first.
     pub(super) async fn resume(&mut self) -> Result<Reply, Error> {
-        // Until it was taken over, somebody else may have been sending; this call began before that, and may have
-        // waited long for a gate or for the store.
-        self.unknown_since = self.engine.clock.now();
         let is_first = self.attempts == 0 && self.effect == Effect::None;
         if !is_first && !self.afford_retry() {
             return Err(self.out_of_budget(self.first_step()).await);
@@ -170,7 +174,11 @@ impl<'a> Run<'a> {
                 self.effect = Effect::None;
                 self.absence_believed = true;
             }
-            Looked::CannotTell if self.on_unknown == OnUnknown::Resend => self.resend_accepted = true,
+            // The renewal before the send writes it down.
+            Looked::CannotTell if self.resends_left > 0 => {
+                self.resends_left -= 1;
+                self.resend_accepted = true;
+            }
             Looked::CannotTell => return Err(self.bury(self.why_stuck()).await),
         }
         Ok(None)
@@ -218,7 +226,7 @@ impl<'a> Run<'a> {
     /// Whether anything can follow an attempt of unknown effect: a safe resend, a look-up, or the caller's
     /// word that a duplicate is better than none.
     fn can_go_on(&self) -> bool {
-        self.resend_is_safe() || self.on_unknown == OnUnknown::Resend || self.has_look_up()
+        self.resend_is_safe() || self.resends_left > 0 || self.has_look_up()
     }
 
     fn why_stuck(&self) -> Reason {
@@ -233,7 +241,8 @@ impl<'a> Run<'a> {
     pub(super) fn note(&mut self, effect: Effect) {
         if effect == Effect::Unknown && !self.request.method.is_safe() {
             self.effect = Effect::Unknown;
-            self.unknown_since = self.engine.clock.now();
+            self.unknown_since = Some(self.engine.clock.now());
+            self.look_ups = 0;
         }
     }
 
@@ -352,13 +361,6 @@ impl<'a> Run<'a> {
         let at = self.hold.as_ref().and_then(|hold| hold.record.until());
         let error = Error::new(Kind::Store { doing: "renew the lease in time" }, Effect::Unknown);
         Err(self.in_context(error.going_on(Disposition::Continues { at }).with_retry_at(at)))
-    }
-
-    /// What the next write to the record says of the attempts. Their reports go with the one write after them.
-    pub(super) fn evidence(&mut self) -> Evidence {
-        let reports = self.reports.get(self.reports_written..).unwrap_or_default().to_vec();
-        self.reports_written = self.reports.len();
-        Evidence { attempts: self.attempts, effect: self.effect, reports }
     }
 
     /// What the call's events say of whose they are.

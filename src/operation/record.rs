@@ -29,6 +29,7 @@ mod take;
 mod view;
 
 pub use act::{Act, Action, AuditEntry, Forbidden, Resolution, Resolved};
+use take::Taker;
 pub use take::{Left, Take};
 pub use view::{Cursor, Filter, Page, Phase, Summary, Tally, UnknownPhase};
 
@@ -59,7 +60,23 @@ pub struct Record {
     /// Whether any attempt so far took effect, as far as is known. [`Effect::Applied`] in [`State::Succeeded`],
     /// and nowhere else.
     pub effect: Effect,
+    /// While [`effect`](Record::effect) is unknown: the latest moment at which a send of unknown effect can have
+    /// ended. A look-up's settle time counts from here, whoever waits for it.
+    pub unknown_since: Option<Timestamp>,
+    /// How many look-ups were answered since then. One that failed is not a look-up.
+    pub look_ups: u32,
+    /// How many more times it may be sent although that may be a second effect. A holder who uses one up writes
+    /// that down before it sends.
+    pub resends_left: u32,
+    /// The longest exchange of whoever holds it, or held it last: for so long after its lease a dead holder's
+    /// request may still be on its way.
+    pub attempt_max: Duration,
+    /// The vendor's clock less ours at the first claim, in milliseconds; `None` if nobody knew it.
+    pub vendor_clock_ms: Option<i64>,
     /// The first claim: no first byte left earlier, so the vendor's replay window is counted from here.
+    ///
+    /// A first claim that lies in the future was made by a clock that was wrong. Whoever moves the operation then
+    /// sets this to as long ago as the record is kept, which no replay window reaches back to.
     pub claimed_at: Timestamp,
     /// The last transition.
     pub updated_at: Timestamp,
@@ -128,8 +145,12 @@ pub struct Claim {
     pub lease: Duration,
     /// How long the record is kept once it is settled.
     pub keep: Duration,
-    /// What to do when nobody can tell whether it took effect.
+    /// What to do when nobody can tell whether it took effect. [`OnUnknown::Resend`] is one more send.
     pub on_unknown: OnUnknown,
+    /// The caller's longest exchange.
+    pub attempt_max: Duration,
+    /// The vendor's clock less the caller's, in milliseconds, if it is known.
+    pub vendor_clock_ms: Option<i64>,
     /// What of it is never shown. The first claim's stays on record.
     pub redact: RedactedFields,
 }
@@ -205,6 +226,12 @@ pub struct Transition {
     pub attempts: u32,
     /// Whether any of them may have taken effect.
     pub effect: Effect,
+    /// As [`Record::unknown_since`]. With an effect that is unknown, `None` is now; with none, it is not kept.
+    pub unknown_since: Option<Timestamp>,
+    /// As [`Record::look_ups`].
+    pub look_ups: u32,
+    /// As [`Record::resends_left`]. No holder can raise it.
+    pub resends_left: u32,
     /// What happened.
     pub event: Event,
     /// What the attempts since the last write met. They go on the operation's log in the same commit, under
@@ -265,6 +292,11 @@ impl Record {
             first_fence: 1,
             attempts: 0,
             effect: Effect::None,
+            unknown_since: None,
+            look_ups: 0,
+            resends_left: u32::from(claim.on_unknown == OnUnknown::Resend),
+            attempt_max: claim.attempt_max,
+            vendor_clock_ms: claim.vendor_clock_ms,
             claimed_at: claim.now,
             updated_at: claim.now,
             keep: claim.keep,
@@ -291,18 +323,19 @@ impl Record {
         if self.fingerprint != first.fingerprint {
             return Claimed::Mismatch { held: self.fingerprint };
         }
+        let taker = Taker { now, lease, attempt_max: first.attempt_max };
         match &self.state {
-            State::InProgress { lease_until: until } | State::Scheduled { at: until } if *until > now => {
-                Claimed::Busy { frees_at: *until }
+            State::InProgress { lease_until: until } | State::Scheduled { at: until } => {
+                match self.left_to(taker) {
+                    Some(record) => Claimed::TakenOver(record),
+                    None => Claimed::Busy { frees_at: *until },
+                }
             }
-            // The holder may have sent and died before it could say so.
-            State::InProgress { .. } => Claimed::TakenOver(self.taken(now, lease, Effect::Unknown)),
-            State::Scheduled { .. } => Claimed::TakenOver(self.taken(now, lease, self.effect)),
             State::Refused { refusal: Refusal::Unauthorized, .. } => {
                 // Nothing was tried on the merits. Once the credentials are mended, the key is free again. Its
                 // window starts anew because the vendor stored nothing under it, unless an attempt before the
                 // refused one may have got through: then the vendor's window has been running since.
-                let mut record = self.taken(now, lease, self.effect);
+                let mut record = self.taken(taker, self.effect);
                 if self.effect == Effect::None {
                     record.claimed_at = now;
                     record.attempts = 0;
@@ -321,7 +354,7 @@ impl Record {
     ///
     /// [`Declined`], and the record stays as it is.
     pub fn apply(&self, transition: Transition) -> Result<Record, Declined> {
-        let Transition { fence, now, attempts, effect, event, reports: _ } = transition;
+        let Transition { fence, now, attempts, effect, event, .. } = transition;
         let holds = fence == self.fence && matches!(self.state, State::InProgress { .. });
         if !holds {
             return match event {
@@ -346,6 +379,12 @@ impl Record {
         // Known by the state, whatever the holder says.
         let succeeded = matches!(record.state, State::Succeeded { .. });
         record.effect = if succeeded { Effect::Applied } else { effect };
+        record.resends_left = transition.resends_left.min(self.resends_left);
+        (record.unknown_since, record.look_ups) = (None, 0);
+        if record.effect == Effect::Unknown {
+            record.unknown_since = transition.unknown_since.or(Some(now));
+            record.look_ups = transition.look_ups;
+        }
         Ok(record)
     }
 
@@ -379,14 +418,10 @@ impl Record {
 
     /// In another state. A person's word is on the state it was given on: it does not outlast that.
     fn moved(&self, state: State, now: Timestamp) -> Record {
-        Record { state, updated_at: now, resolved: None, ..self.clone() }
-    }
-
-    /// Taken by somebody else. The request on record stays: what is resent is what was first sent.
-    fn taken(&self, now: Timestamp, lease: Duration, effect: Effect) -> Record {
-        let mut record = self.moved(State::InProgress { lease_until: now.plus(lease) }, now);
-        record.fence = self.fence.saturating_add(1);
-        record.effect = effect;
+        let mut record = Record { state, updated_at: now, resolved: None, ..self.clone() };
+        if self.claimed_at > now.plus(CLOCKS_DIFFER_MAX) {
+            record.claimed_at = now.minus(self.keep);
+        }
         record
     }
 
@@ -407,6 +442,11 @@ impl State {
         }
     }
 }
+
+/// How far a time on record may lie ahead of the clock that reads it. Beyond that, the clock that wrote it was wrong.
+/// Hosts that keep time differ by less than a second; five minutes is what Kerberos allows (RFC 4120, section 1.3), and
+/// less than any lease or window that a mistake here could shorten.
+pub const CLOCKS_DIFFER_MAX: Duration = Duration::from_secs(5 * 60);
 
 #[cfg(test)]
 mod tests;

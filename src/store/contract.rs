@@ -49,7 +49,9 @@ pub use operators::{
 };
 pub use races::{check_claims_at_once, check_settlements_at_once};
 pub use table::check_every_call_from_every_state;
-pub use takers::{check_settled_is_not_taken, check_takers_at_once, check_takes};
+pub use takers::{
+    check_settled_is_not_taken, check_takers_at_once, check_takes, check_unknown_since, check_wrong_clocks,
+};
 pub use times::{
     check_expiry_and_purge, check_fences, check_late_success, check_lease_boundaries, check_lives,
     check_unauthorized_retake,
@@ -73,6 +75,8 @@ pub async fn check_all(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_claims_at_once(fresh().await).await;
     check_settlements_at_once(fresh().await).await;
     check_takes(&*fresh().await).await;
+    check_wrong_clocks(&*fresh().await).await;
+    check_unknown_since(&*fresh().await).await;
     check_settled_is_not_taken(&*fresh().await).await;
     check_takers_at_once(fresh().await).await;
     check_every_action_from_every_phase(&*fresh().await).await;
@@ -90,6 +94,9 @@ pub async fn check_all(fresh: impl AsyncFn() -> Arc<dyn Store>) {
 const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
 const LEASE: Duration = Duration::from_secs(60);
+
+/// The longest exchange of whoever claims.
+const ATTEMPT: Duration = Duration::from_secs(20);
 
 const KEEP: Duration = Duration::from_secs(24 * 3600);
 
@@ -114,12 +121,24 @@ pub(crate) fn claim_at(id: &OperationId, now: Timestamp) -> Claim {
         lease: LEASE,
         keep: KEEP,
         on_unknown: OnUnknown::Park,
+        attempt_max: ATTEMPT,
+        vendor_clock_ms: None,
         redact: RedactedFields::NONE,
     }
 }
 
 pub(crate) fn transition_at(fence: u64, now: Timestamp, event: Event) -> Transition {
-    Transition { fence, now, attempts: 1, effect: Effect::None, event, reports: Vec::new() }
+    Transition {
+        fence,
+        now,
+        attempts: 1,
+        effect: Effect::None,
+        unknown_since: None,
+        look_ups: 0,
+        resends_left: 0,
+        event,
+        reports: Vec::new(),
+    }
 }
 
 fn answer(status: u16, body: &'static str) -> Answer {

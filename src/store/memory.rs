@@ -17,8 +17,8 @@ use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
 use crate::operation::record::{
-    self, Act, AuditEntry, Claim, Claimed, Cursor, Declined, Filter, Forbidden, Left, Page, Phase, Record,
-    Summary, Take, Tally, Transition,
+    self, Act, AuditEntry, CLOCKS_DIFFER_MAX, Claim, Claimed, Cursor, Declined, Filter, Forbidden, Left,
+    Page, Phase, Record, Summary, Take, Tally, Transition,
 };
 use crate::store::{Store, StoreError, StoreErrorKind};
 
@@ -185,9 +185,13 @@ impl Store for Memory {
             Left::Lapsed => Bucket::Lapses,
             Left::Due => Bucket::Due,
         };
-        let taken: Vec<Record> = inner.ending[bucket as usize]
-            .iter()
-            .take_while(|(at, _)| *at <= take.now)
+        let ending = &inner.ending[bucket as usize];
+        let over = ending.iter().take_while(|(at, _)| *at <= take.now);
+        // Of a clock that was wrong. Only those that end last are looked at: see `Take::limit`.
+        let from = take.now.plus(CLOCKS_DIFFER_MAX);
+        let far = ending.iter().rev().take_while(|(at, _)| *at > from).take(take.limit);
+        let taken: Vec<Record> = over
+            .chain(far)
             .filter_map(|(_, id)| inner.rows.get(id)?.record.take(&take))
             .take(take.limit)
             .collect();

@@ -32,6 +32,7 @@ mod purge;
 mod read;
 mod row;
 mod seals;
+mod statements;
 mod write;
 mod writer;
 

@@ -108,8 +108,10 @@ impl Stopped {
         self.rest(&name).await;
 
         let mut report = Report::new(0, usize::from(!self.at_rest), 0);
-        let is_promoted = matches!(before.state, State::Dead { .. })
-            && before.effect == Effect::Unknown
+        // Its true answer is proof, whoever holds the operation by now.
+        let is_open = matches!(before.state, State::InProgress { .. } | State::Scheduled { .. });
+        let is_unsure = matches!(before.state, State::Dead { .. }) && before.effect == Effect::Unknown;
+        let is_promoted = (is_open || is_unsure)
             && matches!(after.state, State::Succeeded { .. })
             && after.fence == before.fence;
         if after != before && !is_promoted {

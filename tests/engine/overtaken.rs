@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steadfast::Obtained;
+use steadfast::policy::Timeouts;
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 
@@ -15,9 +16,19 @@ use super::{Bench, ms, plain, secs};
 fn bench(vendor: Acme, transport: ScriptedTransport) -> Bench {
     let clock = TestClock::new();
     let store = Arc::default();
-    let client = Bench::client(vendor, &transport, plain(), FixedRandom::at(0.5), &clock, &store);
+    let policy = plain().timeout(Timeouts::new(ATTEMPT, ATTEMPT, secs(120)));
+    let client = Bench::client(vendor, &transport, policy, FixedRandom::at(0.5), &clock, &store);
     Bench { client, transport, clock, store }
 }
+
+/// Whoever takes over waits for so long before it looks: the last holder's request may still be on its way.
+async fn outlast_the_last_exchange(bench: &Bench) {
+    bench.clock.until_sleeping(2).await;
+    bench.clock.advance(ATTEMPT);
+}
+
+/// Shorter than the ladder's first step, so that the first call is still waiting then.
+const ATTEMPT: Duration = Duration::from_millis(100);
 
 fn searchable() -> Acme {
     let mut vendor = Acme::searchable();
@@ -34,7 +45,10 @@ async fn whoever_was_overtaken_while_waiting_does_not_send_and_reports_what_the_
     first.clock.jump_wall(secs(3_600));
     let absent = serde_json::json!([]);
     let other = first.another_process(searchable(), ScriptedTransport::new().json(200, absent).status(200));
-    let recovered = other.client.recover(1).await.expect("a store");
+    let client = other.client.clone();
+    let recovery = tokio::spawn(async move { client.recover(1).await });
+    outlast_the_last_exchange(&first).await;
+    let recovered = recovery.await.expect("no panic").expect("a store");
     assert_eq!((recovered.taken, recovered.succeeded, other.charges_sent()), (1, 1, 1));
     first.clock.advance(ms(500));
     let reply = waiting.await.expect("no panic").expect("the other's success");
@@ -51,6 +65,7 @@ async fn whoever_was_overtaken_by_one_who_is_still_at_it_says_so() {
     let other = first.another_process(searchable(), ScriptedTransport::new().hang());
     let client = other.client.clone();
     let at_it = tokio::spawn(async move { client.recover(1).await });
+    outlast_the_last_exchange(&first).await;
     while other.look_ups_sent() == 0 {
         tokio::task::yield_now().await;
     }

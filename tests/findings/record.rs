@@ -6,7 +6,9 @@ use std::time::Duration;
 use http::{Method, StatusCode};
 use steadfast::answer::Answer;
 use steadfast::clock::Timestamp;
-use steadfast::operation::record::{Claim, Claimed, Declined, Event, Left, Record, State, Take, Transition};
+use steadfast::operation::record::{
+    Act, Action, Claim, Claimed, Declined, Event, Left, Record, State, Take, Transition,
+};
 use steadfast::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
 use steadfast::request::Request;
 use steadfast::store::{Memory, Sqlite, Store};
@@ -85,6 +87,75 @@ async fn d11_a_late_true_answer_settles_what_somebody_else_holds_or_has_schedule
     }
 }
 
+#[tokio::test]
+async fn d1_what_is_due_keeps_the_time_since_which_its_effect_is_unknown() {
+    for (store, _place) in stores() {
+        let first = fresh(&*store, claim("k", 1, NOW)).await;
+        write(&*store, &first, NOW, Event::Schedule { at: NOW }).await.expect("may write");
+        for minutes in 1..=5 {
+            let later = NOW.plus(Duration::from_secs(60 * minutes));
+            let held = taken_over(&*store, claim("k", 1, later)).await;
+            assert_eq!(held.unknown_since, Some(NOW), "a settle time that began anew would never be over");
+            let mut again = transition(&held, later, Event::Schedule { at: later });
+            again.unknown_since = held.unknown_since;
+            store.transition(&held, again).await.expect("works").expect("the holder may write");
+        }
+    }
+}
+
+#[tokio::test]
+async fn d4_a_claim_by_a_clock_that_was_ahead_keeps_nobody_out_and_opens_no_window() {
+    for (store, _place) in stores() {
+        let ahead = NOW.plus(Duration::from_secs(25 * 3_600));
+        fresh(&*store, claim("k", 1, ahead)).await;
+        let taken = store.take(taking(NOW)).await.expect("the store works").remove(0);
+        assert_eq!(taken.unknown_since, Some(NOW.plus(LEASE).plus(ATTEMPT)), "the lease's length counts");
+        // The vendor's own day has long begun; ours must not begin when the clock's time has come.
+        assert!(taken.claimed_at < NOW, "claimed at {}", taken.claimed_at);
+    }
+}
+
+#[tokio::test]
+async fn d5_a_lapsed_lease_leaves_the_effect_unknown_until_its_holders_longest_exchange_is_over() {
+    for (store, _place) in stores() {
+        fresh(&*store, claim("k", 1, NOW)).await;
+        // A clock that stepped by 61 s finds the lease over while the first request is on its way.
+        let stepped = NOW.plus(Duration::from_secs(61));
+        let taken = store.take(taking(stepped)).await.expect("the store works").remove(0);
+        assert_eq!((taken.effect, taken.unknown_since), (Effect::Unknown, Some(stepped.plus(ATTEMPT))));
+    }
+}
+
+#[tokio::test]
+async fn a11_d14_a_resend_and_a_forced_redrive_are_one_send_that_no_holder_can_multiply() {
+    for (store, _place) in stores() {
+        let mut wanted = claim("k", 1, NOW);
+        wanted.on_unknown = OnUnknown::Resend;
+        let first = fresh(&*store, wanted).await;
+        assert_eq!(first.resends_left, 1);
+        let bury = || Event::Bury { reason: steadfast::error::Reason::Unknown, answer: None };
+        let dead = write(&*store, &first, NOW, bury()).await.expect("the holder may write");
+        assert_eq!(dead.resends_left, 0, "used up");
+        let act = Act {
+            action: Action::Redrive { forced: true },
+            by: "ada".into(),
+            why: "the customer asked".into(),
+            now: NOW,
+            fence: None,
+        };
+        let redriven = store.act(&dead.id, act).await.expect("works").expect("a dead letter");
+        assert_eq!((redriven.resends_left, redriven.on_unknown), (1, OnUnknown::Park));
+        let taken = taken_over(&*store, claim("k", 1, NOW)).await;
+        let used = write(&*store, &taken, NOW, Event::Schedule { at: NOW }).await.expect("may write");
+        let mut more = transition(&used, NOW, bury());
+        more.resends_left = 5;
+        let taken = taken_over(&*store, claim("k", 1, NOW)).await;
+        more.fence = taken.fence;
+        let after = store.transition(&taken, more).await.expect("works").expect("the holder may write");
+        assert_eq!(after.resends_left, 0);
+    }
+}
+
 fn stores() -> Vec<(Arc<dyn Store>, Option<tempfile::TempDir>)> {
     let place = tempfile::tempdir().expect("a directory");
     let file = Sqlite::open(place.path().join("calls.db")).expect("opens");
@@ -102,12 +173,14 @@ fn claim(key: &str, fingerprint: u8, now: Timestamp) -> Claim {
         lease: LEASE,
         keep: KEEP,
         on_unknown: OnUnknown::Park,
+        attempt_max: ATTEMPT,
+        vendor_clock_ms: None,
         redact: RedactedFields::NONE,
     }
 }
 
 fn taking(now: Timestamp) -> Take {
-    Take { what: Left::Lapsed, account: None, now, lease: LEASE, limit: 10 }
+    Take { what: Left::Lapsed, account: None, now, lease: LEASE, attempt_max: ATTEMPT, limit: 10 }
 }
 
 async fn fresh(store: &dyn Store, claim: Claim) -> Record {
@@ -125,15 +198,21 @@ async fn taken_over(store: &dyn Store, claim: Claim) -> Record {
 }
 
 async fn write(store: &dyn Store, held: &Record, now: Timestamp, event: Event) -> Result<Record, Declined> {
-    let transition = Transition {
+    store.transition(held, transition(held, now, event)).await.expect("the store works")
+}
+
+fn transition(held: &Record, now: Timestamp, event: Event) -> Transition {
+    Transition {
         fence: held.fence,
         now,
         attempts: 1,
         effect: Effect::Unknown,
+        unknown_since: None,
+        look_ups: 0,
+        resends_left: 0,
         event,
         reports: Vec::new(),
-    };
-    store.transition(held, transition).await.expect("the store works")
+    }
 }
 
 fn succeed() -> Event {
@@ -142,5 +221,6 @@ fn succeed() -> Event {
 }
 
 const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
+const ATTEMPT: Duration = Duration::from_secs(30);
 const LEASE: Duration = Duration::from_secs(60);
 const KEEP: Duration = Duration::from_secs(3_600);

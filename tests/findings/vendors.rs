@@ -556,6 +556,8 @@ async fn a12_a_record_of_version_0_1_is_still_that_of_its_request() {
         lease: Duration::from_secs(60),
         keep: Duration::from_secs(24 * 3600),
         on_unknown: OnUnknown::Park,
+        attempt_max: Duration::from_secs(30),
+        vendor_clock_ms: None,
         redact: RedactedFields::NONE,
     };
     old.claim(claim).await.expect("a store");

@@ -288,7 +288,14 @@ impl World {
         if self.role != Role::Fickle && self.chance(12) {
             let what = if self.chance(2) { Left::Lapsed } else { Left::Due };
             let account = Some(account_path(self.name));
-            return Some(Call::Take(Take { what, account, now: self.now, lease: LEASE, limit: KEYS }));
+            return Some(Call::Take(Take {
+                what,
+                account,
+                now: self.now,
+                lease: LEASE,
+                attempt_max: Duration::from_secs(30),
+                limit: KEYS,
+            }));
         }
         if self.role == Role::Purger && self.chance(12) {
             return Some(Call::Purge(self.now));
@@ -342,6 +349,8 @@ impl World {
             lease: LEASE,
             keep: if self.role == Role::Purger { SHORT } else { LONG },
             on_unknown: OnUnknown::Park,
+            attempt_max: Duration::from_secs(30),
+            vendor_clock_ms: None,
             redact: steadfast::operation::RedactedFields::NONE,
         }
     }
@@ -358,7 +367,17 @@ impl World {
         };
         let attempts = self.below(5) as u32;
         let effect = if self.chance(2) { Effect::Unknown } else { Effect::None };
-        Transition { fence, now: self.now, attempts, effect, event, reports: self.reports() }
+        Transition {
+            fence,
+            now: self.now,
+            attempts,
+            effect,
+            unknown_since: None,
+            look_ups: 0,
+            resends_left: 0,
+            event,
+            reports: self.reports(),
+        }
     }
 
     fn act(&self) -> Act {

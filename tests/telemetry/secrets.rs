@@ -338,7 +338,14 @@ async fn a_seal_key_is_in_nothing_that_is_said_or_shown() {
     let empty = directory.path().join("other.db");
     let other = Sqlite::builder(&empty).seal(SealKeys::new([9; 32])).open().expect("opens");
     let now = steadfast::clock::Timestamp::from_millis(u64::MAX / 2);
-    let take = Take { what: Left::Due, account: None, now, lease: std::time::Duration::ZERO, limit: 9 };
+    let take = Take {
+        what: Left::Due,
+        account: None,
+        now,
+        lease: std::time::Duration::ZERO,
+        attempt_max: std::time::Duration::from_secs(30),
+        limit: 9,
+    };
     assert_eq!(other.take(take).await.expect("works"), []);
     clean(&shown);
     let mut heard = Shown::default();
@@ -377,6 +384,8 @@ async fn a_record_a_store_and_a_vendors_file_show_no_contents() {
         lease: second,
         keep: second,
         on_unknown: steadfast::OnUnknown::Park,
+        attempt_max: std::time::Duration::from_secs(30),
+        vendor_clock_ms: None,
         redact: steadfast::operation::RedactedFields::NONE,
     };
     shown.debug(&claim);
@@ -391,6 +400,9 @@ async fn a_record_a_store_and_a_vendors_file_show_no_contents() {
         now,
         attempts: 1,
         effect: steadfast::Effect::None,
+        unknown_since: None,
+        look_ups: 0,
+        resends_left: 0,
         event,
         reports: Vec::new(),
     };

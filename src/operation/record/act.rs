@@ -48,7 +48,7 @@ pub enum Action {
     /// resolution stands in the way.
     Redrive {
         /// Whether it may be sent although it may have taken effect and neither the vendor's window nor a
-        /// look-up can tell. The only action that risks a second effect.
+        /// look-up can tell: once. The only action that risks a second effect.
         forced: bool,
     },
     /// Changes nothing, and is on the audit record: a body was looked at, a key was made from another.
@@ -282,12 +282,16 @@ impl Record {
         record.fence = self.fence.saturating_add(1);
         // A ladder of its own. The log keeps what the attempts before it met.
         record.attempts = 0;
-        record.on_unknown = if forced { OnUnknown::Resend } else { OnUnknown::Park };
+        record.look_ups = 0;
+        // Force is one send that may be a second effect, and not a ladder of them.
+        record.on_unknown = OnUnknown::Park;
+        record.resends_left = u32::from(forced);
         if self.effect == Effect::None {
             record.claimed_at = now;
         }
         if said_not_applied {
             record.effect = Effect::None;
+            record.unknown_since = None;
         }
         Ok(record)
     }

@@ -2,10 +2,15 @@
 //!
 //! One question for both and not two: what differs is the state that is looked for and what the state says of
 //! the effect. A taker names the account that it can carry on with, because several clients may share a store.
+//!
+//! A record that was last moved in the future was moved by a clock that was wrong. Its lease says nothing of when
+//! its holder ends: a clock that was a day ahead would keep everybody out for a day, and its replay window would
+//! then be taken for open. Such a record may be taken at once. How long its lease was is still known, so whoever
+//! takes it waits that long before a look-up counts.
 
 use std::time::Duration;
 
-use super::{Record, State};
+use super::{CLOCKS_DIFFER_MAX, Record, State};
 use crate::clock::Timestamp;
 use crate::error::Effect;
 
@@ -21,7 +26,10 @@ pub struct Take {
     pub now: Timestamp,
     /// How long the taker may hold each before somebody else may take it.
     pub lease: Duration,
-    /// At most so many, those that have waited longest first.
+    /// The taker's longest exchange.
+    pub attempt_max: Duration,
+    /// At most so many, those that have waited longest first. A store looks among the `limit` that end last for
+    /// those of a clock that was wrong, and gives them after the others.
     pub limit: usize,
 }
 
@@ -34,17 +42,69 @@ pub enum Left {
     Due,
 }
 
+/// Who takes an operation over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Taker {
+    pub now: Timestamp,
+    pub lease: Duration,
+    pub attempt_max: Duration,
+}
+
 impl Record {
     /// The record as the taker holds it, its fence moved by one; `None` if it is not what `take` asks for.
     pub fn take(&self, take: &Take) -> Option<Record> {
         if take.account.as_deref().is_some_and(|account| !self.id.scope.is_reached_by(account)) {
             return None;
         }
-        let effect = match (take.what, &self.state) {
-            (Left::Lapsed, State::InProgress { lease_until }) if *lease_until <= take.now => Effect::Unknown,
-            (Left::Due, State::Scheduled { at }) if *at <= take.now => self.effect,
-            _ => return None,
-        };
-        Some(self.taken(take.now, take.lease, effect))
+        match (take.what, &self.state) {
+            (Left::Lapsed, State::InProgress { .. }) | (Left::Due, State::Scheduled { .. }) => {
+                self.left_to(Taker { now: take.now, lease: take.lease, attempt_max: take.attempt_max })
+            }
+            _ => None,
+        }
+    }
+
+    /// As [`take`](Record::take), of whatever is in progress or scheduled.
+    pub(super) fn left_to(&self, taker: Taker) -> Option<Record> {
+        let now = taker.now;
+        match self.state {
+            State::InProgress { lease_until: until } | State::Scheduled { at: until }
+                if until > now && !self.is_of_a_wrong_clock(now) =>
+            {
+                None
+            }
+            // The holder may have sent and died before it could say so; its last request may still be on its way.
+            State::InProgress { lease_until } => {
+                let mut record = self.taken(taker, Effect::Unknown);
+                let ended = self.read_at(lease_until, now).max(now).plus(self.attempt_max);
+                record.unknown_since = record.unknown_since.max(Some(ended));
+                record.look_ups = 0;
+                Some(record)
+            }
+            State::Scheduled { .. } => Some(self.taken(taker, self.effect)),
+            State::Succeeded { .. } | State::Refused { .. } | State::Dead { .. } => None,
+        }
+    }
+
+    /// Taken by somebody else. The request on record stays: what is resent is what was first sent.
+    pub(super) fn taken(&self, taker: Taker, effect: Effect) -> Record {
+        let now = taker.now;
+        let mut record = self.moved(State::InProgress { lease_until: now.plus(taker.lease) }, now);
+        record.fence = self.fence.saturating_add(1);
+        record.effect = effect;
+        record.attempt_max = taker.attempt_max;
+        record.unknown_since = self.unknown_since.map(|since| self.read_at(since, now));
+        record
+    }
+
+    /// Whether the clock that last moved the record was ahead of `now` by more than clocks differ.
+    pub fn is_of_a_wrong_clock(&self, now: Timestamp) -> bool {
+        self.updated_at > now.plus(CLOCKS_DIFFER_MAX)
+    }
+
+    /// A time on record, read at `now`: one of a wrong clock is as far from now as it was from the time at which
+    /// it was written, since that can only have been in the past.
+    fn read_at(&self, time: Timestamp, now: Timestamp) -> Timestamp {
+        if self.is_of_a_wrong_clock(now) { now.plus(time.since(self.updated_at)) } else { time }
     }
 }

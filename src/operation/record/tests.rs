@@ -7,6 +7,7 @@ use super::*;
 use crate::operation::{Key, Scope};
 
 const LEASE: Duration = Duration::from_millis(100);
+const ATTEMPT: Duration = Duration::from_millis(30);
 const KEEP: Duration = Duration::from_millis(1_000);
 
 fn at(millis: u64) -> Timestamp {
@@ -24,6 +25,8 @@ fn wanted(now: u64) -> Claim {
         lease: LEASE,
         keep: KEEP,
         on_unknown: OnUnknown::Park,
+        attempt_max: ATTEMPT,
+        vendor_clock_ms: Some(-3),
         redact: RedactedFields::new([format!("field {now}")]).expect("a name"),
     }
 }
@@ -34,7 +37,24 @@ fn answer(status: u16) -> Answer {
 
 /// A record at time 0 in `state`, with evidence that differs from every default. It expires at 1,000, if at all.
 fn held(state: State, effect: Effect) -> Record {
-    Record { state, effect, fence: 5, first_fence: 3, attempts: 3, ..Record::first(wanted(0)) }
+    let first = Record::first(wanted(0));
+    let mut held = Record { state, effect, fence: 5, first_fence: 3, attempts: 3, resends_left: 2, ..first };
+    held.attempt_max = Duration::from_millis(20);
+    if effect == Effect::Unknown {
+        (held.unknown_since, held.look_ups) = (Some(at(9)), 4);
+    }
+    held
+}
+
+/// `held` as it is after a take-over: what a lapsed lease leaves unknown, its holder's last request may still do.
+fn taken(held: &Record, now: u64, effect: Effect) -> Record {
+    let state = State::InProgress { lease_until: at(now).plus(LEASE) };
+    let mut record =
+        Record { state, fence: 6, effect, updated_at: at(now), attempt_max: ATTEMPT, ..held.clone() };
+    if matches!(held.state, State::InProgress { .. }) {
+        (record.unknown_since, record.look_ups) = (Some(at(now).plus(Duration::from_millis(20))), 0);
+    }
+    record
 }
 
 fn states() -> Vec<State> {
@@ -90,10 +110,15 @@ fn a_first_claim_starts_the_record() {
         first_fence: 1,
         attempts: 0,
         effect: Effect::None,
+        unknown_since: None,
+        look_ups: 0,
+        resends_left: 0,
         claimed_at: at(7),
         updated_at: at(7),
         keep: KEEP,
         on_unknown: OnUnknown::Park,
+        attempt_max: ATTEMPT,
+        vendor_clock_ms: Some(-3),
         redact: RedactedFields::new(["field 7"]).expect("a name"),
         resolved: None,
     };
@@ -146,8 +171,7 @@ fn taking_over_moves_the_fence_and_keeps_the_request_the_window_and_the_evidence
         let (record, told) = claim(Some(&held), wanted(150), 0);
         let record = record.expect("a record");
         assert_eq!(told, Claimed::TakenOver(record.clone()));
-        let state = State::InProgress { lease_until: at(250) };
-        assert_eq!(record, Record { state, fence: 6, effect, updated_at: at(150), ..held });
+        assert_eq!(record, taken(&held, 150, effect));
     }
 }
 
@@ -156,8 +180,7 @@ fn refused_credentials_alone_start_the_window_anew() {
     let state = State::Refused { refusal: Refusal::Unauthorized, answer: answer(401) };
     let held = held(state, Effect::None);
     let (record, _) = claim(Some(&held), wanted(150), 0);
-    let state = State::InProgress { lease_until: at(250) };
-    let expected = Record { state, fence: 6, attempts: 0, claimed_at: at(150), updated_at: at(150), ..held };
+    let expected = Record { attempts: 0, claimed_at: at(150), ..taken(&held, 150, Effect::None) };
     assert_eq!(record, Some(expected));
 }
 
@@ -228,6 +251,9 @@ fn every_event_from_every_state_under_every_fence() {
                         now: at(40),
                         attempts: 9,
                         effect: Effect::None,
+                        unknown_since: Some(at(33)),
+                        look_ups: 7,
+                        resends_left: 1,
                         event: event.clone(),
                         reports: Vec::new(),
                     };
@@ -245,6 +271,9 @@ fn every_event_from_every_state_under_every_fence() {
                                 Event::Succeed { .. } => Effect::Applied,
                                 _ => Effect::None,
                             },
+                            unknown_since: None,
+                            look_ups: 0,
+                            resends_left: 1,
                             updated_at: at(40),
                             ..held.clone()
                         }),
@@ -261,6 +290,85 @@ fn every_event_from_every_state_under_every_fence() {
                     assert_eq!(held.apply(transition), expected, "{state:?} {event:?} fence {fence}");
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn what_is_known_of_an_unknown_effect_is_the_holders_word_and_no_more_resends_than_were_allowed() {
+    for (effect, since, look_ups, resends, expected) in [
+        (Effect::Unknown, Some(at(33)), 7, 1, (Some(at(33)), 7, 1)),
+        (Effect::Unknown, None, 7, 0, (Some(at(40)), 7, 0)),
+        (Effect::Unknown, Some(at(60)), 0, 9, (Some(at(60)), 0, 2)),
+        (Effect::None, Some(at(33)), 7, 2, (None, 0, 2)),
+    ] {
+        for (event, _) in events() {
+            let held = held(State::InProgress { lease_until: at(100) }, Effect::Unknown);
+            let transition = Transition {
+                fence: 5,
+                now: at(40),
+                attempts: 9,
+                effect,
+                unknown_since: since,
+                look_ups,
+                resends_left: resends,
+                event,
+                reports: Vec::new(),
+            };
+            let moved = held.apply(transition).expect("the holder may write");
+            assert_eq!((moved.unknown_since, moved.look_ups, moved.resends_left), expected);
+        }
+    }
+}
+
+/// Hand-written: now; when it was last moved, its lease or schedule, what it says of unknown sends; and whether it
+/// may be taken, and what it says then. In minutes. The last holder's longest exchange is one.
+#[test]
+fn a_clock_that_was_wrong_keeps_nobody_out_and_hides_no_send() {
+    const DAY: u64 = 24 * 60;
+    let minute = |minutes: u64| at(minutes * 60_000);
+    for (now, moved, until, since, lapsed, due) in [
+        // As it should be: the lease runs, has just run out, ran out long ago.
+        (99, 90, 100, None, None, None),
+        (100, 90, 100, None, Some(101), Some(None)),
+        (100, 90, 100, Some(90), Some(101), Some(Some(90))),
+        (500, 90, 100, Some(90), Some(501), Some(Some(90))),
+        // A taker of a lapsed lease died in turn: what it knew to be later stays later.
+        (100, 90, 100, Some(150), Some(150), Some(Some(150))),
+        // Ahead by what clocks may differ.
+        (100, 105, 110, None, None, None),
+        // Ahead by more, by a day, by an hour with the lease over anyway: its length counts, from now.
+        (100, 106, 110, None, Some(105), Some(None)),
+        (100, 100 + DAY, 110 + DAY, None, Some(111), Some(None)),
+        (100, 100 + DAY, 110 + DAY, Some(99 + DAY), Some(111), Some(Some(100))),
+        (100, 100 + DAY, 110 + DAY, Some(115 + DAY), Some(115), Some(Some(115))),
+    ] {
+        for (what, state, expected) in [
+            (Left::Lapsed, State::InProgress { lease_until: minute(until) }, lapsed.map(Some)),
+            (Left::Due, State::Scheduled { at: minute(until) }, due),
+        ] {
+            let case = format!("{what:?} at {now}, moved at {moved}, until {until}, unknown since {since:?}");
+            let effect = if since.is_some() { Effect::Unknown } else { Effect::None };
+            let (updated_at, unknown_since) = (minute(moved), since.map(minute));
+            let mut held = Record { updated_at, unknown_since, ..held(state, effect) };
+            (held.claimed_at, held.attempt_max) = (updated_at, Duration::from_secs(60));
+            let take =
+                Take { what, account: None, now: minute(now), lease: LEASE, attempt_max: ATTEMPT, limit: 1 };
+            let given = held.take(&take);
+            assert_eq!(
+                given.as_ref().map(|record| record.unknown_since),
+                expected.map(|at| at.map(minute)),
+                "{case}"
+            );
+            let (_, told) = claim(Some(&held), Claim { now: minute(now), ..wanted(0) }, 0);
+            match &given {
+                Some(record) => assert_eq!(told, Claimed::TakenOver(record.clone()), "{case}"),
+                None => assert_eq!(told, Claimed::Busy { frees_at: minute(until) }, "{case}"),
+            }
+            // A first claim in the future opens no window, also not when its time has come.
+            let in_future = moved > now + 5;
+            let claimed_at = if in_future { minute(now).minus(KEEP) } else { updated_at };
+            assert!(given.is_none_or(|record| record.claimed_at == claimed_at), "{case}");
         }
     }
 }
@@ -302,21 +410,27 @@ fn a_taker_is_given_only_what_nobody_holds_and_only_once() {
                 .flat_map(move |vendor| [99, 100, u64::MAX].map(|now| (what, vendor, now)))
         }) {
             let held = held(state.clone(), Effect::None);
-            let take = Take { what, account: vendor.map(String::from), now: at(now), lease: LEASE, limit: 1 };
+            let take = Take {
+                what,
+                account: vendor.map(String::from),
+                now: at(now),
+                lease: LEASE,
+                attempt_max: ATTEMPT,
+                limit: 1,
+            };
             let left = match (&state, what) {
                 (State::InProgress { .. }, Left::Lapsed) => Some(Effect::Unknown),
                 (State::Scheduled { .. }, Left::Due) => Some(Effect::None),
                 _ => None,
             };
-            let expected = left.filter(|_| now >= 100 && vendor != Some("test/w/")).map(|effect| {
-                let state = State::InProgress { lease_until: at(now).plus(LEASE) };
-                Record { state, fence: 6, effect, updated_at: at(now), ..held.clone() }
-            });
-            let taken = held.take(&take);
-            assert_eq!(taken, expected, "{state:?} {take:?}");
+            let expected = left
+                .filter(|_| now >= 100 && vendor != Some("test/w/"))
+                .map(|effect| taken(&held, now, effect));
+            let given = held.take(&take);
+            assert_eq!(given, expected, "{state:?} {take:?}");
             // With a lease that can end, nobody else is given it at the same moment.
-            if let Some(taken) = taken.filter(|_| now < u64::MAX) {
-                assert_eq!(taken.take(&take), None);
+            if let Some(given) = given.filter(|_| now < u64::MAX) {
+                assert_eq!(given.take(&take), None);
             }
         }
     }
@@ -397,7 +511,8 @@ proptest! {
                     record = write.unwrap_or(record);
                 }
                 Step::Take { what } => {
-                    let take = Take { what, account: None, now: at(now), lease: LEASE, limit: 1 };
+                    let take =
+                        Take { what, account: None, now: at(now), lease: LEASE, attempt_max: ATTEMPT, limit: 1 };
                     if let Some(taken) = before.take(&take) {
                         taken_over = true;
                         record = taken;
@@ -414,7 +529,17 @@ proptest! {
                     let fence = before.fence.saturating_sub(behind);
                     let event = events().swap_remove(event).0;
                     let transition =
-                        Transition { fence, now: at(now), attempts: 1, effect, event, reports: Vec::new() };
+                        Transition {
+                            fence,
+                            now: at(now),
+                            attempts: 1,
+                            effect,
+                            unknown_since: None,
+                            look_ups: 1,
+                            resends_left: 1,
+                            event,
+                            reports: Vec::new(),
+                        };
                     if let Ok(moved) = before.apply(transition) {
                         let holder = fence == before.fence && matches!(before.state, State::InProgress { .. });
                         let proven = !matches!(before.state, State::Succeeded { .. } | State::Refused { .. })
@@ -440,6 +565,8 @@ proptest! {
             if before.effect == Effect::Unknown {
                 prop_assert_eq!(record.claimed_at, before.claimed_at);
             }
+            prop_assert_eq!(record.unknown_since.is_some(), record.effect == Effect::Unknown);
+            prop_assert!(record.unknown_since.is_some() || record.look_ups == 0);
             if record.phase() == Phase::Dead {
                 prop_assert_eq!(record.expires_at(), None);
             }

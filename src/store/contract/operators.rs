@@ -82,7 +82,9 @@ pub async fn check_redrive(store: &dyn Store) {
             effect: if said { Effect::None } else { effect },
             claimed_at: if effect == Effect::None { LATER } else { NOW },
             updated_at: LATER,
-            on_unknown: if forced { OnUnknown::Resend } else { OnUnknown::Park },
+            on_unknown: OnUnknown::Park,
+            resends_left: u32::from(forced),
+            unknown_since: if said { None } else { dead.unknown_since },
             resolved: None,
             ..dead
         };

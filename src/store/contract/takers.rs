@@ -36,7 +36,11 @@ pub async fn check_takes(store: &dyn Store) {
         for record in &given {
             let state = State::InProgress { lease_until: ask.now.plus(LEASE) };
             let before = left.iter().find(|left| left.id == record.id).expect("one of them").clone();
-            let expected = Record { state, fence: 2, effect, updated_at: ask.now, ..before };
+            let mut expected = Record { state, fence: 2, effect, updated_at: ask.now, ..before };
+            expected.attempt_max = ask.attempt_max;
+            if what == Left::Lapsed {
+                expected.unknown_since = Some(ask.now.plus(super::ATTEMPT));
+            }
             assert_eq!(*record, expected);
             assert_eq!(get(store, &record.id).await.as_ref(), Some(record), "as given, so kept");
             let late = write(store, &record.id, transition_at(1, ask.now, bury(Reason::Unknown))).await;
@@ -57,6 +61,67 @@ pub async fn check_takes(store: &dyn Store) {
             write(store, &record.id, done).await.expect("the holder may write");
         }
     }
+}
+
+/// What a clock that was wrong has put far off is taken at once, after what is due: its length alone is believed, and
+/// its first claim opens no window. What is only far off stays where it is.
+pub async fn check_wrong_clocks(store: &dyn Store) {
+    let ahead = NOW.plus(Duration::from_secs(25 * 3_600));
+    for (what, effect) in [(Left::Lapsed, Effect::Unknown), (Left::Due, Effect::None)] {
+        let ask = asking(what, NOW);
+        let far =
+            leave(store, &format!("{what:?} far"), what, NOW.plus(Duration::from_secs(30 * 3_600))).await;
+        let wrong = id("test/wrong//POST /x", &format!("{what:?}"));
+        let mut claim = claim_at(&wrong, ahead);
+        claim.vendor_clock_ms = Some(-1_234);
+        let wrong = take(store, claim).await;
+        assert_eq!((wrong.vendor_clock_ms, wrong.attempt_max), (Some(-1_234), super::ATTEMPT));
+        if what == Left::Due {
+            let later = Event::Schedule { at: ahead.plus(LEASE) };
+            write(store, &wrong.id, transition_at(1, ahead, later)).await.expect("the holder may write");
+        }
+        let due = leave(store, &format!("{what:?} due"), what, NOW).await;
+        let given = taken(store, &ask).await;
+        assert_eq!(names(&given), [&due.id, &wrong.id], "{what:?}");
+        let [_, given] = &given[..] else { panic!("two") };
+        let unknown_since = (what == Left::Lapsed).then(|| NOW.plus(LEASE).plus(super::ATTEMPT));
+        assert_eq!((given.effect, given.unknown_since, given.fence), (effect, unknown_since, 2));
+        assert_eq!((given.claimed_at, given.updated_at), (NOW.minus(super::KEEP), NOW), "{what:?}");
+        assert_eq!(get(store, &given.id).await.as_ref(), Some(given), "as given, so kept");
+        assert_eq!(get(store, &far.id).await, Some(far), "{what:?}");
+        assert_eq!(taken(store, &ask).await, [], "nothing twice");
+    }
+}
+
+/// What is known of an effect that is unknown goes with every transition, is kept by a take-over of what is due, and
+/// ends with the effect.
+pub async fn check_unknown_since(store: &dyn Store) {
+    let id = id("test/unknown//POST /x", "k");
+    let mut claim = claim_at(&id, NOW);
+    claim.on_unknown = crate::policy::OnUnknown::Resend;
+    let first = take(store, claim).await;
+    assert_eq!((first.unknown_since, first.look_ups, first.resends_left), (None, 0, 1));
+    let since = NOW.plus(Duration::from_millis(3));
+    let later = NOW.plus(LEASE);
+    for (event, resends) in [(Event::Renew { lease_until: later }, 1), (Event::Schedule { at: later }, 0)] {
+        let mut transition = transition_at(1, NOW, event);
+        transition.effect = Effect::Unknown;
+        (transition.unknown_since, transition.look_ups, transition.resends_left) = (Some(since), 2, resends);
+        let moved = write(store, &id, transition).await.expect("the holder may write");
+        assert_eq!((moved.unknown_since, moved.look_ups, moved.resends_left), (Some(since), 2, resends));
+        assert_eq!(get(store, &id).await, Some(moved));
+    }
+    let due = taken(store, &asking(Left::Due, later)).await.remove(0);
+    assert_eq!((due.unknown_since, due.look_ups, due.resends_left), (Some(since), 2, 0));
+    let mut absent = transition_at(2, later, Event::Renew { lease_until: later });
+    (absent.unknown_since, absent.look_ups, absent.resends_left) = (Some(since), 3, 1);
+    let moved = write(store, &id, absent).await.expect("the holder may write");
+    assert_eq!(
+        (moved.unknown_since, moved.look_ups, moved.resends_left),
+        (None, 0, 0),
+        "no more than before"
+    );
+    assert_eq!(get(store, &id).await, Some(moved));
 }
 
 /// What is settled is never taken, however late it is.
@@ -125,7 +190,7 @@ async fn leave(store: &dyn Store, key: &str, what: Left, end: Timestamp) -> Reco
 }
 
 fn asking(what: Left, now: Timestamp) -> Take {
-    Take { what, account: None, now, lease: LEASE, limit: 10 }
+    Take { what, account: None, now, lease: LEASE, attempt_max: Duration::from_secs(7), limit: 10 }
 }
 
 async fn taken(store: &dyn Store, ask: &Take) -> Vec<Record> {

@@ -135,7 +135,14 @@ pub async fn check_redacted_fields(store: &dyn Store) {
         let schedule = transition_at(taken.fence, wanted.now, Event::Schedule { at: wanted.now });
         let scheduled = write(store, &id, schedule).await.expect("the holder may write");
         assert_eq!(scheduled.redact, first, "{key}: written");
-        let due = Take { what: Left::Due, account: None, now: wanted.now, lease: LEASE, limit: 1 };
+        let due = Take {
+            what: Left::Due,
+            account: None,
+            now: wanted.now,
+            lease: LEASE,
+            attempt_max: std::time::Duration::from_secs(30),
+            limit: 1,
+        };
         let due = store.take(due).await.expect("the store works");
         assert_eq!(due.iter().map(|record| &record.redact).collect::<Vec<_>>(), [&first], "{key}: due");
 
@@ -157,7 +164,14 @@ pub async fn check_redacted_fields(store: &dyn Store) {
         assert_eq!(redriven.redact, first, "{key}: redriven");
         assert_eq!(get(store, &id).await.expect("a record").redact, first, "{key}: at the end");
         // Out of the way of the next case.
-        let far = Take { what: Left::Due, account: None, now: NOW.plus(LEASE), lease: KEEP, limit: 1 };
+        let far = Take {
+            what: Left::Due,
+            account: None,
+            now: NOW.plus(LEASE),
+            lease: KEEP,
+            attempt_max: std::time::Duration::from_secs(30),
+            limit: 1,
+        };
         store.take(far).await.expect("the store works");
     }
 }

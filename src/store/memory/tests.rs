@@ -34,13 +34,24 @@ fn claim(key: usize, now: Timestamp) -> Claim {
         lease: Duration::from_millis(100),
         keep: KEEP,
         on_unknown: OnUnknown::Park,
+        attempt_max: Duration::from_secs(30),
+        vendor_clock_ms: None,
         redact: crate::operation::RedactedFields::NONE,
     }
 }
 
 async fn settle(store: &Memory, key: usize, now: Timestamp, event: Event) -> Record {
-    let transition =
-        Transition { fence: 1, now, attempts: 1, effect: Effect::Unknown, event, reports: Vec::new() };
+    let transition = Transition {
+        fence: 1,
+        now,
+        attempts: 1,
+        effect: Effect::Unknown,
+        unknown_since: None,
+        look_ups: 0,
+        resends_left: 0,
+        event,
+        reports: Vec::new(),
+    };
     let held = store.get(&id(key)).await.expect("the store works").expect("an operation");
     store.transition(&held, transition).await.expect("the store works").expect("the holder may write")
 }

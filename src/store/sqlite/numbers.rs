@@ -1,5 +1,7 @@
 //! What is a number in a column: times, fences, and places in lists.
 
+use std::time::Duration;
+
 use rusqlite::types::Type;
 
 use crate::clock::Timestamp;
@@ -17,6 +19,15 @@ pub(super) fn to_fence(fence: u64) -> i64 {
 
 pub(super) fn from_ms(ms: i64) -> Timestamp {
     Timestamp::from_millis(ms.max(0) as u64)
+}
+
+/// As [`to_ms`].
+pub(super) fn duration_ms(duration: Duration) -> i64 {
+    to_ms(Timestamp::default().plus(duration))
+}
+
+pub(super) fn duration(ms: i64) -> Duration {
+    Duration::from_millis(ms.max(0) as u64)
 }
 
 pub(super) fn phase_number(phase: Phase) -> i64 {

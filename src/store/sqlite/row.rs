@@ -15,9 +15,11 @@ use url::Url;
 use super::codec;
 use super::failure::While;
 use super::numbers::{
-    REASONS, REFUSALS, damaged, from_ms, phase, phase_number, place, reason, refusal, to_fence, to_ms,
+    REASONS, REFUSALS, damaged, duration, duration_ms, from_ms, phase, phase_number, place, reason, refusal,
+    to_fence, to_ms,
 };
 use super::seals::{Part, Seals};
+use super::statements::{APPEND, INSERT, UPDATE, UPDATE_HELD, UPDATE_KEEPING_ANSWER};
 use crate::answer::Answer;
 use crate::clock::Timestamp;
 use crate::operation::record::{Phase, Record, Resolved, State};
@@ -61,7 +63,8 @@ pub(super) const COLUMNS: &str = "number, scope, key, fingerprint, wire_key, pha
      effect, claimed_at_ms, updated_at_ms, keep_ms, on_unknown, detail, status, resolved";
 
 /// The columns that [`stored`] reads after those, in its order.
-pub(super) const REST: &str = "request, answer, redact, first_fence";
+pub(super) const REST: &str = "request, answer, redact, first_fence, unknown_since_ms, look_ups, resends_left, \
+     attempt_max_ms, vendor_clock_ms";
 
 /// Reads [`COLUMNS`]: the row's number, and its record without request and answer.
 pub(super) fn hollow(row: &Row<'_>) -> rusqlite::Result<(i64, Record)> {
@@ -92,15 +95,20 @@ pub(super) fn hollow(row: &Row<'_>) -> rusqlite::Result<(i64, Record)> {
         request: hollow_request(),
         state,
         fence: row.get::<_, i64>(7)?.max(0) as u64,
-        // A list shows neither this nor the names of fields, so that it need not read past the blobs: see `stored`.
+        // A list shows none of these, so that it need not read past the blobs: see `stored`.
         first_fence: 0,
+        unknown_since: None,
+        look_ups: 0,
+        resends_left: 0,
+        attempt_max: Duration::ZERO,
+        vendor_clock_ms: None,
+        redact: RedactedFields::NONE,
         attempts: row.get(8)?,
         effect,
         claimed_at: time(10)?,
         updated_at: time(11)?,
-        keep: Duration::from_millis(row.get::<_, i64>(12)?.max(0) as u64),
+        keep: duration(row.get(12)?),
         on_unknown: if row.get::<_, i64>(13)? == 0 { OnUnknown::Park } else { OnUnknown::Resend },
-        redact: RedactedFields::NONE,
         resolved,
     };
     Ok((row.get(0)?, record))
@@ -110,6 +118,11 @@ pub(super) fn hollow(row: &Row<'_>) -> rusqlite::Result<(i64, Record)> {
 pub(super) fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
     let (number, mut record) = hollow(row)?;
     record.first_fence = row.get::<_, i64>(20)?.max(0) as u64;
+    record.unknown_since = row.get::<_, Option<i64>>(21)?.map(from_ms);
+    record.look_ups = row.get(22)?;
+    record.resends_left = row.get(23)?;
+    record.attempt_max = duration(row.get(24)?);
+    record.vendor_clock_ms = row.get(25)?;
     if let Some(names) = row.get::<_, Option<String>>(19)? {
         let names = serde_json::from_str(&names).map_err(|_| damaged(19, "no names of fields"))?;
         record.redact = RedactedFields::from_stored(names);
@@ -154,6 +167,9 @@ pub(super) fn insert(
             columns.on_unknown,
             request,
             redacted(record)?,
+            record.resends_left,
+            columns.attempt_max,
+            record.vendor_clock_ms,
         ])
         .while_doing("write a claim")?;
     Ok(added == 1)
@@ -190,6 +206,10 @@ pub(super) fn update(
         columns.detail,
         columns.status,
         columns.resolved,
+        columns.unknown_since,
+        record.look_ups,
+        record.resends_left,
+        columns.attempt_max,
     ];
     match answer {
         OnFile::Kept => {
@@ -230,6 +250,10 @@ pub(super) fn update_held(
             columns.status,
             answer,
             reports,
+            to_ms(record.claimed_at),
+            columns.unknown_since,
+            record.look_ups,
+            record.resends_left,
         ])
         .while_doing(doing)?;
     Ok(changed == 1)
@@ -255,6 +279,8 @@ struct Columns {
     detail: Option<i64>,
     status: Option<u16>,
     resolved: Option<String>,
+    unknown_since: Option<i64>,
+    attempt_max: i64,
 }
 
 impl Columns {
@@ -271,10 +297,12 @@ impl Columns {
             until: record.until().map(to_ms),
             fence: to_fence(record.fence),
             effect: codec::effect_number(record.effect),
-            keep: to_ms(Timestamp::default().plus(record.keep)),
+            keep: duration_ms(record.keep),
             on_unknown: i64::from(record.on_unknown == OnUnknown::Resend),
             detail,
             status: answer.map(|answer| answer.status.as_u16()),
+            unknown_since: record.unknown_since.map(to_ms),
+            attempt_max: duration_ms(record.attempt_max),
             resolved: resolved
                 .map_err(|error| StoreError::with_source("a resolution cannot be written", error))?,
         })
@@ -302,23 +330,3 @@ fn hollow_answer(status: Option<u16>) -> rusqlite::Result<Option<Answer>> {
 }
 
 static SELECT_BY_NAME: OnceLock<String> = OnceLock::new();
-
-const INSERT: &str = "INSERT INTO operation (scope, key, vendor, fingerprint, wire_key, phase, until_ms, fence, \
-     attempts, effect, claimed_at_ms, updated_at_ms, keep_ms, on_unknown, request, redact, first_fence) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?8) \
-     ON CONFLICT (scope, key) DO NOTHING";
-
-const UPDATE_KEEPING_ANSWER: &str = "UPDATE operation SET phase = ?2, until_ms = ?3, fence = ?4, attempts = ?5, \
-     effect = ?6, claimed_at_ms = ?7, updated_at_ms = ?8, on_unknown = ?9, detail = ?10, status = ?11, \
-     resolved = ?12 WHERE number = ?1";
-
-const UPDATE: &str = "UPDATE operation SET phase = ?2, until_ms = ?3, fence = ?4, attempts = ?5, \
-     effect = ?6, claimed_at_ms = ?7, updated_at_ms = ?8, on_unknown = ?9, detail = ?10, status = ?11, \
-     resolved = ?12, answer = ?13 WHERE number = ?1";
-
-/// Sets what a holder's transition can change. The phase is that of [`Phase::InProgress`].
-const UPDATE_HELD: &str = "UPDATE operation SET phase = ?4, until_ms = ?5, attempts = ?6, effect = ?7, \
-     updated_at_ms = ?8, detail = ?9, status = ?10, resolved = NULL, answer = ?11, \
-     reports = reports || ?12 WHERE scope = ?1 AND key = ?2 AND fence = ?3 AND phase = 1";
-
-const APPEND: &str = "UPDATE operation SET reports = reports || ?3 WHERE scope = ?1 AND key = ?2";

@@ -9,8 +9,9 @@ use super::numbers::{phase_number, to_ms};
 use super::purge;
 use super::row::{self, COLUMNS, OnFile, REST, Stored};
 use super::seals::Seals;
+use crate::clock::Timestamp;
 use crate::operation::record::{
-    Act, AuditEntry, Claimed, Declined, Forbidden, Left, Phase, Record, Take, Transition,
+    Act, AuditEntry, CLOCKS_DIFFER_MAX, Claimed, Declined, Forbidden, Left, Phase, Record, Take, Transition,
 };
 use crate::operation::{OperationId, Scope};
 use crate::store::StoreError;
@@ -112,6 +113,28 @@ pub(super) fn transition(connection: &Connection, step: &Step) -> Result<Written
 }
 
 pub(super) fn take(connection: &Connection, take: &Take, seals: &Seals) -> Result<Vec<Stored>, StoreError> {
+    let mut found = look_for(connection, take, (DUE, take.now, take.limit), seals)?;
+    if found.len() < take.limit {
+        let from = take.now.plus(CLOCKS_DIFFER_MAX);
+        found.extend(look_for(connection, take, (OF_A_WRONG_CLOCK, from, take.limit - found.len()), seals)?);
+    }
+    let mut taken = Vec::new();
+    for stored in found {
+        if let Some(record) = stored.record.take(take) {
+            row::update(connection, stored.number, &record, OnFile::Now(None))?;
+            taken.push(Stored { record, answer: None, ..stored });
+        }
+    }
+    Ok(taken)
+}
+
+/// What a taker may carry on with among what `clause` selects by a time, at most `limit`.
+fn look_for(
+    connection: &Connection,
+    take: &Take,
+    (clause, time, limit): (&str, Timestamp, usize),
+    seals: &Seals,
+) -> Result<Vec<Stored>, StoreError> {
     let doing = "look for operations to take";
     let phase = match take.what {
         Left::Lapsed => Phase::InProgress,
@@ -124,25 +147,25 @@ pub(super) fn take(connection: &Connection, take: &Take, seals: &Seals) -> Resul
     // The bound is on rows and not on bytes: a caller asks for as many as it can carry on with.
     let sql = format!(
         "SELECT {COLUMNS}, {REST} FROM operation WHERE phase < 3 AND phase = ?1 {} {} \
-         AND until_ms <= ?2 ORDER BY until_ms, number LIMIT ?3",
+         AND {clause} ORDER BY until_ms, number LIMIT ?3",
         if account.is_some() { OF_ACCOUNT } else { "AND ?4 IS NULL AND ?5 IS NULL" },
         seals.readable_rows()
     );
     let mut statement = connection.prepare_cached(&sql).while_doing(doing)?;
-    let limit = i64::try_from(take.limit).unwrap_or(i64::MAX);
-    let found = statement
-        .query_map(params![phase_number(phase), to_ms(take.now), limit, vendor, account], row::stored)
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    statement
+        .query_map(params![phase_number(phase), to_ms(time), limit, vendor, account], row::stored)
         .and_then(Iterator::collect::<rusqlite::Result<Vec<Stored>>>)
-        .while_doing(doing)?;
-    let mut taken = Vec::new();
-    for stored in found {
-        if let Some(record) = stored.record.take(take) {
-            row::update(connection, stored.number, &record, OnFile::Now(None))?;
-            taken.push(Stored { record, answer: None, ..stored });
-        }
-    }
-    Ok(taken)
+        .while_doing(doing)
 }
+
+/// What is over.
+const DUE: &str = "until_ms <= ?2";
+
+/// What a clock that was wrong has put far off. No index has the time of the last move, so that only those are looked
+/// at that end last: a backlog that is due in an hour must not be read through each second.
+const OF_A_WRONG_CLOCK: &str = "updated_at_ms > ?2 AND number IN (SELECT number FROM operation \
+     WHERE phase < 3 AND phase = ?1 AND until_ms > ?2 ORDER BY until_ms DESC LIMIT ?3)";
 
 /// [`Scope::is_reached_by`](crate::operation::Scope::is_reached_by), in SQL.
 const OF_ACCOUNT: &str = "AND vendor = ?4 AND substr(scope, 1, length(?5) + 1) IN (?5 || '/', ?5 || '>')";

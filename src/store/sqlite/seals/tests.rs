@@ -129,7 +129,14 @@ fn assert_sealed<T: std::fmt::Debug>(result: Result<T, StoreError>, problem: &st
 }
 
 fn take(now: Timestamp, limit: usize) -> Take {
-    Take { what: Left::Lapsed, account: None, now, lease: Duration::from_secs(60), limit }
+    Take {
+        what: Left::Lapsed,
+        account: None,
+        now,
+        lease: Duration::from_secs(60),
+        attempt_max: Duration::from_secs(30),
+        limit,
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
