@@ -409,10 +409,8 @@ mod tests {
         assert!(said::<Address>(r#"{"zip2024":1}"#).starts_with("`[redacted]` is a number"));
     }
 
-    #[derive(Debug, Deserialize)]
+    #[derive(Debug, Default, Deserialize)]
     #[serde(default)]
-    #[derive(Default)]
-    #[expect(dead_code, reason = "only the types matter")]
     struct Checked {
         by: BTreeMap<u64, Line>,
         by_phone: BTreeMap<Phone, Line>,
