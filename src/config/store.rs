@@ -53,10 +53,21 @@ impl Shared {
         }
         let store = match &self.named {
             Named::Memory => Arc::new(Memory::new()),
-            Named::Sqlite(file) => file.open(secrets)?,
+            Named::Sqlite(file) => file.open(secrets, true)?,
         };
         *open = Some(Arc::clone(&store));
         Ok(store)
+    }
+
+    /// The store if it is open, else the file that is there already.
+    pub(super) fn open_existing(&self, secrets: &Secrets) -> Result<Option<Arc<dyn Store>>, Error> {
+        let mut open = self.open.lock();
+        if open.is_none()
+            && let Named::Sqlite(file) = &self.named
+        {
+            *open = Some(file.open(secrets, false)?);
+        }
+        Ok(open.clone())
     }
 }
 
