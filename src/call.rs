@@ -236,7 +236,8 @@ impl Call {
                     return Err(in_context(mistake, engine, request, work));
                 }
                 if work.key.is_none() && !crate::vendor::is_idempotent(&request.method) {
-                    work.key = Some(generated_key(client)?);
+                    let key = generated_key(client);
+                    work.key = Some(key.map_err(|mistake| in_context(mistake, engine, request, work))?);
                 }
                 engine.call(request, work, started).await
             });

@@ -64,6 +64,7 @@
 //! each client, once in each process, and keep what it gives.
 
 use std::collections::BTreeMap;
+use std::env::VarError;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -127,7 +128,9 @@ pub struct Vendors {
     secrets: Arc<Secrets>,
 }
 
-type Secrets = dyn Fn(&str) -> Option<String> + Send + Sync;
+/// A variable that is not text is there, which is said: somebody who is told that it is not set looks elsewhere. The
+/// error holds the value, and is never shown.
+type Secrets = dyn Fn(&str) -> Result<String, VarError> + Send + Sync;
 
 impl Vendors {
     /// Reads a vendors file. No secret is read yet, and no store is opened or made.
@@ -179,7 +182,7 @@ impl Vendors {
             namespace,
             store: store.map(|named| Arc::new(Shared::new(named))),
             entries,
-            secrets: Arc::new(|variable: &str| std::env::var(variable).ok()),
+            secrets: Arc::new(|variable: &str| std::env::var(variable)),
         })
     }
 
@@ -200,7 +203,7 @@ impl Vendors {
         mut self,
         look_up: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
     ) -> Vendors {
-        self.secrets = Arc::new(look_up);
+        self.secrets = Arc::new(move |name: &str| look_up(name).ok_or(VarError::NotPresent));
         self
     }
 
@@ -257,6 +260,17 @@ impl Vendors {
         self.store.as_ref().map(|store| store.open(&*self.secrets)).transpose()
     }
 
+    /// As [`store`](Vendors::store), and never makes the file: for a tool beside the service. `None` also if the file
+    /// names the store `memory`, since nobody but the service sees that.
+    ///
+    /// # Errors
+    ///
+    /// As [`store`](Vendors::store). Of a store that is not there, the source is a [`StoreError`](crate::store::StoreError)
+    /// of kind `Absent`.
+    pub fn existing_store(&self) -> Result<Option<Arc<dyn Store>>, Error> {
+        self.store.as_ref().map_or(Ok(None), |store| store.open_existing(&*self.secrets))
+    }
+
     /// A client of each vendor that knows its rules and can send nothing: for tools such as
     /// [`DeadLetters`](crate::dead_letter::DeadLetters) that only ask what would be safe. A secret is taken where
     /// it is set, since an adapter may tell an account by it, and is not missed where it is not.
@@ -266,7 +280,7 @@ impl Vendors {
     /// What [`ClientBuilder::build`] refuses, such as a secret that no header can carry.
     pub fn rules(&self) -> Result<Vec<Client>, Error> {
         let rules = |entry: &Entry| {
-            let variable = entry.secret.as_ref().and_then(|variable| (self.secrets)(&variable.name));
+            let variable = entry.secret.as_ref().and_then(|variable| (self.secrets)(&variable.name).ok());
             let secret = variable.filter(|secret| !secret.trim().is_empty()).map(SecretString::from);
             entry.rules(&self.namespace, secret.unwrap_or_else(vendor::no_secret))
         };
@@ -278,8 +292,8 @@ impl Vendors {
     ///
     /// # Errors
     ///
-    /// A validation error, if there is no such vendor, or the environment variable with its secret is unset or
-    /// empty; it names vendor, key and variable.
+    /// A validation error, if there is no such vendor, or the environment variable with its secret is unset, empty or
+    /// not UTF-8; it names vendor, key and variable.
     pub fn builder(&self, name: &str) -> Result<ClientBuilder, Error> {
         let Some(entry) = self.entries.get(name) else {
             let instead = match suggest::nearest(name, self.names()) {
@@ -299,9 +313,10 @@ impl Vendors {
             Err(Error::mistaken(vec![Mistake::new(&self.file, Some(*place), problem)], false))
         };
         match (self.secrets)(variable) {
-            None => refuse("is not set"),
-            Some(secret) if secret.trim().is_empty() => refuse("is empty"),
-            Some(secret) => Ok(self.start(entry, SecretString::from(secret))),
+            Err(VarError::NotPresent) => refuse("is not set"),
+            Err(VarError::NotUnicode(_)) => refuse("is not text: it is not UTF-8"),
+            Ok(secret) if secret.trim().is_empty() => refuse("is empty"),
+            Ok(secret) => Ok(self.start(entry, SecretString::from(secret))),
         }
     }
 

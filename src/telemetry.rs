@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tracing::field::{Empty, display};
-use tracing::{Span, debug, info, info_span, warn};
+use tracing::{Level, Span, debug, info, info_span, warn};
 
 use crate::answer::Answer;
 use crate::clock::{Clock, Instant};
@@ -249,9 +249,10 @@ pub(crate) fn taken_over(vendor: &dyn Vendor, record: &Record) {
 }
 
 /// A client was built without a store. Said once in a process: a service has one reason for it, however many clients.
+/// It only counts as said if somebody listens: a client may be built before the subscriber is there.
 pub(crate) fn forgetful(vendor: &str) {
     static SAID: AtomicBool = AtomicBool::new(false);
-    if !SAID.swap(true, Ordering::Relaxed) {
+    if tracing::enabled!(Level::WARN) && !SAID.swap(true, Ordering::Relaxed) {
         warn!(
             steadfast.vendor = vendor,
             "no store: operations are in memory only, and a crash of this process forgets them. Give the client a \

@@ -62,7 +62,7 @@ pub trait Vendor: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Whether a segment of a call's path may be shown in errors, spans and events. Default: if it
-    /// [is plain](is_plain), which no token is.
+    /// [is plain](is_plain): words, a version, a number or a short id, as few tokens are.
     ///
     /// An adapter adds the ids of its vendor that are long and no secret, such as a charge's. It never adds what
     /// opens something to whoever has it: a cart's id, a session's, a token.

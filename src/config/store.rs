@@ -53,10 +53,21 @@ impl Shared {
         }
         let store = match &self.named {
             Named::Memory => Arc::new(Memory::new()),
-            Named::Sqlite(file) => file.open(secrets)?,
+            Named::Sqlite(file) => file.open(secrets, true)?,
         };
         *open = Some(Arc::clone(&store));
         Ok(store)
+    }
+
+    /// The store if it is open, else the file that is there already.
+    pub(super) fn open_existing(&self, secrets: &Secrets) -> Result<Option<Arc<dyn Store>>, Error> {
+        let mut open = self.open.lock();
+        if open.is_none()
+            && let Named::Sqlite(file) = &self.named
+        {
+            *open = Some(file.open(secrets, false)?);
+        }
+        Ok(open.clone())
     }
 }
 
@@ -152,11 +163,21 @@ fn text<'t>(value: &'t Spanned<DeValue<'_>>, example: &str) -> Result<&'t str, S
 }
 
 /// Reads `sqlite:PATH` or `memory`. An address of another form may hold a password, so that of what is not
-/// understood only the part before the colon is repeated.
+/// understood only the part before the colon is repeated. The kind is therefore judged before the spaces.
 fn parse(text: &str) -> Result<Kind, String> {
-    if text != text.trim() {
-        return Err(format!("it begins or ends with a space; did you mean \"{}\"?", shown(text.trim())));
+    let bare = text.trim();
+    let kind = parse_bare(bare)?;
+    if text == bare {
+        return Ok(kind);
     }
+    let instead = match &kind {
+        Kind::Memory => "did you mean \"memory\"?".to_owned(),
+        Kind::Sqlite(path) => with_path(path),
+    };
+    Err(format!("it begins or ends with a space; {instead}"))
+}
+
+fn parse_bare(text: &str) -> Result<Kind, String> {
     let (scheme, rest) = match text.split_once(':') {
         Some((scheme, rest)) => (scheme, Some(rest)),
         None => (text, None),
@@ -171,20 +192,19 @@ fn parse(text: &str) -> Result<Kind, String> {
 }
 
 fn parse_sqlite(path: &str) -> Result<Kind, String> {
-    let instead =
-        |path: &str| Err(format!("a path follows `sqlite:`; did you mean \"sqlite:{}\"?", shown(path)));
+    let instead = || Err(format!("a path follows `sqlite:`; {}", with_path(path)));
     if path == ":memory:" {
         return Err("SQLite keeps that in memory; did you mean \"memory\"?".to_owned());
     }
     // As other libraries write it: three slashes for an absolute path, two for a relative one.
-    if let Some(rest) = path.strip_prefix("//") {
-        return instead(rest);
+    if path.starts_with("//") {
+        return instead();
     }
-    if let Some((path, _)) = path.split_once('?') {
-        return Err(format!("no options follow the path; did you mean \"sqlite:{}\"?", shown(path)));
+    if path.contains('?') {
+        return Err(format!("no options follow the path; {}", with_path(path)));
     }
     if path != path.trim() {
-        return instead(path.trim());
+        return instead();
     }
     if path.starts_with('~') {
         return Err("`~` is not expanded; write the whole path".to_owned());
@@ -195,22 +215,29 @@ fn parse_sqlite(path: &str) -> Result<Kind, String> {
     if cfg!(feature = "sqlite") { Ok(Kind::Sqlite(path.to_owned())) } else { Err(sqlite::MISSING.to_owned()) }
 }
 
+/// What to write instead, with the path out of what was written. That may be an address with a password: its options
+/// are left out, and of one with an `@`, or with settings such as `Password=…`, nothing is repeated.
+fn with_path(written: &str) -> String {
+    let path = written.split_once('?').map_or(written, |(path, _)| path).trim();
+    let path = path.strip_prefix("//").unwrap_or(path);
+    if path.is_empty() || path.contains(['@', '=', ';']) {
+        return format!("did you mean \"{STORE_EXAMPLE}\"?");
+    }
+    format!("did you mean \"sqlite:{}\"?", shown(path))
+}
+
 fn unknown(scheme: &str, rest: Option<&str>) -> String {
     let scheme_is_one = !scheme.is_empty()
         && scheme.chars().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '+' | '-' | '_'));
-    let path = rest.unwrap_or(scheme);
     match suggest::nearest(scheme, ["sqlite", "memory"]) {
         Some("memory") => "did you mean \"memory\"?".to_owned(),
-        Some(_) if rest.is_some_and(|rest| !rest.is_empty() && !rest.contains('@')) => {
-            format!("did you mean \"sqlite:{}\"?", shown(path))
-        }
-        Some(_) => format!("did you mean \"{STORE_EXAMPLE}\"?"),
+        Some(_) => with_path(rest.unwrap_or_default()),
         None if rest.is_some() && scheme_is_one && scheme.len() > 1 => {
             format!("there is no store `{}`; write \"sqlite:\" and a path, or \"memory\"", shown(scheme))
         }
         // A bare path, or one of Windows.
         None if scheme.contains(['.', '/', '\\']) && rest.is_none() => {
-            format!("it names no kind of store; did you mean \"sqlite:{}\"?", shown(path))
+            format!("it names no kind of store; {}", with_path(scheme))
         }
         None => format!("write \"sqlite:\" and a path, such as \"{STORE_EXAMPLE}\", or \"memory\""),
     }

@@ -22,6 +22,20 @@ impl DeadLetters {
     ///
     /// [`DeadLetterError::Absent`], and [`DeadLetterError::Ambiguous`] if the key is in several scopes.
     pub async fn find(&self, name: &str) -> Result<OperationId, DeadLetterError> {
+        self.find_by(name, wire_keys(name)).await
+    }
+
+    /// As [`find`](DeadLetters::find), for what changes the operation: a wire key is taken whole and not out of
+    /// another text, such as a line of a log that names an operation beside the one that is meant.
+    ///
+    /// # Errors
+    ///
+    /// As [`find`](DeadLetters::find).
+    pub async fn find_whole(&self, name: &str) -> Result<OperationId, DeadLetterError> {
+        self.find_by(name, whole_wire_key(name).into_iter().collect()).await
+    }
+
+    async fn find_by(&self, name: &str, wire_keys: Vec<String>) -> Result<OperationId, DeadLetterError> {
         for (at, found) in name.match_indices(NAME_SEPARATOR) {
             let Ok(key) = Key::new(&name[at + found.len()..]) else { continue };
             let id = OperationId::new(Scope::from_stored(&name[..at]), key);
@@ -34,7 +48,6 @@ impl DeadLetters {
         {
             return Ok(id);
         }
-        let wire_keys = wire_keys(name);
         for phases in [&OPEN[..], ANY_PHASE] {
             for wire_key in &wire_keys {
                 let filter =
@@ -72,6 +85,14 @@ fn wire_keys(text: &str) -> Vec<String> {
     let mut wire_keys: Vec<String> = whole.into_iter().chain(part).collect();
     wire_keys.dedup();
     wire_keys
+}
+
+/// The wire key that a text is. One that is a UUID is written in small letters, and may be typed in capitals.
+fn whole_wire_key(text: &str) -> Option<String> {
+    let whole = text.trim();
+    let uuid = Uuid::try_parse(whole).ok().filter(|_| whole.len() == UUID_LEN);
+    let is_one = !whole.is_empty() && whole.len() <= WIRE_KEY_TEXT_MAX;
+    is_one.then(|| uuid.map_or_else(|| whole.to_owned(), |uuid| uuid.as_hyphenated().to_string()))
 }
 
 /// How an operation's name is written: see its `Display`.

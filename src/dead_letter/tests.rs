@@ -532,6 +532,13 @@ async fn an_operation_is_found_by_its_wire_key_in_whichever_phase() {
             {
                 assert_eq!(letters.find(&text).await.expect(&text), *id);
             }
+            for whole in [wire_key.clone(), wire_key.to_uppercase(), format!(" {wire_key}\n")] {
+                assert_eq!(letters.find_whole(&whole).await.expect(&whole), *id);
+            }
+            for part in [format!("{wire_key}-3"), format!("<{wire_key}>"), format!("replaces {wire_key}")] {
+                let absent = letters.find_whole(&part).await;
+                assert!(matches!(absent, Err(DeadLetterError::Absent(_))), "{part}: {absent:?}");
+            }
         }
         let other = OperationId::new(dead.scope.clone(), Key::new("order-3").expect("a key"));
         let absent = letters.find(&other.wire_key().to_string()).await;

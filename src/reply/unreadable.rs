@@ -114,23 +114,38 @@ fn push(path: &mut String, name: &str) {
 ///
 /// With the key renamed wherever it is written, in as many letters, a map fails just as before: at the same place,
 /// and on a path that leads through the new name. A struct misses its field, or does well without.
+///
+/// A map may check its keys, and refuse the new one or skip its entry. So the new name is of the same form, digits for
+/// digits. A failure over the new name itself counts as a map's, unless serde says that a field or a variant is
+/// unknown, as only a type with names does. What is left is a map that skips the keys that fail a check of their sum,
+/// such as a card's number: numbers are not shown at all.
 fn is_known<T: DeserializeOwned>(body: &[u8], key: &str, index: usize, failed: &Failed) -> bool {
-    if !is_name(key) || body.len() > BODY_BYTES_MAX {
+    if !is_name(key) || has_number(key) || body.len() > BODY_BYTES_MAX {
         return false;
     }
-    let Some(renamed) = rename(body, key) else { return false };
+    let Some((new, renamed)) = rename(body, key) else { return false };
     let Some(other) = Failed::reading::<T>(&renamed) else { return true };
-    let is_through_new_name = match other.path.iter().nth(index) {
-        Some(Segment::Map { key: new } | Segment::Enum { variant: new }) => new != key,
-        _ => false,
+    let (is_through_new_name, has_no_name) = match other.path.iter().nth(index) {
+        Some(Segment::Map { key } | Segment::Enum { variant: key }) => (*key == new, false),
+        Some(Segment::Unknown) => (false, true),
+        _ => (false, false),
     };
-    other.place != failed.place || !is_through_new_name
+    let ends_there = other.path.iter().len() == index + 1;
+    let is_refused = ends_there && (is_through_new_name || has_no_name) && !other.is_over_a_name;
+    !is_refused && (other.place != failed.place || !is_through_new_name)
+}
+
+/// Whether a key has a number in it that may be somebody's: a phone's, a card's, a customer's.
+fn has_number(key: &str) -> bool {
+    key.split(|letter: char| !letter.is_ascii_digit()).any(|digits| digits.len() > DIGITS_MAX)
 }
 
 /// Where reading failed over the data, not over its syntax.
 struct Failed {
     path: Path,
     place: (usize, usize),
+    /// Whether the type has names of its own, and not the one that is written.
+    is_over_a_name: bool,
 }
 
 impl Failed {
@@ -138,18 +153,32 @@ impl Failed {
         let mut json = serde_json::Deserializer::from_slice(body);
         let error = serde_path_to_error::deserialize::<_, T>(&mut json).err()?;
         let inner = error.inner();
-        Some(Failed { place: (inner.line(), inner.column()), path: error.path().clone() })
+        let text = inner.to_string();
+        Some(Failed {
+            place: (inner.line(), inner.column()),
+            is_over_a_name: ["unknown field `", "unknown variant `"]
+                .iter()
+                .any(|word| text.starts_with(word)),
+            path: error.path().clone(),
+        })
     }
 }
 
-/// The document with a key, wherever it stands, replaced by another of the same length that it does not have.
-fn rename(body: &[u8], key: &str) -> Option<Vec<u8>> {
-    let (start, last) = key.split_at(key.len().checked_sub(1)?);
+/// Another key of the same length and form that the document does not have, and the document with that key wherever
+/// the first one stands.
+fn rename(body: &[u8], key: &str) -> Option<(String, Vec<u8>)> {
+    let (start, last) = key.split_at_checked(key.len().checked_sub(1)?)?;
     let written = format!("\"{key}\"");
-    let other = ('a'..='z')
+    let letters = match last.chars().next()? {
+        '0'..='9' => '0'..='9',
+        'A'..='Z' => 'A'..='Z',
+        _ => 'a'..='z',
+    };
+    let new = letters
         .filter(|letter| !last.starts_with(*letter))
-        .map(|letter| format!("\"{start}{letter}\""))
-        .find(|other| !body.windows(other.len()).any(|window| window == other.as_bytes()))?;
+        .map(|letter| format!("{start}{letter}"))
+        .find(|new| !holds(body, format!("\"{new}\"").as_bytes()))?;
+    let other = format!("\"{new}\"");
     let mut renamed = body.to_vec();
     let mut is_renamed = false;
     for at in 0..body.len() {
@@ -161,7 +190,11 @@ fn rename(body: &[u8], key: &str) -> Option<Vec<u8>> {
             is_renamed = true;
         }
     }
-    is_renamed.then_some(renamed)
+    is_renamed.then_some((new, renamed))
+}
+
+fn holds(body: &[u8], text: &[u8]) -> bool {
+    body.windows(text.len()).any(|window| window == text)
 }
 
 /// Whether a text can be a field's name: none that holds an address, a sentence or a line's end.
@@ -187,16 +220,20 @@ const KINDS: [(&str, &str); 9] = [
 const EXPECTED_LEN_MAX: usize = 120;
 /// Longer than any field's name.
 const NAME_LEN_MAX: usize = 64;
-/// Each segment of the path costs another reading of the document. Replies are not nested deeper.
-const SEGMENTS_MAX: usize = 12;
-/// Beyond this the readings would take longer than an error is worth; its line and column are told anyway.
-const BODY_BYTES_MAX: usize = 1024 * 1024;
+/// More than a version or the line of an address has.
+const DIGITS_MAX: usize = 3;
+/// Each segment of the path costs another reading of the document. Deeper ones are rare, and are not shown.
+const SEGMENTS_MAX: usize = 8;
+/// Beyond this the readings would take longer than an error is worth: they hold up the thread that runs the call. Its
+/// line and column are told anyway. With [`SEGMENTS_MAX`], the worst case is some milliseconds.
+const BODY_BYTES_MAX: usize = 64 * 1024;
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
-    use serde::Deserialize;
+    use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
+    use serde::{Deserialize, Deserializer};
 
     use super::*;
 
@@ -333,10 +370,124 @@ mod tests {
     #[test]
     fn a_key_is_renamed_where_it_is_a_key_and_into_none_that_is_there() {
         let body = br#"{"ab":"ab","aa":{"ab" : "x \"ab\": "}}"#;
-        let renamed = rename(body, "ab").expect("renamed");
-        assert_eq!(renamed, br#"{"ac":"ab","aa":{"ac" : "x \"ab\": "}}"#);
+        let (new, renamed) = rename(body, "ab").expect("renamed");
+        assert_eq!((new.as_str(), &renamed[..]), ("ac", &br#"{"ac":"ab","aa":{"ac" : "x \"ab\": "}}"#[..]));
+        for (key, expected) in [("a9", "a0"), ("A", "B"), ("a_", "aa"), ("0", "1")] {
+            let body = format!("{{\"{key}\":1}}");
+            assert_eq!(rename(body.as_bytes(), key).expect(key).0, expected);
+        }
         assert_eq!(rename(body, "absent"), None);
         assert_eq!(rename(body, ""), None);
+    }
+
+    /// Keys that are checked, and so of types that look as if they knew them.
+    #[test]
+    fn no_key_of_a_map_that_checks_its_keys_is_shown() {
+        for (body, place) in [
+            (r#"{"by":{"4242424242424242":{"sku":7}}}"#, 34),
+            (r#"{"by":{"421":{"sku":7}}}"#, 21),
+            (r#"{"by_phone":{"4915112345678":{"sku":7}}}"#, 37),
+            (r#"{"by_phone":{"491":{"sku":7}}}"#, 27),
+            (r#"{"by_number":{"4242424242424242":{"sku":7}}}"#, 41),
+            (r#"{"by_known":{"hunter":{"sku":7}}}"#, 30),
+            (r#"{"skipping":{"4915112345678":{"sku":7}}}"#, 37),
+            (r#"{"skipping":{"491":{"sku":7}}}"#, 27),
+        ] {
+            let map = body[2..].split('"').next().expect("a name");
+            let expected =
+                format!("`{map}.[redacted].sku` is a number, expected a string (line 1, column {place})");
+            assert_eq!(said::<Checked>(body), expected, "{body}");
+        }
+        // A field of digits is not shown either, and one with few of them is.
+        #[derive(Debug, Deserialize)]
+        #[expect(dead_code, reason = "only the types matter")]
+        struct Address {
+            line1: Option<String>,
+            zip2024: Option<String>,
+        }
+        assert!(said::<Address>(r#"{"line1":1}"#).starts_with("`line1` is a number"));
+        assert!(said::<Address>(r#"{"zip2024":1}"#).starts_with("`[redacted]` is a number"));
+    }
+
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(default)]
+    struct Checked {
+        by: BTreeMap<u64, Line>,
+        by_phone: BTreeMap<Phone, Line>,
+        by_number: BTreeMap<Card, Line>,
+        by_known: BTreeMap<Hunter, Line>,
+        skipping: Skipping,
+    }
+
+    /// Only digits.
+    #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+    struct Phone;
+
+    /// Whose digits have a sum.
+    #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+    struct Card;
+
+    /// One of a list that is known when it is run.
+    #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+    struct Hunter;
+
+    /// A map that leaves out what is no phone's number.
+    #[derive(Debug, Default)]
+    struct Skipping;
+
+    fn checked<'de, D: Deserializer<'de>>(from: D, check: fn(&str) -> bool) -> Result<(), D::Error> {
+        let text = String::deserialize(from)?;
+        if check(&text) { Ok(()) } else { Err(D::Error::custom(format!("{text} is not one"))) }
+    }
+
+    fn is_digits(text: &str) -> bool {
+        text.bytes().all(|byte| byte.is_ascii_digit())
+    }
+
+    impl<'de> Deserialize<'de> for Phone {
+        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Phone, D::Error> {
+            checked(from, is_digits).map(|()| Phone)
+        }
+    }
+
+    impl<'de> Deserialize<'de> for Card {
+        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Card, D::Error> {
+            let is_one = |text: &str| {
+                is_digits(text) && text.bytes().map(|digit| u32::from(digit - b'0')).sum::<u32>() == 48
+            };
+            checked(from, is_one).map(|()| Card)
+        }
+    }
+
+    impl<'de> Deserialize<'de> for Hunter {
+        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Hunter, D::Error> {
+            checked(from, |text| text == "hunter").map(|()| Hunter)
+        }
+    }
+
+    impl<'de> Deserialize<'de> for Skipping {
+        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Skipping, D::Error> {
+            from.deserialize_map(Skipping)
+        }
+    }
+
+    impl<'de> Visitor<'de> for Skipping {
+        type Value = Skipping;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("lines by phone number")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Skipping, A::Error> {
+            while let Some(key) = map.next_key::<String>()? {
+                if is_digits(&key) {
+                    map.next_value::<Line>()?;
+                } else {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+            Ok(Skipping)
+        }
     }
 
     #[test]

@@ -18,35 +18,73 @@ use super::Vendor;
 use crate::error::{Context, Origin};
 use crate::operation::{OperationId, REDACTED};
 
-/// Whether a segment of a path reads as words, a version, a number or a short id, so that it can be no token: letters
-/// in words of at most 20, digits, at most 10, or both mixed, at most 8 together, and `-`, `_`, `.` and `:` between.
+/// Whether a segment of a path reads as the words of a route, a version, a number or a short id. It judges the form
+/// alone: a token that is made of few and short words reads as a route.
+///
+/// `-`, `_`, `.` and `:` stand between the parts. These are:
+///
+/// - words: at most 3, or 2 with a `-`, of at most 28 letters together. One is at most 16 letters of one case (8
+///   capitals), or begins its parts with capitals: each of those is followed by two small letters or more, and such
+///   words have at most 20 letters together.
+/// - digits, at most 10, or letters and digits mixed, at most 8 together with the other digits.
 ///
 /// ```
 /// use steadfast::vendor::is_plain;
 ///
-/// for shown in ["payment_intents", "v1", "2010-04-01", "1234567890", "acct_1", "withTemplate"] {
+/// for shown in ["payment_intents", "v1", "2010-04-01", "1234567890", "acct_1", "batchWithTemplates"] {
 ///     assert!(is_plain(shown), "{shown}");
 /// }
-/// for hidden in ["550e8400-e29b-41d4-a716-446655440000", "ada%40example.com", "4242424242424242"] {
+/// for hidden in ["550e8400-e29b-41d4-a716-446655440000", "ada%40example.com", "kQzXwVbTmRpLsNdF"] {
 ///     assert!(!is_plain(hidden), "{hidden}");
 /// }
 /// ```
 pub fn is_plain(segment: &str) -> bool {
     let (mut digits, mut mixed) = (0, 0);
+    let (mut words, mut letters, mut capitalized) = (0, 0, 0);
     for part in segment.split(['-', '_', '.', ':']) {
         let count = part.bytes().filter(u8::is_ascii_digit).count();
-        if !part.bytes().all(|byte| byte.is_ascii_alphanumeric()) || (count == 0 && part.len() > WORD_LEN_MAX)
-        {
+        if !part.bytes().all(|byte| byte.is_ascii_alphanumeric()) || (count == 0 && !is_word(part)) {
             return false;
         }
         if count == part.len() {
             digits += count;
-        } else if count > 0 {
+            continue;
+        }
+        words += 1;
+        letters += part.len() - count;
+        if count > 0 {
             mixed += part.len();
+        } else if part.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            capitalized += part.len();
         }
     }
     let digits_max = if mixed == 0 { DIGITS_MAX } else { MIXED_MAX };
-    digits + mixed <= digits_max && segment.len() <= SEGMENT_LEN_MAX
+    let words_max = if segment.contains('-') { WORDS_MAX - 1 } else { WORDS_MAX };
+    digits + mixed <= digits_max
+        && words <= words_max
+        && letters <= LETTERS_MAX
+        && capitalized <= CAPITALIZED_MAX
+        && segment.len() <= SEGMENT_LEN_MAX
+}
+
+/// Whether letters read as a word, or as several that are told apart by capitals.
+fn is_word(letters: &str) -> bool {
+    let is_capital = |letter: u8| letter.is_ascii_uppercase();
+    if letters.bytes().all(is_capital) {
+        return letters.len() <= MIXED_MAX;
+    }
+    let letters = letters.as_bytes();
+    let mut start = 0;
+    for at in 1..=letters.len() {
+        if at == letters.len() || is_capital(letters[at]) {
+            let is_short = is_capital(letters[start]) && at - start < HUMP_LEN_MIN;
+            if is_short || at - start > WORD_LEN_MAX {
+                return false;
+            }
+            start = at;
+        }
+    }
+    true
 }
 
 /// A path as it may be shown. Written when it is asked for, so that a call without a listener costs nothing.
@@ -59,9 +97,15 @@ pub(crate) struct ShownPath<'a> {
 impl<'a> ShownPath<'a> {
     /// The path of a call's URL, below the adapter's base.
     pub(crate) fn of(vendor: &'a dyn Vendor, url: &'a Url) -> ShownPath<'a> {
+        ShownPath::of_route(vendor, url.path())
+    }
+
+    /// A whole path, below the adapter's base. One that is not below it may be of a base that is configured no more,
+    /// with a token of its own: nothing of it is shown.
+    fn of_route(vendor: &'a dyn Vendor, path: &'a str) -> ShownPath<'a> {
         let base = vendor.base_url().path().trim_end_matches('/');
-        let below = url.path().strip_prefix(base).filter(|rest| rest.is_empty() || rest.starts_with('/'));
-        ShownPath::of_text(vendor, below.unwrap_or(url.path()))
+        let below = path.strip_prefix(base).filter(|rest| rest.is_empty() || rest.starts_with('/'));
+        ShownPath::of_text(vendor, below.unwrap_or(REDACTED))
     }
 
     /// A path as a caller wrote it.
@@ -99,8 +143,11 @@ impl fmt::Display for ShownOperation<'_> {
         let scope = &self.id.scope;
         let (account, rest) = scope.as_str().split_at(scope.account_path().len());
         let (method, route) = rest.split_at(rest.find(' ').map_or(rest.len(), |gap| gap + 1));
-        let route = ShownPath::of_text(self.vendor, route);
-        write!(f, "{account}{method}{route} key {}", self.id.key)
+        write!(f, "{account}{method}")?;
+        if !rest.is_empty() {
+            write!(f, "{}", ShownPath::of_route(self.vendor, route))?;
+        }
+        write!(f, " key {}", self.id.key)
     }
 }
 
@@ -124,8 +171,21 @@ impl Origin for Adapter {
     }
 }
 
-/// Longer than the words of any route that was looked at, shorter than most tokens.
-const WORD_LEN_MAX: usize = 20;
+/// The longest word of the routes that were looked at is `configurations`, with 14 letters.
+const WORD_LEN_MAX: usize = 16;
+
+/// As in `payment_method_configurations`. A phrase that is a password has four or more. With a `-` one fewer: codes
+/// such as `abc-defg-hij` are written so, and few routes are.
+const WORDS_MAX: usize = 3;
+
+/// That one again, which has 27.
+const LETTERS_MAX: usize = 28;
+
+/// `batchWithTemplates` has 18, and a token of mixed case seldom fewer.
+const CAPITALIZED_MAX: usize = 20;
+
+/// A capital and two small letters: in a random text, capitals stand closer.
+const HUMP_LEN_MIN: usize = 3;
 
 /// A phone number with its country's code or a card's number has more, a date or a row's number does not.
 const DIGITS_MAX: usize = 10;
@@ -159,12 +219,42 @@ mod tests {
         {
             assert!(is_plain(shown), "{shown}");
         }
+        // Routes of Stripe, BigCommerce, Postmark and Twilio.
+        for shown in [
+            "payment_intents",
+            "subscription_schedules",
+            "promotion_codes",
+            "payment_method_configurations",
+            "payment_method_domains",
+            "payment_actions",
+            "gift-certificates",
+            "withTemplate",
+            "batchWithTemplates",
+            "message-streams",
+            "deliverystats",
+            "IncomingPhoneNumbers",
+            "Messages.json",
+            "api.stripe.com",
+        ] {
+            assert!(is_plain(shown), "{shown}");
+        }
         for hidden in [
             TOKEN,
             "B0tT0kenB0tT0ken",
             "123456789:AAF0",
             "T0123456789",
             "abcdefghijklmnopqrstu",
+            "abcdefghijklmnopq",
+            "kQzXwVbTmRpLsNdFgHjK",
+            "kQzXwVbT",
+            "KQZXWVBTM",
+            "kqzxwvbtmrplsndf_gjhkqwzxcvbnmlpo_trewqasdfghjklmn",
+            "KqzxwvbtmrplSndf_GjhkqwzxCvb",
+            "abc-defg-hij",
+            "correct-horse-battery-staple",
+            "correct_horse_battery_staple",
+            "correct-horse-battery",
+            "correct.horse.battery.staple",
             "+4915112345678",
             "4915112345678",
             "ada@example.com",
@@ -185,7 +275,9 @@ mod tests {
         for (url, shown) in [
             ("https://v.test/bot123:AAF0hunter2x/v1/charges?token=hunter2", "/v1/charges".to_owned()),
             ("https://v.test/bot123:AAF0hunter2x", String::new()),
-            ("https://v.test/elsewhere/x", "/elsewhere/x".to_owned()),
+            // Of an earlier base, which may have held a token too.
+            ("https://v.test/elsewhere/x", "[redacted]".to_owned()),
+            ("https://v.test/bot123:AAF0hunter2x9/v1/charges", "[redacted]".to_owned()),
             (&format!("https://v.test/bot123:AAF0hunter2x/a/{TOKEN}/b/"), "/a/[redacted]/b/".to_owned()),
             (&format!("https://v.test/bot123:AAF0hunter2x{long}"), format!("{}/…", "/segment".repeat(24))),
         ] {
@@ -194,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_is_shown_whole_but_for_tokens() {
+    fn an_operation_is_shown_but_for_base_and_tokens() {
         let store = BigCommerce::new("abc123def4", "token");
         let scope = |route: &str| Scope::new("prod", "bigcommerce", "abc123def4", &Method::POST, route);
         let shown = |route: &str| {
@@ -202,15 +294,24 @@ mod tests {
             ShownOperation { vendor: &store, id: &id }.to_string()
         };
         let start = "prod/bigcommerce/abc123def4/POST";
-        assert_eq!(
-            shown("/stores/abc123def4/v2/orders"),
-            format!("{start} /stores/abc123def4/v2/orders key order-42")
-        );
+        assert_eq!(shown("/stores/abc123def4/v2/orders"), format!("{start} /v2/orders key order-42"));
         assert_eq!(
             shown(&format!("/stores/abc123def4/v3/checkouts/{TOKEN}/orders")),
-            format!("{start} /stores/abc123def4/v3/checkouts/[redacted]/orders key order-42")
+            format!("{start} /v3/checkouts/[redacted]/orders key order-42")
         );
+        assert_eq!(shown("/stores/another/v2/orders"), format!("{start} [redacted] key order-42"));
         let odd = OperationId::new(Scope::from_stored("odd"), Key::new("k").expect("a key"));
         assert_eq!(ShownOperation { vendor: &store, id: &odd }.to_string(), "odd key k");
+    }
+
+    #[test]
+    fn the_base_of_an_operation_may_hold_a_token_and_is_not_shown() {
+        let stripe = Stripe::new("sk_test_1").base_url("https://v.test/hunter/two/");
+        for (route, shown) in [("/hunter/two/v1/charges", "/v1/charges"), ("/hunter/three/x", "[redacted]")] {
+            let scope = Scope::new("prod", "stripe", "test", &Method::POST, route);
+            let id = OperationId::new(scope, Key::new("k").expect("a key"));
+            let said = ShownOperation { vendor: &stripe, id: &id }.to_string();
+            assert_eq!(said, format!("prod/stripe/test/POST {shown} key k"));
+        }
     }
 }

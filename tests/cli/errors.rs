@@ -38,8 +38,8 @@ async fn what_is_no_store_is_not_made_one() {
     }
     let said = place.run_with(&[], &["stats"]);
     assert_eq!(said.code, 2);
-    let expected =
-        "steadfast: which store? Name the service's file with --store PATH or in STEADFAST_STORE\n";
+    let expected = "steadfast: which store? Name the service's file with --store PATH or in STEADFAST_STORE, or a vendors file \
+         that names it with --vendors PATH or in STEADFAST_VENDORS\n";
     assert_eq!(said.err, expected);
 }
 
@@ -210,4 +210,64 @@ async fn a_directory_is_neither_a_store_nor_a_file_to_write() {
         let said = place.run(&["dead-letters", "export", "--output", path]);
         assert_eq!((said.code, said.err), (5, format!("steadfast: {problem}\n")));
     }
+}
+
+#[tokio::test]
+async fn without_a_store_of_its_own_the_vendors_file_names_it() {
+    let place = Place::fresh();
+    place.lost("order-1", NOW).await;
+    let named = |store: &str| {
+        let text = format!("{store}\n[vendors.stripe]\nsecret_env = 'STRIPE_SECRET_KEY_THAT_IS_NOT_SET'\n");
+        std::fs::write(place.path("named.toml"), text).expect("writes");
+    };
+    let vendors = ["--vendors", "named.toml"];
+    let show = ["show", "order-1"];
+
+    named("store = 'sqlite:calls.db'");
+    assert!(place.run_with(&vendors, &show).ended(0).contains("redrive:  safe"));
+    let set = [("STEADFAST_VENDORS", "named.toml")];
+    assert!(place.run_as(&set, &show).ended(0).contains("redrive:  safe"));
+
+    // What is named beside it wins, and the file's is then not asked for.
+    named("store = 'sqlite:absent.db'");
+    place.run_with(&["--store", "calls.db", "--vendors", "named.toml"], &show).ended(0);
+    place.run_as(&[("STEADFAST_STORE", "calls.db"), set[0]], &show).ended(0);
+
+    let absent = place.run_with(&vendors, &["dead-letters", "purge"]);
+    assert_eq!(absent.code, 3, "{}", absent.err);
+    assert!(absent.err.starts_with("steadfast: named.toml:1:9: `store`: "), "{}", absent.err);
+    assert!(absent.err.contains("absent.db does not open: there is no file "), "{}", absent.err);
+    assert!(!place.path("absent.db").exists(), "it is never made");
+
+    for none in ["", "store = 'memory'"] {
+        named(none);
+        let said = place.run_with(&vendors, &show);
+        assert_eq!(said.code, 2, "{none}: {}", said.err);
+        assert!(said.err.contains("which store?"), "{none}: {}", said.err);
+    }
+}
+
+#[tokio::test]
+async fn a_text_that_only_holds_a_wire_key_is_shown_and_not_changed() {
+    let place = Place::fresh();
+    place.lost("order-1", NOW).await;
+    let wire_key = place.json(0, &["show", "order-1"])["wire_key"].as_str().expect("text").to_owned();
+    let held = format!("order-2 replaces {wire_key}");
+    assert_eq!(place.json(0, &["show", &held])["wire_key"], wire_key.as_str());
+    for command in [
+        &["dead-letters", "redrive", &held, "--dry-run"][..],
+        &["dead-letters", "redrive", &held, "--by", "ada"],
+        &["dead-letters", "resolve", &held, "--not-applied", "--why", "x"],
+        &["dead-letters", "edit", &held, "--key", "y", "--body", "vendors.toml", "--why", "x"],
+    ] {
+        let said = place.run(command);
+        assert_eq!(said.code, 2, "{command:?}: {}", said.err);
+        assert!(
+            said.err.contains("only holds the wire key of ") && said.err.contains(" key order-1;"),
+            "{}",
+            said.err
+        );
+    }
+    assert_eq!(place.json(0, &["show", "order-1"])["phase"], "dead", "nothing was changed");
+    place.run(&["dead-letters", "resolve", &wire_key, "--not-applied", "--why", "x"]).ended(0);
 }

@@ -100,3 +100,24 @@ async fn keys_that_make_no_sense_are_refused_with_two_and_not_repeated() {
         assert_eq!(place.json_error(2, &["stats"])["code"], "usage");
     }
 }
+
+#[tokio::test]
+async fn the_vendors_file_names_the_keys_of_the_store_that_it_names() {
+    let mut place = sealed(1).await;
+    place.seal_keys = Some(hex(2));
+    let text = "store = 'sqlite:calls.db'\nseal_keys_env = 'SHOP_KEYS'\n[vendors.stripe]\nsecret_env = 'S'\n";
+    std::fs::write(place.path("named.toml"), text).expect("writes");
+    let show = ["--vendors", "named.toml", "show", "order-1"];
+    let right = hex(1);
+    assert!(place.run_as(&[("SHOP_KEYS", &right)], &show).ended(0).contains("order-1"));
+    let unset = place.run_as(&[], &show);
+    assert_eq!(unset.code, 2, "{}", unset.err);
+    assert!(
+        unset.err.contains("`seal_keys_env`: the environment variable SHOP_KEYS is not set"),
+        "{}",
+        unset.err
+    );
+    let wrong = place.run_as(&[("SHOP_KEYS", &hex(2))], &show);
+    assert_eq!(wrong.code, 3, "{}", wrong.err);
+    assert!(wrong.err.contains("the file is sealed"), "{}", wrong.err);
+}

@@ -25,6 +25,7 @@ fn a_client_without_a_store_says_so_once() {
 #[test]
 #[ignore = "a_client_without_a_store_says_so_once runs it"]
 fn in_a_process_of_its_own() {
+    stripe().build().expect("a client that is built before anybody listens");
     listen();
     for quiet in quiet() {
         let shown = format!("{quiet:?}");

@@ -174,3 +174,40 @@ proptest! {
         }
     }
 }
+
+/// A variable of one's own process is set in no test, since others read the environment at the same time.
+#[cfg(unix)]
+#[test]
+fn a_variable_that_is_not_text_is_not_called_unset() {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    let this = std::env::current_exe().expect("this program");
+    let only = ["--exact", "loading::in_a_process_with_a_variable_that_is_not_text", "--ignored"];
+    let secret = std::ffi::OsStr::from_bytes(b"hunter2\xff");
+    let output = std::process::Command::new(this).args(only).env("STRIPE_SECRET_KEY", secret).output();
+    let output = output.expect("it runs");
+    let out = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && out.contains("1 passed"), "{out}");
+}
+
+#[test]
+#[ignore = "a_variable_that_is_not_text_is_not_called_unset runs it"]
+fn in_a_process_with_a_variable_that_is_not_text() {
+    let vendors = Vendors::parse(STRIPE, "vendors.toml").expect("good");
+    let error = vendors.client("stripe").expect_err("not text");
+    assert_eq!(
+        error.to_string(),
+        "vendors.toml:2:14: `secret_env` in [vendors.stripe]: the environment variable STRIPE_SECRET_KEY is not text: \
+         it is not UTF-8; set it to the vendor's secret"
+    );
+    assert!(!format!("{error:#} {error:?}").contains("hunter2"));
+    assert_eq!(vendors.rules().expect("rules need no secret").len(), 1);
+    let sealed = "store = 'sqlite:x.db'\nseal_keys_env = 'STRIPE_SECRET_KEY'\n";
+    let vendors = Vendors::parse(&format!("{sealed}{STRIPE}"), "vendors.toml").expect("good");
+    let error = vendors.store().expect_err("not text");
+    assert_eq!(
+        error.to_string(),
+        "vendors.toml:2:17: `seal_keys_env`: the environment variable STRIPE_SECRET_KEY is not text: it is not UTF-8; \
+         set it to the keys of the store"
+    );
+}

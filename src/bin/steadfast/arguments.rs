@@ -19,11 +19,11 @@ use super::signature::{Signature, Signer};
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub command: Command,
-    /// The service's store, an SQLite file [default: STEADFAST_STORE]
+    /// The service's store, an SQLite file [default: STEADFAST_STORE, else what the vendors file names]
     #[arg(long, global = true, value_name = "PATH")]
     #[arg(help_heading = ALWAYS, display_order = LAST)]
     pub store: Option<PathBuf>,
-    /// The vendors file, for the vendors' rules; no secret is needed [default: STEADFAST_VENDORS]
+    /// The vendors file, for the vendors' rules and its store; no vendor's secret is needed [default: STEADFAST_VENDORS]
     #[arg(long, global = true, value_name = "PATH")]
     #[arg(help_heading = ALWAYS, display_order = LAST + 1)]
     pub vendors: Option<PathBuf>,

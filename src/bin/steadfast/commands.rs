@@ -4,14 +4,12 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use serde_json::json;
 use steadfast::config::Vendors;
 use steadfast::dead_letter::{DeadLetterError, DeadLetters, Edit, Redrive, Redriven, View, Which};
-use steadfast::operation::Key;
 use steadfast::operation::record::{Cursor, Resolution};
-use steadfast::store::{SealKeys, Sqlite};
+use steadfast::operation::{Key, OperationId};
 
 use super::arguments::{
     Arguments, Command, DeadLettersCommand, EditArguments, RedriveArguments, ResolveArguments, ShowArguments,
@@ -19,6 +17,7 @@ use super::arguments::{
 };
 use super::failure::{DONE, Failure, HELD_BACK};
 use super::output::Output;
+use super::place::Place;
 use super::selection::Select;
 use super::signature::Signature;
 use super::{manual, print};
@@ -85,38 +84,16 @@ async fn dead_letters(
     }
 }
 
-/// Where things are.
-struct Place {
-    store: Option<PathBuf>,
-    vendors: Option<PathBuf>,
-}
-
-impl Place {
-    /// The options, else the environment. clap could read the environment, but its usage lines then show what the
-    /// environment sets as options that have to be typed.
-    fn named_by(store: Option<PathBuf>, vendors: Option<PathBuf>) -> Place {
-        let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        Place {
-            store: store.or_else(|| set("STEADFAST_STORE")),
-            vendors: vendors.or_else(|| set("STEADFAST_VENDORS")),
+/// The operation that a command is to change. What only holds its wire key, such as a line of a log, is not enough: it
+/// may name two, and the other one may be meant.
+async fn find_whole(letters: &DeadLetters, name: &str) -> Result<OperationId, Failure> {
+    match letters.find_whole(name).await {
+        Err(DeadLetterError::Absent(_)) => {
+            let id = letters.find(name).await?;
+            let problem = format!("{name:?} only holds the wire key of {id}; name that operation alone");
+            Err(Failure::Arguments(problem))
         }
-    }
-
-    /// The last step before the work: what is wrong with the arguments is said first.
-    fn open(&self) -> Result<DeadLetters, Failure> {
-        let Some(path) = &self.store else {
-            let problem = "which store? Name the service's file with --store PATH or in STEADFAST_STORE";
-            return Err(Failure::Arguments(problem.to_owned()));
-        };
-        let vendors = self.vendors.as_ref().map(Vendors::from_file).transpose().map_err(Failure::Vendors)?;
-        let rules = vendors.map(|vendors| vendors.rules()).transpose().map_err(Failure::Vendors)?;
-        let mut store = Sqlite::builder(path).create(false);
-        if std::env::var_os(SEAL_KEYS).is_some() {
-            store = store.seal(SealKeys::from_env(SEAL_KEYS).map_err(Failure::SealKeys)?);
-        }
-        let store = store.open().map_err(Failure::Store)?;
-        let letters = DeadLetters::new(Arc::new(store));
-        Ok(rules.iter().flatten().fold(letters, |letters, client| letters.with_client(client)))
+        found => Ok(found?),
     }
 }
 
@@ -171,7 +148,7 @@ async fn redrive(
     let letters = place.open()?;
     let mut ids = Vec::new();
     for name in &arguments.operations {
-        ids.push(letters.find(name).await?);
+        ids.push(find_whole(&letters, name).await?);
     }
     let selection = arguments.select.selection();
     let which = if named { Which::These(&ids) } else { Which::Matching(&selection) };
@@ -231,7 +208,7 @@ async fn resolve(place: &Place, arguments: ResolveArguments, output: &mut Output
         _ => Some(Resolution::Compensated),
     };
     let letters = place.open()?;
-    let id = letters.find(&arguments.operation.name).await?;
+    let id = find_whole(&letters, &arguments.operation.name).await?;
     let summary = match resolution {
         Some(resolution) => letters.resolve(&id, resolution, &signed).await?,
         None => letters.reopen(&id, &signed).await?,
@@ -245,7 +222,7 @@ async fn edit(place: &Place, arguments: EditArguments, output: &mut Output<'_>) 
     let path = arguments.body;
     let body = read(&path).map_err(|error| Failure::Input(path, error))?;
     let letters = place.open()?;
-    let id = letters.find(&arguments.operation.name).await?;
+    let id = find_whole(&letters, &arguments.operation.name).await?;
     let edit = Edit { key, body: body.into(), signed, force: arguments.force };
     let edited = letters.edit(&id, &edit).await?;
     output.put(DONE, &edited, print::edited)
@@ -312,6 +289,3 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     io::stdin().lock().read_to_end(&mut body)?;
     Ok(body)
 }
-
-/// Not an option of the command line, where every other process on the machine could read it.
-const SEAL_KEYS: &str = "STEADFAST_SEAL_KEYS";

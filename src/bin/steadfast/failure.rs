@@ -17,6 +17,8 @@ pub(crate) enum Failure {
     SealKeys(steadfast::Error),
     /// The store does not open.
     Store(StoreError),
+    /// The store that the vendors file names, or what seals it.
+    NamedStore(steadfast::Error),
     /// The library's word.
     Letters(DeadLetterError),
     /// The vendors file.
@@ -45,6 +47,10 @@ impl Failure {
         match self {
             Failure::Usage(_) | Failure::Arguments(_) | Failure::SealKeys(_) => USAGE,
             Failure::Store(_) => STORE,
+            Failure::NamedStore(error) if error.source().is_some_and(|source| source.is::<StoreError>()) => {
+                STORE
+            }
+            Failure::NamedStore(_) => USAGE,
             // What --after was given.
             Failure::Letters(DeadLetterError::Store { source, .. })
                 if source.kind() == StoreErrorKind::Invalid =>
@@ -75,7 +81,9 @@ impl Failure {
         match self {
             Failure::Usage(error) => error.to_string().trim_start_matches("error: ").trim_end().to_owned(),
             Failure::Arguments(problem) => problem.clone(),
-            Failure::SealKeys(error) => chain(error),
+            Failure::SealKeys(error) | Failure::NamedStore(error) | Failure::Vendors(error) => {
+                format!("{error:#}")
+            }
             Failure::Store(error) => match error.kind() {
                 StoreErrorKind::Absent => format!(
                     "no such store: {}; name the service's file with --store or in STEADFAST_STORE",
@@ -92,7 +100,6 @@ impl Failure {
                 chain(error)
             ),
             Failure::Letters(error) => chain(error),
-            Failure::Vendors(error) => chain(error),
             Failure::Input(path, error) => format!("{} cannot be read: {error}", path.display()),
             Failure::File(path, error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 format!("{} is there already and is not written over; name a new file", path.display())

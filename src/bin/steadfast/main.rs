@@ -7,6 +7,7 @@ mod commands;
 mod failure;
 mod manual;
 mod output;
+mod place;
 mod print;
 mod selection;
 mod signature;

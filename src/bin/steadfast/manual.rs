@@ -104,9 +104,9 @@ const EXIT_CODES: [(u8, &str); 7] = [
 ];
 
 const ENVIRONMENT: [(&str, &str); 5] = [
-    ("STEADFAST_STORE", "the store, unless --store is given"),
+    ("STEADFAST_STORE", "the store, unless --store is given; without both, the vendors file's"),
     ("STEADFAST_VENDORS", "the vendors file, unless --vendors is given"),
-    ("STEADFAST_SEAL_KEYS", "the keys of a store that the service seals"),
+    ("STEADFAST_SEAL_KEYS", "the keys of a sealed store, unless the vendors file names the store"),
     ("STEADFAST_BY", "who does it, unless --by is given"),
     ("USER, LOGNAME", "who does it, unless --by or STEADFAST_BY is given"),
 ];

@@ -118,10 +118,7 @@ pub(crate) fn exported(written: u64, file: &str, out: Out<'_>) -> io::Result<()>
 }
 
 pub(crate) fn checked(file: &str, vendors: &[&str], out: Out<'_>) -> io::Result<()> {
-    match vendors {
-        [] => writeln!(out, "{} is good, and has no vendors", plain(file)),
-        _ => writeln!(out, "{} is good: {}", plain(file), vendors.join(", ")),
-    }
+    writeln!(out, "{} is good: {}", plain(file), vendors.join(", "))
 }
 
 pub(crate) fn files(files: &[String], out: Out<'_>) -> io::Result<()> {

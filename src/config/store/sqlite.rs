@@ -25,8 +25,8 @@ pub(in crate::config) struct File {
 
 impl File {
     #[cfg(feature = "sqlite")]
-    pub(super) fn open(&self, secrets: &Secrets) -> Result<Arc<dyn Store>, Error> {
-        let builder = crate::store::Sqlite::builder(&self.path);
+    pub(super) fn open(&self, secrets: &Secrets, create: bool) -> Result<Arc<dyn Store>, Error> {
+        let builder = crate::store::Sqlite::builder(&self.path).create(create);
         #[cfg(feature = "seal")]
         let builder = match &self.keys {
             Some(variable) => builder.seal(self.seal_keys(variable, secrets)?),
@@ -45,7 +45,7 @@ impl File {
     }
 
     #[cfg(not(feature = "sqlite"))]
-    pub(super) fn open(&self, _: &Secrets) -> Result<Arc<dyn Store>, Error> {
+    pub(super) fn open(&self, _: &Secrets, _: bool) -> Result<Arc<dyn Store>, Error> {
         Err(self.refuse(self.place, format!("`store`: {MISSING}")))
     }
 
@@ -69,18 +69,21 @@ impl File {
 
     #[cfg(feature = "seal")]
     fn seal_keys(&self, variable: &Variable, secrets: &Secrets) -> Result<crate::store::SealKeys, Error> {
+        use std::env::VarError;
+
         use secrecy::zeroize::Zeroizing;
 
         let Variable { name, place } = variable;
         let refuse = |problem: String| Err(self.refuse(*place, format!("`seal_keys_env`: {problem}")));
         match secrets(name).map(Zeroizing::new) {
-            None => refuse(format!(
+            Err(VarError::NotUnicode(_)) => refuse(format!(
+                "the environment variable {name} is not text: it is not UTF-8; set it to the keys of the store"
+            )),
+            Err(VarError::NotPresent) => refuse(format!(
                 "the environment variable {name} is not set; set it to the keys of the store, or make a first \
                  one with `openssl rand -base64 32`"
             )),
-            Some(text) => {
-                crate::store::SealKeys::parse(&text, name).or_else(|error| refuse(error.to_string()))
-            }
+            Ok(text) => crate::store::SealKeys::parse(&text, name).or_else(|error| refuse(error.to_string())),
         }
     }
 
