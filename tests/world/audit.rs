@@ -21,12 +21,16 @@ pub enum Kind {
     SecondEffectAfterBigCommerceLookUp,
     SecondEffectAfterPostmarkLookUp,
     SecondEffectPastWindow,
+    SecondEffectAfterProxyPage,
     MoreRepeatsThanAccepted,
     MoreRepeatsThanForced,
     SecondEffectOfAKeyUsedAgain,
     SecondEffect,
     // A record at rest that is not so.
     RefusedThoughApplied,
+    AbsentAtStripeThoughApplied,
+    AbsentAtBigCommerceThoughApplied,
+    AbsentAtPostmarkThoughApplied,
     DeadWithoutEffectThoughApplied,
     HtmlTakenForSuccess,
     NotModifiedTakenForSuccess,
@@ -54,6 +58,8 @@ pub enum Kind {
     MoreThanRate,
     RateSpentOnReplays,
     // Nothing goes on.
+    TakenLate,
+    BacklogStarves,
     NeverLookedUp,
     NotAtRest,
     Stuck,
@@ -106,7 +112,7 @@ fn judge_record(world: &World, all: &All, record: &Record, number: usize, life: 
     match &record.state {
         State::Refused { .. } if applied => Some(Kind::RefusedThoughApplied),
         State::Dead { .. } if applied && record.effect == Effect::None => {
-            Some(Kind::DeadWithoutEffectThoughApplied)
+            Some(absent_though_applied(all, number, life))
         }
         State::Dead { answer, .. } if applied => {
             let is_gone = answer.as_ref().is_some_and(|answer| matches!(answer.status.as_u16(), 404 | 410));
@@ -164,6 +170,22 @@ fn has_no_look_up_answered(all: &All, number: usize, asked: Asked) -> bool {
         && look_ups.all(|look_up| look_up.answered.is_none_or(|status| status != 200))
 }
 
+/// Who said that there was no effect.
+fn absent_though_applied(all: &All, number: usize, life: usize) -> Kind {
+    let mut sends = all.sends_of(number).filter(|send| send.life == life);
+    let Some(first) = sends.next() else { return Kind::DeadWithoutEffectThoughApplied };
+    let is_look_up = |send: &&crate::facts::Send| {
+        send.operation.is_none() && send.vendor == first.vendor && send.left >= first.left
+    };
+    let looked_up = all.sends.iter().filter(is_look_up).any(|send| send.answered == Some(200));
+    match first.vendor {
+        Name::Stripe if looked_up => Kind::AbsentAtStripeThoughApplied,
+        Name::BigCommerce if looked_up => Kind::AbsentAtBigCommerceThoughApplied,
+        Name::Postmark if looked_up => Kind::AbsentAtPostmarkThoughApplied,
+        _ => Kind::DeadWithoutEffectThoughApplied,
+    }
+}
+
 fn effects(all: &All, number: usize) -> Vec<Vec<&str>> {
     let lives = all.lives.get(&number).map_or(0, Vec::len);
     (0..lives).map(|life| all.effects_of(number, life)).collect()
@@ -204,6 +226,8 @@ fn too_many(world: &World, all: &All, number: usize) -> Vec<Kind> {
                 && arrived(last).since(arrived(first)) >= window
             {
                 Kind::SecondEffectPastWindow
+            } else if caused[..caused.len() - 1].iter().any(|send| send.page.is_some()) {
+                Kind::SecondEffectAfterProxyPage
             } else {
                 Kind::SecondEffect
             });
@@ -228,14 +252,15 @@ fn undid_later_write(world: &World, all: &All, number: usize) -> Option<Kind> {
     let operations = &world.schedule.operations;
     let is_pair = operations[number].kind == Asked::Put
         && operations.get(number + 1).is_some_and(|next| next.kind == Asked::PutAfter);
-    let began = all.sends_of(number).next()?.left;
-    let later = all.sends_of(number + 1).next().map(|send| send.left).filter(|left| *left > began)?;
+    let first_life = |number| all.sends_of(number).filter(|send| send.life == 0);
+    let began = first_life(number).next()?.left;
+    let later = first_life(number + 1).next().map(|send| send.left).filter(|left| *left > began)?;
     let done = all.told.iter().find(|told| {
         told.operation == number + 1
             && told.began >= later.min(told.began)
             && matches!(told.said, Said::Reply { .. })
     })?;
-    let repeated = all.sends_of(number).any(|send| send.left > done.at && !send.effects.is_empty());
+    let repeated = first_life(number).any(|send| send.left > done.at && !send.effects.is_empty());
     (is_pair && repeated).then_some(Kind::LateRepeatUndidLaterWrite)
 }
 
@@ -260,7 +285,14 @@ pub fn judge_words(world: &World) -> Breaches {
             }
         }
         if let Some(rate) = world.schedule.rate {
-            breaches.extend(judge_rate(all, rate as usize));
+            breaches.extend(judge_rate(world, all, rate as usize));
+        }
+        if world.schedule.dispatcher {
+            let end = Instant::ORIGIN.plus(world.schedule.horizon);
+            let late = all.late_takes.iter().find(|take| take.at < end && take.late > LATE_MAX);
+            breaches.extend(late.map(|take| {
+                (Kind::TakenLate, format!("operation {}, {:?} after it was due", take.operation, take.late))
+            }));
         }
     });
     breaches
@@ -335,7 +367,8 @@ fn who_opened(world: &World, all: &All, told: &Told) -> Option<Kind> {
         .map(|failure| failure.operation)
         .peekable();
     let Some(first) = failures.peek().copied() else { return Some(Kind::CircuitOpenedByCallers) };
-    failures.all(|operation| operation == first).then_some(Kind::CircuitOpenedByOneOperation)
+    (first.is_some() && failures.all(|operation| operation == first))
+        .then_some(Kind::CircuitOpenedByOneOperation)
 }
 
 fn whose_reply(all: &All, told: &Told, text: &str, obtained: Obtained) -> Option<Kind> {
@@ -356,8 +389,20 @@ fn whose_reply(all: &All, told: &Told, text: &str, obtained: Obtained) -> Option
 }
 
 /// The rate that a vendor saw of one host, and what was refused for it.
-fn judge_rate(all: &All, calls: usize) -> Breaches {
+fn judge_rate(world: &World, all: &All, calls: usize) -> Breaches {
     let mut breaches = Breaches::new();
+    for told in all.told.iter().filter(|told| matches!(told.said, Said::Refusing(Gate::Rate))) {
+        let vendor = world.schedule.operations[told.operation].kind.vendor();
+        let lately = |(of, at_vendor, at): &&(u64, Name, Instant)| {
+            *of == told.incarnation
+                && *at_vendor == vendor
+                && *at <= told.at
+                && told.began.since(*at) < secs(1)
+        };
+        if all.attempts.iter().filter(lately).count() < calls {
+            breaches.entry(Kind::RateSpentOnReplays).or_insert_with(|| format!("{told:?}"));
+        }
+    }
     for (place, send) in all.sends.iter().enumerate() {
         let same = |other: &&crate::facts::Send| {
             other.incarnation == send.incarnation && other.vendor == send.vendor
@@ -375,6 +420,9 @@ fn judge_rate(all: &All, calls: usize) -> Breaches {
     }
     breaches
 }
+
+/// Past the dispatcher's period and a few waits for the store.
+const LATE_MAX: std::time::Duration = secs(10);
 
 /// How long a key is the same operation after it settled: design, rule 9.
 const RETENTION: std::time::Duration = secs(7 * 24 * 3600);

@@ -1,6 +1,7 @@
 //! What really happened, as the world saw it: requests and their effects, lives of keys, and what callers were told.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use http::HeaderMap;
 use parking_lot::Mutex;
@@ -31,7 +32,8 @@ pub struct All {
     pub calls: Vec<CallMade>,
     pub failures: Vec<Failure>,
     pub waits: Vec<Wait>,
-    pub late_takes: Vec<(usize, std::time::Duration)>,
+    pub late_takes: Vec<LateTake>,
+    pub attempts: Vec<(u64, Name, Instant)>,
 }
 
 /// One request that left a host.
@@ -50,6 +52,8 @@ pub struct Send {
     pub effects: Vec<String>,
     /// The status of the vendor's own answer, once the host has it.
     pub answered: Option<u16>,
+    /// The status of a proxy's answer in its place.
+    pub page: Option<u16>,
 }
 
 /// From a first claim to the next one.
@@ -77,6 +81,14 @@ pub struct Failure {
     pub incarnation: u64,
     pub vendor: Name,
     pub operation: Option<usize>,
+}
+
+/// An operation was taken so long after it was due.
+#[derive(Clone, Debug)]
+pub struct LateTake {
+    pub operation: usize,
+    pub at: Instant,
+    pub late: Duration,
 }
 
 /// A vendor asked to be left alone.
@@ -111,7 +123,7 @@ pub enum Said {
     Refusing(Gate),
     Deadline,
     Store,
-    Other(&'static str),
+    Other,
 }
 
 impl Said {
@@ -133,7 +145,7 @@ impl Said {
         } else if error.is_store() {
             Said::Store
         } else {
-            Said::Other(error.code())
+            Said::Other
         }
     }
 

@@ -38,6 +38,8 @@ impl Network {
         let limit = policy(&world.schedule).timeout.attempt;
         let mut waiting =
             Waiting { network: self, operation, until: world.clock.now().plus(limit), answered: false };
+        let (incarnation, now) = (self.incarnation, world.clock.now());
+        world.facts.with(|all| all.attempts.push((incarnation, self.name, now)));
         let trouble = world.trouble();
         match trouble {
             Some(Trouble::NoConnection) => {
@@ -81,7 +83,7 @@ impl Network {
         self.life.world.facts.with(|all| {
             let life = operation.and_then(|operation| all.life(operation)).unwrap_or(0);
             let (vendor, host, incarnation) = (self.name, self.life.process, self.incarnation);
-            let (arrived, effects, answered) = (None, Vec::new(), None);
+            let (arrived, effects, answered, page) = (None, Vec::new(), None, None);
             all.sends.push(Send {
                 operation,
                 life,
@@ -92,6 +94,7 @@ impl Network {
                 arrived,
                 effects,
                 answered,
+                page,
             });
             all.sends.len() - 1
         })
@@ -102,8 +105,11 @@ impl Network {
         let told = self.life.world.clock.now();
         let seconds = answer.header("retry-after").and_then(|text| text.parse::<u64>().ok());
         self.life.world.facts.with(|all| {
+            let status = Some(answer.status.as_u16());
             if own {
-                all.sends[send].answered = Some(answer.status.as_u16());
+                all.sends[send].answered = status;
+            } else {
+                all.sends[send].page = status;
             }
             if let (Some(seconds), Some(operation)) = (seconds, operation) {
                 let until = told.plus(Duration::from_secs(seconds));
@@ -200,12 +206,14 @@ impl Way {
     fn page(&self, page: Page) -> Answer {
         self.world.note(|| format!("{}: a proxy answers {page:?}", self.shown));
         let mut headers = HeaderMap::new();
-        let kind = if page.html { "text/html" } else { "application/json" };
+        // A vendor that is configuration has no mark by which its own JSON could be told from another's.
+        let html = page.html || matches!(self.backend, Backend::Plain(..));
+        let kind = if html { "text/html" } else { "application/json" };
         headers.insert("content-type", HeaderValue::from_static(kind));
         if let Some(wait) = page.wait {
             headers.insert("retry-after", HeaderValue::from(wait));
         }
-        let body = if page.html { "<html><body>proxy</body></html>" } else { r#"{"message":"proxy"}"# };
+        let body = if html { "<html><body>proxy</body></html>" } else { r#"{"message":"proxy"}"# };
         Answer::new(StatusCode::from_u16(page.status).expect("a status"), headers, body)
     }
 }

@@ -25,6 +25,10 @@ pub struct Schedule {
     pub weather: Weather,
     /// How often each host recovers what nobody holds; some never do.
     pub recovers_every: Vec<Option<Duration>>,
+    /// Hosts run the crate's own dispatcher instead.
+    pub dispatcher: bool,
+    /// Dozens of operations that a crash left, at vendors without troubles.
+    pub is_backlog: bool,
     /// Then every host is dead and all troubles are over.
     pub horizon: Duration,
     pub operator: Operator,
@@ -168,7 +172,7 @@ impl Schedule {
             operations =
                 vec![Operation { kind: Kind::Put, ..first }, Operation { kind: Kind::PutAfter, ..second }];
         }
-        Schedule {
+        let schedule = Schedule {
             hosts,
             sqlite: draw.one_in(16),
             interactive: draw.one_in(3),
@@ -179,6 +183,8 @@ impl Schedule {
             operations,
             disruptions: (0..draw.below(5)).map(|_| disruption(&draw, hosts, span)).collect(),
             weather: weather(&draw, span),
+            dispatcher: false,
+            is_backlog: false,
             recovers_every: (0..hosts).map(|_| (!draw.one_in(4)).then(|| span / 60 * 2)).collect(),
             horizon: span * 2,
             operator: match draw.below(8) {
@@ -189,6 +195,74 @@ impl Schedule {
                 _ => Operator::Nothing,
             },
             again_after: draw.one_in(4).then(|| draw.within(secs(23 * 3600)..secs(9 * 24 * 3600))),
+        };
+        match draw.below(36) {
+            0 => schedule.with_backlog(&draw),
+            1 | 2 => schedule.with_crowd(&draw),
+            3 | 4 => schedule.with_dispatcher(&draw),
+            _ => schedule,
+        }
+    }
+
+    /// A crash leaves dozens of operations at a healthy vendor.
+    fn with_backlog(self, draw: &Draw) -> Schedule {
+        let caller = Caller { host: 0, at: secs(1), persists: false, deadline: None, cancels_after: None };
+        let operation = |_| Operation { kind: Kind::Keyed, resends: false, callers: vec![caller.clone()] };
+        let crash = Disruption {
+            host: 0,
+            when: When::At(secs(1) + ms(draw.below(3))),
+            what: What::Crash(secs(9_999)),
+        };
+        Schedule {
+            hosts: 1,
+            clocks: vec![WallClock::default()],
+            rate: None,
+            operations: (0..20 + draw.below(20)).map(operation).collect(),
+            disruptions: vec![crash],
+            weather: Weather { percent: 0, troubles: vec![Trouble::NoConnection], outages: Vec::new() },
+            recovers_every: vec![None],
+            is_backlog: true,
+            horizon: secs(10),
+            operator: Operator::Nothing,
+            again_after: None,
+            ..self
+        }
+    }
+
+    /// Many callers with very little time each, at a healthy vendor.
+    fn with_crowd(self, draw: &Draw) -> Schedule {
+        let crowd = |place: u64| {
+            let deadline = if place < 6 { Some(draw.within(ms(5)..ms(60))) } else { None };
+            let at = ms(1_000 + 100 * place);
+            let caller = Caller { host: 0, at, persists: false, deadline, cancels_after: None };
+            Operation { kind: Kind::Keyed, resends: false, callers: vec![caller] }
+        };
+        Schedule {
+            operations: (0..8).map(crowd).collect(),
+            disruptions: Vec::new(),
+            weather: Weather { percent: 0, troubles: vec![Trouble::NoConnection], outages: Vec::new() },
+            ..self
+        }
+    }
+
+    /// Hosts that do nothing but call and dispatch, with clocks that are right.
+    fn with_dispatcher(self, draw: &Draw) -> Schedule {
+        let operation = |_| {
+            let kind = [Kind::Order, Kind::Email, Kind::Intent][draw.index(3)];
+            let deadline = Some(draw.within(ms(300)..secs(8)));
+            let at = draw.within(secs(0)..secs(20));
+            let caller = Caller { host: 0, at, persists: false, deadline, cancels_after: None };
+            Operation { kind, resends: false, callers: vec![caller] }
+        };
+        Schedule {
+            hosts: 1,
+            clocks: vec![WallClock::default()],
+            operations: (0..2 + draw.below(4)).map(operation).collect(),
+            disruptions: Vec::new(),
+            recovers_every: vec![None],
+            dispatcher: true,
+            horizon: secs(120),
+            ..self
         }
     }
 }
@@ -229,13 +303,13 @@ fn wall_clock(draw: &Draw) -> WallClock {
 
 /// Seconds, minutes, or days.
 fn off(draw: &Draw) -> i64 {
-    let most = [10_000, 61_000, 15 * 60_000, 26 * 3_600_000, 3 * 86_400_000][draw.index(5)];
+    let most = [10_000, 61_000, 12 * 60_000, 26 * 3_600_000, 3 * 86_400_000][draw.index(5)];
     signed(draw, draw.below(most))
 }
 
 fn signed(draw: &Draw, value: u64) -> i64 {
     let value = i64::try_from(value).expect("small");
-    if draw.one_in(2) { -value } else { value }
+    if draw.one_in(3) { -value } else { value }
 }
 
 fn weather(draw: &Draw, span: Duration) -> Weather {
@@ -244,7 +318,7 @@ fn weather(draw: &Draw, span: Duration) -> Weather {
         (from, from + draw.within(secs(1)..span))
     };
     Weather {
-        percent: [0, 30, 50, 70][draw.index(4)],
+        percent: [0, 30, 60, 95][draw.index(4)],
         // A few at a time, so that a schedule can be of nothing but answers lost after they were applied.
         troubles: (0..1 + draw.below(4)).map(|_| trouble(draw)).collect(),
         outages: (0..draw.below(3).saturating_sub(1)).map(outage).collect(),

@@ -16,7 +16,7 @@ use steadfast::store::{Store, StoreError};
 use steadfast::testkit::TestClock;
 use tokio::sync::Mutex;
 
-use crate::facts::{Facts, KeyLife, operation_of};
+use crate::facts::{Facts, KeyLife, LateTake, operation_of};
 
 /// A store that notes lives of keys, and carries out one operation at a time: the order in which a store with
 /// threads answers would be the operating system's.
@@ -71,7 +71,10 @@ impl Store for Watched {
                     self.facts.with(|all| all.lives.entry(operation).or_default().push(life));
                 }
             }
-            Claimed::TakenOver(record) => self.of(record, |life| life.takeovers += 1),
+            Claimed::TakenOver(record) => self.of(record, |life| {
+                life.takeovers += 1;
+                life.due = None;
+            }),
             _ => {}
         }
         Ok(claimed)
@@ -103,7 +106,7 @@ impl Store for Watched {
                 late = life.due.take().map_or(Duration::ZERO, |due| now.since(due));
             });
             if let Some(operation) = operation_of(&record.request.headers) {
-                self.facts.with(|all| all.late_takes.push((operation, late)));
+                self.facts.with(|all| all.late_takes.push(LateTake { operation, at: now, late }));
             }
         }
         Ok(taken)

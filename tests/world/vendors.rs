@@ -77,7 +77,7 @@ impl Kind {
     }
 
     pub const fn has_look_up(self) -> bool {
-        matches!(self, Kind::Intent | Kind::Order | Kind::Brand | Kind::Email)
+        matches!(self, Kind::Intent | Kind::Declined | Kind::Order | Kind::Brand | Kind::Email)
     }
 
     /// The call of the operation with this number.

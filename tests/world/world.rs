@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use parking_lot::Mutex;
 use steadfast::clock::{Clock as _, Instant, Timestamp};
 use steadfast::dead_letter::{DeadLetters, Redrive, Selection, Signed, Which};
+use steadfast::dispatcher::PERIOD;
 use steadfast::operation::record::{Filter, Phase, Record, Resolution};
 use steadfast::store::{Memory, Sqlite, Store};
 use steadfast::testkit::TestClock;
@@ -169,9 +170,16 @@ impl World {
     }
 
     async fn rest_and_judge(self: &Arc<World>, operator: &Arc<Life>) -> Breaches {
+        let began = self.clock.now();
         let stuck = self.come_to_rest(operator).await;
+        let took = self.clock.now().since(began);
         let records = self.records().await;
-        audit::judge_records(self, &records, stuck)
+        let mut breaches = audit::judge_records(self, &records, stuck);
+        // Nothing but a backlog, and vendors that bear it: neither settle times nor waits explain more.
+        if self.schedule.is_backlog && took > BACKLOG_MAX {
+            breaches.insert(audit::Kind::BacklogStarves, format!("it took {took:?}"));
+        }
+        breaches
     }
 
     /// One host, life after life.
@@ -189,11 +197,14 @@ impl World {
                     }
                 }
             }
-            if let Some(every) = self.schedule.recovers_every[host] {
+            let mut dispatchers = Vec::new();
+            if self.schedule.dispatcher {
+                dispatchers.extend(clients.iter().map(|(_, client)| client.keep_recovering(PERIOD)));
+            } else if let Some(every) = self.schedule.recovers_every[host] {
                 tasks.spawn(recover(life.clone(), clients, every));
             }
             let successor_after = life.end().await;
-            drop(tasks);
+            drop((tasks, dispatchers));
             self.note(|| format!("h{host} is dead, for {successor_after:?}"));
             self.clock.latency(successor_after).await;
         }
@@ -216,7 +227,7 @@ impl World {
             self.state.lock().done.insert((number, place));
         }
         let mut deadline = caller.deadline;
-        loop {
+        for _ in 0..CALLS_MAX {
             let sent = self.send(&client, incarnation, number, deadline);
             let gone = self.clock.latency(caller.cancels_after.unwrap_or(Duration::MAX));
             let ended = tokio::select! {
@@ -233,6 +244,7 @@ impl World {
             self.clock.latency(wait).await;
             life.goes_on().await;
         }
+        self.state.lock().done.insert((number, place));
     }
 
     /// One call, and when to send it again; `None` once the operation has ended.
@@ -506,6 +518,12 @@ fn client_of(clients: &[(Name, Client)], name: Name) -> &Client {
 
 /// Operations of a schedule are few.
 const RECOVERED_MAX: usize = 8;
+
+/// Calls of a caller who does not give up soon.
+const CALLS_MAX: u32 = 12;
+
+/// A lease, and a minute for a few dozen operations at a healthy vendor.
+const BACKLOG_MAX: Duration = secs(60 + 60);
 
 /// Rounds of recovery at the end. A lease, a postponed look-up or a spent budget ends each within a few.
 const ROUNDS_MAX: usize = 40;
