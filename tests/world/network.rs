@@ -111,7 +111,9 @@ impl Network {
             } else {
                 all.sends[send].page = status;
             }
-            if let (Some(seconds), Some(operation)) = (seconds, operation) {
+            if let (Some(seconds), Some(operation), true) =
+                (seconds, operation, answer.status.as_u16() >= 400)
+            {
                 let until = told.plus(Duration::from_secs(seconds));
                 let (incarnation, vendor) = (self.incarnation, self.name);
                 all.waits.push(Wait { incarnation, vendor, operation, told, until });
