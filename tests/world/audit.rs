@@ -25,12 +25,14 @@ pub enum Kind {
     MoreRepeatsThanAccepted,
     MoreRepeatsThanForced,
     SecondEffectOfAKeyUsedAgain,
+    SecondEffectOfAKeyForgotten,
     SecondEffect,
     // A record at rest that is not so.
     RefusedThoughApplied,
     AbsentAtStripeThoughApplied,
     AbsentAtBigCommerceThoughApplied,
     AbsentAtPostmarkThoughApplied,
+    NoneOnRecordAfterProxyPage,
     DeadWithoutEffectThoughApplied,
     HtmlTakenForSuccess,
     NotModifiedTakenForSuccess,
@@ -45,6 +47,8 @@ pub enum Kind {
     NoneToldByGate,
     NoneToldWithoutTime,
     NoneToldByStore,
+    NoneToldOfAKeyForgotten,
+    NoneToldOfAnAbsentOne,
     NoneTold,
     NoneToldAndThenSent,
     RefusalToldThoughApplied,
@@ -167,7 +171,7 @@ fn has_no_look_up_answered(all: &All, number: usize, asked: Asked) -> bool {
     let mut look_ups = all.sends.iter().filter(is_look_up).filter(|send| send.left >= last).peekable();
     asked.has_look_up()
         && look_ups.peek().is_some()
-        && look_ups.all(|look_up| look_up.answered.is_none_or(|status| status != 200))
+        && look_ups.all(|look_up| !matches!(look_up.answered, Some(200 | 204)))
 }
 
 /// Who said that there was no effect.
@@ -177,7 +181,10 @@ fn absent_though_applied(all: &All, number: usize, life: usize) -> Kind {
     let is_look_up = |send: &&crate::facts::Send| {
         send.operation.is_none() && send.vendor == first.vendor && send.left >= first.left
     };
-    let looked_up = all.sends.iter().filter(is_look_up).any(|send| send.answered == Some(200));
+    let looked_up = all.sends.iter().filter(is_look_up).any(|send| matches!(send.answered, Some(200 | 204)));
+    if !looked_up && all.sends_of(number).any(|send| send.life == life && send.page.is_some()) {
+        return Kind::NoneOnRecordAfterProxyPage;
+    }
     match first.vendor {
         Name::Stripe if looked_up => Kind::AbsentAtStripeThoughApplied,
         Name::BigCommerce if looked_up => Kind::AbsentAtBigCommerceThoughApplied,
@@ -206,10 +213,14 @@ fn too_many(world: &World, all: &All, number: usize) -> Vec<Kind> {
         let allowed = 1 + usize::from(operation.resends) + life.forced as usize;
         if let ([first, .., last], true) = (&caused[..], count > allowed) {
             let window = secs(24 * 3600);
+            // The licence of the last send: what came right before it.
+            let before =
+                all.sends_of(number).filter(|send| send.left < last.left).map(|send| send.left).max();
             let looked_up = all.sends.iter().any(|send| {
                 send.operation.is_none()
                     && send.vendor == last.vendor
-                    && (first.left..=last.left).contains(&send.left)
+                    && matches!(send.answered, Some(200 | 204))
+                    && before.is_some_and(|before| (before..=last.left).contains(&send.left))
             });
             found.push(if life.forced > 0 {
                 Kind::MoreRepeatsThanForced
@@ -237,7 +248,9 @@ fn too_many(world: &World, all: &All, number: usize) -> Vec<Kind> {
         if let (Some(earlier), Some(now)) = (earlier, caused.first())
             && now.left.since(earlier.left) < RETENTION
         {
-            found.push(Kind::SecondEffectOfAKeyUsedAgain);
+            let at_once = now.left.since(earlier.left) < RETENTION_MIN;
+            let kinds = [Kind::SecondEffectOfAKeyUsedAgain, Kind::SecondEffectOfAKeyForgotten];
+            found.push(kinds[usize::from(at_once)]);
         }
     }
     found
@@ -310,11 +323,15 @@ fn judge_word(world: &World, all: &All, told: &Told) -> Vec<Kind> {
         // What an earlier life did a day ago is another operation's.
         let recent = |left: Instant| left <= told.at && told.at.since(left) < secs(20 * 3600);
         if caused().any(|send| recent(send.left)) {
+            let is_own = caused().any(|send| recent(send.left) && Some(send.life) == told.life);
             found.push(match told.said {
+                _ if !is_own => Kind::NoneToldOfAKeyForgotten,
                 Said::Refusing(_) => Kind::NoneToldByGate,
                 Said::Deadline if told.deadline_zero => Kind::NoneToldWithoutTime,
                 Said::Store => Kind::NoneToldByStore,
                 Said::Refused => Kind::RefusalToldThoughApplied,
+                // As it is on record: that breach has a kind of its own.
+                Said::Dead => Kind::NoneToldOfAnAbsentOne,
                 _ => Kind::NoneTold,
             });
         } else if is_sent_by_nobody(all, told) {
@@ -423,6 +440,9 @@ fn judge_rate(world: &World, all: &All, calls: usize) -> Breaches {
 
 /// Past the dispatcher's period and a few waits for the store.
 const LATE_MAX: std::time::Duration = secs(10);
+
+/// No default has kept a record for less: who forgets it earlier believes a clock that is wrong.
+const RETENTION_MIN: std::time::Duration = secs(23 * 3600);
 
 /// How long a key is the same operation after it settled: design, rule 9.
 const RETENTION: std::time::Duration = secs(7 * 24 * 3600);

@@ -1,12 +1,14 @@
 //! The way to a vendor and back: a request that has left arrives, whatever becomes of whoever sent it, and proxies
 //! answer as they please.
 //!
-//! A request arrives no later than its connection can carry it: within the attempt's limit.
+//! A request arrives no later than its connection can carry it: within the attempt's limit, and once its sender has
+//! closed the connection, within what the adapter's settle time leaves beside the index lag.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, StatusCode};
+use parking_lot::Mutex;
 use steadfast::answer::Answer;
 use steadfast::clock::{Clock as _, Instant};
 use steadfast::request::Request;
@@ -36,8 +38,10 @@ impl Network {
         let operation = operation_of(&request.headers);
         let shown = format!("h{} request {nth} {} {}", life.process, request.method, request.url.path());
         let limit = policy(&world.schedule).timeout.attempt;
+        let closed_at = Arc::default();
+        let until = world.clock.now().plus(limit);
         let mut waiting =
-            Waiting { network: self, operation, until: world.clock.now().plus(limit), answered: false };
+            Waiting { network: self, operation, until, answered: false, closed_at: Arc::clone(&closed_at) };
         let (incarnation, now) = (self.incarnation, world.clock.now());
         world.facts.with(|all| all.attempts.push((incarnation, self.name, now)));
         let trouble = world.trouble();
@@ -60,7 +64,10 @@ impl Network {
         let send = self.leaves(operation);
         world.note(|| format!("{shown}: leaves as send {send}, {trouble:?}"));
         let (told, answer) = oneshot::channel();
-        let way = Way { world: world.clone(), backend: self.backend.clone(), send, shown };
+        let left_percent = 100 - world.schedule.lag_percent;
+        let queued_max = self.name.settle_time() * left_percent / 100;
+        let way =
+            Way { world: world.clone(), backend: self.backend.clone(), send, shown, closed_at, queued_max };
         tokio::spawn(way.carry(request, trouble, there, told));
         life.meets(When::AfterSend(nth));
         let (outcome, own) =
@@ -134,6 +141,7 @@ struct Waiting<'a> {
     operation: Option<usize>,
     until: Instant,
     answered: bool,
+    closed_at: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Waiting<'_> {
@@ -147,6 +155,7 @@ impl Waiting<'_> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
+        self.closed_at.lock().get_or_insert(self.network.life.world.clock.now());
         if !self.answered && self.network.life.world.clock.now() >= self.until {
             self.failed();
         }
@@ -159,6 +168,9 @@ struct Way {
     backend: Backend,
     send: usize,
     shown: String,
+    closed_at: Arc<Mutex<Option<Instant>>>,
+    /// How long after that it may still be carried out.
+    queued_max: Duration,
 }
 
 type Told = oneshot::Sender<(Result<Answer, SendError>, bool)>;
@@ -166,6 +178,11 @@ type Told = oneshot::Sender<(Result<Answer, SendError>, bool)>;
 impl Way {
     async fn carry(self, request: Request, trouble: Option<Trouble>, there: Duration, told: Told) {
         self.world.clock.latency(there).await;
+        let (closed_at, now) = (*self.closed_at.lock(), self.world.clock.now());
+        if closed_at.is_some_and(|at| now.since(at) > self.queued_max) {
+            self.world.note(|| format!("{}: nobody is there to be read from", self.shown));
+            return;
+        }
         let reset = || Err(SendError::new(SendErrorKind::Reset));
         if self.world.is_away() {
             let _ = told.send((Ok(self.page(Page { status: 503, html: true, wait: None })), false));
@@ -175,6 +192,8 @@ impl Way {
             Some(Trouble::LostOnTheWay) => return never(told).await,
             Some(Trouble::ResetOnTheWay) => (reset(), false),
             Some(Trouble::ProxyBefore(page)) => (Ok(self.page(page)), false),
+            // Nobody who passes a request on answers 429: RFC 6585 has it that it was not carried out.
+            Some(Trouble::ProxyAfter(page)) if page.status == 429 => (Ok(self.page(page)), false),
             _ => {
                 let outcome = self.arrives(request, fault(trouble));
                 match trouble {

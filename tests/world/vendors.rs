@@ -60,6 +60,17 @@ pub enum Kind {
     Get,
 }
 
+impl Name {
+    /// As the adapter is shipped. Those that are configuration have no look-up to settle for.
+    pub fn settle_time(self) -> Duration {
+        match self {
+            Name::BigCommerce => Vendor::settle_time(&BigCommerce::new("abc123", "token")),
+            Name::Postmark => Vendor::settle_time(&Postmark::new("token")),
+            Name::Stripe | Name::Keyed | Name::Bare => Vendor::settle_time(&Stripe::new("sk_test_1")),
+        }
+    }
+}
+
 impl Kind {
     pub const fn vendor(self) -> Name {
         match self {
@@ -130,19 +141,17 @@ impl Vendors {
     pub fn new(clock: &TestClock, schedule: &Schedule) -> Vendors {
         let own = Arc::new(VendorClock { clock: clock.clone(), off_ms: schedule.vendor_off_ms });
         let lag = |settle: Duration| settle * schedule.lag_percent / 100;
-        let big_settle = Vendor::settle_time(&BigCommerce::new("abc123", "token"));
-        let mail_settle = Vendor::settle_time(&Postmark::new("token"));
         Vendors {
             stripe: StripeFake::builder().test_clock(clock).clock(own.clone()).in_process(),
             bigcommerce: BigCommerceFake::builder()
                 .test_clock(clock)
                 .clock(own.clone())
-                .apply_after(lag(big_settle))
+                .apply_after(lag(Name::BigCommerce.settle_time()))
                 .in_process(),
             postmark: PostmarkFake::builder()
                 .test_clock(clock)
                 .clock(own.clone())
-                .search_lag(lag(mail_settle))
+                .search_lag(lag(Name::Postmark.settle_time()))
                 .in_process(),
             keyed: Arc::default(),
             bare: Arc::default(),

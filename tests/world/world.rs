@@ -419,11 +419,12 @@ impl World {
             let wait = next.since(exact_wall(&self.clock));
             self.clock.latency(wait.max(ROUND_MIN)).await;
         }
+        let soon = exact_wall(&self.clock).plus(PATIENCE);
         let records = self.records().await;
-        records
-            .into_iter()
-            .filter(|record| matches!(record.phase(), Phase::InProgress | Phase::Scheduled))
-            .collect()
+        // What waits for a time that a vendor asked for is not stuck.
+        let is_open = |record: &Record| matches!(record.phase(), Phase::InProgress | Phase::Scheduled);
+        let is_stuck = |record: &Record| is_open(record) && record.until().is_some_and(|until| until <= soon);
+        records.into_iter().filter(is_stuck).collect()
     }
 
     async fn records(&self) -> Vec<Record> {
@@ -525,6 +526,9 @@ const CALLS_MAX: u32 = 12;
 
 /// A lease, and a minute for a few dozen operations at a healthy vendor.
 const BACKLOG_MAX: Duration = secs(60 + 60);
+
+/// Longer than any settle time.
+const PATIENCE: Duration = secs(100);
 
 /// Between two rounds: as long as the retry budget needs for one token.
 const ROUND_MIN: Duration = secs(10);
