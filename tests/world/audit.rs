@@ -226,6 +226,11 @@ fn too_many(world: &World, all: &All, number: usize) -> Vec<Kind> {
                 Kind::MoreRepeatsThanForced
             } else if operation.resends {
                 Kind::MoreRepeatsThanAccepted
+            } else if caused[..caused.len() - 1]
+                .iter()
+                .any(|send| send.page.is_some_and(|status| status < 500))
+            {
+                Kind::SecondEffectAfterProxyPage
             } else if looked_up {
                 match last.vendor {
                     Name::Stripe => Kind::SecondEffectAfterStripeLookUp,
@@ -237,8 +242,6 @@ fn too_many(world: &World, all: &All, number: usize) -> Vec<Kind> {
                 && arrived(last).since(arrived(first)) >= window
             {
                 Kind::SecondEffectPastWindow
-            } else if caused[..caused.len() - 1].iter().any(|send| send.page.is_some()) {
-                Kind::SecondEffectAfterProxyPage
             } else {
                 Kind::SecondEffect
             });

