@@ -20,22 +20,28 @@
 #[path = "../teeth/guards.rs"]
 mod guards;
 
+#[path = "../hosts/draw.rs"]
+mod draw;
+#[path = "../hosts/process.rs"]
+mod process;
+#[path = "../hosts/run.rs"]
+mod run;
+#[path = "../hosts/shared_store.rs"]
+mod shared_store;
+
 mod audit;
 mod network;
 mod plan;
-mod process;
-mod shared_store;
 mod teeth;
 mod vendors;
 mod world;
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+use crate::run::{Stopwatch, number, print};
 use world::{Outcome, run};
 
 /// As many as take a few seconds in a debug build.
@@ -131,45 +137,4 @@ fn story(seed: u64, outcome: &Outcome) -> String {
         plan::Schedule::of(seed),
         outcome.breaches,
     )
-}
-
-fn number(variable: &str) -> Option<u64> {
-    let text = std::env::var(variable).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{variable} is not a number: {text}")))
-}
-
-#[allow(clippy::print_stderr, reason = "figures that a reader of the test's output wants")]
-fn print(text: &str) {
-    eprintln!("{text}");
-}
-
-/// Panics on this thread so far, those that the code under test catches included.
-fn panics() -> u64 {
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
-        let before = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| {
-            PANICS.set(PANICS.get() + 1);
-            before(panic);
-        }));
-    });
-    PANICS.get()
-}
-
-thread_local! {
-    static PANICS: Cell<u64> = const { Cell::new(0) };
-}
-
-/// Real time, for the figure of schedules a minute alone.
-struct Stopwatch(std::time::Instant);
-
-impl Stopwatch {
-    #[allow(clippy::disallowed_methods, reason = "it measures the run itself")]
-    fn start() -> Stopwatch {
-        Stopwatch(std::time::Instant::now())
-    }
-
-    fn a_minute(&self, count: u64) -> f64 {
-        count as f64 * 60.0 / self.0.elapsed().as_secs_f64()
-    }
 }

@@ -3,41 +3,11 @@
 //! Chance that must be drawn while it runs (a request's way, a jitter) has streams of its own, from the same
 //! seed.
 
-use std::ops::Range;
 use std::time::Duration;
 
-use steadfast::random::Random as _;
-use steadfast::testkit::{Fault, SeededRandom, WaitForm};
+use steadfast::testkit::{Fault, WaitForm};
 
-/// A stream of chance.
-#[derive(Debug)]
-pub struct Draw(SeededRandom);
-
-impl Draw {
-    /// The stream of this name.
-    pub fn new(seed: u64, name: u64) -> Draw {
-        // Neighbouring seeds of one generator are not independent streams; its outputs are.
-        let start = SeededRandom::new(seed).next_u64() ^ SeededRandom::new(!name).next_u64();
-        Draw(SeededRandom::new(start))
-    }
-
-    pub fn below(&self, bound: u64) -> u64 {
-        self.0.next_u64() % bound
-    }
-
-    pub fn one_in(&self, times: u64) -> bool {
-        self.below(times) == 0
-    }
-
-    pub fn within(&self, range: Range<Duration>) -> Duration {
-        let span = u64::try_from((range.end - range.start).as_micros()).expect("short");
-        range.start + Duration::from_micros(self.below(span))
-    }
-
-    fn index(&self, len: usize) -> usize {
-        usize::try_from(self.below(len as u64)).expect("a small number")
-    }
-}
+pub use crate::draw::{Draw, ms, secs};
 
 /// One schedule.
 #[derive(Debug)]
@@ -248,12 +218,4 @@ fn disruption(draw: &Draw, processes: usize) -> Disruption {
         _ => What::Crash(draw.within(ms(1)..secs(3))),
     };
     Disruption { process: draw.index(processes), when, what }
-}
-
-pub const fn secs(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
-
-pub const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
 }

@@ -17,7 +17,7 @@ fn bites(guard: Guard) {
     let Some(seed) = seen else { panic!("{SCHEDULES_MAX} schedules without {guard:?}, and nobody noticed") };
     let intact = run(seed, None);
     assert!(intact.breaches.is_empty(), "{}", crate::story(seed, &intact));
-    crate::print(&format!("without {guard:?}: a duplicate after {} schedules", seed + 1));
+    crate::run::print(&format!("without {guard:?}: a duplicate after {} schedules", seed + 1));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use steadfast::answer::Answer;
-use steadfast::clock::{Clock as _, Instant};
+use steadfast::clock::{Clock as _, Instant, Timestamp};
 use steadfast::dead_letter::{DeadLetters, Redrive as How, Selection, Which};
 use steadfast::operation::record::{Filter, Phase};
 use steadfast::store::{Memory, Store};
@@ -77,7 +77,7 @@ pub fn run(seed: u64, guard: Option<Guard>) -> Outcome {
         .build()
         .expect("a runtime");
     let world = World::new(seed, guard, clock);
-    let panics = crate::panics();
+    let panics = crate::run::panics();
     let script = world.clone();
     let mut breaches = runtime.block_on(async move {
         let mut script = tokio::spawn(script.play());
@@ -91,7 +91,7 @@ pub fn run(seed: u64, guard: Option<Guard>) -> Outcome {
     if stuck.load(Ordering::Relaxed) {
         breaches.push(Breach::Stuck);
     }
-    if crate::panics() > panics && !breaches.iter().any(|breach| matches!(breach, Breach::Panicked(_))) {
+    if crate::run::panics() > panics && !breaches.iter().any(|breach| matches!(breach, Breach::Panicked(_))) {
         breaches.push(Breach::Panicked("a task".to_owned()));
     }
     audit::count_endings(&world);
@@ -319,6 +319,11 @@ impl World {
             breaches.push(Breach::ReplayedWithEffect);
         }
         breaches
+    }
+
+    /// What a process's wall clock says: here all processes have one.
+    pub fn wall(&self, _process: usize) -> Timestamp {
+        self.clock.wall()
     }
 
     /// Whether the network and the vendors misbehave.

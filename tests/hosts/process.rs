@@ -138,7 +138,7 @@ impl Clock for ProcessClock {
     }
 
     fn wall(&self) -> Timestamp {
-        self.0.world.clock.wall()
+        self.0.world.wall(self.0.process)
     }
 
     fn sleep_until(&self, at: Instant) -> Sleep {

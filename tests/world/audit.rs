@@ -1,0 +1,451 @@
+//! The promise, held against what the vendors did: every record, and every word that a caller was told.
+
+use std::collections::BTreeMap;
+
+use steadfast::Effect;
+use steadfast::clock::Instant;
+use steadfast::error::Gate;
+use steadfast::operation::record::{Record, State};
+use steadfast::reply::Obtained;
+
+use crate::facts::{All, Said, Told, operation_of};
+use crate::plan::{What, secs};
+use crate::vendors::{Kind as Asked, Name};
+use crate::world::World;
+
+/// How the promise was broken. A kind says as much of the circumstances as tells one cause from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    // More effects than the operation may have.
+    SecondEffectAfterStripeLookUp,
+    SecondEffectAfterBigCommerceLookUp,
+    SecondEffectAfterPostmarkLookUp,
+    SecondEffectPastWindow,
+    SecondEffectAfterProxyPage,
+    MoreRepeatsThanAccepted,
+    MoreRepeatsThanForced,
+    SecondEffectOfAKeyUsedAgain,
+    SecondEffectOfAKeyForgotten,
+    SecondEffect,
+    // A record at rest that is not so.
+    RefusedThoughApplied,
+    AbsentAtStripeThoughApplied,
+    AbsentAtBigCommerceThoughApplied,
+    AbsentAtPostmarkThoughApplied,
+    NoneOnRecordAfterProxyPage,
+    DeadWithoutEffectThoughApplied,
+    HtmlTakenForSuccess,
+    NotModifiedTakenForSuccess,
+    FoundInEarlierLife,
+    SettledByEarlierLife,
+    SuccessOfNothing,
+    GoneTakenForUnknown,
+    DeadOnFailedLookUps,
+    AnswerDropped,
+    LateRepeatUndidLaterWrite,
+    // What a caller was told that is not so.
+    NoneToldByGate,
+    NoneToldWithoutTime,
+    NoneToldByStore,
+    NoneToldOfAKeyForgotten,
+    NoneToldOfAnAbsentOne,
+    NoneTold,
+    NoneToldAndThenSent,
+    RefusalToldThoughApplied,
+    UnknownToldThoughNothingLeft,
+    UnknownToldOfSafeMethod,
+    ReplyOfEarlierLife,
+    ReplyOfNothing,
+    CircuitOpenedByCallers,
+    CircuitOpenedByOneOperation,
+    CameBackEarly,
+    MoreThanRate,
+    RateSpentOnReplays,
+    // Nothing goes on.
+    TakenLate,
+    BacklogStarves,
+    NeverLookedUp,
+    NotAtRest,
+    Stuck,
+    Panicked,
+}
+
+/// Each kind that a schedule shows, with what it was.
+pub type Breaches = BTreeMap<Kind, String>;
+
+pub fn panicked(what: &str) -> Breaches {
+    Breaches::from([(Kind::Panicked, what.to_owned())])
+}
+
+/// The records at rest, and those that do not come to it.
+pub fn judge_records(world: &World, records: &[Record], stuck: Vec<Record>) -> Breaches {
+    let mut breaches = Breaches::new();
+    world.facts.with(|all| {
+        for record in stuck {
+            let Some(number) = operation_of(&record.request.headers) else { continue };
+            let asked = world.schedule.operations[number].kind;
+            let is_known = record.effect == Effect::Unknown && asked.has_look_up();
+            let kind = if is_known { Kind::NeverLookedUp } else { Kind::NotAtRest };
+            breaches.entry(kind).or_insert_with(|| format!("operation {number}: {:?}", record.state.name()));
+        }
+        for record in records {
+            let Some(number) = operation_of(&record.request.headers) else { continue };
+            let Some(life) = all.life(number) else { continue };
+            if let Some(kind) = judge_record(world, all, record, number, life) {
+                let (state, effects) = (record.state.name(), all.effects_of(number, life));
+                breaches.entry(kind).or_insert_with(|| {
+                    format!("operation {number}: {state}, effect {:?}, in truth {effects:?}", record.effect)
+                });
+            }
+        }
+        for number in 0..world.schedule.operations.len() {
+            for kind in too_many(world, all, number) {
+                breaches
+                    .entry(kind)
+                    .or_insert_with(|| format!("operation {number}: {:?}", effects(all, number)));
+            }
+        }
+    });
+    breaches
+}
+
+fn judge_record(world: &World, all: &All, record: &Record, number: usize, life: usize) -> Option<Kind> {
+    let asked = world.schedule.operations[number].kind;
+    let effects = all.effects_of(number, life);
+    let applied = !effects.is_empty();
+    match &record.state {
+        State::Refused { .. } if applied => Some(Kind::RefusedThoughApplied),
+        State::Dead { .. } if applied && record.effect == Effect::None => {
+            Some(absent_though_applied(all, number, life))
+        }
+        State::Dead { answer, .. } if applied => {
+            let is_gone = answer.as_ref().is_some_and(|answer| matches!(answer.status.as_u16(), 404 | 410));
+            if asked == Asked::Delete && is_gone {
+                return Some(Kind::GoneTakenForUnknown);
+            }
+            if is_answer_dropped(world, all, number, life) {
+                return Some(Kind::AnswerDropped);
+            }
+            has_no_look_up_answered(all, number, asked).then_some(Kind::DeadOnFailedLookUps)
+        }
+        State::Succeeded { answer, reconciled } => {
+            let text = String::from_utf8_lossy(&answer.body);
+            if effects.iter().any(|id| text.contains(id)) {
+                return None;
+            }
+            let of_earlier =
+                (0..life).any(|life| all.effects_of(number, life).iter().any(|id| text.contains(id)));
+            let is_replayed = matches!(asked.vendor(), Name::Stripe | Name::Keyed) && !*reconciled;
+            match (of_earlier, *reconciled) {
+                (true, true) => Some(Kind::FoundInEarlierLife),
+                // The vendor replayed it: one effect, and this is its answer.
+                (true, false) if is_replayed => None,
+                (true, false) => Some(Kind::SettledByEarlierLife),
+                // A page may have taken the place of the true answer: it was one effect all the same.
+                (false, _) if applied => None,
+                (false, _) if answer.status.as_u16() == 304 => Some(Kind::NotModifiedTakenForSuccess),
+                (false, _) if text.contains("proxy") => Some(Kind::HtmlTakenForSuccess),
+                (false, _) => Some(Kind::SuccessOfNothing),
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Whether a host had the vendor's yes in hand, lived on, and did not get it on record.
+fn is_answer_dropped(world: &World, all: &All, number: usize, life: usize) -> bool {
+    let lives_on = |host: usize| {
+        let of_host = world.schedule.disruptions.iter().filter(|disruption| disruption.host == host);
+        !of_host.into_iter().any(|disruption| matches!(disruption.what, What::Crash(_) | What::Stall(_)))
+    };
+    let is_calm =
+        world.schedule.operations[number].callers.iter().all(|caller| caller.cancels_after.is_none());
+    let mut sends = all.sends_of(number).filter(|send| send.life == life);
+    is_calm && sends.any(|send| send.answered.is_some_and(|status| status < 300) && lives_on(send.host))
+}
+
+/// Whether look-ups failed, and none was answered since the last send.
+fn has_no_look_up_answered(all: &All, number: usize, asked: Asked) -> bool {
+    let Some(last) = all.sends_of(number).map(|send| send.left).max() else { return false };
+    let is_look_up = |send: &&crate::facts::Send| send.operation.is_none() && send.vendor == asked.vendor();
+    let mut look_ups = all.sends.iter().filter(is_look_up).filter(|send| send.left >= last).peekable();
+    asked.has_look_up()
+        && look_ups.peek().is_some()
+        && look_ups.all(|look_up| !matches!(look_up.answered, Some(200 | 204)))
+}
+
+/// Who said that there was no effect.
+fn absent_though_applied(all: &All, number: usize, life: usize) -> Kind {
+    let mut sends = all.sends_of(number).filter(|send| send.life == life);
+    let Some(first) = sends.next() else { return Kind::DeadWithoutEffectThoughApplied };
+    let is_look_up = |send: &&crate::facts::Send| {
+        send.operation.is_none() && send.vendor == first.vendor && send.left >= first.left
+    };
+    let looked_up = all.sends.iter().filter(is_look_up).any(|send| matches!(send.answered, Some(200 | 204)));
+    if !looked_up && all.sends_of(number).any(|send| send.life == life && send.page.is_some()) {
+        return Kind::NoneOnRecordAfterProxyPage;
+    }
+    match first.vendor {
+        Name::Stripe if looked_up => Kind::AbsentAtStripeThoughApplied,
+        Name::BigCommerce if looked_up => Kind::AbsentAtBigCommerceThoughApplied,
+        Name::Postmark if looked_up => Kind::AbsentAtPostmarkThoughApplied,
+        _ => Kind::DeadWithoutEffectThoughApplied,
+    }
+}
+
+fn effects(all: &All, number: usize) -> Vec<Vec<&str>> {
+    let lives = all.lives.get(&number).map_or(0, Vec::len);
+    (0..lives).map(|life| all.effects_of(number, life)).collect()
+}
+
+/// More effects than one, or than somebody accepted.
+fn too_many(world: &World, all: &All, number: usize) -> Vec<Kind> {
+    let operation = &world.schedule.operations[number];
+    if operation.kind.is_idempotent() {
+        return Vec::from_iter(undid_later_write(world, all, number));
+    }
+    let mut found = Vec::new();
+    let lives = all.lives.get(&number).map_or(&[][..], Vec::as_slice);
+    for (place, life) in lives.iter().enumerate() {
+        let caused: Vec<_> =
+            all.sends_of(number).filter(|send| send.life == place && !send.effects.is_empty()).collect();
+        let count: usize = caused.iter().map(|send| send.effects.len()).sum();
+        let allowed = 1 + usize::from(operation.resends) + life.forced as usize;
+        if let ([first, .., last], true) = (&caused[..], count > allowed) {
+            let window = secs(24 * 3600);
+            // The licence of the last send: what came right before it.
+            let before =
+                all.sends_of(number).filter(|send| send.left < last.left).map(|send| send.left).max();
+            let looked_up = all.sends.iter().any(|send| {
+                send.operation.is_none()
+                    && send.vendor == last.vendor
+                    && matches!(send.answered, Some(200 | 204))
+                    && before.is_some_and(|before| (before..=last.left).contains(&send.left))
+            });
+            found.push(if life.forced > 0 {
+                Kind::MoreRepeatsThanForced
+            } else if operation.resends {
+                Kind::MoreRepeatsThanAccepted
+            } else if caused[..caused.len() - 1]
+                .iter()
+                .any(|send| send.page.is_some_and(|status| status < 500))
+            {
+                Kind::SecondEffectAfterProxyPage
+            } else if looked_up {
+                match last.vendor {
+                    Name::Stripe => Kind::SecondEffectAfterStripeLookUp,
+                    Name::BigCommerce => Kind::SecondEffectAfterBigCommerceLookUp,
+                    Name::Postmark => Kind::SecondEffectAfterPostmarkLookUp,
+                    Name::Keyed | Name::Bare => Kind::SecondEffect,
+                }
+            } else if matches!(last.vendor, Name::Stripe | Name::Keyed)
+                && arrived(last).since(arrived(first)) >= window
+            {
+                Kind::SecondEffectPastWindow
+            } else {
+                Kind::SecondEffect
+            });
+        }
+        let earlier =
+            all.sends_of(number).filter(|send| send.life < place && !send.effects.is_empty()).last();
+        if let (Some(earlier), Some(now)) = (earlier, caused.first())
+            && now.left.since(earlier.left) < RETENTION
+        {
+            let at_once = now.left.since(earlier.left) < RETENTION_MIN;
+            let kinds = [Kind::SecondEffectOfAKeyUsedAgain, Kind::SecondEffectOfAKeyForgotten];
+            found.push(kinds[usize::from(at_once)]);
+        }
+    }
+    found
+}
+
+fn arrived(send: &crate::facts::Send) -> Instant {
+    send.arrived.unwrap_or(send.left)
+}
+
+/// Whether a repeat of an earlier write came after a later write had been answered.
+fn undid_later_write(world: &World, all: &All, number: usize) -> Option<Kind> {
+    let operations = &world.schedule.operations;
+    let is_pair = operations[number].kind == Asked::Put
+        && operations.get(number + 1).is_some_and(|next| next.kind == Asked::PutAfter);
+    let first_life = |number| all.sends_of(number).filter(|send| send.life == 0);
+    let began = first_life(number).next()?.left;
+    let later = first_life(number + 1).next().map(|send| send.left).filter(|left| *left > began)?;
+    let done = all.told.iter().find(|told| {
+        told.operation == number + 1
+            && told.began >= later.min(told.began)
+            && matches!(told.said, Said::Reply { .. })
+    })?;
+    let repeated = first_life(number).any(|send| send.left > done.at && !send.effects.is_empty());
+    (is_pair && repeated).then_some(Kind::LateRepeatUndidLaterWrite)
+}
+
+/// Every word that was told, against all that is known in the end.
+pub fn judge_words(world: &World) -> Breaches {
+    let mut breaches = Breaches::new();
+    world.facts.with(|all| {
+        for told in &all.told {
+            for kind in judge_word(world, all, told) {
+                breaches.entry(kind).or_insert_with(|| format!("{told:?}"));
+            }
+        }
+        for wait in &all.waits {
+            let early = all.sends_of(wait.operation).any(|send| {
+                send.incarnation == wait.incarnation
+                    && send.vendor == wait.vendor
+                    && send.left > wait.told
+                    && send.left < wait.until
+            });
+            if early {
+                breaches.entry(Kind::CameBackEarly).or_insert_with(|| format!("{wait:?}"));
+            }
+        }
+        if let Some(rate) = world.schedule.rate {
+            breaches.extend(judge_rate(world, all, rate as usize));
+        }
+        if world.schedule.dispatcher {
+            let end = Instant::ORIGIN.plus(world.schedule.horizon);
+            let late = all.late_takes.iter().find(|take| take.at < end && take.late > LATE_MAX);
+            breaches.extend(late.map(|take| {
+                (Kind::TakenLate, format!("operation {}, {:?} after it was due", take.operation, take.late))
+            }));
+        }
+    });
+    breaches
+}
+
+fn judge_word(world: &World, all: &All, told: &Told) -> Vec<Kind> {
+    let operation = &world.schedule.operations[told.operation];
+    if operation.kind == Asked::Get {
+        let is_unknown = told.effect == Some(Effect::Unknown);
+        return Vec::from_iter(is_unknown.then_some(Kind::UnknownToldOfSafeMethod));
+    }
+    let mut found = Vec::new();
+    let caused = || all.sends_of(told.operation).filter(|send| !send.effects.is_empty());
+    if told.effect == Some(Effect::None) {
+        // What an earlier life did a day ago is another operation's.
+        let recent = |left: Instant| left <= told.at && told.at.since(left) < secs(20 * 3600);
+        if caused().any(|send| recent(send.left)) {
+            let is_own = caused().any(|send| recent(send.left) && Some(send.life) == told.life);
+            found.push(match told.said {
+                _ if !is_own => Kind::NoneToldOfAKeyForgotten,
+                Said::Refusing(_) => Kind::NoneToldByGate,
+                Said::Deadline if told.deadline_zero => Kind::NoneToldWithoutTime,
+                Said::Store => Kind::NoneToldByStore,
+                Said::Refused => Kind::RefusalToldThoughApplied,
+                // As it is on record: that breach has a kind of its own.
+                Said::Dead => Kind::NoneToldOfAnAbsentOne,
+                _ => Kind::NoneTold,
+            });
+        } else if is_sent_by_nobody(all, told) {
+            found.push(Kind::NoneToldAndThenSent);
+        }
+    }
+    if told.effect == Some(Effect::Unknown) && is_unsent(all, told) {
+        found.push(Kind::UnknownToldThoughNothingLeft);
+    }
+    if let Said::Refusing(Gate::Breaker) = told.said {
+        found.extend(who_opened(world, all, told));
+    }
+    if let Said::Reply { text, obtained } = &told.said {
+        found.extend(whose_reply(all, told, text, *obtained));
+    }
+    found
+}
+
+/// Whether it was sent after its caller was told that nothing came of it, although nobody asked for that.
+fn is_sent_by_nobody(all: &All, told: &Told) -> bool {
+    let Some(life) = told.life.and_then(|life| all.lives.get(&told.operation)?.get(life)) else {
+        return false;
+    };
+    let called_again = all.calls.iter().any(|call| {
+        call.operation == told.operation
+            && (call.began > told.at
+                || (call.began != told.began && call.ended.is_none_or(|ended| ended > told.at)))
+    });
+    let mut sends = all.sends_of(told.operation).filter(|send| Some(send.life) == told.life);
+    life.redrives == 0 && !called_again && sends.any(|send| send.left > told.at && !send.effects.is_empty())
+}
+
+/// Whether no request of this operation ever left, and whoever was told had it in hand all the time.
+fn is_unsent(all: &All, told: &Told) -> bool {
+    let Some(life) = told.life.and_then(|life| all.lives.get(&told.operation)?.get(life)) else {
+        return false;
+    };
+    let is_own = life.takeovers == 0 && life.redrives == 0 && !life.store_failed && life.began >= told.began;
+    is_own
+        && !matches!(told.said, Said::Store | Said::InProgress)
+        && !all.sends_of(told.operation).any(|send| send.left <= told.at)
+}
+
+fn who_opened(world: &World, all: &All, told: &Told) -> Option<Kind> {
+    let vendor = world.schedule.operations[told.operation].kind.vendor();
+    let mut failures = all
+        .failures
+        .iter()
+        .filter(|failure| failure.incarnation == told.incarnation && failure.vendor == vendor)
+        .map(|failure| failure.operation)
+        .peekable();
+    let Some(first) = failures.peek().copied() else { return Some(Kind::CircuitOpenedByCallers) };
+    (first.is_some() && failures.all(|operation| operation == first))
+        .then_some(Kind::CircuitOpenedByOneOperation)
+}
+
+fn whose_reply(all: &All, told: &Told, text: &str, obtained: Obtained) -> Option<Kind> {
+    let now = told.life?;
+    let is_of = |life: usize| all.effects_of(told.operation, life).iter().any(|id| text.contains(id));
+    let applied = !all.effects_of(told.operation, now).is_empty();
+    if is_of(now) || applied {
+        return None;
+    }
+    match (0..now).any(is_of) {
+        // By the vendor or from the record: the same effect, told again.
+        true if obtained == Obtained::Replayed => None,
+        true => Some(Kind::ReplyOfEarlierLife),
+        // What is wrong with it is the record's breach.
+        false if text.contains("proxy") || text.is_empty() => None,
+        false => Some(Kind::ReplyOfNothing),
+    }
+}
+
+/// The rate that a vendor saw of one host, and what was refused for it.
+fn judge_rate(world: &World, all: &All, calls: usize) -> Breaches {
+    let mut breaches = Breaches::new();
+    for told in all.told.iter().filter(|told| matches!(told.said, Said::Refusing(Gate::Rate))) {
+        let vendor = world.schedule.operations[told.operation].kind.vendor();
+        let lately = |(of, at_vendor, at): &&(u64, Name, Instant)| {
+            *of == told.incarnation
+                && *at_vendor == vendor
+                && *at <= told.at
+                && told.began.since(*at) < secs(1)
+        };
+        if all.attempts.iter().filter(lately).count() < calls {
+            breaches.entry(Kind::RateSpentOnReplays).or_insert_with(|| format!("{told:?}"));
+        }
+    }
+    for (place, send) in all.sends.iter().enumerate() {
+        let same = |other: &&crate::facts::Send| {
+            other.incarnation == send.incarnation && other.vendor == send.vendor
+        };
+        let in_period = all.sends[place..]
+            .iter()
+            .filter(same)
+            .filter(|other| other.left.since(send.left) < secs(1))
+            .count();
+        if in_period > calls {
+            breaches
+                .entry(Kind::MoreThanRate)
+                .or_insert_with(|| format!("{in_period} in a second, {send:?}"));
+        }
+    }
+    breaches
+}
+
+/// Past the dispatcher's period and a few waits for the store.
+const LATE_MAX: std::time::Duration = secs(10);
+
+/// No default has kept a record for less: who forgets it earlier believes a clock that is wrong.
+const RETENTION_MIN: std::time::Duration = secs(23 * 3600);
+
+/// How long a key is the same operation after it settled: design, rule 9.
+const RETENTION: std::time::Duration = secs(7 * 24 * 3600);

@@ -1,0 +1,183 @@
+//! What really happened, as the world saw it: requests and their effects, lives of keys, and what callers were told.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use http::HeaderMap;
+use parking_lot::Mutex;
+use steadfast::clock::Instant;
+use steadfast::error::Gate;
+use steadfast::reply::Obtained;
+use steadfast::{Effect, Error, Reply};
+
+use crate::vendors::Name;
+
+/// The header that says which of a schedule's operations a request is: part of the request on record, and read by
+/// nobody but the audit. A look-up has none.
+pub const OPERATION: &str = "x-operation";
+
+pub fn operation_of(headers: &HeaderMap) -> Option<usize> {
+    headers.get(OPERATION)?.to_str().ok()?.parse().ok()
+}
+
+#[derive(Debug, Default)]
+pub struct Facts(Mutex<All>);
+
+/// Everything, in the order in which it happened.
+#[derive(Clone, Debug, Default)]
+pub struct All {
+    pub sends: Vec<Send>,
+    pub lives: BTreeMap<usize, Vec<KeyLife>>,
+    pub told: Vec<Told>,
+    pub calls: Vec<CallMade>,
+    pub failures: Vec<Failure>,
+    pub waits: Vec<Wait>,
+    pub late_takes: Vec<LateTake>,
+    pub attempts: Vec<(u64, Name, Instant)>,
+}
+
+/// One request that left a host.
+#[derive(Clone, Debug)]
+pub struct Send {
+    /// `None`: a look-up.
+    pub operation: Option<usize>,
+    /// Which life of its key.
+    pub life: usize,
+    pub vendor: Name,
+    pub host: usize,
+    pub incarnation: u64,
+    pub left: Instant,
+    pub arrived: Option<Instant>,
+    /// The ids of what it caused.
+    pub effects: Vec<String>,
+    /// The status of the vendor's own answer, once the host has it.
+    pub answered: Option<u16>,
+    /// The status of a proxy's answer in its place.
+    pub page: Option<u16>,
+}
+
+/// From a first claim to the next one.
+#[derive(Clone, Debug)]
+pub struct KeyLife {
+    pub began: Instant,
+    pub takeovers: u32,
+    pub redrives: u32,
+    pub forced: u32,
+    pub store_failed: bool,
+    pub due: Option<Instant>,
+}
+
+/// One call of a caller, until it had an answer.
+#[derive(Clone, Debug)]
+pub struct CallMade {
+    pub operation: usize,
+    pub began: Instant,
+    pub ended: Option<Instant>,
+}
+
+/// A failure that is the vendor's or the network's, and no caller's.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    pub incarnation: u64,
+    pub vendor: Name,
+    pub operation: Option<usize>,
+}
+
+/// An operation was taken so long after it was due.
+#[derive(Clone, Debug)]
+pub struct LateTake {
+    pub operation: usize,
+    pub at: Instant,
+    pub late: Duration,
+}
+
+/// A vendor asked to be left alone.
+#[derive(Clone, Debug)]
+pub struct Wait {
+    pub incarnation: u64,
+    pub vendor: Name,
+    pub operation: usize,
+    pub told: Instant,
+    pub until: Instant,
+}
+
+/// What a caller was told.
+#[derive(Clone, Debug)]
+pub struct Told {
+    pub operation: usize,
+    pub life: Option<usize>,
+    pub incarnation: u64,
+    pub began: Instant,
+    pub at: Instant,
+    pub deadline_zero: bool,
+    pub said: Said,
+    pub effect: Option<Effect>,
+}
+
+#[derive(Clone, Debug)]
+pub enum Said {
+    Reply { text: String, obtained: Obtained },
+    Refused,
+    Dead,
+    InProgress,
+    Refusing(Gate),
+    Deadline,
+    Store,
+    Other,
+}
+
+impl Said {
+    pub fn of(result: &Result<Reply, Error>) -> Said {
+        let error = match result {
+            Ok(reply) => return Said::Reply { text: reply.text().into_owned(), obtained: reply.obtained() },
+            Err(error) => error,
+        };
+        if error.is_refused() {
+            Said::Refused
+        } else if error.is_dead_letter() {
+            Said::Dead
+        } else if error.is_in_progress() {
+            Said::InProgress
+        } else if let Some(gate) = error.gate() {
+            Said::Refusing(gate)
+        } else if error.is_deadline() {
+            Said::Deadline
+        } else if error.is_store() {
+            Said::Store
+        } else {
+            Said::Other
+        }
+    }
+
+    /// Whether it is the operation's outcome.
+    pub fn is_end(&self) -> bool {
+        matches!(self, Said::Reply { .. } | Said::Refused | Said::Dead)
+    }
+}
+
+impl Facts {
+    pub fn with<T>(&self, change: impl FnOnce(&mut All) -> T) -> T {
+        change(&mut self.0.lock())
+    }
+}
+
+impl All {
+    /// The present life of an operation's key, by its place.
+    pub fn life(&self, operation: usize) -> Option<usize> {
+        self.lives.get(&operation)?.len().checked_sub(1)
+    }
+
+    pub fn life_mut(&mut self, operation: usize) -> Option<&mut KeyLife> {
+        self.lives.get_mut(&operation)?.last_mut()
+    }
+
+    pub fn sends_of(&self, operation: usize) -> impl Iterator<Item = &Send> {
+        self.sends.iter().filter(move |send| send.operation == Some(operation))
+    }
+
+    /// The ids of all effects that an operation has had in one life of its key.
+    pub fn effects_of(&self, operation: usize, life: usize) -> Vec<&str> {
+        let sends = self.sends_of(operation).filter(|send| send.life == life);
+        sends.flat_map(|send| send.effects.iter().map(String::as_str)).collect()
+    }
+}

@@ -1,0 +1,161 @@
+//! Hosts, clocks, networks and vendors as they are, on the shipped defaults: many short schedules, each repeatable
+//! from its seed.
+//!
+//! Where `tests/simulation` chooses proportions under which the promise must hold, this run takes the presets and
+//! the adapters as they are shipped, a vendor's window that is exactly what it documents, and hosts whose wall
+//! clocks are off by seconds to days. And it audits everything that anybody was told, at the moment when it was
+//! told: each effect, each reply, each dead letter, and what became of it later.
+//!
+//! Each way to break the promise is a [`Kind`]. Those that are still open are in [`KNOWN`], with the finding that
+//! names them and a seed that shows them: the run fails on any other, and on an entry whose seed shows it no more.
+//!
+//! `STEADFAST_WORLD_SEED=n` repeats the schedule of a seed and prints what happened, `STEADFAST_WORLD_SCHEDULES=n`
+//! says how many to run, and `STEADFAST_WORLD_FIRST=n` the first seed of them.
+
+#[path = "../hosts/draw.rs"]
+mod draw;
+#[path = "../hosts/process.rs"]
+mod process;
+#[path = "../hosts/run.rs"]
+mod run;
+#[path = "../hosts/shared_store.rs"]
+mod shared_store;
+
+mod audit;
+mod facts;
+mod network;
+mod plain;
+mod plan;
+mod store;
+mod vendors;
+mod world;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::audit::Kind;
+use crate::run::{Stopwatch, number, print};
+use crate::world::{Outcome, run};
+
+/// As many as take a few seconds in a debug build.
+const SCHEDULES: u64 = 300;
+
+/// The breaches that are still open: the finding that names each, and a seed that shows it.
+///
+/// N1 is this run's own: a host whose clock is days ahead forgets what has just settled, and sends the key anew.
+const KNOWN: [(Kind, &str, u64); 35] = [
+    (Kind::SecondEffectAfterStripeLookUp, "D3", 10_513),
+    (Kind::SecondEffectPastWindow, "D4", 214),
+    (Kind::SecondEffectAfterProxyPage, "D2", 127),
+    (Kind::MoreRepeatsThanAccepted, "A11", 70),
+    (Kind::MoreRepeatsThanForced, "D14", 542),
+    (Kind::SecondEffectOfAKeyUsedAgain, "A7", 2),
+    (Kind::SecondEffectOfAKeyForgotten, "N1", 459),
+    (Kind::RefusedThoughApplied, "D2", 11),
+    (Kind::AbsentAtStripeThoughApplied, "D3", 10_513),
+    (Kind::HtmlTakenForSuccess, "D16", 101),
+    (Kind::NotModifiedTakenForSuccess, "A14", 10),
+    (Kind::FoundInEarlierLife, "D6", 29),
+    (Kind::GoneTakenForUnknown, "A15", 59),
+    (Kind::DeadOnFailedLookUps, "A5", 1),
+    (Kind::AnswerDropped, "D11", 752),
+    (Kind::LateRepeatUndidLaterWrite, "D15", 111),
+    (Kind::NoneToldByGate, "A1", 11),
+    (Kind::NoneToldWithoutTime, "A1", 17),
+    (Kind::NoneToldByStore, "A1", 130),
+    (Kind::NoneToldOfAKeyForgotten, "N1", 1682),
+    (Kind::NoneToldOfAnAbsentOne, "D3", 10_513),
+    (Kind::NoneTold, "D7", 18_600),
+    (Kind::NoneToldAndThenSent, "D7", 23),
+    (Kind::RefusalToldThoughApplied, "D2", 11),
+    (Kind::UnknownToldThoughNothingLeft, "A3", 107),
+    (Kind::UnknownToldOfSafeMethod, "A4", 11),
+    (Kind::ReplyOfEarlierLife, "D6", 29),
+    (Kind::CircuitOpenedByCallers, "A2", 16),
+    (Kind::CircuitOpenedByOneOperation, "E8", 70),
+    (Kind::CameBackEarly, "A8", 24),
+    (Kind::MoreThanRate, "A10", 52),
+    (Kind::RateSpentOnReplays, "A9", 11),
+    (Kind::TakenLate, "D10", 22),
+    (Kind::BacklogStarves, "D9", 378),
+    (Kind::NeverLookedUp, "D1", 35),
+];
+
+#[test]
+fn nobody_is_told_what_is_not_so() {
+    if let Some(seed) = number("STEADFAST_WORLD_SEED") {
+        print(&story(seed, &run(seed)));
+        return;
+    }
+    let first = number("STEADFAST_WORLD_FIRST").unwrap_or(0);
+    let count = number("STEADFAST_WORLD_SCHEDULES").unwrap_or(SCHEDULES);
+    let stopwatch = Stopwatch::start();
+    let (next, operations) = (AtomicU64::new(first), AtomicU64::new(0));
+    let found: Mutex<BTreeMap<Kind, (u64, u64)>> = Mutex::default();
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= first + count {
+                        return;
+                    }
+                    let outcome = run(seed);
+                    operations.fetch_add(outcome.operations as u64, Ordering::Relaxed);
+                    let mut found = found.lock();
+                    for kind in outcome.breaches.into_keys() {
+                        let (seen, times) = found.entry(kind).or_insert((seed, 0));
+                        *seen = (*seen).min(seed);
+                        *times += 1;
+                    }
+                }
+            });
+        }
+    });
+    let found = found.into_inner();
+    let (operations, speed) = (operations.into_inner(), stopwatch.a_minute(count));
+    print(&format!("{count} schedules from seed {first} with {operations} operations, {speed:.0} a minute"));
+    for (kind, (seed, times)) in &found {
+        print(&format!("{kind:?}: {times} schedules, the first is seed {seed}"));
+    }
+    let is_known = |kind: &Kind| KNOWN.iter().any(|(known, ..)| known == kind);
+    for (kind, (seed, _)) in found.iter().filter(|(kind, _)| !is_known(kind)) {
+        print(&format!("{kind:?} is named by no finding\n{}", story(*seed, &run(*seed))));
+    }
+    assert!(found.keys().all(is_known), "breaches that no finding names");
+}
+
+/// An entry goes when its rule is mended.
+#[test]
+fn every_known_breach_is_still_there() {
+    for (kind, finding, seed) in KNOWN {
+        assert!(
+            run(seed).breaches.contains_key(&kind),
+            "{finding}: seed {seed} shows no {kind:?} any more. Is it mended? Then the entry goes. Else give it \
+             another seed"
+        );
+    }
+}
+
+#[test]
+fn a_seed_repeats_its_schedule_exactly() {
+    for seed in 0..40 {
+        let (once, again) = (run(seed), run(seed));
+        assert!(!once.trace.is_empty(), "seed {seed} has a story");
+        assert_eq!(once.trace, again.trace, "seed {seed}");
+        assert_eq!(once.breaches, again.breaches, "seed {seed}");
+    }
+    assert_ne!(run(0).trace, run(1).trace);
+}
+
+/// What happened in a schedule, and how to see it again.
+fn story(seed: u64, outcome: &Outcome) -> String {
+    let lines = outcome.trace.join("\n");
+    format!(
+        "{:#?}\n{lines}\n{:#?}\nSTEADFAST_WORLD_SEED={seed} cargo test --features testkit,sqlite --test world",
+        plan::Schedule::of(seed),
+        outcome.breaches,
+    )
+}

@@ -1,0 +1,256 @@
+//! The way to a vendor and back: a request that has left arrives, whatever becomes of whoever sent it, and proxies
+//! answer as they please.
+//!
+//! A request arrives no later than its connection can carry it: within the attempt's limit, and once its sender has
+//! closed the connection, within what the adapter's settle time leaves beside the index lag.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderValue, StatusCode};
+use parking_lot::Mutex;
+use steadfast::answer::Answer;
+use steadfast::clock::{Clock as _, Instant};
+use steadfast::request::Request;
+use steadfast::testkit::{Fault, WaitForm};
+use steadfast::transport::{Exchange, Limits, SendError, SendErrorKind, Transport};
+use tokio::sync::oneshot;
+
+use crate::facts::{Failure, Send, Wait, operation_of};
+use crate::plan::{Page, Trouble, When, ms};
+use crate::process::Life;
+use crate::vendors::{Backend, Name, policy};
+use crate::world::World;
+
+/// One life of a host's way to one vendor.
+#[derive(Debug)]
+pub struct Network {
+    pub life: Arc<Life>,
+    pub name: Name,
+    pub incarnation: u64,
+    pub backend: Backend,
+}
+
+impl Network {
+    async fn exchange(&self, request: Request) -> Result<Answer, SendError> {
+        let (life, world) = (&self.life, &self.life.world);
+        let nth = life.request();
+        let operation = operation_of(&request.headers);
+        let shown = format!("h{} request {nth} {} {}", life.process, request.method, request.url.path());
+        let limit = policy(&world.schedule).timeout.attempt;
+        let closed_at = Arc::default();
+        let until = world.clock.now().plus(limit);
+        let mut waiting =
+            Waiting { network: self, operation, until, answered: false, closed_at: Arc::clone(&closed_at) };
+        let (incarnation, now) = (self.incarnation, world.clock.now());
+        world.facts.with(|all| all.attempts.push((incarnation, self.name, now)));
+        let trouble = world.trouble();
+        match trouble {
+            Some(Trouble::NoConnection) => {
+                world.note(|| format!("{shown}: no connection"));
+                waiting.failed();
+                return Err(SendError::new(SendErrorKind::Connect));
+            }
+            Some(Trouble::ConnectHangs) => {
+                world.note(|| format!("{shown}: the connection hangs"));
+                return std::future::pending().await;
+            }
+            _ => {}
+        }
+        let there = match trouble {
+            Some(Trouble::Late) => world.draw.within(limit / 3..limit),
+            _ => world.draw.within(ms(5)..ms(200)),
+        };
+        let send = self.leaves(operation);
+        world.note(|| format!("{shown}: leaves as send {send}, {trouble:?}"));
+        let (told, answer) = oneshot::channel();
+        let left_percent = 100 - world.schedule.lag_percent;
+        let queued_max = self.name.settle_time() * left_percent / 100;
+        let way =
+            Way { world: world.clone(), backend: self.backend.clone(), send, shown, closed_at, queued_max };
+        tokio::spawn(way.carry(request, trouble, there, told));
+        life.meets(When::AfterSend(nth));
+        let (outcome, own) =
+            answer.await.unwrap_or_else(|_| (Err(SendError::new(SendErrorKind::Reset)), false));
+        life.goes_on().await;
+        waiting.answered = true;
+        match &outcome {
+            Err(_) => waiting.failed(),
+            Ok(answer) if answer.status.is_server_error() => waiting.failed(),
+            Ok(_) => {}
+        }
+        if let Ok(answer) = &outcome {
+            self.heard(send, operation, answer, own);
+        }
+        outcome
+    }
+
+    fn leaves(&self, operation: Option<usize>) -> usize {
+        let left = self.life.world.clock.now();
+        self.life.world.facts.with(|all| {
+            let life = operation.and_then(|operation| all.life(operation)).unwrap_or(0);
+            let (vendor, host, incarnation) = (self.name, self.life.process, self.incarnation);
+            let (arrived, effects, answered, page) = (None, Vec::new(), None, None);
+            all.sends.push(Send {
+                operation,
+                life,
+                vendor,
+                host,
+                incarnation,
+                left,
+                arrived,
+                effects,
+                answered,
+                page,
+            });
+            all.sends.len() - 1
+        })
+    }
+
+    /// The host has this answer now.
+    fn heard(&self, send: usize, operation: Option<usize>, answer: &Answer, own: bool) {
+        let told = self.life.world.clock.now();
+        let seconds = answer.header("retry-after").and_then(|text| text.parse::<u64>().ok());
+        self.life.world.facts.with(|all| {
+            let status = Some(answer.status.as_u16());
+            if own {
+                all.sends[send].answered = status;
+            } else {
+                all.sends[send].page = status;
+            }
+            if let (Some(seconds), Some(operation), true) =
+                (seconds, operation, answer.status.as_u16() >= 400)
+            {
+                let until = told.plus(Duration::from_secs(seconds));
+                let (incarnation, vendor) = (self.incarnation, self.name);
+                all.waits.push(Wait { incarnation, vendor, operation, told, until });
+            }
+        });
+    }
+}
+
+impl Transport for Network {
+    fn send(&self, request: Request, _limits: Limits) -> Exchange<'_> {
+        Box::pin(self.exchange(request))
+    }
+}
+
+/// Somebody waits for an answer. If they go at the end of a whole attempt, it was not they who failed.
+struct Waiting<'a> {
+    network: &'a Network,
+    operation: Option<usize>,
+    until: Instant,
+    answered: bool,
+    closed_at: Arc<Mutex<Option<Instant>>>,
+}
+
+impl Waiting<'_> {
+    fn failed(&mut self) {
+        self.answered = true;
+        let (incarnation, vendor) = (self.network.incarnation, self.network.name);
+        let failure = Failure { incarnation, vendor, operation: self.operation };
+        self.network.life.world.facts.with(|all| all.failures.push(failure));
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.closed_at.lock().get_or_insert(self.network.life.world.clock.now());
+        if !self.answered && self.network.life.world.clock.now() >= self.until {
+            self.failed();
+        }
+    }
+}
+
+/// A request under way, which belongs to nobody.
+struct Way {
+    world: Arc<World>,
+    backend: Backend,
+    send: usize,
+    shown: String,
+    closed_at: Arc<Mutex<Option<Instant>>>,
+    /// How long after that it may still be carried out.
+    queued_max: Duration,
+}
+
+type Told = oneshot::Sender<(Result<Answer, SendError>, bool)>;
+
+impl Way {
+    async fn carry(self, request: Request, trouble: Option<Trouble>, there: Duration, told: Told) {
+        self.world.clock.latency(there).await;
+        let (closed_at, now) = (*self.closed_at.lock(), self.world.clock.now());
+        if closed_at.is_some_and(|at| now.since(at) > self.queued_max) {
+            self.world.note(|| format!("{}: nobody is there to be read from", self.shown));
+            return;
+        }
+        let reset = || Err(SendError::new(SendErrorKind::Reset));
+        if self.world.is_away() {
+            let _ = told.send((Ok(self.page(Page { status: 503, html: true, wait: None })), false));
+            return;
+        }
+        let (outcome, own) = match trouble {
+            Some(Trouble::LostOnTheWay) => return never(told).await,
+            Some(Trouble::ResetOnTheWay) => (reset(), false),
+            Some(Trouble::ProxyBefore(page)) => (Ok(self.page(page)), false),
+            // Nobody who passes a request on answers 429: RFC 6585 has it that it was not carried out.
+            Some(Trouble::ProxyAfter(page)) if page.status == 429 => (Ok(self.page(page)), false),
+            _ => {
+                let outcome = self.arrives(request, fault(trouble));
+                match trouble {
+                    Some(Trouble::AnswerHangs) => return never(told).await,
+                    Some(Trouble::AnswerLost) => (reset(), false),
+                    Some(Trouble::ProxyAfter(page)) => (Ok(self.page(page)), false),
+                    _ => (outcome, true),
+                }
+            }
+        };
+        let back = self.world.draw.within(ms(5)..ms(200));
+        self.world.clock.latency(back).await;
+        // Nobody may be there any more.
+        let _ = told.send((outcome, own));
+    }
+
+    fn arrives(&self, request: Request, fault: Option<Fault>) -> Result<Answer, SendError> {
+        let (outcome, effects) = self.backend.carry_out(request, fault);
+        self.world.note(|| {
+            let status = outcome.as_ref().map(|answer| answer.status.as_u16()).map_err(ToString::to_string);
+            format!("{}: send {} arrives: {status:?}, effects {effects:?}", self.shown, self.send)
+        });
+        let now = self.world.clock.now();
+        self.world.facts.with(|all| {
+            all.sends[self.send].arrived = Some(now);
+            all.sends[self.send].effects = effects;
+        });
+        outcome
+    }
+
+    fn page(&self, page: Page) -> Answer {
+        self.world.note(|| format!("{}: a proxy answers {page:?}", self.shown));
+        let mut headers = HeaderMap::new();
+        // A vendor that is configuration has no mark by which its own JSON could be told from another's.
+        let html = page.html || matches!(self.backend, Backend::Plain(..));
+        let kind = if html { "text/html" } else { "application/json" };
+        headers.insert("content-type", HeaderValue::from_static(kind));
+        if let Some(wait) = page.wait {
+            headers.insert("retry-after", HeaderValue::from(wait));
+        }
+        let body = if html { "<html><body>proxy</body></html>" } else { r#"{"message":"proxy"}"# };
+        Answer::new(StatusCode::from_u16(page.status).expect("a status"), headers, body)
+    }
+}
+
+async fn never(told: Told) {
+    std::future::pending::<()>().await;
+    drop(told);
+}
+
+fn fault(trouble: Option<Trouble>) -> Option<Fault> {
+    match trouble? {
+        Trouble::Stored500 => Some(Fault::Stored500),
+        Trouble::Error500Before => Some(Fault::Error500Before),
+        Trouble::Error500After => Some(Fault::Error500After),
+        Trouble::TooMany(seconds) => Some(Fault::TooManyRequests(WaitForm::Seconds(seconds))),
+        Trouble::KeyInUse => Some(Fault::KeyInUse),
+        _ => None,
+    }
+}

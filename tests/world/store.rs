@@ -1,0 +1,168 @@
+//! The records' disk, and what the audit sees of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use steadfast::attempt::AttemptReport;
+use steadfast::clock::{Clock as _, Timestamp};
+use steadfast::operation::OperationId;
+use steadfast::operation::record::{
+    Act, Action, AuditEntry, Claim, Claimed, Cursor, Declined, Event, Filter, Forbidden, Page, Record,
+    Summary, Take, Tally, Transition,
+};
+use steadfast::store::{Store, StoreError};
+use steadfast::testkit::TestClock;
+use tokio::sync::Mutex;
+
+use crate::facts::{Facts, KeyLife, LateTake, operation_of};
+
+/// A store that notes lives of keys, and carries out one operation at a time: the order in which a store with
+/// threads answers would be the operating system's.
+#[derive(Debug)]
+pub struct Watched {
+    pub inner: Box<dyn Store>,
+    pub facts: Arc<Facts>,
+    pub clock: TestClock,
+    pub under_way: Arc<AtomicUsize>,
+    pub turn: Mutex<()>,
+}
+
+impl Watched {
+    async fn alone<T>(&self, operation: impl Future<Output = T>) -> T {
+        let _counted = UnderWay::count(&self.under_way);
+        let _turn = self.turn.lock().await;
+        operation.await
+    }
+
+    fn of(&self, record: &Record, change: impl FnOnce(&mut KeyLife)) {
+        let Some(operation) = operation_of(&record.request.headers) else { return };
+        self.facts.with(|all| all.life_mut(operation).map(change));
+    }
+}
+
+/// While it lives, time must not move: a thread of the store's is at work. A dropped operation is none.
+struct UnderWay<'a>(&'a AtomicUsize);
+
+impl UnderWay<'_> {
+    fn count(count: &AtomicUsize) -> UnderWay<'_> {
+        count.fetch_add(1, Ordering::Relaxed);
+        UnderWay(count)
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[async_trait]
+impl Store for Watched {
+    async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
+        let claimed = self.alone(self.inner.claim(claim)).await?;
+        let began = self.clock.now();
+        match &claimed {
+            Claimed::Fresh(record) => {
+                let life =
+                    KeyLife { began, takeovers: 0, redrives: 0, forced: 0, store_failed: false, due: None };
+                if let Some(operation) = operation_of(&record.request.headers) {
+                    self.facts.with(|all| all.lives.entry(operation).or_default().push(life));
+                }
+            }
+            Claimed::TakenOver(record) => self.of(record, |life| {
+                life.takeovers += 1;
+                life.due = None;
+            }),
+            _ => {}
+        }
+        Ok(claimed)
+    }
+
+    async fn transition(
+        &self,
+        record: &Record,
+        transition: Transition,
+    ) -> Result<Result<Record, Declined>, StoreError> {
+        let due = match transition.event {
+            Event::Schedule { at } => Some(self.clock.now().plus(at.since(transition.now))),
+            _ => None,
+        };
+        let moved = self.alone(self.inner.transition(record, transition)).await?;
+        if moved.is_ok() {
+            self.of(record, |life| life.due = due);
+        }
+        Ok(moved)
+    }
+
+    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
+        let taken = self.alone(self.inner.take(take)).await?;
+        let now = self.clock.now();
+        for record in &taken {
+            let mut late = Duration::ZERO;
+            self.of(record, |life| {
+                life.takeovers += 1;
+                late = life.due.take().map_or(Duration::ZERO, |due| now.since(due));
+            });
+            if let Some(operation) = operation_of(&record.request.headers) {
+                self.facts.with(|all| all.late_takes.push(LateTake { operation, at: now, late }));
+            }
+        }
+        Ok(taken)
+    }
+
+    async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> {
+        let action = act.action.clone();
+        let acted = self.alone(self.inner.act(id, act)).await?;
+        if let (Ok(record), Action::Redrive { forced }) = (&acted, action) {
+            self.of(record, |life| {
+                life.redrives += 1;
+                life.forced += u32::from(forced);
+            });
+        }
+        Ok(acted)
+    }
+
+    async fn append_evidence(
+        &self,
+        id: &OperationId,
+        reports: Vec<AttemptReport>,
+    ) -> Result<Result<(), Declined>, StoreError> {
+        self.alone(self.inner.append_evidence(id, reports)).await
+    }
+
+    async fn evidence(&self, id: &OperationId) -> Result<Vec<AttemptReport>, StoreError> {
+        self.alone(self.inner.evidence(id)).await
+    }
+
+    async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
+        self.alone(self.inner.get(id)).await
+    }
+
+    async fn list(
+        &self,
+        filter: &Filter,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page<Summary>, StoreError> {
+        self.alone(self.inner.list(filter, after, limit)).await
+    }
+
+    async fn tally(&self) -> Result<Vec<Tally>, StoreError> {
+        self.alone(self.inner.tally()).await
+    }
+
+    async fn audit(
+        &self,
+        id: Option<&OperationId>,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page<AuditEntry>, StoreError> {
+        self.alone(self.inner.audit(id, after, limit)).await
+    }
+
+    async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
+        self.alone(self.inner.purge(now, limit)).await
+    }
+}

@@ -1,0 +1,317 @@
+//! The vendors of a schedule, with the shipped adapters and presets as they are, and a host's clients of them.
+
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use http::Method;
+use serde_json::json;
+use steadfast::answer::Answer;
+use steadfast::clock::{Clock, Instant, Sleep, Timestamp};
+use steadfast::policy::{OnUnknown, RateConfig};
+use steadfast::request::Request;
+use steadfast::testkit::fakes::{BigCommerceFake, InProcess, Ledger, PostmarkFake, StripeFake};
+use steadfast::testkit::{Fault, SeededRandom, TestClock};
+use steadfast::transport::{Limits, SendError, SendErrorKind, Transport as _};
+use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig, Postmark, Stripe, Vendor};
+use steadfast::{Call, Client, Policy};
+
+use crate::facts::OPERATION;
+use crate::network::Network;
+use crate::plain::Plain;
+use crate::plan::{Schedule, ms};
+use crate::process::{Life, ProcessClock};
+use crate::shared_store::SharedStore;
+use crate::world::exact_wall;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Name {
+    Stripe,
+    BigCommerce,
+    Postmark,
+    Keyed,
+    Bare,
+}
+
+/// What one operation asks of whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Stripe: replays its key for a day, and can be looked up.
+    Intent,
+    /// Stripe: refused.
+    Declined,
+    /// Stripe, on a route that has no look-up.
+    Product,
+    /// BigCommerce: no key, looked up by the stamped one.
+    Order,
+    /// BigCommerce: no key, a second one is refused by its name.
+    Brand,
+    /// Postmark: no key, and a search.
+    Email,
+    /// A vendor by configuration that replays its key for a day.
+    Keyed,
+    /// A vendor by configuration with neither key nor look-up.
+    Bare,
+    Patch,
+    Put,
+    /// A later value for the entity of `Put`.
+    PutAfter,
+    Delete,
+    /// No operation: it has no key.
+    Get,
+}
+
+impl Name {
+    /// As the adapter is shipped. Those that are configuration have no look-up to settle for.
+    pub fn settle_time(self) -> Duration {
+        match self {
+            Name::BigCommerce => Vendor::settle_time(&BigCommerce::new("abc123", "token")),
+            Name::Postmark => Vendor::settle_time(&Postmark::new("token")),
+            Name::Stripe | Name::Keyed | Name::Bare => Vendor::settle_time(&Stripe::new("sk_test_1")),
+        }
+    }
+}
+
+impl Kind {
+    pub const fn vendor(self) -> Name {
+        match self {
+            Kind::Intent | Kind::Declined | Kind::Product => Name::Stripe,
+            Kind::Order | Kind::Brand => Name::BigCommerce,
+            Kind::Email => Name::Postmark,
+            Kind::Keyed => Name::Keyed,
+            Kind::Bare | Kind::Patch | Kind::Put | Kind::PutAfter | Kind::Delete | Kind::Get => Name::Bare,
+        }
+    }
+
+    /// Whether a repeat is harmless by itself.
+    pub const fn is_idempotent(self) -> bool {
+        matches!(self, Kind::Put | Kind::PutAfter | Kind::Delete | Kind::Get)
+    }
+
+    pub const fn has_look_up(self) -> bool {
+        matches!(self, Kind::Intent | Kind::Declined | Kind::Order | Kind::Brand | Kind::Email)
+    }
+
+    /// The call of the operation with this number.
+    pub fn call(self, client: &Client, number: usize) -> Call {
+        let amount = (1000 + number).to_string();
+        let charge = |card| [("amount", amount.as_str()), ("currency", "usd"), ("payment_method", card)];
+        let plain = |method, path: &str| client.request(method, path).json(&json!({ "value": number }));
+        let call = match self {
+            Kind::Intent => client.post("/v1/payment_intents").form(&charge("pm_card_visa")),
+            Kind::Declined => client.post("/v1/payment_intents").form(&charge("pm_card_chargeDeclined")),
+            Kind::Product => client.post("/v1/products").form(&[("name", &amount)]),
+            Kind::Order => client.post("/v2/orders").json(&json!({
+                "status_id": 0, "products": [{"product_id": number, "quantity": 1}]
+            })),
+            Kind::Brand => {
+                client.post("/v3/catalog/brands").json(&json!({"name": format!("Brand {number}")}))
+            }
+            Kind::Email => client.post("/email").json(&json!({
+                "From": "shop@example.com", "To": "ann@example.com", "Subject": amount, "TextBody": "Thank you."
+            })),
+            Kind::Keyed | Kind::Bare => plain(Method::POST, "/v1/things"),
+            Kind::Patch => plain(Method::PATCH, &format!("/v1/things/{number}")),
+            Kind::Put | Kind::PutAfter => plain(Method::PUT, "/v1/things/shared"),
+            Kind::Delete => client.delete(&format!("/v1/things/{number}")),
+            Kind::Get => client.get("/v1/things/read"),
+        };
+        let call = call.header(OPERATION, number.to_string());
+        if self == Kind::Get { call } else { call.key(format!("order-{number}")) }
+    }
+}
+
+/// All vendors, on a clock of their own.
+pub struct Vendors {
+    stripe: StripeFake,
+    bigcommerce: BigCommerceFake,
+    postmark: PostmarkFake,
+    keyed: Arc<Plain>,
+    bare: Arc<Plain>,
+    clock: Arc<VendorClock>,
+}
+
+/// One vendor, as requests reach it.
+#[derive(Clone, Debug)]
+pub enum Backend {
+    Fake(InProcess, Ledger),
+    Plain(Arc<Plain>, Arc<VendorClock>),
+}
+
+impl Vendors {
+    pub fn new(clock: &TestClock, schedule: &Schedule) -> Vendors {
+        let own = Arc::new(VendorClock { clock: clock.clone(), off_ms: schedule.vendor_off_ms });
+        let lag = |settle: Duration| settle * schedule.lag_percent / 100;
+        Vendors {
+            stripe: StripeFake::builder().test_clock(clock).clock(own.clone()).in_process(),
+            bigcommerce: BigCommerceFake::builder()
+                .test_clock(clock)
+                .clock(own.clone())
+                .apply_after(lag(Name::BigCommerce.settle_time()))
+                .in_process(),
+            postmark: PostmarkFake::builder()
+                .test_clock(clock)
+                .clock(own.clone())
+                .search_lag(lag(Name::Postmark.settle_time()))
+                .in_process(),
+            keyed: Arc::default(),
+            bare: Arc::default(),
+            clock: own,
+        }
+    }
+
+    pub fn backend(&self, name: Name) -> Backend {
+        match name {
+            Name::Stripe => Backend::Fake(self.stripe.transport(), self.stripe.ledger()),
+            Name::BigCommerce => Backend::Fake(self.bigcommerce.transport(), self.bigcommerce.ledger()),
+            Name::Postmark => Backend::Fake(self.postmark.transport(), self.postmark.ledger()),
+            Name::Keyed => Backend::Plain(self.keyed.clone(), self.clock.clone()),
+            Name::Bare => Backend::Plain(self.bare.clone(), self.clock.clone()),
+        }
+    }
+
+    /// A host's client of a vendor: a new one for each of its lives.
+    pub fn client(&self, name: Name, life: &Arc<Life>, incarnation: u64) -> Client {
+        match name {
+            Name::Stripe => self.client_with(
+                Stripe::new("sk_test_1").base_url(self.stripe.url()),
+                name,
+                life,
+                incarnation,
+            ),
+            Name::BigCommerce => {
+                let vendor = BigCommerce::new("abc123", "token").base_url(self.bigcommerce.url());
+                self.client_with(vendor, name, life, incarnation)
+            }
+            Name::Postmark => {
+                let vendor = Postmark::new("token").base_url(self.postmark.url());
+                self.client_with(vendor, name, life, incarnation)
+            }
+            Name::Keyed => self.client_with(Keyed::new(KEYED.clone(), "secret"), name, life, incarnation),
+            Name::Bare => self.client_with(Keyed::new(BARE.clone(), "secret"), name, life, incarnation),
+        }
+    }
+
+    fn client_with(&self, vendor: impl Vendor, name: Name, life: &Arc<Life>, incarnation: u64) -> Client {
+        let world = &life.world;
+        Client::builder(vendor)
+            .policy(policy(&world.schedule))
+            .transport(Network { life: life.clone(), name, incarnation, backend: self.backend(name) })
+            .clock(ProcessClock(life.clone()))
+            .random(SeededRandom::new(world.draw.below(u64::MAX)))
+            .store(SharedStore { life: life.clone(), inner: world.store.clone() })
+            .namespace("world")
+            .build()
+            .expect("a client")
+    }
+}
+
+/// The preset as it is shipped.
+pub fn policy(schedule: &Schedule) -> Policy {
+    let policy = if schedule.interactive { Policy::interactive() } else { Policy::background() };
+    match schedule.rate {
+        Some(calls) => policy.rate(RateConfig::new(calls, Duration::from_secs(1))),
+        None => policy,
+    }
+}
+
+pub const fn on_unknown(resends: bool) -> OnUnknown {
+    if resends { OnUnknown::Resend } else { OnUnknown::Park }
+}
+
+impl Backend {
+    /// Carries a request out at once, and says which effects that had.
+    pub fn carry_out(
+        &self,
+        request: Request,
+        fault: Option<Fault>,
+    ) -> (Result<Answer, SendError>, Vec<String>) {
+        match self {
+            Backend::Fake(fake, ledger) => {
+                let before = ledger.count();
+                if let Some(fault) = fault {
+                    fake.plan().next(fault);
+                }
+                let outcome = at_once(fake.send(request, Limits::new(1 << 20, true)));
+                let new = ledger.effects().into_iter().skip(before).map(|effect| effect.id);
+                (outcome, new.collect())
+            }
+            Backend::Plain(plain, clock) => {
+                let before = plain.effects().len();
+                let outcome = match fault {
+                    Some(Fault::Error500Before | Fault::TooManyRequests(_)) => {
+                        Err(SendError::new(SendErrorKind::Reset))
+                    }
+                    _ => Ok(plain.answer(&request, clock.wall(), fault == Some(Fault::Stored500))),
+                };
+                let outcome = if fault == Some(Fault::Error500After) {
+                    Err(SendError::new(SendErrorKind::Reset))
+                } else {
+                    outcome
+                };
+                (outcome, plain.effects().split_off(before))
+            }
+        }
+    }
+}
+
+/// A fake without a slow fault answers at the first poll.
+fn at_once<F: Future>(future: F) -> F::Output {
+    let mut future = std::pin::pin!(future);
+    match future.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop())) {
+        std::task::Poll::Ready(output) => output,
+        std::task::Poll::Pending => panic!("the fake waits"),
+    }
+}
+
+/// The vendors' clock: off, and never stepped.
+#[derive(Debug)]
+pub struct VendorClock {
+    clock: TestClock,
+    off_ms: i64,
+}
+
+impl Clock for VendorClock {
+    fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    fn wall(&self) -> Timestamp {
+        shifted(exact_wall(&self.clock), self.off_ms)
+    }
+
+    fn sleep_until(&self, at: Instant) -> Sleep {
+        self.clock.sleep_until(at)
+    }
+}
+
+pub fn shifted(at: Timestamp, by_ms: i64) -> Timestamp {
+    let by = ms(by_ms.unsigned_abs());
+    if by_ms < 0 { at.minus(by) } else { at.plus(by) }
+}
+
+static KEYED: LazyLock<KeyedConfig> = LazyLock::new(|| {
+    config(
+        r#"
+        name = "keyed"
+        base_url = "https://keyed.test"
+        auth = { header = "Authorization", prefix = "Bearer " }
+        key = { header = "Idempotency-Key" }
+        window = "24h"
+        replay = { header = { name = "Idempotent-Replayed", value = "true" } }
+        "#,
+    )
+});
+
+static BARE: LazyLock<KeyedConfig> = LazyLock::new(|| {
+    config(
+        r#"
+        name = "bare"
+        base_url = "https://bare.test"
+        auth = { header = "Authorization", prefix = "Bearer " }
+        "#,
+    )
+});
+
+fn config(text: &str) -> KeyedConfig {
+    toml::from_str(text).expect("a configuration")
+}

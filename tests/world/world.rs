@@ -1,0 +1,540 @@
+//! One schedule, from its start to its rest, on virtual time and one thread.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
+use steadfast::clock::{Clock as _, Instant, Timestamp};
+use steadfast::dead_letter::{DeadLetters, Redrive, Selection, Signed, Which};
+use steadfast::dispatcher::PERIOD;
+use steadfast::operation::record::{Filter, Phase, Record, Resolution};
+use steadfast::store::{Memory, Sqlite, Store};
+use steadfast::testkit::TestClock;
+use steadfast::{Client, Error, Reply};
+use tokio::task::JoinSet;
+
+use crate::audit::{self, Breaches};
+use crate::facts::{CallMade, Facts, Said, Told, operation_of};
+use crate::plan::{Caller, Disruption, Draw, Operator, Schedule, Trouble, What, When, ms, secs};
+use crate::process::{Counts, Life};
+use crate::store::Watched;
+use crate::vendors::{Name, Vendors, on_unknown, shifted};
+
+/// Everything there is in one schedule.
+pub struct World {
+    pub schedule: Schedule,
+    pub clock: TestClock,
+    pub vendors: Vendors,
+    /// It plays the disk: it outlives the hosts.
+    pub store: Arc<dyn Store>,
+    /// Chance while it runs.
+    pub draw: Draw,
+    pub counts: Vec<Counts>,
+    pub facts: Arc<Facts>,
+    rough: AtomicBool,
+    incarnations: AtomicU64,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    lives: BTreeMap<usize, Arc<Life>>,
+    steps_ms: Vec<i64>,
+    /// Callers who will not send again, by operation and place.
+    done: BTreeSet<(usize, usize)>,
+    trace: Vec<String>,
+}
+
+/// What a schedule came to.
+#[derive(Debug)]
+pub struct Outcome {
+    pub breaches: Breaches,
+    pub operations: usize,
+    pub trace: Vec<String>,
+}
+
+/// Runs the schedule of this seed.
+pub fn run(seed: u64) -> Outcome {
+    let clock = TestClock::new();
+    let (stepped, steps, stuck) = (clock.clone(), AtomicU64::new(0), Arc::new(AtomicBool::new(false)));
+    let told = stuck.clone();
+    let under_way = Arc::new(AtomicUsize::new(0));
+    let (at_work, ended) = (under_way.clone(), Arc::new(tokio::sync::Notify::new()));
+    let at_an_end = ended.clone();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .on_thread_park(move || {
+            // Nobody has anything left to do now, unless a store's thread is at work: on to the next moment.
+            if at_work.load(Ordering::Relaxed) > 0 {
+                return;
+            }
+            if steps.fetch_add(1, Ordering::Relaxed) > STEPS_MAX || !stepped.step() {
+                told.store(true, Ordering::Relaxed);
+                at_an_end.notify_one();
+            }
+        })
+        .build()
+        .expect("a runtime");
+    let schedule = Schedule::of(seed);
+    let directory = schedule.sqlite.then(memory_directory);
+    let disk: Box<dyn Store> = match &directory {
+        Some(directory) => Box::new(Sqlite::open(directory.path().join("world.db")).expect("a store")),
+        None => Box::new(Memory::new()),
+    };
+    let world = World::new(seed, schedule, clock, disk, under_way);
+    let panics = crate::run::panics();
+    let script = world.clone();
+    let mut breaches = runtime.block_on(async move {
+        let mut script = tokio::spawn(script.play());
+        tokio::select! {
+            biased;
+            breaches = &mut script => breaches.unwrap_or_else(|error| audit::panicked(&error.to_string())),
+            () = ended.notified() => Breaches::new(),
+        }
+    });
+    drop(runtime);
+    if stuck.load(Ordering::Relaxed) {
+        breaches.entry(audit::Kind::Stuck).or_default();
+    }
+    if crate::run::panics() > panics {
+        breaches.extend(audit::panicked("a task"));
+    }
+    let mut state = world.state.lock();
+    let trace = std::mem::take(&mut state.trace);
+    // The lives hold the world.
+    state.lives.clear();
+    Outcome { breaches, operations: world.schedule.operations.len(), trace }
+}
+
+/// On memory where there is such a file system: a schedule must not wait for a disk.
+fn memory_directory() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory")
+}
+
+impl World {
+    fn new(
+        seed: u64,
+        schedule: Schedule,
+        clock: TestClock,
+        disk: Box<dyn Store>,
+        under_way: Arc<AtomicUsize>,
+    ) -> Arc<World> {
+        let facts = Arc::new(Facts::default());
+        let turn = tokio::sync::Mutex::new(());
+        let (seen, time) = (facts.clone(), clock.clone());
+        Arc::new(World {
+            vendors: Vendors::new(&clock, &schedule),
+            store: Arc::new(Watched { inner: disk, facts: seen, clock: time, under_way, turn }),
+            draw: Draw::new(seed, 1),
+            // One more for the operator.
+            counts: (0..=schedule.hosts).map(|_| Counts::default()).collect(),
+            facts,
+            rough: AtomicBool::new(true),
+            incarnations: AtomicU64::new(0),
+            state: Mutex::new(State { steps_ms: vec![0; schedule.hosts], ..State::default() }),
+            schedule,
+            clock,
+        })
+    }
+
+    async fn play(self: Arc<World>) -> Breaches {
+        let mut under_way = JoinSet::new();
+        for host in 0..self.schedule.hosts {
+            under_way.spawn(self.clone().live(host));
+        }
+        for disruption in self.schedule.disruptions.clone() {
+            under_way.spawn(self.clone().at_its_time(disruption));
+        }
+        self.clock.latency(self.schedule.horizon).await;
+        self.note(|| "all die; calm from here on".to_owned());
+        for life in self.state.lock().lives.values() {
+            life.die(Duration::MAX);
+        }
+        drop(under_way);
+        self.rough.store(false, Ordering::Relaxed);
+
+        let operator = Life::new(&self, self.schedule.hosts);
+        let mut breaches = self.rest_and_judge(&operator).await;
+        if self.schedule.operator != Operator::Nothing {
+            self.operate(&operator).await;
+            breaches.extend(self.rest_and_judge(&operator).await);
+        }
+        if let Some(after) = self.schedule.again_after {
+            self.clock.latency(after).await;
+            self.use_keys_again(&operator).await;
+            breaches.extend(self.rest_and_judge(&operator).await);
+        }
+        breaches.extend(audit::judge_words(&self));
+        breaches
+    }
+
+    async fn rest_and_judge(self: &Arc<World>, operator: &Arc<Life>) -> Breaches {
+        let began = self.clock.now();
+        let stuck = self.come_to_rest(operator).await;
+        let took = self.clock.now().since(began);
+        let records = self.records().await;
+        let mut breaches = audit::judge_records(self, &records, stuck);
+        // Nothing but a backlog, and vendors that bear it: neither settle times nor waits explain more.
+        if self.schedule.is_backlog && took > BACKLOG_MAX {
+            breaches.remove(&audit::Kind::NotAtRest);
+            breaches.insert(audit::Kind::BacklogStarves, format!("it took {took:?}"));
+        }
+        breaches
+    }
+
+    /// One host, life after life.
+    async fn live(self: Arc<World>, host: usize) {
+        loop {
+            let life = Life::new(&self, host);
+            self.state.lock().lives.insert(host, life.clone());
+            let (clients, incarnation) = self.clients(&life);
+            let mut tasks = JoinSet::new();
+            for (number, operation) in self.schedule.operations.iter().enumerate() {
+                for (place, caller) in operation.callers.iter().enumerate() {
+                    if caller.host == host && !self.is_done(number, place) {
+                        let client = client_of(&clients, operation.kind.vendor()).clone();
+                        tasks.spawn(self.clone().deliver(life.clone(), client, incarnation, number, place));
+                    }
+                }
+            }
+            let mut dispatchers = Vec::new();
+            if self.schedule.dispatcher {
+                dispatchers.extend(clients.iter().map(|(_, client)| client.keep_recovering(PERIOD)));
+            } else if let Some(every) = self.schedule.recovers_every[host] {
+                tasks.spawn(recover(life.clone(), clients, every));
+            }
+            let successor_after = life.end().await;
+            drop((tasks, dispatchers));
+            self.note(|| format!("h{host} is dead, for {successor_after:?}"));
+            self.clock.latency(successor_after).await;
+        }
+    }
+
+    /// Sends an operation's key until it has ended, or once.
+    async fn deliver(
+        self: Arc<World>,
+        life: Arc<Life>,
+        client: Client,
+        incarnation: u64,
+        number: usize,
+        place: usize,
+    ) {
+        let caller: &Caller = &self.schedule.operations[number].callers[place];
+        let wait = Instant::ORIGIN.plus(caller.at).since(self.clock.now());
+        self.clock.latency(wait).await;
+        life.goes_on().await;
+        if !caller.persists {
+            self.state.lock().done.insert((number, place));
+        }
+        let mut deadline = caller.deadline;
+        for _ in 0..CALLS_MAX {
+            let sent = self.send(&client, incarnation, number, deadline);
+            let gone = self.clock.latency(caller.cancels_after.unwrap_or(Duration::MAX));
+            let ended = tokio::select! {
+                biased;
+                ended = sent => Some(ended),
+                () = gone => None,
+            };
+            let Some(wait) = ended.flatten().filter(|_| caller.persists) else {
+                self.state.lock().done.insert((number, place));
+                return;
+            };
+            // Who has no time at first may have some later.
+            deadline = deadline.filter(|deadline| !deadline.is_zero());
+            self.clock.latency(wait).await;
+            life.goes_on().await;
+        }
+        self.state.lock().done.insert((number, place));
+    }
+
+    /// One call, and when to send it again; `None` once the operation has ended.
+    async fn send(
+        &self,
+        client: &Client,
+        incarnation: u64,
+        number: usize,
+        deadline: Option<Duration>,
+    ) -> Option<Duration> {
+        let operation = &self.schedule.operations[number];
+        let began = self.clock.now();
+        let call = self.facts.with(|all| {
+            all.calls.push(CallMade { operation: number, began, ended: None });
+            all.calls.len() - 1
+        });
+        let mut sent = operation.kind.call(client, number).on_unknown(on_unknown(operation.resends));
+        if let Some(deadline) = deadline {
+            sent = sent.deadline(deadline);
+        }
+        let result = sent.send().await;
+        let at = self.clock.now();
+        self.note(|| format!("operation {number} is told {}", shown(&result)));
+        let said = Said::of(&result);
+        let ended = said.is_end();
+        self.facts.with(|all| {
+            all.calls[call].ended = Some(at);
+            let life = all.life(number);
+            let effect = result.as_ref().err().map(Error::effect);
+            let deadline_zero = deadline == Some(Duration::ZERO);
+            all.told.push(Told {
+                operation: number,
+                life,
+                incarnation,
+                began,
+                at,
+                deadline_zero,
+                said,
+                effect,
+            });
+        });
+        let wall = SystemTime::from(self.wall(self.schedule.hosts));
+        let asked = result.err().and_then(|error| error.retry_at());
+        let wait = asked.and_then(|at| at.duration_since(wall).ok()).unwrap_or_default();
+        (!ended).then(|| wait.clamp(secs(1), secs(60)))
+    }
+
+    async fn at_its_time(self: Arc<World>, disruption: Disruption) {
+        let When::At(at) = disruption.when else { return };
+        self.clock.latency(at).await;
+        let life = self.state.lock().lives.get(&disruption.host).cloned();
+        if let Some(life) = life.filter(|life| !life.is_dead()) {
+            self.disrupt(&life, disruption.what);
+        }
+    }
+
+    /// What is planned for a moment of a host.
+    pub fn disruptions_at(&self, host: usize, moment: When) -> impl Iterator<Item = What> + '_ {
+        let now = move |disruption: &&Disruption| disruption.host == host && disruption.when == moment;
+        self.schedule.disruptions.iter().filter(now).map(|disruption| disruption.what)
+    }
+
+    pub fn disrupt(self: &Arc<World>, life: &Life, what: What) {
+        self.note(|| format!("h{} meets {what:?}", life.process));
+        match what {
+            What::Crash(successor_after) => life.die(successor_after),
+            What::Stall(stall) => life.pause(stall),
+            What::StoreFails => {
+                self.facts.with(|all| {
+                    for life in all.lives.values_mut().filter_map(|lives| lives.last_mut()) {
+                        life.store_failed = true;
+                    }
+                });
+            }
+            What::Step(by_ms) => self.state.lock().steps_ms[life.process] += by_ms,
+            What::Redrive => {
+                let (world, operator) = (self.clone(), Life::new(self, self.schedule.hosts));
+                tokio::spawn(async move {
+                    let (clients, _) = world.clients(&operator);
+                    world.redrive(&operator, &clients, &Redrive::by("ann")).await;
+                });
+            }
+        }
+    }
+
+    fn clients(&self, life: &Arc<Life>) -> (Vec<(Name, Client)>, u64) {
+        let incarnation = self.incarnations.fetch_add(1, Ordering::Relaxed);
+        let names: BTreeSet<Name> =
+            self.schedule.operations.iter().map(|operation| operation.kind.vendor()).collect();
+        let client = |name| (name, self.vendors.client(name, life, incarnation));
+        (names.into_iter().map(client).collect(), incarnation)
+    }
+
+    fn letters(&self, clients: &[(Name, Client)]) -> DeadLetters {
+        let letters = DeadLetters::new(self.store.clone()).with_clock(OperatorClock(self.clock.clone()));
+        clients.iter().fold(letters, |letters, (_, client)| letters.with_client(client))
+    }
+
+    async fn redrive(&self, _operator: &Arc<Life>, clients: &[(Name, Client)], how: &Redrive) {
+        let letters = self.letters(clients);
+        let redriven = letters.redrive(Which::Matching(&Selection::default()), how).await;
+        let redriven = redriven.expect("the operator's store does not fail");
+        self.note(|| format!("redrive: {} due, {} held back", redriven.due, redriven.held_back));
+    }
+
+    async fn operate(self: &Arc<World>, operator: &Arc<Life>) {
+        let (clients, _) = self.clients(operator);
+        let forced = Redrive::by("ann").because("the world wants it").force();
+        match self.schedule.operator {
+            Operator::Nothing => {}
+            Operator::Redrives => self.redrive(operator, &clients, &Redrive::by("ann")).await,
+            Operator::RedrivesNextDay => {
+                self.clock.latency(secs(25 * 3600)).await;
+                self.redrive(operator, &clients, &Redrive::by("ann")).await;
+            }
+            Operator::Forces => {
+                self.redrive(operator, &clients, &forced).await;
+                self.rough.store(true, Ordering::Relaxed);
+            }
+            Operator::Resolves => self.resolve(&clients).await,
+        }
+        for (_, client) in &clients {
+            // Those that cannot be carried on are taken again once it is calm.
+            let _ = client.recover(RECOVERED_MAX).await;
+        }
+        self.rough.store(false, Ordering::Relaxed);
+    }
+
+    /// The true word on each dead letter, and a redrive of those that did not take effect.
+    async fn resolve(&self, clients: &[(Name, Client)]) {
+        let letters = self.letters(clients);
+        let signed = Signed::new("ann", "looked at the vendor's dashboard");
+        for record in self.records().await {
+            let Some(number) = operation_of(&record.request.headers) else { continue };
+            let id = self.facts.with(|all| {
+                let life = all.life(number)?;
+                all.effects_of(number, life).first().map(|id| (*id).to_owned())
+            });
+            let resolution = match id {
+                Some(vendor_id) => Resolution::Applied { vendor_id },
+                None => Resolution::NotApplied,
+            };
+            // Only a dead letter takes a word.
+            let _ = letters.resolve(&record.id, resolution, &signed).await;
+        }
+    }
+
+    /// The same keys after a long time, in the same weather.
+    async fn use_keys_again(self: &Arc<World>, operator: &Arc<Life>) {
+        let (clients, incarnation) = self.clients(operator);
+        let purged = self.letters(&clients).purge("ann").await.expect("the operator's store does not fail");
+        self.note(|| format!("{purged} purged; the keys are used again"));
+        self.rough.store(true, Ordering::Relaxed);
+        for (number, operation) in self.schedule.operations.iter().enumerate() {
+            let client = client_of(&clients, operation.kind.vendor());
+            self.send(client, incarnation, number, None).await;
+        }
+        self.rough.store(false, Ordering::Relaxed);
+    }
+
+    /// Recovers until nothing is under way any more, and says what is all the same.
+    async fn come_to_rest(&self, operator: &Arc<Life>) -> Vec<Record> {
+        let (clients, _) = self.clients(operator);
+        for _ in 0..ROUNDS_MAX {
+            for (_, client) in &clients {
+                client.recover(RECOVERED_MAX).await.expect("the store works by now");
+            }
+            let filter = Filter { phases: vec![Phase::InProgress, Phase::Scheduled], ..Filter::default() };
+            let left = self.store.list(&filter, None, 100).await.expect("a page").rows;
+            let Some(next) = left.iter().filter_map(|row| row.until).min() else { return Vec::new() };
+            let wait = next.since(exact_wall(&self.clock));
+            self.clock.latency(wait.max(ROUND_MIN)).await;
+        }
+        let soon = exact_wall(&self.clock).plus(PATIENCE);
+        let records = self.records().await;
+        // What waits for a time that a vendor asked for is not stuck.
+        let is_open = |record: &Record| matches!(record.phase(), Phase::InProgress | Phase::Scheduled);
+        let is_stuck = |record: &Record| is_open(record) && record.until().is_some_and(|until| until <= soon);
+        records.into_iter().filter(is_stuck).collect()
+    }
+
+    async fn records(&self) -> Vec<Record> {
+        let page = self.store.list(&Filter::default(), None, 100).await.expect("a page");
+        let mut records = Vec::new();
+        for row in page.rows {
+            records.extend(self.store.get(&row.id).await.expect("a record"));
+        }
+        records
+    }
+
+    /// What a host's wall clock says. The operator's is exact.
+    pub fn wall(&self, host: usize) -> Timestamp {
+        let exact = exact_wall(&self.clock);
+        let Some(wall_clock) = self.schedule.clocks.get(host) else { return exact };
+        let passed = i64::try_from(self.clock.now().as_nanos() / 1_000_000).expect("some days");
+        let drifted = passed / 1_000 * wall_clock.drift_ppm / 1_000;
+        shifted(exact, wall_clock.off_ms + drifted + self.state.lock().steps_ms[host])
+    }
+
+    /// What the next request meets.
+    pub fn trouble(&self) -> Option<Trouble> {
+        let weather = &self.schedule.weather;
+        if !self.rough.load(Ordering::Relaxed) || self.draw.below(100) >= weather.percent {
+            return None;
+        }
+        Some(weather.troubles[self.draw.index(weather.troubles.len())])
+    }
+
+    /// Whether the vendors are away now.
+    pub fn is_away(&self) -> bool {
+        let now = self.clock.now().since(Instant::ORIGIN);
+        self.rough.load(Ordering::Relaxed)
+            && self.schedule.weather.outages.iter().any(|(from, to)| *from <= now && now < *to)
+    }
+
+    /// Adds a line to the trace.
+    pub fn note(&self, line: impl FnOnce() -> String) {
+        let line = format!("{:>12?} {}", self.clock.now().since(Instant::ORIGIN), line());
+        self.state.lock().trace.push(line);
+    }
+
+    fn is_done(&self, number: usize, place: usize) -> bool {
+        self.state.lock().done.contains(&(number, place))
+    }
+}
+
+/// The operator's clock is exact.
+#[derive(Debug)]
+struct OperatorClock(TestClock);
+
+impl steadfast::clock::Clock for OperatorClock {
+    fn now(&self) -> Instant {
+        self.0.now()
+    }
+
+    fn wall(&self) -> Timestamp {
+        exact_wall(&self.0)
+    }
+
+    fn sleep_until(&self, at: Instant) -> steadfast::clock::Sleep {
+        self.0.sleep_until(at)
+    }
+}
+
+/// What an exact wall clock says.
+pub fn exact_wall(clock: &TestClock) -> Timestamp {
+    TestClock::START.plus(ms(clock.now().as_nanos() / 1_000_000))
+}
+
+fn shown(result: &Result<Reply, Error>) -> String {
+    match result {
+        Ok(reply) => format!("{:?} {}", reply.obtained(), reply.status()),
+        Err(error) => format!("{error} (effect {:?})", error.effect()),
+    }
+}
+
+async fn recover(life: Arc<Life>, clients: Vec<(Name, Client)>, every: Duration) {
+    loop {
+        for (_, client) in &clients {
+            // A store that fails is asked again the next time.
+            let _ = client.recover(RECOVERED_MAX).await;
+        }
+        life.world.clock.latency(every).await;
+        life.goes_on().await;
+    }
+}
+
+fn client_of(clients: &[(Name, Client)], name: Name) -> &Client {
+    let found = clients.iter().find(|(known, _)| *known == name);
+    &found.expect("a client of each vendor that an operation needs").1
+}
+
+/// Operations of a schedule are few.
+const RECOVERED_MAX: usize = 8;
+
+/// Calls of a caller who does not give up soon.
+const CALLS_MAX: u32 = 12;
+
+/// A lease, and a minute for a few dozen operations at a healthy vendor.
+const BACKLOG_MAX: Duration = secs(60 + 60);
+
+/// Longer than any settle time.
+const PATIENCE: Duration = secs(100);
+
+/// Between two rounds: as long as the retry budget needs for one token.
+const ROUND_MIN: Duration = secs(10);
+
+/// Rounds of recovery at the end. A lease, a postponed look-up or a spent budget ends each within a few.
+const ROUNDS_MAX: usize = 40;
+
+/// Far more moments than any schedule has: beyond, it goes round in circles.
+const STEPS_MAX: u64 = 200_000;
