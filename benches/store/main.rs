@@ -201,7 +201,7 @@ async fn first_claim(store: &Sqlite, key: String) -> Record {
         lease: Duration::from_secs(60),
         keep: KEEP,
         on_unknown: OnUnknown::Park,
-        attempt_max: std::time::Duration::from_secs(30),
+        attempt_max: Duration::from_secs(30),
         vendor_clock_ms: None,
         redact: RedactedFields::NONE,
     };

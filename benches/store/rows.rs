@@ -168,7 +168,7 @@ async fn lists(store: &Arc<Sqlite>, rows: u64, memory: &Memory) {
         account: None,
         now,
         lease: Duration::from_secs(60),
-        attempt_max: std::time::Duration::from_secs(30),
+        attempt_max: Duration::from_secs(30),
         limit: 64,
     };
     assert_eq!(store.take(take).await.expect("a take").len(), 64);

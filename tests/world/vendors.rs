@@ -231,7 +231,7 @@ impl Backend {
                 if let Some(fault) = fault {
                     fake.plan().next(fault);
                 }
-                let outcome = at_once(fake.send(request, Limits::new(1 << 20, true)));
+                let outcome = at_once(fake.send(request, Limits::new(1 << 20)));
                 let new = ledger.effects().into_iter().skip(before).map(|effect| effect.id);
                 (outcome, new.collect())
             }
