@@ -361,6 +361,7 @@ impl Record {
                 Event::Succeed { answer, reconciled } if self.believes(fence) => {
                     let mut record = self.moved(State::Succeeded { answer, reconciled }, now);
                     record.effect = Effect::Applied;
+                    (record.unknown_since, record.look_ups) = (None, 0);
                     Ok(record)
                 }
                 _ if fence != self.fence => Err(Declined::Fenced),

@@ -145,6 +145,8 @@ fn judge_record(world: &World, all: &All, record: &Record, number: usize, life: 
                 (false, _) if applied => None,
                 (false, _) if answer.status.as_u16() == 304 => Some(Kind::NotModifiedTakenForSuccess),
                 (false, _) if text.contains("proxy") => Some(Kind::HtmlTakenForSuccess),
+                // Gone is what a DELETE is for, whoever removed it.
+                (false, _) if asked == Asked::Delete && matches!(answer.status.as_u16(), 404 | 410) => None,
                 (false, _) => Some(Kind::SuccessOfNothing),
             }
         }
@@ -337,7 +339,7 @@ fn judge_word(world: &World, all: &All, told: &Told) -> Vec<Kind> {
                 Said::Dead => Kind::NoneToldOfAnAbsentOne,
                 _ => Kind::NoneTold,
             });
-        } else if is_sent_by_nobody(all, told) {
+        } else if !told.goes_on && is_sent_by_nobody(all, told) {
             found.push(Kind::NoneToldAndThenSent);
         }
     }
@@ -348,7 +350,7 @@ fn judge_word(world: &World, all: &All, told: &Told) -> Vec<Kind> {
         found.extend(who_opened(world, all, told));
     }
     if let Said::Reply { text, obtained } = &told.said {
-        found.extend(whose_reply(all, told, text, *obtained));
+        found.extend(whose_reply(world, all, told, text, *obtained));
     }
     found
 }
@@ -391,7 +393,7 @@ fn who_opened(world: &World, all: &All, told: &Told) -> Option<Kind> {
         .then_some(Kind::CircuitOpenedByOneOperation)
 }
 
-fn whose_reply(all: &All, told: &Told, text: &str, obtained: Obtained) -> Option<Kind> {
+fn whose_reply(world: &World, all: &All, told: &Told, text: &str, obtained: Obtained) -> Option<Kind> {
     let now = told.life?;
     let is_of = |life: usize| all.effects_of(told.operation, life).iter().any(|id| text.contains(id));
     let applied = !all.effects_of(told.operation, now).is_empty();
@@ -404,6 +406,8 @@ fn whose_reply(all: &All, told: &Told, text: &str, obtained: Obtained) -> Option
         true => Some(Kind::ReplyOfEarlierLife),
         // What is wrong with it is the record's breach.
         false if text.contains("proxy") || text.is_empty() => None,
+        // Gone is what a DELETE is for, whoever removed it.
+        false if world.schedule.operations[told.operation].kind == Asked::Delete => None,
         false => Some(Kind::ReplyOfNothing),
     }
 }

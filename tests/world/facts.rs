@@ -112,6 +112,8 @@ pub struct Told {
     pub deadline_zero: bool,
     pub said: Said,
     pub effect: Option<Effect>,
+    /// Whether it was said that the operation goes on without its caller.
+    pub goes_on: bool,
 }
 
 #[derive(Clone, Debug)]

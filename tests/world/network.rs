@@ -13,7 +13,7 @@ use steadfast::answer::Answer;
 use steadfast::clock::{Clock as _, Instant};
 use steadfast::request::Request;
 use steadfast::testkit::{Fault, WaitForm};
-use steadfast::transport::{Exchange, Limits, SendError, SendErrorKind, Transport};
+use steadfast::transport::{Exchange, Limits, Progress, SendError, SendErrorKind, Transport};
 use tokio::sync::oneshot;
 
 use crate::facts::{Failure, Send, Wait, operation_of};
@@ -32,7 +32,7 @@ pub struct Network {
 }
 
 impl Network {
-    async fn exchange(&self, request: Request) -> Result<Answer, SendError> {
+    async fn exchange(&self, request: Request, progress: &Progress) -> Result<Answer, SendError> {
         let (life, world) = (&self.life, &self.life.world);
         let nth = life.request();
         let operation = operation_of(&request.headers);
@@ -45,6 +45,7 @@ impl Network {
         let (incarnation, now) = (self.incarnation, world.clock.now());
         world.facts.with(|all| all.attempts.push((incarnation, self.name, now)));
         let trouble = world.trouble();
+        progress.nothing_sent();
         match trouble {
             Some(Trouble::NoConnection) => {
                 world.note(|| format!("{shown}: no connection"));
@@ -61,6 +62,9 @@ impl Network {
             Some(Trouble::Late) => world.draw.within(limit / 3..limit),
             _ => world.draw.within(ms(5)..ms(200)),
         };
+        if !progress.begin_sending() {
+            return Err(SendError::new(SendErrorKind::Connect));
+        }
         let send = self.leaves(operation);
         world.note(|| format!("{shown}: leaves as send {send}, {trouble:?}"));
         let (told, answer) = oneshot::channel();
@@ -130,8 +134,8 @@ impl Network {
 }
 
 impl Transport for Network {
-    fn send(&self, request: Request, _limits: Limits) -> Exchange<'_> {
-        Box::pin(self.exchange(request))
+    fn send(&self, request: Request, limits: Limits) -> Exchange<'_> {
+        Box::pin(async move { self.exchange(request, &limits.progress).await })
     }
 }
 

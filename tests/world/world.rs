@@ -12,7 +12,7 @@ use steadfast::dispatcher::PERIOD;
 use steadfast::operation::record::{Filter, Phase, Record, Resolution};
 use steadfast::store::{Memory, Sqlite, Store};
 use steadfast::testkit::TestClock;
-use steadfast::{Client, Error, Reply};
+use steadfast::{Client, Disposition, Error, Reply};
 use tokio::task::JoinSet;
 
 use crate::audit::{self, Breaches};
@@ -275,6 +275,10 @@ impl World {
             all.calls[call].ended = Some(at);
             let life = all.life(number);
             let effect = result.as_ref().err().map(Error::effect);
+            let goes_on = result
+                .as_ref()
+                .err()
+                .is_some_and(|error| matches!(error.disposition(), Disposition::Continues { .. }));
             let deadline_zero = deadline == Some(Duration::ZERO);
             all.told.push(Told {
                 operation: number,
@@ -285,6 +289,7 @@ impl World {
                 deadline_zero,
                 said,
                 effect,
+                goes_on,
             });
         });
         let wall = SystemTime::from(self.wall(self.schedule.hosts));
