@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::answer::Answer;
 use crate::clock::{Clock, Instant};
 use crate::error::{Context, Effect, Error, Gate, Kind, Origin as _};
-use crate::operation::record::{Claim, Claimed, Record, State};
+use crate::operation::record::{Claimed, Record, State};
 use crate::operation::{Fingerprint, Key, OperationId, RedactedFields, Unstamped, fingerprint};
 use crate::policy::{Admission, CallPolicy, Gates, OnUnknown, Policy, Refusal as GateRefusal};
 use crate::random::Random;
@@ -190,29 +190,6 @@ impl Engine {
         let mut run = Run::new(self, work, request, Some(hold), started, deadline);
         let ended = run.drive(Some(admission)).await;
         Box::pin(self.unless_overtaken(ended, &id, offered, deadline)).await
-    }
-
-    fn claim_of(
-        &self,
-        id: &OperationId,
-        fingerprint: Fingerprint,
-        wire_key: String,
-        request: &Request,
-        work: &Work,
-    ) -> Claim {
-        Claim {
-            id: id.clone(),
-            fingerprint,
-            wire_key,
-            request: request.clone(),
-            now: self.clock.wall(),
-            lease: self.lease(work),
-            keep: self.policy.record.keep,
-            on_unknown: work.on_unknown,
-            attempt_max: self.attempt_max(work),
-            vendor_clock_ms: None,
-            redact: self.redact.and(&work.redact),
-        }
     }
 
     /// Asks the gates for the first attempt, and waits for them as long as the policy allows.

@@ -1,9 +1,9 @@
 //! The claim, and records of version 0.1, whose fingerprints have another derivation.
 
-use super::{Engine, limit};
+use super::{Engine, Work, limit};
 use crate::clock::Instant;
 use crate::operation::record::{Claim, Claimed};
-use crate::operation::{Fingerprint, Unstamped};
+use crate::operation::{Fingerprint, OperationId, Unstamped};
 use crate::request::Request;
 use crate::store::StoreError;
 
@@ -18,6 +18,30 @@ pub(super) struct Offered<'a> {
 }
 
 impl Engine {
+    /// The claim of a call's request, as it is stamped.
+    pub(super) fn claim_of(
+        &self,
+        id: &OperationId,
+        fingerprint: Fingerprint,
+        wire_key: String,
+        request: &Request,
+        work: &Work,
+    ) -> Claim {
+        Claim {
+            id: id.clone(),
+            fingerprint,
+            wire_key,
+            request: request.clone(),
+            now: self.clock.wall(),
+            lease: self.lease(work),
+            keep: self.policy.record.keep,
+            on_unknown: work.on_unknown,
+            attempt_max: self.attempt_max(work),
+            vendor_clock_ms: None,
+            redact: self.redact.and(&work.redact),
+        }
+    }
+
     /// Claims; `None` if the store did not answer in time. `claim_with` makes the same claim with another fingerprint.
     ///
     /// The old derivation is made only where the record has another fingerprint: a first claim and a repeat pay

@@ -46,7 +46,7 @@ pub(super) struct Run<'a> {
     pub(super) reports_written: usize,
     /// Time spent in waits, all told.
     pub(super) waited: Duration,
-    backoff: &'a Backoff,
+    pub(super) backoff: &'a Backoff,
     pub(super) retries_allowed: bool,
     /// The caller accepted a second effect for this resend.
     resend_accepted: bool,
@@ -372,20 +372,7 @@ impl<'a> Run<'a> {
             operation: record.map(|record| (&record.id, record.wire_key.as_str())),
         }
     }
-
-    fn report_wait(&mut self, wait: Duration) {
-        if let Some(report) = self.reports.last_mut() {
-            report.wait = Some(wait);
-        }
-    }
-
-    /// What to wait where nobody says: the ladder's first step, never nothing.
-    fn first_step(&self) -> Duration {
-        self.backoff.steps.first().copied().unwrap_or(FALLBACK_STEP).max(Duration::from_millis(1))
-    }
 }
 
 /// A store this slow twice in a row is no store to send by; recovery carries on.
 const RENEWALS_MAX: u32 = 2;
-
-const FALLBACK_STEP: Duration = Duration::from_millis(500);

@@ -30,6 +30,17 @@ impl Run<'_> {
         }
     }
 
+    pub(super) fn report_wait(&mut self, wait: Duration) {
+        if let Some(report) = self.reports.last_mut() {
+            report.wait = Some(wait);
+        }
+    }
+
+    /// What to wait where nobody says: the ladder's first step, never nothing.
+    pub(super) fn first_step(&self) -> Duration {
+        self.backoff.steps.first().copied().unwrap_or(FALLBACK_STEP).max(Duration::from_millis(1))
+    }
+
     /// Whether a vendor's wait is beyond what a call waits out: over the policy's cap it is for the schedule.
     pub(super) fn is_over_the_cap(&self, wait: Duration) -> bool {
         wait > self.engine.policy.pause.max
@@ -48,6 +59,7 @@ pub(super) fn spread(unit: f64) -> Duration {
 }
 
 const SPREAD_PART: u32 = 10;
+const FALLBACK_STEP: Duration = Duration::from_millis(500);
 
 /// Long enough to spread callers over several scheduler ticks, short beside any wait it follows.
 const SPREAD_MIN: Duration = Duration::from_millis(50);

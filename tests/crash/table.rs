@@ -95,7 +95,12 @@ pub fn points(life: Life, vendor: usize, meeting: Meeting) -> Vec<Point> {
         Life::Sweep => [&[Step::TakeLapsed][..], &carry_on(vendor, meeting), &[Step::TakeDue]].concat(),
         Life::Redrive => {
             let opening = [Step::Redrive, Step::TakeLapsed, Step::TakeDue];
-            [&opening[..], &carry_on(vendor, meeting)].concat()
+            let mut steps = carry_on(vendor, meeting);
+            if steps.starts_with(&[Step::Renew, Step::LookUp]) {
+                // The settle time is over, and on record: there is no wait that a renewal has to cover.
+                steps.remove(0);
+            }
+            [&opening[..], &steps].concat()
         }
     };
     let first_request = steps.iter().position(|step| matches!(step, Step::Send | Step::LookUp));

@@ -59,12 +59,16 @@ async fn a14_a_304_to_a_post_is_no_success() {
 #[tokio::test]
 async fn a15_a_resource_that_is_gone_after_a_lost_delete_was_deleted() {
     for status in [404, 410] {
-        let transport = ScriptedTransport::new().fail(SendErrorKind::Reset).status(status);
+        let gone =
+            serde_json::json!({"error": {"type": "invalid_request_error", "message": "No such thing"}});
+        let gone =
+            |transport: ScriptedTransport| transport.json(status, gone.clone()).header("Request-Id", "req_1");
+        let transport = gone(ScriptedTransport::new().fail(SendErrorKind::Reset));
         let reply = stripe(&transport).delete("/v1/x").send().await.expect("it is gone");
         assert_eq!((reply.obtained(), reply.attempts()), (Obtained::Replayed, 2));
         // Where nothing was sent before, there never was such a thing.
         for before in [ScriptedTransport::new(), ScriptedTransport::new().fail(SendErrorKind::Connect)] {
-            let transport = before.status(status);
+            let transport = gone(before);
             let error = stripe(&transport).delete("/v1/x").send().await.expect_err("not there");
             assert_eq!((error.is_refused(), error.effect()), (true, Effect::None));
         }
