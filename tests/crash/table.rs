@@ -92,6 +92,10 @@ const BIGCOMMERCE: usize = 1;
 pub fn points(life: Life, vendor: usize, meeting: Meeting) -> Vec<Point> {
     let steps = match life {
         Life::Call => [&[Step::Claim][..], call(vendor, meeting)].concat(),
+        // The longest exchange of whoever died, and the settle time, are more than a call's whole time here.
+        Life::Sweep if vendor != STRIPE && meeting.is_postponed() => {
+            vec![Step::TakeLapsed, Step::Schedule, Step::TakeDue]
+        }
         Life::Sweep => [&[Step::TakeLapsed][..], &carry_on(vendor, meeting), &[Step::TakeDue]].concat(),
         Life::Redrive => {
             let opening = [Step::Redrive, Step::TakeLapsed, Step::TakeDue];
