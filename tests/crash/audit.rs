@@ -9,6 +9,8 @@ use steadfast::store::{Sqlite, Store as _};
 use steadfast::testkit::fakes;
 
 use crate::plan::VENDORS;
+use crate::truth;
+use crate::words::AllHeard;
 
 const PAGE: usize = 200;
 
@@ -18,17 +20,24 @@ pub struct Report {
     operations: usize,
     pub kills: usize,
     faults: u64,
+    /// Requests that were as late as a connection can carry them.
+    pub late: u64,
     effects: usize,
     succeeded: usize,
     reconciled: usize,
     refused: usize,
     dead_without_effect: usize,
     /// By vendor.
+    of_vendor: [usize; 3],
     unknown: [usize; 3],
     /// Of those, how many had taken effect.
     unknown_with_effect: usize,
     duplicates: usize,
     lost: usize,
+    /// What callers were told.
+    words: usize,
+    /// Of those, how many are not so.
+    untrue: usize,
     /// Operations that somebody carried on whose holder had died or let go.
     pub taken_over: usize,
     /// Each breach of the promise, in words.
@@ -46,23 +55,33 @@ impl Report {
         self.operations += other.operations;
         self.kills += other.kills;
         self.faults += other.faults;
+        self.late += other.late;
         self.effects += other.effects;
         self.succeeded += other.succeeded;
         self.reconciled += other.reconciled;
         self.refused += other.refused;
         self.dead_without_effect += other.dead_without_effect;
-        for (own, others) in self.unknown.iter_mut().zip(other.unknown) {
-            *own += others;
+        for vendor in 0..VENDORS.len() {
+            self.of_vendor[vendor] += other.of_vendor[vendor];
+            self.unknown[vendor] += other.unknown[vendor];
         }
         self.unknown_with_effect += other.unknown_with_effect;
         self.duplicates += other.duplicates;
         self.lost += other.lost;
+        self.words += other.words;
+        self.untrue += other.untrue;
         self.taken_over += other.taken_over;
         self.broken.extend(other.broken);
     }
 
     /// Judges all operations of a file. What is judged is taken from the effects.
-    pub async fn judge_file(&mut self, file: &str, mut missing: BTreeSet<String>, effects: &mut Effects) {
+    pub async fn judge_file(
+        &mut self,
+        file: &str,
+        mut missing: BTreeSet<String>,
+        effects: &mut Effects,
+        heard: &mut AllHeard,
+    ) {
         let store = Sqlite::open(file).expect("the file opens");
         let mut after = None;
         loop {
@@ -74,6 +93,11 @@ impl Report {
                 }
                 let took_effect = effects.remove(&record.wire_key).unwrap_or_default();
                 self.judge(&record, &took_effect);
+                let heard = heard.take(record.id.key.as_str());
+                let untrue = truth::untrue(&heard, &record, &took_effect);
+                self.words += heard.told.len();
+                self.untrue += untrue.len();
+                self.broken.extend(untrue);
             }
             after = page.next;
             if after.is_none() {
@@ -95,7 +119,10 @@ impl Report {
     }
 
     fn judge(&mut self, record: &Record, effects: &[fakes::Effect]) {
+        let vendor = VENDORS.iter().position(|vendor| record.id.scope.vendor_path().ends_with(vendor));
+        let vendor = vendor.expect("one of the three");
         self.operations += 1;
+        self.of_vendor[vendor] += 1;
         self.effects += effects.len();
         self.taken_over += usize::from(record.fence > 1);
         self.duplicates += usize::from(effects.len() > 1);
@@ -118,9 +145,7 @@ impl Report {
                 (0, 0)
             }
             State::Dead { .. } => {
-                let vendor =
-                    VENDORS.iter().position(|vendor| record.id.scope.vendor_path().ends_with(vendor));
-                self.unknown[vendor.expect("one of the three")] += 1;
+                self.unknown[vendor] += 1;
                 self.unknown_with_effect += effects.len();
                 (1, 0)
             }
@@ -140,22 +165,24 @@ impl Report {
     /// What every run ends with.
     pub fn must_hold(&self) {
         assert!(self.broken.is_empty(), "STEADFAST_CRASH_SEED={}:\n{}", self.seed, self.broken.join("\n"));
-        assert_eq!((self.duplicates, self.lost), (0, 0));
+        assert_eq!((self.duplicates, self.lost, self.untrue), (0, 0, 0));
+        assert!(self.words > 0, "nobody was told anything, so nothing was shown");
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Report { seed, operations, kills, faults, effects, duplicates, lost, unknown, .. } = self;
+        let Report { seed, operations, kills, faults, late, effects, .. } = self;
+        let Report { duplicates, lost, words, untrue, unknown, .. } = self;
         writeln!(
             f,
-            "operations {operations}, kills {kills}, faults {faults}, duplicates {duplicates}, lost {lost}, \
-             unknown {} ({}), seed {seed}",
+            "operations {operations}, kills {kills}, faults {faults}, late {late}, duplicates {duplicates}, \
+             lost {lost}, untrue words {untrue} of {words}, unknown {} ({}), seed {seed}",
             unknown.iter().sum::<usize>(),
             VENDORS
                 .iter()
-                .zip(unknown)
-                .map(|(name, count)| format!("{name} {count}"))
+                .zip(unknown.iter().zip(self.of_vendor))
+                .map(|(name, (count, all))| format!("{name} {count} of {all}"))
                 .collect::<Vec<_>>()
                 .join(", "),
         )?;

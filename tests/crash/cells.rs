@@ -1,6 +1,7 @@
 //! Every named failpoint under every fault: a process dies there by its own SIGKILL, once.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::audit::Report;
+use crate::clock::Time;
 use crate::orders::{Ask, Job, Orders, Pace, Site, Task};
 use crate::plan::VENDORS;
 use crate::point::{Failpoint, Point, Sent, Step};
@@ -16,6 +18,7 @@ use crate::process::Process;
 use crate::seams::told;
 use crate::table::{Life, MEETINGS, Meeting, points};
 use crate::vendors::Vendors;
+use crate::words::AllHeard;
 
 /// How many drivers at once: they wait more than they work.
 const AT_ONCE: usize = 18;
@@ -34,7 +37,8 @@ pub async fn run() -> Report {
         .into_iter()
         .flat_map(|(vendor, life)| (0..PARTS).map(move |part| (vendor, life, part)))
         .collect();
-    let vendors = Arc::new(Vendors::start(lanes.iter().map(|lane| lane.0).collect()).await);
+    let of_vendors = lanes.iter().map(|lane| lane.0).collect();
+    let vendors = Arc::new(Vendors::start(of_vendors, Time::real(), false).await);
     let room = Arc::new(Semaphore::new(AT_ONCE));
     let mut running = JoinSet::new();
     for (number, (vendor, life, part)) in lanes.into_iter().enumerate() {
@@ -86,8 +90,10 @@ impl Lane {
             self.start(sites, Task::Rest, patient_pace(), None, false).rested(REST_MAX).await;
         }
         let mut effects = self.vendors.effects(self.number);
+        let mut heard = AllHeard::read(&self.words());
         for cell in &cells {
-            report.judge_file(&cell.site.file, BTreeSet::from([cell.site.key()]), &mut effects).await;
+            let missing = BTreeSet::from([cell.site.key()]);
+            report.judge_file(&cell.site.file, missing, &mut effects, &mut heard).await;
         }
         report.judge_rest(effects);
         report
@@ -184,6 +190,10 @@ impl Lane {
         outcome
     }
 
+    fn words(&self) -> PathBuf {
+        self.vendors.words_directory(&self.number.to_string())
+    }
+
     fn start(
         &self,
         sites: Vec<Site>,
@@ -194,7 +204,8 @@ impl Lane {
     ) -> Process {
         let urls = [(); 3].map(|()| self.vendors.urls[self.number].clone());
         let job = Job::Alone { vendor: self.vendor, sites, task };
-        let orders = Orders { urls, pace, failpoint, is_told, wall_off_ms: 0, job };
+        let (time, words, pace) = (self.vendors.time(), self.words(), Some(pace));
+        let orders = Orders { urls, time, words, pace, failpoint, is_told, wall_off_ms: 0, job };
         Process::start("small_driver_process", [orders.to_environment()])
     }
 }

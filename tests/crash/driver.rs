@@ -3,9 +3,10 @@
 use std::io::BufRead as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use steadfast::dead_letter::{DeadLetters, Redrive, Selection, Which};
+use steadfast::dispatcher;
 use steadfast::operation::record::Phase;
 use steadfast::random::Random as _;
 use steadfast::testkit::SeededRandom;
@@ -14,11 +15,10 @@ use tokio::task::JoinSet;
 
 use crate::clock::MovedClock;
 use crate::orders::{Job, Orders, Site, Task};
-use crate::plan::STEPS;
+use crate::plan::{STEPS, key};
 use crate::seams::say;
 use crate::shop::{Shop, Trade};
 
-const SWEEP_PERIOD: Duration = Duration::from_millis(50);
 /// Orders come in over this time, so that a kill meets some that are new, some under way and some done.
 const ARRIVALS_MS: u64 = 60;
 const SENDS_MAX: usize = 192;
@@ -35,7 +35,7 @@ pub async fn drive(orders: Orders) {
     match job {
         Job::Trade { file, from, fresh, count, seed, last } => {
             let shop = Arc::new(Shop::open(&trade, &file));
-            let sweepers = shop.clients.each_ref().map(|client| client.keep_recovering(SWEEP_PERIOD));
+            let sweepers = shop.clients.each_ref().map(|client| client.keep_recovering(dispatcher::PERIOD));
             say("ready");
             take_orders(&shop, from, fresh, count, seed).await;
             if !last {
@@ -60,20 +60,27 @@ pub async fn drive(orders: Orders) {
 async fn alone(shop: &Shop, vendor: usize, site: &Site, task: Task) {
     match task {
         // Whatever comes of it is on record.
-        Task::Call => drop(shop.call_alone(vendor, site).send().await),
+        Task::Call => call_alone(shop, vendor, site).await,
         Task::Recover => recover(shop, vendor).await,
         Task::Redrive => {
             let letters = DeadLetters::new(Arc::clone(&shop.store)).with_client(&shop.clients[vendor]);
+            let letters = letters.with_clock(shop.clock.clone());
+            shop.passage.words.redrives(&site.key());
             let all = Selection::default();
             letters.redrive(Which::Matching(&all), &Redrive::by("harness")).await.expect("the store works");
             recover(shop, vendor).await;
         }
         Task::Rest => {
             rest(shop, vendor).await;
-            drop(shop.call_alone(vendor, site).send().await);
+            call_alone(shop, vendor, site).await;
             rest(shop, vendor).await;
         }
     }
+}
+
+/// Whatever comes of it is on record, and the caller was told.
+async fn call_alone(shop: &Shop, vendor: usize, site: &Site) {
+    drop(shop.passage.words.of_call(&site.key(), shop.call_alone(vendor, site).send()).await);
 }
 
 async fn recover(shop: &Shop, vendor: usize) {
@@ -121,8 +128,10 @@ async fn take_orders(shop: &Arc<Shop>, from: usize, fresh: usize, count: usize, 
 /// Sends until the operation has ended: what is postponed, held elsewhere or could not be written down is sent
 /// again under the same key.
 async fn deliver(shop: &Shop, vendor: usize, order: usize) {
+    let key = key(order, STEPS[vendor]);
     loop {
-        match shop.call(vendor, order).send().await {
+        let call = shop.call(vendor, order).send();
+        match shop.passage.words.of_call(&key, call).await {
             Ok(_) => return,
             Err(error) if error.is_dead_letter() || error.is_refused() => return,
             Err(error) => {
@@ -130,8 +139,7 @@ async fn deliver(shop: &Shop, vendor: usize, order: usize) {
                 if error.is_store() && !shop.store_failed.swap(true, Ordering::SeqCst) {
                     say(STORE_FAILS);
                 }
-                let at = error.retry_at().unwrap_or_else(SystemTime::now);
-                let wait = at.duration_since(SystemTime::now()).unwrap_or_default();
+                let wait = error.retry_at().map(|at| shop.real_wait_until(at)).unwrap_or_default();
                 tokio::time::sleep(wait.clamp(Duration::from_millis(20), Duration::from_secs(1))).await;
             }
         }

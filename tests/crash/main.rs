@@ -33,7 +33,10 @@ mod shop;
 mod stops;
 mod table;
 mod troubles;
+mod truth;
 mod vendors;
+mod way;
+mod words;
 
 use plan::Plan;
 

@@ -1,17 +1,22 @@
 //! What a driver is told, as JSON in its environment and, later, as lines on its standard input.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::clock::Time;
 use crate::point::Failpoint;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Orders {
     /// The vendors', in the order of [`STEPS`](crate::plan::STEPS).
     pub urls: [String; 3],
-    pub pace: Pace,
+    pub time: Time,
+    /// Where the process writes down what it tells its callers.
+    pub words: PathBuf,
+    /// `None` for what is shipped.
+    pub pace: Option<Pace>,
     pub failpoint: Option<Failpoint>,
     /// Whether each point that is passed is said.
     pub is_told: bool,
@@ -65,7 +70,7 @@ pub enum Ask {
     No,
 }
 
-/// Short in everything, so that a run is.
+/// Waits and limits of its own, for a run whose exact steps are known.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Pace {
     pub attempt: Duration,

@@ -8,18 +8,25 @@ use steadfast::testkit::SeededRandom;
 
 use crate::audit::{Effects, Report};
 use crate::orders::{Job, Orders};
-use crate::plan::{self, Plan};
+use crate::plan::Plan;
 use crate::process::Process;
 use crate::vendors::{FAULTS, Vendors};
+use crate::words::AllHeard;
+
+const WORDS: &str = "all";
 
 const KILL_AFTER_MS: (u64, u64) = (10, 120);
+/// One kill in this many comes later: what a killed driver held is first taken over once its lease is past, and then
+/// waits out the longest exchange and the settle time. In the run's time.
+const LATER_EVERY: u64 = 8;
+const LATER_MAX_MS: u64 = 120_000;
 /// One kill in this many comes while the driver still opens the file.
 const AT_BOOT_EVERY: u64 = 6;
 /// Before one kill in this many, where there are two drivers, the victim is stopped and goes on.
 const STOP_EVERY: usize = 15;
-/// Past its lease, so that the other driver takes its operations over, and short of the settle time after that:
-/// a request that is held up any longer on its way out is what no look-up can foresee (see [`crate::stops`]).
-const STOPPED_MS: (u64, u64) = (520, 600);
+/// Past its lease, so that the other driver takes its operations over, and short of a look-up after that: a request
+/// that is held up any longer on its way out is what no look-up can foresee (see [`crate::stops`]). In the run's time.
+const STOPPED_MS: (u64, u64) = (61_000, 66_000);
 /// A driver also sends the orders of so many kills before it. What is older has ended, or is left to the
 /// sweepers; the last drivers send every order once more, so that none can be forgotten. With all of them at
 /// each start, a run would take time by the square of its length.
@@ -43,7 +50,7 @@ pub async fn run(plan: &Plan) -> Report {
 
 impl Run<'_> {
     async fn kill_at_random(&mut self) {
-        let (orders, kills) = (self.plan.orders, self.plan.kills);
+        let (orders, kills, time) = (self.plan.orders, self.plan.kills, self.vendors.time());
         let random = SeededRandom::new(self.plan.seed);
         let mut drivers: [Option<Process>; 2] = [None, None];
         for kill in 0..kills {
@@ -63,14 +70,17 @@ impl Run<'_> {
             }
             let (from, to) = KILL_AFTER_MS;
             tokio::time::sleep(Duration::from_millis(from + random.next_u64() % (to - from))).await;
+            if random.next_u64().is_multiple_of(LATER_EVERY) {
+                time.sleep(Duration::from_millis(random.next_u64() % LATER_MAX_MS)).await;
+            }
             let victim = random.next_u64() as usize % together;
             if together == 2 && kill % STOP_EVERY == 0 {
                 let stopped = drivers[victim].as_ref().expect("was started");
                 stopped.signal(Signal::STOP);
                 let (from, to) = STOPPED_MS;
-                tokio::time::sleep(Duration::from_millis(from + random.next_u64() % (to - from))).await;
+                time.sleep(Duration::from_millis(from + random.next_u64() % (to - from))).await;
                 stopped.signal(Signal::CONT);
-                tokio::time::sleep(Duration::from_millis(random.next_u64() % to)).await;
+                time.sleep(Duration::from_millis(random.next_u64() % to)).await;
                 self.stopped += 1;
             }
             drivers[victim].take().expect("was started").kill().await;
@@ -90,8 +100,9 @@ impl Run<'_> {
     fn start(&self, from: usize, fresh: usize, count: usize, seed: u64, last: bool) -> Process {
         let job = Job::Trade { file: self.file.clone(), from, fresh, count, seed, last };
         let urls = self.vendors.urls.clone().try_into().expect("three");
-        let pace = plan::pace();
-        let orders = Orders { urls, pace, failpoint: None, is_told: false, wall_off_ms: 0, job };
+        let (time, words) = (self.vendors.time(), self.vendors.words_directory(WORDS));
+        let orders =
+            Orders { urls, time, words, pace: None, failpoint: None, is_told: false, wall_off_ms: 0, job };
         Process::start("driver_process", [orders.to_environment()])
     }
 
@@ -99,7 +110,9 @@ impl Run<'_> {
         eprintln!("{} times stopped past the lease", self.stopped);
         let mut report = Report::new(self.plan.seed, self.killed, self.vendors.faults().await);
         let mut effects: Effects = (0..3).flat_map(|lane| self.vendors.effects(lane)).collect();
-        report.judge_file(&self.file, self.plan.keys().collect(), &mut effects).await;
+        report.late = self.vendors.late().await;
+        let mut heard = AllHeard::read(&self.vendors.words_directory(WORDS));
+        report.judge_file(&self.file, self.plan.keys().collect(), &mut effects, &mut heard).await;
         report.judge_rest(effects);
         report
     }

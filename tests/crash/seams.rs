@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use http::Method;
+use http::header::DATE;
 use rustix::process::{Signal, getpid, kill_process};
 use steadfast::attempt::AttemptReport;
 use steadfast::clock::Timestamp;
@@ -19,6 +20,7 @@ use steadfast::store::{Store, StoreError};
 use steadfast::transport::{Exchange, Limits, Request, Transport};
 
 use crate::point::{Failpoint, Moment, Point, Sent, Step};
+use crate::words::{OPERATION, Words};
 
 /// What a process passes on its way, and where it dies or stops.
 #[derive(Debug)]
@@ -27,11 +29,17 @@ pub struct Passage {
     /// Whether each point that is passed is said, for whoever compares.
     is_told: bool,
     waiting: AtomicUsize,
+    pub words: Words,
 }
 
 impl Passage {
-    pub fn new(failpoint: Option<Failpoint>, is_told: bool) -> Arc<Passage> {
-        Arc::new(Passage { failpoint, is_told, waiting: AtomicUsize::new(0) })
+    pub fn new(failpoint: Option<Failpoint>, is_told: bool, words: Words) -> Arc<Passage> {
+        Arc::new(Passage { failpoint, is_told, waiting: AtomicUsize::new(0), words })
+    }
+
+    /// What the store is asked from here on it answers of this moment or a later one.
+    fn asks_store(&self) {
+        self.words.knows(self.words.time.wall());
     }
 
     async fn before(&self, step: Step) {
@@ -89,6 +97,7 @@ pub struct SeamStore<S> {
 impl<S: Store> Store for SeamStore<S> {
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
         self.passage.before(Step::Claim).await;
+        self.passage.asks_store();
         let claimed = self.inner.claim(claim).await;
         self.passage.after(Step::Claim).await;
         claimed
@@ -108,6 +117,7 @@ impl<S: Store> Store for SeamStore<S> {
             other => panic!("a transition without a failpoint: {other:?}"),
         };
         self.passage.before(step).await;
+        self.passage.asks_store();
         let applied = self.inner.transition(held, transition).await;
         self.passage.after(step).await;
         applied
@@ -152,6 +162,7 @@ impl<S: Store> Store for SeamStore<S> {
     }
 
     async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
+        self.passage.asks_store();
         self.inner.get(id).await
     }
 
@@ -201,7 +212,19 @@ impl<T: Transport> Transport for SeamTransport<T> {
         };
         Box::pin(async move {
             self.passage.before(step).await;
-            let answered = self.inner.send(request, limits).await;
+            let operation = request.headers.get(OPERATION).and_then(|value| value.to_str().ok());
+            if let Some(operation) = operation.filter(|_| step != Step::LookUp) {
+                self.passage.words.leaves(operation);
+            }
+            let mut answered = self.inner.send(request, limits).await;
+            let now = self.passage.words.time.wall();
+            self.passage.words.knows(now);
+            if let Ok(answer) = &mut answered
+                && let Some(date) = answer.headers.get_mut(DATE)
+            {
+                // The fakes' server dates its answers by the machine, and the vendor lives in the run's time.
+                *date = now.to_string().parse().expect("a date");
+            }
             self.passage.after(step).await;
             answered
         })

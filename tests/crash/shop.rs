@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde_json::json;
+use steadfast::clock::Clock as _;
 use steadfast::policy::{Backoff, ConcurrencyConfig, RecordConfig, Timeouts};
 use steadfast::store::{Sqlite, Store};
 use steadfast::testkit::FixedRandom;
@@ -12,10 +13,11 @@ use steadfast::transport::Http;
 use steadfast::vendor::{BigCommerce, Postmark, Stripe, Vendor};
 use steadfast::{Call, Client, Policy};
 
-use crate::clock::MovedClock;
+use crate::clock::{MovedClock, Time};
 use crate::orders::{Ask, Orders, Pace, Site};
 use crate::plan::{DECLINED_EVERY, STEPS, address, key};
 use crate::seams::{Passage, SeamStore, SeamTransport};
+use crate::words::{OPERATION, Words};
 
 /// What all of a process's shops share.
 pub struct Trade {
@@ -27,13 +29,17 @@ pub struct Trade {
 
 impl Trade {
     pub fn new(orders: Orders) -> Trade {
-        let client = reqwest::Client::builder().connect_timeout(orders.pace.attempt);
+        // The one limit that no injected clock reaches.
+        let connect = orders.time.on_machine(policy(&orders).timeout.connect);
+        let client = reqwest::Client::builder().connect_timeout(connect);
         // The vendors speak plain HTTP; reading the machine's root certificates would be most of each start.
         #[cfg(any(feature = "rustls", feature = "native-tls"))]
         let client = client.tls_certs_only([]);
         let http = Http::builder().reqwest(client).build().expect("a transport");
-        let passage = Passage::new(orders.failpoint, orders.is_told);
-        Trade { clock: MovedClock::off_by(orders.wall_off_ms), http, passage, orders }
+        let words = Words::new(orders.time, &orders.words);
+        let passage = Passage::new(orders.failpoint, orders.is_told, words);
+        let clock = MovedClock::off_by(orders.time, orders.wall_off_ms);
+        Trade { clock, http, passage, orders }
     }
 }
 
@@ -41,27 +47,35 @@ pub struct Shop {
     pub clients: [Client; 3],
     pub store: Arc<dyn Store>,
     pub store_failed: AtomicBool,
+    pub passage: Arc<Passage>,
+    pub clock: MovedClock,
+    time: Time,
 }
 
 impl Shop {
     /// The one place where clients are made: whoever wants to take a guard away puts a wrapper around the store
     /// or around a vendor here.
     pub fn open(trade: &Trade, file: &str) -> Shop {
-        let pace = &trade.orders.pace;
         let [stripe, bigcommerce, postmark] = &trade.orders.urls;
         let sqlite = Sqlite::open(file).expect("the file opens");
         let store: Arc<dyn Store> =
             Arc::new(SeamStore { inner: sqlite, passage: Arc::clone(&trade.passage) });
+        let mut stripe = Stripe::new("sk_test_crash").base_url(stripe);
+        let mut bigcommerce = BigCommerce::new("abc123", "token").base_url(bigcommerce);
+        let mut postmark = Postmark::new("crash-token").base_url(postmark);
+        if let Some(Pace { settle, .. }) = trade.orders.pace {
+            stripe = stripe.settle_time(settle);
+            bigcommerce = bigcommerce.settle_time(settle);
+            postmark = postmark.settle_time(settle);
+        }
         let clients = [
-            client(trade, &store, Stripe::new("sk_test_crash").base_url(stripe).settle_time(pace.settle)),
-            client(
-                trade,
-                &store,
-                BigCommerce::new("abc123", "token").base_url(bigcommerce).settle_time(pace.settle),
-            ),
-            client(trade, &store, Postmark::new("crash-token").base_url(postmark).settle_time(pace.settle)),
+            client(trade, &store, stripe),
+            client(trade, &store, bigcommerce),
+            client(trade, &store, postmark),
         ];
-        Shop { clients, store, store_failed: AtomicBool::new(false) }
+        let (passage, clock) = (Arc::clone(&trade.passage), trade.clock.clone());
+        let store_failed = AtomicBool::new(false);
+        Shop { clients, store, store_failed, passage, clock, time: trade.orders.time }
     }
 
     /// A step of an order.
@@ -79,14 +93,16 @@ impl Shop {
         if vendor == 1 && site.asks == Ask::No {
             // A product without what a product must have.
             let product = json!({"sku": site.key()});
-            return self.clients[1].post("/v3/catalog/products").key(site.key()).json(&product);
+            let call = self.clients[1].post("/v3/catalog/products").key(site.key()).json(&product);
+            return call.header(OPERATION, site.key());
         }
         self.ask(vendor, site.asks, site.key(), 1, address)
     }
 
     fn ask(&self, vendor: usize, asks: Ask, key: String, order: usize, address: &str) -> Call {
         let client = &self.clients[vendor];
-        match vendor {
+        let operation = key.clone();
+        let call = match vendor {
             0 => {
                 let amount = (1000 + order).to_string();
                 let card = if asks == Ask::No { "pm_card_chargeDeclined" } else { "pm_card_visa" };
@@ -103,7 +119,14 @@ impl Shop {
                 "Subject": format!("Your order {order}"),
                 "TextBody": "Thank you.",
             })),
-        }
+        };
+        call.header(OPERATION, operation)
+    }
+
+    /// Until then, as long as it takes on the machine.
+    pub fn real_wait_until(&self, at: SystemTime) -> Duration {
+        let now = SystemTime::from(self.clock.wall());
+        self.time.on_machine(at.duration_since(now).unwrap_or_default())
     }
 }
 
@@ -114,35 +137,31 @@ fn client(trade: &Trade, store: &Arc<dyn Store>, vendor: impl Vendor) -> Client 
         sent: AtomicUsize::new(0),
     };
     let builder = Client::builder(vendor)
-        .policy(policy(&trade.orders.pace))
+        .policy(policy(&trade.orders))
         .clock(trade.clock.clone())
         .transport(transport)
         .store(Arc::clone(store))
         .namespace("crash");
-    let builder = if trade.orders.pace.without_jitter {
-        builder.random(FixedRandom::just_under_one())
-    } else {
-        builder
-    };
+    let without_jitter = trade.orders.pace.as_ref().is_some_and(|pace| pace.without_jitter);
+    let builder = if without_jitter { builder.random(FixedRandom::just_under_one()) } else { builder };
     builder.build().expect("a client")
 }
 
 /// No budget and no breaker: they would only hold the load back that the kills are to meet.
-fn policy(pace: &Pace) -> Policy {
-    Policy::background()
-        .backoff(Backoff::ladder(pace.ladder.iter().copied()))
-        .timeout(Timeouts::new(pace.attempt, pace.attempt, pace.total))
-        .record(RecordConfig::new(KEEP, pace.lease_margin))
-        .look_ups_max(pace.look_ups_max)
-        // The fakes are unoptimised: more at once, and look-ups time out instead of telling.
-        .concurrency(ConcurrencyConfig::new(24))
-        .admission_wait(pace.total.min(Duration::from_secs(1)))
-        .without_budget()
-        .without_breaker()
+fn policy(orders: &Orders) -> Policy {
+    let policy = match &orders.pace {
+        None => Policy::background(),
+        Some(pace) => Policy::background()
+            .backoff(Backoff::ladder(pace.ladder.iter().copied()))
+            .timeout(Timeouts::new(pace.attempt, pace.attempt, pace.total))
+            .record(RecordConfig::new(Policy::background().record.keep, pace.lease_margin))
+            .look_ups_max(pace.look_ups_max),
+    };
+    // The fakes are unoptimised: more at once, and look-ups time out instead of telling. Who waits for room waits no
+    // longer than for an answer.
+    let attempt = policy.timeout.attempt;
+    policy.concurrency(ConcurrencyConfig::new(24)).admission_wait(attempt).without_budget().without_breaker()
 }
-
-/// Longer than any wall clock is set forward: what has expired is purged, and its key is free again.
-const KEEP: Duration = Duration::from_secs(24 * 3600);
 
 /// An address that the fake holds for dead.
 pub const BOUNCING: &str = "nobody@example.com";

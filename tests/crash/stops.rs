@@ -1,6 +1,7 @@
 //! A process that is stopped past its lease and goes on: what it still writes changes nothing.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,11 +13,13 @@ use steadfast::testkit::Fault;
 use tokio::task::JoinSet;
 
 use crate::audit::Report;
+use crate::clock::Time;
 use crate::orders::{Ask, Job, Orders, Pace, Site, Task};
 use crate::plan::VENDORS;
 use crate::point::{Failpoint, Point, Sent, Step};
 use crate::process::Process;
 use crate::vendors::Vendors;
+use crate::words::AllHeard;
 
 const END_MAX: Duration = Duration::from_secs(30);
 
@@ -50,7 +53,8 @@ pub async fn run() -> Report {
     let cases: Vec<(usize, Point, Option<Fault>, bool)> = stops
         .flat_map(|(vendor, point, fault)| [true, false].map(|at_rest| (vendor, point, fault, at_rest)))
         .collect();
-    let vendors = Arc::new(Vendors::start(cases.iter().map(|case| case.0).collect()).await);
+    let lanes = cases.iter().map(|case| case.0).collect();
+    let vendors = Arc::new(Vendors::start(lanes, Time::real(), false).await);
     let mut running = JoinSet::new();
     for (lane, (vendor, point, fault, at_rest)) in cases.into_iter().enumerate() {
         let file = vendors.directory().join(format!("stop-{lane}.db"));
@@ -122,7 +126,8 @@ impl Stopped {
             report.broken.push(format!("at fence {}", before.fence));
         }
         let mut effects = self.vendors.effects(self.lane);
-        report.judge_file(&self.site.file, BTreeSet::from([self.site.key()]), &mut effects).await;
+        let (missing, mut heard) = (BTreeSet::from([self.site.key()]), AllHeard::read(&self.words()));
+        report.judge_file(&self.site.file, missing, &mut effects, &mut heard).await;
         report.judge_rest(effects);
         for broken in &mut report.broken {
             broken.insert_str(0, &format!("{name}: "));
@@ -138,8 +143,14 @@ impl Stopped {
     fn start(&self, task: Task, failpoint: Option<Failpoint>) -> Process {
         let urls = [(); 3].map(|()| self.vendors.urls[self.lane].clone());
         let job = Job::Alone { vendor: self.vendor, sites: vec![self.site.clone()], task };
-        let orders = Orders { urls, pace: pace(), failpoint, is_told: false, wall_off_ms: 0, job };
+        let (time, words) = (self.vendors.time(), self.words());
+        let pace = Some(pace());
+        let orders = Orders { urls, time, words, pace, failpoint, is_told: false, wall_off_ms: 0, job };
         Process::start("small_driver_process", [orders.to_environment()])
+    }
+
+    fn words(&self) -> PathBuf {
+        self.vendors.words_directory(&self.lane.to_string())
     }
 
     async fn record(&self) -> Record {

@@ -11,14 +11,17 @@ use steadfast::testkit::{Fault, SeededRandom, WaitForm};
 
 use crate::audit::{Effects, Report};
 use crate::cells;
+use crate::clock::Time;
 use crate::driver::STORE_FAILS;
-use crate::orders::{Ask, Job, Orders, Pace, Site, Task};
-use crate::plan::{self, STEPS, key};
+use crate::orders::{Ask, Job, Orders, Site, Task};
+use crate::plan::{STEPS, VENDORS, key};
 use crate::process::Process;
 use crate::vendors::{FAULTS, Vendors};
+use crate::words::AllHeard;
 
 const END_MAX: Duration = Duration::from_secs(60);
 const DRIVER: &str = "driver_process";
+const WORDS: &str = "all";
 
 /// Drivers that trade on one file with three vendors.
 struct Market {
@@ -26,21 +29,21 @@ struct Market {
     file: String,
     orders: usize,
     killed: usize,
-    pace: Pace,
 }
 
 impl Market {
     async fn open(seed: u64, faults: &[Fault], orders: usize) -> Market {
         let vendors = Vendors::start_at_random(seed, faults, orders).await;
         let file = vendors.directory().join("calls.db").to_str().expect("a text").to_owned();
-        Market { vendors, file, orders, killed: 0, pace: plan::pace() }
+        Market { vendors, file, orders, killed: 0 }
     }
 
     fn orders(&self, orders: std::ops::Range<usize>, wall_off_ms: i64, last: bool) -> Orders {
         let (from, fresh, count) = (0, orders.start, orders.end);
         let job = Job::Trade { file: self.file.clone(), from, fresh, count, seed: 1, last };
         let urls = self.vendors.urls.clone().try_into().expect("three");
-        Orders { urls, pace: self.pace.clone(), failpoint: None, is_told: false, wall_off_ms, job }
+        let (time, words) = (self.vendors.time(), self.vendors.words_directory(WORDS));
+        Orders { urls, time, words, pace: None, failpoint: None, is_told: false, wall_off_ms, job }
     }
 
     fn start(&self, orders: std::ops::Range<usize>, wall_off_ms: i64, last: bool) -> Process {
@@ -56,7 +59,9 @@ impl Market {
         let mut report = Report::new(seed, self.killed, self.vendors.faults().await);
         let mut effects: Effects = (0..3).flat_map(|lane| self.vendors.effects(lane)).collect();
         let keys = (0..self.orders).flat_map(|order| STEPS.map(|step| key(order, step))).collect();
-        report.judge_file(&self.file, keys, &mut effects).await;
+        report.late = self.vendors.late().await;
+        let mut heard = AllHeard::read(&self.vendors.words_directory(WORDS));
+        report.judge_file(&self.file, keys, &mut effects, &mut heard).await;
         report.judge_rest(effects);
         report
     }
@@ -74,7 +79,7 @@ pub async fn full_disk(seed: u64) -> Report {
         driver.ready().await;
         assert_eq!(driver.line().await, STORE_FAILS, "the disk is full");
         // Time for answers to come that cannot be written down, and for leases to run out.
-        tokio::time::sleep(Duration::from_millis(700)).await;
+        market.vendors.time().sleep(Duration::from_secs(100)).await;
         market.kill(driver).await;
     }
     market.start(orders..orders, 0, true).rested(END_MAX).await;
@@ -89,10 +94,6 @@ const BLOCKS: u64 = 256;
 pub async fn moved_walls(seed: u64) -> Report {
     let (orders, moves) = (160, 4 * LIFE_STEPS);
     let mut market = Market::open(seed, WAITS, orders).await;
-    // Whoever takes an operation over must not look before its holder's last request is through, and all that
-    // waited for the same pause are sent at once: longer than elsewhere.
-    market.pace.settle = Duration::from_millis(700);
-    market.pace.total = Duration::from_secs(8);
     let random = SeededRandom::new(seed);
     let mut drivers: [Option<Process>; 2] = [None, None];
     let mut off_ms = [0_i64; 2];
@@ -130,19 +131,20 @@ const LIFE_STEPS: usize = 14;
 /// What makes a call wait for longer than a look-up does that is made meanwhile by whoever took it over, and what
 /// leaves it in doubt.
 const WAITS: &[Fault] = &[
-    Fault::TooManyRequests(WaitForm::Seconds(1)),
-    Fault::TooManyRequests(WaitForm::Seconds(1)),
+    Fault::TooManyRequests(WaitForm::Seconds(45)),
+    Fault::TooManyRequests(WaitForm::Seconds(45)),
     Fault::DropAfterApply,
     Fault::Error500Before,
 ];
 
 const HOUR_MS: i64 = 3_600_000;
-const OFF_MS: [i64; 5] = [0, HOUR_MS, HOUR_MS - 3_000, -3_000, -700];
+/// A step of 61 s is one second more than a lease.
+const OFF_MS: [i64; 6] = [0, HOUR_MS, HOUR_MS - 61_000, -61_000, -3_000, 61_000];
 
 /// Dead letters that two operators redrive at once, in two processes, one of which is killed: none is sent twice,
 /// and none is redriven twice.
 pub async fn two_redrives(seed: u64) -> Report {
-    let vendors = Vendors::start(vec![0, 1, 2]).await;
+    let vendors = Vendors::start(vec![0, 1, 2], Time::real(), false).await;
     let mut report = Report::new(seed, 0, 0);
     let (stripe, bigcommerce, postmark) = tokio::join!(
         redriven_twice(&vendors, 0, seed),
@@ -164,8 +166,10 @@ async fn redriven_twice(vendors: &Vendors, vendor: usize, seed: u64) -> Report {
         let start = |task| {
             let job = Job::Alone { vendor, sites: sites.clone(), task };
             let urls = vendors.urls.clone().try_into().expect("three");
-            let pace = cells::patient_pace();
-            let orders = Orders { urls, pace, failpoint: None, is_told: false, wall_off_ms: 0, job };
+            let pace = Some(cells::patient_pace());
+            let (time, words) = (vendors.time(), vendors.words_directory(VENDORS[vendor]));
+            let orders =
+                Orders { urls, time, words, pace, failpoint: None, is_told: false, wall_off_ms: 0, job };
             Process::start(DRIVER, [orders.to_environment()])
         };
         let post = if round % 2 == 0 { Fault::Error500Before } else { Fault::Error500After };
@@ -184,8 +188,10 @@ async fn redriven_twice(vendors: &Vendors, vendor: usize, seed: u64) -> Report {
         other.rested(END_MAX).await;
         start(Task::Rest).rested(END_MAX).await;
         let mut effects = vendors.effects(vendor);
+        let mut heard = AllHeard::read(&vendors.words_directory(VENDORS[vendor]));
         for site in &sites {
-            report.judge_file(&site.file, BTreeSet::from([site.key()]), &mut effects).await;
+            let missing = BTreeSet::from([site.key()]);
+            report.judge_file(&site.file, missing, &mut effects, &mut heard).await;
             report.broken.extend(redriven_once(vendor, site).await);
         }
     }

@@ -3,22 +3,31 @@
 use std::collections::BTreeMap;
 use std::io::BufRead as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
 use serde::{Deserialize, Serialize};
+use steadfast::Policy;
 use steadfast::testkit::fakes::{BigCommerceFake, Effect, Ledger, PostmarkFake, StripeFake};
 use steadfast::testkit::{Fault, FaultPlan, WaitForm};
+use steadfast::vendor::{BigCommerce, Postmark, Vendor};
 use tempfile::TempDir;
 use tokio::sync::Mutex;
 
-use crate::plan::{BOUNCES_EVERY, address};
+use crate::clock::Time;
+use crate::plan::{self, BOUNCES_EVERY, address};
 use crate::process::Process;
 use crate::seams::say;
 use crate::shop::BOUNCING;
+use crate::way::{self, Late};
 
-/// How long the fakes need until a look-up shows a new effect.
+/// How long the fakes need until a look-up shows a new effect, where a run has waits of its own.
 const INDEX_LAG: Duration = Duration::from_millis(80);
+
+/// The same as a part of the adapter's settle time, in the shipped proportions. The rest of it is what a request may
+/// take in a queue that nobody waits at, and at a fake on a busy machine.
+const LAG_PERCENT: u32 = 30;
 
 const FAULT_RATE: f64 = 0.25;
 
@@ -30,13 +39,14 @@ pub const FAULTS: &[Fault] = &[
     Fault::ResetAfterApply,
     Fault::Hang,
     Fault::HangAfterApply,
+    // On the machine: two seconds of the run's.
     Fault::SlowBody(Duration::from_millis(40)),
     Fault::TruncatedBody,
     Fault::Error500Before,
     Fault::Error500After,
     Fault::Stored500,
     Fault::Html,
-    Fault::TooManyRequests(WaitForm::VendorForm(Duration::from_millis(40))),
+    Fault::TooManyRequests(WaitForm::VendorForm(Duration::from_secs(2))),
     Fault::KeyInUse,
 ];
 
@@ -50,11 +60,19 @@ pub struct Setup {
     /// The faults at random, as [`Fault::to_header`] has them.
     pub faults: Vec<String>,
     pub orders: usize,
+    pub time: Time,
+    /// Lags are a part of the shipped settle times, and some requests are late. Else the run has waits of its own.
+    pub as_shipped: bool,
     pub directory: PathBuf,
 }
 
 impl Setup {
     const NAME: &str = "CRASH_VENDORS";
+
+    fn new(time: Time, as_shipped: bool) -> Setup {
+        let (lanes, faults, directory) = (Vec::new(), Vec::new(), PathBuf::new());
+        Setup { lanes, seed: None, faults, orders: 0, time, as_shipped, directory }
+    }
 
     pub fn from_environment() -> Option<Setup> {
         let text = std::env::var(Setup::NAME).ok()?;
@@ -72,13 +90,21 @@ impl Setup {
 
 /// The whole of the vendors process. It answers each command with a line: `next LANE FAULT` lets the lane's next
 /// request meet the fault, `whenever LANE METHOD FAULT` every request with that method, `clear LANE` lets no
-/// further one, `faults` counts those there were. It ends with its input.
+/// further one, `faults` counts those there were, `late` the requests that were late. It ends with its input.
 pub async fn serve(setup: Setup) {
     let mut fakes = Vec::new();
     for lane in 0..setup.lanes.len() {
         fakes.push(Fake::start(&setup, lane).await);
     }
-    let urls: Vec<String> = fakes.iter().map(Fake::url).collect();
+    let mut urls: Vec<String> = fakes.iter().map(Fake::url).collect();
+    let exchange_max = setup.time.on_machine(Policy::background().timeout.attempt);
+    let late = Late::new(setup.seed.unwrap_or_default(), exchange_max);
+    if setup.as_shipped && setup.seed.is_some() {
+        for url in &mut urls {
+            let there = url.strip_prefix("http://").and_then(|there| there.parse().ok());
+            *url = way::open(there.expect("an address"), Arc::clone(&late)).await;
+        }
+    }
     say(&format!("ready {}", urls.join(" ")));
     let commands = tokio::task::spawn_blocking(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
@@ -93,6 +119,10 @@ pub async fn serve(setup: Setup) {
                 }
                 ("clear", Some(plan)) => drop(plan.clear()),
                 ("faults", None) => {}
+                ("late", None) => {
+                    say(&late.count().to_string());
+                    continue;
+                }
                 _ => panic!("{line}: no command"),
             }
             say(&fakes.iter().map(|fake| fake.plan().injected_total()).sum::<u64>().to_string());
@@ -118,15 +148,22 @@ impl Fake {
             }
             None => FaultPlan::new(),
         };
+        let lag = |settle: Duration| if setup.as_shipped { settle * LAG_PERCENT / 100 } else { INDEX_LAG };
+        let clock = || setup.time.into();
         match setup.lanes[lane] {
-            0 => Fake::Stripe(StripeFake::builder().plan(plan).ledger_file(file).start().await),
+            0 => {
+                let builder = StripeFake::builder().plan(plan).ledger_file(file).clock(clock());
+                Fake::Stripe(builder.start().await)
+            }
             1 => {
-                let builder = BigCommerceFake::builder().plan(plan).ledger_file(file);
-                Fake::BigCommerce(builder.apply_after(INDEX_LAG).start().await)
+                let builder = BigCommerceFake::builder().plan(plan).ledger_file(file).clock(clock());
+                let settle = Vendor::settle_time(&BigCommerce::new("", ""));
+                Fake::BigCommerce(builder.apply_after(lag(settle)).start().await)
             }
             _ => {
-                let builder = PostmarkFake::builder().plan(plan).ledger_file(file);
-                let postmark = builder.search_lag(INDEX_LAG).start().await;
+                let builder = PostmarkFake::builder().plan(plan).ledger_file(file).clock(clock());
+                let settle = Vendor::settle_time(&Postmark::new(""));
+                let postmark = builder.search_lag(lag(settle)).start().await;
                 postmark.deactivate(BOUNCING);
                 for order in (0..setup.orders).step_by(BOUNCES_EVERY) {
                     postmark.deactivate(&address(order));
@@ -163,19 +200,21 @@ pub struct Vendors {
 
 impl Vendors {
     /// One fake for each lane, in which nothing goes wrong but what is asked for.
-    pub async fn start(lanes: Vec<usize>) -> Vendors {
-        Vendors::open(lanes, None, &[], 0).await
+    pub async fn start(lanes: Vec<usize>, time: Time, as_shipped: bool) -> Vendors {
+        Vendors::open(Setup { lanes, ..Setup::new(time, as_shipped) }).await
     }
 
     /// The three, with these faults at random, for so many orders.
     pub async fn start_at_random(seed: u64, faults: &[Fault], orders: usize) -> Vendors {
-        Vendors::open(vec![0, 1, 2], Some(seed), faults, orders).await
+        let faults = faults.iter().map(|fault| fault.to_header()).collect();
+        let lanes = vec![0, 1, 2];
+        let setup = Setup::new(plan::shipped_time(), true);
+        Vendors::open(Setup { lanes, seed: Some(seed), faults, orders, ..setup }).await
     }
 
-    async fn open(lanes: Vec<usize>, seed: Option<u64>, faults: &[Fault], orders: usize) -> Vendors {
+    async fn open(setup: Setup) -> Vendors {
         let directory = tempfile::tempdir().expect("a directory");
-        let faults = faults.iter().map(|fault| fault.to_header()).collect();
-        let setup = Setup { lanes, seed, faults, orders, directory: directory.path().to_owned() };
+        let setup = Setup { directory: directory.path().to_owned(), ..setup };
         let mut process = Process::start("vendors_process", [setup.to_environment()]);
         let line = process.line().await;
         let urls = line.strip_prefix("ready ").unwrap_or_else(|| panic!("the vendors said: {line}"));
@@ -196,6 +235,21 @@ impl Vendors {
 
     pub async fn faults(&self) -> u64 {
         self.tell("faults").await
+    }
+
+    pub async fn late(&self) -> u64 {
+        self.tell("late").await
+    }
+
+    pub fn time(&self) -> Time {
+        self.setup.time
+    }
+
+    /// A directory for the words of some of the processes that use these vendors.
+    pub fn words_directory(&self, name: &str) -> PathBuf {
+        let directory = self.setup.directory.join(format!("told-{name}"));
+        std::fs::create_dir_all(&directory).expect("a directory");
+        directory
     }
 
     /// What took effect in a lane, by wire key, as its file has it.
