@@ -45,7 +45,7 @@ impl Truth<'_> {
                     Effect::Applied => self.is_not_one(told),
                     Effect::Unknown => (self.effects.len() > 1).then_some("more than one effect"),
                 };
-                of_effect.or_else(|| self.goes_on_otherwise(told, *next))
+                of_effect.or_else(|| self.goes_on_otherwise(told, *effect, *next))
             }
         }
     }
@@ -87,8 +87,9 @@ impl Truth<'_> {
         })
     }
 
-    /// What ends here is sent by nobody who was not asked anew, and what waits for a person by nobody else.
-    fn goes_on_otherwise(&self, told: &Told, next: Next) -> Option<&'static str> {
+    /// What ends here is sent only for whoever else asks for it. So is what waits for a person, and where it had no
+    /// effect, only once a person has made it due.
+    fn goes_on_otherwise(&self, told: &Told, effect: Effect, next: Next) -> Option<&'static str> {
         let left_unasked = |only_redrives: bool| {
             let mut left = self.heard.left_ms.iter().filter(|left| **left > told.known_until_ms);
             left.any(|left| !self.is_asked(told, *left, only_redrives))
@@ -96,7 +97,9 @@ impl Truth<'_> {
         match next {
             Next::Continues => None,
             Next::Ended => left_unasked(false).then_some("ended, and then sent"),
-            Next::AwaitsOperator if left_unasked(true) => Some("waits for a person, and then sent"),
+            Next::AwaitsOperator if left_unasked(effect == Effect::None) => {
+                Some("waits for a person, and then sent")
+            }
             Next::AwaitsOperator => {
                 let is_kept = matches!(self.record.state, State::Dead { .. } | State::Succeeded { .. });
                 let redriven = self.heard.asked.iter().any(|asked| asked.redrives);
