@@ -5,14 +5,18 @@
 //!
 //! Kills at random are in [`random_run`], kills at every named point under every fault in [`cells`], processes that
 //! are stopped and go on in [`stops`], a full disk, walls that are set and two operators at once in [`troubles`].
-//! What holds for all of them is in [`audit`].
+//! What holds for all of them is in [`audit`], and what each caller was told is held against it in [`truth`].
 //!
 //! `STEADFAST_CRASH_OPS` makes the random run longer, `STEADFAST_CRASH_SEED` repeats one: the orders, the
 //! faults by their ordinal, the moments of the kills and their victims follow from the seed. What a process had
 //! done by the time of a kill is the machine's, so a repetition is as close as two processes can come, not
 //! exact.
 //!
-//! Real time, and not a test clock: a process that is killed takes its clock with it, and leases, settle times
+//! Waits, limits, leases, settle times and windows are those of the shipped preset and adapters, all of them faster by
+//! one factor: see [`clock`]. Only the runs whose exact steps are known beforehand ([`cells`], and the dead letters of
+//! two operators) have waits of their own.
+//!
+//! Real time beneath that, and not a test clock: a process that is killed takes its clock with it, and leases, settle times
 //! and two processes on one file are only meant here if nobody steers them.
 
 #![cfg(unix)]
@@ -77,6 +81,14 @@ async fn a_wall_clock_that_is_set_neither_loses_nor_doubles_anything() {
     let report = troubles::moved_walls(Plan::from_environment().seed).await;
     eprintln!("with moved walls: {report}");
     assert!(report.taken_over > 0, "no clock ran out on anybody, so nothing was shown");
+    report.must_hold();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wall_that_steps_past_a_lease_while_requests_are_on_their_way_doubles_nothing() {
+    let report = troubles::stepped_wall(Plan::from_environment().seed).await;
+    eprintln!("with a stepped wall: {report}");
+    assert!(report.taken_over > 0 && report.late > 0, "nobody overtook anybody, so nothing was shown");
     report.must_hold();
 }
 

@@ -33,7 +33,10 @@ struct Market {
 
 impl Market {
     async fn open(seed: u64, faults: &[Fault], orders: usize) -> Market {
-        let vendors = Vendors::start_at_random(seed, faults, orders).await;
+        Market::of(Vendors::start_at_random(seed, faults, orders).await, orders)
+    }
+
+    fn of(vendors: Vendors, orders: usize) -> Market {
         let file = vendors.directory().join("calls.db").to_str().expect("a text").to_owned();
         Market { vendors, file, orders, killed: 0 }
     }
@@ -125,6 +128,35 @@ pub async fn moved_walls(seed: u64) -> Report {
     market.report(seed).await
 }
 
+/// Every request is as late as a connection can carry it, and while the first half of them are on their way, another
+/// driver's wall steps past the leases of those who sent them. It takes the operations over, and must not look for
+/// their effects before the longest exchange has ended.
+pub async fn stepped_wall(seed: u64) -> Report {
+    let orders = 16;
+    let mut market = Market::of(Vendors::start_slow(seed, orders).await, orders);
+    // It is to take over, and has no orders of its own.
+    let mut taker = market.start(0..0, 0, false);
+    taker.ready().await;
+    let sender = market.start(0..orders, 0, true);
+    let words = market.vendors.words_directory(WORDS);
+    let step = format!("/{}", STEPS[1]);
+    // Real waiting, for another process.
+    let half_have_left = async {
+        while AllHeard::read(&words).left_of(&step) < orders / 2 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(END_MAX, half_have_left).await.expect("the orders leave");
+    taker.tell(&format!("wall {STEP_MS}")).await;
+    sender.rested(END_MAX).await;
+    market.kill(taker).await;
+    market.start(orders..orders, STEP_MS, true).rested(END_MAX).await;
+    market.report(seed).await
+}
+
+/// A second more than a lease.
+const STEP_MS: i64 = 61_000;
+
 /// How often the walls move in the life of a driver: it outlives the longest wait of its calls.
 const LIFE_STEPS: usize = 14;
 
@@ -138,8 +170,7 @@ const WAITS: &[Fault] = &[
 ];
 
 const HOUR_MS: i64 = 3_600_000;
-/// A step of 61 s is one second more than a lease.
-const OFF_MS: [i64; 6] = [0, HOUR_MS, HOUR_MS - 61_000, -61_000, -3_000, 61_000];
+const OFF_MS: [i64; 6] = [0, HOUR_MS, HOUR_MS - STEP_MS, -STEP_MS, -3_000, STEP_MS];
 
 /// Dead letters that two operators redrive at once, in two processes, one of which is killed: none is sent twice,
 /// and none is redriven twice.

@@ -30,6 +30,7 @@ const INDEX_LAG: Duration = Duration::from_millis(80);
 const LAG_PERCENT: u32 = 30;
 
 const FAULT_RATE: f64 = 0.25;
+const LATE_EVERY: u64 = 12;
 
 /// Every fault that the testkit has.
 pub const FAULTS: &[Fault] = &[
@@ -61,8 +62,10 @@ pub struct Setup {
     pub faults: Vec<String>,
     pub orders: usize,
     pub time: Time,
-    /// Lags are a part of the shipped settle times, and some requests are late. Else the run has waits of its own.
+    /// Lags are a part of the shipped settle times. Else the run has waits of its own.
     pub as_shipped: bool,
+    /// One request in so many is late, if any.
+    pub late_every: Option<u64>,
     pub directory: PathBuf,
 }
 
@@ -71,7 +74,8 @@ impl Setup {
 
     fn new(time: Time, as_shipped: bool) -> Setup {
         let (lanes, faults, directory) = (Vec::new(), Vec::new(), PathBuf::new());
-        Setup { lanes, seed: None, faults, orders: 0, time, as_shipped, directory }
+        let late_every = None;
+        Setup { lanes, seed: None, faults, orders: 0, time, as_shipped, late_every, directory }
     }
 
     pub fn from_environment() -> Option<Setup> {
@@ -98,8 +102,9 @@ pub async fn serve(setup: Setup) {
     }
     let mut urls: Vec<String> = fakes.iter().map(Fake::url).collect();
     let exchange_max = setup.time.on_machine(Policy::background().timeout.attempt);
-    let late = Late::new(setup.seed.unwrap_or_default(), exchange_max);
-    if setup.as_shipped && setup.seed.is_some() {
+    let late_every = setup.late_every.unwrap_or(u64::MAX);
+    let late = Late::new(setup.seed.unwrap_or_default(), exchange_max, late_every);
+    if setup.late_every.is_some() {
         for url in &mut urls {
             let there = url.strip_prefix("http://").and_then(|there| there.parse().ok());
             *url = way::open(there.expect("an address"), Arc::clone(&late)).await;
@@ -141,12 +146,12 @@ impl Fake {
     async fn start(setup: &Setup, lane: usize) -> Fake {
         let file = setup.ledger_file(lane);
         let plan = match setup.seed {
-            Some(seed) => {
+            Some(seed) if !setup.faults.is_empty() => {
                 let faults = setup.faults.iter().map(|fault| Fault::from_header(fault).expect("a fault"));
                 let faults: Vec<Fault> = faults.collect();
                 FaultPlan::seeded(seed.wrapping_mul(3).wrapping_add(lane as u64), FAULT_RATE, &faults)
             }
-            None => FaultPlan::new(),
+            _ => FaultPlan::new(),
         };
         let lag = |settle: Duration| if setup.as_shipped { settle * LAG_PERCENT / 100 } else { INDEX_LAG };
         let clock = || setup.time.into();
@@ -209,7 +214,15 @@ impl Vendors {
         let faults = faults.iter().map(|fault| fault.to_header()).collect();
         let lanes = vec![0, 1, 2];
         let setup = Setup::new(plan::shipped_time(), true);
-        Vendors::open(Setup { lanes, seed: Some(seed), faults, orders, ..setup }).await
+        let late_every = Some(LATE_EVERY);
+        Vendors::open(Setup { lanes, seed: Some(seed), faults, orders, late_every, ..setup }).await
+    }
+
+    /// The three in the shipped proportions: every request is late, and nothing else goes wrong.
+    pub async fn start_slow(seed: u64, orders: usize) -> Vendors {
+        let setup = Setup::new(plan::shipped_time(), true);
+        let lanes = vec![0, 1, 2];
+        Vendors::open(Setup { lanes, seed: Some(seed), orders, late_every: Some(1), ..setup }).await
     }
 
     async fn open(setup: Setup) -> Vendors {

@@ -19,12 +19,15 @@ pub struct Late {
     random: SeededRandom,
     /// The longest exchange, as long as it takes on the machine.
     exchange_max: Duration,
+    /// One request in so many.
+    every: u64,
     count: AtomicU64,
 }
 
 impl Late {
-    pub fn new(seed: u64, exchange_max: Duration) -> Arc<Late> {
-        Arc::new(Late { random: SeededRandom::new(seed), exchange_max, count: AtomicU64::new(0) })
+    pub fn new(seed: u64, exchange_max: Duration, every: u64) -> Arc<Late> {
+        let random = SeededRandom::new(seed);
+        Arc::new(Late { random, exchange_max, every, count: AtomicU64::new(0) })
     }
 
     pub fn count(&self) -> u64 {
@@ -33,7 +36,7 @@ impl Late {
 
     /// How late the next request is: from a third of the longest exchange to nearly all of it.
     fn next(&self) -> Option<Duration> {
-        if !self.random.next_u64().is_multiple_of(LATE_EVERY) {
+        if !self.random.next_u64().is_multiple_of(self.every) {
             return None;
         }
         self.count.fetch_add(1, Ordering::Relaxed);
@@ -41,8 +44,6 @@ impl Late {
         Some(self.exchange_max * u32::try_from(thousandths).expect("small") / 1_000)
     }
 }
-
-const LATE_EVERY: u64 = 12;
 
 /// Listens, and passes everything on to the vendor at `there`. Gives the URL.
 pub async fn open(there: SocketAddr, late: Arc<Late>) -> String {
