@@ -10,7 +10,6 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::audit::Report;
-use crate::clock::Time;
 use crate::orders::{Ask, Job, Orders, Pace, Site, Task};
 use crate::plan::VENDORS;
 use crate::point::{Failpoint, Point, Sent, Step};
@@ -38,7 +37,7 @@ pub async fn run() -> Report {
         .flat_map(|(vendor, life)| (0..PARTS).map(move |part| (vendor, life, part)))
         .collect();
     let of_vendors = lanes.iter().map(|lane| lane.0).collect();
-    let vendors = Arc::new(Vendors::start(of_vendors, Time::real(), false).await);
+    let vendors = Arc::new(Vendors::start_in_real_time(of_vendors).await);
     let room = Arc::new(Semaphore::new(AT_ONCE));
     let mut running = JoinSet::new();
     for (number, (vendor, life, part)) in lanes.into_iter().enumerate() {

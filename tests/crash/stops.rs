@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use crate::audit::Report;
 use crate::orders::{Ask, Job, Orders, Site, Task};
-use crate::plan::{self, VENDORS};
+use crate::plan::VENDORS;
 use crate::point::{Failpoint, Point, Sent, Step};
 use crate::process::Process;
 use crate::vendors::Vendors;
@@ -55,7 +55,7 @@ pub async fn run() -> Report {
         .flat_map(|(vendor, point, fault)| [true, false].map(|at_rest| (vendor, point, fault, at_rest)))
         .collect();
     let lanes = cases.iter().map(|case| case.0).collect();
-    let vendors = Arc::new(Vendors::start(lanes, plan::shipped_time(), true).await);
+    let vendors = Arc::new(Vendors::start(lanes).await);
     let mut running = JoinSet::new();
     for (lane, (vendor, point, fault, at_rest)) in cases.into_iter().enumerate() {
         let file = vendors.directory().join(format!("stop-{lane}.db"));

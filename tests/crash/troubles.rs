@@ -11,7 +11,6 @@ use steadfast::testkit::{Fault, SeededRandom, WaitForm};
 
 use crate::audit::{Effects, Report};
 use crate::cells;
-use crate::clock::Time;
 use crate::driver::STORE_FAILS;
 use crate::orders::{Ask, Job, Orders, Site, Task};
 use crate::plan::{STEPS, VENDORS, key};
@@ -128,27 +127,16 @@ pub async fn moved_walls(seed: u64) -> Report {
     market.report(seed).await
 }
 
-/// Every request is as late as a connection can carry it, and while the first half of them are on their way, another
-/// driver's wall steps past the leases of those who sent them. It takes the operations over, and must not look for
-/// their effects before the longest exchange has ended.
+/// Every request is as late as a connection can carry it, and the wall of another driver has stepped past the leases of
+/// those who send them. It takes operations over while their requests are on the way, and must not look for their
+/// effects before the longest exchange has ended.
 pub async fn stepped_wall(seed: u64) -> Report {
     let orders = 16;
     let mut market = Market::of(Vendors::start_slow(seed, orders).await, orders);
-    // It is to take over, and has no orders of its own.
-    let mut taker = market.start(0..0, 0, false);
+    // It has no orders of its own.
+    let mut taker = market.start(0..0, STEP_MS, false);
     taker.ready().await;
-    let sender = market.start(0..orders, 0, true);
-    let words = market.vendors.words_directory(WORDS);
-    let step = format!("/{}", STEPS[1]);
-    // Real waiting, for another process.
-    let half_have_left = async {
-        while AllHeard::read(&words).left_of(&step) < orders / 2 {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    };
-    tokio::time::timeout(END_MAX, half_have_left).await.expect("the orders leave");
-    taker.tell(&format!("wall {STEP_MS}")).await;
-    sender.rested(END_MAX).await;
+    market.start(0..orders, 0, true).rested(END_MAX).await;
     market.kill(taker).await;
     market.start(orders..orders, STEP_MS, true).rested(END_MAX).await;
     market.report(seed).await
@@ -175,7 +163,7 @@ const OFF_MS: [i64; 6] = [0, HOUR_MS, HOUR_MS - STEP_MS, -STEP_MS, -3_000, STEP_
 /// Dead letters that two operators redrive at once, in two processes, one of which is killed: none is sent twice,
 /// and none is redriven twice.
 pub async fn two_redrives(seed: u64) -> Report {
-    let vendors = Vendors::start(vec![0, 1, 2], Time::real(), false).await;
+    let vendors = Vendors::start_in_real_time(vec![0, 1, 2]).await;
     let mut report = Report::new(seed, 0, 0);
     let (stripe, bigcommerce, postmark) = tokio::join!(
         redriven_twice(&vendors, 0, seed),

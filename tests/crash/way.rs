@@ -34,13 +34,15 @@ impl Late {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// How late the next request is: from a third of the longest exchange to nearly all of it.
+    /// How late the next request is: from a third of the longest exchange to nearly all of it, and where every request
+    /// is late, nearly all of it.
     fn next(&self) -> Option<Duration> {
         if !self.random.next_u64().is_multiple_of(self.every) {
             return None;
         }
         self.count.fetch_add(1, Ordering::Relaxed);
-        let thousandths = 333 + self.random.next_u64() % 600;
+        let least = if self.every == 1 { 850 } else { 333 };
+        let thousandths = least + self.random.next_u64() % (933 - least);
         Some(self.exchange_max * u32::try_from(thousandths).expect("small") / 1_000)
     }
 }

@@ -284,11 +284,6 @@ impl AllHeard {
         }
     }
 
-    /// How many operations whose keys end like this have a request that has left.
-    pub fn left_of(&self, suffix: &str) -> usize {
-        self.0.iter().filter(|(key, heard)| key.ends_with(suffix) && !heard.left_ms.is_empty()).count()
-    }
-
     pub fn take(&mut self, key: &str) -> Heard {
         self.0.remove(key).unwrap_or_default()
     }
