@@ -127,18 +127,28 @@ pub async fn moved_walls(seed: u64) -> Report {
     market.report(seed).await
 }
 
-/// Every request is as late as a connection can carry it, and the wall of another driver has stepped past the leases of
-/// those who send them. It takes operations over while their requests are on the way, and must not look for their
-/// effects before the longest exchange has ended.
+/// Every request is as late as a connection can carry it, those who sent the first ones die meanwhile, and the wall of
+/// another driver is past their leases. It takes the operations over while the requests are on the way, and must not
+/// look for their effects before the longest exchange has ended.
 pub async fn stepped_wall(seed: u64) -> Report {
     let orders = 16;
     let mut market = Market::of(Vendors::start_slow(seed, orders).await, orders);
     // It has no orders of its own.
     let mut taker = market.start(0..0, STEP_MS, false);
     taker.ready().await;
-    market.start(0..orders, 0, true).rested(END_MAX).await;
-    market.kill(taker).await;
+    let sender = market.start(0..orders, 0, false);
+    let words = market.vendors.words_directory(WORDS);
+    let half_have_left = async {
+        while AllHeard::read(&words).left_for(STEPS[1]) < orders / 2 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(END_MAX, half_have_left).await.expect("the orders leave");
+    // What is written down is about to leave: the connection is still to be made.
+    market.vendors.time().sleep(Duration::from_secs(2)).await;
+    market.kill(sender).await;
     market.start(orders..orders, STEP_MS, true).rested(END_MAX).await;
+    market.kill(taker).await;
     market.report(seed).await
 }
 

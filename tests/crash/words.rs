@@ -284,6 +284,12 @@ impl AllHeard {
         }
     }
 
+    /// How many orders have a request of this step that has left.
+    pub fn left_for(&self, step: &str) -> usize {
+        let is_of = |key: &str| key.split_once('/').is_some_and(|(_, own)| own == step);
+        self.0.iter().filter(|(key, heard)| is_of(key) && !heard.left_ms.is_empty()).count()
+    }
+
     pub fn take(&mut self, key: &str) -> Heard {
         self.0.remove(key).unwrap_or_default()
     }
