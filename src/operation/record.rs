@@ -25,10 +25,12 @@ use crate::policy::OnUnknown;
 use crate::request::Request;
 
 mod act;
+mod resend;
 mod take;
 mod view;
 
 pub use act::{Act, Action, AuditEntry, Forbidden, Resolution, Resolved};
+pub use resend::{Facts, LookUp, Repeat, Ruling, Sent, Why, Window, may_send, slack, window};
 use take::Taker;
 pub use take::{Left, Take};
 pub use view::{Cursor, Filter, Page, Phase, Summary, Tally, UnknownPhase};
