@@ -38,6 +38,13 @@ impl<'a> Run<'a> {
         if !is_first && !self.afford_retry() {
             return Err(self.out_of_budget(self.first_step()).await);
         }
+        // With the ladder spent it was scheduled to be looked up. Another send would begin the settle time anew, for ever
+        // where no call lasts as long.
+        let is_spent =
+            usize::try_from(self.attempts).is_ok_and(|attempts| attempts > self.backoff.steps.len());
+        if is_spent && self.phase.effect() == Effect::Unknown && self.has_look_up() {
+            return self.exhausted().await;
+        }
         self.drive(None).await
     }
 

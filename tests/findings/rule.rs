@@ -260,3 +260,27 @@ async fn d3_the_vendors_clock_is_on_record_from_the_second_claim_on() {
         assert_eq!(bench.record(key).await.vendor_clock_ms, known, "{key}");
     }
 }
+
+/// D1: with the ladder spent and the window open, every takeover sent again, and so began the settle time anew.
+#[tokio::test]
+async fn d1_what_was_scheduled_to_be_looked_up_is_not_sent_again_instead() {
+    let clock = TestClock::auto();
+    let sent = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&sent);
+    let transport = ScriptedTransport::new().always_with(move |request| {
+        if request.method == Method::GET {
+            return Ok(answer(200, &[], &json!({"object": "list", "data": [], "has_more": false})));
+        }
+        counted.fetch_add(1, Ordering::Relaxed);
+        Err(SendErrorKind::Reset)
+    });
+    // Stripe's settle time is 80 s, and its window a day.
+    let bench = Bench::new(Stripe::new("sk_test_1"), ladder(&[secs(1)]), &clock, transport);
+    let charge = || bench.client.post("/v1/payment_intents").key("order-42").form(&[("amount", "1")]);
+    let error = charge().deadline(secs(10)).send().await.expect_err("no time for a look-up");
+    assert!(error.is_deadline() && !error.is_dead_letter(), "{error}");
+    clock.advance(secs(81));
+    let error = charge().deadline(secs(10)).send().await.expect_err("it never took effect");
+    assert_eq!((error.reason(), error.effect()), (Some(Reason::Exhausted), Effect::None), "{error}");
+    assert_eq!(sent.load(Ordering::Relaxed), 2);
+}
