@@ -1,8 +1,8 @@
 //! The one loop: `claim → [ admit → send → classify → wait ] → settle`, with everything injected.
 //!
-//! [`Engine::call`] decides whether a call is an operation, claims it, and hands it to a [`run::Run`], which
-//! holds the loop. What the loop needs of one attempt is in [`attempt`], of a look-up in [`look_up`], of the
-//! record in [`hold`].
+//! [`Engine::call`] decides whether a call is an operation, claims it, and hands it to a [`Run`](phase::Run), whose
+//! loop and ends are in [`run`]. Below the loop stand one [`attempt`] with its [`exchange`], the [`look_up`], the
+//! [`lease`] and what is written and said at an [`ending`]; none of them decides how the call goes on.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
@@ -24,19 +24,24 @@ use crate::vendor::Adapter;
 
 mod attempt;
 mod claim;
+mod clocks;
 mod ending;
+mod exchange;
 mod hold;
+mod lease;
 mod limit;
 mod liveness;
 mod look_up;
 mod on_record;
+mod phase;
 mod recovery;
 mod run;
 mod waits;
 
 use claim::Offered;
+pub(crate) use clocks::VendorClock;
 use hold::Hold;
-use run::Run;
+use phase::Run;
 use waits::{spread, spread_over};
 
 /// Everything one client is made of.
@@ -55,6 +60,7 @@ pub(crate) struct Engine {
     /// What is never shown of any of this client's operations.
     pub redact: RedactedFields,
     pub generated_keys: AtomicU16,
+    pub vendor_clock: VendorClock,
     pub meters: telemetry::Meters,
 }
 

@@ -278,7 +278,7 @@ pub(crate) fn declined(vendor: &dyn Vendor, record: &Record, doing: &str, declin
     });
 }
 
-/// A look-up has been answered.
+/// A look-up has been made.
 pub(crate) fn looked_up(whose: Whose<'_>, found: &'static str) {
     event!(info, whose, "looked up", { steadfast.found = found, });
     count(LOOK_UPS, whose.name(), "found", found);

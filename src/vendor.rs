@@ -237,19 +237,26 @@ impl<'a> Subject<'a> {
     }
 
     /// The first claim on the vendor's clock, as far as that is known.
-    fn claimed_there(&self) -> Timestamp {
-        let offset = self.vendor_clock_ms.unwrap_or(0);
+    fn by_vendors_clock(&self) -> Option<Timestamp> {
+        let offset = self.vendor_clock_ms?;
         let by = Duration::from_millis(offset.unsigned_abs());
-        if offset < 0 { self.claimed_at.minus(by) } else { self.claimed_at.plus(by) }
+        Some(if offset < 0 { self.claimed_at.minus(by) } else { self.claimed_at.plus(by) })
+    }
+
+    /// The earliest that the first claim can have been. A vendor's `Date` is not believed where it says later: if a
+    /// machine between us and the vendor had written it, the search would begin after what it looks for.
+    fn claimed_there(&self) -> Timestamp {
+        self.by_vendors_clock().map_or(self.claimed_at, |there| there.min(self.claimed_at))
     }
 
     /// Whether what the vendor dates so is from before the operation, such as from its key's previous life. `None` if
-    /// it may be either: it is older by the clock of the claim, and whether that was ahead of the vendor's is not known.
+    /// it may be either: it is older by one clock, and whether that was ahead of the other is not known.
     fn is_older(&self, at: Timestamp) -> Option<bool> {
-        match (at < self.claimed_there().minus(CLOCK_SKEW), self.vendor_clock_ms) {
-            (false, _) => Some(false),
-            (true, Some(_)) => Some(true),
-            (true, None) => None,
+        let is_before = |claim: Timestamp| at < claim.minus(CLOCK_SKEW);
+        match (is_before(self.claimed_at), self.by_vendors_clock().map(is_before)) {
+            (false, None | Some(false)) => Some(false),
+            (true, Some(older)) => Some(older),
+            (true, None) | (false, Some(true)) => None,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Whether sending a dead letter again can cause a second effect, by the vendor's own rules.
 //!
-//! The engine asks the same questions when it sends (and may find a window closed by then). They are asked
-//! here too because an operator must be told before, and because only a person may take the risk.
+//! The engine asks the same rule when it sends, and may find a window closed by then. It is asked here too because
+//! an operator must be told before, and because only a person may take the risk.
 
 use std::fmt;
 
@@ -12,8 +12,10 @@ use crate::client::Client;
 use crate::clock::Timestamp;
 use crate::error::Effect;
 use crate::operation::Scope;
-use crate::operation::record::{Record, Resolution};
-use crate::vendor::{Subject, is_idempotent};
+use crate::operation::record::{
+    Facts, LookUp, Record, Repeat, Resolution, Ruling, Sent, Why, Window, may_send, window,
+};
+use crate::vendor::Subject;
 
 /// What makes a redrive safe, or does not.
 ///
@@ -85,24 +87,30 @@ impl DeadLetters {
     pub(super) fn safety(&self, record: &Record) -> Safety {
         let said_not_applied =
             record.resolved.as_ref().is_some_and(|said| said.resolution == Resolution::NotApplied);
-        if record.effect == Effect::None || said_not_applied {
-            return Safety::NotApplied;
+        let client = self.rules(record);
+        let ruling = may_send(&Facts {
+            effect: if said_not_applied { Effect::None } else { record.effect },
+            repeat: Repeat::of(&record.request.method),
+            window: client.map_or(Window::None, |client| self.window(record, client)),
+            look_up: client.map_or(LookUp::None, |client| look_up(record, client)),
+            // Whether a person takes the risk is asked next.
+            resends_left: 0,
+        });
+        match ruling {
+            Ruling::Send(Why::NotApplied | Why::ProvenAbsent) => Safety::NotApplied,
+            Ruling::Send(Why::Repeatable) => Safety::Repeatable,
+            Ruling::Send(Why::WindowOpen { until }) => Safety::WindowOpen { until },
+            Ruling::LookUpFirst => Safety::LookUp,
+            Ruling::SendAtRisk | Ruling::Stop(_) if client.is_none() => Safety::NoRules,
+            Ruling::SendAtRisk | Ruling::Stop(_) => Safety::Unsafe,
         }
-        if is_idempotent(&record.request.method) {
-            return Safety::Repeatable;
-        }
-        let Some(client) = self.rules(record) else { return Safety::NoRules };
-        let vendor = &client.engine.vendor;
-        if let Some(window) = vendor.replay_window(&record.request)
-            && self.now().since(record.claimed_at) < window
-        {
-            return Safety::WindowOpen { until: record.claimed_at.plus(window) };
-        }
-        let subject = Subject::new(&record.request, &record.wire_key, record.claimed_at);
-        match vendor.look_up(&subject) {
-            Some(_) if client.policy().look_ups_max > 0 => Safety::LookUp,
-            _ => Safety::Unsafe,
-        }
+    }
+
+    /// As the client's engine will find it that sends the letter: its longest attempt counts.
+    fn window(&self, record: &Record, client: &Client) -> Window {
+        let attempt_max = client.policy().timeout.attempt.max(record.attempt_max);
+        let sent = Sent { attempt_max, ..record.sent(self.now(), None) };
+        window(client.engine.vendor.replay_window(&record.request), &sent)
     }
 
     /// The client whose vendor this is: the one that would name the request as it is named on record, or else
@@ -127,6 +135,15 @@ impl DeadLetters {
             scope(client, &on_record) == record.id.scope && is_below(&request.url, base)
         });
         of_vendor.next().filter(|_| of_vendor.next().is_none())
+    }
+}
+
+/// A redrive looks up anew, whatever the look-ups before it said.
+fn look_up(record: &Record, client: &Client) -> LookUp {
+    let subject = Subject::new(&record.request, &record.wire_key, record.claimed_at);
+    match client.engine.vendor.look_up(&subject) {
+        Some(_) if client.policy().look_ups_max > 0 => LookUp::NotAsked,
+        _ => LookUp::None,
     }
 }
 

@@ -2,20 +2,18 @@
 
 use std::time::Duration;
 
-use http::{HeaderValue, StatusCode};
+use http::StatusCode;
 
-use super::limit;
-use super::liveness::Exchanged;
-use super::run::{Last, Run};
+use super::exchange::{Bounds, Exchanged};
+use super::phase::{Last, Run};
 use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::Instant;
 use crate::error::{Chain, Effect, Error, Refusal};
-use crate::inbound;
+use crate::operation::record::Window;
 use crate::policy::Admission;
-use crate::request::Request;
 use crate::telemetry;
-use crate::transport::{Limits, Progress, SendError};
+use crate::transport::SendError;
 use crate::vendor::{Attempt, SpeaksFor, Verdict};
 
 /// An attempt's verdict, with the answer that a final one must have.
@@ -26,66 +24,73 @@ pub(super) enum Judged {
     Unknown,
 }
 
+/// What the hold on an operation needs before a send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lease {
+    /// Nothing: the claim was made a moment ago, and nothing came between.
+    Claimed,
+    /// A renewal.
+    ///
+    /// The lease that we measure may be over for everybody else: the wall clock was set, or the machine slept,
+    /// while our own clock knows nothing of it. Somebody may then have taken the operation, looked it up and sent
+    /// it, or found that it never took effect and ended it so. Neither the method nor the vendor's key helps
+    /// against the second: what we sent then would be the only effect, of an operation that failed without one.
+    /// So every send but the one right behind the claim asks the store again, by a renewal under our fence. It
+    /// costs a write where a wait came before anyway.
+    ToRenew,
+}
+
 impl<'a> Run<'a> {
     /// Sends once and judges what came of it. What is left to know is in `self.last`.
     ///
     /// Dropping the future releases the admission without counting it; a keyed operation stays in progress on
     /// record until its lease runs out.
-    pub(super) async fn attempt(&mut self, mut admission: Admission<'a>) -> Result<Judged, Error> {
+    pub(super) async fn attempt(
+        &mut self,
+        mut admission: Admission<'a>,
+        lease: Lease,
+    ) -> Result<Judged, Error> {
         let engine = self.engine;
         let admitted = admission.admitted_at();
         if self.hold.is_some() {
-            // The claim, or a renewed lease, came between.
-            self.hold_on_to_send().await?;
+            // The claim, or a renewed lease, comes between.
+            match lease {
+                Lease::Claimed => self.keep_lease(self.timeout.attempt).await?,
+                Lease::ToRenew => self.renew_lease(self.timeout.attempt).await?,
+            }
             admission.begin(engine.clock.now());
         }
         let begun = admission.admitted_at();
-        let exchanged = self.exchange(self.request.clone(), admitted, begun).await;
+        let exchanged = engine.exchange(self.request.clone(), self.bounds(), admitted, begun).await;
         self.account(admission, &exchanged);
         let Exchanged { outcome, ended, .. } = exchanged;
         let outcome = outcome.map_err(|failure| failure.on_the_way_to(&self.request.url));
         self.attempts = self.attempts.saturating_add(1);
 
+        let is_first = self.attempts == 1 && self.phase.effect() == Effect::None;
         let keyed = self.hold.is_some();
         let judged_at = engine.clock.wall();
         let attempt = Attempt::new(self.request, keyed, outcome.as_ref(), judged_at)
-            .after(self.effect)
-            .in_window(self.window_is_open());
+            .after(self.phase.effect())
+            .in_window(matches!(self.window(), Window::Open { .. }));
         let verdict = engine.vendor.classify(&attempt);
         self.heed(&verdict, &outcome, ended);
+        // What is replayed may carry the date of its first answer.
+        if let (true, true, Verdict::Done { replayed: false }, Ok(answer)) =
+            (keyed, is_first, &verdict, &outcome)
+        {
+            engine.vendor_clock.learn(answer, judged_at, ended);
+        }
         let labels = (self.whose(), &engine.meters);
         telemetry::attempted(labels, self.attempts, &outcome, &verdict, ended.since(begun));
         Ok(self.judge(verdict, outcome, begun, ended))
     }
 
-    /// Sends one request under the attempt's limits, with the vendor's secrets added on this copy alone.
-    ///
-    /// `admitted` is when the gates let it through. A write to the record may come between that and `begun`: where
-    /// the attempt's timeout is the whole call's, as a policy may say, the write's time is the vendor's loss, and
-    /// not a reason to overlook that the vendor hangs.
-    pub(super) async fn exchange(
-        &self,
-        mut outgoing: Request,
-        admitted: Instant,
-        begun: Instant,
-    ) -> Exchanged {
-        let engine = self.engine;
-        engine.vendor.authorize(&mut outgoing);
-        let mut until = begun.plus(self.timeout.attempt).min(self.deadline);
-        if let Some(hold) = &self.hold {
-            until = until.min(hold.stop_at());
-        }
-        if self.pass_deadline_on {
-            pass_on(&mut outgoing, until.since(begun), self.retries_allowed);
-        }
-        // A safe method has no effect to be unknown, and its call is spared the allocation.
-        let progress = if outgoing.method.is_safe() { Progress::unwatched() } else { Progress::new() };
-        let limits = Limits::new(engine.policy.limits.reply_bytes_max).watched(&progress);
-        let exchange = engine.transport.send(outgoing, limits);
-        let answered = limit::within(&*engine.clock, until, exchange).await;
-        let cut_short = answered.is_none() && until < admitted.plus(self.timeout.attempt);
-        let outcome = answered.unwrap_or_else(|| Err(SendError::out_of_time(&progress)));
-        Exchanged { outcome, ended: engine.clock.now(), cut_short }
+    /// What an exchange of this call may take.
+    pub(super) fn bounds(&self) -> Bounds {
+        let until = self.hold.as_ref().map_or(self.deadline, |hold| hold.stop_at().min(self.deadline));
+        let (pass_deadline_on, retries_allowed) = (self.pass_deadline_on, self.retries_allowed);
+        Bounds { attempt: self.timeout.attempt, until, pass_deadline_on, retries_allowed }
     }
 
     fn judge(
@@ -150,14 +155,4 @@ impl<'a> Run<'a> {
 
 fn met(outcome: &Result<Answer, SendError>) -> Result<StatusCode, &SendError> {
     outcome.as_ref().map(|answer| answer.status)
-}
-
-/// Whoever retries above us also stands above the vendor: the mark goes on, so that no layer below multiplies the sends.
-fn pass_on(request: &mut Request, left: Duration, retries_allowed: bool) {
-    if !retries_allowed {
-        request.headers.insert(inbound::X_DO_NOT_RETRY, HeaderValue::from_static("true"));
-    }
-    if let Ok(value) = HeaderValue::from_str(&inbound::format_timeout(left)) {
-        request.headers.insert(inbound::X_REQUEST_TIMEOUT, value);
-    }
 }

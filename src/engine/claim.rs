@@ -37,7 +37,7 @@ impl Engine {
             keep: self.policy.record.keep,
             on_unknown: work.on_unknown,
             attempt_max: self.attempt_max(work),
-            vendor_clock_ms: None,
+            vendor_clock_ms: self.vendor_clock.less_ours(self.clock.wall(), self.clock.now()),
             redact: self.redact.and(&work.redact),
         }
     }

@@ -21,12 +21,22 @@ pub(super) struct Hold<'a> {
     lease_until: Instant,
     /// The end of the call's time: no write is waited for beyond it.
     deadline: Instant,
+    /// When this hold began, and how long after the first claim that was.
+    began: (Instant, Duration),
 }
 
 impl<'a> Hold<'a> {
     /// `lease_until` was computed before the claim was made, so it is no later than what the store wrote.
     pub(super) fn new(engine: &'a Engine, record: Record, lease_until: Instant) -> Hold<'a> {
-        Hold { engine, record, lease_until, deadline: lease_until }
+        let age = engine.clock.wall().since(record.claimed_at);
+        Hold { engine, record, lease_until, deadline: lease_until, began: (engine.clock.now(), age) }
+    }
+
+    /// The time since the first claim. What passed while this process held the operation is on our own monotonic
+    /// clock, so that a wall clock which is set back makes it no shorter.
+    pub(super) fn measured(&self) -> Duration {
+        let (began, age) = self.began;
+        age.saturating_add(self.engine.clock.now().since(began))
     }
 
     /// The same hold, for a call that has time until `deadline`.

@@ -9,20 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::StatusCode;
 
-use super::run::Run;
-use crate::answer::Answer;
-use crate::clock::Instant;
+use super::exchange::Exchanged;
+use super::phase::Run;
 use crate::policy::{Admission, Outcome};
-use crate::transport::{SendError, SendErrorKind};
-
-/// One exchange, over.
-pub(super) struct Exchanged {
-    pub outcome: Result<Answer, SendError>,
-    pub ended: Instant,
-    /// We ended it before the vendor had the time that the policy gives an attempt: at the caller's deadline, or at
-    /// the end of our hold on the operation.
-    pub cut_short: bool,
-}
+use crate::transport::SendErrorKind;
 
 impl Exchanged {
     /// What it says of the vendor's health. A refusal proves life; a 429 is feedback on load and no failure.
@@ -83,6 +73,9 @@ mod tests {
     use http::HeaderMap;
 
     use super::*;
+    use crate::answer::Answer;
+    use crate::clock::Instant;
+    use crate::transport::SendError;
 
     fn liveness(outcome: Result<u16, SendErrorKind>, cut_short: bool) -> Outcome {
         let answer = |status: u16| {

@@ -3,17 +3,20 @@
 //! A look-up is believed only after the vendor's settle time, counted from the end of the last attempt that
 //! may have taken effect: an index lags, and a request that timed out here may still be executing there. It
 //! goes through the same gates as every call.
+//!
+//! A look-up that failed is not a look-up. It is tried again on the ladder, and once the call's time is over by
+//! recovery. Those that were answered are counted, over all runs.
 
 use std::time::Duration;
 
-use super::run::Run;
+use super::phase::{Phase, Run};
 use super::waits::spread_over;
 use crate::answer::Answer;
-use crate::clock::Instant;
-use crate::error::{Error, Step};
+use crate::clock::{Instant, Timestamp};
+use crate::error::Error;
 use crate::request::Request;
 use crate::telemetry;
-use crate::vendor::{Attempt, Finding, Subject};
+use crate::vendor::{Attempt, Finding, Subject, Verdict};
 
 /// What the look-ups came to.
 pub(super) enum Looked {
@@ -31,16 +34,20 @@ impl Run<'_> {
         self.first_question().is_some()
     }
 
-    /// Waits out the settle time and looks the effect up, a few times if the vendor cannot tell at first.
-    ///
-    /// # Errors
-    ///
-    /// When time runs out first; the operation is scheduled and the look-up comes first when it is resumed.
-    pub(super) async fn look_up(&mut self) -> Result<Looked, Error> {
-        let Some(question) = self.first_question() else { return Ok(Looked::CannotTell) };
-        let settle = self.engine.vendor.settle_time();
-        let mut at = self.settled_at(settle);
-        for _ in 0..self.engine.policy.look_ups_max {
+    /// The earliest that a look-up counts, and that the vendor wants to be asked.
+    pub(super) fn look_up_at(&self) -> Instant {
+        self.settled_at().max(self.left_alone_until)
+    }
+
+    /// Waits out the settle time and looks the effect up, as often as the policy allows if the vendor cannot tell.
+    /// `Err` holds when to look it up where this call cannot wait for that.
+    pub(super) async fn looked_up(&mut self) -> Result<Result<Looked, Instant>, Error> {
+        let Some(question) = self.first_question() else { return Ok(Ok(Looked::CannotTell)) };
+        let look_ups_max = self.engine.policy.look_ups_max;
+        let mut look_ups = self.phase.look_ups();
+        let mut failures = Failures::default();
+        let mut at = self.settled_at();
+        while look_ups < look_ups_max {
             let asked = self.left_alone_until.since(self.engine.clock.now());
             if !asked.is_zero() {
                 let spread = spread_over(asked, self.engine.random.unit());
@@ -48,69 +55,101 @@ impl Run<'_> {
             }
             if at >= self.deadline || self.is_over_the_cap(asked) {
                 if self.is_past_keeping() {
-                    return Ok(Looked::CannotTell);
+                    return Ok(Ok(Looked::CannotTell));
                 }
-                if at >= self.deadline {
-                    return Err(self.out_of_time(at, Step::LookUp).await);
-                }
-                let kind = self.dependency();
-                return Err(self.postpone(at, kind).await);
+                return Ok(Err(if failures.count > 0 { at.max(self.much_later()) } else { at }));
             }
             self.sleep_until(at).await?;
             let looked = self.ask(question.clone()).await?;
-            telemetry::looked_up(self.whose(), looked.name());
+            telemetry::looked_up(self.whose(), looked.as_ref().map_or("failed", Looked::name));
             match looked {
-                Looked::CannotTell => at = self.engine.clock.now().plus(settle.max(LOOK_UP_GAP_MIN)),
-                answered => return Ok(answered),
+                None => at = self.after_failed_look_up(&mut failures),
+                Some(Looked::CannotTell) => {
+                    look_ups = look_ups.saturating_add(1);
+                    self.count_look_up();
+                    failures = Failures::default();
+                    let gap = self.engine.vendor.settle_time().max(LOOK_UP_GAP_MIN);
+                    at = self.engine.clock.now().plus(gap);
+                }
+                Some(answered) => {
+                    self.count_look_up();
+                    return Ok(Ok(answered));
+                }
             }
         }
-        Ok(Looked::CannotTell)
+        Ok(Ok(Looked::CannotTell))
     }
 
     /// When the settle time is over. It counts once, from the last send that may have taken effect, whoever sent it:
     /// on our own clock if we did, else from what is on record.
-    fn settled_at(&self, settle: Duration) -> Instant {
-        let clock = &self.engine.clock;
-        let on_record = self.hold.as_ref().and_then(|hold| hold.record.unknown_since);
-        match (self.unknown_since, on_record) {
-            (Some(ours), _) => ours.plus(settle),
-            (None, Some(theirs)) => clock.now().plus(theirs.plus(settle).since(clock.wall())),
-            (None, None) => clock.now().plus(settle),
+    fn settled_at(&self) -> Instant {
+        let (clock, settle) = (&self.engine.clock, self.engine.vendor.settle_time());
+        match (self.phase, self.unknown_on_record()) {
+            (Phase::Unknown { since: Some(ours), .. }, _) => ours.plus(settle),
+            (_, Some(theirs)) => clock.now().plus(theirs.plus(settle).since(clock.wall())),
+            (_, None) => clock.now().plus(settle),
         }
+    }
+
+    fn unknown_on_record(&self) -> Option<Timestamp> {
+        self.hold.as_ref().and_then(|hold| hold.record.unknown_since)
     }
 
     /// Whether its effect has been unknown for longer than a settled one would be kept. Look-ups that never come to an answer
     /// are postponed from call to call until then, and no longer: every operation ends in one state.
     fn is_past_keeping(&self) -> bool {
-        let on_record = self.hold.as_ref().and_then(|hold| hold.record.unknown_since);
-        on_record.is_some_and(|since| self.engine.clock.wall().since(since) >= self.engine.policy.record.keep)
+        let keep = self.engine.policy.record.keep;
+        self.unknown_on_record().is_some_and(|since| self.engine.clock.wall().since(since) >= keep)
     }
 
-    /// One look-up, all its pages. A failure on the way is never taken for an absence.
-    async fn ask(&mut self, mut question: Request) -> Result<Looked, Error> {
+    /// The next step of the ladder; from its end on its last one, but no less than [`LADDER_SPENT_GAP`].
+    fn after_failed_look_up(&self, failures: &mut Failures) -> Instant {
+        let unit = self.engine.random.unit();
+        let last = u32::try_from(self.backoff.steps.len().saturating_sub(1)).unwrap_or(u32::MAX);
+        let step = self.backoff.wait(failures.count.min(last), failures.wait, unit);
+        failures.wait = step.unwrap_or_default();
+        let is_spent = self.backoff.steps.len() <= failures.count as usize;
+        let floor =
+            if is_spent { LADDER_SPENT_GAP.mul_f64(f64::midpoint(1.0, unit)) } else { LOOK_UP_GAP_MIN };
+        failures.count = failures.count.saturating_add(1);
+        self.engine.clock.now().plus(failures.wait.max(floor))
+    }
+
+    /// When to look up what has failed to be for all of a call's time: the longer it has been unknown, the later. A
+    /// look-up that a vendor refuses for good is then not made every few seconds until the retention is over.
+    fn much_later(&self) -> Instant {
+        let clock = &self.engine.clock;
+        let unknown_for = self.unknown_on_record().map_or(Duration::ZERO, |since| clock.wall().since(since));
+        clock.now().plus((unknown_for / UNKNOWN_PART).min(LOOK_UP_GAP_MAX))
+    }
+
+    /// One look-up, all its pages; `None` if it failed. A failure on the way is never taken for an absence.
+    async fn ask(&mut self, mut question: Request) -> Result<Option<Looked>, Error> {
         for _ in 0..PAGES_MAX {
             let admission = self.admit_again().await?;
             self.keep_lease(self.timeout.attempt).await?;
             let begun = admission.admitted_at();
-            let exchanged = self.exchange(question.clone(), begun, begun).await;
+            let exchanged = self.engine.exchange(question.clone(), self.bounds(), begun, begun).await;
             self.account(admission, &exchanged);
             let judged_at = self.engine.clock.wall();
             let attempt = Attempt::new(&question, false, exchanged.outcome.as_ref(), judged_at);
             let verdict = self.engine.vendor.classify(&attempt);
             self.heed(&verdict, &exchanged.outcome, exchanged.ended);
-            let Ok(answer) = exchanged.outcome else { return Ok(Looked::CannotTell) };
-            let Some(subject) = self.subject() else { return Ok(Looked::CannotTell) };
-            if answer.cut {
-                return Ok(Looked::CannotTell);
+            let (Ok(answer), Some(subject)) = (&exchanged.outcome, self.subject()) else { return Ok(None) };
+            // Not now, or not the vendor's own word.
+            if answer.cut || matches!(verdict, Verdict::Retry { .. } | Verdict::Unknown) {
+                return Ok(None);
             }
-            match self.engine.vendor.read_look_up(&subject, &question, &answer) {
-                Finding::Found(answer) => return Ok(Looked::Found(answer)),
-                Finding::Absent => return Ok(Looked::Absent),
-                Finding::CannotTell => return Ok(Looked::CannotTell),
+            match self.engine.vendor.read_look_up(&subject, &question, answer) {
+                Finding::Found(answer) => return Ok(Some(Looked::Found(answer))),
+                Finding::Absent => return Ok(Some(Looked::Absent)),
+                // Credentials that are mended, or a page that goes away, leave the question to be asked again.
+                Finding::CannotTell if matches!(verdict, Verdict::Refused { .. }) => return Ok(None),
+                Finding::CannotTell => return Ok(Some(Looked::CannotTell)),
                 Finding::Next(next) => question = next,
             }
         }
-        Ok(Looked::CannotTell)
+        Ok(Some(Looked::CannotTell))
     }
 
     fn first_question(&self) -> Option<Request> {
@@ -124,8 +163,16 @@ impl Run<'_> {
     }
 }
 
+/// Look-ups that failed, one after the other.
+#[derive(Default)]
+struct Failures {
+    count: u32,
+    /// Before the last of them.
+    wait: Duration,
+}
+
 impl Looked {
-    pub(super) const fn name(&self) -> &'static str {
+    const fn name(&self) -> &'static str {
         match self {
             Looked::Found(_) => "found",
             Looked::Absent => "absent",
@@ -137,5 +184,16 @@ impl Looked {
 /// A bound on pages, should an adapter never stop asking for the next.
 const PAGES_MAX: usize = 50;
 
-/// Between two look-ups where the vendor needs no settle time.
+/// Between two look-ups where the vendor needs no settle time, and where the ladder's wait is drawn as none.
 const LOOK_UP_GAP_MIN: Duration = Duration::from_secs(1);
+
+/// Between two look-ups that failed, once as many did as the ladder has steps: half of it to all of it, so that a policy
+/// with a short ladder, or none, does not ask a vendor that is down every second. It is the shipped ladder's last step.
+const LADDER_SPENT_GAP: Duration = Duration::from_secs(30);
+
+/// A call whose look-ups all failed is followed by a wait of a tenth of the time that the effect has been unknown: what
+/// fails for a minute is asked again within seconds, and what fails for a week about a hundred times in all.
+const UNKNOWN_PART: u32 = 10;
+
+/// However long it has been unknown: a vendor that answers again is asked within the hour.
+const LOOK_UP_GAP_MAX: Duration = Duration::from_secs(60 * 60);

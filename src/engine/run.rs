@@ -1,158 +1,78 @@
-//! One call under way: the loop, and the rules for waiting, resending and giving up.
+//! The loop of one call, its rules for waiting and giving up, and its ends.
 //!
-//! The rule that the loop turns on is [`Run::resend_is_safe`]: after an outcome that may have taken effect,
-//! only an idempotent method or an open replay window allows another send. It is asked before every send,
-//! because every wait burns the window.
+//! What the loop turns on is [`may_send`](crate::operation::record::may_send): after an outcome that may have taken
+//! effect, it says whether another send is safe, must wait for a look-up, or may not be. It is asked before every send,
+//! because every wait uses the vendor's window up.
 
 use std::time::Duration;
 
-use super::attempt::Judged;
-use super::hold::Hold;
+use super::attempt::{Judged, Lease};
 use super::look_up::Looked;
+use super::phase::{Last, Phase, Run};
 use super::waits::spread_over;
-use super::{Engine, Work};
 use crate::answer::Answer;
-use crate::attempt::AttemptReport;
 use crate::clock::Instant;
 use crate::error::{Disposition, Effect, Error, Gate, Kind, Reason, Refusal, Step};
-use crate::policy::{Admission, Backoff, OnUnknown, Timeouts};
+use crate::operation::record::{LookUp, Ruling, Why};
+use crate::policy::Admission;
 use crate::reply::{Obtained, Reply};
-use crate::request::Request;
-use crate::telemetry::{self, Whose};
-use crate::transport::{SendError, SendErrorKind};
-use crate::vendor::is_idempotent;
+use crate::telemetry;
+use crate::transport::SendErrorKind;
+use crate::vendor::SpeaksFor;
 
-pub(super) struct Run<'a> {
-    pub(super) engine: &'a Engine,
-    pub(super) request: &'a Request,
-    /// Boxed: most calls have none, and a record is large.
-    pub(super) hold: Option<Box<Hold<'a>>>,
-    pub(super) timeout: Timeouts,
-    pub(super) started: Instant,
-    pub(super) deadline: Instant,
-    pub(super) pass_deadline_on: bool,
-    /// Attempts over the operation's whole life.
-    pub(super) attempts: u32,
-    /// Whether any of them may have taken effect.
-    pub(super) effect: Effect,
-    /// When this run's last attempt that may have taken effect ended.
-    pub(super) unknown_since: Option<Instant>,
-    /// Look-ups that were answered since the last such attempt, of whichever run.
-    pub(super) look_ups: u32,
-    /// How many more sends may be a second effect.
-    pub(super) resends_left: u32,
-    pub(super) reports: Vec<AttemptReport>,
-    /// How many of them went with a write to the record.
-    pub(super) reports_written: usize,
-    /// Time spent in waits, all told.
-    pub(super) waited: Duration,
-    pub(super) backoff: &'a Backoff,
-    pub(super) retries_allowed: bool,
-    /// The caller accepted a second effect for this resend.
-    resend_accepted: bool,
-    /// A look-up's miss was taken for proof that an attempt had no effect.
-    absence_believed: bool,
-    /// Nothing came between the claim and what follows.
-    just_claimed: bool,
-    wait_before: Duration,
-    /// The latest that the vendor asked this call to wait for.
-    pub(super) left_alone_until: Instant,
-    /// Tells a call without a key from all others once it has failed.
-    pub(super) number: Option<u64>,
-    pub(super) last: Last,
-}
-
-/// What the last attempt met, for the error that may come of it.
-#[derive(Default)]
-pub(super) struct Last {
-    pub(super) answer: Option<Answer>,
-    pub(super) failure: Option<SendError>,
-}
-
-impl Last {
-    pub(super) fn failed_with(&self) -> Option<SendErrorKind> {
-        self.failure.as_ref().map(SendError::kind)
-    }
+/// What allows the next send.
+enum Cleared {
+    /// It cannot be a second effect, as long as the rule says so.
+    Safe,
+    /// It can, and that was accepted and is about to be written down.
+    AtRisk,
+    /// Nothing: the operation was found.
+    Over(Box<Reply>),
 }
 
 impl<'a> Run<'a> {
-    /// `request` is the one on record, for an operation.
-    pub(super) fn new(
-        engine: &'a Engine,
-        work: &'a Work,
-        request: &'a Request,
-        hold: Option<Box<Hold<'a>>>,
-        started: Instant,
-        deadline: Instant,
-    ) -> Run<'a> {
-        let (backoff, timeout) = match &work.policy {
-            Some(own) => (&own.backoff, own.timeout),
-            None => (&engine.policy.backoff, engine.policy.timeout),
-        };
-        let hold = hold.map(|hold| hold.for_call_until(deadline));
-        let record = hold.as_ref().map(|hold| &hold.record);
-        let look_ups = record.map_or(0, |record| record.look_ups);
-        let asked_for = u32::from(work.on_unknown == OnUnknown::Resend);
-        let resends_left = record.map_or(asked_for, |record| record.resends_left);
-        Run {
-            engine,
-            request,
-            attempts: record.map_or(0, |record| record.attempts),
-            effect: record.map_or(Effect::None, |record| record.effect),
-            hold,
-            timeout,
-            started,
-            deadline,
-            pass_deadline_on: work.pass_deadline_on,
-            unknown_since: None,
-            look_ups,
-            resends_left,
-            reports: Vec::new(),
-            reports_written: 0,
-            waited: Duration::ZERO,
-            backoff,
-            retries_allowed: work.retries_allowed,
-            resend_accepted: false,
-            absence_believed: false,
-            just_claimed: false,
-            wait_before: Duration::ZERO,
-            left_alone_until: Instant::ORIGIN,
-            number: None,
-            last: Last::default(),
-        }
-    }
-
     /// Carries on with an operation that was taken over. Its next send is charged as a retry, unless it is
     /// known to be the first.
     pub(super) async fn resume(&mut self) -> Result<Reply, Error> {
-        let is_first = self.attempts == 0 && self.effect == Effect::None;
+        let is_first = self.attempts == 0 && self.phase.effect() == Effect::None;
         if !is_first && !self.afford_retry() {
             return Err(self.out_of_budget(self.first_step()).await);
+        }
+        // With the ladder spent it was scheduled to be looked up. Another send would begin the settle time anew, for ever
+        // where no call lasts as long.
+        let is_spent =
+            usize::try_from(self.attempts).is_ok_and(|attempts| attempts > self.backoff.steps.len());
+        if is_spent && self.phase.effect() == Effect::Unknown && self.has_look_up() {
+            return self.exhausted().await;
         }
         self.drive(None).await
     }
 
-    pub(super) async fn drive(&mut self, mut admission: Option<Admission<'a>>) -> Result<Reply, Error> {
+    /// Sends until the call has an end. `claimed` is the admission that the claim was made with: its send comes right
+    /// behind the claim.
+    pub(super) async fn drive(&mut self, mut claimed: Option<Admission<'a>>) -> Result<Reply, Error> {
         // The gates were waited for before this run began.
-        self.waited =
-            admission.as_ref().map_or(Duration::ZERO, |gate| gate.admitted_at().since(self.started));
-        self.just_claimed = admission.is_some();
+        self.waited = claimed.as_ref().map_or(Duration::ZERO, |gate| gate.admitted_at().since(self.started));
         loop {
-            if !self.resend_is_safe() && !self.resend_accepted {
-                drop(admission.take());
-                if let Some(reply) = Box::pin(self.look_up_first()).await? {
-                    return Ok(reply);
+            let cleared = match self.ruling() {
+                Ruling::Send(_) => Cleared::Safe,
+                _ => {
+                    drop(claimed.take());
+                    Box::pin(self.clear()).await?
                 }
-            }
-            let permit = match admission.take() {
-                Some(permit) => permit,
-                None => Box::pin(self.admit_again()).await?,
             };
-            if self.window_closed_while_waiting() {
+            if let Cleared::Over(reply) = cleared {
+                return Ok(*reply);
+            }
+            let (permit, lease) = match claimed.take() {
+                Some(permit) => (permit, Lease::Claimed),
+                None => (Box::pin(self.admit_again()).await?, Lease::ToRenew),
+            };
+            // Waiting for the gates uses the window up too.
+            if matches!(cleared, Cleared::Safe) && !matches!(self.ruling(), Ruling::Send(_)) {
                 continue;
             }
-            let judged = self.attempt(permit).await?;
-            self.resend_accepted = false;
+            let judged = self.attempt(permit, lease).await?;
             if let Judged::Done { answer, replayed } = judged {
                 if replayed {
                     telemetry::replayed(self.whose(), "vendor");
@@ -166,22 +86,33 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Before a resend that could be a second effect: what a look-up finds, or `None` if the resend may go.
-    async fn look_up_first(&mut self) -> Result<Option<Reply>, Error> {
-        match self.look_up().await? {
-            Looked::Found(answer) => return self.succeed(answer, Obtained::Reconciled).await.map(Some),
-            Looked::Absent => {
-                self.effect = Effect::None;
-                self.absence_believed = true;
-            }
-            // The renewal before the send writes it down.
-            Looked::CannotTell if self.resends_left > 0 => {
-                self.resends_left -= 1;
-                self.resend_accepted = true;
-            }
-            Looked::CannotTell => return Err(self.bury(self.why_stuck()).await),
+    /// Before a send that could be a second effect: what else allows it.
+    async fn clear(&mut self) -> Result<Cleared, Error> {
+        let mut ruling = self.ruling();
+        if ruling == Ruling::LookUpFirst {
+            ruling = match self.look_up().await? {
+                Looked::Found(answer) => {
+                    let reply = self.succeed(answer, Obtained::Reconciled).await?;
+                    return Ok(Cleared::Over(Box::new(reply)));
+                }
+                Looked::Absent => {
+                    self.phase = Phase::ProvenAbsent;
+                    self.ruling()
+                }
+                Looked::CannotTell => self.ruling_after(LookUp::CannotTell),
+            };
         }
-        Ok(None)
+        match ruling {
+            Ruling::Send(_) => Ok(Cleared::Safe),
+            Ruling::SendAtRisk => {
+                // The renewal before the send writes it down.
+                self.resends_left = self.resends_left.saturating_sub(1);
+                Ok(Cleared::AtRisk)
+            }
+            Ruling::Stop(reason) => Err(self.bury(reason).await),
+            // There was one, and it cannot tell.
+            Ruling::LookUpFirst => Err(self.bury(Reason::Unknown).await),
+        }
     }
 
     /// After an attempt that is not done: the call's end, or `None` once another attempt is due.
@@ -189,7 +120,7 @@ impl<'a> Run<'a> {
         match judged {
             Judged::Done { answer, .. } => self.succeed(answer, Obtained::Fresh).await.map(Some),
             Judged::Refused { answer, refusal: Refusal::Duplicate, speaks_for }
-                if self.absence_believed || !self.is_settled_by(speaks_for) =>
+                if matches!(self.phase, Phase::ProvenAbsent) || !self.is_settled_by(speaks_for) =>
             {
                 self.perhaps_our_own(answer).await.map(Some)
             }
@@ -197,61 +128,21 @@ impl<'a> Run<'a> {
                 Err(self.refused(refusal, answer).await)
             }
             Judged::Refused { answer, refusal, .. } => self.refused_but_unknown(refusal, answer).await,
-            Judged::Retry { .. } if !self.can_go_on() => Err(self.bury(Reason::Unknown).await),
-            Judged::Retry { not_before } => self.wait_for_next_rung(not_before).await,
+            Judged::Retry { not_before } => match (self.ruling(), self.look_up_at()) {
+                (Ruling::Stop(reason), _) => Err(self.bury(reason).await),
+                // No wait of this call's reaches the look-up: recovery makes it.
+                (Ruling::LookUpFirst, at) if at >= self.deadline => {
+                    Err(self.out_of_time(at, Step::LookUp).await)
+                }
+                _ => self.wait_for_next_rung(not_before).await,
+            },
             Judged::Unknown => self.look_up_or_bury(Reason::Unknown).await.map(Some),
-        }
-    }
-
-    /// Whether another send cannot cause a second effect.
-    fn resend_is_safe(&self) -> bool {
-        self.effect == Effect::None || is_idempotent(&self.request.method) || self.window_is_open()
-    }
-
-    /// Whether the vendor would still answer a resend from its own record. Counted on the wall clock from the
-    /// first claim, so that it holds across restarts.
-    pub(super) fn window_is_open(&self) -> bool {
-        let Some(hold) = &self.hold else { return false };
-        self.engine
-            .vendor
-            .replay_window(self.request)
-            .is_some_and(|window| self.engine.clock.wall().since(hold.record.claimed_at) < window)
-    }
-
-    /// Waiting for the gates burns the window too.
-    fn window_closed_while_waiting(&self) -> bool {
-        !self.resend_is_safe() && !self.resend_accepted
-    }
-
-    /// Whether anything can follow an attempt of unknown effect: a safe resend, a look-up, or the caller's
-    /// word that a duplicate is better than none.
-    fn can_go_on(&self) -> bool {
-        self.resend_is_safe() || self.resends_left > 0 || self.has_look_up()
-    }
-
-    fn why_stuck(&self) -> Reason {
-        match self.engine.vendor.replay_window(self.request) {
-            Some(_) => Reason::Expired,
-            None => Reason::Unknown,
-        }
-    }
-
-    /// Notes what an attempt may have done. A safe method (RFC 9110, section 9.2.1) does nothing, so that its last
-    /// definite answer is the call's, whatever came before it.
-    pub(super) fn note(&mut self, effect: Effect) {
-        if effect == Effect::Unknown && !self.request.method.is_safe() {
-            self.effect = Effect::Unknown;
-            self.unknown_since = Some(self.engine.clock.now());
-            self.look_ups = 0;
         }
     }
 
     /// Waits for the ladder's next rung, or ends the call: with the ladder spent, a look-up may still find the
     /// effect.
-    pub(super) async fn wait_for_next_rung(
-        &mut self,
-        not_before: Option<Duration>,
-    ) -> Result<Option<Reply>, Error> {
+    async fn wait_for_next_rung(&mut self, not_before: Option<Duration>) -> Result<Option<Reply>, Error> {
         let unit = self.engine.random.unit();
         let retry = self.attempts.saturating_sub(1);
         // A request that cannot be built is built no better a second time.
@@ -279,6 +170,151 @@ impl<'a> Run<'a> {
         Ok(None)
     }
 
+    /// Looks the effect up, or ends the call where that has to wait for longer than the call can.
+    async fn look_up(&mut self) -> Result<Looked, Error> {
+        match self.looked_up().await? {
+            Ok(looked) => Ok(looked),
+            Err(at) if at >= self.deadline => Err(self.out_of_time(at, Step::LookUp).await),
+            // The vendor asked for more than a call waits out.
+            Err(at) => Err(self.postpone(at, self.dependency()).await),
+        }
+    }
+
+    /// Whether a definite no to the last attempt is the operation's outcome: no earlier attempt may have taken
+    /// effect, or the adapter says that the no speaks for those too. An unkeyed call has no outcome but its last
+    /// answer, and a safe method no effect.
+    fn is_settled_by(&self, speaks_for: SpeaksFor) -> bool {
+        self.phase.effect() == Effect::None
+            || speaks_for == SpeaksFor::EarlierToo
+            || self.hold.is_none()
+            || self.request.method.is_safe()
+    }
+
+    /// A definite no to the last attempt alone: an earlier one may have taken effect all the same.
+    ///
+    /// While the vendor replays, the next attempt may be answered with the earlier one's outcome. Not so where the key
+    /// belongs to another request: that will not change. Else a look-up decides, and where it proves that the earlier
+    /// attempts had no effect, the no is the outcome after all.
+    async fn refused_but_unknown(
+        &mut self,
+        refusal: Refusal,
+        answer: Answer,
+    ) -> Result<Option<Reply>, Error> {
+        self.last = Last { answer: Some(answer.clone()), failure: None };
+        let is_replayed = matches!(self.ruling(), Ruling::Send(Why::WindowOpen { .. }));
+        if is_replayed && refusal != Refusal::KeyReused {
+            return self.wait_for_next_rung(None).await;
+        }
+        match self.look_up().await? {
+            Looked::Found(found) => self.succeed(found, Obtained::Reconciled).await.map(Some),
+            Looked::Absent => Err(self.refused(refusal, answer).await),
+            Looked::CannotTell => Err(self.bury(Reason::Unknown).await),
+        }
+    }
+
+    /// The vendor holds such a resource, although a look-up had not shown it: the miss may have come too early
+    /// and the resource be our own first send's. Another miss is no proof now.
+    async fn perhaps_our_own(&mut self, duplicate: Answer) -> Result<Reply, Error> {
+        self.note(Effect::Unknown);
+        self.last = Last { answer: Some(duplicate), failure: None };
+        match self.look_up().await? {
+            Looked::Found(answer) => self.succeed(answer, Obtained::Reconciled).await,
+            Looked::Absent | Looked::CannotTell => Err(self.bury(Reason::Unknown).await),
+        }
+    }
+
+    /// The ladder is spent. What may have taken effect is looked up once more before it is given up.
+    async fn exhausted(&mut self) -> Result<Reply, Error> {
+        if self.phase.effect() == Effect::None {
+            return Err(self.bury(Reason::Exhausted).await);
+        }
+        self.look_up_or_bury(Reason::Exhausted).await
+    }
+
+    /// No further send can help or is allowed: the look-up decides, or nobody does.
+    async fn look_up_or_bury(&mut self, reason: Reason) -> Result<Reply, Error> {
+        match self.look_up().await? {
+            Looked::Found(answer) => self.succeed(answer, Obtained::Reconciled).await,
+            Looked::Absent => {
+                self.phase = Phase::ProvenAbsent;
+                Err(self.bury(Reason::Exhausted).await)
+            }
+            Looked::CannotTell => Err(self.bury(reason).await),
+        }
+    }
+
+    async fn succeed(&mut self, answer: Answer, obtained: Obtained) -> Result<Reply, Error> {
+        let mut reply = Reply::new(answer, obtained, self.attempts).after_waiting(self.waited);
+        if self.hold.is_some() {
+            reply = Box::pin(self.settle(reply)).await?;
+        }
+        if reply.answer().cut {
+            let limit_bytes = self.engine.policy.limits.reply_bytes_max;
+            return Err(self.in_context(super::ending::too_large(limit_bytes, reply.answer().clone())));
+        }
+        Ok(reply)
+    }
+
+    /// A definite no that is the operation's outcome.
+    async fn refused(&mut self, refusal: Refusal, answer: Answer) -> Error {
+        if self.hold.is_some() {
+            self.phase = Phase::NotApplied;
+        }
+        let evidence = self.evidence();
+        if let Some(hold) = &mut self.hold
+            && let Err(error) = hold.refuse(refusal, answer.clone(), evidence).await
+        {
+            return self.in_context(error.with_answer(Some(answer)));
+        }
+        let kind = Kind::Refused { refusal, status: answer.status.as_u16() };
+        self.in_context(Error::new(kind, self.phase.effect()).with_answer(Some(answer)))
+    }
+
+    /// Ends a keyed call as a dead letter, an unkeyed one with what its last attempt met.
+    async fn bury(&mut self, reason: Reason) -> Error {
+        let answer = self.last.answer.clone();
+        let evidence = self.evidence();
+        let mut kind = self.dependency();
+        if let Some(hold) = &mut self.hold {
+            if let Err(error) = hold.bury(reason, answer.clone(), evidence).await {
+                return self.in_context(error.with_answer(answer));
+            }
+            let met = (answer.as_ref(), self.last.failure.as_ref());
+            telemetry::dead_letter(&**self.engine.vendor, &hold.record, reason, met);
+            kind = Kind::DeadLetter { reason, timeout: self.timed_out(), rate_limited: self.rate_limited() };
+        }
+        let error = Error::new(kind, self.phase.effect()).with_answer(answer);
+        let error = error.because_of(self.last.failure.take());
+        self.in_context(error)
+    }
+
+    /// Ends this call but not its operation: what is keyed is scheduled and carries on when its key is sent
+    /// again.
+    pub(super) async fn postpone(&mut self, at: Instant, kind: Kind) -> Error {
+        let clock = &self.engine.clock;
+        let at = clock.wall().plus(at.since(clock.now()));
+        let evidence = self.evidence();
+        if let Some(hold) = &mut self.hold
+            && let Err(error) = hold.schedule(at, evidence).await
+        {
+            return self.in_context(error);
+        }
+        let answer = self.last.answer.clone();
+        let mut error = Error::new(kind, self.phase.effect()).with_retry_at(Some(at)).with_answer(answer);
+        if self.hold.is_some() {
+            error = error.going_on(Disposition::Continues { at: Some(at) });
+        }
+        let error = error.because_of(self.last.failure.take());
+        self.in_context(error)
+    }
+
+    /// Ends this call because its deadline has passed, or comes before the `next` step is due.
+    async fn out_of_time(&mut self, due: Instant, next: Step) -> Error {
+        let is_over = self.engine.clock.now() >= self.deadline;
+        let budget = self.deadline.since(self.started);
+        self.postpone(due, Kind::Deadline { budget, next: (!is_over).then_some(next) }).await
+    }
+
     /// Postpones by at least `wait`, and by up to the ladder's last step: a budget that is spent fills slowly, and
     /// what comes back at the first step would only be refused and written down again.
     async fn out_of_budget(&mut self, wait: Duration) -> Error {
@@ -286,6 +322,12 @@ impl<'a> Run<'a> {
         let wait = wait.max(last.mul_f64(self.engine.random.unit()));
         let at = self.engine.clock.now().plus(wait);
         self.postpone(at, Kind::Gate(Gate::Budget)).await
+    }
+
+    /// Lets go of an operation that is not this client's to carry on: somebody else may take it at once.
+    pub(super) async fn hand_back(&mut self) -> Error {
+        let now = self.engine.clock.now();
+        self.postpone(now, Kind::Fenced).await
     }
 
     /// Charged when the retry is decided on, not when it is sent: retries that wait are load already.
@@ -315,64 +357,4 @@ impl<'a> Run<'a> {
             self.sleep_until(at).await?;
         }
     }
-
-    /// Sleeps with the lease kept for the sleep and the attempt after it.
-    pub(super) async fn sleep_until(&mut self, at: Instant) -> Result<(), Error> {
-        let wait = at.since(self.engine.clock.now());
-        self.keep_lease(wait.saturating_add(self.timeout.attempt)).await?;
-        self.engine.clock.sleep_until(at).await;
-        self.waited = self.waited.saturating_add(wait);
-        Ok(())
-    }
-
-    pub(super) async fn keep_lease(&mut self, needed: Duration) -> Result<(), Error> {
-        if self.hold.as_ref().is_none_or(|hold| hold.lasts(needed)) {
-            return Ok(());
-        }
-        self.renew_lease(needed).await
-    }
-
-    /// Makes sure of the hold before a send.
-    ///
-    /// The lease that we measure may be over for everybody else: the wall clock was set, or the machine slept,
-    /// while our own clock knows nothing of it. Somebody may then have taken the operation, looked it up and sent
-    /// it, or found that it never took effect and ended it so. Neither the method nor the vendor's key helps
-    /// against the second: what we sent then would be the only effect, of an operation that failed without one.
-    /// So every send but the one right behind the claim asks the store again, by a renewal under our fence. It
-    /// costs a write where a wait came before anyway.
-    pub(super) async fn hold_on_to_send(&mut self) -> Result<(), Error> {
-        if std::mem::take(&mut self.just_claimed) {
-            return self.keep_lease(self.timeout.attempt).await;
-        }
-        self.renew_lease(self.timeout.attempt).await
-    }
-
-    /// A store that wrote in time may still answer when the new lease is over, and somebody else hold the
-    /// operation by then. It is asked again, and a second answer that comes too late is believed no more.
-    async fn renew_lease(&mut self, needed: Duration) -> Result<(), Error> {
-        for _ in 0..RENEWALS_MAX {
-            let evidence = self.evidence();
-            let Some(hold) = &mut self.hold else { return Ok(()) };
-            let renewed = hold.renew(needed, evidence).await;
-            if renewed.is_err() || hold.lasts(Duration::ZERO) {
-                return renewed.map_err(|error| self.in_context(error));
-            }
-        }
-        let at = self.hold.as_ref().and_then(|hold| hold.record.until());
-        let error = Error::new(Kind::Store { doing: "renew the lease in time" }, Effect::Unknown);
-        Err(self.in_context(error.going_on(Disposition::Continues { at }).with_retry_at(at)))
-    }
-
-    /// What the call's events say of whose they are.
-    pub(super) fn whose(&self) -> Whose<'_> {
-        let record = self.hold.as_ref().map(|hold| &hold.record);
-        Whose {
-            vendor: &**self.engine.vendor,
-            request: self.request,
-            operation: record.map(|record| (&record.id, record.wire_key.as_str())),
-        }
-    }
 }
-
-/// A store this slow twice in a row is no store to send by; recovery carries on.
-const RENEWALS_MAX: u32 = 2;

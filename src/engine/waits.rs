@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::run::Run;
+use super::phase::Run;
 use crate::answer::Answer;
 use crate::clock::Instant;
 use crate::transport::SendError;

@@ -25,10 +25,12 @@ use crate::policy::OnUnknown;
 use crate::request::Request;
 
 mod act;
+mod resend;
 mod take;
 mod view;
 
 pub use act::{Act, Action, AuditEntry, Forbidden, Resolution, Resolved};
+pub use resend::{Facts, LookUp, Repeat, Ruling, Sent, Why, Window, may_send, slack, window};
 use take::Taker;
 pub use take::{Left, Take};
 pub use view::{Cursor, Filter, Page, Phase, Summary, Tally, UnknownPhase};
@@ -71,7 +73,7 @@ pub struct Record {
     /// The longest exchange of whoever holds it, or held it last: for so long after its lease a dead holder's
     /// request may still be on its way.
     pub attempt_max: Duration,
-    /// The vendor's clock less ours at the first claim, in milliseconds; `None` if nobody knew it.
+    /// The vendor's clock less that of [`claimed_at`](Record::claimed_at), in milliseconds; `None` if nobody knew it.
     pub vendor_clock_ms: Option<i64>,
     /// The first claim: no first byte left earlier, so the vendor's replay window is counted from here.
     ///
@@ -337,7 +339,7 @@ impl Record {
                 // refused one may have got through: then the vendor's window has been running since.
                 let mut record = self.taken(taker, self.effect);
                 if self.effect == Effect::None {
-                    record.claimed_at = now;
+                    (record.claimed_at, record.vendor_clock_ms) = (now, first.vendor_clock_ms);
                     record.attempts = 0;
                 }
                 Claimed::TakenOver(record)

@@ -8,6 +8,7 @@ use steadfast::Error;
 use steadfast::answer::Answer;
 use steadfast::error::{Effect, Refusal};
 use steadfast::operation::WireKey;
+use steadfast::policy::Timeouts;
 use steadfast::request::Request;
 use steadfast::vendor::{Attempt, Finding, SpeaksFor, Subject, Vendor, Verdict, wait};
 use url::Url;
@@ -33,8 +34,10 @@ impl Acme {
         }
     }
 
-    pub fn replaying(window: Duration) -> Acme {
-        Acme { replay_window: Some(window), ..Acme::new() }
+    /// Of whose window a client with the shipped attempt timeout can use `usable`: the slack comes on top.
+    pub fn replaying(usable: Duration) -> Acme {
+        let slack = steadfast::operation::record::slack(Timeouts::background().attempt);
+        Acme { replay_window: Some(usable + slack), ..Acme::new() }
     }
 
     pub fn account(mut self, account: &str) -> Acme {

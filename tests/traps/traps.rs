@@ -12,8 +12,8 @@ use axum::routing::any;
 use http::Method;
 use serde_json::json;
 use steadfast::clock::Clock;
-use steadfast::error::Reason;
-use steadfast::operation::record::State;
+use steadfast::error::{Disposition, Reason};
+use steadfast::operation::record::{State, slack};
 use steadfast::operation::{Key, OperationId, Scope};
 use steadfast::policy::{Backoff, BreakerConfig};
 use steadfast::store::{Memory, Store};
@@ -75,7 +75,7 @@ async fn the_key_is_on_record_before_the_first_byte_leaves() {
         .expect("a client");
     let error = charge(&client, "order-42").send().await.expect_err("every send is reset");
     assert_eq!(error.effect(), Effect::Unknown);
-    assert_eq!(states.lock().expect("a lock")[..], ["in_progress"; 6], "five sends and a look-up");
+    assert_eq!(states.lock().expect("a lock")[..], ["in_progress"; 7], "five sends and two look-ups");
 }
 
 fn charge_id() -> OperationId {
@@ -169,7 +169,8 @@ async fn inside_stripes_window_the_key_is_resent_and_replayed() {
 async fn backoff_burns_the_window() {
     let (rig, fake) = stripe().await;
     // The ladder's first three waits are 500 ms, 2 s and 5 s: the third retry would be past 3 s.
-    let short = stripe_at(&fake).replay_window(secs(3)).look_up_by_metadata(Vec::<String>::new());
+    let short =
+        stripe_at(&fake).replay_window(slack(secs(30)) + secs(3)).look_up_by_metadata(Vec::<String>::new());
     let rig = rig.another_process(short);
     fake.plan().next_n(Fault::ResetAfterApply, 9);
     let outcome = charge(&rig.client, "order-42").send().await;
@@ -182,7 +183,8 @@ async fn backoff_burns_the_window() {
 #[tokio::test]
 async fn an_open_breaker_burns_the_window() {
     let (rig, fake) = stripe().await;
-    let vendor = stripe_at(&fake).replay_window(secs(5)).look_up_by_metadata(Vec::<String>::new());
+    let window = slack(secs(30)) + secs(5);
+    let vendor = stripe_at(&fake).replay_window(window).look_up_by_metadata(Vec::<String>::new());
     let breaker = BreakerConfig::default().consecutive_failures(1).open(secs(10), secs(10));
     let rig = Rig::with(vendor, &rig.clock, plain().breaker(breaker));
     fake.plan().next(Fault::DropAfterApply);
@@ -311,7 +313,12 @@ async fn a_failed_look_up_is_not_taken_for_it_did_not_happen() {
         fake.plan().next(Fault::DropAfterApply).whenever("/", Method::GET, fault);
         let call = || order(&rig.client, "order-42").policy(patient());
         let outcome = call().send().await;
-        assert_eq!((ending(&outcome), rig.posts(), rig.gets()), (NOBODY_KNOWS, 1, 3), "{fault:?}");
+        // It is no look-up at all: it is made again until the call's time is over, and goes on from there.
+        let error = outcome.as_ref().expect_err("nobody knows yet");
+        assert_eq!((error.is_dead_letter(), error.effect()), (false, Effect::Unknown), "{fault:?}");
+        assert!(matches!(error.disposition(), Disposition::Continues { at: Some(_) }), "{fault:?}: {error}");
+        assert!(rig.gets() > 3, "{fault:?}: {}", rig.gets());
+        assert_eq!(rig.posts(), 1, "{fault:?}");
         assert_eq!(promise_holds(&outcome, &fake.ledger(), "failed look-up"), 1);
     }
 }
@@ -398,7 +405,8 @@ async fn a_redirect_answered_to_a_keyed_post_is_not_followed() {
             .build()
             .expect("a client");
         let error = receipt(&client, "order-42").send().await.expect_err("a redirect is no answer");
-        assert_eq!((error.reason(), error.effect()), (Some(Reason::Unknown), Effect::Unknown), "{status}");
+        // Its look-ups are redirected too, and go on.
+        assert_eq!((error.reason(), error.effect()), (None, Effect::Unknown), "{status}");
         assert_eq!(reached.load(Ordering::Relaxed), 0, "{status}: the target was never called");
         assert_eq!(posts.load(Ordering::Relaxed), 1, "{status}: and the POST never repeated");
     }

@@ -285,14 +285,16 @@ impl Record {
         record.look_ups = 0;
         // Force is one send that may be a second effect, and not a ladder of them.
         record.on_unknown = OnUnknown::Park;
-        record.resends_left = u32::from(forced);
         if self.effect == Effect::None {
-            record.claimed_at = now;
+            // By the operator's clock: nobody knows the vendor's beside that.
+            (record.claimed_at, record.vendor_clock_ms) = (now, None);
         }
         if said_not_applied {
             record.effect = Effect::None;
             record.unknown_since = None;
         }
+        // Spent by a send that needs it: what is not applied is sent without it, and once.
+        record.resends_left = u32::from(forced && record.effect != Effect::None);
         Ok(record)
     }
 

@@ -210,6 +210,7 @@ pub(super) fn update(
         record.look_ups,
         record.resends_left,
         columns.attempt_max,
+        record.vendor_clock_ms,
     ];
     match answer {
         OnFile::Kept => {

@@ -8,13 +8,13 @@ pub(super) const INSERT: &str = "INSERT INTO operation (scope, key, vendor, fing
 
 pub(super) const UPDATE_KEEPING_ANSWER: &str = "UPDATE operation SET phase = ?2, until_ms = ?3, fence = ?4, attempts = ?5, \
      effect = ?6, claimed_at_ms = ?7, updated_at_ms = ?8, on_unknown = ?9, detail = ?10, status = ?11, \
-     resolved = ?12, unknown_since_ms = ?13, look_ups = ?14, resends_left = ?15, attempt_max_ms = ?16 \
-     WHERE number = ?1";
+     resolved = ?12, unknown_since_ms = ?13, look_ups = ?14, resends_left = ?15, attempt_max_ms = ?16, \
+     vendor_clock_ms = ?17 WHERE number = ?1";
 
 pub(super) const UPDATE: &str = "UPDATE operation SET phase = ?2, until_ms = ?3, fence = ?4, attempts = ?5, \
      effect = ?6, claimed_at_ms = ?7, updated_at_ms = ?8, on_unknown = ?9, detail = ?10, status = ?11, \
      resolved = ?12, unknown_since_ms = ?13, look_ups = ?14, resends_left = ?15, attempt_max_ms = ?16, \
-     answer = ?17 WHERE number = ?1";
+     vendor_clock_ms = ?17, answer = ?18 WHERE number = ?1";
 
 /// Sets what a holder's transition can change. The phase is that of [`Phase::InProgress`](crate::operation::record::Phase::InProgress).
 pub(super) const UPDATE_HELD: &str = "UPDATE operation SET phase = ?4, until_ms = ?5, attempts = ?6, effect = ?7, \

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, StatusCode};
 
-use super::serve::{Behaviour, Setup};
+use super::serve::{Behaviour, Setup, dated};
 use crate::answer::Answer;
 use crate::clock::Sleep;
 use crate::request::Request;
@@ -113,6 +113,7 @@ impl InProcess {
             headers,
             body,
         });
+        let reply = dated(reply, &*self.setup.clock);
         let status = StatusCode::from_u16(reply.status)
             .map_err(|error| SendError::with_source(SendErrorKind::Reset, error))?;
         // What HTTP cannot carry is left out, as on the wire.

@@ -67,7 +67,7 @@ impl Served {
     ///
     /// If the loopback interface has no free port, as wiremock does.
     pub(super) async fn start(behaviour: Arc<dyn Behaviour>, setup: Setup) -> Served {
-        let mount = Mount { behaviour: Arc::clone(&behaviour), kept: Arc::default(), full: Arc::default() };
+        let mount = Mount::new(Arc::clone(&behaviour), Arc::clone(&setup.clock));
         let (front, renewal) = mount.listen(&setup).await;
         let (url, transport) = (front.url(), InProcess::new(behaviour, setup));
         Served { url, transport, _listeners: Some((front, renewal)) }
@@ -97,12 +97,17 @@ impl Served {
 #[derive(Clone)]
 struct Mount {
     behaviour: Arc<dyn Behaviour>,
+    clock: Arc<dyn Clock>,
     /// How many requests wiremock keeps by now.
     kept: Arc<AtomicUsize>,
     full: Arc<Notify>,
 }
 
 impl Mount {
+    fn new(behaviour: Arc<dyn Behaviour>, clock: Arc<dyn Clock>) -> Mount {
+        Mount { behaviour, clock, kept: Arc::default(), full: Arc::default() }
+    }
+
     /// Starts the server and its front. The server ends with the task.
     async fn listen(self, setup: &Setup) -> (Front, JoinSet<()>) {
         // The ledger is what a fake is asked for, and not wiremock's recording.
@@ -141,7 +146,7 @@ impl Respond for Mount {
         if self.kept.fetch_add(1, Ordering::Relaxed) + 1 == KEPT_MAX {
             self.full.notify_one();
         }
-        self.behaviour.answer(request).template()
+        dated(self.behaviour.answer(request), &*self.clock).template()
     }
 }
 
@@ -161,6 +166,11 @@ pub(super) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> 
 /// A query parameter's decoded value.
 pub(super) fn query(request: &Request, name: &str) -> Option<String> {
     request.url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
+}
+
+/// With the `Date` of the fake's own clock: the machine's would not be that of what the fake creates.
+pub(super) fn dated(reply: Reply, clock: &dyn Clock) -> Reply {
+    reply.header("Date", clock.wall().to_string())
 }
 
 /// An HTTP date this long after the clock's present, rounded up to a whole second.
@@ -186,7 +196,7 @@ mod tests {
     #[tokio::test]
     async fn wiremock_keeps_few_requests_and_none_finds_it_without_a_mock() {
         let counting = Arc::new(Counting::default());
-        let mount = Mount { behaviour: counting.clone(), kept: Arc::default(), full: Arc::default() };
+        let mount = Mount::new(counting.clone(), Setup::default().clock);
         let (front, _renewal) = mount.clone().listen(&Setup::default()).await;
         let client = reqwest::Client::new();
         let passing = front.passage().read_owned().await;

@@ -1,0 +1,72 @@
+//! One exchange with the vendor: what goes out, and for how long it is waited for.
+
+use std::time::Duration;
+
+use http::HeaderValue;
+
+use super::{Engine, limit};
+use crate::answer::Answer;
+use crate::clock::Instant;
+use crate::inbound;
+use crate::request::Request;
+use crate::transport::{Limits, Progress, SendError};
+
+/// The limits that a call sets its exchanges.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// The longest that the policy gives an attempt.
+    pub attempt: Duration,
+    /// When the call's time is over, or its hold on the operation: whichever comes first.
+    pub until: Instant,
+    /// Whether the limit goes out in `X-Request-Timeout`.
+    pub pass_deadline_on: bool,
+    pub retries_allowed: bool,
+}
+
+/// One exchange, over.
+pub(super) struct Exchanged {
+    pub outcome: Result<Answer, SendError>,
+    pub ended: Instant,
+    /// We ended it before the vendor had the time that the policy gives an attempt: at the caller's deadline, or at
+    /// the end of our hold on the operation.
+    pub cut_short: bool,
+}
+
+impl Engine {
+    /// Sends one request within `bounds`, with the vendor's secrets added on this copy alone.
+    ///
+    /// `admitted` is when the gates let it through. A write to the record may come between that and `begun`: where
+    /// the attempt's timeout is the whole call's, as a policy may say, the write's time is the vendor's loss, and
+    /// not a reason to overlook that the vendor hangs.
+    pub(super) async fn exchange(
+        &self,
+        mut outgoing: Request,
+        bounds: Bounds,
+        admitted: Instant,
+        begun: Instant,
+    ) -> Exchanged {
+        self.vendor.authorize(&mut outgoing);
+        let until = begun.plus(bounds.attempt).min(bounds.until);
+        if bounds.pass_deadline_on {
+            pass_on(&mut outgoing, until.since(begun), bounds.retries_allowed);
+        }
+        // A safe method has no effect to be unknown, and its call is spared the allocation.
+        let progress = if outgoing.method.is_safe() { Progress::unwatched() } else { Progress::new() };
+        let limits = Limits::new(self.policy.limits.reply_bytes_max).watched(&progress);
+        let exchange = self.transport.send(outgoing, limits);
+        let answered = limit::within(&*self.clock, until, exchange).await;
+        let cut_short = answered.is_none() && until < admitted.plus(bounds.attempt);
+        let outcome = answered.unwrap_or_else(|| Err(SendError::out_of_time(&progress)));
+        Exchanged { outcome, ended: self.clock.now(), cut_short }
+    }
+}
+
+/// Whoever retries above us also stands above the vendor: the mark goes on, so that no layer below multiplies the sends.
+fn pass_on(request: &mut Request, left: Duration, retries_allowed: bool) {
+    if !retries_allowed {
+        request.headers.insert(inbound::X_DO_NOT_RETRY, HeaderValue::from_static("true"));
+    }
+    if let Ok(value) = HeaderValue::from_str(&inbound::format_timeout(left)) {
+        request.headers.insert(inbound::X_REQUEST_TIMEOUT, value);
+    }
+}

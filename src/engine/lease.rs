@@ -1,0 +1,53 @@
+//! Keeping the lease while a call waits, and making sure of it before a send.
+
+use std::time::Duration;
+
+use super::hold::{Evidence, Hold};
+use super::phase::Run;
+use crate::clock::Instant;
+use crate::error::{Disposition, Effect, Error, Kind};
+
+impl Run<'_> {
+    /// Sleeps with the lease kept for the sleep and the attempt after it.
+    pub(super) async fn sleep_until(&mut self, at: Instant) -> Result<(), Error> {
+        let wait = at.since(self.engine.clock.now());
+        self.keep_lease(wait.saturating_add(self.timeout.attempt)).await?;
+        self.engine.clock.sleep_until(at).await;
+        self.waited = self.waited.saturating_add(wait);
+        Ok(())
+    }
+
+    pub(super) async fn keep_lease(&mut self, needed: Duration) -> Result<(), Error> {
+        if self.hold.as_ref().is_none_or(|hold| hold.lasts(needed)) {
+            return Ok(());
+        }
+        self.renew_lease(needed).await
+    }
+
+    pub(super) async fn renew_lease(&mut self, needed: Duration) -> Result<(), Error> {
+        let evidence = self.evidence();
+        let Some(hold) = &mut self.hold else { return Ok(()) };
+        hold.renew_in_time(needed, evidence).await.map_err(|error| self.in_context(error))
+    }
+}
+
+impl Hold<'_> {
+    /// A store that wrote in time may still answer when the new lease is over, and somebody else hold the
+    /// operation by then. It is asked again, and a second answer that comes too late is believed no more.
+    async fn renew_in_time(&mut self, needed: Duration, mut evidence: Evidence) -> Result<(), Error> {
+        for _ in 0..RENEWALS_MAX {
+            let again = Evidence { reports: Vec::new(), ..evidence };
+            self.renew(needed, evidence).await?;
+            if self.lasts(Duration::ZERO) {
+                return Ok(());
+            }
+            evidence = again;
+        }
+        let at = self.record.until();
+        let error = Error::new(Kind::Store { doing: "renew the lease in time" }, Effect::Unknown);
+        Err(error.going_on(Disposition::Continues { at }).with_retry_at(at))
+    }
+}
+
+/// A store this slow twice in a row is no store to send by; recovery carries on.
+const RENEWALS_MAX: u32 = 2;

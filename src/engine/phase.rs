@@ -1,0 +1,188 @@
+//! What a call under way is made of, and what is known of its operation so far.
+
+use std::time::Duration;
+
+use super::{Engine, Hold, Work};
+use crate::answer::Answer;
+use crate::attempt::AttemptReport;
+use crate::clock::Instant;
+use crate::error::Effect;
+use crate::operation::record::{Facts, LookUp, Record, Repeat, Ruling, Window, may_send};
+use crate::policy::{Backoff, OnUnknown, Timeouts};
+use crate::request::Request;
+use crate::transport::{SendError, SendErrorKind};
+
+/// One call under way.
+pub(super) struct Run<'a> {
+    pub(super) engine: &'a Engine,
+    pub(super) request: &'a Request,
+    /// Boxed: most calls have none, and a record is large.
+    pub(super) hold: Option<Box<Hold<'a>>>,
+    pub(super) timeout: Timeouts,
+    pub(super) started: Instant,
+    pub(super) deadline: Instant,
+    pub(super) pass_deadline_on: bool,
+    /// Attempts over the operation's whole life.
+    pub(super) attempts: u32,
+    pub(super) phase: Phase,
+    /// How many more sends may be a second effect.
+    pub(super) resends_left: u32,
+    pub(super) reports: Vec<AttemptReport>,
+    /// How many of them went with a write to the record.
+    pub(super) reports_written: usize,
+    /// Time spent in waits, all told.
+    pub(super) waited: Duration,
+    pub(super) backoff: &'a Backoff,
+    pub(super) retries_allowed: bool,
+    pub(super) wait_before: Duration,
+    /// The latest that the vendor asked this call to wait for.
+    pub(super) left_alone_until: Instant,
+    /// Tells a call without a key from all others once it has failed.
+    pub(super) number: Option<u64>,
+    pub(super) last: Last,
+}
+
+/// What the sends so far came to, of whichever run.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Phase {
+    /// None took effect.
+    NotApplied,
+    /// None took effect: a look-up's miss was taken for proof, which a vendor's word on a duplicate can still shake.
+    ProvenAbsent,
+    /// One may have.
+    Unknown {
+        /// When the last such send ended, if it was this run's; else that is on record.
+        since: Option<Instant>,
+        /// Look-ups that were answered since then, of whichever run.
+        look_ups: u32,
+    },
+}
+
+impl Phase {
+    fn of(record: &Record) -> Phase {
+        match record.effect {
+            Effect::Unknown => Phase::Unknown { since: None, look_ups: record.look_ups },
+            _ => Phase::NotApplied,
+        }
+    }
+
+    pub(super) const fn effect(self) -> Effect {
+        match self {
+            Phase::NotApplied | Phase::ProvenAbsent => Effect::None,
+            Phase::Unknown { .. } => Effect::Unknown,
+        }
+    }
+
+    pub(super) const fn look_ups(self) -> u32 {
+        match self {
+            Phase::NotApplied | Phase::ProvenAbsent => 0,
+            Phase::Unknown { look_ups, .. } => look_ups,
+        }
+    }
+}
+
+/// What the last attempt met, for the error that may come of it.
+#[derive(Default)]
+pub(super) struct Last {
+    pub(super) answer: Option<Answer>,
+    pub(super) failure: Option<SendError>,
+}
+
+impl Last {
+    pub(super) fn failed_with(&self) -> Option<SendErrorKind> {
+        self.failure.as_ref().map(SendError::kind)
+    }
+}
+
+impl<'a> Run<'a> {
+    /// `request` is the one on record, for an operation.
+    pub(super) fn new(
+        engine: &'a Engine,
+        work: &'a Work,
+        request: &'a Request,
+        hold: Option<Box<Hold<'a>>>,
+        started: Instant,
+        deadline: Instant,
+    ) -> Run<'a> {
+        let (backoff, timeout) = match &work.policy {
+            Some(own) => (&own.backoff, own.timeout),
+            None => (&engine.policy.backoff, engine.policy.timeout),
+        };
+        let hold = hold.map(|hold| hold.for_call_until(deadline));
+        let record = hold.as_ref().map(|hold| &hold.record);
+        let asked_for = u32::from(work.on_unknown == OnUnknown::Resend);
+        Run {
+            engine,
+            request,
+            attempts: record.map_or(0, |record| record.attempts),
+            phase: record.map_or(Phase::NotApplied, Phase::of),
+            resends_left: record.map_or(asked_for, |record| record.resends_left),
+            hold,
+            timeout,
+            started,
+            deadline,
+            pass_deadline_on: work.pass_deadline_on,
+            reports: Vec::new(),
+            reports_written: 0,
+            waited: Duration::ZERO,
+            backoff,
+            retries_allowed: work.retries_allowed,
+            wait_before: Duration::ZERO,
+            left_alone_until: Instant::ORIGIN,
+            number: None,
+            last: Last::default(),
+        }
+    }
+
+    /// Notes what an attempt may have done. A safe method (RFC 9110, section 9.2.1) does nothing, so that its last
+    /// definite answer is the call's, whatever came before it.
+    pub(super) fn note(&mut self, effect: Effect) {
+        if effect == Effect::Unknown && !self.request.method.is_safe() {
+            self.phase = Phase::Unknown { since: Some(self.engine.clock.now()), look_ups: 0 };
+        }
+    }
+
+    /// A look-up was answered.
+    pub(super) fn count_look_up(&mut self) {
+        if let Phase::Unknown { look_ups, .. } = &mut self.phase {
+            *look_ups = look_ups.saturating_add(1);
+        }
+    }
+
+    /// Whether the operation may be sent, now: see [`may_send`].
+    pub(super) fn ruling(&self) -> Ruling {
+        // A look-up takes a request to be built, and counts only where nothing else allows the send.
+        match self.ruling_after(LookUp::None) {
+            allowed @ Ruling::Send(_) => allowed,
+            _ => self.ruling_after(self.look_up_so_far()),
+        }
+    }
+
+    /// The same, with what a look-up has just said.
+    pub(super) fn ruling_after(&self, look_up: LookUp) -> Ruling {
+        let effect = self.phase.effect();
+        may_send(&Facts {
+            effect,
+            repeat: Repeat::of(&self.request.method),
+            // A clean call is spared the clocks.
+            window: if effect == Effect::None { Window::None } else { self.window() },
+            look_up,
+            resends_left: self.resends_left,
+        })
+    }
+
+    fn look_up_so_far(&self) -> LookUp {
+        let look_ups_max = self.engine.policy.look_ups_max;
+        if look_ups_max == 0 || !self.has_look_up() {
+            return LookUp::None;
+        }
+        if self.phase.look_ups() < look_ups_max { LookUp::NotAsked } else { LookUp::CannotTell }
+    }
+
+    /// Until when the vendor answers a resend from its own record. A call without a key has no window.
+    pub(super) fn window(&self) -> Window {
+        let Some(hold) = &self.hold else { return Window::None };
+        let replay = self.engine.vendor.replay_window(self.request);
+        hold.record.window(replay, self.engine.clock.wall(), Some(hold.measured()))
+    }
+}

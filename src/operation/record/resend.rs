@@ -1,0 +1,200 @@
+//! Whether an operation may be sent again.
+//!
+//! A second send is a second effect unless something prevents it: nothing took effect before, the vendor answers the
+//! key from its own record, the method changes nothing the second time, or a look-up showed that there is no effect.
+//! [`may_send`] is the only place that decides it. The engine asks before every send, recovery with it, and a redrive
+//! and its dry run ask for the operator.
+//!
+//! [`window`] decides until when the vendor's record is trusted. It is asked again before each send, because every
+//! wait uses the window up: a backoff, an open breaker, a crash.
+
+use std::time::Duration;
+
+use http::Method;
+
+use super::{CLOCKS_DIFFER_MAX, Record};
+use crate::clock::Timestamp;
+use crate::error::{Effect, Reason};
+
+/// What [`may_send`] decides by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Facts {
+    /// Whether an earlier send took effect, as far as is known.
+    pub effect: Effect,
+    /// What the request's method says of a second send.
+    pub repeat: Repeat,
+    /// Whether the vendor answers the key from its own record.
+    pub window: Window,
+    /// What a look-up said since the last send of unknown effect.
+    pub look_up: LookUp,
+    /// How many more sends may be a second effect, by the caller's choice or an operator's force.
+    pub resends_left: u32,
+}
+
+/// What HTTP says of a request that is sent twice (RFC 9110, section 9.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Repeat {
+    /// A safe method, such as GET: it has no effect at all.
+    Safe,
+    /// An idempotent method, such as PUT: the second send leaves what the first one left. It may still undo what
+    /// somebody else changed in between.
+    Idempotent,
+    /// Any other method, such as POST: the second send is a second effect.
+    Other,
+}
+
+/// Whether the vendor answers a resend from its own record instead of executing it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Window {
+    /// It does, for a resend that leaves before `until`.
+    Open {
+        /// The vendor's window less [the slack](slack), on the clock of whoever asks.
+        until: Timestamp,
+    },
+    /// It did, or nobody can tell whether it still does.
+    Closed,
+    /// This vendor never does for this request.
+    None,
+}
+
+/// What a look-up can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LookUp {
+    /// The vendor has none for this request.
+    None,
+    /// There is one, and it has not answered yet. One that failed has not answered.
+    NotAsked,
+    /// The effect is provably not there.
+    Absent,
+    /// It answered as often as the policy asks, and could not tell.
+    CannotTell,
+}
+
+/// Whether an operation may be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Ruling {
+    /// It may: another send is no second effect.
+    Send(Why),
+    /// Not yet: a look-up may tell, and comes first.
+    LookUpFirst,
+    /// It may, although that can be a second effect. Whoever sends takes one off [`Facts::resends_left`], on record,
+    /// before the first byte leaves.
+    SendAtRisk,
+    /// It may not. The reason is that of the dead letter.
+    Stop(Reason),
+}
+
+/// Why another send is no second effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Why {
+    /// No earlier send took effect.
+    NotApplied,
+    /// The vendor answers from its own record.
+    WindowOpen {
+        /// As [`Window::Open`].
+        until: Timestamp,
+    },
+    /// The method is safe or idempotent.
+    Repeatable,
+    /// A look-up proved that no earlier send took effect.
+    ProvenAbsent,
+}
+
+/// Whether an operation may be sent, now.
+pub fn may_send(facts: &Facts) -> Ruling {
+    match facts.effect {
+        Effect::None => return Ruling::Send(Why::NotApplied),
+        // There is nothing left to send it for.
+        Effect::Applied => return Ruling::Stop(Reason::Unknown),
+        Effect::Unknown => {}
+    }
+    if let Window::Open { until } = facts.window {
+        return Ruling::Send(Why::WindowOpen { until });
+    }
+    match (facts.repeat, facts.look_up) {
+        (Repeat::Safe | Repeat::Idempotent, _) => Ruling::Send(Why::Repeatable),
+        (Repeat::Other, LookUp::Absent) => Ruling::Send(Why::ProvenAbsent),
+        (Repeat::Other, LookUp::NotAsked) => Ruling::LookUpFirst,
+        (Repeat::Other, LookUp::None | LookUp::CannotTell) if facts.resends_left > 0 => Ruling::SendAtRisk,
+        (Repeat::Other, LookUp::None | LookUp::CannotTell) => Ruling::Stop(match facts.window {
+            Window::None => Reason::Unknown,
+            Window::Open { .. } | Window::Closed => Reason::Expired,
+        }),
+    }
+}
+
+impl Repeat {
+    /// What the method says.
+    pub fn of(method: &Method) -> Repeat {
+        match method {
+            method if method.is_safe() => Repeat::Safe,
+            method if method.is_idempotent() => Repeat::Idempotent,
+            _ => Repeat::Other,
+        }
+    }
+}
+
+/// The times that a window is decided by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// [`Record::claimed_at`]: no first byte left earlier.
+    pub claimed_at: Timestamp,
+    /// [`Record::updated_at`].
+    pub updated_at: Timestamp,
+    /// The asker's wall clock.
+    pub now: Timestamp,
+    /// The time since the first claim as the asker measured it itself, on a clock that nobody sets; `None` if it has
+    /// measured nothing.
+    pub measured: Option<Duration>,
+    /// The longest that a request can be under way.
+    pub attempt_max: Duration,
+}
+
+/// Until when a vendor that replays for `replay` after the first send is trusted to do so; `None` is a vendor that
+/// never does.
+///
+/// The window is counted from the first claim and ends [the slack](slack) early, on the wall clock and on the asker's
+/// own measure: the stricter holds. A wall clock that is set back therefore opens nothing, and neither does a machine
+/// whose own measure stood still while it slept.
+///
+/// A window that is no longer than the slack is never open. Neither is one whose times a wrong clock wrote: a first
+/// claim or a last move that lies ahead of `now` by more than clocks differ says nothing of when the first send was.
+pub fn window(replay: Option<Duration>, sent: &Sent) -> Window {
+    let Some(replay) = replay else { return Window::None };
+    let Sent { claimed_at, updated_at, now, measured, attempt_max } = *sent;
+    let latest = now.plus(CLOCKS_DIFFER_MAX);
+    if claimed_at > latest || updated_at > latest {
+        return Window::Closed;
+    }
+    let usable = replay.saturating_sub(slack(attempt_max));
+    let passed = now.since(claimed_at).max(measured.unwrap_or_default());
+    match usable.checked_sub(passed) {
+        Some(left) if !left.is_zero() => Window::Open { until: now.plus(left) },
+        _ => Window::Closed,
+    }
+}
+
+/// How much earlier than the vendor's own window ours ends. By [`CLOCKS_DIFFER_MAX`], because the first claim may be by
+/// another host's clock than ours, and by the longest attempt, because a request that leaves just before the end
+/// arrives after it: it is under way for at most as long as the policy gives an attempt, after which its connection is
+/// closed.
+pub const fn slack(attempt_max: Duration) -> Duration {
+    CLOCKS_DIFFER_MAX.saturating_add(attempt_max)
+}
+
+impl Record {
+    /// Until when the vendor that replays for `replay` is trusted to answer this operation from its own record: see
+    /// [`window`]. `measured` is as [`Sent::measured`].
+    pub fn window(&self, replay: Option<Duration>, now: Timestamp, measured: Option<Duration>) -> Window {
+        window(replay, &self.sent(now, measured))
+    }
+
+    /// The times on record, as they are read at `now`.
+    pub fn sent(&self, now: Timestamp, measured: Option<Duration>) -> Sent {
+        let (claimed_at, updated_at, attempt_max) = (self.claimed_at, self.updated_at, self.attempt_max);
+        Sent { claimed_at, updated_at, now, measured, attempt_max }
+    }
+}
+
+#[cfg(test)]
+mod tests;
