@@ -10,7 +10,7 @@ use url::Url;
 
 use crate::call::{Call, with_room};
 use crate::clock::{Clock, SystemClock};
-use crate::engine::Engine;
+use crate::engine::{Engine, Latency, Waiting};
 use crate::error::Error;
 use crate::operation::RedactedFields;
 use crate::policy::{Gates, Policy};
@@ -305,6 +305,8 @@ impl ClientBuilder {
             namespace: self.namespace,
             redact,
             generated_keys: AtomicU16::new(0),
+            waiting: Waiting::default(),
+            latency: Latency::default(),
         };
         Ok(Client { engine: Arc::new(engine) })
     }

@@ -1,13 +1,12 @@
 //! How a call ends: what is written to the record, and what the caller is told.
 
-use std::time::Duration;
-
 use super::hold::Evidence;
 use super::look_up::Looked;
 use super::run::{Last, Run};
 use crate::answer::Answer;
 use crate::clock::Instant;
 use crate::error::{Disposition, Effect, Error, Kind, Reason, Refusal, Step};
+use crate::operation::record::Event;
 use crate::reply::{Obtained, Reply};
 use crate::telemetry;
 use crate::transport::SendErrorKind;
@@ -26,33 +25,17 @@ impl Run<'_> {
         Ok(reply)
     }
 
-    /// Writes the success down. A store that fails is tried again while the hold and the call's time last: what the
-    /// vendor said is in hand, and only the record of it keeps others from looking for it.
     async fn settle(&mut self, reply: Reply) -> Result<Reply, Error> {
         let reconciled = reply.obtained() == Obtained::Reconciled;
-        let mut pause = WRITE_PAUSE_MIN;
-        loop {
-            let reports_before = self.reports_written;
-            let evidence = self.evidence();
-            let Some(hold) = &mut self.hold else { return Ok(reply) };
-            let error = match hold.succeed(reply.answer().clone(), reconciled, evidence).await {
-                Ok(()) => {
-                    let record = &hold.record;
-                    return Ok(reply.keyed(record.id.key.as_str().to_owned(), record.wire_key.clone()));
-                }
-                Err(error) => error,
-            };
-            let clock = &self.engine.clock;
-            let again_at = clock.now().plus(pause);
-            if error.is_fenced() || again_at >= self.deadline.min(hold.stop_at()) {
-                // On record it is still in progress; the vendor's word is in hand all the same.
-                let error = error.of_effect(Effect::Applied).with_answer(Some(reply.answer().clone()));
-                return Err(self.in_context(error));
-            }
-            clock.sleep_until(again_at).await;
-            pause = pause.saturating_mul(2).min(WRITE_PAUSE_MAX);
-            self.reports_written = reports_before;
+        let event = || Event::Succeed { answer: reply.answer().clone(), reconciled };
+        if let Err(error) = self.write_down("record the outcome", event).await {
+            // On record it is still in progress; the vendor's word is in hand all the same.
+            let error = error.of_effect(Effect::Applied).with_answer(Some(reply.answer().clone()));
+            return Err(self.in_context(error));
         }
+        let Some(hold) = &self.hold else { return Ok(reply) };
+        let (key, wire_key) = (hold.record.id.key.as_str().to_owned(), hold.record.wire_key.clone());
+        Ok(reply.keyed(key, wire_key))
     }
 
     /// Whether a definite no to the last attempt is the operation's outcome: no earlier attempt may have taken
@@ -70,10 +53,8 @@ impl Run<'_> {
         if self.hold.is_some() {
             self.effect = Effect::None;
         }
-        let evidence = self.evidence();
-        if let Some(hold) = &mut self.hold
-            && let Err(error) = hold.refuse(refusal, answer.clone(), evidence).await
-        {
+        let event = || Event::Refuse { refusal, answer: answer.clone() };
+        if let Err(error) = self.write_down("record the outcome", event).await {
             return self.in_context(error.with_answer(Some(answer)));
         }
         let kind = Kind::Refused { refusal, status: answer.status.as_u16() };
@@ -135,12 +116,12 @@ impl Run<'_> {
     /// Ends a keyed call as a dead letter, an unkeyed one with what its last attempt met.
     pub(super) async fn bury(&mut self, reason: Reason) -> Error {
         let answer = self.last.answer.clone();
-        let evidence = self.evidence();
         let mut kind = self.dependency();
-        if let Some(hold) = &mut self.hold {
-            if let Err(error) = hold.bury(reason, answer.clone(), evidence).await {
-                return self.in_context(error.with_answer(answer));
-            }
+        let event = || Event::Bury { reason, answer: answer.clone() };
+        if let Err(error) = self.write_down("record the dead letter", event).await {
+            return self.in_context(error.with_answer(answer));
+        }
+        if let Some(hold) = &self.hold {
             let met = (answer.as_ref(), self.last.failure.as_ref());
             telemetry::dead_letter(&**self.engine.vendor, &hold.record, reason, met);
             kind = Kind::DeadLetter { reason, timeout: self.timed_out(), rate_limited: self.rate_limited() };
@@ -154,10 +135,7 @@ impl Run<'_> {
     pub(super) async fn postpone(&mut self, at: Instant, kind: Kind) -> Error {
         let clock = &self.engine.clock;
         let at = clock.wall().plus(at.since(clock.now()));
-        let evidence = self.evidence();
-        if let Some(hold) = &mut self.hold
-            && let Err(error) = hold.schedule(at, evidence).await
-        {
+        if let Err(error) = self.write_down("schedule the next attempt", || Event::Schedule { at }).await {
             return self.in_context(error);
         }
         let answer = self.last.answer.clone();
@@ -223,11 +201,6 @@ impl Run<'_> {
         self.engine.in_context(error, self.request, operation)
     }
 }
-
-/// Between two tries to write an outcome down, doubled up to the most: a lock is let go of within milliseconds, a
-/// store that restarts comes back within seconds.
-const WRITE_PAUSE_MIN: Duration = Duration::from_millis(50);
-const WRITE_PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// The error for a reply that was cut at the limit. It is settled all the same: its status is known.
 pub(super) fn too_large(limit_bytes: usize, answer: Answer) -> Error {

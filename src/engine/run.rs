@@ -133,9 +133,9 @@ impl<'a> Run<'a> {
     }
 
     pub(super) async fn drive(&mut self, mut admission: Option<Admission<'a>>) -> Result<Reply, Error> {
-        // The gates were waited for before this run began.
-        self.waited =
-            admission.as_ref().map_or(Duration::ZERO, |gate| gate.admitted_at().since(self.started));
+        // The gates, or another call's outcome, were waited for before this run began.
+        let began = admission.as_ref().map_or_else(|| self.engine.clock.now(), Admission::admitted_at);
+        self.waited = began.since(self.started);
         self.just_claimed = admission.is_some();
         loop {
             if !self.resend_is_safe() && !self.resend_accepted {

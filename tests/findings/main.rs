@@ -3,5 +3,6 @@
 mod engine;
 mod policies;
 mod record;
+mod told;
 mod transport;
 mod vendors;
