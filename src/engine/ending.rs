@@ -25,6 +25,7 @@ impl Run<'_> {
         Ok(reply)
     }
 
+    /// Writes a success down.
     async fn settle(&mut self, reply: Reply) -> Result<Reply, Error> {
         let reconciled = reply.obtained() == Obtained::Reconciled;
         let event = || Event::Succeed { answer: reply.answer().clone(), reconciled };
