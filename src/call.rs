@@ -18,7 +18,7 @@ use crate::engine::{Engine, Work};
 use crate::error::{Context, Error, Kind, Origin as _};
 use crate::inbound::Inbound;
 use crate::operation::{Key, RedactedFields};
-use crate::policy::{CallPolicy, OnUnknown};
+use crate::policy::{CallPolicy, InFlight, OnUnknown};
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::telemetry;
@@ -73,6 +73,7 @@ impl Call {
             retries_allowed: true,
             pass_deadline_on: false,
             on_unknown: OnUnknown::Park,
+            in_flight: client.engine.policy.in_flight,
             redact: RedactedFields::NONE,
         };
         Call { client, request, work, mistake }
@@ -168,6 +169,13 @@ impl Call {
         self
     }
 
+    /// What to do while another call holds this call's key, such as one of the same key that was sent a moment ago.
+    /// Default: what the [policy](crate::Policy::in_flight) says, which is [`InFlight::Refuse`] unless changed.
+    pub fn in_flight(mut self, in_flight: InFlight) -> Call {
+        self.work.in_flight = in_flight;
+        self
+    }
+
     /// Never shows the values of fields with these names to whoever looks at the operation, however much they ask
     /// for: in the bodies of request and reply (JSON at any depth, and forms), among the headers and in the query.
     /// Upper and lower case are the same; several calls add up, and to what the
@@ -220,7 +228,8 @@ impl Call {
     /// # Cancellation safety
     ///
     /// Dropping the future releases every permit. An operation that was dropped in mid-flight stays recorded
-    /// as in progress until its lease runs out; sending its key again then carries on with it.
+    /// as in progress until its lease runs out; sending its key again then carries on with it. A call that only
+    /// [waits](InFlight::Wait) for another one leaves nothing behind.
     pub async fn send(mut self) -> Result<Reply, Error> {
         let result = {
             // Borrowed from here on down: moving a request from future to future costs more than most gates.

@@ -10,7 +10,7 @@ use url::Url;
 
 use crate::call::{Call, with_room};
 use crate::clock::{Clock, SystemClock};
-use crate::engine::{Engine, VendorClock};
+use crate::engine::{Engine, Latency, VendorClock, Waiting};
 use crate::error::Error;
 use crate::operation::RedactedFields;
 use crate::policy::{Gates, Policy};
@@ -306,6 +306,8 @@ impl ClientBuilder {
             redact,
             generated_keys: AtomicU16::new(0),
             vendor_clock: VendorClock::default(),
+            waiting: Waiting::default(),
+            latency: Latency::default(),
         };
         Ok(Client { engine: Arc::new(engine) })
     }

@@ -1,33 +1,36 @@
 //! The one loop: `claim → [ admit → send → classify → wait ] → settle`, with everything injected.
 //!
-//! [`Engine::call`] decides whether a call is an operation, claims it, and hands it to a [`Run`](phase::Run), whose
-//! loop and ends are in [`run`]. Below the loop stand one [`attempt`] with its [`exchange`], the [`look_up`], the
-//! [`lease`] and what is written and said at an [`ending`]; none of them decides how the call goes on.
+//! [`Engine::call`] decides whether a call is an operation. What comes before the loop of one that is, is in [`keyed`];
+//! the loop of a [`Run`](phase::Run) and its ends are in [`run`]. Below the loop stand one [`attempt`] with its
+//! [`exchange`], the [`look_up`], the [`lease`] and what is written and said at an [`ending`]; none of them decides how
+//! the call goes on.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
 use std::time::Duration;
 
-use crate::answer::Answer;
 use crate::clock::{Clock, Instant};
-use crate::error::{Context, Effect, Error, Gate, Kind, Origin as _};
-use crate::operation::record::{Claimed, Record, State};
-use crate::operation::{Fingerprint, Key, OperationId, RedactedFields, Unstamped, fingerprint};
-use crate::policy::{Admission, CallPolicy, Gates, OnUnknown, Policy, Refusal as GateRefusal};
+use crate::error::{Context, Effect, Error, Kind, Origin as _};
+use crate::operation::{Key, OperationId, RedactedFields};
+use crate::policy::{CallPolicy, Gates, InFlight, OnUnknown, Policy};
 use crate::random::Random;
-use crate::reply::{Obtained, Reply};
+use crate::reply::Reply;
 use crate::request::Request;
 use crate::store::Store;
 use crate::telemetry::{self, Whose};
 use crate::transport::Transport;
 use crate::vendor::Adapter;
 
+mod admission;
 mod attempt;
 mod claim;
 mod clocks;
 mod ending;
 mod exchange;
 mod hold;
+mod in_flight;
+mod keyed;
+mod latency;
 mod lease;
 mod limit;
 mod liveness;
@@ -35,14 +38,14 @@ mod look_up;
 mod on_record;
 mod phase;
 mod recovery;
+mod replay;
 mod run;
 mod waits;
 
-use claim::Offered;
 pub(crate) use clocks::VendorClock;
-use hold::Hold;
+pub(crate) use in_flight::Waiting;
+pub(crate) use latency::Latency;
 use phase::Run;
-use waits::{spread, spread_over};
 
 /// Everything one client is made of.
 #[derive(Debug)]
@@ -62,6 +65,9 @@ pub(crate) struct Engine {
     pub generated_keys: AtomicU16,
     pub vendor_clock: VendorClock,
     pub meters: telemetry::Meters,
+    /// This client's calls that wait for the outcome of another.
+    pub waiting: Waiting,
+    pub latency: Latency,
 }
 
 /// What one call asks for beside its request.
@@ -78,6 +84,8 @@ pub(crate) struct Work {
     /// Whether the deadline goes out again in `X-Request-Timeout`.
     pub pass_deadline_on: bool,
     pub on_unknown: OnUnknown,
+    /// What to do while another call holds the key.
+    pub in_flight: InFlight,
     /// What is never shown of this operation, beside what its client names.
     pub redact: RedactedFields,
 }
@@ -116,188 +124,6 @@ impl Engine {
         }
     }
 
-    async fn keyed(
-        &self,
-        request: &mut Request,
-        work: &Work,
-        key: Key,
-        started: Instant,
-        deadline: Instant,
-    ) -> Result<Reply, Error> {
-        let fingerprint = fingerprint(&self.vendor.account(&request.headers), request);
-        let unstamped = Unstamped::of(request);
-        let id = OperationId::new(self.scope_of(request), key);
-        let stamped = self.vendor.stamp(id.wire_key(), request);
-        let named = |error| self.in_context(error, request, Some((&id, None)));
-        let wire_key = stamped.map_err(named)?;
-        let whose = Whose { vendor: &**self.vendor, request, operation: Some((&id, &wire_key)) };
-        telemetry::named(whose);
-        let offered = Offered { fingerprint, unstamped: Some(&unstamped), request };
-
-        if deadline <= started {
-            let refused = named(no_time());
-            return Box::pin(self.refused_before_claim(refused, &id, offered, deadline)).await;
-        }
-        // What is answered from the record must not use up the rate, which is for what is sent. A look costs a clean
-        // call more than a claim that finds the same, so that only a client with a rate limit looks.
-        if self.policy.rate.is_some()
-            && let Some(told) = Box::pin(self.told_at_once(&id, offered, deadline)).await
-        {
-            return told.map_err(|error| self.named_if_it_is_not(error, request, &id));
-        }
-        // Asked before the claim, so that a refusal writes nothing.
-        let admission = match self.admit_first(whose, started, deadline).await {
-            Ok(admission) => admission,
-            Err(refused) => {
-                let refused = named(refused);
-                return Box::pin(self.refused_before_claim(refused, &id, offered, deadline)).await;
-            }
-        };
-        let claim_with = |fingerprint| self.claim_of(&id, fingerprint, wire_key.clone(), request, work);
-        let claim = claim_with(fingerprint);
-        let lease = claim.lease;
-        let lease_until = self.clock.now().plus(lease);
-        // What is known by now is boxed, and no record lives on through the awaits below: each would be part of
-        // every call's future.
-        let claimed = self.claim(claim, claim_with, offered, deadline).await;
-        let hold = match claimed {
-            Some(Ok(Claimed::Fresh(record))) => {
-                self.earn(&admission);
-                Box::new(Hold::new(self, record, lease_until))
-            }
-            Some(Ok(Claimed::TakenOver(record))) => {
-                // Not the first send: it is charged and admitted as the retry that it is.
-                self.earn(&admission);
-                drop(admission);
-                telemetry::taken_over(&**self.vendor, &record);
-                let hold = Box::new(Hold::new(self, record, lease_until));
-                return Box::pin(self.carry_on_with(hold, work, started, deadline)).await;
-            }
-            Some(Ok(Claimed::Settled(record))) => {
-                drop(admission);
-                let ended = self.replay(record);
-                return self.with_cause_on_record(ended, &id, deadline).await;
-            }
-            Some(Ok(Claimed::Busy { frees_at })) => {
-                drop(admission);
-                let told = Box::pin(self.busy(&id, offered, deadline, frees_at)).await;
-                return told.map_err(|error| self.named_if_it_is_not(error, request, &id));
-            }
-            Some(Ok(Claimed::Mismatch { held })) => return Err(named(key_reused(held, fingerprint))),
-            Some(Err(failure)) => {
-                drop(admission);
-                return Box::pin(self.not_claimed(Some(failure), (&id, offered), deadline, lease)).await;
-            }
-            None => {
-                drop(admission);
-                return Box::pin(self.not_claimed(None, (&id, offered), deadline, lease)).await;
-            }
-        };
-        let mut run = Run::new(self, work, request, Some(hold), started, deadline);
-        let ended = run.drive(Some(admission)).await;
-        Box::pin(self.unless_overtaken(ended, &id, offered, deadline)).await
-    }
-
-    /// Asks the gates for the first attempt, and waits for them as long as the policy allows.
-    async fn admit_first(
-        &self,
-        whose: Whose<'_>,
-        started: Instant,
-        deadline: Instant,
-    ) -> Result<Admission<'_>, Error> {
-        let patience = started.plus(self.policy.admission_wait).min(deadline);
-        let mut now = started;
-        loop {
-            let refusal = match self.gates.admit(now) {
-                Ok(admission) => return Ok(admission),
-                Err(refusal) => refusal,
-            };
-            match self.come_back(refusal, now) {
-                Some(at) if at < patience => {
-                    telemetry::held_back(whose, refusal.gate, at.since(now));
-                    self.clock.sleep_until(at).await;
-                    now = self.clock.now();
-                }
-                _ => {
-                    telemetry::refused(whose, refusal.gate);
-                    let retry_at = refusal.retry_at.map(|at| self.clock.wall().plus(at.since(now)));
-                    return Err(Error::refused_by(refusal.gate, retry_at, Effect::None));
-                }
-            }
-        }
-    }
-
-    /// A call that goes out earns its part of a retry. One that is answered from the record does not: it puts no
-    /// load on the vendor that a share of it could be allowed for.
-    fn earn(&self, admission: &Admission<'_>) {
-        if let Some(budget) = self.gates.budget() {
-            budget.earn(admission.admitted_at());
-        }
-    }
-
-    /// When to ask the gates again after a refusal, a little later than they said; `None` if only a person can
-    /// tell.
-    fn come_back(&self, refusal: GateRefusal, now: Instant) -> Option<Instant> {
-        let at = match refusal.gate {
-            // Nobody knows when a call ends; they end often.
-            Gate::Concurrency => Some(now.plus(CONCURRENCY_PAUSE)),
-            _ => refusal.retry_at,
-        };
-        let unit = self.random.unit();
-        at.map(|at| {
-            at.plus(if refusal.gate == Gate::Pause { spread_over(at.since(now), unit) } else { spread(unit) })
-        })
-    }
-
-    /// What a settled operation answers, without sending anything.
-    fn replay(&self, record: Record) -> Result<Reply, Error> {
-        if matches!(record.state, State::Succeeded { .. }) {
-            telemetry::replayed(Whose::of(&**self.vendor, &record), "record");
-        }
-        let disposition = on_record::disposition(&record);
-        let Record { id, wire_key, request, state, attempts, effect, .. } = record;
-        let named = |error: Error| self.in_context(error, &request, Some((&id, Some(&wire_key))));
-        match state {
-            State::Succeeded { answer, reconciled } => {
-                if answer.cut {
-                    return Err(named(ending::too_large(self.policy.limits.reply_bytes_max, answer)));
-                }
-                let obtained = if reconciled { Obtained::Reconciled } else { Obtained::Replayed };
-                Ok(Reply::new(answer, obtained, attempts).keyed(id.key.as_str().to_owned(), wire_key))
-            }
-            State::Refused { refusal, answer } => {
-                let kind = Kind::Refused { refusal, status: answer.status.as_u16() };
-                Err(named(Error::new(kind, Effect::None).with_answer(Some(answer))))
-            }
-            State::Dead { reason, answer } => {
-                let rate_limited = answer.as_ref().is_some_and(Answer::is_rate_limit);
-                let kind = Kind::DeadLetter { reason, timeout: false, rate_limited };
-                Err(named(Error::new(kind, effect).with_answer(answer).going_on(disposition)))
-            }
-            State::InProgress { lease_until: at } | State::Scheduled { at } => {
-                Err(named(Error::new(Kind::InProgress, effect).with_retry_at(Some(at)).going_on(disposition)))
-            }
-        }
-    }
-
-    /// Of a dead letter without an answer only the log of its attempts knows why. It is read for whoever asks again;
-    /// a store that cannot say, or not in time, changes nothing about the error.
-    async fn with_cause_on_record(
-        &self,
-        ended: Result<Reply, Error>,
-        id: &OperationId,
-        deadline: Instant,
-    ) -> Result<Reply, Error> {
-        match ended {
-            Err(error) if error.is_dead_letter() && error.answer().is_none() => {
-                let read = Box::pin(limit::within(&*self.clock, deadline, self.store.evidence(id)));
-                let reports = read.await.and_then(Result::ok).unwrap_or_default();
-                Err(error.because_of(reports.into_iter().rev().find_map(|report| report.failure)))
-            }
-            ended => ended,
-        }
-    }
-
     /// How long a holder may need for one attempt and what surrounds it.
     fn lease(&self, work: &Work) -> Duration {
         self.attempt_max(work).saturating_add(self.policy.record.lease_margin)
@@ -306,11 +132,6 @@ impl Engine {
     /// The longest exchange of a call.
     fn attempt_max(&self, work: &Work) -> Duration {
         work.policy.as_ref().map_or(self.policy.timeout.attempt, |own| own.timeout.attempt)
-    }
-
-    /// What the record told is named after the record, what we say ourselves is not named yet.
-    fn named_if_it_is_not(&self, error: Error, request: &Request, id: &OperationId) -> Error {
-        if error.key().is_some() { error } else { self.in_context(error, request, Some((id, None))) }
     }
 
     fn in_context(
@@ -336,13 +157,3 @@ impl Engine {
 fn no_time() -> Error {
     Error::new(Kind::Deadline { budget: Duration::ZERO, next: None }, Effect::None)
 }
-
-/// The key belongs to another request; nothing was sent.
-fn key_reused(held: Fingerprint, offered: Fingerprint) -> Error {
-    let kind = Kind::KeyReused { held: held.to_string(), offered: offered.to_string() };
-    Error::new(kind, Effect::None)
-}
-
-/// Between two looks at a full concurrency limit, before the spread: short beside a vendor's latency, long
-/// beside what a look costs.
-const CONCURRENCY_PAUSE: Duration = Duration::from_millis(5);

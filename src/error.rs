@@ -54,6 +54,10 @@ pub enum Effect {
     Unknown,
     /// Applied: the vendor said so, or a look-up found it. An error with this effect is about something else than
     /// the call: its reply cannot be read, or the store failed once the answer was in hand.
+    ///
+    /// In the second case the [disposition](Error::disposition) is [`Continues`](Disposition::Continues) all the same.
+    /// The effect is what the vendor said; the disposition is what is on record, where the operation is still in
+    /// progress. Whoever recovers it finds that effect by the vendor's key or a look-up, and settles the record.
     Applied,
 }
 
@@ -363,7 +367,12 @@ impl Error {
     }
 
     /// When it makes sense to come back, where that is known: an open circuit's end, a vendor's pause, the
-    /// next rung of the ladder, the end of somebody else's lease.
+    /// next rung of the ladder.
+    ///
+    /// For a key that [another call holds](Error::is_in_progress): when that call is expected to have ended. That is
+    /// after as long as this client's keyed calls have taken lately (the estimate of RFC 6298, section 2). Once that is
+    /// over, or before any was answered, it is the end of the holder's longest attempt, and at last the end of its
+    /// lease.
     pub fn retry_at(&self) -> Option<SystemTime> {
         self.0.retry_at.map(SystemTime::from)
     }
@@ -445,7 +454,7 @@ impl Error {
     }
 
     /// Whether the operation is under way elsewhere or waits for its next attempt; see
-    /// [`retry_at`](Error::retry_at).
+    /// [`retry_at`](Error::retry_at). A call can [wait](crate::InFlight::Wait) for the outcome instead.
     pub fn is_in_progress(&self) -> bool {
         matches!(self.0.kind, Kind::InProgress)
     }
@@ -504,6 +513,11 @@ impl Error {
     /// Whether the store failed, not the vendor. With [`Effect::Unknown`] the vendor may have answered; with
     /// [`Effect::Applied`] it did, and [`answer`](Error::answer) has what it said. The operation is recovered from
     /// its record, never by a blind resend.
+    ///
+    /// A claim that failed, or that the store did not answer in time, may be on record although nothing was sent. Then
+    /// the operation is carried out without its caller, after [`retry_at`](Error::retry_at): the effect is unknown. It
+    /// is not withdrawn, since nothing on record tells this call's claim from another's of the same key. Send the same
+    /// key again; never take this error for a no.
     pub fn is_store(&self) -> bool {
         matches!(self.0.kind, Kind::Store { .. } | Kind::Fenced)
     }

@@ -51,6 +51,7 @@ pub mod operations {}
 
 /// [`is_deadline`]: crate::Error::is_deadline
 /// [`retry_at`]: crate::Error::retry_at
+/// [wait]: crate::Call::in_flight
 /// [`code()`]: crate::Error::code
 /// [`Inbound`]: crate::inbound::Inbound
 /// [extractor]: crate::inbound::Inbound#trait-implementations

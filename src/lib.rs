@@ -198,7 +198,7 @@ pub mod vendor;
 pub use call::Call;
 pub use client::{Client, ClientBuilder};
 pub use error::{Disposition, Effect, Error};
-pub use policy::{CallPolicy, OnUnknown, Policy};
+pub use policy::{CallPolicy, InFlight, OnUnknown, Policy};
 pub use reply::{Obtained, Reply};
 
 /// The crate `http`: methods, statuses and headers in this crate's signatures are its types, such as those of

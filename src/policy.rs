@@ -32,6 +32,7 @@ pub mod breaker;
 pub mod budget;
 pub mod concurrency;
 pub mod gates;
+mod in_flight;
 pub mod limits;
 pub mod pause;
 pub mod rate;
@@ -46,6 +47,7 @@ pub use breaker::{Breaker, BreakerConfig, BreakerState, Mode, SlowCall};
 pub use budget::{Budget, BudgetConfig};
 pub use concurrency::ConcurrencyConfig;
 pub use gates::{Admission, Gates, KillSwitch, Outcome, Refusal};
+pub use in_flight::InFlight;
 pub use limits::{Limits, RecordConfig};
 pub use pause::{Pause, PauseConfig};
 pub use rate::RateConfig;
@@ -95,6 +97,8 @@ pub struct Policy {
     /// How long a first attempt may wait for our own gates instead of being refused at once. Default 0.
     #[serde(with = "humantime_serde")]
     pub admission_wait: Duration,
+    /// What a call does while another call holds its key. Default [`InFlight::Refuse`].
+    pub in_flight: InFlight,
     /// How often an unknown outcome is looked up before it becomes a dead letter. Default 3, 0 for never.
     pub look_ups_max: u32,
 }
@@ -114,6 +118,7 @@ impl Policy {
             limits: Limits::default(),
             record: RecordConfig::default(),
             admission_wait: Duration::ZERO,
+            in_flight: InFlight::Refuse,
             look_ups_max: 3,
         }
     }
@@ -219,6 +224,13 @@ impl Policy {
     #[must_use]
     pub fn admission_wait(mut self, wait: Duration) -> Policy {
         self.admission_wait = wait;
+        self
+    }
+
+    /// Sets what a call does while another call holds its key.
+    #[must_use]
+    pub fn in_flight(mut self, in_flight: InFlight) -> Policy {
+        self.in_flight = in_flight;
         self
     }
 

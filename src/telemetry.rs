@@ -238,6 +238,11 @@ pub(crate) fn replayed(whose: Whose<'_>, from: &'static str) {
     count(REPLAYS, whose.name(), "from", from);
 }
 
+/// Another call holds the operation; this one waits for its outcome.
+pub(crate) fn waiting_for_holder(whose: Whose<'_>, wait: Duration) {
+    event!(debug, whose, "waiting for the outcome", { steadfast.wait_ms = wait.as_millis() as u64, });
+}
+
 /// An operation that somebody else had begun is now ours.
 pub(crate) fn taken_over(vendor: &dyn Vendor, record: &Record) {
     let whose = Whose::of(vendor, record);

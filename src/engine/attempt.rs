@@ -66,6 +66,9 @@ impl<'a> Run<'a> {
         let Exchanged { outcome, ended, .. } = exchanged;
         let outcome = outcome.map_err(|failure| failure.on_the_way_to(&self.request.url));
         self.attempts = self.attempts.saturating_add(1);
+        if self.hold.is_some() && outcome.is_ok() {
+            engine.latency.note(ended.since(begun));
+        }
 
         let is_first = self.attempts == 1 && self.phase.effect() == Effect::None;
         let keyed = self.hold.is_some();

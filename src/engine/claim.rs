@@ -2,36 +2,70 @@
 
 use super::{Engine, Work, limit};
 use crate::clock::Instant;
+use crate::error::{Effect, Error, Kind};
 use crate::operation::record::{Claim, Claimed};
 use crate::operation::{Fingerprint, OperationId, Unstamped};
 use crate::request::Request;
 use crate::store::StoreError;
+use crate::telemetry::Whose;
+use crate::vendor::Adapter;
 
-/// What a call asks for, to be held against what is on record under its key.
+/// What a call asks for under its key, to be held against what is on record, and how long it has.
 #[derive(Clone, Copy)]
 pub(super) struct Offered<'a> {
+    pub id: &'a OperationId,
     pub fingerprint: Fingerprint,
     /// `None` where it is on record already.
     pub unstamped: Option<&'a Unstamped>,
     /// As it was stamped.
     pub request: &'a Request,
+    pub deadline: Instant,
+}
+
+/// A keyed call that has a caller.
+#[derive(Clone, Copy)]
+pub(super) struct Keyed<'a> {
+    pub offered: Offered<'a>,
+    pub wire_key: &'a str,
+    pub work: &'a Work,
+    pub started: Instant,
+}
+
+impl<'a> Keyed<'a> {
+    /// What the call's events say of whose they are.
+    pub(super) fn whose(&self, vendor: &'a Adapter) -> Whose<'a> {
+        let Offered { id, request, .. } = self.offered;
+        Whose { vendor: &**vendor, request, operation: Some((id, self.wire_key)) }
+    }
 }
 
 impl Engine {
-    /// The claim of a call's request, as it is stamped.
-    pub(super) fn claim_of(
-        &self,
-        id: &OperationId,
-        fingerprint: Fingerprint,
-        wire_key: String,
-        request: &Request,
-        work: &Work,
-    ) -> Claim {
+    /// Claims the operation for the call's request, as it is stamped.
+    ///
+    /// The old derivation of the fingerprint is made only where the record has another one: a first claim and a repeat
+    /// pay nothing for it.
+    ///
+    /// # Errors
+    ///
+    /// The store's, or `None` if it did not answer in time.
+    pub(super) async fn claim(&self, call: Keyed<'_>) -> Result<Claimed, Option<StoreError>> {
+        let Offered { fingerprint, deadline, .. } = call.offered;
+        let claim_with = |fingerprint| {
+            limit::within(&*self.clock, deadline, self.store.claim(self.claim_of(call, fingerprint)))
+        };
+        match answered(claim_with(fingerprint).await)? {
+            Claimed::Mismatch { held } if self.is_of(held, call.offered) => answered(claim_with(held).await),
+            claimed => Ok(claimed),
+        }
+    }
+
+    fn claim_of(&self, call: Keyed<'_>, fingerprint: Fingerprint) -> Claim {
+        let Keyed { offered, wire_key, work, .. } = call;
         Claim {
-            id: id.clone(),
+            id: offered.id.clone(),
             fingerprint,
-            wire_key,
-            request: request.clone(),
+            wire_key: wire_key.to_owned(),
+            request: offered.request.clone(),
             now: self.clock.wall(),
             lease: self.lease(work),
             keep: self.policy.record.keep,
@@ -42,32 +76,32 @@ impl Engine {
         }
     }
 
-    /// Claims; `None` if the store did not answer in time. `claim_with` makes the same claim with another fingerprint.
-    ///
-    /// The old derivation is made only where the record has another fingerprint: a first claim and a repeat pay
-    /// nothing for it.
-    pub(super) async fn claim(
-        &self,
-        claim: Claim,
-        claim_with: impl Fn(Fingerprint) -> Claim,
-        offered: Offered<'_>,
-        deadline: Instant,
-    ) -> Option<Result<Claimed, StoreError>> {
-        let claimed = limit::within(&*self.clock, deadline, (*self.store).claim(claim)).await;
-        let Some(Ok(Claimed::Mismatch { held })) = &claimed else { return claimed };
-        if !self.is_of(*held, offered) {
-            return claimed;
-        }
-        let claim = claim_with(*held);
-        limit::within(&*self.clock, deadline, (*self.store).claim(claim)).await
-    }
-
     /// Whether a fingerprint on record is that of the request which is offered, by this derivation or by that of
     /// version 0.1.
     pub(super) fn is_of(&self, held: Fingerprint, offered: Offered<'_>) -> bool {
-        let Offered { fingerprint, unstamped, request } = offered;
+        let Offered { fingerprint, unstamped, request, .. } = offered;
         let account = || self.vendor.account(&request.headers);
         held == fingerprint
             || unstamped.is_some_and(|unstamped| held == unstamped.fingerprint_0_1(&account(), request))
     }
+
+    /// Says whose an error of this call is.
+    pub(super) fn named(&self, error: Error, offered: Offered<'_>) -> Error {
+        self.in_context(error, offered.request, Some((offered.id, None)))
+    }
+
+    /// What the record told is named after the record, what we say ourselves is not named yet.
+    pub(super) fn named_if_it_is_not(&self, error: Error, offered: Offered<'_>) -> Error {
+        if error.key().is_some() { error } else { self.named(error, offered) }
+    }
+}
+
+fn answered(claimed: Option<Result<Claimed, StoreError>>) -> Result<Claimed, Option<StoreError>> {
+    claimed.ok_or(None)?.map_err(Some)
+}
+
+/// The key belongs to another request; nothing was sent.
+pub(super) fn key_reused(held: Fingerprint, offered: Fingerprint) -> Error {
+    let kind = Kind::KeyReused { held: held.to_string(), offered: offered.to_string() };
+    Error::new(kind, Effect::None)
 }

@@ -1,43 +1,27 @@
 //! What is written to the record of a call, and what its caller is told.
 
-use std::time::Duration;
-
 use super::hold::Evidence;
 use super::phase::{Phase, Run};
 use crate::answer::Answer;
 use crate::error::{Effect, Error, Kind};
+use crate::operation::record::Event;
 use crate::reply::{Obtained, Reply};
 use crate::telemetry::Whose;
 use crate::transport::SendErrorKind;
 
 impl Run<'_> {
-    /// Writes the success down. A store that fails is tried again while the hold and the call's time last: what the
-    /// vendor said is in hand, and only the record of it keeps others from looking for it.
+    /// Writes a success down.
     pub(super) async fn settle(&mut self, reply: Reply) -> Result<Reply, Error> {
         let reconciled = reply.obtained() == Obtained::Reconciled;
-        let mut pause = WRITE_PAUSE_MIN;
-        loop {
-            let reports_before = self.reports_written;
-            let evidence = self.evidence();
-            let Some(hold) = &mut self.hold else { return Ok(reply) };
-            let error = match hold.succeed(reply.answer().clone(), reconciled, evidence).await {
-                Ok(()) => {
-                    let record = &hold.record;
-                    return Ok(reply.keyed(record.id.key.as_str().to_owned(), record.wire_key.clone()));
-                }
-                Err(error) => error,
-            };
-            let clock = &self.engine.clock;
-            let again_at = clock.now().plus(pause);
-            if error.is_fenced() || again_at >= self.deadline.min(hold.stop_at()) {
-                // On record it is still in progress; the vendor's word is in hand all the same.
-                let error = error.of_effect(Effect::Applied).with_answer(Some(reply.answer().clone()));
-                return Err(self.in_context(error));
-            }
-            clock.sleep_until(again_at).await;
-            pause = pause.saturating_mul(2).min(WRITE_PAUSE_MAX);
-            self.reports_written = reports_before;
+        let event = || Event::Succeed { answer: reply.answer().clone(), reconciled };
+        if let Err(error) = self.write_down("record the outcome", event).await {
+            // On record it is still in progress; the vendor's word is in hand all the same.
+            let error = error.of_effect(Effect::Applied).with_answer(Some(reply.answer().clone()));
+            return Err(self.in_context(error));
         }
+        let Some(hold) = &self.hold else { return Ok(reply) };
+        let (key, wire_key) = (hold.record.id.key.as_str().to_owned(), hold.record.wire_key.clone());
+        Ok(reply.keyed(key, wire_key))
     }
 
     /// What the next write to the record says of the attempts. Their reports go with the one write after them.
@@ -91,11 +75,6 @@ impl Run<'_> {
         self.engine.in_context(error, self.request, operation)
     }
 }
-
-/// Between two tries to write an outcome down, doubled up to the most: a lock is let go of within milliseconds, a
-/// store that restarts comes back within seconds.
-const WRITE_PAUSE_MIN: Duration = Duration::from_millis(50);
-const WRITE_PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// The error for a reply that was cut at the limit. It is settled all the same: its status is known.
 pub(super) fn too_large(limit_bytes: usize, answer: Answer) -> Error {

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::on_record::STORE_GRACE;
+use super::phase::Run;
 use super::{Engine, limit};
-use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::{Instant, Timestamp};
-use crate::error::{Disposition, Effect, Error, Kind, Reason, Refusal};
-use crate::operation::record::{Event, Record, Transition};
+use crate::error::{Disposition, Effect, Error, Kind};
+use crate::operation::record::{Event, Record, State, Transition};
 use crate::telemetry;
 
 /// The operation as this process holds it.
@@ -62,51 +62,26 @@ impl<'a> Hold<'a> {
         let now = self.engine.clock.now();
         let lease = needed.saturating_add(self.engine.policy.record.lease_margin);
         let lease_until = self.engine.clock.wall().plus(lease);
-        self.write("renew the lease", Event::Renew { lease_until }, evidence).await?;
+        // Nothing is sent once the call's time is over, so that the lease is not needed any more then.
+        self.write("renew the lease", Event::Renew { lease_until }, evidence, self.deadline).await?;
         self.lease_until = now.plus(lease);
         Ok(())
-    }
-
-    // The four below give `write`'s own future: an `async fn` around it would hold all that is written twice.
-
-    pub(super) fn schedule(&mut self, at: Timestamp, evidence: Evidence) -> impl Future<Output = Written> {
-        self.write("schedule the next attempt", Event::Schedule { at }, evidence)
-    }
-
-    pub(super) fn succeed(
-        &mut self,
-        answer: Answer,
-        reconciled: bool,
-        evidence: Evidence,
-    ) -> impl Future<Output = Written> {
-        self.write("record the outcome", Event::Succeed { answer, reconciled }, evidence)
-    }
-
-    pub(super) fn refuse(
-        &mut self,
-        refusal: Refusal,
-        answer: Answer,
-        evidence: Evidence,
-    ) -> impl Future<Output = Written> {
-        self.write("record the outcome", Event::Refuse { refusal, answer }, evidence)
-    }
-
-    pub(super) fn bury(
-        &mut self,
-        reason: Reason,
-        answer: Option<Answer>,
-        evidence: Evidence,
-    ) -> impl Future<Output = Written> {
-        self.write("record the dead letter", Event::Bury { reason, answer }, evidence)
     }
 
     /// A write that fails after the vendor may have answered is reported with effect unknown, and never leads
     /// to another send: the record stays in progress until its lease runs out and it is recovered. A write that
     /// is declined ends the call: whoever took the operation has the say.
-    async fn write(&mut self, doing: &'static str, event: Event, evidence: Evidence) -> Written {
+    ///
+    /// It is not waited for beyond `until`.
+    async fn write(
+        &mut self,
+        doing: &'static str,
+        event: Event,
+        evidence: Evidence,
+        until: Instant,
+    ) -> Written {
         let Evidence { attempts, effect, unknown_since, look_ups, resends_left, reports } = evidence;
         let (fence, now) = (self.record.fence, self.engine.clock.wall());
-        let renews = matches!(event, Event::Renew { .. });
         let transition = Transition {
             fence,
             now,
@@ -118,16 +93,14 @@ impl<'a> Hold<'a> {
             event,
             reports,
         };
-        // A renewal comes before a send, and nothing is sent once the time is over. An outcome has a little more.
         let clock = &*self.engine.clock;
-        let until = if renews { self.deadline } else { self.deadline.max(clock.now().plus(STORE_GRACE)) };
         let written = (*self.engine.store).transition(&self.record, transition);
         let Some(written) = limit::within(clock, until, written).await else {
             return Err(self.unwritten(doing));
         };
         match written {
             Ok(Ok(record)) => {
-                self.record = record;
+                self.now_stands(record);
                 Ok(())
             }
             Ok(Err(declined)) => {
@@ -139,6 +112,26 @@ impl<'a> Hold<'a> {
         }
     }
 
+    /// Notes what is on record now. Whoever waits for the outcome is told once there is one.
+    fn now_stands(&mut self, record: Record) {
+        self.record = record;
+        if !matches!(self.record.state, State::InProgress { .. }) {
+            self.engine.waiting.wake(&self.record.id);
+        }
+    }
+
+    /// Whether an outcome whose write was taken for lost is on record. Under our fence nobody else writes one, but for
+    /// a late success, which is no less true than ours.
+    async fn is_written(&mut self, event: &Event, until: Instant) -> bool {
+        let read = limit::within(&*self.engine.clock, until, self.engine.store.get(&self.record.id)).await;
+        let Some(Ok(Some(record))) = read else { return false };
+        let is_ours = record.fence == self.record.fence && leads_to(event, &record.state);
+        if is_ours {
+            self.now_stands(record);
+        }
+        is_ours
+    }
+
     /// A write that may not be on file: the record stays in progress until its lease runs out, and is recovered.
     fn unwritten(&self, doing: &'static str) -> Error {
         let at = self.record.until();
@@ -146,6 +139,50 @@ impl<'a> Hold<'a> {
             .going_on(Disposition::Continues { at })
             .with_retry_at(at)
     }
+}
+
+impl Run<'_> {
+    /// Writes an outcome down. A store that fails is tried again while the hold and the call's time last: what the
+    /// vendor said is in hand, and only the record of it keeps others from looking for it. A call whose time is over has
+    /// [`STORE_GRACE`].
+    ///
+    /// No permit is held by now: a store that hangs keeps no other call from the vendor.
+    pub(super) async fn write_down(&mut self, doing: &'static str, event: impl Fn() -> Event) -> Written {
+        if self.hold.is_none() {
+            return Ok(());
+        }
+        let clock = &self.engine.clock;
+        let until = self.deadline.max(clock.now().plus(STORE_GRACE));
+        let mut pause = WRITE_PAUSE_MIN;
+        loop {
+            let reports_before = self.reports_written;
+            let evidence = self.evidence();
+            let Some(hold) = &mut self.hold else { return Ok(()) };
+            let Err(error) = hold.write(doing, event(), evidence, until).await else { return Ok(()) };
+            let again_at = clock.now().plus(pause);
+            if error.is_fenced() || again_at >= until.min(hold.stop_at()) {
+                return Err(error);
+            }
+            clock.sleep_until(again_at).await;
+            if hold.is_written(&event(), until).await {
+                return Ok(());
+            }
+            pause = pause.saturating_mul(2).min(WRITE_PAUSE_MAX);
+            self.reports_written = reports_before;
+        }
+    }
+}
+
+/// Whether a holder's event leads to such a state.
+fn leads_to(event: &Event, state: &State) -> bool {
+    matches!(
+        (event, state),
+        (Event::Renew { .. }, State::InProgress { .. })
+            | (Event::Schedule { .. }, State::Scheduled { .. })
+            | (Event::Succeed { .. }, State::Succeeded { .. })
+            | (Event::Refuse { .. }, State::Refused { .. })
+            | (Event::Bury { .. }, State::Dead { .. })
+    )
 }
 
 /// Whether a write to the record was done.
@@ -162,3 +199,8 @@ pub(super) struct Evidence {
     /// What the attempts since the last write met.
     pub reports: Vec<AttemptReport>,
 }
+
+/// Between two tries to write an outcome down, doubled up to the most: a lock is let go of within milliseconds, a
+/// store that restarts comes back within seconds.
+const WRITE_PAUSE_MIN: Duration = Duration::from_millis(50);
+const WRITE_PAUSE_MAX: Duration = Duration::from_secs(2);

@@ -6,10 +6,11 @@
 
 use std::time::Duration;
 
-use super::{Engine, Offered, key_reused, limit};
-use crate::clock::{Instant, Timestamp};
+use super::claim::{Keyed, Offered, key_reused};
+use super::keyed::Stop;
+use super::{Engine, limit};
+use crate::clock::Timestamp;
 use crate::error::{Disposition, Effect, Error, Kind, Refusal};
-use crate::operation::OperationId;
 use crate::operation::record::{Record, State};
 use crate::reply::Reply;
 use crate::store::{StoreError, StoreErrorKind};
@@ -18,14 +19,33 @@ use crate::store::{StoreError, StoreErrorKind};
 pub(super) enum Standing {
     /// Nothing: there is no record, or one whose time is over.
     Absent,
-    /// The operation has ended, or the key is another request's: this is what the call is told.
-    Told(Box<Result<Reply, Error>>),
-    /// Its credentials were refused: the key is free again.
-    Free { effect: Effect },
+    /// The operation has ended under this fence, or the key is another request's: this is what the call is told.
+    Told { told: Box<Result<Reply, Error>>, fence: u64 },
+    /// Its credentials were refused, with this error: the key is free again.
+    Free(Error),
     /// Somebody holds it, or it waits for its next attempt.
-    Open { effect: Effect, until: Timestamp },
+    Open(Open),
     /// The store failed, or did not answer in time.
     CannotSay,
+}
+
+/// An operation that has not ended, as on record.
+pub(super) struct Open {
+    effect: Effect,
+    /// The end of the lease, or the time that it is scheduled for.
+    until: Timestamp,
+    /// When it makes sense to ask again.
+    expected: Timestamp,
+    /// When it is due, if nobody holds it.
+    pub(super) due: Option<Timestamp>,
+    /// Whether a claim would get it now.
+    pub(super) is_free: bool,
+}
+
+impl Open {
+    fn disposition(&self) -> Disposition {
+        Disposition::Continues { at: Some(self.until) }
+    }
 }
 
 impl Standing {
@@ -33,10 +53,10 @@ impl Standing {
     fn word(&self) -> (Effect, Disposition) {
         match self {
             Standing::Absent => (Effect::None, Disposition::Ended),
-            Standing::Free { effect } => (*effect, Disposition::Ended),
-            Standing::Open { effect, until } => (*effect, Disposition::Continues { at: Some(*until) }),
+            Standing::Free(refused) => (refused.effect(), Disposition::Ended),
+            Standing::Open(open) => (open.effect, open.disposition()),
             Standing::CannotSay => (Effect::Unknown, Disposition::Continues { at: None }),
-            Standing::Told(told) => match &**told {
+            Standing::Told { told, .. } => match &**told {
                 Ok(_) => (Effect::Applied, Disposition::Ended),
                 Err(error) => (error.effect(), error.disposition()),
             },
@@ -45,75 +65,92 @@ impl Standing {
 }
 
 impl Engine {
-    /// Looks at the record, until `deadline` or for [`STORE_GRACE`], whichever is later: a call without time is told the
-    /// truth too. Writes nothing.
-    pub(super) async fn standing(
-        &self,
-        id: &OperationId,
-        offered: Offered<'_>,
-        deadline: Instant,
-    ) -> Standing {
-        let until = deadline.max(self.clock.now().plus(STORE_GRACE));
+    /// Looks at the record, until the deadline or for [`STORE_GRACE`], whichever is later: a call without time is told
+    /// the truth too. Writes nothing.
+    pub(super) async fn standing(&self, offered: Offered<'_>) -> Standing {
+        let id = offered.id;
+        let until = offered.deadline.max(self.clock.now().plus(STORE_GRACE));
         let record = match limit::within(&*self.clock, until, self.store.get(id)).await {
             Some(Ok(Some(record))) => record,
             Some(Ok(None)) => return Standing::Absent,
             Some(Err(_)) | None => return Standing::CannotSay,
         };
-        if record.has_expired(self.clock.wall()) {
+        let (now, fence) = (self.clock.wall(), record.fence);
+        if record.has_expired(now) {
             return Standing::Absent;
         }
         if !self.is_of(record.fingerprint, offered) {
             let reused = key_reused(record.fingerprint, offered.fingerprint);
             let reused = self.in_context(reused, &record.request, Some((id, None)));
-            return Standing::Told(Box::new(Err(reused)));
+            return Standing::Told { told: Box::new(Err(reused)), fence };
         }
         match record.state {
             // Its holder may be sending, or have died while it did.
-            State::InProgress { lease_until } => {
-                Standing::Open { effect: Effect::Unknown, until: lease_until }
+            State::InProgress { lease_until: until } => Standing::Open(Open {
+                effect: Effect::Unknown,
+                until,
+                expected: self.expected_end(&record, until, now),
+                due: None,
+                is_free: until <= now || record.is_of_a_wrong_clock(now),
+            }),
+            State::Scheduled { at } => Standing::Open(Open {
+                effect: record.effect,
+                until: at,
+                expected: at,
+                due: Some(at),
+                is_free: at <= now || record.is_of_a_wrong_clock(now),
+            }),
+            State::Refused { refusal: Refusal::Unauthorized, .. } => {
+                let effect = record.effect;
+                match self.replay(record) {
+                    Err(refused) => Standing::Free(refused.of_effect(effect)),
+                    told => Standing::Told { told: Box::new(told), fence },
+                }
             }
-            State::Scheduled { at } => Standing::Open { effect: record.effect, until: at },
-            State::Refused { refusal: Refusal::Unauthorized, .. } => Standing::Free { effect: record.effect },
             State::Succeeded { .. } | State::Refused { .. } | State::Dead { .. } => {
                 let ended = self.replay(record);
-                Standing::Told(Box::new(self.with_cause_on_record(ended, id, until).await))
+                let told = Box::new(self.with_cause_on_record(ended, id, until).await);
+                Standing::Told { told, fence }
             }
         }
+    }
+
+    /// When whoever holds the operation is expected to have ended: the first of three guesses that is not over yet.
+    ///
+    /// - As long after its attempt began as this client's own answers have taken lately.
+    /// - At the end of the longest attempt, which is on record.
+    /// - At the end of its lease, when somebody else may take the operation.
+    ///
+    /// A holder asks for a lease of what it waits first, the attempt, and the margin. So the attempt begins no earlier
+    /// than the last two before the lease's end. The margin is this client's own: a holder with a longer one is
+    /// expected too late, never after its lease.
+    fn expected_end(&self, record: &Record, lease_until: Timestamp, now: Timestamp) -> Timestamp {
+        let after_wait = record.attempt_max.saturating_add(self.policy.record.lease_margin);
+        let begins = record.updated_at.max(lease_until.minus(after_wait));
+        let guesses = [self.latency.expected(), Some(record.attempt_max)];
+        let ends = guesses.into_iter().flatten().map(|lasts| begins.plus(lasts)).find(|end| *end > now);
+        ends.map_or(lease_until, |end| end.min(lease_until))
     }
 
     /// What a call is told that was refused before its claim: what became of the operation if it has ended, else the
     /// refusal with the effect as on record.
-    pub(super) async fn refused_before_claim(
-        &self,
-        refused: Error,
-        id: &OperationId,
-        offered: Offered<'_>,
-        deadline: Instant,
-    ) -> Result<Reply, Error> {
-        let standing = self.standing(id, offered, deadline).await;
+    pub(super) async fn refused_before_claim(&self, refused: Error, call: Keyed<'_>) -> Result<Reply, Stop> {
+        let standing = self.standing(call.offered).await;
         let (effect, disposition) = standing.word();
-        Err(match standing {
-            Standing::Told(told) => return *told,
+        let refused = refused.of_effect(effect).going_on(disposition);
+        match standing {
+            Standing::Told { told, .. } => Ok((*told)?),
             // Earlier than that, the key would only be in progress.
-            Standing::Open { until, .. } => refused.of_effect(effect).going_on(disposition).not_before(until),
-            Standing::Absent | Standing::Free { .. } | Standing::CannotSay => {
-                refused.of_effect(effect).going_on(disposition)
-            }
-        })
+            Standing::Open(open) => Err(self.unless_it_waits(refused.not_before(open.expected), &open, call)),
+            Standing::Absent | Standing::Free(_) | Standing::CannotSay => Err(refused.into()),
+        }
     }
 
     /// What a call is told without being sent or admitted, if the record alone decides that.
-    pub(super) async fn told_at_once(
-        &self,
-        id: &OperationId,
-        offered: Offered<'_>,
-        deadline: Instant,
-    ) -> Option<Result<Reply, Error>> {
-        match self.standing(id, offered, deadline).await {
-            Standing::Told(told) => Some(*told),
-            Standing::Open { effect, until } if until > self.clock.wall() => {
-                Some(Err(in_progress(effect, until)))
-            }
+    pub(super) async fn told_at_once(&self, call: Keyed<'_>) -> Option<Result<Reply, Stop>> {
+        match self.standing(call.offered).await {
+            Standing::Told { told, .. } => Some((*told).map_err(Stop::from)),
+            Standing::Open(open) if !open.is_free => Some(Err(self.held(&open, call))),
             _ => None,
         }
     }
@@ -122,82 +159,83 @@ impl Engine {
     pub(super) async fn not_claimed(
         &self,
         failure: Option<StoreError>,
-        (id, offered): (&OperationId, Offered<'_>),
-        deadline: Instant,
-        lease: Duration,
-    ) -> Result<Reply, Error> {
-        let named = |error| self.in_context(error, offered.request, Some((id, None)));
-        let until = self.clock.wall().plus(lease);
-        match failure {
+        call: Keyed<'_>,
+    ) -> Result<Reply, Stop> {
+        let named = |error| self.named(error, call.offered);
+        let until = self.clock.wall().plus(self.lease(call.work));
+        Err(match failure {
             // An earlier call's record may be there all the same.
             Some(source) if wrote_nothing(&source) => {
                 let failed = Error::new(Kind::Store { doing: CLAIM }, Effect::None).with_source(source);
-                self.refused_before_claim(named(failed), id, offered, deadline).await
+                return self.refused_before_claim(named(failed), call).await;
             }
-            Some(source) => Err(named(perhaps_claimed(CLAIM, until).with_source(source))),
-            None => Err(named(perhaps_claimed("claim the operation in time", until))),
-        }
+            Some(source) => named(perhaps_claimed(CLAIM, until).with_source(source)).into(),
+            None => named(perhaps_claimed("claim the operation in time", until)).into(),
+        })
     }
 
     /// What a call is told whose claim met somebody else's, which frees at `frees_at` at the latest.
-    pub(super) async fn busy(
-        &self,
-        id: &OperationId,
-        offered: Offered<'_>,
-        deadline: Instant,
-        frees_at: Timestamp,
-    ) -> Result<Reply, Error> {
-        match self.standing(id, offered, deadline).await {
-            Standing::Told(told) => *told,
-            Standing::Open { effect, until } => Err(in_progress(effect, until)),
-            Standing::Absent | Standing::Free { .. } | Standing::CannotSay => {
-                Err(in_progress(Effect::Unknown, frees_at))
+    pub(super) async fn busy(&self, call: Keyed<'_>, frees_at: Timestamp) -> Result<Reply, Stop> {
+        match self.standing(call.offered).await {
+            Standing::Told { told, .. } => Ok((*told)?),
+            Standing::Open(open) => Err(self.held(&open, call)),
+            // It ended so just now: this call came while it was under way.
+            Standing::Free(refused) => Err(refused.into()),
+            Standing::Absent | Standing::CannotSay => {
+                let told = Error::new(Kind::InProgress, Effect::Unknown).with_retry_at(Some(frees_at));
+                Err(Stop::Held(self.named(told, call.offered)))
             }
         }
     }
 
-    /// Of a holder that was fenced out, or whose write failed or was not answered in time: the operation may have
-    /// succeeded on record, by another's hand or by a write that was taken for lost, and then that is what became of
-    /// this call. Else the call is told who has it now.
+    /// What became of a call that was fenced out, or whose write failed or was not answered in time, as `failed` says.
+    /// The operation may have succeeded on record by another's hand, or have ended by a write of its own that was taken
+    /// for lost: under its own fence. Then that is what became of the call. Else the call is told who has it now.
     pub(super) async fn unless_overtaken(
         &self,
-        ended: Result<Reply, Error>,
-        id: &OperationId,
+        failed: Error,
         offered: Offered<'_>,
-        deadline: Instant,
+        fence: u64,
     ) -> Result<Reply, Error> {
-        let failed = match ended {
-            Err(error) if error.is_store() => error,
-            ended => return ended,
-        };
-        let standing = self.standing(id, offered, deadline).await;
+        let standing = self.standing(offered).await;
         let (_, disposition) = standing.word();
         match standing {
-            Standing::Told(told) if told.is_ok() => *told,
+            Standing::Told { told, fence: held } if told.is_ok() || held == fence => {
+                told.map_err(|error| error.with_attempts(failed.attempts().to_vec()))
+            }
             Standing::CannotSay => Err(failed),
             // What this holder sent, the record need not know of.
             _ => Err(failed.going_on(disposition)),
         }
     }
-}
 
-/// The record's own word of an operation that has not ended.
-pub(super) fn disposition(record: &Record) -> Disposition {
-    match record.state {
-        State::InProgress { lease_until: at } | State::Scheduled { at } => {
-            Disposition::Continues { at: Some(at) }
-        }
-        State::Dead { .. } if record.resolved.is_none() => Disposition::AwaitsOperator,
-        State::Dead { .. } | State::Succeeded { .. } | State::Refused { .. } => Disposition::Ended,
+    fn held(&self, open: &Open, call: Keyed<'_>) -> Stop {
+        self.unless_it_waits(self.named(in_progress(open), call.offered), open, call)
+    }
+
+    /// A call may wait for what can end in its time.
+    fn unless_it_waits(&self, told: Error, open: &Open, call: Keyed<'_>) -> Stop {
+        let is_worth_it = !open.is_free && self.may_end_in_time(open, call);
+        if is_worth_it { Stop::Held(told) } else { Stop::With(told) }
     }
 }
 
 /// A claim that failed and may be on file all the same: then it is carried out without its caller once the lease that
-/// it asked for is over. The store has no way to withdraw it.
+/// it asked for is over.
+///
+/// Why it is not withdrawn: a claim whose answer was lost gives no fence to withdraw it under. What is found on file
+/// may be another caller's claim of the same key, from the same millisecond, whose request is on its way; and what is
+/// not found may still be written by a store that is slow. So a withdrawal could only be certain with a claimant's name
+/// on record, and could end another call's operation without one. Not withdrawn, the operation is recovered and is
+/// carried out once; the caller sends the same key again and learns of it.
 fn perhaps_claimed(doing: &'static str, until: Timestamp) -> Error {
     Error::new(Kind::Store { doing }, Effect::Unknown)
         .with_retry_at(Some(until))
         .going_on(Disposition::Continues { at: Some(until) })
+}
+
+pub(super) fn in_progress(open: &Open) -> Error {
+    Error::new(Kind::InProgress, open.effect).with_retry_at(Some(open.expected)).going_on(open.disposition())
 }
 
 /// Whether a claim that failed like this is provably not on file.
@@ -216,14 +254,8 @@ fn wrote_nothing(failure: &StoreError) -> bool {
     }
 }
 
-fn in_progress(effect: Effect, until: Timestamp) -> Error {
-    Error::new(Kind::InProgress, effect)
-        .with_retry_at(Some(until))
-        .going_on(Disposition::Continues { at: Some(until) })
-}
-
 const CLAIM: &str = "claim the operation";
 
-/// What a look at the record, or the write of an outcome, may take where the call has no time left: a store in a file answers within a
-/// millisecond, and one that is locked or far away within this.
+/// What a look at the record, or the write of an outcome, may take where the call has no time left: a store in a file
+/// answers within a millisecond, and one that is locked or far away within this.
 pub(super) const STORE_GRACE: Duration = Duration::from_millis(250);

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Engine, Hold, Work};
+use super::hold::Hold;
+use super::{Engine, Work};
 use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::Instant;

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use super::{Engine, Hold, Offered, Run, Work};
+use super::claim::Offered;
+use super::hold::Hold;
+use super::{Engine, Run, Work};
 use crate::clock::Instant;
 use crate::error::{Effect, Error, Kind};
 use crate::operation::record::{Record, Take};
 use crate::operation::{OperationId, RedactedFields, Scope};
-use crate::policy::OnUnknown;
+use crate::policy::{InFlight, OnUnknown};
 use crate::reply::Reply;
 use crate::request::Request;
 
@@ -52,7 +54,8 @@ impl Engine {
         deadline: Instant,
     ) -> Result<Reply, Error> {
         let request = hold.record.request.clone();
-        let (id, fingerprint) = (hold.record.id.clone(), hold.record.fingerprint);
+        let Record { id, fingerprint, fence, .. } = &hold.record;
+        let (id, fingerprint, fence) = (id.clone(), *fingerprint, *fence);
         let is_ours = self.is_ours(&id, &request);
         let mut run = Run::new(self, work, &request, Some(hold), started, deadline);
         if !is_ours {
@@ -60,8 +63,13 @@ impl Engine {
         }
         let ended = run.resume().await;
         drop(run);
-        let offered = Offered { fingerprint, unstamped: None, request: &request };
-        Box::pin(self.unless_overtaken(ended, &id, offered, deadline)).await
+        match ended {
+            Err(error) if error.is_store() => {
+                let offered = Offered { id: &id, fingerprint, unstamped: None, request: &request, deadline };
+                Box::pin(self.unless_overtaken(error, offered, fence)).await
+            }
+            ended => ended,
+        }
     }
 
     /// Whether the operation is of this client's own account: another's secret would send it elsewhere.
@@ -86,6 +94,7 @@ impl Work {
             retries_allowed: true,
             pass_deadline_on: false,
             on_unknown,
+            in_flight: InFlight::Refuse,
             redact: RedactedFields::NONE,
         }
     }

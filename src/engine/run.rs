@@ -13,7 +13,7 @@ use super::waits::spread_over;
 use crate::answer::Answer;
 use crate::clock::Instant;
 use crate::error::{Disposition, Effect, Error, Gate, Kind, Reason, Refusal, Step};
-use crate::operation::record::{LookUp, Ruling, Why};
+use crate::operation::record::{Event, LookUp, Ruling, Why};
 use crate::policy::Admission;
 use crate::reply::{Obtained, Reply};
 use crate::telemetry;
@@ -51,8 +51,9 @@ impl<'a> Run<'a> {
     /// Sends until the call has an end. `claimed` is the admission that the claim was made with: its send comes right
     /// behind the claim.
     pub(super) async fn drive(&mut self, mut claimed: Option<Admission<'a>>) -> Result<Reply, Error> {
-        // The gates were waited for before this run began.
-        self.waited = claimed.as_ref().map_or(Duration::ZERO, |gate| gate.admitted_at().since(self.started));
+        // The gates, or another call's outcome, were waited for before this run began.
+        let began = claimed.as_ref().map_or_else(|| self.engine.clock.now(), Admission::admitted_at);
+        self.waited = began.since(self.started);
         loop {
             let cleared = match self.ruling() {
                 Ruling::Send(_) => Cleared::Safe,
@@ -260,10 +261,8 @@ impl<'a> Run<'a> {
         if self.hold.is_some() {
             self.phase = Phase::NotApplied;
         }
-        let evidence = self.evidence();
-        if let Some(hold) = &mut self.hold
-            && let Err(error) = hold.refuse(refusal, answer.clone(), evidence).await
-        {
+        let event = || Event::Refuse { refusal, answer: answer.clone() };
+        if let Err(error) = self.write_down("record the outcome", event).await {
             return self.in_context(error.with_answer(Some(answer)));
         }
         let kind = Kind::Refused { refusal, status: answer.status.as_u16() };
@@ -273,12 +272,12 @@ impl<'a> Run<'a> {
     /// Ends a keyed call as a dead letter, an unkeyed one with what its last attempt met.
     async fn bury(&mut self, reason: Reason) -> Error {
         let answer = self.last.answer.clone();
-        let evidence = self.evidence();
         let mut kind = self.dependency();
-        if let Some(hold) = &mut self.hold {
-            if let Err(error) = hold.bury(reason, answer.clone(), evidence).await {
-                return self.in_context(error.with_answer(answer));
-            }
+        let event = || Event::Bury { reason, answer: answer.clone() };
+        if let Err(error) = self.write_down("record the dead letter", event).await {
+            return self.in_context(error.with_answer(answer));
+        }
+        if let Some(hold) = &self.hold {
             let met = (answer.as_ref(), self.last.failure.as_ref());
             telemetry::dead_letter(&**self.engine.vendor, &hold.record, reason, met);
             kind = Kind::DeadLetter { reason, timeout: self.timed_out(), rate_limited: self.rate_limited() };
@@ -293,10 +292,7 @@ impl<'a> Run<'a> {
     pub(super) async fn postpone(&mut self, at: Instant, kind: Kind) -> Error {
         let clock = &self.engine.clock;
         let at = clock.wall().plus(at.since(clock.now()));
-        let evidence = self.evidence();
-        if let Some(hold) = &mut self.hold
-            && let Err(error) = hold.schedule(at, evidence).await
-        {
+        if let Err(error) = self.write_down("schedule the next attempt", || Event::Schedule { at }).await {
             return self.in_context(error);
         }
         let answer = self.last.answer.clone();

@@ -24,6 +24,7 @@ fn the_presets_are_what_they_say_and_valid() {
     assert_eq!((background.limits.request_bytes_max, background.limits.reply_bytes_max), (1 << 20, 8 << 20));
     assert_eq!((background.record.keep, background.pause.max), (24 * HOUR, HOUR));
     assert_eq!((background.admission_wait, background.look_ups_max), (Duration::ZERO, 3));
+    assert_eq!(background.in_flight, InFlight::Refuse);
     let interactive = Policy::interactive();
     assert_eq!(interactive.timeout, Timeouts::new(SECOND, 5 * SECOND, 10 * SECOND));
     assert_eq!(interactive.backoff.wait(0, Duration::ZERO, 0.5), Some(Duration::from_millis(150)));
@@ -215,6 +216,7 @@ fn a_file_reads_as_one_would_write_it() {
         r#"
         breaker = false
         admission_wait = "250ms"
+        in_flight = "wait"
         backoff = { steps = ["100ms", "1s", "1m 30s"], jitter = "equal" }
         timeout = { attempt = "20s" }
         rate = { calls = 100, per = "1s" }
@@ -227,6 +229,7 @@ fn a_file_reads_as_one_would_write_it() {
     let mut expected = Policy::background()
         .without_breaker()
         .admission_wait(Duration::from_millis(250))
+        .in_flight(InFlight::Wait)
         .backoff(Backoff::ladder(steps).jitter(Jitter::Equal))
         .rate(RateConfig::new(100, SECOND));
     expected.timeout.attempt = 20 * SECOND;

@@ -4,7 +4,7 @@ mod answers;
 mod applied;
 mod store;
 mod told;
-mod trouble;
+pub mod trouble;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,24 +16,24 @@ use steadfast::{Call, Client};
 
 #[path = "../engine/vendor.rs"]
 #[allow(dead_code, reason = "shared with the engine's own tests, which use the rest of it")]
-mod vendor;
+pub mod vendor;
 
 use vendor::Acme;
 
 /// A client on a scripted transport and a clock that jumps.
-struct Bench {
-    client: Client,
-    transport: ScriptedTransport,
-    clock: TestClock,
-    store: Arc<dyn Store>,
+pub struct Bench {
+    pub client: Client,
+    pub transport: ScriptedTransport,
+    pub clock: TestClock,
+    pub store: Arc<dyn Store>,
 }
 
 impl Bench {
-    fn new(vendor: Acme, transport: ScriptedTransport) -> Bench {
+    pub fn new(vendor: Acme, transport: ScriptedTransport) -> Bench {
         Bench::with(vendor, transport, plain(), Arc::new(Memory::new()))
     }
 
-    fn with(vendor: Acme, transport: ScriptedTransport, policy: Policy, store: Arc<dyn Store>) -> Bench {
+    pub fn with(vendor: Acme, transport: ScriptedTransport, policy: Policy, store: Arc<dyn Store>) -> Bench {
         let clock = TestClock::auto();
         let client = Client::builder(vendor)
             .policy(policy)
@@ -47,18 +47,18 @@ impl Bench {
         Bench { client, transport, clock, store }
     }
 
-    fn charge(&self) -> Call {
+    pub fn charge(&self) -> Call {
         self.client.post("/charges").key("order-42/charge").json(&serde_json::json!({"amount": 4711}))
     }
 }
 
 /// The ladder without jitter, and none of the gates.
-fn plain() -> Policy {
+pub fn plain() -> Policy {
     let mut ladder = Policy::background().backoff;
     ladder.jitter = Jitter::None;
     Policy::background().backoff(ladder).without_budget().without_breaker()
 }
 
-fn secs(seconds: u64) -> Duration {
+pub fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }

@@ -4,5 +4,6 @@ mod engine;
 mod policies;
 mod record;
 mod rule;
+mod told;
 mod transport;
 mod vendors;

@@ -115,10 +115,17 @@ async fn a1_what_a_refused_call_is_told_is_what_is_on_record() {
             let expected =
                 if seen_first { "CONFLICT.idempotency.in_progress" } else { other_code.unwrap_or(code) };
             assert_eq!(error.code(), expected, "{case}: {error}");
+            // Whoever holds it ends its attempt before its lease, as far as that time is not over yet.
+            let ends = at.map(|at| match &before {
+                Some(record) if *on_record == OnRecord::InProgress => {
+                    record.updated_at.plus(record.attempt_max)
+                }
+                _ => at,
+            });
             let retry_at = match (other_code, seen_first) {
                 (Some(_), _) => None,
-                (None, true) => at,
-                (None, false) => gate_opens.map(|opens| at.map_or(opens, |at| opens.max(at))),
+                (None, true) => ends,
+                (None, false) => gate_opens.map(|opens| ends.map_or(opens, |at| opens.max(at))),
             };
             assert_eq!(error.retry_at().map(Timestamp::from), retry_at, "{case}: {error}");
         }

@@ -1,0 +1,126 @@
+//! A keyed call, up to its first attempt: gates, claim, and what it is told if it does not get to send.
+
+use super::claim::{Keyed, Offered, key_reused};
+use super::hold::Hold;
+use super::phase::Run;
+use super::{Engine, Work, no_time};
+use crate::clock::Instant;
+use crate::error::Error;
+use crate::operation::record::Claimed;
+use crate::operation::{Key, OperationId, Unstamped, fingerprint};
+use crate::policy::InFlight;
+use crate::reply::Reply;
+use crate::request::Request;
+use crate::telemetry;
+
+/// Why a call got no reply.
+pub(super) enum Stop {
+    With(Error),
+    /// Another call holds the key, or the operation is scheduled for a time before the deadline: what the call is told
+    /// unless it waits.
+    Held(Error),
+}
+
+impl Engine {
+    pub(super) async fn keyed(
+        &self,
+        request: &mut Request,
+        work: &Work,
+        key: Key,
+        started: Instant,
+        deadline: Instant,
+    ) -> Result<Reply, Error> {
+        let fingerprint = fingerprint(&self.vendor.account(&request.headers), request);
+        let unstamped = Unstamped::of(request);
+        let id = OperationId::new(self.scope_of(request), key);
+        let stamped = self.vendor.stamp(id.wire_key(), request);
+        let wire_key = stamped.map_err(|error| self.in_context(error, request, Some((&id, None))))?;
+        let offered = Offered { id: &id, fingerprint, unstamped: Some(&unstamped), request, deadline };
+        let call = Keyed { offered, wire_key: &wire_key, work, started };
+        telemetry::named(call.whose(&self.vendor));
+
+        if deadline <= started {
+            let refused = self.named(no_time(), offered);
+            return Box::pin(self.refused_before_claim(refused, call)).await.map_err(Stop::into_error);
+        }
+        match self.begin(call, started).await {
+            Err(Stop::Held(told)) if work.in_flight == InFlight::Wait => {
+                Box::pin(self.wait_for_holder(call, told)).await
+            }
+            ended => ended.map_err(Stop::into_error),
+        }
+    }
+
+    /// Gates, claim, and the loop if the operation is this call's. `began` is now, as far as the gates are concerned.
+    pub(super) async fn begin(&self, call: Keyed<'_>, began: Instant) -> Result<Reply, Stop> {
+        let Keyed { offered, work, started, .. } = call;
+        let Offered { request, deadline, .. } = offered;
+        // What is answered from the record must not use up the rate, which is for what is sent. A look costs a clean
+        // call more than a claim that finds the same, so that only a client with a rate limit looks.
+        if self.policy.rate.is_some()
+            && let Some(told) = Box::pin(self.told_at_once(call)).await
+        {
+            return told;
+        }
+        let admission = match self.admit_first(call.whose(&self.vendor), began, deadline).await {
+            Ok(admission) => admission,
+            Err(refused) => {
+                return Box::pin(self.refused_before_claim(self.named(refused, offered), call)).await;
+            }
+        };
+        let lease_until = self.clock.now().plus(self.lease(work));
+        // What is known after the claim is boxed, and no record lives on through the awaits below: each would be part
+        // of every call's future. The admission is dropped first: whoever does not send keeps nobody from sending.
+        let hold = match self.claim(call).await {
+            Ok(Claimed::Fresh(record)) => {
+                self.earn(&admission);
+                Box::new(Hold::new(self, record, lease_until))
+            }
+            Ok(Claimed::TakenOver(record)) => {
+                // Not the first send: it is charged and admitted as the retry that it is.
+                self.earn(&admission);
+                drop(admission);
+                telemetry::taken_over(&**self.vendor, &record);
+                let hold = Box::new(Hold::new(self, record, lease_until));
+                return Ok(Box::pin(self.carry_on_with(hold, work, started, deadline)).await?);
+            }
+            Ok(Claimed::Settled(record)) => {
+                drop(admission);
+                return Ok(self.with_cause_on_record(self.replay(record), offered.id, deadline).await?);
+            }
+            Ok(Claimed::Busy { frees_at }) => {
+                drop(admission);
+                return Box::pin(self.busy(call, frees_at)).await;
+            }
+            Ok(Claimed::Mismatch { held }) => {
+                return Err(self.named(key_reused(held, offered.fingerprint), offered).into());
+            }
+            Err(failure) => {
+                drop(admission);
+                return Box::pin(self.not_claimed(failure, call)).await;
+            }
+        };
+        let fence = hold.record.fence;
+        let mut run = Run::new(self, work, request, Some(hold), started, deadline);
+        match run.drive(Some(admission)).await {
+            Err(error) if error.is_store() => {
+                Ok(Box::pin(self.unless_overtaken(error, offered, fence)).await?)
+            }
+            ended => Ok(ended?),
+        }
+    }
+}
+
+impl Stop {
+    pub(super) fn into_error(self) -> Error {
+        match self {
+            Stop::With(error) | Stop::Held(error) => error,
+        }
+    }
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Stop {
+        Stop::With(error)
+    }
+}
