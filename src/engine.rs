@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::answer::Answer;
 use crate::clock::{Clock, Instant};
 use crate::error::{Context, Effect, Error, Gate, Kind, Origin as _};
-use crate::operation::record::{Claimed, Record, State};
+use crate::operation::record::{Claimed, Obstacle, Record, State};
 use crate::operation::{Fingerprint, Key, OperationId, RedactedFields, Unstamped, fingerprint};
 use crate::policy::{Admission, CallPolicy, Gates, OnUnknown, Policy, Refusal as GateRefusal};
 use crate::random::Random;
@@ -55,6 +55,8 @@ pub(crate) struct Engine {
     /// What is never shown of any of this client's operations.
     pub redact: RedactedFields,
     pub generated_keys: AtomicU16,
+    /// Whether the adapter was given its secret, of which it may learn a part of its account.
+    pub secret_is_known: bool,
     pub meters: telemetry::Meters,
 }
 
@@ -74,6 +76,8 @@ pub(crate) struct Work {
     pub on_unknown: OnUnknown,
     /// What is never shown of this operation, beside what its client names.
     pub redact: RedactedFields,
+    /// The key of the dead letter that it starts over.
+    pub predecessor: Option<Key>,
 }
 
 impl Work {
@@ -178,6 +182,9 @@ impl Engine {
                 return told.map_err(|error| self.named_if_it_is_not(error, request, &id));
             }
             Some(Ok(Claimed::Mismatch { held })) => return Err(named(key_reused(held, fingerprint))),
+            Some(Ok(Claimed::InTheWay { obstacle, effect })) => {
+                return Err(named(in_the_way(work, obstacle, effect)));
+            }
             Some(Err(failure)) => {
                 drop(admission);
                 return Box::pin(self.not_claimed(Some(failure), (&id, offered), deadline, lease)).await;
@@ -335,6 +342,17 @@ fn no_time() -> Error {
 fn key_reused(held: Fingerprint, offered: Fingerprint) -> Error {
     let kind = Kind::KeyReused { held: held.to_string(), offered: offered.to_string() };
     Error::new(kind, Effect::None)
+}
+
+/// What this call starts over stands in the way; nothing was sent. The effect is that operation's: a caller who is told
+/// *none* takes it for paid by nobody.
+fn in_the_way(work: &Work, obstacle: Obstacle, effect: Effect) -> Error {
+    let predecessor = work.predecessor.as_ref().map(ToString::to_string).unwrap_or_default();
+    let until = match obstacle {
+        Obstacle::Open { until } => until,
+        _ => None,
+    };
+    Error::new(Kind::InTheWay { predecessor, obstacle }, effect).with_retry_at(until)
 }
 
 /// Between two looks at a full concurrency limit, before the spread: short beside a vendor's latency, long

@@ -20,6 +20,7 @@ use tracing::{Level, Span, debug, info, info_span, warn};
 
 use crate::answer::Answer;
 use crate::clock::{Clock, Instant};
+use crate::dead_letter::Unreached;
 use crate::error::{Chain, Effect, Error, Gate, Reason};
 use crate::operation::OperationId;
 use crate::operation::record::{Declined, Record};
@@ -267,6 +268,18 @@ pub(crate) fn recovery_failed(vendor: &str, error: &(dyn std::error::Error + 'st
     warn!(steadfast.vendor = vendor, error = %Chain(error), "recovery failed");
 }
 
+/// Open operations on the store that no client of this process carries on with.
+pub(crate) fn unreached(vendor: &str, group: &Unreached) {
+    warn!(
+        steadfast.vendor = vendor,
+        steadfast.account = group.account,
+        steadfast.phase = group.phase.name(),
+        steadfast.count = group.count,
+        "no client carries on with these operations: was an account or a namespace renamed? `steadfast adopt` carries \
+         them on under the new name, `steadfast cancel` ends one"
+    );
+}
+
 /// A write changed nothing because the operation is no longer ours.
 pub(crate) fn declined(vendor: &dyn Vendor, record: &Record, doing: &str, declined: Declined) {
     let whose = Whose::of(vendor, record);
@@ -309,6 +322,7 @@ pub(crate) fn dead_letter(
             Reason::Exhausted => "exhausted",
             Reason::Expired => "expired",
             Reason::Unknown => "unknown",
+            Reason::Closed => "closed",
         },
     );
 }

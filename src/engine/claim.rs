@@ -3,7 +3,7 @@
 use super::{Engine, Work, limit};
 use crate::clock::Instant;
 use crate::operation::record::{Claim, Claimed};
-use crate::operation::{Fingerprint, OperationId, Unstamped};
+use crate::operation::{Fingerprint, OperationId, Scope, Unstamped};
 use crate::request::Request;
 use crate::store::StoreError;
 
@@ -39,6 +39,7 @@ impl Engine {
             attempt_max: self.attempt_max(work),
             vendor_clock_ms: None,
             redact: self.redact.and(&work.redact),
+            predecessor: work.predecessor.clone(),
         }
     }
 
@@ -53,9 +54,12 @@ impl Engine {
         offered: Offered<'_>,
         deadline: Instant,
     ) -> Option<Result<Claimed, StoreError>> {
+        let id = &claim.id.clone();
         let claimed = limit::within(&*self.clock, deadline, (*self.store).claim(claim)).await;
         let Some(Ok(Claimed::Mismatch { held })) = &claimed else { return claimed };
-        if !self.is_of(*held, offered) {
+        let first_scope =
+            if self.is_of(*held, offered) { None } else { self.first_scope(id, deadline).await };
+        if !self.is_of_scope(*held, offered, first_scope.as_ref()) {
             return claimed;
         }
         let claim = claim_with(*held);
@@ -69,5 +73,27 @@ impl Engine {
         let account = || self.vendor.account(&request.headers);
         held == fingerprint
             || unstamped.is_some_and(|unstamped| held == unstamped.fingerprint_0_1(&account(), request))
+    }
+
+    /// As [`is_of`](Engine::is_of), of an operation that was first claimed in another scope, if it was: its fingerprint
+    /// names the account of that.
+    pub(super) fn is_of_scope(
+        &self,
+        held: Fingerprint,
+        offered: Offered<'_>,
+        first_scope: Option<&Scope>,
+    ) -> bool {
+        let account = first_scope.and_then(Scope::account);
+        self.is_of(held, offered)
+            || offered
+                .unstamped
+                .zip(account)
+                .is_some_and(|(unstamped, account)| held == unstamped.fingerprint(&account, offered.request))
+    }
+
+    /// The scope of an adopted operation's first claim.
+    async fn first_scope(&self, id: &OperationId, deadline: Instant) -> Option<Scope> {
+        let record = limit::within(&*self.clock, deadline, (*self.store).get(id)).await?;
+        record.ok().flatten()?.first_scope
     }
 }

@@ -9,10 +9,12 @@ use std::time::Duration;
 use super::run::Run;
 use super::waits::spread_over;
 use crate::answer::Answer;
+use crate::attempt::{AttemptReport, LOOK_UP};
 use crate::clock::Instant;
-use crate::error::{Error, Step};
+use crate::error::{Chain, Effect, Error, Step};
 use crate::request::Request;
 use crate::telemetry;
+use crate::transport::SendError;
 use crate::vendor::{Attempt, Finding, Subject};
 
 /// What the look-ups came to.
@@ -57,7 +59,9 @@ impl Run<'_> {
                 return Err(self.postpone(at, kind).await);
             }
             self.sleep_until(at).await?;
-            let looked = self.ask(question.clone()).await?;
+            let begun = self.engine.clock.now();
+            let (looked, met) = self.ask(question.clone()).await?;
+            self.report_look_up(&looked, met, begun);
             telemetry::looked_up(self.whose(), looked.name());
             match looked {
                 Looked::CannotTell => at = self.engine.clock.now().plus(settle.max(LOOK_UP_GAP_MIN)),
@@ -87,7 +91,8 @@ impl Run<'_> {
     }
 
     /// One look-up, all its pages. A failure on the way is never taken for an absence.
-    async fn ask(&mut self, mut question: Request) -> Result<Looked, Error> {
+    async fn ask(&mut self, mut question: Request) -> Result<(Looked, Met), Error> {
+        let mut met = Met { status: None, failure: None };
         for _ in 0..PAGES_MAX {
             let admission = self.admit_again().await?;
             self.keep_lease(self.timeout.attempt).await?;
@@ -98,19 +103,40 @@ impl Run<'_> {
             let attempt = Attempt::new(&question, false, exchanged.outcome.as_ref(), judged_at);
             let verdict = self.engine.vendor.classify(&attempt);
             self.heed(&verdict, &exchanged.outcome, exchanged.ended);
-            let Ok(answer) = exchanged.outcome else { return Ok(Looked::CannotTell) };
-            let Some(subject) = self.subject() else { return Ok(Looked::CannotTell) };
+            let answer = match exchanged.outcome {
+                Ok(answer) => answer,
+                Err(failure) => return Ok((Looked::CannotTell, Met::failed(&failure))),
+            };
+            met.status = Some(answer.status.as_u16());
+            let Some(subject) = self.subject() else { return Ok((Looked::CannotTell, met)) };
             if answer.cut {
-                return Ok(Looked::CannotTell);
+                met.failure = Some("the answer is over the limit".to_owned());
+                return Ok((Looked::CannotTell, met));
             }
             match self.engine.vendor.read_look_up(&subject, &question, &answer) {
-                Finding::Found(answer) => return Ok(Looked::Found(answer)),
-                Finding::Absent => return Ok(Looked::Absent),
-                Finding::CannotTell => return Ok(Looked::CannotTell),
+                Finding::Found(answer) => return Ok((Looked::Found(answer), met)),
+                Finding::Absent => return Ok((Looked::Absent, met)),
+                Finding::CannotTell => return Ok((Looked::CannotTell, met)),
                 Finding::Next(next) => question = next,
             }
         }
-        Ok(Looked::CannotTell)
+        met.failure = Some(format!("no end after {PAGES_MAX} pages"));
+        Ok((Looked::CannotTell, met))
+    }
+
+    /// Leaves a line on the operation's log: what it met, and what it found.
+    fn report_look_up(&mut self, looked: &Looked, met: Met, begun: Instant) {
+        let latency = self.engine.clock.now().since(begun);
+        self.reports.push(AttemptReport {
+            number: self.attempts,
+            started_at: self.engine.clock.wall().minus(latency),
+            latency,
+            status: met.status,
+            failure: met.failure,
+            verdict: LOOK_UP.to_owned(),
+            effect: looked.effect(),
+            wait: None,
+        });
     }
 
     fn first_question(&self) -> Option<Request> {
@@ -125,12 +151,32 @@ impl Run<'_> {
 }
 
 impl Looked {
+    const fn effect(&self) -> Effect {
+        match self {
+            Looked::Found(_) => Effect::Applied,
+            Looked::Absent => Effect::None,
+            Looked::CannotTell => Effect::Unknown,
+        }
+    }
+
     pub(super) const fn name(&self) -> &'static str {
         match self {
             Looked::Found(_) => "found",
             Looked::Absent => "absent",
             Looked::CannotTell => "cannot_tell",
         }
+    }
+}
+
+/// What a look-up met on its way.
+struct Met {
+    status: Option<u16>,
+    failure: Option<String>,
+}
+
+impl Met {
+    fn failed(failure: &SendError) -> Met {
+        Met { status: None, failure: Some(Chain(failure).to_string()) }
     }
 }
 

@@ -62,7 +62,7 @@ impl Engine {
         if record.has_expired(self.clock.wall()) {
             return Standing::Absent;
         }
-        if !self.is_of(record.fingerprint, offered) {
+        if !self.is_of_scope(record.fingerprint, offered, record.first_scope.as_ref()) {
             let reused = key_reused(record.fingerprint, offered.fingerprint);
             let reused = self.in_context(reused, &record.request, Some((id, None)));
             return Standing::Told(Box::new(Err(reused)));
@@ -188,6 +188,7 @@ pub(super) fn disposition(record: &Record) -> Disposition {
             Disposition::Continues { at: Some(at) }
         }
         State::Dead { .. } if record.resolved.is_none() => Disposition::AwaitsOperator,
+        State::Dead { .. } if record.is_adopted() => Disposition::Continues { at: None },
         State::Dead { .. } | State::Succeeded { .. } | State::Refused { .. } => Disposition::Ended,
     }
 }

@@ -87,6 +87,7 @@ impl Work {
             pass_deadline_on: false,
             on_unknown,
             redact: RedactedFields::NONE,
+            predecessor: None,
         }
     }
 }

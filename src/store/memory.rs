@@ -15,11 +15,11 @@ use parking_lot::Mutex;
 
 use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
-use crate::operation::OperationId;
 use crate::operation::record::{
-    self, Act, AuditEntry, CLOCKS_DIFFER_MAX, Claim, Claimed, Cursor, Declined, Filter, Forbidden, Left,
-    Page, Phase, Record, Summary, Take, Tally, Transition,
+    self, Act, Action, AuditEntry, CLOCKS_DIFFER_MAX, Claim, Claimed, Cursor, Declined, Filter, Forbidden,
+    Left, Page, Phase, Record, Summary, Take, Tally, Transition,
 };
+use crate::operation::{OperationId, Scope};
 use crate::store::{Store, StoreError, StoreErrorKind};
 
 /// The default store: in memory, bounded, and **lost in a crash**.
@@ -146,13 +146,22 @@ impl Store for Memory {
         inner.purge(claim.now, PURGE_PER_CLAIM);
         let existing = inner.rows.get(&claim.id).map(|row| &row.record);
         if existing.is_none() && inner.rows.len() >= self.records_max {
-            let problem = format!(
-                "the store in memory is full: its bound is {} records and none has expired",
-                self.records_max
-            );
-            return Err(StoreError::new(problem).of_kind(StoreErrorKind::Full));
+            return Err(full(self.records_max));
         }
+        let superseded = claim.predecessor.clone().map(|key| {
+            let old = OperationId::new(claim.id.scope.clone(), key);
+            let old = inner.rows.get(&old).map(|row| &row.record);
+            record::supersede(old, &claim.id.key, claim.now)
+        });
         let (write, claimed) = record::claim(existing, claim, inner.purged);
+        match superseded {
+            Some(Err(in_the_way)) if matches!(claimed, Claimed::Fresh(_)) => return Ok(in_the_way),
+            Some(Ok(Some((closed, entry)))) if !matches!(claimed, Claimed::Mismatch { .. }) => {
+                inner.put(closed);
+                inner.log(entry);
+            }
+            _ => {}
+        }
         if let Some(record) = write {
             if matches!(claimed, Claimed::Fresh(_)) {
                 inner.remove(&record.id);
@@ -210,12 +219,13 @@ impl Store for Memory {
             Ok(acted) => acted,
             Err(forbidden) => return Ok(Err(forbidden)),
         };
-        inner.put(record.clone());
-        inner.audit.push_back(entry);
-        if inner.audit.len() > Memory::AUDIT_MAX {
-            inner.audit.pop_front();
-            inner.audit_first += 1;
+        if let Action::Adopt { to } = &act.action
+            && let Err(forbidden) = inner.adopt(id, (to, act.now), self.records_max)?
+        {
+            return Ok(Err(forbidden));
         }
+        inner.put(record.clone());
+        inner.log(entry);
         Ok(Ok(record))
     }
 
@@ -331,6 +341,42 @@ impl Inner {
     }
 
     /// Removes a record, and remembers its fence.
+    fn log(&mut self, entry: AuditEntry) {
+        self.audit.push_back(entry);
+        if self.audit.len() > Memory::AUDIT_MAX {
+            self.audit.pop_front();
+            self.audit_first += 1;
+        }
+    }
+
+    /// Writes an operation down under its name in the scope `to`.
+    fn adopt(
+        &mut self,
+        old: &OperationId,
+        (to, now): (&Scope, Timestamp),
+        records_max: usize,
+    ) -> Result<Result<(), Forbidden>, StoreError> {
+        let id = OperationId::new(to.clone(), old.key.clone());
+        if self.rows.get(&id).is_some_and(|held| !held.record.has_expired(now)) {
+            return Ok(Err(Forbidden::NameTaken));
+        }
+        self.remove(&id);
+        if self.rows.len() >= records_max {
+            return Err(full(records_max));
+        }
+        let Some(row) = self.rows.get(old) else { return Ok(Err(Forbidden::Absent)) };
+        let record = match row.record.adopted(to, now, self.purged) {
+            Ok(record) => record,
+            Err(forbidden) => return Ok(Err(forbidden)),
+        };
+        let evidence = row.evidence.clone();
+        self.put(record);
+        if let Some(row) = self.rows.get_mut(&id) {
+            row.evidence = evidence;
+        }
+        Ok(Ok(()))
+    }
+
     fn remove(&mut self, id: &OperationId) {
         let Some((id, row)) = self.rows.remove_entry(id) else { return };
         self.order.remove(&row.number);
@@ -339,6 +385,12 @@ impl Inner {
             self.ending[bucket as usize].remove(&(at, id));
         }
     }
+}
+
+fn full(records_max: usize) -> StoreError {
+    let problem =
+        format!("the store in memory is full: its bound is {records_max} records and none has expired");
+    StoreError::new(problem).of_kind(StoreErrorKind::Full)
 }
 
 fn bucket(phase: Phase) -> Option<Bucket> {

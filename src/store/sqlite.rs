@@ -202,6 +202,7 @@ impl Store for Sqlite {
                 return Ok(Claimed::Fresh(first.record));
             }
             Met::Unreadable(error) => return Err(error),
+            Met::InTheWay(claimed) => return Ok(claimed),
             Met::Somebody(somebody) => *somebody,
         };
         Ok(match claimed {

@@ -19,7 +19,7 @@ use super::numbers::{
     to_fence, to_ms,
 };
 use super::seals::{Part, Seals};
-use super::statements::{APPEND, INSERT, UPDATE, UPDATE_HELD, UPDATE_KEEPING_ANSWER};
+use super::statements::{APPEND, COPY, INSERT, UPDATE, UPDATE_HELD, UPDATE_KEEPING_ANSWER};
 use crate::answer::Answer;
 use crate::clock::Timestamp;
 use crate::operation::record::{Phase, Record, Resolved, State};
@@ -64,7 +64,7 @@ pub(super) const COLUMNS: &str = "number, scope, key, fingerprint, wire_key, pha
 
 /// The columns that [`stored`] reads after those, in its order.
 pub(super) const REST: &str = "request, answer, redact, first_fence, unknown_since_ms, look_ups, resends_left, \
-     attempt_max_ms, vendor_clock_ms";
+     attempt_max_ms, vendor_clock_ms, predecessor, first_scope";
 
 /// Reads [`COLUMNS`]: the row's number, and its record without request and answer.
 pub(super) fn hollow(row: &Row<'_>) -> rusqlite::Result<(i64, Record)> {
@@ -102,6 +102,8 @@ pub(super) fn hollow(row: &Row<'_>) -> rusqlite::Result<(i64, Record)> {
         resends_left: 0,
         attempt_max: Duration::ZERO,
         vendor_clock_ms: None,
+        predecessor: None,
+        first_scope: None,
         redact: RedactedFields::NONE,
         attempts: row.get(8)?,
         effect,
@@ -123,6 +125,10 @@ pub(super) fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
     record.resends_left = row.get(23)?;
     record.attempt_max = duration(row.get(24)?);
     record.vendor_clock_ms = row.get(25)?;
+    let predecessor: Option<String> = row.get(26)?;
+    record.predecessor =
+        predecessor.map(|key| Key::new(key).map_err(|_| damaged(26, "no key"))).transpose()?;
+    record.first_scope = row.get::<_, Option<String>>(27)?.map(Scope::from_stored);
     if let Some(names) = row.get::<_, Option<String>>(19)? {
         let names = serde_json::from_str(&names).map_err(|_| damaged(19, "no names of fields"))?;
         record.redact = RedactedFields::from_stored(names);
@@ -170,9 +176,33 @@ pub(super) fn insert(
             record.resends_left,
             columns.attempt_max,
             record.vendor_clock_ms,
+            record.predecessor.as_ref().map(Key::as_str),
         ])
         .while_doing("write a claim")?;
     Ok(added == 1)
+}
+
+/// Adds a row beside the row `number`: the same operation under the name of `record`, with these blobs.
+pub(super) fn copy(
+    connection: &Connection,
+    number: i64,
+    record: &Record,
+    (request, answer): (Option<&[u8]>, Option<&[u8]>),
+) -> Result<(), StoreError> {
+    let doing = "write an operation under another name";
+    let mut statement = connection.prepare_cached(COPY).while_doing(doing)?;
+    statement
+        .execute(params![
+            number,
+            record.id.scope.as_str(),
+            record.id.scope.vendor_path(),
+            request,
+            answer,
+            to_fence(record.first_fence),
+            record.first_scope.as_ref().map(Scope::as_str),
+        ])
+        .while_doing(doing)?;
+    update(connection, connection.last_insert_rowid(), record, OnFile::Kept)
 }
 
 /// What becomes of the answer on file.

@@ -8,12 +8,13 @@ use super::failure::While;
 use super::numbers::{phase_number, to_ms};
 use super::purge;
 use super::row::{self, COLUMNS, OnFile, REST, Stored};
-use super::seals::Seals;
+use super::seals::{Part, Seals};
 use crate::clock::Timestamp;
 use crate::operation::record::{
-    Act, AuditEntry, CLOCKS_DIFFER_MAX, Claimed, Declined, Forbidden, Left, Phase, Record, Take, Transition,
+    self, Act, Action, AuditEntry, CLOCKS_DIFFER_MAX, Claimed, Declined, Forbidden, Left, Phase, Record,
+    Take, Transition,
 };
-use crate::operation::{OperationId, Scope};
+use crate::operation::{Key, OperationId, Scope};
 use crate::store::StoreError;
 
 /// A claim, as what it starts with if it is the first.
@@ -31,12 +32,21 @@ pub(super) enum Met {
     Nobody { first_fence: u64 },
     /// This, and the row that it is about.
     Somebody(Box<(Claimed, Stored)>),
-    /// An operation that may be taken over, and that this process cannot read. Nothing was written.
+    /// An operation that may be taken over, or started over, and that this process cannot read. Nothing was written.
     Unreadable(StoreError),
+    /// This would be the first, and what it starts over stands in the way. Nothing was written.
+    InTheWay(Claimed),
 }
 
 pub(super) fn claim(connection: &Connection, first: &First) -> Result<Met, StoreError> {
     let First { record, request, lease, seals } = first;
+    if let Some(key) = &record.predecessor {
+        match supersede(connection, record, key, seals)? {
+            Superseded::Done => {}
+            Superseded::InTheWay(claimed) => return Ok(Met::InTheWay(claimed)),
+            Superseded::Unreadable(error) => return Ok(Met::Unreadable(error)),
+        }
+    }
     seals.note_use(connection)?;
     // The index decides who is first; only then is there anything to read.
     let first_fence = purge::highest_fence(connection)?.saturating_add(1);
@@ -60,6 +70,42 @@ pub(super) fn claim(connection: &Connection, first: &First) -> Result<Met, Store
         row::update(connection, stored.number, record, OnFile::Now(None))?;
     }
     Ok(Met::Somebody(Box::new((claimed, stored))))
+}
+
+/// What became of the predecessor that a claim names.
+enum Superseded {
+    /// It is closed, if there was anything to close.
+    Done,
+    InTheWay(Claimed),
+    Unreadable(StoreError),
+}
+
+fn supersede(
+    connection: &Connection,
+    record: &Record,
+    predecessor: &Key,
+    seals: &Seals,
+) -> Result<Superseded, StoreError> {
+    let (now, id) = (record.claimed_at, &record.id);
+    let held = row::load(connection, id)?.filter(|held| !held.record.has_expired(now));
+    if held.as_ref().is_some_and(|held| held.record.fingerprint != record.fingerprint) {
+        return Ok(Superseded::Done);
+    }
+    let old = row::load(connection, &OperationId::new(id.scope.clone(), predecessor.clone()))?;
+    match record::supersede(old.as_ref().map(|old| &old.record), &id.key, now) {
+        Ok(Some((closed, entry))) => {
+            if let Some(old) = old {
+                if let Err(error) = seals.check_row(&old) {
+                    return Ok(Superseded::Unreadable(error));
+                }
+                row::update(connection, old.number, &closed, OnFile::Kept)?;
+                log(connection, &entry)?;
+            }
+            Ok(Superseded::Done)
+        }
+        Err(claimed) if held.is_none() => Ok(Superseded::InTheWay(claimed)),
+        Ok(None) | Err(_) => Ok(Superseded::Done),
+    }
 }
 
 /// A transition as the writer is given it.
@@ -184,11 +230,43 @@ pub(super) fn act(
         Ok(acted) => acted,
         Err(forbidden) => return Ok(Err(forbidden)),
     };
+    if let Action::Adopt { to } = &act.action
+        && let Err(forbidden) = adopt(connection, &stored, (to, act.now), seals)?
+    {
+        return Ok(Err(forbidden));
+    }
     // An operator's action brings no answer: what is on file stays as long as the state has one.
     let answer = if record.phase() == Phase::Scheduled { OnFile::Now(None) } else { OnFile::Kept };
     row::update(connection, stored.number, &record, answer)?;
     log(connection, &entry)?;
     Ok(Ok(Stored { record, ..stored }))
+}
+
+/// Writes an operation down under its name in the scope `to`.
+fn adopt(
+    connection: &Connection,
+    stored: &Stored,
+    (to, now): (&Scope, Timestamp),
+    seals: &Seals,
+) -> Result<Result<(), Forbidden>, StoreError> {
+    let old = &stored.record.id;
+    let id = OperationId::new(to.clone(), old.key.clone());
+    if let Some(held) = row::load(connection, &id)? {
+        if !held.record.has_expired(now) {
+            return Ok(Err(Forbidden::NameTaken));
+        }
+        purge::remove_keeping_fence(connection, held.number, held.record.fence)?;
+    }
+    let record = match stored.record.adopted(to, now, purge::highest_fence(connection)?) {
+        Ok(record) => record,
+        Err(forbidden) => return Ok(Err(forbidden)),
+    };
+    let seal_anew = |part, blob: &Vec<u8>| seals.seal(part, &id, seals.unseal(part, old, blob.clone())?);
+    let request = stored.request.as_ref().map(|blob| seal_anew(Part::Request, blob)).transpose()?;
+    let answer = stored.answer.as_ref().map(|blob| seal_anew(Part::Answer, blob)).transpose()?;
+    seals.note_use(connection)?;
+    row::copy(connection, stored.number, &record, (request.as_deref(), answer.as_deref()))?;
+    Ok(Ok(()))
 }
 
 pub(super) fn append_evidence(
