@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use crate::answer::Answer;
 use crate::clock::{Clock, Instant};
-use crate::error::{Context, Effect, Error, Gate, Kind, Origin as _};
-use crate::operation::record::{Claimed, Obstacle, Record, State};
+use crate::error::{Context, Effect, Error, Gate, Kind, Obstacle, Origin as _};
+use crate::operation::record::{Claimed, Record, State};
 use crate::operation::{Fingerprint, Key, OperationId, RedactedFields, Unstamped, fingerprint};
 use crate::policy::{Admission, CallPolicy, Gates, OnUnknown, Policy, Refusal as GateRefusal};
 use crate::random::Random;

@@ -17,14 +17,15 @@ use std::time::{Duration, SystemTime};
 use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
-use crate::operation::record::Obstacle;
 
 mod context;
 mod mistake;
+mod obstacle;
 mod words;
 
 pub(crate) use context::{Context, Origin};
 pub use mistake::Mistake;
+pub use obstacle::Obstacle;
 pub(crate) use words::Chain;
 
 /// Whether a call took effect at the vendor, as far as is known.

@@ -20,10 +20,9 @@ use tracing::{Level, Span, debug, info, info_span, warn};
 
 use crate::answer::Answer;
 use crate::clock::{Clock, Instant};
-use crate::dead_letter::Unreached;
 use crate::error::{Chain, Effect, Error, Gate, Reason};
 use crate::operation::OperationId;
-use crate::operation::record::{Declined, Record};
+use crate::operation::record::{Declined, Phase, Record};
 use crate::reply::{Obtained, Reply};
 use crate::request::Request;
 use crate::transport::SendError;
@@ -269,12 +268,12 @@ pub(crate) fn recovery_failed(vendor: &str, error: &(dyn std::error::Error + 'st
 }
 
 /// Open operations on the store that no client of this process carries on with.
-pub(crate) fn unreached(vendor: &str, group: &Unreached) {
+pub(crate) fn unreached(vendor: &str, account: &str, phase: Phase, count: u64) {
     warn!(
         steadfast.vendor = vendor,
-        steadfast.account = group.account,
-        steadfast.phase = group.phase.name(),
-        steadfast.count = group.count,
+        steadfast.account = account,
+        steadfast.phase = phase.name(),
+        steadfast.count = count,
         "no client carries on with these operations: was an account or a namespace renamed? `steadfast adopt` carries \
          them on under the new name, `steadfast cancel` ends one"
     );

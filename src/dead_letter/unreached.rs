@@ -96,7 +96,9 @@ impl Client {
             !is_of_vendor || reached.iter().any(|account| scope.is_reached_by(account))
         };
         match letters.unreached_by(is_reached).await {
-            Ok(unreached) => unreached.iter().for_each(|group| telemetry::unreached(self.vendor(), group)),
+            Ok(unreached) => unreached.iter().for_each(|group| {
+                telemetry::unreached(self.vendor(), &group.account, group.phase, group.count);
+            }),
             Err(error) => telemetry::recovery_failed(self.vendor(), &error),
         }
     }

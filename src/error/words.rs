@@ -8,9 +8,8 @@ use std::fmt;
 
 use http::StatusCode;
 
-use super::{Disposition, Effect, Error, Gate, Kind, Mistake, Reason, Refusal, Step};
+use super::{Disposition, Effect, Error, Gate, Kind, Mistake, Obstacle, Reason, Refusal, Step};
 use crate::clock::Timestamp;
-use crate::operation::record::Obstacle;
 
 impl fmt::Display for Error {
     /// This layer in one line. `{:#}` adds every source behind a colon: what a log wants.

@@ -19,7 +19,7 @@ use std::time::Duration;
 use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
-use crate::error::{Effect, Reason, Refusal};
+use crate::error::{Effect, Obstacle, Reason, Refusal};
 use crate::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
 use crate::policy::OnUnknown;
 use crate::request::Request;
@@ -31,7 +31,7 @@ mod take;
 mod view;
 
 pub use act::{Act, Action, AuditEntry, Forbidden, Resolution, Resolved};
-pub use successor::{Obstacle, supersede};
+pub use successor::supersede;
 use take::Taker;
 pub use take::{Left, Take};
 pub use view::{Cursor, Filter, Page, Phase, Summary, Tally, UnknownPhase};

@@ -15,12 +15,14 @@ use parking_lot::Mutex;
 
 use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
+use crate::operation::OperationId;
 use crate::operation::record::{
     self, Act, Action, AuditEntry, CLOCKS_DIFFER_MAX, Claim, Claimed, Cursor, Declined, Filter, Forbidden,
     Left, Page, Phase, Record, Summary, Take, Tally, Transition,
 };
-use crate::operation::{OperationId, Scope};
 use crate::store::{Store, StoreError, StoreErrorKind};
+
+mod names;
 
 /// The default store: in memory, bounded, and **lost in a crash**.
 ///
@@ -148,19 +150,10 @@ impl Store for Memory {
         if existing.is_none() && inner.rows.len() >= self.records_max {
             return Err(full(self.records_max));
         }
-        let superseded = claim.predecessor.clone().map(|key| {
-            let old = OperationId::new(claim.id.scope.clone(), key);
-            let old = inner.rows.get(&old).map(|row| &row.record);
-            record::supersede(old, &claim.id.key, claim.now)
-        });
+        let superseded = inner.supersede(&claim);
         let (write, claimed) = record::claim(existing, claim, inner.purged);
-        match superseded {
-            Some(Err(in_the_way)) if matches!(claimed, Claimed::Fresh(_)) => return Ok(in_the_way),
-            Some(Ok(Some((closed, entry)))) if !matches!(claimed, Claimed::Mismatch { .. }) => {
-                inner.put(closed);
-                inner.log(entry);
-            }
-            _ => {}
+        if let Some(in_the_way) = inner.superseded(superseded, &claimed) {
+            return Ok(in_the_way);
         }
         if let Some(record) = write {
             if matches!(claimed, Claimed::Fresh(_)) {
@@ -347,34 +340,6 @@ impl Inner {
             self.audit.pop_front();
             self.audit_first += 1;
         }
-    }
-
-    /// Writes an operation down under its name in the scope `to`.
-    fn adopt(
-        &mut self,
-        old: &OperationId,
-        (to, now): (&Scope, Timestamp),
-        records_max: usize,
-    ) -> Result<Result<(), Forbidden>, StoreError> {
-        let id = OperationId::new(to.clone(), old.key.clone());
-        if self.rows.get(&id).is_some_and(|held| !held.record.has_expired(now)) {
-            return Ok(Err(Forbidden::NameTaken));
-        }
-        self.remove(&id);
-        if self.rows.len() >= records_max {
-            return Err(full(records_max));
-        }
-        let Some(row) = self.rows.get(old) else { return Ok(Err(Forbidden::Absent)) };
-        let record = match row.record.adopted(to, now, self.purged) {
-            Ok(record) => record,
-            Err(forbidden) => return Ok(Err(forbidden)),
-        };
-        let evidence = row.evidence.clone();
-        self.put(record);
-        if let Some(row) = self.rows.get_mut(&id) {
-            row.evidence = evidence;
-        }
-        Ok(Ok(()))
     }
 
     fn remove(&mut self, id: &OperationId) {

@@ -87,12 +87,14 @@ pub(crate) fn stats(stats: &Stats, out: Out<'_>) -> io::Result<()> {
 /// `to_do_it`: what has to be typed after a dry run.
 pub(crate) fn redriven(redriven: &Redriven, to_do_it: &str, out: Out<'_>) -> io::Result<()> {
     let Redriven { matched, due, forced, looked_up, held_back, .. } = redriven;
-    let how = format!("{forced} by force, {looked_up} looked up before they are sent");
     if redriven.rehearsal {
-        writeln!(out, "{matched} matched; {due} would be due ({how}), {held_back} held back")?;
+        writeln!(out, "{matched} matched; {due} would be due ({forced} by force), {held_back} held back")?;
         writeln!(out, "{}", wrapped(&format!("nothing was changed; to do it: {to_do_it}"), ""))?;
     } else {
-        writeln!(out, "{matched} matched; {due} due ({how}), {held_back} held back")?;
+        writeln!(out, "{matched} matched; {due} due ({forced} by force), {held_back} held back")?;
+    }
+    if *looked_up > 0 {
+        writeln!(out, "of these, looked up at the vendor before anything is sent: {looked_up}")?;
     }
     for held in &redriven.why_held_back {
         writeln!(out, "held back: {}", plain(&held.id.to_string()))?;

@@ -24,8 +24,8 @@ pub(crate) async fn stats(place: &Place, output: &mut Output<'_>) -> Result<u8, 
         print::stats(&stats, out)?;
         for group in &unreached {
             let Unreached { account, phase, count, .. } = group;
-            let what = format!("{count:>8}  {phase:<12} {}: no client carries on with them", plain(account));
-            writeln!(out, "{what}")?;
+            let (phase, account) = (phase.name(), plain(account));
+            writeln!(out, "{count:>8}  {phase:<12} {account}: no client carries on with them")?;
         }
         Ok(())
     })

@@ -6,10 +6,9 @@ use super::operators::{BY, LATER, WHY, act, audit, dead, do_it};
 use super::views::report;
 use super::{KEEP, LEASE, NOW, bury, claim, claim_at, get, id, refuse, succeed, take, transition_at, write};
 
-use crate::error::{Effect, Reason, Refusal};
+use crate::error::{Effect, Obstacle, Reason, Refusal};
 use crate::operation::record::{
-    Act, Action, Claim, Claimed, Declined, Event, Forbidden, Obstacle, Phase, Record, Resolution, Resolved,
-    State,
+    Act, Action, Claim, Claimed, Declined, Event, Forbidden, Phase, Record, Resolution, Resolved, State,
 };
 use crate::operation::{Fingerprint, Key, OperationId, Scope};
 use crate::store::Store;

@@ -19,7 +19,7 @@ use super::numbers::{
     to_fence, to_ms,
 };
 use super::seals::{Part, Seals};
-use super::statements::{APPEND, COPY, INSERT, UPDATE, UPDATE_HELD, UPDATE_KEEPING_ANSWER};
+use super::statements::{APPEND, INSERT, UPDATE, UPDATE_HELD, UPDATE_KEEPING_ANSWER};
 use crate::answer::Answer;
 use crate::clock::Timestamp;
 use crate::operation::record::{Phase, Record, Resolved, State};
@@ -180,29 +180,6 @@ pub(super) fn insert(
         ])
         .while_doing("write a claim")?;
     Ok(added == 1)
-}
-
-/// Adds a row beside the row `number`: the same operation under the name of `record`, with these blobs.
-pub(super) fn copy(
-    connection: &Connection,
-    number: i64,
-    record: &Record,
-    (request, answer): (Option<&[u8]>, Option<&[u8]>),
-) -> Result<(), StoreError> {
-    let doing = "write an operation under another name";
-    let mut statement = connection.prepare_cached(COPY).while_doing(doing)?;
-    statement
-        .execute(params![
-            number,
-            record.id.scope.as_str(),
-            record.id.scope.vendor_path(),
-            request,
-            answer,
-            to_fence(record.first_fence),
-            record.first_scope.as_ref().map(Scope::as_str),
-        ])
-        .while_doing(doing)?;
-    update(connection, connection.last_insert_rowid(), record, OnFile::Kept)
 }
 
 /// What becomes of the answer on file.

@@ -5,16 +5,17 @@ use std::time::Duration;
 use rusqlite::{Connection, params};
 
 use super::failure::While;
+use super::names::{Superseded, adopt, supersede};
 use super::numbers::{phase_number, to_ms};
 use super::purge;
 use super::row::{self, COLUMNS, OnFile, REST, Stored};
-use super::seals::{Part, Seals};
+use super::seals::Seals;
 use crate::clock::Timestamp;
 use crate::operation::record::{
-    self, Act, Action, AuditEntry, CLOCKS_DIFFER_MAX, Claimed, Declined, Forbidden, Left, Phase, Record,
-    Take, Transition,
+    Act, Action, AuditEntry, CLOCKS_DIFFER_MAX, Claimed, Declined, Forbidden, Left, Phase, Record, Take,
+    Transition,
 };
-use crate::operation::{Key, OperationId, Scope};
+use crate::operation::{OperationId, Scope};
 use crate::store::StoreError;
 
 /// A claim, as what it starts with if it is the first.
@@ -70,42 +71,6 @@ pub(super) fn claim(connection: &Connection, first: &First) -> Result<Met, Store
         row::update(connection, stored.number, record, OnFile::Now(None))?;
     }
     Ok(Met::Somebody(Box::new((claimed, stored))))
-}
-
-/// What became of the predecessor that a claim names.
-enum Superseded {
-    /// It is closed, if there was anything to close.
-    Done,
-    InTheWay(Claimed),
-    Unreadable(StoreError),
-}
-
-fn supersede(
-    connection: &Connection,
-    record: &Record,
-    predecessor: &Key,
-    seals: &Seals,
-) -> Result<Superseded, StoreError> {
-    let (now, id) = (record.claimed_at, &record.id);
-    let held = row::load(connection, id)?.filter(|held| !held.record.has_expired(now));
-    if held.as_ref().is_some_and(|held| held.record.fingerprint != record.fingerprint) {
-        return Ok(Superseded::Done);
-    }
-    let old = row::load(connection, &OperationId::new(id.scope.clone(), predecessor.clone()))?;
-    match record::supersede(old.as_ref().map(|old| &old.record), &id.key, now) {
-        Ok(Some((closed, entry))) => {
-            if let Some(old) = old {
-                if let Err(error) = seals.check_row(&old) {
-                    return Ok(Superseded::Unreadable(error));
-                }
-                row::update(connection, old.number, &closed, OnFile::Kept)?;
-                log(connection, &entry)?;
-            }
-            Ok(Superseded::Done)
-        }
-        Err(claimed) if held.is_none() => Ok(Superseded::InTheWay(claimed)),
-        Ok(None) | Err(_) => Ok(Superseded::Done),
-    }
 }
 
 /// A transition as the writer is given it.
@@ -242,33 +207,6 @@ pub(super) fn act(
     Ok(Ok(Stored { record, ..stored }))
 }
 
-/// Writes an operation down under its name in the scope `to`.
-fn adopt(
-    connection: &Connection,
-    stored: &Stored,
-    (to, now): (&Scope, Timestamp),
-    seals: &Seals,
-) -> Result<Result<(), Forbidden>, StoreError> {
-    let old = &stored.record.id;
-    let id = OperationId::new(to.clone(), old.key.clone());
-    if let Some(held) = row::load(connection, &id)? {
-        if !held.record.has_expired(now) {
-            return Ok(Err(Forbidden::NameTaken));
-        }
-        purge::remove_keeping_fence(connection, held.number, held.record.fence)?;
-    }
-    let record = match stored.record.adopted(to, now, purge::highest_fence(connection)?) {
-        Ok(record) => record,
-        Err(forbidden) => return Ok(Err(forbidden)),
-    };
-    let seal_anew = |part, blob: &Vec<u8>| seals.seal(part, &id, seals.unseal(part, old, blob.clone())?);
-    let request = stored.request.as_ref().map(|blob| seal_anew(Part::Request, blob)).transpose()?;
-    let answer = stored.answer.as_ref().map(|blob| seal_anew(Part::Answer, blob)).transpose()?;
-    seals.note_use(connection)?;
-    row::copy(connection, stored.number, &record, (request.as_deref(), answer.as_deref()))?;
-    Ok(Ok(()))
-}
-
 pub(super) fn append_evidence(
     connection: &Connection,
     id: &OperationId,
@@ -278,7 +216,7 @@ pub(super) fn append_evidence(
     Ok(if there { Ok(()) } else { Err(Declined::Absent) })
 }
 
-fn log(connection: &Connection, entry: &AuditEntry) -> Result<(), StoreError> {
+pub(super) fn log(connection: &Connection, entry: &AuditEntry) -> Result<(), StoreError> {
     let doing = "write the audit record";
     let action = serde_json::to_string(&entry.action)
         .map_err(|error| StoreError::with_source("an action cannot be written", error))?;
