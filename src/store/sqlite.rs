@@ -203,7 +203,7 @@ impl Store for Sqlite {
                 return Ok(Claimed::Fresh(first.record));
             }
             Met::Unreadable(error) => return Err(error),
-            Met::InTheWay(claimed) => return Ok(claimed),
+            Met::InTheWay(obstacle, effect) => return Ok(Claimed::InTheWay { obstacle, effect }),
             Met::Somebody(somebody) => *somebody,
         };
         Ok(match claimed {

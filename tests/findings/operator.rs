@@ -99,8 +99,10 @@ async fn e1_a_letter_that_was_started_over_cannot_be_redriven_too() {
         let redriven = letters.redrive(Which::Matching(&none), &Redrive::by("ada")).await.expect("works");
         assert_eq!((redriven.matched, redriven.due), (0, 0));
         let old = named("prod/stripe/test", "order-42");
-        let by_name =
-            letters.redrive(Which::These(&[old.clone()]), &Redrive::by("ada")).await.expect("works");
+        let by_name = letters
+            .redrive(Which::These(std::slice::from_ref(&old)), &Redrive::by("ada"))
+            .await
+            .expect("works");
         assert_eq!(by_name.why_held_back[0].why, Refused::Forbidden(Forbidden::Resolved));
         stripe.recover(10).await.expect("works");
         assert_eq!(bench.sent(), 2, "one payment was sent");
@@ -131,7 +133,7 @@ async fn e1_what_may_have_taken_effect_cannot_be_started_over() {
         // Scheduled again, it is still in the way, and the error says when it is due.
         let letters = bench.letters(&stripe);
         let old = named("prod/stripe/test", "order-42");
-        letters.redrive(Which::These(&[old.clone()]), &Redrive::by("ada")).await.expect("works");
+        letters.redrive(Which::These(std::slice::from_ref(&old)), &Redrive::by("ada")).await.expect("works");
         let error = again().await.expect_err("in the way");
         assert!(matches!(error.disposition(), Disposition::Continues { at: Some(_) }), "{error}");
         assert!(error.retry_at().is_some());
@@ -260,7 +262,7 @@ async fn d16_what_nobody_shall_carry_on_with_is_cancelled() {
         bench.next_fails(SendErrorKind::Connect);
         pay(&stripe, "order-1").send().await.expect_err("never sent");
         let id = named("prod/stripe/test", "order-1");
-        letters.redrive(Which::These(&[id.clone()]), &Redrive::by("ada")).await.expect("due");
+        letters.redrive(Which::These(std::slice::from_ref(&id)), &Redrive::by("ada")).await.expect("due");
         let summary = letters.cancel(&id, &signed()).await.expect("nobody holds it");
         assert_eq!((summary.phase, summary.effect), (Phase::Resolved, Effect::None));
         assert_eq!(summary.resolved.expect("closed").resolution, Resolution::Cancelled);
@@ -292,11 +294,11 @@ async fn e6_a_look_up_leaves_a_line_and_a_redrive_keeps_what_came_before() {
         assert!(before[1].failure.is_some(), "why it could not tell");
 
         let dry = letters
-            .redrive(Which::These(&[id.clone()]), &Redrive::by("ada").rehearse())
+            .redrive(Which::These(std::slice::from_ref(&id)), &Redrive::by("ada").rehearse())
             .await
             .expect("works");
         assert_eq!((dry.due, dry.looked_up), (1, 1), "it is looked up before anything is sent");
-        letters.redrive(Which::These(&[id.clone()]), &Redrive::by("ada")).await.expect("works");
+        letters.redrive(Which::These(std::slice::from_ref(&id)), &Redrive::by("ada")).await.expect("works");
         bench.clock.advance(Duration::from_secs(1));
         postmark.recover(10).await.expect("works");
         let shown = letters.show(&id, &View::closed()).await.expect("is there");

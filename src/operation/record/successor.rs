@@ -4,7 +4,7 @@
 //! the new operation, somebody redrives it, and the effect comes twice. For the same reason the claim is refused as long
 //! as anything under the old key may still take effect, or may have.
 
-use super::{Action, AuditEntry, Claimed, Phase, Record, Resolution, Resolved, State};
+use super::{Action, AuditEntry, Phase, Record, Resolution, Resolved, State};
 use crate::clock::Timestamp;
 use crate::error::{Effect, Obstacle, Refusal};
 use crate::operation::Key;
@@ -14,19 +14,19 @@ use crate::operation::Key;
 ///
 /// # Errors
 ///
-/// [`Claimed::InTheWay`]: what a first claim is told. A claim that meets a record of its own key is told of that.
+/// What is in the way of a first claim, which is told [`Claimed::InTheWay`](super::Claimed::InTheWay). A claim that meets a record of its own key is told of that.
 pub fn supersede(
     predecessor: Option<&Record>,
     successor: &Key,
     now: Timestamp,
-) -> Result<Option<(Record, AuditEntry)>, Claimed> {
+) -> Result<Option<(Record, AuditEntry)>, (Obstacle, Effect)> {
     let Some(old) = predecessor.filter(|record| !record.has_expired(now)) else {
-        return Err(Claimed::InTheWay { obstacle: Obstacle::Absent, effect: Effect::None });
+        return Err((Obstacle::Absent, Effect::None));
     };
     if old.id.key == *successor {
         return Ok(None);
     }
-    let refuse = |obstacle, effect| Err(Claimed::InTheWay { obstacle, effect });
+    let refuse = |obstacle, effect| Err((obstacle, effect));
     let not_applied = match &old.state {
         State::InProgress { lease_until } => {
             return refuse(Obstacle::Open { until: Some(*lease_until) }, Effect::Unknown);

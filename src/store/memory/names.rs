@@ -2,12 +2,13 @@
 
 use super::{Inner, full};
 use crate::clock::Timestamp;
+use crate::error::{Effect, Obstacle};
 use crate::operation::record::{self, AuditEntry, Claim, Claimed, Forbidden, Record};
 use crate::operation::{OperationId, Scope};
 use crate::store::StoreError;
 
 /// What a claim makes of the predecessor that it names.
-type Superseded = Result<Option<(Record, AuditEntry)>, Claimed>;
+type Superseded = Result<Option<(Record, AuditEntry)>, (Obstacle, Effect)>;
 
 impl Inner {
     /// `None` if the claim names no predecessor.
@@ -24,7 +25,9 @@ impl Inner {
         claimed: &Claimed,
     ) -> Option<Claimed> {
         match superseded {
-            Some(Err(in_the_way)) if matches!(claimed, Claimed::Fresh(_)) => Some(in_the_way),
+            Some(Err((obstacle, effect))) if matches!(claimed, Claimed::Fresh(_)) => {
+                Some(Claimed::InTheWay { obstacle, effect })
+            }
             Some(Ok(Some((closed, entry)))) if !matches!(claimed, Claimed::Mismatch { .. }) => {
                 self.put(closed);
                 self.log(entry);

@@ -9,7 +9,8 @@ use super::seals::{Part, Seals};
 use super::statements::COPY;
 use super::{purge, write};
 use crate::clock::Timestamp;
-use crate::operation::record::{self, Claimed, Forbidden, Record};
+use crate::error::{Effect, Obstacle};
+use crate::operation::record::{self, Forbidden, Record};
 use crate::operation::{Key, OperationId, Scope};
 use crate::store::StoreError;
 
@@ -17,7 +18,7 @@ use crate::store::StoreError;
 pub(super) enum Superseded {
     /// It is closed, if there was anything to close.
     Done,
-    InTheWay(Claimed),
+    InTheWay(Obstacle, Effect),
     Unreadable(StoreError),
 }
 
@@ -44,7 +45,7 @@ pub(super) fn supersede(
             }
             Ok(Superseded::Done)
         }
-        Err(claimed) if held.is_none() => Ok(Superseded::InTheWay(claimed)),
+        Err((obstacle, effect)) if held.is_none() => Ok(Superseded::InTheWay(obstacle, effect)),
         Ok(None) | Err(_) => Ok(Superseded::Done),
     }
 }

@@ -11,6 +11,7 @@ use super::purge;
 use super::row::{self, COLUMNS, OnFile, REST, Stored};
 use super::seals::Seals;
 use crate::clock::Timestamp;
+use crate::error::{Effect, Obstacle};
 use crate::operation::record::{
     Act, Action, AuditEntry, CLOCKS_DIFFER_MAX, Claimed, Declined, Forbidden, Left, Phase, Record, Take,
     Transition,
@@ -36,7 +37,7 @@ pub(super) enum Met {
     /// An operation that may be taken over, or started over, and that this process cannot read. Nothing was written.
     Unreadable(StoreError),
     /// This would be the first, and what it starts over stands in the way. Nothing was written.
-    InTheWay(Claimed),
+    InTheWay(Obstacle, Effect),
 }
 
 pub(super) fn claim(connection: &Connection, first: &First) -> Result<Met, StoreError> {
@@ -44,7 +45,7 @@ pub(super) fn claim(connection: &Connection, first: &First) -> Result<Met, Store
     if let Some(key) = &record.predecessor {
         match supersede(connection, record, key, seals)? {
             Superseded::Done => {}
-            Superseded::InTheWay(claimed) => return Ok(Met::InTheWay(claimed)),
+            Superseded::InTheWay(obstacle, effect) => return Ok(Met::InTheWay(obstacle, effect)),
             Superseded::Unreadable(error) => return Ok(Met::Unreadable(error)),
         }
     }
