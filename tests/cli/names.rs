@@ -78,7 +78,7 @@ async fn a_redrive_stands_between_the_attempts_before_it_and_after_it() {
     let service = place.stripe_in(later, &network);
     assert_eq!(service.recover(10).await.expect("works").succeeded, 1);
     let shown = place.run(&["show", "order-1"]).ended(0);
-    let lines: Vec<usize> = ["unknown, effect unknown", "    redrive\n", "200; done, effect applied"]
+    let lines: Vec<usize> = ["retry, effect unknown", "    redrive\n", "200; done, effect applied"]
         .iter()
         .map(|part| shown.find(part).unwrap_or_else(|| panic!("{part}:\n{shown}")))
         .collect();

@@ -22,7 +22,7 @@ struct Bench {
     store: Arc<dyn Store>,
     clock: TestClock,
     network: ScriptedTransport,
-    _place: Option<TempDir>,
+    place: Option<TempDir>,
 }
 
 impl Bench {
@@ -33,7 +33,7 @@ impl Bench {
             store,
             clock: TestClock::auto(),
             network: ScriptedTransport::new(),
-            _place: place,
+            place,
         };
         [bench(Arc::new(Memory::new()), None), bench(Arc::new(file), Some(place))]
     }
@@ -334,5 +334,29 @@ async fn d15_a_redrive_does_not_undo_a_later_write_unasked() {
         let redriven =
             letters.redrive(Which::Matching(&all), &how.because("no later price")).await.expect("works");
         assert_eq!((redriven.due, redriven.forced), (2, 0));
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn d16_a_store_file_that_was_deleted_or_replaced_is_noticed_and_nothing_is_sent() {
+    for replace in [false, true] {
+        let [_, bench] = Bench::each();
+        let stripe = bench.client("prod", Stripe::new("sk_test_1"));
+        bench.next_pays("po_1");
+        pay(&stripe, "order-1").send().await.expect("sent");
+        assert_eq!(stripe.recover(10).await.expect("the file is there").taken, 0);
+        let path = bench.place.as_ref().expect("a file").path().join("calls.db");
+        if replace {
+            std::fs::copy(&path, path.with_extension("copy")).expect("copies");
+            std::fs::rename(path.with_extension("copy"), &path).expect("replaces");
+        } else {
+            std::fs::remove_file(&path).expect("deletes");
+        }
+        let error = stripe.recover(10).await.expect_err("it is another file");
+        assert!(error.is_store() && format!("{error:#}").contains("was deleted or replaced"), "{error:#}");
+        let error = pay(&stripe, "order-2").send().await.expect_err("it would be on no record");
+        assert!(error.is_store(), "{error:#}");
+        assert_eq!(bench.sent(), 1, "nothing is sent");
     }
 }
