@@ -25,7 +25,8 @@ use crate::error::Effect;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct AttemptReport {
-    /// 1 for the operation's first attempt.
+    /// 1 for the operation's first attempt. A look-up has the number of the attempt before it, 0 if there was none since
+    /// the redrive.
     pub number: u32,
     /// When it was sent.
     #[serde(with = "millis")]
@@ -36,13 +37,24 @@ pub struct AttemptReport {
     pub status: Option<u16>,
     /// What went wrong on the way, if no whole answer came.
     pub failure: Option<String>,
-    /// The adapter's verdict: `done`, `refused`, `retry` or `unknown`.
+    /// The adapter's verdict: `done`, `refused`, `retry` or `unknown`; `look_up` for a look-up, whose `effect` is what it
+    /// found: `applied`, `none`, or `unknown` if it could not tell.
     pub verdict: String,
     /// Whether this attempt took effect, as far as its outcome tells.
     pub effect: Effect,
     /// The wait that was decided on after it, if another attempt followed or was scheduled.
     pub wait: Option<Duration>,
 }
+
+impl AttemptReport {
+    /// Whether it is the line of a look-up: nothing was asked for, and nothing took effect by it.
+    pub fn is_look_up(&self) -> bool {
+        self.verdict == LOOK_UP
+    }
+}
+
+/// The verdict of a look-up's line.
+pub(crate) const LOOK_UP: &str = "look_up";
 
 /// A time as milliseconds since the Unix epoch.
 pub(crate) mod millis {

@@ -75,6 +75,7 @@ impl Call {
             on_unknown: OnUnknown::Park,
             in_flight: client.engine.policy.in_flight,
             redact: RedactedFields::NONE,
+            predecessor: None,
         };
         Call { client, request, work, mistake }
     }
@@ -87,6 +88,33 @@ impl Call {
     pub fn key(mut self, key: impl Into<String>) -> Call {
         match Key::new(key) {
             Ok(key) => self.work.key = Some(key),
+            Err(mistake) => self.note(mistake),
+        }
+        self
+    }
+
+    /// Starts over the dead letter with this key, on the same route and account, under this call's own key.
+    ///
+    /// The first claim of the new key closes the letter in the same transaction: nobody can redrive, edit or reopen it
+    /// any more, so that the effect is not sought twice. It needs a letter that provably had no effect (effect `none`,
+    /// or resolved as not applied) or an operation that the vendor refused. In every other case nothing is sent, and the
+    /// error [says why](Error::is_predecessor_in_the_way).
+    ///
+    /// ```
+    #[doc = include_str!("docs/setup/stripe.md")]
+    /// # fake.plan().next_n(steadfast::testkit::Fault::TooManyRequests(steadfast::testkit::WaitForm::None), 5);
+    /// let form = [("amount", "1000"), ("currency", "usd")];
+    /// let charge = stripe.post("/v1/charges").key("order-42/charge").form(&form);
+    /// assert!(charge.send().await.unwrap_err().is_dead_letter());
+    ///
+    /// let form = [("amount", "900"), ("currency", "usd")];
+    /// let again = stripe.post("/v1/charges").key("order-42/charge-2").supersedes("order-42/charge");
+    /// assert_eq!(again.form(&form).send().await?.status(), 200);
+    #[doc = include_str!("docs/setup/end.md")]
+    /// ```
+    pub fn supersedes(mut self, key: impl Into<String>) -> Call {
+        match Key::new(key) {
+            Ok(key) => self.work.predecessor = Some(key),
             Err(mistake) => self.note(mistake),
         }
         self
@@ -241,6 +269,9 @@ impl Call {
                 if mistake.is_none() {
                     *mistake = check_body(request, engine.policy.limits.request_bytes_max).err();
                 }
+                if mistake.is_none() {
+                    *mistake = check_predecessor(work).err();
+                }
                 if let Some(mistake) = mistake.take() {
                     return Err(in_context(mistake, engine, request, work));
                 }
@@ -360,6 +391,19 @@ fn in_context(mistake: Error, engine: &Engine, request: &Request, work: &Work) -
     }
     let key = work.key.as_ref().map(|key| key.as_str().to_owned());
     mistake.with_context(Context { key, ..call })
+}
+
+/// Whoever starts over names both keys: a generated one is another at each try.
+fn check_predecessor(work: &Work) -> Result<(), Error> {
+    match (&work.predecessor, &work.key) {
+        (Some(_), None) => {
+            Err(Error::invalid("key", "a call that supersedes another needs a key of its own"))
+        }
+        (Some(old), Some(key)) if old == key => {
+            Err(Error::invalid("key", "a call cannot supersede its own key; send it without"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check_body(request: &Request, bytes_max: usize) -> Result<(), Error> {

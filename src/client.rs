@@ -64,6 +64,7 @@ impl Client {
             namespace: "default".to_owned(),
             redact: Vec::new(),
             plain_http_allowed: false,
+            secret_is_known: true,
         }
     }
 
@@ -160,6 +161,7 @@ pub struct ClientBuilder {
     namespace: String,
     redact: Vec<String>,
     plain_http_allowed: bool,
+    secret_is_known: bool,
 }
 
 /// Where operations are recorded.
@@ -256,6 +258,12 @@ impl ClientBuilder {
         self
     }
 
+    /// For a client that only knows the rules: of its account, it knows what does not come from the secret.
+    pub(crate) fn without_secret(mut self) -> Self {
+        self.secret_is_known = false;
+        self
+    }
+
     /// Checks everything and makes the client.
     ///
     /// # Errors
@@ -308,8 +316,11 @@ impl ClientBuilder {
             vendor_clock: VendorClock::default(),
             waiting: Waiting::default(),
             latency: Latency::default(),
+            secret_is_known: self.secret_is_known,
         };
-        Ok(Client { engine: Arc::new(engine) })
+        let client = Client { engine: Arc::new(engine) };
+        client.note_account();
+        Ok(client)
     }
 }
 

@@ -282,7 +282,7 @@ impl Vendors {
         let rules = |entry: &Entry| {
             let variable = entry.secret.as_ref().and_then(|variable| (self.secrets)(&variable.name).ok());
             let secret = variable.filter(|secret| !secret.trim().is_empty()).map(SecretString::from);
-            entry.rules(&self.namespace, secret.unwrap_or_else(vendor::no_secret))
+            entry.rules(&self.namespace, secret)
         };
         self.entries.values().map(rules).collect()
     }

@@ -28,20 +28,24 @@ mod export;
 mod find;
 mod redact;
 mod redrive;
+mod rename;
 mod safety;
 mod select;
 mod show;
 mod stats;
+mod unreached;
 mod view;
 
 pub use edit::{Edit, Edited};
 pub use error::{DeadLetterError, Refused};
 pub use redact::{ShownBody, View};
 pub use redrive::{HeldBack, Redrive, Redriven, Which};
+pub use rename::{Adopt, Adopted};
 pub use safety::Safety;
 pub use select::{Failure, Group, Letter, Selection};
 pub use show::{Shown, ShownReply, ShownRequest};
 pub use stats::Stats;
+pub use unreached::Unreached;
 
 /// The dead letters of a store. Cheap to clone.
 ///
@@ -123,15 +127,16 @@ impl DeadLetters {
     /// # Errors
     ///
     /// [`DeadLetterError::Refused`] if it is not an open dead letter, or the word is not signed and explained.
-    /// [`Resolution::Replaced`] is refused: only [`edit`](DeadLetters::edit) gives it.
+    /// [`DeadLetterError::Invalid`] for what comes with an action of its own: [`edit`](DeadLetters::edit),
+    /// [`cancel`](DeadLetters::cancel), [`adopt`](DeadLetters::adopt), [`Call::supersedes`](crate::Call::supersedes).
     pub async fn resolve(
         &self,
         id: &OperationId,
         resolution: Resolution,
         signed: &Signed,
     ) -> Result<Summary, DeadLetterError> {
-        if let Resolution::Replaced { .. } = resolution {
-            let problem = "an operation is replaced by editing it";
+        if resolution.is_final() || resolution == Resolution::Cancelled {
+            let problem = "an operation is replaced, superseded, cancelled or adopted by doing so";
             return Err(DeadLetterError::Invalid(Error::validation("resolution", problem)));
         }
         let record = self.record(id).await?;

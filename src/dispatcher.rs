@@ -119,6 +119,7 @@ impl Client {
     pub fn keep_recovering(&self, period: Duration) -> Dispatcher {
         let client = self.clone();
         Dispatcher(tokio::spawn(async move {
+            client.name_unreached().await;
             loop {
                 match client.recover(BATCH).await {
                     // A full batch: there may be more.

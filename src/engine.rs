@@ -64,6 +64,8 @@ pub(crate) struct Engine {
     pub redact: RedactedFields,
     pub generated_keys: AtomicU16,
     pub vendor_clock: VendorClock,
+    /// Whether the adapter was given its secret, of which it may learn a part of its account.
+    pub secret_is_known: bool,
     pub meters: telemetry::Meters,
     /// This client's calls that wait for the outcome of another.
     pub waiting: Waiting,
@@ -88,6 +90,8 @@ pub(crate) struct Work {
     pub in_flight: InFlight,
     /// What is never shown of this operation, beside what its client names.
     pub redact: RedactedFields,
+    /// The key of the dead letter that it starts over.
+    pub predecessor: Option<Key>,
 }
 
 impl Work {

@@ -20,10 +20,12 @@ use crate::clock::Timestamp;
 
 mod context;
 mod mistake;
+mod obstacle;
 mod words;
 
 pub(crate) use context::{Context, Origin};
 pub use mistake::Mistake;
+pub use obstacle::Obstacle;
 pub(crate) use words::Chain;
 
 /// Whether a call took effect at the vendor, as far as is known.
@@ -144,6 +146,8 @@ pub enum Reason {
     Expired,
     /// The outcome is unknown and neither a resend nor a look-up can settle it.
     Unknown,
+    /// A person closed it before it came to an end.
+    Closed,
 }
 
 impl fmt::Display for Reason {
@@ -152,6 +156,7 @@ impl fmt::Display for Reason {
             Reason::Exhausted => "exhausted",
             Reason::Expired => "expired",
             Reason::Unknown => "unknown",
+            Reason::Closed => "closed",
         })
     }
 }
@@ -238,6 +243,8 @@ pub(crate) enum Kind {
     Store { doing: &'static str },
     /// The holder of the operation was fenced out: somebody else has taken it over.
     Fenced,
+    /// The operation that this one starts over stands in the way.
+    InTheWay { predecessor: String, obstacle: Obstacle },
 }
 
 /// What a call would do next, if it had the time.
@@ -362,6 +369,8 @@ impl Error {
         self.0.disposition.unwrap_or(match self.0.kind {
             Kind::DeadLetter { .. } => Disposition::AwaitsOperator,
             Kind::InProgress => Disposition::Continues { at: self.0.retry_at },
+            Kind::InTheWay { obstacle: Obstacle::Open { until }, .. } => Disposition::Continues { at: until },
+            Kind::InTheWay { obstacle: Obstacle::EffectUnknown, .. } => Disposition::AwaitsOperator,
             _ => Disposition::Ended,
         })
     }
@@ -459,6 +468,13 @@ impl Error {
         matches!(self.0.kind, Kind::InProgress)
     }
 
+    /// Whether the operation that this one was to [start over](crate::Call::supersedes) stands in the way: it is still
+    /// open, took effect, or may have. Nothing was sent. [`effect`](Error::effect) and
+    /// [`disposition`](Error::disposition) are those of that operation.
+    pub fn is_predecessor_in_the_way(&self) -> bool {
+        matches!(self.0.kind, Kind::InTheWay { .. })
+    }
+
     /// Whether the circuit breaker refused.
     pub fn is_circuit_open(&self) -> bool {
         matches!(self.0.kind, Kind::Gate(Gate::Breaker))
@@ -547,6 +563,7 @@ impl Error {
             Kind::Deadline { .. } => "DEPENDENCY.timeout",
             Kind::Store { .. } => "TRANSIENT.store",
             Kind::Fenced => "TRANSIENT.fenced",
+            Kind::InTheWay { .. } => "CONFLICT.idempotency.predecessor",
             Kind::DeadLetter { .. } if self.0.effect == Effect::Unknown => "UNKNOWN.effect",
             Kind::Dependency { timeout, rate_limited } | Kind::DeadLetter { timeout, rate_limited, .. } => {
                 match (rate_limited, timeout) {

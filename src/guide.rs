@@ -30,6 +30,7 @@ pub mod anti_patterns {}
 /// [`send`]: crate::Call::send
 /// [`code`]: crate::Error::code
 /// [operations]: crate::guide::operations
+/// [was renamed]: crate::guide::operations#an-account-a-namespace-or-a-vendor-was-renamed
 /// [knows them as harmless]: crate::vendor::Vendor::may_show
 /// [clients that tests build]: crate::ClientBuilder::store
 ///
@@ -41,6 +42,8 @@ pub mod observability {}
 /// [breaker]: crate::policy::Breaker
 /// [dead letter]: crate::dead_letter
 /// [`redact`]: crate::Call::redact
+/// [start over]: crate::guide::recipes#start-over-under-a-new-key
+/// [late repeats]: crate::guide::recipes#keep-a-late-repeat-from-undoing-a-later-write
 /// [vendors file]: crate::guide::vendors_file
 #[cfg_attr(feature = "seal", doc = "[`SealKeys::ids`]: crate::store::SealKeys::ids")]
 #[cfg_attr(not(feature = "seal"), doc = "[`SealKeys::ids`]: crate#features")]
@@ -52,6 +55,8 @@ pub mod operations {}
 /// [`is_deadline`]: crate::Error::is_deadline
 /// [`retry_at`]: crate::Error::retry_at
 /// [wait]: crate::Call::in_flight
+/// [`disposition()`]: crate::Error::disposition
+/// [`supersedes`]: crate::Call::supersedes
 /// [`code()`]: crate::Error::code
 /// [`Inbound`]: crate::inbound::Inbound
 /// [extractor]: crate::inbound::Inbound#trait-implementations

@@ -22,7 +22,7 @@ use crate::answer::Answer;
 use crate::clock::{Clock, Instant};
 use crate::error::{Chain, Effect, Error, Gate, Reason};
 use crate::operation::OperationId;
-use crate::operation::record::{Declined, Record};
+use crate::operation::record::{Declined, Phase, Record};
 use crate::reply::{Obtained, Reply};
 use crate::request::Request;
 use crate::transport::SendError;
@@ -272,6 +272,18 @@ pub(crate) fn recovery_failed(vendor: &str, error: &(dyn std::error::Error + 'st
     warn!(steadfast.vendor = vendor, error = %Chain(error), "recovery failed");
 }
 
+/// Open operations on the store that no client of this process carries on with.
+pub(crate) fn unreached(vendor: &str, account: &str, phase: Phase, count: u64) {
+    warn!(
+        steadfast.vendor = vendor,
+        steadfast.account = account,
+        steadfast.phase = phase.name(),
+        steadfast.count = count,
+        "no client carries on with these operations: was an account or a namespace renamed? `steadfast adopt` carries \
+         them on under the new name, `steadfast cancel` ends one"
+    );
+}
+
 /// A write changed nothing because the operation is no longer ours.
 pub(crate) fn declined(vendor: &dyn Vendor, record: &Record, doing: &str, declined: Declined) {
     let whose = Whose::of(vendor, record);
@@ -314,6 +326,7 @@ pub(crate) fn dead_letter(
             Reason::Exhausted => "exhausted",
             Reason::Expired => "expired",
             Reason::Unknown => "unknown",
+            Reason::Closed => "closed",
         },
     );
 }

@@ -362,6 +362,7 @@ fn a_lease_of_zero_has_run_out_and_never_means_none() {
         attempt_max: Duration::from_secs(30),
         vendor_clock_ms: None,
         redact: steadfast::operation::RedactedFields::NONE,
+        predecessor: None,
     };
     let (Some(held), Claimed::Fresh(_)) = record::claim(None, claim(), 0) else { panic!("the first claim") };
     assert_eq!(held.state, State::InProgress { lease_until: now });

@@ -273,5 +273,6 @@ fn claim(key: &str) -> Claim {
         attempt_max: Duration::from_secs(30),
         vendor_clock_ms: None,
         redact: steadfast::operation::RedactedFields::NONE,
+        predecessor: None,
     }
 }

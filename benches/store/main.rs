@@ -204,6 +204,7 @@ async fn first_claim(store: &Sqlite, key: String) -> Record {
         attempt_max: Duration::from_secs(30),
         vendor_clock_ms: None,
         redact: RedactedFields::NONE,
+        predecessor: None,
     };
     match store.claim(claim).await.expect("the store works") {
         Claimed::Fresh(held) => held,

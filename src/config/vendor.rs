@@ -133,14 +133,17 @@ impl Entry {
     }
 
     /// A client that knows the vendor's rules and can send nothing.
-    pub(super) fn rules(&self, namespace: &str, secret: SecretString) -> Result<Client, Error> {
-        self.builder(namespace, secret).transport(Nowhere).build()
+    pub(super) fn rules(&self, namespace: &str, secret: Option<SecretString>) -> Result<Client, Error> {
+        match secret {
+            Some(secret) => self.builder(namespace, secret).transport(Nowhere).build(),
+            None => self.builder(namespace, no_secret()).transport(Nowhere).without_secret().build(),
+        }
     }
 
     /// Builds the client as it will be built, so that the two can never differ in what they refuse, but with a
     /// secret that is none and a transport that reaches nobody. Gives the vendor's and the account's names.
     fn check(&self, namespace: &str) -> Result<(String, String), Error> {
-        let client = self.rules(namespace, no_secret())?;
+        let client = self.rules(namespace, None)?;
         let vendor = &client.engine.vendor;
         Ok((vendor.name().to_owned(), vendor.account(&HeaderMap::new()).into_owned()))
     }

@@ -85,6 +85,8 @@ impl DeadLetters {
                 // The same edit at the same time.
                 Claimed::Busy { .. } | Claimed::Settled(_) => {}
                 Claimed::Mismatch { .. } => return Err(refuse(Refused::KeyTaken)),
+                // It was replaced by this very key a moment ago; only its record's end is in the way.
+                Claimed::InTheWay { .. } => return Err(refuse(Refused::Forbidden(Forbidden::Absent))),
             }
         }
         let link = Signed::new(&edit.signed.by, link_text(&old, &edit.signed.why));
@@ -122,6 +124,7 @@ impl DeadLetters {
             attempt_max: client.policy().timeout.attempt,
             vendor_clock_ms: None,
             redact: old.redact.clone(),
+            predecessor: Some(old.id.key.clone()),
         })
     }
 

@@ -88,6 +88,17 @@ pub enum Refused {
     /// The new key of an edit is another operation's.
     #[error("the new key belongs to another operation already")]
     KeyTaken,
+    /// It was sent to an address that the client of its new name does not call.
+    #[error(
+        "it was sent to an address that the client of the new name does not call, and would get its secret"
+    )]
+    Elsewhere,
+    /// It replaces or removes what is there.
+    #[error(
+        "a repeat overwrites what was written since; check that nothing was, then say so with overwrite and a reason, or \
+         resolve it"
+    )]
+    Overwrites,
     /// The new body of an edit holds the old wire key.
     #[error("the new body still holds the old wire key; take it out, the new one is put in for you")]
     OldWireKey,
@@ -107,6 +118,9 @@ impl Refused {
     /// A stable text for this refusal, for programs.
     pub const fn code(self) -> &'static str {
         match self {
+            Refused::Forbidden(Forbidden::Held) => "held",
+            Refused::Forbidden(Forbidden::NotOpen) => "not_open",
+            Refused::Forbidden(Forbidden::NameTaken) => "name_taken",
             Refused::Forbidden(Forbidden::Absent) => "absent",
             Refused::Forbidden(Forbidden::Moved) => "moved",
             Refused::Forbidden(Forbidden::NotDead) => "not_dead",
@@ -120,6 +134,8 @@ impl Refused {
             Refused::MayHaveBeenApplied => "may_have_been_applied",
             Refused::KeyTaken => "key_taken",
             Refused::OldWireKey => "old_wire_key",
+            Refused::Elsewhere => "elsewhere",
+            Refused::Overwrites => "overwrites",
         }
     }
 }
@@ -128,8 +144,15 @@ fn explain(forbidden: Forbidden) -> &'static str {
     match forbidden {
         Forbidden::Absent => "there is no such operation any more",
         Forbidden::Moved => "somebody else has taken it in the meantime; look at it again",
+        Forbidden::Held => "somebody holds it and may be sending; try again when its lease is over",
+        Forbidden::NotOpen => "it has ended: it neither waits for an attempt nor was left by a dead process",
+        Forbidden::NameTaken => {
+            "the new name is on record already, so that both may have been sent; look at both and resolve this one"
+        }
         Forbidden::NotDead => "it is not a dead letter (any more)",
-        Forbidden::Resolved => "it is resolved already; take that back first (what was replaced stays so)",
+        Forbidden::Resolved => {
+            "it is resolved already; take that back first (what goes on under another name stays so)"
+        }
         Forbidden::NotResolved => "it is not resolved",
         Forbidden::NotExpired => "its time is not over",
         Forbidden::Unexplained => "this needs the name of whoever does it, and a reason",

@@ -4,10 +4,13 @@
 //! letter which dies again at once is not redriven for ever. Each act names the fence of the record that was
 //! judged. Of two redrives at once one finds that the letter has moved, and the operation is sent once.
 
+use http::{Method, header};
+
 use super::{DeadLetterError, DeadLetters, PAGE_ROWS, Refused, Safety, Selection, Signed};
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
 use crate::operation::record::{Action, Cursor, Forbidden, Phase, Record, Resolution};
+use crate::request::Request;
 
 /// How to redrive.
 ///
@@ -35,6 +38,9 @@ pub struct Redrive {
     /// Whether what may have taken effect is sent although neither the vendor's window, nor a look-up, nor the
     /// method makes that safe. Needs a reason, and risks a second effect.
     pub force: bool,
+    /// Whether a PUT, a PATCH or a DELETE is sent although it replaces or removes what was written since. Needs a
+    /// reason. One with `If-Match` or `If-Unmodified-Since` needs none of it: the vendor refuses it if it is too late.
+    pub overwrite: bool,
     /// Whether nothing is changed and only counted. Needs no name.
     pub rehearsal: bool,
 }
@@ -74,6 +80,8 @@ pub struct Redriven {
     pub due: u64,
     /// Of these, sent only because of the force.
     pub forced: u64,
+    /// Of these, looked up before anything is sent: it is only sent if the look-up proves that it did not take effect.
+    pub looked_up: u64,
     /// The others: not changed.
     pub held_back: u64,
     /// The first of the others, at most [`Redriven::HELD_BACK_SHOWN_MAX`].
@@ -96,7 +104,7 @@ pub struct HeldBack {
 impl Redrive {
     /// A redrive by somebody, of what is safe to redrive.
     pub fn by(name: impl Into<String>) -> Redrive {
-        Redrive { signed: Signed::new(name, ""), force: false, rehearsal: false }
+        Redrive::from(Signed::new(name, ""))
     }
 
     /// With a reason.
@@ -113,6 +121,13 @@ impl Redrive {
         self
     }
 
+    /// Also of what overwrites what was written since.
+    #[must_use]
+    pub fn overwrite(mut self) -> Redrive {
+        self.overwrite = true;
+        self
+    }
+
     /// Without changing anything.
     #[must_use]
     pub fn rehearse(mut self) -> Redrive {
@@ -124,7 +139,7 @@ impl Redrive {
 impl From<Signed> for Redrive {
     /// A redrive by whoever signed, of what is safe to redrive.
     fn from(signed: Signed) -> Redrive {
-        Redrive { signed, force: false, rehearsal: false }
+        Redrive { signed, force: false, overwrite: false, rehearsal: false }
     }
 }
 
@@ -200,15 +215,12 @@ impl DeadLetters {
         redriven: &mut Redriven,
     ) -> Result<(), DeadLetterError> {
         redriven.matched += 1;
-        let forced = match self.judge(id, how).await? {
-            Ok((record, forced)) if how.rehearsal => {
-                drop(record);
-                forced
-            }
-            Ok((record, forced)) => {
+        let (forced, safety) = match self.judge(id, how).await? {
+            Ok((_, forced, safety)) if how.rehearsal => (forced, safety),
+            Ok((record, forced, safety)) => {
                 let action = Action::Redrive { forced };
                 match self.act(id, action, &how.signed, Some(record.fence)).await {
-                    Ok(_) => forced,
+                    Ok(_) => (forced, safety),
                     Err(DeadLetterError::Refused { why, .. }) => {
                         redriven.hold_back(id.clone(), why);
                         return Ok(());
@@ -223,15 +235,16 @@ impl DeadLetters {
         };
         redriven.due += 1;
         redriven.forced += u64::from(forced);
+        redriven.looked_up += u64::from(safety == Safety::LookUp);
         Ok(())
     }
 
-    /// Whether the letter may be redriven, and whether only by force.
+    /// Whether the letter may be redriven, whether only by force, and what that relies on.
     async fn judge(
         &self,
         id: &OperationId,
         how: &Redrive,
-    ) -> Result<Result<(Box<Record>, bool), Refused>, DeadLetterError> {
+    ) -> Result<Result<(Box<Record>, bool, Safety), Refused>, DeadLetterError> {
         let Some(record) = self.get(id).await? else {
             return Ok(Err(Refused::Forbidden(Forbidden::Absent)));
         };
@@ -244,13 +257,25 @@ impl DeadLetters {
         let safety = self.safety(&record);
         // Force is only on record where it is needed: it also allows a resend when a look-up cannot tell.
         let forced = how.force && matches!(safety, Safety::Unsafe | Safety::NoRules | Safety::LookUp);
-        let unsigned = how.signed.by.trim().is_empty() || (forced && how.signed.why.trim().is_empty());
+        let overwrites = overwrites(&record.request);
+        let needs_why = forced || (overwrites && how.overwrite);
+        let unsigned = how.signed.by.trim().is_empty() || (needs_why && how.signed.why.trim().is_empty());
         Ok(match safety {
             // A rehearsal leaves nothing on record to sign.
             _ if unsigned && !how.rehearsal => Err(Refused::Forbidden(Forbidden::Unexplained)),
             Safety::Unsafe if !forced => Err(Refused::Unsafe),
             Safety::NoRules if !forced => Err(Refused::NoRules),
-            _ => Ok((Box::new(record), forced)),
+            _ if overwrites && !how.overwrite => Err(Refused::Overwrites),
+            _ => Ok((Box::new(record), forced, safety)),
         })
     }
+}
+
+/// Whether the request replaces or removes what is there, whatever that is by now. With a condition the vendor itself
+/// refuses it once something else was written (RFC 9110, section 13.1).
+pub(super) fn overwrites(request: &Request) -> bool {
+    let is_conditional = [header::IF_MATCH, header::IF_UNMODIFIED_SINCE]
+        .iter()
+        .any(|condition| request.headers.contains_key(condition));
+    !is_conditional && matches!(request.method, Method::PUT | Method::PATCH | Method::DELETE)
 }

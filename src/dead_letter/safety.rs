@@ -35,7 +35,8 @@ use crate::vendor::Subject;
 pub enum Safety {
     /// No attempt took effect, or a person says so.
     NotApplied,
-    /// The method is idempotent: another send changes nothing.
+    /// The method is idempotent: another send is no second effect. It may still undo what was written since: see
+    /// [`Redrive::overwrite`](super::Redrive::overwrite).
     Repeatable,
     /// The vendor still answers the key from its own record.
     WindowOpen {
@@ -74,7 +75,7 @@ impl fmt::Display for Safety {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Safety::NotApplied => f.write_str("it did not take effect"),
-            Safety::Repeatable => f.write_str("another send changes nothing"),
+            Safety::Repeatable => f.write_str("its method is idempotent: a repeat is no second effect"),
             Safety::WindowOpen { until } => write!(f, "the vendor replays its key until {until}"),
             Safety::LookUp => f.write_str("it is looked up before it is sent"),
             Safety::Unsafe => f.write_str("nobody can tell whether it took effect"),
@@ -147,7 +148,7 @@ fn look_up(record: &Record, client: &Client) -> LookUp {
     }
 }
 
-fn is_below(url: &Url, base: &Url) -> bool {
+pub(super) fn is_below(url: &Url, base: &Url) -> bool {
     let path = base.path().trim_end_matches('/');
     url.origin() == base.origin() && url.path().strip_prefix(path).is_some_and(|rest| rest.starts_with('/'))
 }

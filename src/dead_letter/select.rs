@@ -244,7 +244,7 @@ impl DeadLetters {
             return Ok(code(summary, None));
         }
         let evidence = self.evidence(summary).await?;
-        Ok(code(summary, evidence.last()))
+        Ok(code(summary, last_attempt(&evidence)))
     }
 
     async fn evidence(&self, summary: &Summary) -> Result<Vec<AttemptReport>, DeadLetterError> {
@@ -264,6 +264,11 @@ impl Letter {
             code: self.code,
         }
     }
+}
+
+/// The last on the log that is no look-up.
+pub(super) fn last_attempt(log: &[AttemptReport]) -> Option<&AttemptReport> {
+    log.iter().rev().find(|report| !report.is_look_up())
 }
 
 /// The code of the error that the caller of a dead letter was given, from what is on record of it.

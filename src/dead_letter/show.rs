@@ -2,13 +2,14 @@
 
 use http::Method;
 
-use super::select::code;
+use super::redrive::overwrites;
+use super::select::{code, last_attempt};
 use super::{DeadLetterError, DeadLetters, Safety, ShownBody, View};
 use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
-use crate::operation::OperationId;
 use crate::operation::record::{Action, AuditEntry, Phase, Record, Resolution, State, Summary};
+use crate::operation::{Key, OperationId, Scope};
 use crate::request::Request;
 
 /// An operation as it is shown: nothing is in here that the [`View`] withholds.
@@ -33,11 +34,17 @@ pub struct Shown {
     pub code: Option<&'static str>,
     /// What a redrive would rely on, if it is a dead letter and no person's word stands in the way.
     pub safety: Option<Safety>,
+    /// Whether a redrive overwrites what was written since: see [`Redrive::overwrite`](super::Redrive::overwrite).
+    pub overwrites: bool,
+    /// The key of the dead letter that it started over.
+    pub predecessor: Option<Key>,
+    /// The scope of its first claim, if it was [adopted](DeadLetters::adopt) since.
+    pub first_scope: Option<Scope>,
     /// What was sent.
     pub request: ShownRequest,
     /// The answer on record.
     pub reply: Option<ShownReply>,
-    /// Every attempt on the log, oldest first.
+    /// Every attempt and look-up on the log, oldest first.
     pub attempts: Vec<AttemptReport>,
     /// What operators did, oldest first.
     pub audit: Vec<AuditEntry>,
@@ -97,7 +104,10 @@ impl DeadLetters {
         let said = record.resolved.as_ref().map(|said| &said.resolution);
         let may_be_redriven = is_dead && matches!(said, None | Some(Resolution::NotApplied));
         Ok(Shown {
-            code: is_dead.then(|| code(&summary, attempts.last())),
+            code: is_dead.then(|| code(&summary, last_attempt(&attempts))),
+            overwrites: may_be_redriven && overwrites(&record.request),
+            predecessor: record.predecessor.clone(),
+            first_scope: record.first_scope.clone(),
             safety: may_be_redriven.then(|| self.safety(&record)),
             request: ShownRequest::new(&record.request, view),
             reply: answer(&record).map(|answer| ShownReply::new(answer, view)),

@@ -5,7 +5,10 @@
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
-use super::{Edited, Failure, Group, HeldBack, Letter, Redriven, Safety, Shown, ShownBody, Stats, age};
+use super::{
+    Adopted, Edited, Failure, Group, HeldBack, Letter, Redriven, Safety, Shown, ShownBody, Stats, Unreached,
+    age,
+};
 use crate::attempt::AttemptReport;
 use crate::operation::OperationId;
 use crate::operation::record::{Action, AuditEntry, Phase, Resolution, Resolved, Summary};
@@ -41,9 +44,20 @@ serialize_as! {
         "matched": redriven.matched,
         "due": redriven.due,
         "forced": redriven.forced,
+        "looked_up": redriven.looked_up,
         "held_back": redriven.held_back,
         "why_held_back": redriven.why_held_back,
         "frozen_at_ms": redriven.frozen_at.map(crate::clock::Timestamp::as_millis),
+    });
+    Adopted => |adopted| json!({
+        "dry_run": adopted.rehearsal,
+        "matched": adopted.matched,
+        "adopted": adopted.adopted,
+        "held_back": adopted.held_back,
+        "why_held_back": adopted.why_held_back,
+    });
+    Unreached => |unreached| json!({
+        "account": unreached.account, "phase": unreached.phase.name(), "count": unreached.count,
     });
     HeldBack => |held| {
         let mut form = name(&held.id);
@@ -72,7 +86,9 @@ serialize_as! {
 fn shown(shown: &Shown) -> Value {
     let mut form = summary(&shown.summary);
     form.insert("code".to_owned(), json!(shown.code));
-    form.insert("redrive".to_owned(), json!(shown.safety.map(safety)));
+    form.insert("redrive".to_owned(), json!(shown.safety.map(|it| safety(it, shown.overwrites))));
+    form.insert("predecessor".to_owned(), json!(shown.predecessor));
+    form.insert("first_scope".to_owned(), json!(shown.first_scope));
     let request = &shown.request;
     form.insert(
         "request".to_owned(),
@@ -129,13 +145,18 @@ fn resolution(resolution: Option<&Resolution>) -> Map<String, Value> {
         _ => None,
     };
     let new_key = match resolution {
-        Some(Resolution::Replaced { key }) => Some(key),
+        Some(Resolution::Replaced { key } | Resolution::Superseded { key }) => Some(key),
         _ => None,
     };
     let mut form = Map::new();
     form.insert("resolution".to_owned(), json!(resolution.map(Resolution::name)));
     form.insert("vendor_id".to_owned(), json!(vendor_id));
     form.insert("new_key".to_owned(), json!(new_key));
+    let new_scope = match resolution {
+        Some(Resolution::Adopted { scope }) => Some(scope),
+        _ => None,
+    };
+    form.insert("new_scope".to_owned(), json!(new_scope));
     form
 }
 
@@ -147,12 +168,12 @@ fn name(id: &OperationId) -> Map<String, Value> {
     form
 }
 
-fn safety(safety: Safety) -> Value {
+fn safety(safety: Safety, overwrites: bool) -> Value {
     let until = match safety {
         Safety::WindowOpen { until } => Some(until.as_millis()),
         _ => None,
     };
-    json!({ "safe": safety.is_safe(), "because": safety.name(), "until_ms": until })
+    json!({ "safe": safety.is_safe(), "because": safety.name(), "until_ms": until, "overwrites": overwrites })
 }
 
 fn body(body: &ShownBody) -> Value {

@@ -2,9 +2,9 @@
 
 use super::{Engine, Work, limit};
 use crate::clock::Instant;
-use crate::error::{Effect, Error, Kind};
+use crate::error::{Effect, Error, Kind, Obstacle};
 use crate::operation::record::{Claim, Claimed};
-use crate::operation::{Fingerprint, OperationId, Unstamped};
+use crate::operation::{Fingerprint, OperationId, Scope, Unstamped};
 use crate::request::Request;
 use crate::store::StoreError;
 use crate::telemetry::Whose;
@@ -53,10 +53,11 @@ impl Engine {
         let claim_with = |fingerprint| {
             limit::within(&*self.clock, deadline, self.store.claim(self.claim_of(call, fingerprint)))
         };
-        match answered(claim_with(fingerprint).await)? {
-            Claimed::Mismatch { held } if self.is_of(held, call.offered) => answered(claim_with(held).await),
-            claimed => Ok(claimed),
-        }
+        let claimed = answered(claim_with(fingerprint).await)?;
+        let Claimed::Mismatch { held } = claimed else { return Ok(claimed) };
+        let is_ours = self.is_of(held, call.offered)
+            || self.is_of_first_scope(held, call.offered, self.first_scope(call.offered).await.as_ref());
+        if is_ours { answered(claim_with(held).await) } else { Ok(claimed) }
     }
 
     fn claim_of(&self, call: Keyed<'_>, fingerprint: Fingerprint) -> Claim {
@@ -73,6 +74,7 @@ impl Engine {
             attempt_max: self.attempt_max(work),
             vendor_clock_ms: self.vendor_clock.less_ours(self.clock.wall(), self.clock.now()),
             redact: self.redact.and(&work.redact),
+            predecessor: work.predecessor.clone(),
         }
     }
 
@@ -94,6 +96,27 @@ impl Engine {
     pub(super) fn named_if_it_is_not(&self, error: Error, offered: Offered<'_>) -> Error {
         if error.key().is_some() { error } else { self.named(error, offered) }
     }
+
+    /// As [`is_of`](Engine::is_of), of an adopted operation: its fingerprint names the account of its first scope.
+    pub(super) fn is_of_first_scope(
+        &self,
+        held: Fingerprint,
+        offered: Offered<'_>,
+        first_scope: Option<&Scope>,
+    ) -> bool {
+        let account = first_scope.and_then(Scope::account);
+        offered
+            .unstamped
+            .zip(account)
+            .is_some_and(|(unstamped, account)| held == unstamped.fingerprint(&account, offered.request))
+    }
+
+    /// The scope of an adopted operation's first claim.
+    async fn first_scope(&self, offered: Offered<'_>) -> Option<Scope> {
+        let read = (*self.store).get(offered.id);
+        let record = limit::within(&*self.clock, offered.deadline, read).await?;
+        record.ok().flatten()?.first_scope
+    }
 }
 
 fn answered(claimed: Option<Result<Claimed, StoreError>>) -> Result<Claimed, Option<StoreError>> {
@@ -104,4 +127,15 @@ fn answered(claimed: Option<Result<Claimed, StoreError>>) -> Result<Claimed, Opt
 pub(super) fn key_reused(held: Fingerprint, offered: Fingerprint) -> Error {
     let kind = Kind::KeyReused { held: held.to_string(), offered: offered.to_string() };
     Error::new(kind, Effect::None)
+}
+
+/// What this call starts over stands in the way; nothing was sent. The effect is that operation's: a caller who is told
+/// *none* takes it for paid by nobody.
+pub(super) fn in_the_way(work: &Work, obstacle: Obstacle, effect: Effect) -> Error {
+    let predecessor = work.predecessor.as_ref().map(ToString::to_string).unwrap_or_default();
+    let until = match obstacle {
+        Obstacle::Open { until } => until,
+        _ => None,
+    };
+    Error::new(Kind::InTheWay { predecessor, obstacle }, effect).with_retry_at(until)
 }

@@ -1,6 +1,6 @@
 //! A keyed call, up to its first attempt: gates, claim, and what it is told if it does not get to send.
 
-use super::claim::{Keyed, Offered, key_reused};
+use super::claim::{Keyed, Offered, in_the_way, key_reused};
 use super::hold::Hold;
 use super::phase::Run;
 use super::{Engine, Work, no_time};
@@ -94,6 +94,9 @@ impl Engine {
             }
             Ok(Claimed::Mismatch { held }) => {
                 return Err(self.named(key_reused(held, offered.fingerprint), offered).into());
+            }
+            Ok(Claimed::InTheWay { obstacle, effect }) => {
+                return Err(self.named(in_the_way(work, obstacle, effect), offered).into());
             }
             Err(failure) => {
                 drop(admission);

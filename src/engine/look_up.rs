@@ -12,10 +12,12 @@ use std::time::Duration;
 use super::phase::{Phase, Run};
 use super::waits::spread_over;
 use crate::answer::Answer;
+use crate::attempt::{AttemptReport, LOOK_UP};
 use crate::clock::{Instant, Timestamp};
-use crate::error::Error;
+use crate::error::{Chain, Effect, Error};
 use crate::request::Request;
 use crate::telemetry;
+use crate::transport::SendError;
 use crate::vendor::{Attempt, Finding, Subject, Verdict};
 
 /// What the look-ups came to.
@@ -60,7 +62,9 @@ impl Run<'_> {
                 return Ok(Err(if failures.count > 0 { at.max(self.much_later()) } else { at }));
             }
             self.sleep_until(at).await?;
-            let looked = self.ask(question.clone()).await?;
+            let begun = self.engine.clock.now();
+            let (looked, met) = self.ask(question.clone()).await?;
+            self.report_look_up(looked.as_ref(), met, begun);
             telemetry::looked_up(self.whose(), looked.as_ref().map_or("failed", Looked::name));
             match looked {
                 None => at = self.after_failed_look_up(&mut failures),
@@ -124,7 +128,8 @@ impl Run<'_> {
     }
 
     /// One look-up, all its pages; `None` if it failed. A failure on the way is never taken for an absence.
-    async fn ask(&mut self, mut question: Request) -> Result<Option<Looked>, Error> {
+    async fn ask(&mut self, mut question: Request) -> Result<(Option<Looked>, Met), Error> {
+        let mut met = Met { status: None, failure: None };
         for _ in 0..PAGES_MAX {
             let admission = self.admit_again().await?;
             self.keep_lease(self.timeout.attempt).await?;
@@ -135,21 +140,46 @@ impl Run<'_> {
             let attempt = Attempt::new(&question, false, exchanged.outcome.as_ref(), judged_at);
             let verdict = self.engine.vendor.classify(&attempt);
             self.heed(&verdict, &exchanged.outcome, exchanged.ended);
-            let (Ok(answer), Some(subject)) = (&exchanged.outcome, self.subject()) else { return Ok(None) };
-            // Not now, or not the vendor's own word.
-            if answer.cut || matches!(verdict, Verdict::Retry { .. } | Verdict::Unknown) {
-                return Ok(None);
+            let answer = match exchanged.outcome {
+                Ok(answer) => answer,
+                Err(failure) => return Ok((None, Met::failed(&failure))),
+            };
+            met.status = Some(answer.status.as_u16());
+            let Some(subject) = self.subject() else { return Ok((None, met)) };
+            if answer.cut {
+                met.failure = Some("the answer is over the limit".to_owned());
+                return Ok((None, met));
             }
-            match self.engine.vendor.read_look_up(&subject, &question, answer) {
-                Finding::Found(answer) => return Ok(Some(Looked::Found(answer))),
-                Finding::Absent => return Ok(Some(Looked::Absent)),
+            // Not now, or not the vendor's own word.
+            if matches!(verdict, Verdict::Retry { .. } | Verdict::Unknown) {
+                return Ok((None, met));
+            }
+            match self.engine.vendor.read_look_up(&subject, &question, &answer) {
+                Finding::Found(answer) => return Ok((Some(Looked::Found(answer)), met)),
+                Finding::Absent => return Ok((Some(Looked::Absent), met)),
                 // Credentials that are mended, or a page that goes away, leave the question to be asked again.
-                Finding::CannotTell if matches!(verdict, Verdict::Refused { .. }) => return Ok(None),
-                Finding::CannotTell => return Ok(Some(Looked::CannotTell)),
+                Finding::CannotTell if matches!(verdict, Verdict::Refused { .. }) => return Ok((None, met)),
+                Finding::CannotTell => return Ok((Some(Looked::CannotTell), met)),
                 Finding::Next(next) => question = next,
             }
         }
-        Ok(Some(Looked::CannotTell))
+        met.failure = Some(format!("no end after {PAGES_MAX} pages"));
+        Ok((Some(Looked::CannotTell), met))
+    }
+
+    /// Leaves a line on the operation's log: what it met, and what it found.
+    fn report_look_up(&mut self, looked: Option<&Looked>, met: Met, begun: Instant) {
+        let latency = self.engine.clock.now().since(begun);
+        self.reports.push(AttemptReport {
+            number: self.attempts,
+            started_at: self.engine.clock.wall().minus(latency),
+            latency,
+            status: met.status,
+            failure: met.failure,
+            verdict: LOOK_UP.to_owned(),
+            effect: looked.map_or(Effect::Unknown, Looked::effect),
+            wait: None,
+        });
     }
 
     fn first_question(&self) -> Option<Request> {
@@ -172,12 +202,32 @@ struct Failures {
 }
 
 impl Looked {
+    const fn effect(&self) -> Effect {
+        match self {
+            Looked::Found(_) => Effect::Applied,
+            Looked::Absent => Effect::None,
+            Looked::CannotTell => Effect::Unknown,
+        }
+    }
+
     const fn name(&self) -> &'static str {
         match self {
             Looked::Found(_) => "found",
             Looked::Absent => "absent",
             Looked::CannotTell => "cannot_tell",
         }
+    }
+}
+
+/// What a look-up met on its way.
+struct Met {
+    status: Option<u16>,
+    failure: Option<String>,
+}
+
+impl Met {
+    fn failed(failure: &SendError) -> Met {
+        Met { status: None, failure: Some(Chain(failure).to_string()) }
     }
 }
 

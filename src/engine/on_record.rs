@@ -79,7 +79,9 @@ impl Engine {
         if record.has_expired(now) {
             return Standing::Absent;
         }
-        if !self.is_of(record.fingerprint, offered) {
+        if !self.is_of(record.fingerprint, offered)
+            && !self.is_of_first_scope(record.fingerprint, offered, record.first_scope.as_ref())
+        {
             let reused = key_reused(record.fingerprint, offered.fingerprint);
             let reused = self.in_context(reused, &record.request, Some((id, None)));
             return Standing::Told { told: Box::new(Err(reused)), fence };
@@ -248,6 +250,7 @@ fn wrote_nothing(failure: &StoreError) -> bool {
         | StoreErrorKind::Foreign
         | StoreErrorKind::Newer
         | StoreErrorKind::Sealed
+        | StoreErrorKind::Replaced
         | StoreErrorKind::Invalid => true,
         // A commit that failed at the disk may have been written down; a writer that stopped, too.
         StoreErrorKind::Corrupt | StoreErrorKind::Stopped | StoreErrorKind::Other => false,

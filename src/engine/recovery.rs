@@ -96,6 +96,7 @@ impl Work {
             on_unknown,
             in_flight: InFlight::Refuse,
             redact: RedactedFields::NONE,
+            predecessor: None,
         }
     }
 }

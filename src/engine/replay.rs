@@ -67,6 +67,7 @@ fn disposition(record: &Record) -> Disposition {
             Disposition::Continues { at: Some(at) }
         }
         State::Dead { .. } if record.resolved.is_none() => Disposition::AwaitsOperator,
+        State::Dead { .. } if record.is_adopted() => Disposition::Continues { at: None },
         State::Dead { .. } | State::Succeeded { .. } | State::Refused { .. } => Disposition::Ended,
     }
 }

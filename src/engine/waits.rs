@@ -31,7 +31,7 @@ impl Run<'_> {
     }
 
     pub(super) fn report_wait(&mut self, wait: Duration) {
-        if let Some(report) = self.reports.last_mut() {
+        if let Some(report) = self.reports.iter_mut().rev().find(|report| !report.is_look_up()) {
             report.wait = Some(wait);
         }
     }

@@ -8,7 +8,7 @@ use std::fmt;
 
 use http::StatusCode;
 
-use super::{Disposition, Effect, Error, Gate, Kind, Mistake, Reason, Refusal, Step};
+use super::{Disposition, Effect, Error, Gate, Kind, Mistake, Obstacle, Reason, Refusal, Step};
 use crate::clock::Timestamp;
 
 impl fmt::Display for Error {
@@ -114,6 +114,9 @@ impl Error {
             }
             Kind::Store { doing } => write!(f, "the store failed to {doing}"),
             Kind::Fenced => f.write_str("another process has taken the operation over"),
+            Kind::InTheWay { predecessor, obstacle } => {
+                write!(f, "key {predecessor} cannot be started over: {}", obstacle_in_words(*obstacle))
+            }
         }
     }
 
@@ -146,9 +149,11 @@ impl Error {
             return Some(format!("{again} after {}", to_whole_seconds(at)).into());
         }
         let next = match &self.0.kind {
-            Kind::Invalid { .. } | Kind::Config { .. } | Kind::Dependency { .. } | Kind::InProgress => {
-                return None;
-            }
+            Kind::Invalid { .. }
+            | Kind::Config { .. }
+            | Kind::Dependency { .. }
+            | Kind::InProgress
+            | Kind::InTheWay { .. } => return None,
             Kind::ReplyNotJson => "its body is in answer()",
             Kind::ReplyTooLarge { .. } => "raise limits.reply_bytes_max for the next call",
             Kind::Refused { refusal: Refusal::Rejected, status: 300..=399 } => {
@@ -196,10 +201,22 @@ fn gate_in_words(gate: Gate) -> &'static str {
     }
 }
 
+fn obstacle_in_words(obstacle: Obstacle) -> &'static str {
+    match obstacle {
+        Obstacle::Absent => "nothing is on record of it; send that key itself",
+        Obstacle::Open { .. } => "it has not ended and may still take effect",
+        Obstacle::Succeeded => "it took effect; send that key itself for its reply",
+        Obstacle::EffectUnknown => "it may have taken effect; a person has to find out and resolve it first",
+        Obstacle::KeyIsFree => "its credentials were refused, which frees it; send that key itself",
+        Obstacle::Resolved => "a person has closed it, or another key has taken its place",
+    }
+}
+
 fn reason_in_words(reason: Reason) -> &'static str {
     match reason {
         Reason::Exhausted => "no retry is left",
         Reason::Expired => "the vendor's replay window closed before an answer came",
+        Reason::Closed => "somebody closed it before it came to an end",
         Reason::Unknown => "neither a resend nor a look-up can settle the outcome",
     }
 }

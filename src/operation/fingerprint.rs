@@ -73,7 +73,7 @@ pub fn fingerprint(account: &str, request: &Request) -> Fingerprint {
 }
 
 /// What an adapter's stamp may change of what a fingerprint is made of. It is kept beside the stamped request for the
-/// one case that a record is met which version 0.1 wrote: its fingerprint has another derivation.
+/// case that a record is met whose fingerprint has another derivation: version 0.1 wrote it, or it is of another account.
 #[derive(Clone, Debug)]
 pub(crate) struct Unstamped {
     body: Bytes,
@@ -86,11 +86,14 @@ impl Unstamped {
         Unstamped { body: request.body.clone(), kind: request.headers.get(CONTENT_TYPE).cloned() }
     }
 
+    /// The [`fingerprint`] of the request which is `stamped` now, for this account.
+    pub(crate) fn fingerprint(&self, account: &str, stamped: &Request) -> Fingerprint {
+        fingerprint(account, &self.request(stamped))
+    }
+
     /// The fingerprint that version 0.1 made of the request which is `stamped` now.
     pub(crate) fn fingerprint_0_1(&self, account: &str, stamped: &Request) -> Fingerprint {
-        let mut request = Request::new(stamped.method.clone(), stamped.url.clone());
-        request.body = self.body.clone();
-        request.headers.extend(self.kind.clone().map(|kind| (CONTENT_TYPE, kind)));
+        let request = self.request(stamped);
         let is_json = essence(&request).is_some_and(is_json);
         let value = if is_json { serde_json::from_slice(&request.body).ok() } else { None };
         let canonical = canonical(value);
@@ -99,6 +102,15 @@ impl Unstamped {
         hash.update((body.len() as u64).to_be_bytes());
         hash.update(body);
         Fingerprint(hash.finalize().into())
+    }
+}
+
+impl Unstamped {
+    fn request(&self, stamped: &Request) -> Request {
+        let mut request = Request::new(stamped.method.clone(), stamped.url.clone());
+        request.body = self.body.clone();
+        request.headers.extend(self.kind.clone().map(|kind| (CONTENT_TYPE, kind)));
+        request
     }
 }
 

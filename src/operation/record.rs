@@ -19,18 +19,21 @@ use std::time::Duration;
 use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
-use crate::error::{Effect, Reason, Refusal};
-use crate::operation::{Fingerprint, OperationId, RedactedFields};
+use crate::error::{Effect, Obstacle, Reason, Refusal};
+use crate::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
 use crate::policy::OnUnknown;
 use crate::request::Request;
 
 mod act;
+mod rename;
 mod resend;
+mod successor;
 mod take;
 mod view;
 
 pub use act::{Act, Action, AuditEntry, Forbidden, Resolution, Resolved};
 pub use resend::{Facts, LookUp, Repeat, Ruling, Sent, Why, Window, may_send, slack, window};
+pub use successor::supersede;
 use take::Taker;
 pub use take::{Left, Take};
 pub use view::{Cursor, Filter, Page, Phase, Summary, Tally, UnknownPhase};
@@ -91,6 +94,10 @@ pub struct Record {
     pub redact: RedactedFields,
     /// A person's word on what became of it. Only a dead letter has one.
     pub resolved: Option<Resolved>,
+    /// The key of the dead letter that this operation starts over, in the same scope.
+    pub predecessor: Option<Key>,
+    /// The scope of its first claim, if it was adopted since. Fingerprint and wire key are of that scope.
+    pub first_scope: Option<Scope>,
 }
 
 /// Where an operation stands.
@@ -155,6 +162,8 @@ pub struct Claim {
     pub vendor_clock_ms: Option<i64>,
     /// What of it is never shown. The first claim's stays on record.
     pub redact: RedactedFields,
+    /// The key of the dead letter that this operation starts over, in the same scope. See [`supersede`].
+    pub predecessor: Option<Key>,
 }
 
 /// What a claim found.
@@ -177,6 +186,13 @@ pub enum Claimed {
     Mismatch {
         /// The fingerprint on record.
         held: Fingerprint,
+    },
+    /// The claim would be the first, and its predecessor stands in the way. Nothing was written.
+    InTheWay {
+        /// What is in the way.
+        obstacle: Obstacle,
+        /// Whether the predecessor took effect, as far as is known.
+        effect: Effect,
     },
 }
 
@@ -276,7 +292,10 @@ impl Claimed {
     pub(crate) fn changes(&self) -> Option<&Record> {
         match self {
             Claimed::Fresh(record) | Claimed::TakenOver(record) => Some(record),
-            Claimed::Settled(_) | Claimed::Busy { .. } | Claimed::Mismatch { .. } => None,
+            Claimed::Settled(_)
+            | Claimed::Busy { .. }
+            | Claimed::Mismatch { .. }
+            | Claimed::InTheWay { .. } => None,
         }
     }
 }
@@ -305,6 +324,8 @@ impl Record {
             on_unknown: claim.on_unknown,
             redact: claim.redact,
             resolved: None,
+            predecessor: claim.predecessor,
+            first_scope: None,
         }
     }
 

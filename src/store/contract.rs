@@ -35,6 +35,7 @@ use crate::policy::OnUnknown;
 use crate::request::Request;
 use crate::store::Store;
 
+mod names;
 mod operators;
 mod races;
 mod table;
@@ -43,6 +44,10 @@ mod times;
 mod values;
 mod views;
 
+pub use names::{
+    check_adoption, check_adoption_of_a_name_that_is_taken, check_cancellation, check_starting_over,
+    check_starting_over_again,
+};
 pub use operators::{
     check_actions_are_guarded, check_every_action_from_every_phase, check_redrive, check_redrives_at_once,
     check_resolution,
@@ -84,6 +89,11 @@ pub async fn check_all(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_redrives_at_once(fresh().await).await;
     check_actions_are_guarded(&*fresh().await).await;
     check_resolution(&*fresh().await).await;
+    check_starting_over(&*fresh().await).await;
+    check_starting_over_again(&*fresh().await).await;
+    check_adoption(&*fresh().await).await;
+    check_adoption_of_a_name_that_is_taken(&*fresh().await).await;
+    check_cancellation(&*fresh().await).await;
     check_filters(&*fresh().await).await;
     check_pages(&*fresh().await).await;
     check_tally(&*fresh().await).await;
@@ -124,6 +134,7 @@ pub(crate) fn claim_at(id: &OperationId, now: Timestamp) -> Claim {
         attempt_max: ATTEMPT,
         vendor_clock_ms: None,
         redact: RedactedFields::NONE,
+        predecessor: None,
     }
 }
 

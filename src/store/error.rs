@@ -45,6 +45,8 @@ pub enum StoreErrorKind {
     /// It, or the record in question, is sealed with a key that was not given, or this build cannot unseal (feature
     /// `seal`). It was not touched.
     Sealed,
+    /// Its file was deleted or replaced while it was open. Nothing is written any more.
+    Replaced,
     /// The store's own work has stopped; it must be opened again.
     Stopped,
     /// The caller's input: a cursor of another store.

@@ -17,10 +17,12 @@ use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
 use crate::operation::record::{
-    self, Act, AuditEntry, CLOCKS_DIFFER_MAX, Claim, Claimed, Cursor, Declined, Filter, Forbidden, Left,
-    Page, Phase, Record, Summary, Take, Tally, Transition,
+    self, Act, Action, AuditEntry, CLOCKS_DIFFER_MAX, Claim, Claimed, Cursor, Declined, Filter, Forbidden,
+    Left, Page, Phase, Record, Summary, Take, Tally, Transition,
 };
 use crate::store::{Store, StoreError, StoreErrorKind};
+
+mod names;
 
 /// The default store: in memory, bounded, and **lost in a crash**.
 ///
@@ -146,13 +148,13 @@ impl Store for Memory {
         inner.purge(claim.now, PURGE_PER_CLAIM);
         let existing = inner.rows.get(&claim.id).map(|row| &row.record);
         if existing.is_none() && inner.rows.len() >= self.records_max {
-            let problem = format!(
-                "the store in memory is full: its bound is {} records and none has expired",
-                self.records_max
-            );
-            return Err(StoreError::new(problem).of_kind(StoreErrorKind::Full));
+            return Err(full(self.records_max));
         }
+        let superseded = inner.supersede(&claim);
         let (write, claimed) = record::claim(existing, claim, inner.purged);
+        if let Some(in_the_way) = inner.superseded(superseded, &claimed) {
+            return Ok(in_the_way);
+        }
         if let Some(record) = write {
             if matches!(claimed, Claimed::Fresh(_)) {
                 inner.remove(&record.id);
@@ -210,12 +212,13 @@ impl Store for Memory {
             Ok(acted) => acted,
             Err(forbidden) => return Ok(Err(forbidden)),
         };
-        inner.put(record.clone());
-        inner.audit.push_back(entry);
-        if inner.audit.len() > Memory::AUDIT_MAX {
-            inner.audit.pop_front();
-            inner.audit_first += 1;
+        if let Action::Adopt { to } = &act.action
+            && let Err(forbidden) = inner.adopt(id, (to, act.now), self.records_max)?
+        {
+            return Ok(Err(forbidden));
         }
+        inner.put(record.clone());
+        inner.log(entry);
         Ok(Ok(record))
     }
 
@@ -331,6 +334,14 @@ impl Inner {
     }
 
     /// Removes a record, and remembers its fence.
+    fn log(&mut self, entry: AuditEntry) {
+        self.audit.push_back(entry);
+        if self.audit.len() > Memory::AUDIT_MAX {
+            self.audit.pop_front();
+            self.audit_first += 1;
+        }
+    }
+
     fn remove(&mut self, id: &OperationId) {
         let Some((id, row)) = self.rows.remove_entry(id) else { return };
         self.order.remove(&row.number);
@@ -339,6 +350,12 @@ impl Inner {
             self.ending[bucket as usize].remove(&(at, id));
         }
     }
+}
+
+fn full(records_max: usize) -> StoreError {
+    let problem =
+        format!("the store in memory is full: its bound is {records_max} records and none has expired");
+    StoreError::new(problem).of_kind(StoreErrorKind::Full)
 }
 
 fn bucket(phase: Phase) -> Option<Bucket> {

@@ -26,8 +26,10 @@ mod codec;
 mod failure;
 mod lane;
 mod log;
+mod names;
 mod numbers;
 mod open;
+mod place;
 mod purge;
 mod read;
 mod row;
@@ -41,6 +43,7 @@ pub use builder::SqliteBuilder;
 use lane::{Lane, OnDrop};
 use log::Log;
 use open::Settings;
+use place::Place;
 use row::Stored;
 use seals::{Part, Seals};
 use write::{First, Met, Step, Written};
@@ -59,6 +62,9 @@ use write::{First, Met, Step, Written};
 ///   nothing. So does a claim that is dropped before its commit began; a settlement is written all the same.
 /// - Another process that holds the file is waited for, up to about five seconds.
 /// - Times are kept to the millisecond, and up to 2^63 of them.
+/// - A file that is deleted or replaced while it is open is noticed by the next [`take`](Store::take) or
+///   [`purge`](Store::purge), so by each round of recovery. From then on every write fails with
+///   [`Replaced`](crate::store::StoreErrorKind::Replaced), and nothing is sent. (Unix.)
 /// - The file's mode is 0600, and so are those of `-wal` and `-shm` beside it. Copy it with SQLite's tools, not
 ///   with `cp`, as long as it is open.
 ///
@@ -104,6 +110,7 @@ pub struct Sqlite {
     turn: AtomicUsize,
     /// Moves the log into the file, see [`log`].
     mover: Lane,
+    place: Place,
 }
 
 impl Sqlite {
@@ -127,6 +134,7 @@ impl Sqlite {
 
     fn open_with(path: &Path, settings: Settings, seals: Seals) -> Result<Sqlite, StoreError> {
         let connection = open::writer(path, settings, &seals)?;
+        let place = Place::of(path);
         let mover = open::reader(path, settings)?;
         let mover = Lane::start("steadfast-move", mover, (1, 1), read::answer)?;
         let commit = writer::committer(Log::new(mover.offers()));
@@ -136,7 +144,7 @@ impl Sqlite {
             Lane::start("steadfast-read", connection, (QUEUE_MAX, 1), read::answer)
         };
         let readers = [reader()?, reader()?];
-        Ok(Sqlite { path: path.to_owned(), seals, writer, readers, turn: AtomicUsize::new(0), mover })
+        Ok(Sqlite { path: path.to_owned(), seals, writer, readers, turn: AtomicUsize::new(0), mover, place })
     }
 
     /// The file.
@@ -193,6 +201,7 @@ impl Sqlite {
 #[async_trait]
 impl Store for Sqlite {
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
+        self.place.check(&self.path)?;
         let first = self.first(claim)?;
         let (mut first, met) =
             self.writer.run_on(OnDrop::Skip, first, |to, first| write::claim(to, first)).await?;
@@ -202,6 +211,7 @@ impl Store for Sqlite {
                 return Ok(Claimed::Fresh(first.record));
             }
             Met::Unreadable(error) => return Err(error),
+            Met::InTheWay(obstacle, effect) => return Ok(Claimed::InTheWay { obstacle, effect }),
             Met::Somebody(somebody) => *somebody,
         };
         Ok(match claimed {
@@ -218,6 +228,7 @@ impl Store for Sqlite {
         held: &Record,
         transition: Transition,
     ) -> Result<Result<Record, Declined>, StoreError> {
+        self.place.check(&self.path)?;
         let step = self.step(held, transition)?;
         let (step, written) =
             self.writer.run_on(OnDrop::Finish, step, |to, step| write::transition(to, step)).await?;
@@ -229,6 +240,7 @@ impl Store for Sqlite {
     }
 
     async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
+        self.place.look(&self.path)?;
         let seals = self.seals.clone();
         let work = move |connection: &_| write::take(connection, &take, &seals);
         let taken = self.writer.run(OnDrop::Skip, work).await?;
@@ -242,6 +254,7 @@ impl Store for Sqlite {
     }
 
     async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> {
+        self.place.look(&self.path)?;
         let (id, seals) = (id.clone(), self.seals.clone());
         let work = move |connection: &_| write::act(connection, &id, &act, &seals);
         match self.writer.run(OnDrop::Skip, work).await? {
@@ -298,6 +311,7 @@ impl Store for Sqlite {
     }
 
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
+        self.place.look(&self.path)?;
         let mut removed = 0;
         while removed < limit {
             let batch = PURGE_BATCH.min(limit - removed);

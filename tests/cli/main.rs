@@ -5,6 +5,7 @@ mod disk;
 mod errors;
 mod letters;
 mod manual;
+mod names;
 mod readme;
 mod schema;
 mod sealed;
@@ -55,6 +56,11 @@ impl Place {
     /// A client whose operations last moved so long ago by the machine's clock, which is the binary's.
     pub fn stripe(&self, ago: Duration, network: &ScriptedTransport) -> Client {
         self.stripe_at(SystemClock::new().wall().minus(ago), network)
+    }
+
+    /// A client whose clock is so far ahead of the machine's.
+    pub fn stripe_in(&self, ahead: Duration, network: &ScriptedTransport) -> Client {
+        self.stripe_at(SystemClock::new().wall().plus(ahead), network)
     }
 
     fn stripe_at(&self, wall: Timestamp, network: &ScriptedTransport) -> Client {

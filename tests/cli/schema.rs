@@ -96,6 +96,20 @@ async fn every_command_answers_with_one_object_of_the_documented_shape() {
         (0, &[&["show", "done", "--bodies"], &why[..]].concat()),
         (0, &["dead-letters", "export", "--resolved-too", "--output", "letters.jsonl"]),
         (0, &["dead-letters", "purge"]),
+        (0, &[&["dead-letters", "redrive", "undone", "--force"], &why[..]].concat()),
+        (0, &[&["cancel", "undone"], &why[..]].concat()),
+        (0, &["show", "undone"]),
+        (0, &["adopt", "--from", "default/stripe/test", "--to", "default/stripe/test:acct_1"]),
+        (
+            0,
+            &[
+                &["adopt", "--from", "default/stripe/test", "--to", "default/stripe/test:acct_1", "--yes"],
+                &why[..],
+            ]
+            .concat(),
+        ),
+        (0, &["stats"]),
+        (0, &["show", "default/stripe/test:acct_1/POST /v1/payouts key undone"]),
     ] {
         let said = place.run(&[arguments, &["--json"]].concat());
         assert_eq!((said.code, &said.err[..]), (code, ""), "{arguments:?}: {}", said.out);

@@ -111,7 +111,9 @@ async fn resolve_takes_one_word_with_a_reason() {
     let twice = place.run(&applied);
     assert_eq!(twice.code, 1);
     assert!(
-        twice.err.ends_with("it is resolved already; take that back first (what was replaced stays so)\n"),
+        twice.err.ends_with(
+            "it is resolved already; take that back first (what goes on under another name stays so)\n"
+        ),
         "{}",
         twice.err
     );

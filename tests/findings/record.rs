@@ -176,6 +176,7 @@ fn claim(key: &str, fingerprint: u8, now: Timestamp) -> Claim {
         attempt_max: ATTEMPT,
         vendor_clock_ms: None,
         redact: RedactedFields::NONE,
+        predecessor: None,
     }
 }
 

@@ -559,6 +559,7 @@ async fn a12_a_record_of_version_0_1_is_still_that_of_its_request() {
         attempt_max: Duration::from_secs(30),
         vendor_clock_ms: None,
         redact: RedactedFields::NONE,
+        predecessor: None,
     };
     old.claim(claim).await.expect("a store");
     clock.advance(Duration::from_secs(61));

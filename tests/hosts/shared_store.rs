@@ -90,6 +90,7 @@ fn claimed(claimed: &Claimed) -> String {
         Claimed::Settled(record) => format!("settled, {}", record.state.name()),
         Claimed::Busy { .. } => "busy".to_owned(),
         Claimed::Mismatch { .. } => "mismatch".to_owned(),
+        Claimed::InTheWay { .. } => "in the way".to_owned(),
     }
 }
 

@@ -352,6 +352,7 @@ impl World {
             attempt_max: Duration::from_secs(30),
             vendor_clock_ms: None,
             redact: steadfast::operation::RedactedFields::NONE,
+            predecessor: None,
         }
     }
 

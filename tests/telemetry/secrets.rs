@@ -387,6 +387,7 @@ async fn a_record_a_store_and_a_vendors_file_show_no_contents() {
         attempt_max: std::time::Duration::from_secs(30),
         vendor_clock_ms: None,
         redact: steadfast::operation::RedactedFields::NONE,
+        predecessor: None,
     };
     shown.debug(&claim);
     let store = Arc::new(Memory::new());

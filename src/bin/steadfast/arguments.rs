@@ -47,6 +47,16 @@ pub(crate) enum Command {
     Stats,
     /// Shows one operation, whatever became of it
     Show(ShowArguments),
+    /// Ends an operation that waits for its next attempt, or that a dead process left
+    ///
+    /// It becomes a dead letter that is closed; its effect stays as on record. Never while somebody holds it.
+    Cancel(CancelArguments),
+    /// Carries operations on under a new name, after an account, a namespace or a vendor was renamed
+    ///
+    /// It is a dry run until --yes is given, and needs a vendors file that has the new name. Each operation keeps the key
+    /// that the vendor knows it by. One is held back, and the exit code is then 1, if somebody holds it, if its new name
+    /// is on record already, or if it was sent to another address than the new name's client calls.
+    Adopt(AdoptArguments),
     /// What failed, was not refused, and waits for a person
     #[command(subcommand)]
     DeadLetters(DeadLettersCommand),
@@ -165,6 +175,9 @@ pub(crate) struct RedriveArguments {
     /// Also what may have taken effect and nothing can tell: risks a second effect, and needs --why
     #[arg(long)]
     pub force: bool,
+    /// Also a PUT, PATCH or DELETE without a condition: it overwrites what was written since, and needs --why
+    #[arg(long)]
+    pub overwrite: bool,
     #[command(flatten)]
     pub select: Select,
     #[command(flatten)]
@@ -199,6 +212,29 @@ pub(crate) struct Word {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct CancelArguments {
+    #[command(flatten)]
+    pub operation: Operation,
+    #[command(flatten)]
+    pub signature: Signature,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct AdoptArguments {
+    /// The old name, NAMESPACE/VENDOR/ACCOUNT as a scope begins, such as default/stripe/live
+    #[arg(long, value_name = "ACCOUNT_PATH")]
+    pub from: String,
+    /// The new name, such as prod/stripe/live
+    #[arg(long, value_name = "ACCOUNT_PATH")]
+    pub to: String,
+    /// Does it; without it, only counts and needs neither name nor reason
+    #[arg(long)]
+    pub yes: bool,
+    #[command(flatten)]
+    pub signature: Signature,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct EditArguments {
     #[command(flatten)]
     pub operation: Operation,
@@ -221,6 +257,8 @@ impl Command {
         match self {
             Command::Stats => "stats",
             Command::Show(_) => "show",
+            Command::Cancel(_) => "cancel",
+            Command::Adopt(_) => "adopt",
             Command::Check { .. } => "check",
             Command::Completions { .. } => "completions",
             Command::Man { .. } => "man",

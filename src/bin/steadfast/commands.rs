@@ -20,7 +20,7 @@ use super::output::Output;
 use super::place::Place;
 use super::selection::Select;
 use super::signature::Signature;
-use super::{manual, print};
+use super::{manual, print, rename};
 
 pub(crate) async fn run(arguments: Arguments, mut output: Output<'_>) -> Result<u8, Failure> {
     let output = &mut output;
@@ -34,10 +34,9 @@ pub(crate) async fn run(arguments: Arguments, mut output: Output<'_>) -> Result<
             })
         }
         Command::Man { out } => man(out.as_deref(), output),
-        Command::Stats => {
-            let stats = place.open()?.stats().await?;
-            output.put(DONE, &stats, print::stats)
-        }
+        Command::Stats => rename::stats(&place, output).await,
+        Command::Cancel(arguments) => rename::cancel(&place, &arguments, output).await,
+        Command::Adopt(arguments) => rename::adopt(&place, arguments, output).await,
         Command::Show(arguments) => show(&place, &arguments, output).await,
         Command::DeadLetters(command) => dead_letters(&place, command, output).await,
     }
@@ -86,7 +85,7 @@ async fn dead_letters(
 
 /// The operation that a command is to change. What only holds its wire key, such as a line of a log, is not enough: it
 /// may name two, and the other one may be meant.
-async fn find_whole(letters: &DeadLetters, name: &str) -> Result<OperationId, Failure> {
+pub(crate) async fn find_whole(letters: &DeadLetters, name: &str) -> Result<OperationId, Failure> {
     match letters.find_whole(name).await {
         Err(DeadLetterError::Absent(_)) => {
             let id = letters.find(name).await?;
@@ -139,12 +138,12 @@ async fn redrive(
     }
     let rehearsal = arguments.dry_run || (filtered && !arguments.yes);
     let signature = &arguments.signature;
-    let mut how = match (rehearsal, arguments.force) {
+    let mut how = match (rehearsal, arguments.force || arguments.overwrite) {
         (true, _) => Redrive::by("").rehearse(),
         (false, true) => Redrive::from(signature.name_and_reason()?),
         (false, false) => Redrive::from(signature.name()?),
     };
-    how.force = arguments.force;
+    (how.force, how.overwrite) = (arguments.force, arguments.overwrite);
     let letters = place.open()?;
     let mut ids = Vec::new();
     for name in &arguments.operations {
@@ -171,7 +170,7 @@ fn to_do_it(arguments: &RedriveArguments, redriven: &Redriven) -> String {
             more.push(format!("--before {}", frozen_at.as_millis()));
         }
     }
-    if arguments.force && arguments.signature.why.is_none() {
+    if (arguments.force || arguments.overwrite) && arguments.signature.why.is_none() {
         more.push("--why REASON".to_owned());
     }
     if arguments.signature.signer.name().is_err() {

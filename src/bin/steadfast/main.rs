@@ -9,6 +9,7 @@ mod manual;
 mod output;
 mod place;
 mod print;
+mod rename;
 mod selection;
 mod signature;
 

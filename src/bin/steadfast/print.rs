@@ -7,7 +7,8 @@ use std::time::Duration;
 use humantime_serde::re::humantime::format_duration;
 use steadfast::clock::Timestamp;
 use steadfast::dead_letter::{Edited, Group, Letter, Redriven, Safety, Shown, ShownBody, Stats};
-use steadfast::operation::record::{Action, Summary};
+use steadfast::error::Effect;
+use steadfast::operation::record::{Action, AuditEntry, Summary};
 
 type Out<'a> = &'a mut (dyn Write + Send);
 
@@ -85,12 +86,15 @@ pub(crate) fn stats(stats: &Stats, out: Out<'_>) -> io::Result<()> {
 
 /// `to_do_it`: what has to be typed after a dry run.
 pub(crate) fn redriven(redriven: &Redriven, to_do_it: &str, out: Out<'_>) -> io::Result<()> {
-    let Redriven { matched, due, forced, held_back, .. } = redriven;
+    let Redriven { matched, due, forced, looked_up, held_back, .. } = redriven;
     if redriven.rehearsal {
         writeln!(out, "{matched} matched; {due} would be due ({forced} by force), {held_back} held back")?;
         writeln!(out, "{}", wrapped(&format!("nothing was changed; to do it: {to_do_it}"), ""))?;
     } else {
         writeln!(out, "{matched} matched; {due} due ({forced} by force), {held_back} held back")?;
+    }
+    if *looked_up > 0 {
+        writeln!(out, "of these, looked up at the vendor before anything is sent: {looked_up}")?;
     }
     for held in &redriven.why_held_back {
         writeln!(out, "held back: {}", plain(&held.id.to_string()))?;
@@ -145,6 +149,9 @@ pub(crate) fn shown(shown: &Shown, out: Out<'_>) -> io::Result<()> {
     if let Some(safety) = shown.safety {
         let verdict = match safety {
             Safety::NoRules => "cannot tell",
+            _ if safety.is_safe() && shown.overwrites => {
+                "needs --overwrite, to overwrite what was written since"
+            }
             _ if safety.is_safe() => "safe",
             _ => "needs --force",
         };
@@ -154,6 +161,16 @@ pub(crate) fn shown(shown: &Shown, out: Out<'_>) -> io::Result<()> {
         let resolution = plain(&said.resolution.to_string());
         let said = format!("{resolution}, by {}: {}", plain(&said.by), plain(&said.why));
         writeln!(out, "{}", hanging("resolved: ", &said))?;
+    }
+    if let Some(key) = &shown.predecessor {
+        writeln!(
+            out,
+            "{}",
+            hanging("from:     ", &format!("started over from key {}", plain(key.as_str())))
+        )?;
+    }
+    if let Some(scope) = &shown.first_scope {
+        writeln!(out, "{}", hanging("from:     ", &format!("adopted from {}", plain(scope.as_str()))))?;
     }
     let age = whole_seconds(shown.now, summary.claimed_at);
     writeln!(out, "claimed:  {} ({age} ago)\nmoved:    {}", summary.claimed_at, summary.updated_at)?;
@@ -167,23 +184,40 @@ pub(crate) fn shown(shown: &Shown, out: Out<'_>) -> io::Result<()> {
     history(shown, out)
 }
 
+/// Attempts and what people did, in the order of their time: so that a redrive stands between the attempts before it and
+/// after it.
 fn history(shown: &Shown, out: Out<'_>) -> io::Result<()> {
     writeln!(out)?;
+    let mut acts = shown.audit.iter().peekable();
     for report in &shown.attempts {
+        while let Some(entry) = acts.next_if(|entry| entry.at <= report.started_at) {
+            act(entry, out)?;
+        }
         let status = report.status.map(|status| status.to_string());
-        let met = status.or_else(|| report.failure.clone()).unwrap_or_default();
+        let met = [status, report.failure.clone()].into_iter().flatten().collect::<Vec<_>>().join(", ");
         let took = format_duration(Duration::from_millis(millis(report.latency)));
+        if report.is_look_up() {
+            writeln!(out, "look-up at {}, {took}", report.started_at)?;
+            let found = match report.effect {
+                Effect::Applied => "it took effect",
+                Effect::None => "it did not take effect",
+                _ => "it cannot tell",
+            };
+            writeln!(out, "{}", wrapped(&format!("{}; {found}", plain(&met)), "    "))?;
+            continue;
+        }
         writeln!(out, "attempt {} at {}, {took}", report.number, report.started_at)?;
         let met = format!("{}; {}, effect {}", plain(&met), report.verdict, report.effect);
         writeln!(out, "{}", wrapped(&met, "    "))?;
     }
-    for entry in &shown.audit {
-        let (action, by) = (plain(&entry.action.to_string()), plain(&entry.by));
-        let why = if entry.why.is_empty() { String::new() } else { format!(": {}", plain(&entry.why)) };
-        writeln!(out, "{}, {} to {}, by {by}", entry.at, entry.before, entry.after)?;
-        writeln!(out, "{}", wrapped(&format!("{action}{why}"), "    "))?;
-    }
-    Ok(())
+    acts.try_for_each(|entry| act(entry, out))
+}
+
+fn act(entry: &AuditEntry, out: Out<'_>) -> io::Result<()> {
+    let (action, by) = (plain(&entry.action.to_string()), plain(&entry.by));
+    let why = if entry.why.is_empty() { String::new() } else { format!(": {}", plain(&entry.why)) };
+    writeln!(out, "{}, {} to {}, by {by}", entry.at, entry.before, entry.after)?;
+    writeln!(out, "{}", wrapped(&format!("{action}{why}"), "    "))
 }
 
 fn message(headers: &[(String, String)], body: &ShownBody, bytes: usize, out: Out<'_>) -> io::Result<()> {
@@ -244,7 +278,7 @@ fn millis(duration: Duration) -> u64 {
 }
 
 /// What a vendor answered must not drive the operator's terminal.
-fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     let visible = |c: char| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c };
     text.chars().map(visible).collect()
 }

@@ -93,8 +93,12 @@ fn age(text: &str) -> Result<Duration, String> {
 
 const HEADING: &str = "Which dead letters (all parts must match)";
 
-const REASONS: [(&str, Reason); 3] =
-    [("exhausted", Reason::Exhausted), ("expired", Reason::Expired), ("unknown", Reason::Unknown)];
+const REASONS: [(&str, Reason); 4] = [
+    ("exhausted", Reason::Exhausted),
+    ("expired", Reason::Expired),
+    ("unknown", Reason::Unknown),
+    ("closed", Reason::Closed),
+];
 
 const EFFECTS: [(&str, Effect); 3] =
     [("none", Effect::None), ("unknown", Effect::Unknown), ("applied", Effect::Applied)];

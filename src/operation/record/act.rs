@@ -15,7 +15,7 @@ use super::view::Phase;
 use super::{Record, State};
 use crate::clock::Timestamp;
 use crate::error::Effect;
-use crate::operation::{Key, OperationId};
+use crate::operation::{Key, OperationId, Scope};
 use crate::policy::OnUnknown;
 
 /// An operator's action, by whom and why.
@@ -41,8 +41,8 @@ pub struct Act {
 pub enum Action {
     /// Says what became of a dead letter. It may expire from then on.
     Resolve(Resolution),
-    /// Takes a resolution back: the dead letter is open again. Not if it was replaced, since its effect is
-    /// now sought under another key.
+    /// Takes a resolution back: the dead letter is open again. Not if its effect is now sought under another name
+    /// ([`Resolution::is_final`]).
     Reopen,
     /// Makes a dead letter due at once. One that a person said was not applied may be redriven too; any other
     /// resolution stands in the way.
@@ -50,6 +50,16 @@ pub enum Action {
         /// Whether it may be sent although it may have taken effect and neither the vendor's window nor a
         /// look-up can tell: once. The only action that risks a second effect.
         forced: bool,
+    },
+    /// Ends what is scheduled, or in progress with a lease that has run out: a dead letter that is closed. Its effect
+    /// stays as on record. Never while somebody holds it.
+    Cancel,
+    /// Carries the operation on under the name that it has in another scope, whose account, namespace or vendor has
+    /// taken the old one's place; see [`Record::adopted`]. Never while somebody holds it, and not if the new name is
+    /// on record.
+    Adopt {
+        /// The new scope.
+        to: Scope,
     },
     /// Changes nothing, and is on the audit record: a body was looked at, a key was made from another.
     Note,
@@ -77,6 +87,19 @@ pub enum Resolution {
         /// That operation's key.
         key: Key,
     },
+    /// The service started over under another key, in the same scope: see
+    /// [`Call::supersedes`](crate::Call::supersedes).
+    Superseded {
+        /// That key.
+        key: Key,
+    },
+    /// It was given up before it came to an end.
+    Cancelled,
+    /// It is carried on under the name that it has in this scope.
+    Adopted {
+        /// The scope.
+        scope: Scope,
+    },
 }
 
 impl Action {
@@ -86,6 +109,8 @@ impl Action {
             Action::Resolve(_) => "resolve",
             Action::Reopen => "reopen",
             Action::Redrive { .. } => "redrive",
+            Action::Cancel => "cancel",
+            Action::Adopt { .. } => "adopt",
             Action::Note => "note",
             Action::Purge => "purge",
         }
@@ -99,7 +124,12 @@ impl fmt::Display for Action {
         match self {
             Action::Resolve(resolution) => write!(f, ", {resolution}"),
             Action::Redrive { forced: true } => f.write_str(" by force"),
-            Action::Redrive { forced: false } | Action::Reopen | Action::Note | Action::Purge => Ok(()),
+            Action::Adopt { to } => write!(f, " as {to}"),
+            Action::Redrive { forced: false }
+            | Action::Reopen
+            | Action::Cancel
+            | Action::Note
+            | Action::Purge => Ok(()),
         }
     }
 }
@@ -112,7 +142,20 @@ impl Resolution {
             Resolution::NotApplied => "not_applied",
             Resolution::Compensated => "compensated",
             Resolution::Replaced { .. } => "replaced",
+            Resolution::Superseded { .. } => "superseded",
+            Resolution::Cancelled => "cancelled",
+            Resolution::Adopted { .. } => "adopted",
         }
+    }
+}
+
+impl Resolution {
+    /// Whether it cannot be taken back: the effect is sought under another name by now.
+    pub const fn is_final(&self) -> bool {
+        matches!(
+            self,
+            Resolution::Replaced { .. } | Resolution::Superseded { .. } | Resolution::Adopted { .. }
+        )
     }
 }
 
@@ -124,6 +167,9 @@ impl fmt::Display for Resolution {
             Resolution::NotApplied => f.write_str("not applied"),
             Resolution::Compensated => f.write_str("compensated"),
             Resolution::Replaced { key } => write!(f, "replaced by key {key}"),
+            Resolution::Superseded { key } => write!(f, "started over as key {key}"),
+            Resolution::Cancelled => f.write_str("cancelled"),
+            Resolution::Adopted { scope } => write!(f, "carried on as {scope}"),
         }
     }
 }
@@ -171,6 +217,12 @@ pub enum Forbidden {
     Moved,
     /// It is not a dead letter.
     NotDead,
+    /// Somebody holds it, and may be sending.
+    Held,
+    /// It has ended: it neither waits nor was left.
+    NotOpen,
+    /// The name that it would be given is on record already: both may have been sent.
+    NameTaken,
     /// A person's word on it stands in the way.
     Resolved,
     /// There is no word on it that could be taken back.
@@ -227,6 +279,8 @@ impl Record {
             Action::Resolve(resolution) => self.resolve(resolution, act)?,
             Action::Reopen => self.reopen(act.now)?,
             Action::Redrive { forced } => self.redrive(*forced, act.now)?,
+            Action::Cancel => self.cancel(act)?,
+            Action::Adopt { to } => self.left_behind(to, act)?,
             Action::Note => self.clone(),
             Action::Purge if self.expires_at().is_some_and(|at| at <= act.now) => self.clone(),
             Action::Purge => return Err(Forbidden::NotExpired),
@@ -258,7 +312,7 @@ impl Record {
 
     fn reopen(&self, now: Timestamp) -> Result<Record, Forbidden> {
         match self.resolution() {
-            Some(Resolution::Replaced { .. }) => Err(Forbidden::Resolved),
+            Some(said) if said.is_final() => Err(Forbidden::Resolved),
             Some(_) => Ok(Record { resolved: None, updated_at: now, ..self.clone() }),
             None if self.phase() == Phase::Dead => Err(Forbidden::NotResolved),
             None => Err(Forbidden::NotDead),

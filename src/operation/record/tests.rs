@@ -28,6 +28,7 @@ fn wanted(now: u64) -> Claim {
         attempt_max: ATTEMPT,
         vendor_clock_ms: Some(-3),
         redact: RedactedFields::new([format!("field {now}")]).expect("a name"),
+        predecessor: None,
     }
 }
 
@@ -121,6 +122,8 @@ fn a_first_claim_starts_the_record() {
         vendor_clock_ms: Some(-3),
         redact: RedactedFields::new(["field 7"]).expect("a name"),
         resolved: None,
+        predecessor: None,
+        first_scope: None,
     };
     assert_eq!(record, expected);
 }

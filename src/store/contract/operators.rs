@@ -8,27 +8,31 @@ use crate::error::{Effect, Reason, Refusal};
 use crate::operation::record::{
     Act, Action, AuditEntry, Claimed, Declined, Event, Forbidden, Phase, Record, Resolution, Resolved, State,
 };
-use crate::operation::{Key, OperationId};
+use crate::operation::{Key, OperationId, Scope};
 use crate::policy::OnUnknown;
 use crate::store::Store;
 
 /// Each action from each phase: the phase it leads to, or why it is not allowed. Whatever is allowed is on the
 /// audit record, and nothing else is.
 pub async fn check_every_action_from_every_phase(store: &dyn Store) {
-    use Forbidden::{NotDead, NotExpired, NotResolved, Resolved as Spoken};
+    use Forbidden::{Held, NotDead, NotExpired, NotOpen, NotResolved, Resolved as Spoken};
     use Phase::{Dead, InProgress, Refused, Resolved, Scheduled, Succeeded};
     #[rustfmt::skip]
-    let table: [(&str, [Result<Phase, Forbidden>; 6]); 9] = [
-        //                resolve        reopen            redrive        forced         note             purge
-        ("held",         [Err(NotDead),  Err(NotDead),     Err(NotDead),  Err(NotDead),  Ok(InProgress),  Err(NotExpired)]),
-        ("waiting",      [Err(NotDead),  Err(NotDead),     Err(NotDead),  Err(NotDead),  Ok(Scheduled),   Err(NotExpired)]),
-        ("succeeded",    [Err(NotDead),  Err(NotDead),     Err(NotDead),  Err(NotDead),  Ok(Succeeded),   Err(NotExpired)]),
-        ("refused",      [Err(NotDead),  Err(NotDead),     Err(NotDead),  Err(NotDead),  Ok(Refused),     Err(NotExpired)]),
-        ("dead",         [Ok(Resolved),  Err(NotResolved), Ok(Scheduled), Ok(Scheduled), Ok(Dead),        Err(NotExpired)]),
-        ("applied",      [Err(Spoken),   Ok(Dead),         Err(Spoken),   Err(Spoken),   Ok(Resolved),    Err(NotExpired)]),
-        ("not applied",  [Err(Spoken),   Ok(Dead),         Ok(Scheduled), Ok(Scheduled), Ok(Resolved),    Err(NotExpired)]),
-        ("compensated",  [Err(Spoken),   Ok(Dead),         Err(Spoken),   Err(Spoken),   Ok(Resolved),    Err(NotExpired)]),
-        ("replaced",     [Err(Spoken),   Err(Spoken),      Err(Spoken),   Err(Spoken),   Ok(Resolved),    Err(NotExpired)]),
+    let table: [(&str, [Result<Phase, Forbidden>; 8]); 13] = [
+        //                resolve        reopen            redrive        forced         note             purge            cancel        adopt
+        ("held",         [Err(NotDead),  Err(NotDead),     Err(NotDead),  Err(NotDead),  Ok(InProgress),  Err(NotExpired), Err(Held)   , Err(Held)]),
+        ("left",         [Err(NotDead),  Err(NotDead),     Err(NotDead),  Err(NotDead),  Ok(InProgress),  Err(NotExpired), Ok(Resolved), Ok(Resolved)]),
+        ("waiting",      [Err(NotDead),  Err(NotDead),     Err(NotDead),  Err(NotDead),  Ok(Scheduled),   Err(NotExpired), Ok(Resolved), Ok(Resolved)]),
+        ("succeeded",    [Err(NotDead),  Err(NotDead),     Err(NotDead),  Err(NotDead),  Ok(Succeeded),   Err(NotExpired), Err(NotOpen), Ok(Succeeded)]),
+        ("refused",      [Err(NotDead),  Err(NotDead),     Err(NotDead),  Err(NotDead),  Ok(Refused),     Err(NotExpired), Err(NotOpen), Ok(Refused)]),
+        ("dead",         [Ok(Resolved),  Err(NotResolved), Ok(Scheduled), Ok(Scheduled), Ok(Dead),        Err(NotExpired), Err(NotOpen), Ok(Resolved)]),
+        ("applied",      [Err(Spoken),   Ok(Dead),         Err(Spoken),   Err(Spoken),   Ok(Resolved),    Err(NotExpired), Err(NotOpen), Ok(Resolved)]),
+        ("not applied",  [Err(Spoken),   Ok(Dead),         Ok(Scheduled), Ok(Scheduled), Ok(Resolved),    Err(NotExpired), Err(NotOpen), Ok(Resolved)]),
+        ("compensated",  [Err(Spoken),   Ok(Dead),         Err(Spoken),   Err(Spoken),   Ok(Resolved),    Err(NotExpired), Err(NotOpen), Ok(Resolved)]),
+        ("replaced",     [Err(Spoken),   Err(Spoken),      Err(Spoken),   Err(Spoken),   Ok(Resolved),    Err(NotExpired), Err(NotOpen), Ok(Resolved)]),
+        ("superseded",    [Err(Spoken),   Err(Spoken),      Err(Spoken),   Err(Spoken),   Ok(Resolved),    Err(NotExpired), Err(NotOpen), Ok(Resolved)]),
+        ("cancelled",     [Err(Spoken),   Ok(Dead),         Err(Spoken),   Err(Spoken),   Ok(Resolved),    Err(NotExpired), Err(NotOpen), Ok(Resolved)]),
+        ("adopted",       [Err(Spoken),   Err(Spoken),      Err(Spoken),   Err(Spoken),   Ok(Resolved),    Err(NotExpired), Err(NotOpen), Err(Spoken)]),
     ];
     for (start, expected) in table {
         for (action, expected) in actions().into_iter().zip(expected) {
@@ -186,6 +190,7 @@ async fn prepare(store: &dyn Store, id: &OperationId, start: &str) -> Record {
     take(store, claim_at(id, NOW)).await;
     let event = match start {
         "held" => Event::Renew { lease_until: NOW.plus(LEASE) },
+        "left" => Event::Renew { lease_until: LATER },
         "waiting" => Event::Schedule { at: LATER },
         "succeeded" => succeed(),
         "refused" => refuse(Refusal::Rejected),
@@ -199,19 +204,22 @@ async fn prepare(store: &dyn Store, id: &OperationId, start: &str) -> Record {
         "not applied" => Resolution::NotApplied,
         "compensated" => Resolution::Compensated,
         "replaced" => Resolution::Replaced { key: Key::new("other").expect("a key") },
+        "superseded" => Resolution::Superseded { key: Key::new("other").expect("a key") },
+        "cancelled" => Resolution::Cancelled,
+        "adopted" => Resolution::Adopted { scope: Scope::from_stored("other") },
         _ => return record,
     };
     do_it(store, id, act(Action::Resolve(resolution))).await.expect("allowed")
 }
 
-async fn dead(store: &dyn Store, id: &OperationId, effect: Effect) -> Record {
+pub(super) async fn dead(store: &dyn Store, id: &OperationId, effect: Effect) -> Record {
     take(store, claim_at(id, NOW)).await;
     let mut transition = transition_at(1, NOW, bury(Reason::Exhausted));
     transition.effect = effect;
     write(store, id, transition).await.expect("the holder may write")
 }
 
-fn actions() -> [Action; 6] {
+fn actions() -> [Action; 8] {
     [
         Action::Resolve(Resolution::NotApplied),
         Action::Reopen,
@@ -219,14 +227,21 @@ fn actions() -> [Action; 6] {
         Action::Redrive { forced: true },
         Action::Note,
         Action::Purge,
+        Action::Cancel,
+        Action::Adopt { to: renamed() },
     ]
 }
 
-fn act(action: Action) -> Act {
+/// Where operations of the table are adopted: a name for each, since they have keys of their own.
+fn renamed() -> Scope {
+    Scope::from_stored("test/acts/renamed/POST /x")
+}
+
+pub(super) fn act(action: Action) -> Act {
     Act { action, by: BY.into(), why: WHY.into(), now: LATER, fence: None }
 }
 
-async fn do_it(store: &dyn Store, id: &OperationId, act: Act) -> Result<Record, Forbidden> {
+pub(super) async fn do_it(store: &dyn Store, id: &OperationId, act: Act) -> Result<Record, Forbidden> {
     store.act(id, act).await.expect("the store works")
 }
 
@@ -234,10 +249,10 @@ fn entry(id: &OperationId, action: Action, before: Phase, after: Phase) -> Audit
     AuditEntry { id: id.clone(), action, by: BY.into(), why: WHY.into(), at: LATER, before, after }
 }
 
-async fn audit(store: &dyn Store, id: Option<&OperationId>) -> Vec<AuditEntry> {
+pub(super) async fn audit(store: &dyn Store, id: Option<&OperationId>) -> Vec<AuditEntry> {
     store.audit(id, None, 1_000).await.expect("the store works").rows
 }
 
-const BY: &str = "Zoë 🦀";
-const WHY: &str = "the vendor's support said so:\n\"nothing\" happened";
-const LATER: Timestamp = Timestamp::from_millis(NOW.as_millis() + 5);
+pub(super) const BY: &str = "Zoë 🦀";
+pub(super) const WHY: &str = "the vendor's support said so:\n\"nothing\" happened";
+pub(super) const LATER: Timestamp = Timestamp::from_millis(NOW.as_millis() + 5);

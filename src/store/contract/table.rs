@@ -218,6 +218,7 @@ async fn make_claim(store: &dyn Store, id: &OperationId, call: Call) -> (Told, O
             assert_eq!(held, Fingerprint::from_bytes([7; 32]), "the fingerprint on record");
             (Told::Mismatch, None)
         }
+        told @ Claimed::InTheWay { .. } => panic!("no predecessor was named: {told:?}"),
     }
 }
 

@@ -225,7 +225,7 @@ async fn evidence(store: &dyn Store, id: &OperationId) -> Vec<AttemptReport> {
     store.evidence(id).await.expect("the store works")
 }
 
-fn report(number: u32) -> AttemptReport {
+pub(super) fn report(number: u32) -> AttemptReport {
     AttemptReport {
         number,
         started_at: at(u64::from(number)),

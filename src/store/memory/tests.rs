@@ -37,6 +37,7 @@ fn claim(key: usize, now: Timestamp) -> Claim {
         attempt_max: Duration::from_secs(30),
         vendor_clock_ms: None,
         redact: crate::operation::RedactedFields::NONE,
+        predecessor: None,
     }
 }
 

@@ -63,7 +63,7 @@ pub(super) fn damaged(column: usize, problem: &'static str) -> rusqlite::Error {
 }
 
 /// The numbers of a column are places in this list: it only ever grows at its end.
-pub(super) const REASONS: [Reason; 3] = [Reason::Exhausted, Reason::Expired, Reason::Unknown];
+pub(super) const REASONS: [Reason; 4] = [Reason::Exhausted, Reason::Expired, Reason::Unknown, Reason::Closed];
 
 /// As [`REASONS`].
 pub(super) const REFUSALS: [Refusal; 4] =

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, params};
 
 use super::failure::While;
-use super::numbers::to_ms;
+use super::numbers::{to_fence, to_ms};
 use crate::clock::Timestamp;
 use crate::store::StoreError;
 
@@ -44,6 +44,16 @@ fn keep_fence(connection: &Connection, fence: i64) -> Result<(), StoreError> {
         connection.prepare_cached("UPDATE purged SET fence = ?1 WHERE fence < ?1").while_doing(doing)?;
     statement.execute([fence]).while_doing(doing)?;
     Ok(())
+}
+
+/// Removes a row, and keeps its fence.
+pub(super) fn remove_keeping_fence(
+    connection: &Connection,
+    number: i64,
+    fence: u64,
+) -> Result<(), StoreError> {
+    keep_fence(connection, to_fence(fence))?;
+    remove(connection, number)
 }
 
 pub(super) fn remove(connection: &Connection, number: i64) -> Result<(), StoreError> {

@@ -147,6 +147,10 @@ fn conditions(filter: &Filter) -> (String, Vec<Value>) {
         // In words, since an index on a part of a table is not used for a value that is bound later.
         conditions.clauses.push_str("phase = 5 AND ");
     } else if !phases.is_empty() {
+        if phases.iter().all(|phase| matches!(phase, Phase::InProgress | Phase::Scheduled)) {
+            // As above: the index of what is open.
+            conditions.clauses.push_str("phase < 3 AND ");
+        }
         let numbers: Vec<String> =
             phases.iter().map(|phase| numbers::phase_number(*phase).to_string()).collect();
         conditions.clauses.push_str(&format!("phase IN ({}) AND ", numbers.join(", ")));

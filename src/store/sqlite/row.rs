@@ -64,7 +64,7 @@ pub(super) const COLUMNS: &str = "number, scope, key, fingerprint, wire_key, pha
 
 /// The columns that [`stored`] reads after those, in its order.
 pub(super) const REST: &str = "request, answer, redact, first_fence, unknown_since_ms, look_ups, resends_left, \
-     attempt_max_ms, vendor_clock_ms";
+     attempt_max_ms, vendor_clock_ms, predecessor, first_scope";
 
 /// Reads [`COLUMNS`]: the row's number, and its record without request and answer.
 pub(super) fn hollow(row: &Row<'_>) -> rusqlite::Result<(i64, Record)> {
@@ -102,6 +102,8 @@ pub(super) fn hollow(row: &Row<'_>) -> rusqlite::Result<(i64, Record)> {
         resends_left: 0,
         attempt_max: Duration::ZERO,
         vendor_clock_ms: None,
+        predecessor: None,
+        first_scope: None,
         redact: RedactedFields::NONE,
         attempts: row.get(8)?,
         effect,
@@ -123,6 +125,10 @@ pub(super) fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
     record.resends_left = row.get(23)?;
     record.attempt_max = duration(row.get(24)?);
     record.vendor_clock_ms = row.get(25)?;
+    let predecessor: Option<String> = row.get(26)?;
+    record.predecessor =
+        predecessor.map(|key| Key::new(key).map_err(|_| damaged(26, "no key"))).transpose()?;
+    record.first_scope = row.get::<_, Option<String>>(27)?.map(Scope::from_stored);
     if let Some(names) = row.get::<_, Option<String>>(19)? {
         let names = serde_json::from_str(&names).map_err(|_| damaged(19, "no names of fields"))?;
         record.redact = RedactedFields::from_stored(names);
@@ -170,6 +176,7 @@ pub(super) fn insert(
             record.resends_left,
             columns.attempt_max,
             record.vendor_clock_ms,
+            record.predecessor.as_ref().map(Key::as_str),
         ])
         .while_doing("write a claim")?;
     Ok(added == 1)

@@ -5,13 +5,16 @@ use std::time::Duration;
 use rusqlite::{Connection, params};
 
 use super::failure::While;
+use super::names::{Superseded, adopt, supersede};
 use super::numbers::{phase_number, to_ms};
 use super::purge;
 use super::row::{self, COLUMNS, OnFile, REST, Stored};
 use super::seals::Seals;
 use crate::clock::Timestamp;
+use crate::error::{Effect, Obstacle};
 use crate::operation::record::{
-    Act, AuditEntry, CLOCKS_DIFFER_MAX, Claimed, Declined, Forbidden, Left, Phase, Record, Take, Transition,
+    Act, Action, AuditEntry, CLOCKS_DIFFER_MAX, Claimed, Declined, Forbidden, Left, Phase, Record, Take,
+    Transition,
 };
 use crate::operation::{OperationId, Scope};
 use crate::store::StoreError;
@@ -31,12 +34,21 @@ pub(super) enum Met {
     Nobody { first_fence: u64 },
     /// This, and the row that it is about.
     Somebody(Box<(Claimed, Stored)>),
-    /// An operation that may be taken over, and that this process cannot read. Nothing was written.
+    /// An operation that may be taken over, or started over, and that this process cannot read. Nothing was written.
     Unreadable(StoreError),
+    /// This would be the first, and what it starts over stands in the way. Nothing was written.
+    InTheWay(Obstacle, Effect),
 }
 
 pub(super) fn claim(connection: &Connection, first: &First) -> Result<Met, StoreError> {
     let First { record, request, lease, seals } = first;
+    if let Some(key) = &record.predecessor {
+        match supersede(connection, record, key, seals)? {
+            Superseded::Done => {}
+            Superseded::InTheWay(obstacle, effect) => return Ok(Met::InTheWay(obstacle, effect)),
+            Superseded::Unreadable(error) => return Ok(Met::Unreadable(error)),
+        }
+    }
     seals.note_use(connection)?;
     // The index decides who is first; only then is there anything to read.
     let first_fence = purge::highest_fence(connection)?.saturating_add(1);
@@ -184,6 +196,11 @@ pub(super) fn act(
         Ok(acted) => acted,
         Err(forbidden) => return Ok(Err(forbidden)),
     };
+    if let Action::Adopt { to } = &act.action
+        && let Err(forbidden) = adopt(connection, &stored, (to, act.now), seals)?
+    {
+        return Ok(Err(forbidden));
+    }
     // An operator's action brings no answer: what is on file stays as long as the state has one.
     let answer = if record.phase() == Phase::Scheduled { OnFile::Now(None) } else { OnFile::Kept };
     row::update(connection, stored.number, &record, answer)?;
@@ -200,7 +217,7 @@ pub(super) fn append_evidence(
     Ok(if there { Ok(()) } else { Err(Declined::Absent) })
 }
 
-fn log(connection: &Connection, entry: &AuditEntry) -> Result<(), StoreError> {
+pub(super) fn log(connection: &Connection, entry: &AuditEntry) -> Result<(), StoreError> {
     let doing = "write the audit record";
     let action = serde_json::to_string(&entry.action)
         .map_err(|error| StoreError::with_source("an action cannot be written", error))?;

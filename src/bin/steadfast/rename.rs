@@ -1,0 +1,75 @@
+//! Names that changed: what nobody carries on with, and what is done about it.
+
+use std::io::{self, Write};
+
+use serde_json::{Value, json};
+use steadfast::dead_letter::{Adopt, Adopted, Signed, Stats, Unreached};
+
+use super::arguments::{AdoptArguments, CancelArguments};
+use super::commands::find_whole;
+use super::failure::{DONE, Failure, HELD_BACK};
+use super::output::Output;
+use super::place::Place;
+use super::print::{self, plain, wrapped};
+
+/// The counts; and with a vendors file, what none of its clients carries on with.
+pub(crate) async fn stats(place: &Place, output: &mut Output<'_>) -> Result<u8, Failure> {
+    let letters = place.open()?;
+    let (stats, unreached): (Stats, Vec<Unreached>) = (letters.stats().await?, letters.unreached().await?);
+    let mut answer = json!(stats);
+    if let Value::Object(members) = &mut answer {
+        members.insert("unreached".to_owned(), json!(unreached));
+    }
+    output.put(DONE, &answer, |_, out| {
+        print::stats(&stats, out)?;
+        for group in &unreached {
+            let Unreached { account, phase, count, .. } = group;
+            let (phase, account) = (phase.name(), plain(account));
+            writeln!(out, "{count:>8}  {phase:<12} {account}: no client carries on with them")?;
+        }
+        Ok(())
+    })
+}
+
+pub(crate) async fn cancel(
+    place: &Place,
+    arguments: &CancelArguments,
+    output: &mut Output<'_>,
+) -> Result<u8, Failure> {
+    let signed = arguments.signature.name_and_reason()?;
+    let letters = place.open()?;
+    let id = find_whole(&letters, &arguments.operation.name).await?;
+    let summary = letters.cancel(&id, &signed).await?;
+    output.put(DONE, &summary, print::resolved)
+}
+
+pub(crate) async fn adopt(
+    place: &Place,
+    arguments: AdoptArguments,
+    output: &mut Output<'_>,
+) -> Result<u8, Failure> {
+    let AdoptArguments { from, to, yes, signature } = arguments;
+    let how = if yes {
+        Adopt::from(from, to, signature.name_and_reason()?)
+    } else {
+        Adopt::from(from, to, Signed::new("", "")).rehearse()
+    };
+    let adopted = place.open()?.adopt(&how).await?;
+    let code = if adopted.held_back > 0 { HELD_BACK } else { DONE };
+    output.put(code, &adopted, print_adopted)
+}
+
+fn print_adopted(adopted: &Adopted, out: &mut (dyn Write + Send)) -> io::Result<()> {
+    let Adopted { matched, adopted: count, held_back, .. } = adopted;
+    if adopted.rehearsal {
+        writeln!(out, "{matched} matched; {count} would be adopted, {held_back} held back")?;
+        writeln!(out, "nothing was changed; to do it: --yes, with --why REASON")?;
+    } else {
+        writeln!(out, "{matched} matched; {count} adopted, {held_back} held back")?;
+    }
+    for held in &adopted.why_held_back {
+        writeln!(out, "held back: {}", plain(&held.id.to_string()))?;
+        writeln!(out, "{}", wrapped(&held.why.to_string(), "    "))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,123 @@
+//! Open operations that nobody here carries on with, because account, namespace or vendor were renamed.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::{DeadLetterError, DeadLetters};
+use crate::client::Client;
+use crate::operation::Scope;
+use crate::operation::record::{Filter, Phase};
+use crate::telemetry;
+
+/// Open operations of an account that no client has.
+///
+/// ```
+#[doc = include_str!("../docs/setup/dead_letters.md")]
+/// # let fake = steadfast::testkit::fakes::PostmarkFake::builder().test_clock(&clock).in_process();
+/// use steadfast::Client;
+/// use steadfast::dead_letter::DeadLetters;
+/// use steadfast::operation::record::Phase;
+/// use steadfast::vendor::Postmark;
+///
+/// // The service has named its account: it was `default/postmark/` until today.
+/// let renamed = Client::builder(Postmark::new("a-server-token").account("shop"))
+/// #   .transport(fake.transport())
+///     .build()?;
+/// let unreached = DeadLetters::new(store).with_client(&renamed).unreached().await?;
+/// let group = &unreached[0];
+/// assert_eq!((&group.account[..], group.phase, group.count), ("default/postmark/", Phase::Dead, 2));
+#[doc = include_str!("../docs/setup/end.md")]
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unreached {
+    /// `{namespace}/{vendor}/{account}`.
+    pub account: String,
+    /// Where they stand.
+    pub phase: Phase,
+    /// How many were seen.
+    pub count: u64,
+}
+
+impl DeadLetters {
+    /// So many operations of a phase are looked at by [`unreached`](DeadLetters::unreached): a page, however long the
+    /// backlog is.
+    pub const UNREACHED_MAX: usize = 1_000;
+
+    /// What is open and that no client which is known here carries on with, by account and phase: account, namespace or
+    /// vendor have another name by now, or it is another service's. At most [`UNREACHED_MAX`](DeadLetters::UNREACHED_MAX)
+    /// operations of a phase are looked at. Empty without a client.
+    ///
+    /// # Errors
+    ///
+    /// [`DeadLetterError::Store`].
+    pub async fn unreached(&self) -> Result<Vec<Unreached>, DeadLetterError> {
+        if self.clients.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.unreached_by(|path| self.clients.iter().any(|client| reaches(client, path))).await
+    }
+
+    async fn unreached_by(
+        &self,
+        is_reached: impl Fn(&str) -> bool,
+    ) -> Result<Vec<Unreached>, DeadLetterError> {
+        let mut unreached: Vec<Unreached> = Vec::new();
+        for phase in [Phase::InProgress, Phase::Scheduled, Phase::Dead] {
+            let filter = Filter { phases: vec![phase], ..Filter::default() };
+            let page = self.page(&filter, None, DeadLetters::UNREACHED_MAX).await?;
+            for summary in &page.rows {
+                let path = summary.id.scope.account_path();
+                if is_reached(path) {
+                    continue;
+                }
+                match unreached.iter_mut().find(|group| group.account == path && group.phase == phase) {
+                    Some(group) => group.count += 1,
+                    None => unreached.push(Unreached { account: path.to_owned(), phase, count: 1 }),
+                }
+            }
+        }
+        unreached.sort_by(|one, other| (&one.account, one.phase).cmp(&(&other.account, other.phase)));
+        Ok(unreached)
+    }
+}
+
+impl Client {
+    /// Says which open operations of this vendor no client that this process has built carries on with: its account or
+    /// namespace was renamed, or they are another process's. Asked when recovery starts, and not by a call.
+    pub(crate) async fn name_unreached(&self) {
+        let letters = DeadLetters::new(Arc::clone(&self.engine.store));
+        let reached = ACCOUNTS.lock().clone();
+        let is_reached = |path: &str| {
+            let scope = Scope::from_stored(format!("{path}/"));
+            let is_of_vendor = path.split('/').nth(1) == self.engine.account_path().split('/').nth(1);
+            !is_of_vendor || reached.iter().any(|account| scope.is_reached_by(account))
+        };
+        match letters.unreached_by(is_reached).await {
+            Ok(unreached) => unreached.iter().for_each(|group| {
+                telemetry::unreached(self.vendor(), &group.account, group.phase, group.count);
+            }),
+            Err(error) => telemetry::recovery_failed(self.vendor(), &error),
+        }
+    }
+
+    /// Notes that this process has a client of this account.
+    pub(crate) fn note_account(&self) {
+        ACCOUNTS.lock().insert(self.engine.account_path());
+    }
+}
+
+/// The account paths of all clients that this process has built: a client alone cannot tell an account that was renamed
+/// from another client's. As many as a service has accounts.
+static ACCOUNTS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+/// Whether a client carries on with the operations of the account `path`. One without its secret may not know its own
+/// account, and has the benefit of the doubt.
+pub(super) fn reaches(client: &Client, path: &str) -> bool {
+    let own = client.engine.account_path();
+    let scope = |path: &str| Scope::from_stored(format!("{path}/"));
+    scope(path).is_reached_by(&own)
+        || (!client.engine.secret_is_known && scope(path).vendor_path() == scope(&own).vendor_path())
+}

@@ -1,0 +1,105 @@
+//! Operations that no client can carry on with, because account, namespace or vendor have another name by now: they are
+//! adopted by the new name, or cancelled.
+//!
+//! What was sent under the old name was sent with the wire key that follows from it. That key is on record and stays:
+//! the vendor knows the effect by it. What an adoption leaves under the old name is closed, so that a process which
+//! still has the old name can neither carry on with it nor claim it anew.
+
+use std::time::Duration;
+
+use super::take::Taker;
+use super::{Act, Forbidden, Record, Resolution, Resolved, State};
+use crate::clock::Timestamp;
+use crate::error::{Effect, Reason, Refusal};
+use crate::operation::Scope;
+
+impl Record {
+    /// The operation under its new name, as an adoption by `to` writes it beside [`Record::act`]'s record. What is open
+    /// stays due when it was; what a dead holder left is due at once, and its effect unknown. What is settled is
+    /// settled under both names, so that neither sends it again.
+    ///
+    /// `purged` is as in [`claim`](super::claim).
+    ///
+    /// # Errors
+    ///
+    /// [`Forbidden`]: somebody holds it, or it was adopted before.
+    pub fn adopted(&self, to: &Scope, now: Timestamp, purged: u64) -> Result<Record, Forbidden> {
+        let mut record = match self.state {
+            State::InProgress { .. } => {
+                Record { state: State::Scheduled { at: now }, ..self.in_nobodys_hands(now)? }
+            }
+            State::Scheduled { .. } => self.in_nobodys_hands(now)?,
+            State::Dead { .. } if self.is_adopted() => return Err(Forbidden::Resolved),
+            State::Succeeded { .. } | State::Refused { .. } | State::Dead { .. } => self.clone(),
+        };
+        record.first_scope = Some(self.first_scope.clone().unwrap_or_else(|| self.id.scope.clone()));
+        record.id.scope = to.clone();
+        record.fence = record.fence.max(purged);
+        Ok(record.after_fence_of_its_own())
+    }
+
+    /// What an adoption leaves under the old name. Whoever asks for it there is not told that nothing happened: it
+    /// goes on elsewhere.
+    pub(super) fn left_behind(&self, to: &Scope, act: &Act) -> Result<Record, Forbidden> {
+        let frees_its_key = matches!(self.state, State::Refused { refusal: Refusal::Unauthorized, .. });
+        let mut record = match &self.state {
+            State::Succeeded { .. } => return Ok(self.clone()),
+            State::Refused { .. } if !frees_its_key => return Ok(self.clone()),
+            State::Dead { .. } if self.is_adopted() => return Err(Forbidden::Resolved),
+            State::Dead { reason, answer } => {
+                self.moved(State::Dead { reason: *reason, answer: answer.clone() }, act.now)
+            }
+            State::Refused { answer, .. } => {
+                self.moved(State::Dead { reason: Reason::Closed, answer: Some(answer.clone()) }, act.now)
+            }
+            State::InProgress { .. } | State::Scheduled { .. } => self.closed(act.now)?,
+        };
+        record.fence = record.fence.max(self.fence.saturating_add(1));
+        record.effect = Effect::Unknown;
+        record.unknown_since = record.unknown_since.or(Some(act.now));
+        record.resolved = Some(said(Resolution::Adopted { scope: to.clone() }, act));
+        Ok(record)
+    }
+
+    /// A dead letter, closed by a person, of what waits or was left. Its effect is as on record.
+    pub(super) fn cancel(&self, act: &Act) -> Result<Record, Forbidden> {
+        let mut record = self.closed(act.now)?;
+        record.resolved = Some(said(Resolution::Cancelled, act));
+        Ok(record)
+    }
+
+    fn closed(&self, now: Timestamp) -> Result<Record, Forbidden> {
+        let left = self.in_nobodys_hands(now)?;
+        Ok(left.moved(State::Dead { reason: Reason::Closed, answer: None }, now))
+    }
+
+    /// Under the next fence, so that whatever an earlier holder still writes changes nothing.
+    fn in_nobodys_hands(&self, now: Timestamp) -> Result<Record, Forbidden> {
+        match self.state {
+            State::Scheduled { .. } => {
+                Ok(Record { fence: self.fence.saturating_add(1), updated_at: now, ..self.clone() })
+            }
+            State::InProgress { .. } => {
+                let taker = Taker { now, lease: Duration::ZERO, attempt_max: self.attempt_max };
+                self.left_to(taker).ok_or(Forbidden::Held)
+            }
+            State::Succeeded { .. } | State::Refused { .. } | State::Dead { .. } => Err(Forbidden::NotOpen),
+        }
+    }
+
+    /// Whether it is carried on under another name.
+    pub(crate) fn is_adopted(&self) -> bool {
+        let said = self.resolved.as_ref().map(|said| &said.resolution);
+        matches!(said, Some(Resolution::Adopted { .. }))
+    }
+
+    /// No holder under the old name has anything to say under the new one.
+    fn after_fence_of_its_own(self) -> Record {
+        let fence = self.fence;
+        self.after_fence(fence)
+    }
+}
+
+fn said(resolution: Resolution, act: &Act) -> Resolved {
+    Resolved { resolution, by: act.by.clone(), why: act.why.clone(), at: act.now }
+}

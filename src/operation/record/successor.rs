@@ -1,0 +1,77 @@
+//! Starting over: a dead letter that provably had no effect gives way to an operation under another key.
+//!
+//! The claim of the new key closes the old letter in the same transaction. Without that, the letter stays open beside
+//! the new operation, somebody redrives it, and the effect comes twice. For the same reason the claim is refused as long
+//! as anything under the old key may still take effect, or may have.
+
+use super::{Action, AuditEntry, Phase, Record, Resolution, Resolved, State};
+use crate::clock::Timestamp;
+use crate::error::{Effect, Obstacle, Refusal};
+use crate::operation::Key;
+
+/// What a claim under `successor` makes of the predecessor that it names: the record and the entry to write, or `None`
+/// where there is nothing to close. A store writes both in the transaction of the claim.
+///
+/// # Errors
+///
+/// What is in the way of a first claim, which is told [`Claimed::InTheWay`](super::Claimed::InTheWay). A claim that meets a record of its own key is told of that.
+pub fn supersede(
+    predecessor: Option<&Record>,
+    successor: &Key,
+    now: Timestamp,
+) -> Result<Option<(Record, AuditEntry)>, (Obstacle, Effect)> {
+    let Some(old) = predecessor.filter(|record| !record.has_expired(now)) else {
+        return Err((Obstacle::Absent, Effect::None));
+    };
+    if old.id.key == *successor {
+        return Ok(None);
+    }
+    let refuse = |obstacle, effect| Err((obstacle, effect));
+    let not_applied = match &old.state {
+        State::InProgress { lease_until } => {
+            return refuse(Obstacle::Open { until: Some(*lease_until) }, Effect::Unknown);
+        }
+        State::Scheduled { at } => return refuse(Obstacle::Open { until: Some(*at) }, old.effect),
+        State::Succeeded { .. } => return refuse(Obstacle::Succeeded, Effect::Applied),
+        State::Refused { .. } if old.effect != Effect::None => {
+            return refuse(Obstacle::EffectUnknown, old.effect);
+        }
+        State::Refused { refusal: Refusal::Unauthorized, .. } => {
+            return refuse(Obstacle::KeyIsFree, Effect::None);
+        }
+        // Refused for good: nothing can be sent under the old key.
+        State::Refused { .. } => return Ok(None),
+        State::Dead { .. } => old.effect == Effect::None,
+    };
+    match old.resolved.as_ref().map(|said| &said.resolution) {
+        Some(Resolution::Superseded { key } | Resolution::Replaced { key }) if key == successor => Ok(None),
+        Some(Resolution::NotApplied) => Ok(Some(closed(old, successor, now))),
+        Some(Resolution::Adopted { .. }) => refuse(Obstacle::Open { until: None }, Effect::Unknown),
+        Some(Resolution::Applied { .. }) => refuse(Obstacle::Resolved, Effect::Applied),
+        Some(_) => refuse(Obstacle::Resolved, old.effect),
+        None if not_applied => Ok(Some(closed(old, successor, now))),
+        None => refuse(Obstacle::EffectUnknown, old.effect),
+    }
+}
+
+/// The letter as it is closed, and what is kept of that.
+fn closed(old: &Record, successor: &Key, now: Timestamp) -> (Record, AuditEntry) {
+    let resolution = Resolution::Superseded { key: successor.clone() };
+    let (by, why) = (BY_SERVICE.to_owned(), WHY.to_owned());
+    let entry = AuditEntry {
+        id: old.id.clone(),
+        action: Action::Resolve(resolution.clone()),
+        by: by.clone(),
+        why: why.clone(),
+        at: now,
+        before: old.phase(),
+        after: Phase::Resolved,
+    };
+    let resolved = Some(Resolved { resolution, by, why, at: now });
+    (Record { resolved, updated_at: now, ..old.clone() }, entry)
+}
+
+/// Who closed the letter, on its audit record: no person.
+const BY_SERVICE: &str = "the service";
+
+const WHY: &str = "its call named this letter as the one that it starts over";

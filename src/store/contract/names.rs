@@ -1,0 +1,229 @@
+//! An operation that goes on under another name: started over under another key, or adopted by another scope.
+
+use std::time::Duration;
+
+use super::operators::{BY, LATER, WHY, act, audit, dead, do_it};
+use super::views::report;
+use super::{KEEP, LEASE, NOW, bury, claim, claim_at, get, id, refuse, succeed, take, transition_at, write};
+
+use crate::error::{Effect, Obstacle, Reason, Refusal};
+use crate::operation::record::{
+    Act, Action, Claim, Claimed, Declined, Event, Forbidden, Phase, Record, Resolution, Resolved, State,
+};
+use crate::operation::{Fingerprint, Key, OperationId, Scope};
+use crate::store::Store;
+
+/// What a claim that names a predecessor is told, from each state of the predecessor; and that the letter is closed by
+/// the claim, or nothing is written at all.
+pub async fn check_starting_over(store: &dyn Store) {
+    let none = Effect::None;
+    #[rustfmt::skip]
+    let table = [
+        ("absent",       Some((Obstacle::Absent, none))),
+        ("held",         Some((Obstacle::Open { until: Some(NOW.plus(LEASE)) }, Effect::Unknown))),
+        ("waiting",      Some((Obstacle::Open { until: Some(LATER) }, none))),
+        ("succeeded",    Some((Obstacle::Succeeded, Effect::Applied))),
+        ("unauthorized", Some((Obstacle::KeyIsFree, none))),
+        ("unsure",       Some((Obstacle::EffectUnknown, Effect::Unknown))),
+        ("applied",      Some((Obstacle::Resolved, Effect::Applied))),
+        ("compensated",  Some((Obstacle::Resolved, Effect::Unknown))),
+        ("replaced",     Some((Obstacle::Resolved, Effect::Unknown))),
+        ("adopted",      Some((Obstacle::Open { until: None }, Effect::Unknown))),
+        ("refused",      None),
+        ("clean",        None),
+        ("not applied",  None),
+    ];
+    for (start, expected) in table {
+        let old = id("test/over//POST /x", start);
+        let before = predecessor(store, &old, start).await;
+        let new = id("test/over//POST /x", &format!("{start}-2"));
+        let told = claim(store, over(&new, &old)).await;
+        let kept = get(store, &old).await;
+        if let Some((obstacle, effect)) = expected {
+            assert_eq!(told, Claimed::InTheWay { obstacle, effect }, "{start}");
+            assert_eq!((get(store, &new).await, kept), (None, before), "{start}: nothing is written");
+            continue;
+        }
+        let Claimed::Fresh(record) = told else { panic!("{start}: {told:?}") };
+        assert_eq!(record.predecessor, Some(old.key.clone()), "{start}");
+        assert_eq!(get(store, &new).await, Some(record), "{start}");
+        let (kept, before) = (kept.expect("is there"), before.expect("was there"));
+        if start == "refused" {
+            assert_eq!(kept, before, "nothing can be sent under its key");
+            continue;
+        }
+        let superseded = Resolution::Superseded { key: new.key.clone() };
+        let said = kept.resolved.clone().expect("closed");
+        assert_eq!((&said.resolution, said.at), (&superseded, LATER), "{start}");
+        assert_eq!(kept, Record { resolved: Some(said), updated_at: LATER, ..before }, "{start}");
+        let entry = audit(store, Some(&old)).await.pop().expect("on the audit record");
+        assert_eq!((entry.action, entry.after), (Action::Resolve(superseded), Phase::Resolved), "{start}");
+        for action in
+            [Action::Redrive { forced: true }, Action::Reopen, Action::Resolve(Resolution::NotApplied)]
+        {
+            assert_eq!(do_it(store, &old, act(action)).await, Err(Forbidden::Resolved), "{start}");
+        }
+        let other = id("test/over//POST /x", &format!("{start}-3"));
+        let told = claim(store, over(&other, &old)).await;
+        assert!(matches!(told, Claimed::InTheWay { obstacle: Obstacle::Resolved, .. }), "{start}: {told:?}");
+    }
+}
+
+/// A claim that is not the first of its key: what is on record of that key answers, whatever the predecessor is. A
+/// predecessor that can be closed is closed all the same, unless the key is another request's.
+pub async fn check_starting_over_again(store: &dyn Store) {
+    let (old, new) = (id("test/again//POST /x", "a"), id("test/again//POST /x", "a-2"));
+    dead(store, &old, Effect::None).await;
+    take(store, claim_at(&new, NOW)).await;
+    let other = Claim { fingerprint: Fingerprint::from_bytes([8; 32]), ..over(&new, &old) };
+    assert!(matches!(claim(store, other).await, Claimed::Mismatch { .. }));
+    assert_eq!(get(store, &old).await.expect("is there").phase(), Phase::Dead);
+    // An earlier release of the service did not name the old key.
+    assert!(matches!(claim(store, over(&new, &old)).await, Claimed::Busy { .. }));
+    assert_eq!(get(store, &old).await.expect("is there").phase(), Phase::Resolved);
+    assert!(matches!(claim(store, over(&new, &old)).await, Claimed::Busy { .. }));
+    write(store, &new, transition_at(1, NOW, succeed())).await.expect("the holder may write");
+    let unsure = id("test/again//POST /x", "b");
+    dead(store, &unsure, Effect::Unknown).await;
+    assert!(matches!(claim(store, over(&new, &unsure)).await, Claimed::Settled(_)), "a success is replayed");
+    assert_eq!(get(store, &unsure).await.expect("is there").phase(), Phase::Dead);
+    let itself = Claim { predecessor: Some(old.key.clone()), ..claim_at(&old, LATER) };
+    assert!(matches!(claim(store, itself).await, Claimed::Settled(_)));
+    assert_eq!(audit(store, Some(&old)).await.len(), 1, "closed once");
+}
+
+/// What an adoption writes under the new name, and leaves under the old.
+pub async fn check_adoption(store: &dyn Store) {
+    for start in ["waiting", "left", "succeeded", "refused", "unsure", "not applied", "unauthorized"] {
+        let old = id("test/old/a/POST /x", start);
+        let before = predecessor(store, &old, start).await.expect("was there");
+        let late = before.fence;
+        store.append_evidence(&old, vec![report(1)]).await.expect("works").expect("is there");
+        let to = Scope::from_stored("test/new/b/POST /x");
+        let told = do_it(store, &old, act(Action::Adopt { to: to.clone() })).await.expect("allowed");
+        assert_eq!(get(store, &old).await.as_ref(), Some(&told), "{start}");
+        let new = OperationId::new(to.clone(), old.key.clone());
+        let moved = get(store, &new).await.expect("under its new name");
+        let expected = Record {
+            id: new.clone(),
+            first_scope: Some(old.scope.clone()),
+            fence: moved.fence,
+            first_fence: moved.fence,
+            ..match start {
+                "waiting" => Record { updated_at: LATER, ..before.clone() },
+                "left" => Record {
+                    state: State::Scheduled { at: LATER },
+                    effect: Effect::Unknown,
+                    unknown_since: Some(LATER.plus(before.attempt_max)),
+                    updated_at: LATER,
+                    ..before.clone()
+                },
+                _ => before.clone(),
+            }
+        };
+        assert_eq!(moved, expected, "{start}: with its wire key, its request and its answer");
+        assert!(moved.fence > late, "{start}");
+        assert_eq!(store.evidence(&new).await.expect("works"), [report(1)], "{start}");
+        let entry = audit(store, Some(&old)).await.pop().expect("on the audit record");
+        assert_eq!(entry.action, Action::Adopt { to: to.clone() });
+        if matches!(start, "succeeded" | "refused") {
+            assert_eq!(told, before, "{start}: settled under both names");
+        } else {
+            let resolution = Resolution::Adopted { scope: to.clone() };
+            let said = Resolved { resolution, by: BY.into(), why: WHY.into(), at: LATER };
+            assert_eq!((told.phase(), told.resolved), (Phase::Resolved, Some(said)), "{start}");
+            assert_eq!(told.effect, Effect::Unknown, "{start}: it goes on elsewhere");
+            assert!(matches!(claim(store, claim_at(&old, LATER)).await, Claimed::Settled(_)), "{start}");
+            let again = do_it(store, &old, act(Action::Adopt { to: Scope::from_stored("third") })).await;
+            assert_eq!(again, Err(Forbidden::Resolved), "{start}");
+            let stale = write(store, &old, transition_at(late, LATER, refuse(Refusal::Rejected))).await;
+            assert_eq!(stale, Err(Declined::Fenced), "{start}: an earlier holder");
+        }
+    }
+}
+
+/// A new name that is on record is left alone, and so is the old one; one whose time is over gives way, and its fence
+/// stays known.
+pub async fn check_adoption_of_a_name_that_is_taken(store: &dyn Store) {
+    let (old, to) = (id("test/old/a/POST /y", "k"), Scope::from_stored("test/new/b/POST /y"));
+    let new = OperationId::new(to.clone(), old.key.clone());
+    let before = dead(store, &old, Effect::Unknown).await;
+    take(store, claim_at(&new, NOW)).await;
+    write(store, &new, transition_at(1, NOW, succeed())).await.expect("the holder may write");
+    let adopt = |now| Act { now, ..act(Action::Adopt { to: to.clone() }) };
+    let over = NOW.plus(KEEP);
+    let told = do_it(store, &old, adopt(over.minus(Duration::from_millis(1)))).await;
+    assert_eq!(told, Err(Forbidden::NameTaken));
+    assert_eq!(get(store, &old).await, Some(before));
+    assert_eq!(audit(store, Some(&old)).await, []);
+    do_it(store, &old, adopt(over)).await.expect("its time is over");
+    let moved = get(store, &new).await.expect("is there");
+    assert_eq!((moved.phase(), moved.effect), (Phase::Dead, Effect::Unknown));
+    assert!(moved.fence > 1);
+    let itself = Act { now: over, ..act(Action::Adopt { to: to.clone() }) };
+    assert_eq!(do_it(store, &new, itself).await, Err(Forbidden::NameTaken), "its own name");
+}
+
+/// A cancelled operation is a dead letter that is closed, with the effect as on record. It may be opened again, and gives
+/// way to proof.
+pub async fn check_cancellation(store: &dyn Store) {
+    for (start, effect) in [("waiting", Effect::None), ("left", Effect::Unknown)] {
+        let id = id("test/cancel//POST /x", start);
+        let before = predecessor(store, &id, start).await.expect("was there");
+        let told = do_it(store, &id, act(Action::Cancel)).await.expect("allowed");
+        let said = Resolved { resolution: Resolution::Cancelled, by: BY.into(), why: WHY.into(), at: LATER };
+        let unknown_since = (effect == Effect::Unknown).then(|| LATER.plus(before.attempt_max));
+        let expected = Record {
+            state: State::Dead { reason: Reason::Closed, answer: None },
+            fence: before.fence + 1,
+            effect,
+            unknown_since,
+            updated_at: LATER,
+            resolved: Some(said),
+            ..before.clone()
+        };
+        assert_eq!((&told, get(store, &id).await.as_ref()), (&expected, Some(&expected)), "{start}");
+        let late = write(store, &id, transition_at(before.fence, LATER, succeed())).await;
+        assert_eq!(late.is_ok(), effect == Effect::Unknown, "{start}: proof");
+        if late.is_err() {
+            let redriven = do_it(store, &id, act(Action::Redrive { forced: false })).await;
+            assert_eq!(redriven, Err(Forbidden::Resolved));
+            assert_eq!(do_it(store, &id, act(Action::Reopen)).await.expect("allowed").phase(), Phase::Dead);
+        }
+    }
+}
+
+fn over(new: &OperationId, old: &OperationId) -> Claim {
+    Claim { predecessor: Some(old.key.clone()), ..claim_at(new, LATER) }
+}
+
+async fn predecessor(store: &dyn Store, id: &OperationId, start: &str) -> Option<Record> {
+    if start == "absent" {
+        return None;
+    }
+    take(store, claim_at(id, NOW)).await;
+    let event = match start {
+        "held" => Event::Renew { lease_until: NOW.plus(LEASE) },
+        "left" => Event::Renew { lease_until: LATER },
+        "waiting" => Event::Schedule { at: LATER },
+        "succeeded" => succeed(),
+        "refused" => refuse(Refusal::Rejected),
+        "unauthorized" => refuse(Refusal::Unauthorized),
+        "clean" => bury(Reason::Exhausted),
+        _ => bury(Reason::Unknown),
+    };
+    let mut transition = transition_at(1, NOW, event);
+    let is_dead = matches!(transition.event, Event::Bury { .. }) && start != "clean";
+    transition.effect = if is_dead { Effect::Unknown } else { Effect::None };
+    let record = write(store, id, transition).await.expect("the holder may write");
+    let resolution = match start {
+        "applied" => Resolution::Applied { vendor_id: "ch_1".into() },
+        "not applied" => Resolution::NotApplied,
+        "compensated" => Resolution::Compensated,
+        "replaced" => Resolution::Replaced { key: Key::new("other").expect("a key") },
+        "adopted" => Resolution::Adopted { scope: Scope::from_stored("other") },
+        _ => return Some(record),
+    };
+    let at = Act { now: NOW, ..act(Action::Resolve(resolution)) };
+    Some(do_it(store, id, at).await.expect("allowed"))
+}

@@ -1,0 +1,101 @@
+//! Operations that go on under another name: see [`crate::operation::record::supersede`] and [`Record::adopted`].
+
+use rusqlite::{Connection, params};
+
+use super::failure::While;
+use super::numbers::to_fence;
+use super::row::{self, OnFile, Stored};
+use super::seals::{Part, Seals};
+use super::statements::COPY;
+use super::{purge, write};
+use crate::clock::Timestamp;
+use crate::error::{Effect, Obstacle};
+use crate::operation::record::{self, Forbidden, Record};
+use crate::operation::{Key, OperationId, Scope};
+use crate::store::StoreError;
+
+/// What became of the predecessor that a claim names.
+pub(super) enum Superseded {
+    /// It is closed, if there was anything to close.
+    Done,
+    InTheWay(Obstacle, Effect),
+    Unreadable(StoreError),
+}
+
+pub(super) fn supersede(
+    connection: &Connection,
+    record: &Record,
+    predecessor: &Key,
+    seals: &Seals,
+) -> Result<Superseded, StoreError> {
+    let (now, id) = (record.claimed_at, &record.id);
+    let held = row::load(connection, id)?.filter(|held| !held.record.has_expired(now));
+    if held.as_ref().is_some_and(|held| held.record.fingerprint != record.fingerprint) {
+        return Ok(Superseded::Done);
+    }
+    let old = row::load(connection, &OperationId::new(id.scope.clone(), predecessor.clone()))?;
+    match record::supersede(old.as_ref().map(|old| &old.record), &id.key, now) {
+        Ok(Some((closed, entry))) => {
+            if let Some(old) = old {
+                if let Err(error) = seals.check_row(&old) {
+                    return Ok(Superseded::Unreadable(error));
+                }
+                row::update(connection, old.number, &closed, OnFile::Kept)?;
+                write::log(connection, &entry)?;
+            }
+            Ok(Superseded::Done)
+        }
+        Err((obstacle, effect)) if held.is_none() => Ok(Superseded::InTheWay(obstacle, effect)),
+        Ok(None) | Err(_) => Ok(Superseded::Done),
+    }
+}
+
+/// Writes an operation down under its name in the scope `to`.
+pub(super) fn adopt(
+    connection: &Connection,
+    stored: &Stored,
+    (to, now): (&Scope, Timestamp),
+    seals: &Seals,
+) -> Result<Result<(), Forbidden>, StoreError> {
+    let old = &stored.record.id;
+    let id = OperationId::new(to.clone(), old.key.clone());
+    if let Some(held) = row::load(connection, &id)? {
+        if !held.record.has_expired(now) {
+            return Ok(Err(Forbidden::NameTaken));
+        }
+        purge::remove_keeping_fence(connection, held.number, held.record.fence)?;
+    }
+    let record = match stored.record.adopted(to, now, purge::highest_fence(connection)?) {
+        Ok(record) => record,
+        Err(forbidden) => return Ok(Err(forbidden)),
+    };
+    let seal_anew = |part, blob: &Vec<u8>| seals.seal(part, &id, seals.unseal(part, old, blob.clone())?);
+    let request = stored.request.as_ref().map(|blob| seal_anew(Part::Request, blob)).transpose()?;
+    let answer = stored.answer.as_ref().map(|blob| seal_anew(Part::Answer, blob)).transpose()?;
+    seals.note_use(connection)?;
+    copy(connection, stored.number, &record, (request.as_deref(), answer.as_deref()))?;
+    Ok(Ok(()))
+}
+
+/// Adds a row beside the row `number`: the same operation under the name of `record`, with these blobs.
+fn copy(
+    connection: &Connection,
+    number: i64,
+    record: &Record,
+    (request, answer): (Option<&[u8]>, Option<&[u8]>),
+) -> Result<(), StoreError> {
+    let doing = "write an operation under another name";
+    let mut statement = connection.prepare_cached(COPY).while_doing(doing)?;
+    statement
+        .execute(params![
+            number,
+            record.id.scope.as_str(),
+            record.id.scope.vendor_path(),
+            request,
+            answer,
+            to_fence(record.first_fence),
+            record.first_scope.as_ref().map(Scope::as_str),
+        ])
+        .while_doing(doing)?;
+    row::update(connection, connection.last_insert_rowid(), record, OnFile::Kept)
+}

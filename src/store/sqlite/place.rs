@@ -1,0 +1,65 @@
+//! Whether the file at the store's path is still the one that is open.
+//!
+//! A file that is deleted, or replaced by a copy, stays open: everything is written to it and acknowledged, and nobody
+//! finds it again. Another process opens the new file meanwhile, and knows nothing of what was sent. So the path is
+//! looked at whenever somebody takes or purges, which recovery does all the time and no call does; and from then on
+//! nothing is acknowledged.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::store::{StoreError, StoreErrorKind};
+
+/// The file that was opened.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// `None` where the system has no such thing, or did not say.
+    file: Option<Identity>,
+    lost: AtomicBool,
+}
+
+/// Device and inode.
+type Identity = (u64, u64);
+
+impl Place {
+    pub(super) fn of(path: &Path) -> Place {
+        Place { file: identity(path).ok().flatten(), lost: AtomicBool::new(false) }
+    }
+
+    /// Fails once [`look`](Place::look) has found another file. No system call.
+    pub(super) fn check(&self, path: &Path) -> Result<(), StoreError> {
+        if self.lost.load(Ordering::Relaxed) { Err(replaced(path)) } else { Ok(()) }
+    }
+
+    /// Looks at the path. What cannot be told apart for want of a permission is taken for the same file.
+    pub(super) fn look(&self, path: &Path) -> Result<(), StoreError> {
+        let is_lost = match (self.file, identity(path)) {
+            (Some(opened), Ok(Some(there))) => opened != there,
+            (Some(_), Err(error)) => error.kind() == std::io::ErrorKind::NotFound,
+            _ => false,
+        };
+        if is_lost && !self.lost.swap(true, Ordering::Relaxed) {
+            tracing::error!(path = %path.display(), "the store's file was deleted or replaced while it was open");
+        }
+        self.check(path)
+    }
+}
+
+#[cfg(unix)]
+fn identity(path: &Path) -> std::io::Result<Option<Identity>> {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata(path).map(|file| Some((file.dev(), file.ino())))
+}
+
+#[cfg(not(unix))]
+fn identity(_: &Path) -> std::io::Result<Option<Identity>> {
+    Ok(None)
+}
+
+fn replaced(path: &Path) -> StoreError {
+    let problem = format!(
+        "{} was deleted or replaced while it was open; put the file back and restart the service",
+        path.display()
+    );
+    StoreError::new(problem).of_kind(StoreErrorKind::Replaced)
+}

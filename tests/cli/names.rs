@@ -1,0 +1,86 @@
+//! What goes on under another name: started over, adopted, or cancelled.
+
+use super::{LONG_AGO, NOW, Place};
+
+const FROM_TO: [&str; 5] = ["adopt", "--from", "default/stripe/test", "--to", "default/stripe/test:acct_1"];
+
+#[tokio::test]
+async fn a_renamed_account_is_adopted_after_a_dry_run() {
+    let place = Place::fresh();
+    place.lost("order-1", NOW).await;
+    place.succeeds("order-2", NOW).await;
+    let dry = place.run(&FROM_TO).ended(0);
+    assert_eq!(
+        dry,
+        "2 matched; 2 would be adopted, 0 held back\nnothing was changed; to do it: --yes, with --why REASON\n"
+    );
+    let yes = [&FROM_TO[..], &["--yes"]].concat();
+    assert_eq!(place.run(&yes).code, 2, "without a reason");
+    let why = [&yes[..], &["--why", "ticket 7"]].concat();
+    assert_eq!(place.run(&why).ended(0), "2 matched; 2 adopted, 0 held back\n");
+    assert_eq!(place.json(0, &why)["matched"], 0, "it is done");
+    let old = place.run(&["show", "default/stripe/test/POST /v1/payouts key order-1"]).ended(0);
+    assert!(
+        old.contains("resolved: carried on as default/stripe/test:acct_1/POST /v1/payouts, by ada"),
+        "{old}"
+    );
+    assert!(old.contains("    adopt as default/stripe/test:acct_1/POST /v1/payouts: ticket 7"), "{old}");
+    let new = place.json(0, &["show", "default/stripe/test:acct_1/POST /v1/payouts key order-1"]);
+    assert_eq!(new["first_scope"], "default/stripe/test/POST /v1/payouts");
+    assert_eq!((&new["phase"], &new["effect"]), (&"dead".into(), &"unknown".into()));
+    let log = new["log"].as_array().expect("a log");
+    assert_eq!(log.len(), 1, "with its evidence");
+    let nobodys = place.run(&["adopt", "--from", "default/stripe/test", "--to", "other/stripe/test"]);
+    assert_eq!(nobodys.code, 2, "{}", nobodys.err);
+    assert!(nobodys.err.contains("no client that is known here carries on with"), "{}", nobodys.err);
+}
+
+#[tokio::test]
+async fn what_waits_is_cancelled_with_a_reason_and_what_ended_is_not() {
+    let place = Place::fresh();
+    place.lost("order-1", LONG_AGO).await;
+    let cancel = ["cancel", "order-1", "--why", "the customer left"];
+    assert_eq!(place.json_error(1, &cancel)["code"], "not_open");
+    place.run(&["dead-letters", "redrive", "order-1", "--force", "--why", "x"]).ended(0);
+    assert_eq!(place.run(&cancel[..2]).code, 2, "without a reason");
+    let said = place.run(&cancel).ended(0);
+    assert_eq!(said, "default/stripe/test/POST /v1/payouts key order-1\n    phase: resolved, cancelled\n");
+    let shown = place.json(0, &["show", "order-1"]);
+    assert_eq!((&shown["reason"], &shown["effect"]), (&"closed".into(), &"unknown".into()));
+    assert_eq!(place.json(1, &["dead-letters", "redrive", "order-1"])["why_held_back"][0]["why"], "resolved");
+}
+
+#[tokio::test]
+async fn open_operations_of_a_namespace_that_the_vendors_file_no_longer_has_are_counted() {
+    let place = Place::fresh();
+    place.lost("order-1", NOW).await;
+    assert_eq!(place.json(0, &["stats"])["unreached"], serde_json::json!([]));
+    let renamed =
+        "namespace = \"prod\"\n[vendors.stripe]\nsecret_env = \"STRIPE_SECRET_KEY_THAT_IS_NOT_SET\"\n";
+    std::fs::write(place.path("vendors.toml"), renamed).expect("writes");
+    let stats = place.json(0, &["stats"]);
+    let expected = serde_json::json!([{"account": "default/stripe/test", "phase": "dead", "count": 1}]);
+    assert_eq!(stats["unreached"], expected);
+    let text = place.run(&["stats"]).ended(0);
+    assert!(
+        text.ends_with("       1  dead         default/stripe/test: no client carries on with them\n"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn a_redrive_stands_between_the_attempts_before_it_and_after_it() {
+    let place = Place::fresh();
+    place.lost("order-1", NOW).await;
+    place.run(&["dead-letters", "redrive", "order-1"]).ended(0);
+    let network = steadfast::testkit::ScriptedTransport::new().json(200, serde_json::json!({"id": "po_1"}));
+    let later = std::time::Duration::from_secs(60);
+    let service = place.stripe_in(later, &network);
+    assert_eq!(service.recover(10).await.expect("works").succeeded, 1);
+    let shown = place.run(&["show", "order-1"]).ended(0);
+    let lines: Vec<usize> = ["retry, effect unknown", "    redrive\n", "200; done, effect applied"]
+        .iter()
+        .map(|part| shown.find(part).unwrap_or_else(|| panic!("{part}:\n{shown}")))
+        .collect();
+    assert!(lines.is_sorted(), "{shown}");
+}
