@@ -16,10 +16,12 @@ use crate::store::{StoreError, StoreErrorKind};
 
 /// What the record says to a call.
 pub(super) enum Standing {
-    /// Nothing: there is no record, or one whose time is over.
+    /// Nothing: there is no record.
     Absent,
     /// The operation has ended, or the key is another request's: this is what the call is told.
     Told(Box<Result<Reply, Error>>),
+    /// The same, and its time is over by our own clock: a claim, which the store judges, may find the key free.
+    Over(Box<Result<Reply, Error>>),
     /// Its credentials were refused: the key is free again.
     Free { effect: Effect },
     /// Somebody holds it, or it waits for its next attempt.
@@ -36,7 +38,7 @@ impl Standing {
             Standing::Free { effect } => (*effect, Disposition::Ended),
             Standing::Open { effect, until } => (*effect, Disposition::Continues { at: Some(*until) }),
             Standing::CannotSay => (Effect::Unknown, Disposition::Continues { at: None }),
-            Standing::Told(told) => match &**told {
+            Standing::Told(told) | Standing::Over(told) => match &**told {
                 Ok(_) => (Effect::Applied, Disposition::Ended),
                 Err(error) => (error.effect(), error.disposition()),
             },
@@ -59,13 +61,13 @@ impl Engine {
             Some(Ok(None)) => return Standing::Absent,
             Some(Err(_)) | None => return Standing::CannotSay,
         };
-        if record.has_expired(self.clock.wall()) {
-            return Standing::Absent;
-        }
+        // Whether it has expired is the store's to say, at the claim: our own clock may be ahead.
+        let told: fn(_) -> _ =
+            if record.has_expired(self.clock.wall()) { Standing::Over } else { Standing::Told };
         if !self.is_of(record.fingerprint, offered) {
             let reused = key_reused(record.fingerprint, offered.fingerprint);
             let reused = self.in_context(reused, &record.request, Some((id, None)));
-            return Standing::Told(Box::new(Err(reused)));
+            return told(Box::new(Err(reused)));
         }
         match record.state {
             // Its holder may be sending, or have died while it did.
@@ -76,7 +78,7 @@ impl Engine {
             State::Refused { refusal: Refusal::Unauthorized, .. } => Standing::Free { effect: record.effect },
             State::Succeeded { .. } | State::Refused { .. } | State::Dead { .. } => {
                 let ended = self.replay(record);
-                Standing::Told(Box::new(self.with_cause_on_record(ended, id, until).await))
+                told(Box::new(self.with_cause_on_record(ended, id, until).await))
             }
         }
     }
@@ -93,7 +95,7 @@ impl Engine {
         let standing = self.standing(id, offered, deadline).await;
         let (effect, disposition) = standing.word();
         Err(match standing {
-            Standing::Told(told) => return *told,
+            Standing::Told(told) | Standing::Over(told) => return *told,
             // Earlier than that, the key would only be in progress.
             Standing::Open { until, .. } => refused.of_effect(effect).going_on(disposition).not_before(until),
             Standing::Absent | Standing::Free { .. } | Standing::CannotSay => {
@@ -148,7 +150,7 @@ impl Engine {
         frees_at: Timestamp,
     ) -> Result<Reply, Error> {
         match self.standing(id, offered, deadline).await {
-            Standing::Told(told) => *told,
+            Standing::Told(told) | Standing::Over(told) => *told,
             Standing::Open { effect, until } => Err(in_progress(effect, until)),
             Standing::Absent | Standing::Free { .. } | Standing::CannotSay => {
                 Err(in_progress(Effect::Unknown, frees_at))
@@ -173,7 +175,7 @@ impl Engine {
         let standing = self.standing(id, offered, deadline).await;
         let (_, disposition) = standing.word();
         match standing {
-            Standing::Told(told) if told.is_ok() => *told,
+            Standing::Told(told) | Standing::Over(told) if told.is_ok() => *told,
             Standing::CannotSay => Err(failed),
             // What this holder sent, the record need not know of.
             _ => Err(failed.going_on(disposition)),

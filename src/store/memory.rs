@@ -18,7 +18,7 @@ use crate::clock::Timestamp;
 use crate::operation::OperationId;
 use crate::operation::record::{
     self, Act, AuditEntry, CLOCKS_DIFFER_MAX, Claim, Claimed, Cursor, Declined, Filter, Forbidden, Left,
-    Page, Phase, Record, Summary, Take, Tally, Transition,
+    Notes, Page, Phase, Record, Summary, Take, Tally, Transition,
 };
 use crate::store::{Store, StoreError, StoreErrorKind};
 
@@ -73,8 +73,7 @@ struct Inner {
     ending: [BTreeSet<(Timestamp, Arc<OperationId>)>; 3],
     /// Every record, in the order of its first claim.
     order: BTreeMap<u64, Arc<OperationId>>,
-    /// The highest fence of any record that was removed.
-    purged: u64,
+    notes: Notes,
     /// The number that the next record gets.
     next: u64,
     audit: VecDeque<AuditEntry>,
@@ -143,6 +142,7 @@ impl fmt::Debug for Memory {
 impl Store for Memory {
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
         let mut inner = self.inner.lock();
+        inner.notes.saw(claim.now);
         inner.purge(claim.now, PURGE_PER_CLAIM);
         let existing = inner.rows.get(&claim.id).map(|row| &row.record);
         if existing.is_none() && inner.rows.len() >= self.records_max {
@@ -152,7 +152,7 @@ impl Store for Memory {
             );
             return Err(StoreError::new(problem).of_kind(StoreErrorKind::Full));
         }
-        let (write, claimed) = record::claim(existing, claim, inner.purged);
+        let (write, claimed) = record::claim(existing, claim, &inner.notes);
         if let Some(record) = write {
             if matches!(claimed, Claimed::Fresh(_)) {
                 inner.remove(&record.id);
@@ -181,6 +181,7 @@ impl Store for Memory {
 
     async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
         let mut inner = self.inner.lock();
+        inner.notes.saw(take.now);
         let bucket = match take.what {
             Left::Lapsed => Bucket::Lapses,
             Left::Due => Bucket::Due,
@@ -203,6 +204,7 @@ impl Store for Memory {
 
     async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> {
         let mut inner = self.inner.lock();
+        let (act, _) = act.seen_by(&mut inner.notes);
         let Some(row) = inner.rows.get(id) else {
             return Ok(Err(Forbidden::Absent));
         };
@@ -285,7 +287,9 @@ impl Store for Memory {
     }
 
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
-        Ok(self.inner.lock().purge(now, limit))
+        let mut inner = self.inner.lock();
+        inner.notes.saw(now);
+        Ok(inner.purge(now, limit))
     }
 }
 
@@ -316,6 +320,7 @@ impl Inner {
     }
 
     fn purge(&mut self, now: Timestamp, limit: usize) -> usize {
+        let now = self.notes.now(now);
         let mut removed = 0;
         while removed < limit {
             let expiring = &mut self.ending[Bucket::Expires as usize];
@@ -334,7 +339,7 @@ impl Inner {
     fn remove(&mut self, id: &OperationId) {
         let Some((id, row)) = self.rows.remove_entry(id) else { return };
         self.order.remove(&row.number);
-        self.purged = self.purged.max(row.record.fence);
+        self.notes.purged = self.notes.purged.max(row.record.fence);
         if let Some((bucket, at)) = bucket(row.record.phase()).zip(row.record.until()) {
             self.ending[bucket as usize].remove(&(at, id));
         }

@@ -26,6 +26,7 @@ mod codec;
 mod failure;
 mod lane;
 mod log;
+mod notes;
 mod numbers;
 mod open;
 mod purge;
