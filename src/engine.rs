@@ -21,6 +21,7 @@ use crate::store::Store;
 use crate::telemetry::{self, Whose};
 use crate::transport::Transport;
 use crate::vendor::Adapter;
+use crate::vendor::secret::SecretHeaders;
 
 mod attempt;
 mod claim;
@@ -31,11 +32,13 @@ mod liveness;
 mod look_up;
 mod on_record;
 mod recovery;
+pub(crate) mod retention;
 mod run;
 mod waits;
 
 use claim::Offered;
 use hold::Hold;
+use retention::{Floor, Retention};
 use run::Run;
 use waits::{spread, spread_over};
 
@@ -50,10 +53,13 @@ pub(crate) struct Engine {
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
     pub policy: Policy,
+    pub retention: Retention,
     pub gates: Gates,
     pub namespace: String,
     /// What is never shown of any of this client's operations.
     pub redact: RedactedFields,
+    /// The headers that no call may give.
+    pub secrets: SecretHeaders,
     pub generated_keys: AtomicU16,
     pub meters: telemetry::Meters,
 }
@@ -72,6 +78,8 @@ pub(crate) struct Work {
     /// Whether the deadline goes out again in `X-Request-Timeout`.
     pub pass_deadline_on: bool,
     pub on_unknown: OnUnknown,
+    /// How long its record is kept once it is settled, if the call itself says so.
+    pub retention: Option<Duration>,
     /// What is never shown of this operation, beside what its client names.
     pub redact: RedactedFields,
 }
@@ -124,6 +132,7 @@ impl Engine {
         let stamped = self.vendor.stamp(id.wire_key(), request);
         let named = |error| self.in_context(error, request, Some((&id, None)));
         let wire_key = stamped.map_err(named)?;
+        let keep = self.keep(request, work).map_err(named)?;
         let whose = Whose { vendor: &**self.vendor, request, operation: Some((&id, &wire_key)) };
         telemetry::named(whose);
         let offered = Offered { fingerprint, unstamped: Some(&unstamped), request };
@@ -147,7 +156,8 @@ impl Engine {
                 return Box::pin(self.refused_before_claim(refused, &id, offered, deadline)).await;
             }
         };
-        let claim_with = |fingerprint| self.claim_of(&id, fingerprint, wire_key.clone(), request, work);
+        let claim_with =
+            |fingerprint| self.claim_of(&id, fingerprint, wire_key.clone(), request, (work, keep));
         let claim = claim_with(fingerprint);
         let lease = claim.lease;
         let lease_until = self.clock.now().plus(lease);
@@ -289,6 +299,23 @@ impl Engine {
                 Err(error.because_of(reports.into_iter().rev().find_map(|report| report.failure)))
             }
             ended => ended,
+        }
+    }
+
+    /// How long the record of a stamped request is kept once it is settled.
+    ///
+    /// # Errors
+    ///
+    /// A validation error if the call itself asks for less than its vendor and its ladder need.
+    fn keep(&self, request: &Request, work: &Work) -> Result<Duration, Error> {
+        let (backoff, timeout) = match &work.policy {
+            Some(own) => (&own.backoff, &own.timeout),
+            None => (&self.policy.backoff, &self.policy.timeout),
+        };
+        let floor = Floor::new(self.vendor.replay_window(request), backoff, timeout);
+        match work.retention {
+            Some(keep) => floor.accept(keep),
+            None => Ok(self.retention.of(&self.policy, self.vendor.base_url(), &request.url, floor)),
         }
     }
 

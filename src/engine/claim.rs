@@ -1,5 +1,7 @@
 //! The claim, and records of version 0.1, whose fingerprints have another derivation.
 
+use std::time::Duration;
+
 use super::{Engine, Work, limit};
 use crate::clock::Instant;
 use crate::operation::record::{Claim, Claimed};
@@ -25,7 +27,7 @@ impl Engine {
         fingerprint: Fingerprint,
         wire_key: String,
         request: &Request,
-        work: &Work,
+        (work, keep): (&Work, Duration),
     ) -> Claim {
         Claim {
             id: id.clone(),
@@ -34,7 +36,7 @@ impl Engine {
             request: request.clone(),
             now: self.clock.wall(),
             lease: self.lease(work),
-            keep: self.policy.record.keep,
+            keep,
             on_unknown: work.on_unknown,
             attempt_max: self.attempt_max(work),
             vendor_clock_ms: None,

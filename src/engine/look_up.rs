@@ -79,11 +79,14 @@ impl Run<'_> {
         }
     }
 
-    /// Whether its effect has been unknown for longer than a settled one would be kept. Look-ups that never come to an answer
-    /// are postponed from call to call until then, and no longer: every operation ends in one state.
+    /// Whether its effect has been unknown for a day, or for as long as a settled one would be kept. Look-ups that
+    /// never come to an answer are postponed from call to call until then, and no longer: every operation ends in one
+    /// state, and a person is told within a day.
     fn is_past_keeping(&self) -> bool {
         let on_record = self.hold.as_ref().and_then(|hold| hold.record.unknown_since);
-        on_record.is_some_and(|since| self.engine.clock.wall().since(since) >= self.engine.policy.record.keep)
+        on_record.is_some_and(|since| {
+            self.engine.clock.wall().since(since) >= self.engine.policy.record.keep.min(LOOK_UPS_LAST)
+        })
     }
 
     /// One look-up, all its pages. A failure on the way is never taken for an absence.
@@ -133,6 +136,10 @@ impl Looked {
         }
     }
 }
+
+/// How long look-ups that come to no answer are repeated: a vendor's outage is over within the day, and a person who is
+/// told later can do less.
+const LOOK_UPS_LAST: Duration = Duration::from_secs(24 * 3600);
 
 /// A bound on pages, should an adapter never stop asking for the next.
 const PAGES_MAX: usize = 50;

@@ -86,6 +86,7 @@ impl Work {
             retries_allowed: true,
             pass_deadline_on: false,
             on_unknown,
+            retention: None,
             redact: RedactedFields::NONE,
         }
     }
