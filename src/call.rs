@@ -22,7 +22,7 @@ use crate::policy::{CallPolicy, InFlight, OnUnknown};
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::telemetry;
-use crate::vendor::ShownPath;
+use crate::vendor::{ShownPath, secret};
 
 /// A call under construction. Nothing happens until [`send`](Call::send).
 ///
@@ -74,6 +74,7 @@ impl Call {
             pass_deadline_on: false,
             on_unknown: OnUnknown::Park,
             in_flight: client.engine.policy.in_flight,
+            retention: None,
             redact: RedactedFields::NONE,
             predecessor: None,
         };
@@ -83,7 +84,7 @@ impl Call {
     /// Names the operation, such as `order-42/charge`: 1 to 255 printable ASCII characters.
     ///
     /// The same key on the same route and account is the same operation, however often and from wherever it
-    /// is sent, until its record expires (24 h after it settled, by default). Derive it from what the
+    /// is sent, until its record expires (7 days after it settled, by default; see [`retention`](Call::retention)). Derive it from what the
     /// effect belongs to, never from the clock or a counter of attempts.
     pub fn key(mut self, key: impl Into<String>) -> Call {
         match Key::new(key) {
@@ -140,7 +141,9 @@ impl Call {
     }
 
     /// One more header. It is stored with the operation, so it must not be a secret: those belong to the
-    /// adapter. At most 1,000; more is a mistake that [`send`](Call::send) reports.
+    /// adapter. At most 1,000; more is a mistake that [`send`](Call::send) reports. So is `Authorization`, `Cookie` and
+    /// whatever else [carries a secret](crate::ClientBuilder::secret_headers), and a value that is marked sensitive,
+    /// in a call without a key too: nobody sees from a call whether it is stored.
     pub fn header<N, V>(mut self, name: N, value: V) -> Call
     where
         N: TryInto<HeaderName>,
@@ -152,6 +155,9 @@ impl Call {
             // Counted before `HeaderMap`'s own bound, where it fails.
             (Ok(_), Ok(_)) if self.request.headers.len() >= HEADERS_MAX => {
                 self.note(Error::invalid("header", format!("more than {HEADERS_MAX} of them")));
+            }
+            (Ok(name), Ok(value)) if value.is_sensitive() || self.client.engine.secrets.contain(&name) => {
+                self.note(secret::refused(&name));
             }
             (Ok(name), Ok(value)) => {
                 self.request.headers.append(name, value);
@@ -201,6 +207,17 @@ impl Call {
     /// Default: what the [policy](crate::Policy::in_flight) says, which is [`InFlight::Refuse`] unless changed.
     pub fn in_flight(mut self, in_flight: InFlight) -> Call {
         self.work.in_flight = in_flight;
+        self
+    }
+
+    /// How long the operation is remembered once it is settled, and its reply replayed. Default: what the client says
+    /// for its [route](crate::ClientBuilder::retention), else `record.keep` of its policy, 7 days by default.
+    ///
+    /// The first claim's stays on record: a later call of the same key changes nothing. What is shorter than the
+    /// vendor's replay window and the longest that this call takes together is a mistake that [`send`](Call::send)
+    /// reports. It means nothing for a call without a key.
+    pub fn retention(mut self, retention: Duration) -> Call {
+        self.work.retention = Some(retention);
         self
     }
 

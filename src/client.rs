@@ -4,12 +4,14 @@ use std::any::TypeId;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
+use std::time::Duration;
 
 use http::Method;
 use url::Url;
 
 use crate::call::{Call, with_room};
 use crate::clock::{Clock, SystemClock};
+use crate::engine::retention::Retention;
 use crate::engine::{Engine, Latency, VendorClock, Waiting};
 use crate::error::Error;
 use crate::operation::RedactedFields;
@@ -18,6 +20,7 @@ use crate::random::{Random, SystemRandom};
 use crate::store::{Memory, Store};
 use crate::telemetry::{self, Meters};
 use crate::transport::{Http, Transport, is_loopback};
+use crate::vendor::secret::SecretHeaders;
 use crate::vendor::{Adapter, Vendor};
 
 /// A client of one vendor. Cheap to clone; clones share the gates, the store and the connections.
@@ -63,6 +66,8 @@ impl Client {
             random: None,
             namespace: "default".to_owned(),
             redact: Vec::new(),
+            retention: Vec::new(),
+            secret_headers: Vec::new(),
             plain_http_allowed: false,
             secret_is_known: true,
         }
@@ -160,6 +165,8 @@ pub struct ClientBuilder {
     random: Option<Arc<dyn Random>>,
     namespace: String,
     redact: Vec<String>,
+    retention: Vec<(String, Duration)>,
+    secret_headers: Vec<String>,
     plain_http_allowed: bool,
     secret_is_known: bool,
 }
@@ -251,6 +258,37 @@ impl ClientBuilder {
         self
     }
 
+    /// How long operations are remembered whose path begins with `route_prefix`, once they are settled: whole segments
+    /// of the path as calls give it, such as `/v1/payment_intents`. The longest prefix that fits decides, and of the
+    /// same one what was said last. A [call](Call::retention) may say otherwise for itself. Default: `record.keep` of
+    /// the policy, 7 days unless it says otherwise.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use steadfast::Client;
+    /// use steadfast::vendor::Stripe;
+    ///
+    /// let day = Duration::from_secs(24 * 3600);
+    /// let stripe = |keep| Client::builder(Stripe::new("sk_test_123")).retention("/v1/payment_intents", keep).build();
+    /// # let stripe = |keep| Client::builder(Stripe::new("sk_test_123").base_url("http://localhost:1")).retention("/v1/payment_intents", keep).build();
+    /// assert!(stripe(30 * day).is_ok());
+    /// // Stripe replays a key for a day, and the call itself takes its time.
+    /// assert_eq!(stripe(day).unwrap_err().code(), "VALIDATION.retention");
+    /// ```
+    pub fn retention(mut self, route_prefix: impl Into<String>, retention: Duration) -> Self {
+        self.retention.push((route_prefix.into(), retention));
+        self
+    }
+
+    /// Names more headers that carry secrets, such as `X-Signature`. A call that [gives](Call::header) one of them is
+    /// refused, because a call's headers are stored and shown to operators; a secret belongs to the adapter, which adds
+    /// it at each send. `Authorization`, `Proxy-Authorization`, `Cookie`, `Set-Cookie`, `X-Auth-Token`, `X-Api-Key`
+    /// and those of the adapter are always refused. Default: no more.
+    pub fn secret_headers<T: Into<String>>(mut self, names: impl IntoIterator<Item = T>) -> Self {
+        self.secret_headers.extend(names.into_iter().map(Into::into));
+        self
+    }
+
     /// Allows a base URL that is not https outside loopback: secrets then cross the network readable.
     /// Default: refused.
     pub fn allow_plain_http(mut self) -> Self {
@@ -269,7 +307,8 @@ impl ClientBuilder {
     /// # Errors
     ///
     /// A validation error that names the vendor and what is wrong: a secret that is empty, a base URL with
-    /// credentials or without https, a policy that contradicts itself, a redacted field without a name, a TLS
+    /// credentials or without https, a policy that contradicts itself, a retention that is shorter than the vendor
+    /// and the ladder need, a redacted field without a name, a TLS
     /// library that does not start.
     pub fn build(self) -> Result<Client, Error> {
         let vendor = self.vendor.name().to_owned();
@@ -281,6 +320,8 @@ impl ClientBuilder {
         self.vendor.check()?;
         check_base_url(self.vendor.base_url(), self.plain_http_allowed)?;
         let redact = RedactedFields::new(self.redact)?;
+        let secrets = SecretHeaders::new(&*self.vendor, &self.secret_headers)?;
+        let retention = Retention::new(self.retention, &self.policy, &*self.vendor)?;
         let transport = match self.transport {
             Some(transport) => transport,
             None => Arc::new(Http::builder().connect_timeout(self.policy.timeout.connect).build()?),
@@ -310,8 +351,10 @@ impl ClientBuilder {
             clock,
             random,
             policy: self.policy,
+            retention,
             namespace: self.namespace,
             redact,
+            secrets,
             generated_keys: AtomicU16::new(0),
             vendor_clock: VendorClock::default(),
             waiting: Waiting::default(),

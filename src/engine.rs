@@ -20,6 +20,7 @@ use crate::store::Store;
 use crate::telemetry::{self, Whose};
 use crate::transport::Transport;
 use crate::vendor::Adapter;
+use crate::vendor::secret::SecretHeaders;
 
 mod admission;
 mod attempt;
@@ -39,6 +40,7 @@ mod on_record;
 mod phase;
 mod recovery;
 mod replay;
+pub(crate) mod retention;
 mod run;
 mod waits;
 
@@ -46,6 +48,7 @@ pub(crate) use clocks::VendorClock;
 pub(crate) use in_flight::Waiting;
 pub(crate) use latency::Latency;
 use phase::Run;
+use retention::{Floor, Retention};
 
 /// Everything one client is made of.
 #[derive(Debug)]
@@ -58,10 +61,13 @@ pub(crate) struct Engine {
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
     pub policy: Policy,
+    pub retention: Retention,
     pub gates: Gates,
     pub namespace: String,
     /// What is never shown of any of this client's operations.
     pub redact: RedactedFields,
+    /// The headers that no call may give.
+    pub secrets: SecretHeaders,
     pub generated_keys: AtomicU16,
     pub vendor_clock: VendorClock,
     /// Whether the adapter was given its secret, of which it may learn a part of its account.
@@ -88,6 +94,8 @@ pub(crate) struct Work {
     pub on_unknown: OnUnknown,
     /// What to do while another call holds the key.
     pub in_flight: InFlight,
+    /// How long its record is kept once it is settled, if the call itself says so.
+    pub retention: Option<Duration>,
     /// What is never shown of this operation, beside what its client names.
     pub redact: RedactedFields,
     /// The key of the dead letter that it starts over.
@@ -125,6 +133,23 @@ impl Engine {
                 let mut run = Run::new(self, work, request, None, started, deadline);
                 run.drive(Some(admission)).await
             }
+        }
+    }
+
+    /// How long the record of a stamped request is kept once it is settled.
+    ///
+    /// # Errors
+    ///
+    /// A validation error if the call itself asks for less than its vendor and its ladder need.
+    fn keep(&self, request: &Request, work: &Work) -> Result<Duration, Error> {
+        let (backoff, timeout) = match &work.policy {
+            Some(own) => (&own.backoff, &own.timeout),
+            None => (&self.policy.backoff, &self.policy.timeout),
+        };
+        let floor = Floor::new(self.vendor.replay_window(request), backoff, timeout);
+        match work.retention {
+            Some(keep) => floor.accept(keep),
+            None => Ok(self.retention.of(&self.policy, self.vendor.base_url(), &request.url, floor)),
         }
     }
 

@@ -586,6 +586,7 @@ fn validation_code(what: &str) -> &'static str {
         "secret" => "VALIDATION.secret",
         "policy" => "VALIDATION.policy",
         "redact" => "VALIDATION.redact",
+        "retention" => "VALIDATION.retention",
         _ => "VALIDATION.input",
     }
 }

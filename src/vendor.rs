@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-use http::{HeaderMap, Method};
+use http::{HeaderMap, HeaderName, Method};
 use url::Url;
 
 use crate::answer::Answer;
@@ -27,6 +27,7 @@ mod common;
 pub(crate) mod date;
 mod keyed;
 mod postmark;
+pub(crate) mod secret;
 mod shown;
 mod stripe;
 pub mod wait;
@@ -84,6 +85,18 @@ pub trait Vendor: fmt::Debug + Send + Sync + 'static {
 
     /// Adds secrets and fixed headers. Called at each send, on a copy that is never stored or logged.
     fn authorize(&self, request: &mut Request);
+
+    /// The headers that carry this vendor's secrets: a call that gives one is refused, because its headers are stored.
+    /// `Authorization`, `Proxy-Authorization`, `Cookie`, `Set-Cookie`, `X-Auth-Token` and `X-Api-Key` are refused
+    /// everywhere. Asked once, when a client is built. Default: what [`authorize`](Vendor::authorize) adds with a
+    /// value that it marks as [sensitive](http::HeaderValue::set_sensitive).
+    fn secret_headers(&self) -> Vec<HeaderName> {
+        let mut request = Request::new(Method::GET, self.base_url().clone());
+        self.authorize(&mut request);
+        let is_secret =
+            |(name, value): (&HeaderName, &http::HeaderValue)| value.is_sensitive().then(|| name.clone());
+        request.headers.iter().filter_map(is_secret).collect()
+    }
 
     /// For how long, from the first send, the vendor answers a resend of this stamped request from its own
     /// record instead of executing it again. `None`: it executes again.

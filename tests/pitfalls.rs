@@ -364,9 +364,12 @@ fn a_lease_of_zero_has_run_out_and_never_means_none() {
         redact: steadfast::operation::RedactedFields::NONE,
         predecessor: None,
     };
-    let (Some(held), Claimed::Fresh(_)) = record::claim(None, claim(), 0) else { panic!("the first claim") };
+    let (Some(held), Claimed::Fresh(_)) = record::claim(None, claim(), &record::Notes::default()) else {
+        panic!("the first claim")
+    };
     assert_eq!(held.state, State::InProgress { lease_until: now });
-    let (_, Claimed::TakenOver(taken)) = record::claim(Some(&held), claim(), 0) else {
+    let (_, Claimed::TakenOver(taken)) = record::claim(Some(&held), claim(), &record::Notes::default())
+    else {
         panic!("a lease that ends now has run out")
     };
     assert_eq!((taken.effect, taken.fence), (Effect::Unknown, 2), "its holder may have sent");

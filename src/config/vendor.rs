@@ -1,6 +1,9 @@
 //! One `[vendors.<name>]` table: read, made into a client that cannot send, and with that checked as the real
 //! one will be.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use http::HeaderMap;
 use secrecy::SecretString;
 use serde::Deserialize;
@@ -27,6 +30,8 @@ pub(super) struct Entry {
     policy: Policy,
     allow_plain_http: bool,
     redact: Vec<String>,
+    /// By route.
+    retention: BTreeMap<String, Duration>,
     /// The variable with the secret; `None` for a vendor that is sent none.
     pub secret: Option<Variable>,
     /// The vendor's and the account's names in scopes, which no other vendor of the file may share. What differs
@@ -51,7 +56,13 @@ struct Common {
     preset: Preset,
     allow_plain_http: bool,
     redact: Vec<String>,
+    retention: BTreeMap<String, Written>,
 }
+
+/// A duration as the file writes it.
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+struct Written(#[serde(with = "humantime_serde")] Duration);
 
 impl Entry {
     /// Reads and checks the table of the vendor at `path`, whose key is at the offset `key`, and tells all that is
@@ -115,9 +126,10 @@ impl Entry {
                 .unwrap_or_else(|| Mistake::absence(key, path.then("adapter"), no_adapter(name, path))));
         };
         let adapter = read_adapter(kind, whole, Spanned::new(span, options), path)?;
-        let Common { allow_plain_http, redact, .. } = common;
+        let Common { allow_plain_http, redact, retention, .. } = common;
+        let retention = retention.into_iter().map(|(route, Written(keep))| (route, keep)).collect();
         let mut entry =
-            Entry { adapter, policy, allow_plain_http, redact, secret, scope: Default::default() };
+            Entry { adapter, policy, allow_plain_http, redact, retention, secret, scope: Default::default() };
         entry.scope = entry.check(namespace).map_err(|error| placed(&error, path, key, whole))?;
         if entry.secret.is_none() && entry.adapter.needs_secret() {
             return Err(Mistake::absence(key, path.then("secret_env"), no_secret_env(name, path)));
@@ -129,6 +141,9 @@ impl Entry {
     pub(super) fn builder(&self, namespace: &str, secret: SecretString) -> ClientBuilder {
         let builder = self.adapter.builder(secret).policy(self.policy.clone()).namespace(namespace);
         let builder = builder.redact(&self.redact);
+        let keeping =
+            |builder: ClientBuilder, (route, keep): (&String, &Duration)| builder.retention(route, *keep);
+        let builder = self.retention.iter().fold(builder, keeping);
         if self.allow_plain_http { builder.allow_plain_http() } else { builder }
     }
 
@@ -211,6 +226,9 @@ fn placed(error: &Error, path: &Path, key: usize, whole: &DeTable<'_>) -> Mistak
         fields.push(path.then("preset"));
         return Mistake::together(offset, fields, in_table(problem, &path_of_policy));
     }
+    if *what == RETENTION_KEY {
+        return misjudged_retention(problem, path, key, whole);
+    }
     let problem = problem.replace("allow_plain_http()", "`allow_plain_http = true`");
     let mut fields = fields_in(&problem, path);
     // The keyed adapter names the field in the problem; the others give its name alone.
@@ -223,6 +241,17 @@ fn placed(error: &Error, path: &Path, key: usize, whole: &DeTable<'_>) -> Mistak
     let offset = locate(whole, field).map_or(key, |(offset, _)| offset);
     fields.push(path.then(field));
     Mistake::together(offset, fields, format!("`{field}` in {path}: {problem}"))
+}
+
+/// A complaint about a route, whose problem begins with its name: where that is written.
+fn misjudged_retention(problem: &str, path: &Path, key: usize, whole: &DeTable<'_>) -> Mistake {
+    let table = path.then(RETENTION_KEY);
+    let route = problem.split('`').nth(1).unwrap_or_default();
+    let routes = whole.get(RETENTION_KEY).and_then(|routes| routes.get_ref().as_table());
+    let written = routes.and_then(|routes| routes.get(route)).map(|keep| keep.span().start);
+    // Against the vendor's window and the policy's time: what is wrong with those is told first.
+    let about = [table.then(route), path.then(POLICY_KEY), path.then("preset"), path.then("window")];
+    Mistake::together(written.unwrap_or(key), about.into(), in_table_quoted(problem, &table))
 }
 
 /// The fields of the table at `path` that a problem is about: the one it starts with, and those that it compares with,
@@ -249,6 +278,14 @@ fn put(table: &mut DeTable<'_>, path: &Path, missing: &Path, offset: usize) -> b
 fn in_table(problem: &str, path: &Path) -> String {
     match problem.split_once(": ") {
         Some((field, reason)) => format!("`{field}` in {path}: {reason}"),
+        None => format!("in {path}: {problem}"),
+    }
+}
+
+/// As [`in_table`], where the field is between backticks already.
+fn in_table_quoted(problem: &str, path: &Path) -> String {
+    match problem.split_once(": ") {
+        Some((field, reason)) => format!("{field} in {path}: {reason}"),
         None => format!("in {path}: {problem}"),
     }
 }
@@ -289,7 +326,9 @@ impl Transport for Nowhere {
     }
 }
 
-const COMMON_KEYS: [&str; 5] = ["adapter", "secret_env", "preset", "allow_plain_http", "redact"];
+const COMMON_KEYS: [&str; 6] =
+    ["adapter", "secret_env", "preset", "allow_plain_http", "redact", RETENTION_KEY];
+const RETENTION_KEY: &str = "retention";
 const POLICY_KEY: &str = "policy";
 
 /// The policy's own keys, for somebody who writes one of them a table too high. A test holds them to the

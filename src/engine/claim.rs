@@ -1,5 +1,7 @@
 //! The claim, and records of version 0.1, whose fingerprints have another derivation.
 
+use std::time::Duration;
+
 use super::{Engine, Work, limit};
 use crate::clock::Instant;
 use crate::error::{Effect, Error, Kind, Obstacle};
@@ -28,6 +30,8 @@ pub(super) struct Keyed<'a> {
     pub offered: Offered<'a>,
     pub wire_key: &'a str,
     pub work: &'a Work,
+    /// How long its record is kept once it is settled.
+    pub keep: Duration,
     pub started: Instant,
 }
 
@@ -61,7 +65,7 @@ impl Engine {
     }
 
     fn claim_of(&self, call: Keyed<'_>, fingerprint: Fingerprint) -> Claim {
-        let Keyed { offered, wire_key, work, .. } = call;
+        let Keyed { offered, wire_key, work, keep, .. } = call;
         Claim {
             id: offered.id.clone(),
             fingerprint,
@@ -69,7 +73,7 @@ impl Engine {
             request: offered.request.clone(),
             now: self.clock.wall(),
             lease: self.lease(work),
-            keep: self.policy.record.keep,
+            keep,
             on_unknown: work.on_unknown,
             attempt_max: self.attempt_max(work),
             vendor_clock_ms: self.vendor_clock.less_ours(self.clock.wall(), self.clock.now()),

@@ -35,8 +35,10 @@ impl Engine {
         let id = OperationId::new(self.scope_of(request), key);
         let stamped = self.vendor.stamp(id.wire_key(), request);
         let wire_key = stamped.map_err(|error| self.in_context(error, request, Some((&id, None))))?;
+        let keep =
+            self.keep(request, work).map_err(|error| self.in_context(error, request, Some((&id, None))))?;
         let offered = Offered { id: &id, fingerprint, unstamped: Some(&unstamped), request, deadline };
-        let call = Keyed { offered, wire_key: &wire_key, work, started };
+        let call = Keyed { offered, wire_key: &wire_key, work, keep, started };
         telemetry::named(call.whose(&self.vendor));
 
         if deadline <= started {

@@ -99,11 +99,12 @@ impl Run<'_> {
         self.hold.as_ref().and_then(|hold| hold.record.unknown_since)
     }
 
-    /// Whether its effect has been unknown for longer than a settled one would be kept. Look-ups that never come to an answer
-    /// are postponed from call to call until then, and no longer: every operation ends in one state.
+    /// Whether its effect has been unknown for a day, or for as long as a settled one would be kept. Look-ups that
+    /// never come to an answer are postponed from call to call until then, and no longer: every operation ends in one
+    /// state, and a person is told within a day.
     fn is_past_keeping(&self) -> bool {
-        let keep = self.engine.policy.record.keep;
-        self.unknown_on_record().is_some_and(|since| self.engine.clock.wall().since(since) >= keep)
+        let longest = self.engine.policy.record.keep.min(LOOK_UPS_LAST);
+        self.unknown_on_record().is_some_and(|since| self.engine.clock.wall().since(since) >= longest)
     }
 
     /// The next step of the ladder; from its end on its last one, but no less than [`LADDER_SPENT_GAP`].
@@ -218,6 +219,10 @@ impl Looked {
         }
     }
 }
+
+/// How long look-ups that come to no answer are repeated: a vendor's outage is over within the day, and a person who is
+/// told later can do less.
+const LOOK_UPS_LAST: Duration = Duration::from_secs(24 * 3600);
 
 /// What a look-up met on its way.
 struct Met {

@@ -17,10 +17,11 @@ use crate::store::{StoreError, StoreErrorKind};
 
 /// What the record says to a call.
 pub(super) enum Standing {
-    /// Nothing: there is no record, or one whose time is over.
+    /// Nothing: there is no record.
     Absent,
-    /// The operation has ended under this fence, or the key is another request's: this is what the call is told.
-    Told { told: Box<Result<Reply, Error>>, fence: u64 },
+    /// The operation has ended under this fence, or the key is another request's: this is what the call is told. Where
+    /// its time is over by our own clock, a claim, which the store judges, may find the key free.
+    Told { told: Box<Result<Reply, Error>>, fence: u64, is_over: bool },
     /// Its credentials were refused, with this error: the key is free again.
     Free(Error),
     /// Somebody holds it, or it waits for its next attempt.
@@ -75,16 +76,15 @@ impl Engine {
             Some(Ok(None)) => return Standing::Absent,
             Some(Err(_)) | None => return Standing::CannotSay,
         };
+        // Whether it has expired is the store's to say, at the claim: our own clock may be ahead.
         let (now, fence) = (self.clock.wall(), record.fence);
-        if record.has_expired(now) {
-            return Standing::Absent;
-        }
+        let is_over = record.has_expired(now);
         if !self.is_of(record.fingerprint, offered)
             && !self.is_of_first_scope(record.fingerprint, offered, record.first_scope.as_ref())
         {
             let reused = key_reused(record.fingerprint, offered.fingerprint);
             let reused = self.in_context(reused, &record.request, Some((id, None)));
-            return Standing::Told { told: Box::new(Err(reused)), fence };
+            return Standing::Told { told: Box::new(Err(reused)), fence, is_over };
         }
         match record.state {
             // Its holder may be sending, or have died while it did.
@@ -106,13 +106,13 @@ impl Engine {
                 let effect = record.effect;
                 match self.replay(record) {
                     Err(refused) => Standing::Free(refused.of_effect(effect)),
-                    told => Standing::Told { told: Box::new(told), fence },
+                    told => Standing::Told { told: Box::new(told), fence, is_over },
                 }
             }
             State::Succeeded { .. } | State::Refused { .. } | State::Dead { .. } => {
                 let ended = self.replay(record);
                 let told = Box::new(self.with_cause_on_record(ended, id, until).await);
-                Standing::Told { told, fence }
+                Standing::Told { told, fence, is_over }
             }
         }
     }
@@ -151,7 +151,7 @@ impl Engine {
     /// What a call is told without being sent or admitted, if the record alone decides that.
     pub(super) async fn told_at_once(&self, call: Keyed<'_>) -> Option<Result<Reply, Stop>> {
         match self.standing(call.offered).await {
-            Standing::Told { told, .. } => Some((*told).map_err(Stop::from)),
+            Standing::Told { told, is_over: false, .. } => Some((*told).map_err(Stop::from)),
             Standing::Open(open) if !open.is_free => Some(Err(self.held(&open, call))),
             _ => None,
         }
@@ -202,7 +202,7 @@ impl Engine {
         let standing = self.standing(offered).await;
         let (_, disposition) = standing.word();
         match standing {
-            Standing::Told { told, fence: held } if told.is_ok() || held == fence => {
+            Standing::Told { told, fence: held, .. } if told.is_ok() || held == fence => {
                 told.map_err(|error| error.with_attempts(failed.attempts().to_vec()))
             }
             Standing::CannotSay => Err(failed),

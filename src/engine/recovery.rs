@@ -95,6 +95,7 @@ impl Work {
             pass_deadline_on: false,
             on_unknown,
             in_flight: InFlight::Refuse,
+            retention: None,
             redact: RedactedFields::NONE,
             predecessor: None,
         }

@@ -25,6 +25,7 @@ use crate::policy::OnUnknown;
 use crate::request::Request;
 
 mod act;
+mod notes;
 mod rename;
 mod resend;
 mod successor;
@@ -32,6 +33,7 @@ mod take;
 mod view;
 
 pub use act::{Act, Action, AuditEntry, Forbidden, Resolution, Resolved};
+pub use notes::{DOUBTED_FOR, Notes};
 pub use resend::{Facts, LookUp, Repeat, Ruling, Sent, Why, Window, may_send, slack, window};
 pub use successor::supersede;
 use take::Taker;
@@ -271,18 +273,17 @@ pub enum Declined {
 
 /// What a claim does: the record to write, if any, and what to tell the caller.
 ///
-/// `purged` is the highest fence of any record that the store has removed, 0 if it has removed none. A new key
-/// starts above it, because the store no longer knows which of them had this name: the holder of a life that was
-/// purged must find another fence.
+/// `notes` are the store's, which have [seen](Notes::saw) the claim's time. They say above which fence a new key starts,
+/// and whether the record has expired: the claim's own clock alone does not.
 ///
 /// A lease that ends exactly now has run out: its holder stops before that moment, on a monotonic clock. A record
 /// that expires exactly now has expired: a store answers the same whether or not a purge came first.
-pub fn claim(existing: Option<&Record>, claim: Claim, purged: u64) -> (Option<Record>, Claimed) {
+pub fn claim(existing: Option<&Record>, claim: Claim, notes: &Notes) -> (Option<Record>, Claimed) {
     let lease = claim.lease;
     let first = Record::first(claim);
     let claimed = match existing {
-        None => Claimed::Fresh(first.after_fence(purged)),
-        Some(held) => held.claim(&first, lease),
+        None => Claimed::Fresh(first.after_fence(notes.purged)),
+        Some(held) => held.claim(&first, lease, notes),
     };
     (claimed.changes().cloned(), claimed)
 }
@@ -338,9 +339,9 @@ impl Record {
     }
 
     /// What a claim meets that is not the first. `first` is what it would start with.
-    pub(crate) fn claim(&self, first: &Record, lease: Duration) -> Claimed {
+    pub(crate) fn claim(&self, first: &Record, lease: Duration, notes: &Notes) -> Claimed {
         let now = first.claimed_at;
-        if self.has_expired(now) {
+        if self.has_expired(notes.now(now)) {
             return Claimed::Fresh(first.clone().after_fence(self.fence));
         }
         if self.fingerprint != first.fingerprint {

@@ -61,8 +61,8 @@ impl Default for Limits {
 /// use steadfast::policy::{Policy, RecordConfig};
 ///
 /// let margin = Duration::from_secs(30);
-/// let week = RecordConfig::new(Duration::from_secs(7 * 86_400), margin);
-/// assert!(Policy::background().record(week).validate().is_ok());
+/// let month = RecordConfig::new(Duration::from_secs(30 * 86_400), margin);
+/// assert!(Policy::background().record(month).validate().is_ok());
 ///
 /// // Forgotten before its own call is over: refused.
 /// let minute = RecordConfig::new(Duration::from_secs(60), margin);
@@ -72,9 +72,12 @@ impl Default for Limits {
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct RecordConfig {
-    /// How long a settled operation is remembered, and its reply replayed. Default 24 h, the shortest of the
-    /// vendors' own replay windows (Stripe's API reference, "Idempotent requests": keys are removed "after
-    /// they're at least 24 hours old"). Dead letters are kept until they are resolved.
+    /// How long a settled operation is remembered, and its reply replayed. Default 7 days: what repeats a payment
+    /// by mistake (a job that is run again, a queue that is replayed) does so within the week, and by then Stripe has
+    /// forgotten the key ("Idempotent requests" in its API reference: after 24 hours). At least the vendor's own
+    /// replay window and the longest that a call takes together: `build()` refuses less, and raises the default. A client can say otherwise
+    /// for [routes](crate::ClientBuilder::retention), and a [call](crate::Call::retention) for itself. Dead letters
+    /// are kept until they are resolved.
     #[serde(with = "humantime_serde")]
     pub keep: Duration,
     /// How much longer than its attempt a holder's lease lasts: the time to write down the answer. Default
@@ -113,6 +116,6 @@ impl RecordConfig {
 
 impl Default for RecordConfig {
     fn default() -> RecordConfig {
-        RecordConfig::new(Duration::from_secs(24 * 60 * 60), Duration::from_secs(30))
+        RecordConfig::new(Duration::from_secs(7 * 24 * 60 * 60), Duration::from_secs(30))
     }
 }

@@ -22,7 +22,7 @@ fn the_presets_are_what_they_say_and_valid() {
     assert_eq!(background.backoff.steps, [500, 2_000, 5_000, 30_000].map(Duration::from_millis));
     assert_eq!(background.timeout, Timeouts::new(5 * SECOND, 30 * SECOND, 120 * SECOND));
     assert_eq!((background.limits.request_bytes_max, background.limits.reply_bytes_max), (1 << 20, 8 << 20));
-    assert_eq!((background.record.keep, background.pause.max), (24 * HOUR, HOUR));
+    assert_eq!((background.record.keep, background.pause.max), (7 * 24 * HOUR, HOUR));
     assert_eq!((background.admission_wait, background.look_ups_max), (Duration::ZERO, 3));
     assert_eq!(background.in_flight, InFlight::Refuse);
     let interactive = Policy::interactive();
@@ -58,8 +58,8 @@ fn times_that_cannot_be_meant_are_refused_by_name() {
         (steps(&[604_801]), "backoff.steps[0]: 604801s is longer than the limit of 604800s"),
         (steps(&[1; 65]), "backoff.steps: 65 steps; at most 64 are allowed"),
         (
-            steps(&[86_400, 86_400]),
-            "record.keep: 86400s is shorter than the waits of backoff.steps together, 172800s",
+            steps(&[604_800, 604_800]),
+            "record.keep: 604800s is shorter than the waits of backoff.steps together, 1209600s",
         ),
         (
             base.clone().record(RecordConfig::new(40 * SECOND, SECOND)),

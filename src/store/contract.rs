@@ -58,8 +58,8 @@ pub use takers::{
     check_settled_is_not_taken, check_takers_at_once, check_takes, check_unknown_since, check_wrong_clocks,
 };
 pub use times::{
-    check_expiry_and_purge, check_fences, check_late_success, check_lease_boundaries, check_lives,
-    check_unauthorized_retake,
+    check_doubted_times, check_expiry_and_purge, check_fences, check_late_success, check_lease_boundaries,
+    check_lives, check_unauthorized_retake,
 };
 pub use values::{check_empty_and_absent_bodies, check_look_alike_names, check_redacted_fields, check_sizes};
 pub use views::{check_evidence, check_filters, check_pages, check_tally};
@@ -73,6 +73,7 @@ pub async fn check_all(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_unauthorized_retake(&*fresh().await).await;
     check_expiry_and_purge(&*fresh().await).await;
     check_lives(&*fresh().await).await;
+    check_doubted_times(&*fresh().await).await;
     check_look_alike_names(&*fresh().await).await;
     check_sizes(&*fresh().await).await;
     check_empty_and_absent_bodies(&*fresh().await).await;
@@ -170,6 +171,20 @@ fn bury(reason: Reason) -> Event {
     Event::Bury { reason, answer: Some(answer(503, "busy")) }
 }
 
+/// Lets a store see that it is `now`, so that it believes that.
+pub(crate) async fn let_pass(store: &dyn Store, now: Timestamp) {
+    for at in [now.minus(record::DOUBTED_FOR), now] {
+        look(store, at).await;
+    }
+}
+
+/// A command that changes nothing, from this time.
+async fn look(store: &dyn Store, now: Timestamp) {
+    let what = record::Left::Due;
+    let take = record::Take { what, account: None, now, lease: LEASE, attempt_max: ATTEMPT, limit: 0 };
+    assert_eq!(store.take(take).await.expect("the store works"), []);
+}
+
 async fn claim(store: &dyn Store, claim: Claim) -> Claimed {
     store.claim(claim).await.expect("the store works")
 }
@@ -191,7 +206,7 @@ async fn write(store: &dyn Store, id: &OperationId, transition: Transition) -> R
 async fn as_held(store: &dyn Store, id: &OperationId, fence: u64) -> Record {
     let held = match get(store, id).await {
         Some(record) => record,
-        None => match record::claim(None, claim_at(id, NOW), 0).1 {
+        None => match record::claim(None, claim_at(id, NOW), &record::Notes::default()).1 {
             Claimed::Fresh(record) => record,
             other => panic!("a first claim is fresh: {other:?}"),
         },

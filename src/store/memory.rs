@@ -18,11 +18,14 @@ use crate::clock::Timestamp;
 use crate::operation::OperationId;
 use crate::operation::record::{
     self, Act, Action, AuditEntry, CLOCKS_DIFFER_MAX, Claim, Claimed, Cursor, Declined, Filter, Forbidden,
-    Left, Page, Phase, Record, Summary, Take, Tally, Transition,
+    Left, Notes, Page, Phase, Record, Summary, Take, Tally, Transition,
 };
 use crate::store::{Store, StoreError, StoreErrorKind};
 
 mod names;
+mod pages;
+
+use pages::{page, start};
 
 /// The default store: in memory, bounded, and **lost in a crash**.
 ///
@@ -35,10 +38,15 @@ mod names;
 /// # Bound
 ///
 /// At most [`Memory::RECORDS_MAX`] records, or what [`with_capacity`](Memory::with_capacity) says. Each claim
-/// also removes a few records that have expired by its `now`. When the store is full of records that have not,
-/// a claim of a new operation fails; records are never dropped to make room, since a dropped record is a
-/// licence to send twice. Dead letters do not expire and count. Of operators' actions the last
-/// [`Memory::AUDIT_MAX`] are kept.
+/// also removes a few records that have expired. When the store is full of records that have not, a claim of a new
+/// operation [evicts](Memory::evicted) the settled one that is nearest to its expiry: refusing every call would cost
+/// more than forgetting what has been done for longest. **A key that was evicted is a first call again**, before its
+/// retention is over: where the vendor has forgotten it too, that is a second effect. The default bound holds 7 days of
+/// one keyed call in 6 seconds; a service with more takes a file, or a greater bound. A warning says so when eviction
+/// begins, and again each time the count has doubled.
+///
+/// Never evicted are operations in progress, scheduled ones and dead letters, resolved ones included. When the store is
+/// full of those, a claim of a new operation fails. Of operators' actions the last [`Memory::AUDIT_MAX`] are kept.
 ///
 /// # Example
 ///
@@ -75,10 +83,11 @@ struct Inner {
     ending: [BTreeSet<(Timestamp, Arc<OperationId>)>; 3],
     /// Every record, in the order of its first claim.
     order: BTreeMap<u64, Arc<OperationId>>,
-    /// The highest fence of any record that was removed.
-    purged: u64,
+    notes: Notes,
     /// The number that the next record gets.
     next: u64,
+    /// How many settled records gave way before their time.
+    evicted: u64,
     audit: VecDeque<AuditEntry>,
     /// The number of the first entry that is still kept.
     audit_first: u64,
@@ -120,6 +129,12 @@ impl Memory {
         self.inner.lock().rows.len()
     }
 
+    /// How many settled records it has forgotten before their time was over, to make room for others. Each is a key
+    /// that would be sent anew. More than 0 says that the bound is too small for the retention.
+    pub fn evicted(&self) -> u64 {
+        self.inner.lock().evicted
+    }
+
     /// Whether it holds no record.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -145,13 +160,15 @@ impl fmt::Debug for Memory {
 impl Store for Memory {
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
         let mut inner = self.inner.lock();
+        inner.notes.saw(claim.now);
         inner.purge(claim.now, PURGE_PER_CLAIM);
         let existing = inner.rows.get(&claim.id).map(|row| &row.record);
-        if existing.is_none() && inner.rows.len() >= self.records_max {
+        if existing.is_none() && inner.rows.len() >= self.records_max && !inner.evict(self.records_max) {
             return Err(full(self.records_max));
         }
         let superseded = inner.supersede(&claim);
-        let (write, claimed) = record::claim(existing, claim, inner.purged);
+        let existing = inner.rows.get(&claim.id).map(|row| &row.record);
+        let (write, claimed) = record::claim(existing, claim, &inner.notes);
         if let Some(in_the_way) = inner.superseded(superseded, &claimed) {
             return Ok(in_the_way);
         }
@@ -183,6 +200,7 @@ impl Store for Memory {
 
     async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
         let mut inner = self.inner.lock();
+        inner.notes.saw(take.now);
         let bucket = match take.what {
             Left::Lapsed => Bucket::Lapses,
             Left::Due => Bucket::Due,
@@ -205,6 +223,7 @@ impl Store for Memory {
 
     async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> {
         let mut inner = self.inner.lock();
+        let (act, _) = act.seen_by(&mut inner.notes);
         let Some(row) = inner.rows.get(id) else {
             return Ok(Err(Forbidden::Absent));
         };
@@ -288,7 +307,9 @@ impl Store for Memory {
     }
 
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
-        Ok(self.inner.lock().purge(now, limit))
+        let mut inner = self.inner.lock();
+        inner.notes.saw(now);
+        Ok(inner.purge(now, limit))
     }
 }
 
@@ -319,6 +340,7 @@ impl Inner {
     }
 
     fn purge(&mut self, now: Timestamp, limit: usize) -> usize {
+        let now = self.notes.now(now);
         let mut removed = 0;
         while removed < limit {
             let expiring = &mut self.ending[Bucket::Expires as usize];
@@ -333,7 +355,27 @@ impl Inner {
         removed
     }
 
-    /// Removes a record, and remembers its fence.
+    /// Removes the settled record that is nearest to its expiry, if there is one; whether there was. Resolved dead
+    /// letters stay: a person's word is on them, and they are few.
+    fn evict(&mut self, records_max: usize) -> bool {
+        let settled = |id: &Arc<OperationId>| {
+            let phase = self.rows.get(id).map(|row| row.record.phase());
+            matches!(phase, Some(Phase::Succeeded | Phase::Refused))
+        };
+        let next = self.ending[Bucket::Expires as usize].iter().find(|(_, id)| settled(id));
+        let Some(id) = next.map(|(_, id)| id.clone()) else { return false };
+        self.remove(&id);
+        self.evicted += 1;
+        if self.evicted.is_power_of_two() {
+            tracing::warn!(
+                "the store in memory is full, at {records_max} records: {} settled operations were forgotten before \
+                 their time, and their keys would be sent anew. Give it a greater bound, or the client a store in a file",
+                self.evicted
+            );
+        }
+        true
+    }
+
     fn log(&mut self, entry: AuditEntry) {
         self.audit.push_back(entry);
         if self.audit.len() > Memory::AUDIT_MAX {
@@ -342,10 +384,11 @@ impl Inner {
         }
     }
 
+    /// Removes a record, and remembers its fence.
     fn remove(&mut self, id: &OperationId) {
         let Some((id, row)) = self.rows.remove_entry(id) else { return };
         self.order.remove(&row.number);
-        self.purged = self.purged.max(row.record.fence);
+        self.notes.purged = self.notes.purged.max(row.record.fence);
         if let Some((bucket, at)) = bucket(row.record.phase()).zip(row.record.until()) {
             self.ending[bucket as usize].remove(&(at, id));
         }
@@ -353,8 +396,9 @@ impl Inner {
 }
 
 fn full(records_max: usize) -> StoreError {
-    let problem =
-        format!("the store in memory is full: its bound is {records_max} records and none has expired");
+    let problem = format!(
+        "the store in memory is full: its bound is {records_max} records, and all of them are under way or dead letters"
+    );
     StoreError::new(problem).of_kind(StoreErrorKind::Full)
 }
 
@@ -365,27 +409,6 @@ fn bucket(phase: Phase) -> Option<Bucket> {
         Phase::Succeeded | Phase::Refused | Phase::Resolved => Some(Bucket::Expires),
         Phase::Dead => None,
     }
-}
-
-/// The number of the first row after a page.
-fn start(after: Option<&Cursor>) -> Result<u64, StoreError> {
-    let Some(cursor) = after else { return Ok(0) };
-    cursor.as_str().parse().map_err(|_| {
-        let problem = format!("{:?} is not a place in a list of this store", cursor.as_str());
-        StoreError::new(problem).of_kind(StoreErrorKind::Invalid)
-    })
-}
-
-fn page<T>(rows: impl Iterator<Item = (u64, T)>, limit: usize) -> Page<T> {
-    let limit = limit.max(1);
-    let mut kept = Vec::new();
-    for (number, row) in rows {
-        if kept.len() == limit {
-            return Page { rows: kept, next: Some(Cursor::new(number.to_string())) };
-        }
-        kept.push(row);
-    }
-    Page { rows: kept, next: None }
 }
 
 /// How many expired records a claim clears away: more than the one it may add, so that the store shrinks

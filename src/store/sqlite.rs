@@ -27,6 +27,7 @@ mod failure;
 mod lane;
 mod log;
 mod names;
+mod notes;
 mod numbers;
 mod open;
 mod place;

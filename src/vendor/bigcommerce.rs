@@ -166,6 +166,10 @@ impl Vendor for BigCommerce {
         request.headers.entry(ACCEPT).or_insert(HeaderValue::from_static("application/json"));
     }
 
+    fn secret_headers(&self) -> Vec<HeaderName> {
+        vec![AUTH_TOKEN]
+    }
+
     /// None: BigCommerce executes every repeat.
     fn replay_window(&self, _request: &Request) -> Option<Duration> {
         None

@@ -190,6 +190,10 @@ impl Vendor for Keyed {
         }
     }
 
+    fn secret_headers(&self) -> Vec<HeaderName> {
+        self.auth.iter().map(|(name, _)| name.clone()).collect()
+    }
+
     fn replay_window(&self, request: &Request) -> Option<Duration> {
         if self.replays(request) { self.config.window } else { None }
     }

@@ -183,6 +183,10 @@ impl Vendor for Postmark {
         request.headers.entry(ACCEPT).or_insert(HeaderValue::from_static("application/json"));
     }
 
+    fn secret_headers(&self) -> Vec<HeaderName> {
+        vec![SERVER_TOKEN, ACCOUNT_TOKEN]
+    }
+
     /// None: Postmark executes whatever it accepts.
     fn replay_window(&self, _request: &Request) -> Option<Duration> {
         None
@@ -245,6 +249,8 @@ const ROUTES: [(&str, Kind); 4] = [
     ("/email/batch", Kind::Batch),
     ("/email/batchWithTemplates", Kind::TemplateBatch),
 ];
+/// Postmark's other API takes this one; it opens every server of the account.
+const ACCOUNT_TOKEN: HeaderName = HeaderName::from_static("x-postmark-account-token");
 const SERVER_TOKEN: HeaderName = HeaderName::from_static("x-postmark-server-token");
 /// Long enough for a message to be processed and indexed in all but rare cases; see
 /// [`Postmark::settle_time`].

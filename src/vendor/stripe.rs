@@ -199,6 +199,10 @@ impl Vendor for Stripe {
         }
     }
 
+    fn secret_headers(&self) -> Vec<HeaderName> {
+        vec![AUTHORIZATION]
+    }
+
     fn replay_window(&self, request: &Request) -> Option<Duration> {
         if !self.takes_key(request) || !request.headers.contains_key(IDEMPOTENCY_KEY) {
             return None;

@@ -63,6 +63,23 @@ impl Place {
         self.stripe_at(SystemClock::new().wall().plus(ahead), network)
     }
 
+    /// A service asked the store what there is to do, so long ago.
+    async fn is_looked_at(&self, ago: Duration) {
+        use steadfast::store::Store as _;
+
+        let store = Sqlite::open(self.path("calls.db")).expect("opens");
+        let take = steadfast::operation::record::Take {
+            what: steadfast::operation::record::Left::Due,
+            account: None,
+            now: SystemClock::new().wall().minus(ago),
+            lease: ago,
+            attempt_max: ago,
+            limit: 0,
+        };
+        assert_eq!(store.take(take).await.expect("works"), []);
+        store.close().await;
+    }
+
     fn stripe_at(&self, wall: Timestamp, network: &ScriptedTransport) -> Client {
         let clock = TestClock::auto();
         clock.set_wall(wall);

@@ -157,7 +157,10 @@ async fn edit_records_a_new_operation_that_is_due() {
 async fn purge_leaves_unresolved_dead_letters() {
     let place = Place::fresh();
     place.lost("dead", LONG_AGO).await;
-    place.succeeds("old", LONG_AGO).await;
+    place.succeeds("old", Duration::from_secs(8 * 24 * 3600)).await;
+    // Nobody used the store since: for an hour it doubts that so much time has passed.
+    assert_eq!(place.json(0, &["dead-letters", "purge"])["removed"], 0);
+    place.is_looked_at(Duration::from_secs(3600)).await;
     assert_eq!(place.json(0, &["dead-letters", "purge"])["removed"], 1);
     assert_eq!(place.run(&["dead-letters", "purge"]).ended(0), "removed: 0\n");
     assert_eq!(place.json(0, &["show", "dead"])["phase"], "dead");

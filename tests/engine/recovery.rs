@@ -196,6 +196,6 @@ async fn the_dispatcher_delivers_what_is_due_and_removes_what_has_expired() {
         }
     }
     assert!(delivered, "within the first hours");
-    assert_eq!(bench.store.get(&id()).await.expect("a store"), None, "24 hours after it was settled");
+    assert_eq!(bench.store.get(&id()).await.expect("a store"), None, "7 days after it was settled");
     drop(dispatcher);
 }

@@ -26,6 +26,8 @@ pub async fn of_calls(said: &mut Said) {
         ("a path with a fragment", client.get("/v1/charges?limit=1#first")),
         ("a header's name with a space", charge(&client).header("x note", "a")),
         ("a header's value with a line break", charge(&client).header("x-note", "a\nb")),
+        ("a header that carries a secret", charge(&client).header("Authorization", "Bearer a")),
+        ("a retention that is too short", charge(&client).key("k").retention(Duration::from_secs(3600))),
         ("a form with a form in it", charge(&client).form(&nested)),
         ("a query that is no pairs", client.get("/v1/charges").query(&"limit")),
         ("JSON with a key that is no text", charge(&client).json(&unnameable)),
@@ -68,6 +70,18 @@ pub fn of_clients(said: &mut Said) {
     said.refused(
         "a client's redacted field without a name",
         built(Client::builder(stripe_rules()).redact([""])),
+    );
+    said.refused(
+        "a route's retention that is too short",
+        built(Client::builder(stripe_rules()).retention("/v1/charges", Duration::from_secs(3600))),
+    );
+    said.refused(
+        "a route without its slash",
+        built(Client::builder(stripe_rules()).retention("charges", Duration::from_secs(30 * 86_400))),
+    );
+    said.refused(
+        "a secret header's name with a space",
+        built(Client::builder(stripe_rules()).secret_headers(["x note"])),
     );
 
     let mut window = KeyedConfig::new("acme", "https://api.acme.test");

@@ -215,7 +215,8 @@ impl World {
         let told = match call {
             Call::Claim(claim) => {
                 let held = entry(&claim.id);
-                let (written, told) = record::claim(held.record.as_ref(), (**claim).clone(), 0);
+                let (written, told) =
+                    record::claim(held.record.as_ref(), (**claim).clone(), &record::Notes::default());
                 if let Some(mut record) = written {
                     // A new life has a log of its own.
                     let evidence =

@@ -76,7 +76,7 @@ const MISTAKES: &[(&str, &str)] = &[
     ("HEADacount = \"x\"", "3:1: unknown key `acount` in [vendors.stripe]; did you mean `account`?"),
     (
         "HEADzzzzzzzzzzz = \"x\"",
-        "3:1: unknown key `zzzzzzzzzzz` in [vendors.stripe]; expected one of `adapter`, `secret_env`, `preset`, `allow_plain_http`, `redact`, `policy`, `base_url`, `account`, `api_version`, `replay_window`, `settle_time`, `look_up_by_metadata`",
+        "3:1: unknown key `zzzzzzzzzzz` in [vendors.stripe]; expected one of `adapter`, `secret_env`, `preset`, `allow_plain_http`, `redact`, `retention`, `policy`, `base_url`, `account`, `api_version`, `replay_window`, `settle_time`, `look_up_by_metadata`",
     ),
     (
         "HEAD[vendors.stripe.timeout]\nattempt = \"1s\"",
@@ -145,6 +145,22 @@ const MISTAKES: &[(&str, &str)] = &[
     (
         "HEADpolicy.record.keep = \"1s\"",
         "3:22: `record.keep` in [vendors.stripe.policy]: 1s is shorter than the waits of backoff.steps together, 37.5s",
+    ),
+    (
+        "HEADpolicy.record.keep = \"24h\"",
+        "3:22: `record.keep` in [vendors.stripe.policy]: 86400s is shorter than 86520s: the vendor replays a key for 86400s, and a call takes up to 120s",
+    ),
+    (
+        "HEADretention = { \"/v1/charges\" = \"30days\", \"/v1/refunds\" = \"1h\" }",
+        "3:57: `/v1/refunds` in [vendors.stripe.retention]: 3600s is shorter than 86520s: the vendor replays a key for 86400s, and a call takes up to 120s",
+    ),
+    (
+        "HEADretention = { \"charges\" = \"30days\" }",
+        "3:27: `charges` in [vendors.stripe.retention]: a route starts with a slash, and has no query",
+    ),
+    (
+        "HEADretention = { \"/v1/charges\" = \"a week\" }",
+        r#"3:31: `/v1/charges` in [vendors.stripe.retention]: "a week" is not a duration; write a number with its unit, such as "500ms", "30s" or "5m""#,
     ),
     (
         "HEADpolicy.breaker = true",

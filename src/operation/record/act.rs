@@ -11,6 +11,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::notes::Notes;
 use super::view::Phase;
 use super::{Record, State};
 use crate::clock::Timestamp;
@@ -241,6 +242,16 @@ impl Act {
 
     /// The longest reason, in bytes: a paragraph, not a file.
     pub const WHY_BYTES_MAX: usize = 4096;
+
+    /// The same action as a store must judge it, whose `notes` see its time if it asks whether a record has expired: that
+    /// is not for the operator's clock alone. `true` if the notes must be written down, see [`Notes::saw`].
+    pub fn seen_by(&self, notes: &mut Notes) -> (Act, bool) {
+        if self.action != Action::Purge {
+            return (self.clone(), false);
+        }
+        let must_write = notes.saw(self.now);
+        (Act { now: notes.now(self.now), ..self.clone() }, must_write)
+    }
 
     /// Whether the action is signed and explained as it must be.
     fn check(&self) -> Result<(), Forbidden> {

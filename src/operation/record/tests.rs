@@ -98,7 +98,7 @@ fn events() -> Vec<(Event, State)> {
 
 #[test]
 fn a_first_claim_starts_the_record() {
-    let (record, claimed) = claim(None, wanted(7), 0);
+    let (record, claimed) = claim(None, wanted(7), &Notes::default());
     let record = record.expect("a record");
     assert_eq!(claimed, Claimed::Fresh(record.clone()));
     let expected = Record {
@@ -134,7 +134,7 @@ fn a_claim_with_another_fingerprint_changes_nothing_in_any_state() {
         for now in [0, 99, 100, 999] {
             let mut other = wanted(now);
             other.fingerprint = Fingerprint::from_bytes([2; 32]);
-            let told = claim(Some(&held(state.clone(), Effect::Unknown)), other, 0);
+            let told = claim(Some(&held(state.clone(), Effect::Unknown)), other, &Notes::default());
             assert_eq!(told, (None, Claimed::Mismatch { held: Fingerprint::from_bytes([1; 32]) }));
         }
     }
@@ -145,7 +145,8 @@ fn what_is_held_or_scheduled_is_busy_until_its_very_end() {
     for state in [State::InProgress { lease_until: at(100) }, State::Scheduled { at: at(100) }] {
         for effect in [Effect::None, Effect::Unknown] {
             for (now, free) in [(0, false), (99, false), (100, true), (101, true), (u64::MAX, true)] {
-                let (record, told) = claim(Some(&held(state.clone(), effect)), wanted(now), 0);
+                let (record, told) =
+                    claim(Some(&held(state.clone(), effect)), wanted(now), &Notes::default());
                 assert_eq!(record.is_some(), free, "{state:?} at {now}");
                 if !free {
                     assert_eq!(told, Claimed::Busy { frees_at: at(100) });
@@ -171,7 +172,7 @@ fn taking_over_moves_the_fence_and_keeps_the_request_the_window_and_the_evidence
         ),
     ] {
         let held = held(state, before);
-        let (record, told) = claim(Some(&held), wanted(150), 0);
+        let (record, told) = claim(Some(&held), wanted(150), &Notes::default());
         let record = record.expect("a record");
         assert_eq!(told, Claimed::TakenOver(record.clone()));
         assert_eq!(record, taken(&held, 150, effect));
@@ -182,7 +183,7 @@ fn taking_over_moves_the_fence_and_keeps_the_request_the_window_and_the_evidence
 fn refused_credentials_alone_start_the_window_anew() {
     let state = State::Refused { refusal: Refusal::Unauthorized, answer: answer(401) };
     let held = held(state, Effect::None);
-    let (record, _) = claim(Some(&held), wanted(150), 0);
+    let (record, _) = claim(Some(&held), wanted(150), &Notes::default());
     let expected = Record { attempts: 0, claimed_at: at(150), ..taken(&held, 150, Effect::None) };
     assert_eq!(record, Some(expected));
 }
@@ -193,7 +194,10 @@ fn what_is_settled_is_told_as_it_stands_until_it_expires() {
         let never_expires = matches!(state, State::Dead { .. });
         for now in [0, 100, 999, u64::MAX].into_iter().filter(|now| *now < 1_000 || never_expires) {
             let held = held(state.clone(), Effect::Unknown);
-            assert_eq!(claim(Some(&held), wanted(now), 0), (None, Claimed::Settled(held.clone())));
+            assert_eq!(
+                claim(Some(&held), wanted(now), &Notes::default()),
+                (None, Claimed::Settled(held.clone()))
+            );
         }
     }
 }
@@ -210,7 +214,7 @@ fn a_claim_of_what_has_expired_starts_a_new_life_under_the_next_fence() {
         for fingerprint in [1, 2] {
             let mut wanted = wanted(1_000);
             wanted.fingerprint = Fingerprint::from_bytes([fingerprint; 32]);
-            let (record, told) = claim(Some(&held), wanted.clone(), 0);
+            let (record, told) = claim(Some(&held), wanted.clone(), &Notes::default());
             if is_open(&state) {
                 assert!(!matches!(told, Claimed::Fresh(_)), "{state:?} never expires");
                 continue;
@@ -224,7 +228,9 @@ fn a_claim_of_what_has_expired_starts_a_new_life_under_the_next_fence() {
 #[test]
 fn a_new_key_starts_above_whatever_was_purged() {
     for (purged, first) in [(0, 1), (7, 8), (u64::MAX, u64::MAX)] {
-        let Claimed::Fresh(record) = claim(None, wanted(0), purged).1 else { panic!("a first claim") };
+        let Claimed::Fresh(record) = claim(None, wanted(0), &Notes { purged, ..Notes::default() }).1 else {
+            panic!("a first claim")
+        };
         assert_eq!((record.fence, record.first_fence), (first, first));
     }
 }
@@ -233,12 +239,12 @@ fn a_new_key_starts_above_whatever_was_purged() {
 fn a_lease_of_zero_ends_at_once_and_a_huge_one_never() {
     let mut none = wanted(50);
     none.lease = Duration::ZERO;
-    let (record, _) = claim(None, none, 0);
-    assert!(matches!(claim(record.as_ref(), wanted(50), 0).1, Claimed::TakenOver(_)));
+    let (record, _) = claim(None, none, &Notes::default());
+    assert!(matches!(claim(record.as_ref(), wanted(50), &Notes::default()).1, Claimed::TakenOver(_)));
     let mut huge = wanted(50);
     huge.lease = Duration::MAX;
-    let (record, _) = claim(None, huge, 0);
-    let told = claim(record.as_ref(), wanted(u64::MAX - 1), 0).1;
+    let (record, _) = claim(None, huge, &Notes::default());
+    let told = claim(record.as_ref(), wanted(u64::MAX - 1), &Notes::default()).1;
     assert_eq!(told, Claimed::Busy { frees_at: at(u64::MAX) });
 }
 
@@ -370,7 +376,7 @@ fn a_clock_that_was_wrong_keeps_nobody_out_and_hides_no_send() {
                 expected.map(|at| at.map(minute)),
                 "{case}"
             );
-            let (_, told) = claim(Some(&held), Claim { now: minute(now), ..wanted(0) }, 0);
+            let (_, told) = claim(Some(&held), Claim { now: minute(now), ..wanted(0) }, &Notes::default());
             match &given {
                 Some(record) => assert_eq!(told, Claimed::TakenOver(record.clone()), "{case}"),
                 None => assert_eq!(told, Claimed::Busy { frees_at: minute(until) }, "{case}"),
@@ -509,7 +515,7 @@ proptest! {
             let mut taken_over = false;
             match step {
                 Step::Claim => {
-                    let (write, told) = claim(Some(&before), wanted(now), 0);
+                    let (write, told) = claim(Some(&before), wanted(now), &Notes::default());
                     taken_over = matches!(told, Claimed::TakenOver(_) | Claimed::Fresh(_));
                     prop_assert_eq!(write.is_some(), taken_over);
                     if let Claimed::Fresh(record) = told {

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{KEEP, LEASE, NOW, bury, claim, claim_at, get, id, refuse, succeed, take, transition_at, write};
+use super::{
+    KEEP, LEASE, NOW, bury, claim, claim_at, get, id, let_pass, refuse, succeed, take, transition_at, write,
+};
 use crate::clock::Timestamp;
 use crate::error::{Effect, Reason, Refusal};
 use crate::operation::record::{
@@ -171,6 +173,7 @@ pub async fn check_resolution(store: &dyn Store) {
         assert_eq!((kept.phase() == Phase::Succeeded, kept.resolved.is_none()), (promoted, promoted));
     }
     let end = LATER.plus(KEEP);
+    let_pass(store, end.minus(std::time::Duration::from_millis(1))).await;
     let purge = async |now| store.purge(now, 100).await.expect("the store works");
     assert_eq!(purge(end.minus(std::time::Duration::from_millis(1))).await, 0);
     let undone = id("test/resolve//POST /x", "undone");

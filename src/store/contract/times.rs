@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use super::{KEEP, LEASE, NOW, bury, claim, claim_at, get, id, refuse, succeed, take, transition_at, write};
+use super::{
+    KEEP, LEASE, NOW, bury, claim, claim_at, get, id, let_pass, look, refuse, succeed, take, transition_at,
+    write,
+};
 use crate::clock::Timestamp;
 use crate::error::{Effect, Reason, Refusal};
 use crate::operation::record::{Claimed, Declined, Event, Record, State};
@@ -156,6 +159,7 @@ pub async fn check_lives(store: &dyn Store) {
                 .expect("the holder may write");
             highest = taken.fence;
             now = now.plus(KEEP);
+            let_pass(store, now.minus(Duration::from_millis(1))).await;
             again.now = now.minus(Duration::from_millis(1));
             let told = claim(store, again).await;
             assert!(matches!(told, Claimed::Settled(_)), "{key}: a millisecond early: {told:?}");
@@ -216,11 +220,13 @@ pub async fn check_expiry_and_purge(store: &dyn Store) {
 
     let purge = async |now, limit| store.purge(now, limit).await.expect("the store works");
     let expiry = NOW.plus(KEEP);
+    let_pass(store, expiry.minus(Duration::from_millis(1))).await;
     assert_eq!(purge(expiry.minus(Duration::from_millis(1)), 100).await, 0, "nothing has expired");
     assert_eq!(purge(expiry, 0).await, 0, "a limit of 0 removes nothing");
     assert_eq!(count(store, &go).await, 7);
     assert_eq!(purge(expiry, 3).await, 3, "the limit holds");
     assert_eq!(count(store, &go).await, 4);
+    let_pass(store, FAR).await;
     assert_eq!(purge(FAR, 100).await, 4, "all that has expired");
     assert_eq!(count(store, &go).await, 0);
     assert_eq!(purge(FAR, 100).await, 0);
@@ -229,6 +235,45 @@ pub async fn check_expiry_and_purge(store: &dyn Store) {
     }
     let told = claim(store, claim_at(&go[0], NOW)).await;
     assert!(matches!(told, Claimed::Fresh(_)), "a purged name is free: {told:?}");
+}
+
+/// A host whose clock is days ahead forgets nothing that the others know, however often it asks, and purges nothing of
+/// it. A time that all agree on for an hour is believed, to the millisecond; an earlier one at once.
+pub async fn check_doubted_times(store: &dyn Store) {
+    let minutes = |count: u32| Duration::from_secs(60) * count;
+    let settle = async |key: &str, now: Timestamp| -> OperationId {
+        let id = id("test/doubted//POST /x", key);
+        let record = take(store, claim_at(&id, now)).await;
+        write(store, &id, transition_at(record.fence, now, succeed())).await.expect("the holder may write");
+        id
+    };
+    let is_kept = async |id: &OperationId, now: Timestamp| {
+        store.purge(now, 100).await.expect("the store works");
+        let told = claim(store, claim_at(id, now)).await;
+        matches!(told, Claimed::Settled(_))
+    };
+    let first = settle("first", NOW).await;
+    let ahead = NOW.plus(KEEP * 3);
+    for step in 0..10 {
+        let by = minutes(20) * step;
+        assert!(is_kept(&first, ahead.plus(by)).await, "{by:?}: the other host has just been here");
+        look(store, NOW.plus(by)).await;
+    }
+    assert!(is_kept(&first, NOW.plus(KEEP)).await, "idle since: all are on the same clock, or none");
+    assert!(is_kept(&first, NOW.plus(KEEP).plus(minutes(60)).minus(Duration::from_millis(1))).await);
+    let now = NOW.plus(KEEP).plus(minutes(60));
+    let second = settle("second", now).await;
+    assert!(!is_kept(&first, now).await, "an hour later");
+    assert!(is_kept(&second, now).await);
+    // The host that is ahead is alone for an hour, and the other comes back.
+    look(store, now.plus(KEEP * 2)).await;
+    look(store, now.plus(minutes(1))).await;
+    assert!(is_kept(&second, now.plus(KEEP * 2).plus(minutes(60))).await);
+    let on_time = now.plus(KEEP);
+    let early = on_time.minus(Duration::from_millis(1));
+    let_pass(store, early).await;
+    assert!(is_kept(&second, early).await, "a millisecond early");
+    assert!(matches!(claim(store, claim_at(&second, on_time)).await, Claimed::Fresh(_)), "on time");
 }
 
 async fn count(store: &dyn Store, ids: &[OperationId]) -> usize {

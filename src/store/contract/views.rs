@@ -152,6 +152,7 @@ pub async fn check_evidence(store: &dyn Store) {
     let expected = [1, 2, 3, 3, 4, 5].map(report);
     assert_eq!(evidence(store, &name).await, expected);
     assert_eq!(evidence(store, &other).await, []);
+    super::let_pass(store, NOW.plus(super::KEEP)).await;
     assert_eq!(store.purge(NOW.plus(super::KEEP), 10).await.expect("the store works"), 1);
     assert_eq!(evidence(store, &name).await, []);
     take(store, claim_at(&name, NOW)).await;

@@ -53,7 +53,7 @@ impl Inner {
             return Err(full(records_max));
         }
         let Some(row) = self.rows.get(old) else { return Ok(Err(Forbidden::Absent)) };
-        let record = match row.record.adopted(to, now, self.purged) {
+        let record = match row.record.adopted(to, now, self.notes.purged) {
             Ok(record) => record,
             Err(forbidden) => return Ok(Err(forbidden)),
         };

@@ -7,7 +7,7 @@ use super::numbers::to_fence;
 use super::row::{self, OnFile, Stored};
 use super::seals::{Part, Seals};
 use super::statements::COPY;
-use super::{purge, write};
+use super::{notes, purge, write};
 use crate::clock::Timestamp;
 use crate::error::{Effect, Obstacle};
 use crate::operation::record::{self, Forbidden, Record};
@@ -63,9 +63,10 @@ pub(super) fn adopt(
         if !held.record.has_expired(now) {
             return Ok(Err(Forbidden::NameTaken));
         }
-        purge::remove_keeping_fence(connection, held.number, held.record.fence)?;
+        notes::removed(connection, held.record.fence)?;
+        purge::remove(connection, held.number)?;
     }
-    let record = match stored.record.adopted(to, now, purge::highest_fence(connection)?) {
+    let record = match stored.record.adopted(to, now, notes::read(connection)?.purged) {
         Ok(record) => record,
         Err(forbidden) => return Ok(Err(forbidden)),
     };

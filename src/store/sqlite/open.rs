@@ -351,12 +351,13 @@ fn patient(tries: i32) -> bool {
 const APPLICATION_ID: i64 = 0x5354_4644;
 
 /// The migrations, each applied once and in this order. A released one never changes.
-const MIGRATIONS: [&str; 5] = [
+const MIGRATIONS: [&str; 6] = [
     include_str!("migrations/0001_operations.sql"),
     include_str!("migrations/0002_seal.sql"),
     include_str!("migrations/0003_reports.sql"),
     include_str!("migrations/0004_lives.sql"),
     include_str!("migrations/0005_names.sql"),
+    include_str!("migrations/0006_time.sql"),
 ];
 
 /// The version of a file to which all of them were applied.

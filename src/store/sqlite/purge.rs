@@ -3,13 +3,15 @@
 use rusqlite::{Connection, params};
 
 use super::failure::While;
-use super::numbers::{to_fence, to_ms};
+use super::notes;
+use super::numbers::to_ms;
 use crate::clock::Timestamp;
 use crate::store::StoreError;
 
 /// Removes at most `limit` expired rows, and keeps the highest of their fences.
 pub(super) fn expired(connection: &Connection, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
     let doing = "purge";
+    let now = notes::saw(connection, now)?.now(now);
     let mut statement = connection
         .prepare_cached(
             "SELECT number, fence FROM operation WHERE phase > 2 AND until_ms IS NOT NULL AND until_ms <= ?1 \
@@ -22,38 +24,11 @@ pub(super) fn expired(connection: &Connection, now: Timestamp, limit: usize) -> 
         .and_then(Iterator::collect::<rusqlite::Result<Vec<(i64, i64)>>>)
         .while_doing(doing)?;
     let Some(highest) = expired.iter().map(|(_, fence)| *fence).max() else { return Ok(0) };
-    keep_fence(connection, highest)?;
+    notes::removed(connection, highest.max(0) as u64)?;
     for (number, _) in &expired {
         remove(connection, *number)?;
     }
     Ok(expired.len())
-}
-
-/// The highest fence of any row that was removed.
-pub(super) fn highest_fence(connection: &Connection) -> Result<u64, StoreError> {
-    let doing = "read the fences of what was purged";
-    let mut statement = connection.prepare_cached("SELECT fence FROM purged").while_doing(doing)?;
-    let fence: i64 = statement.query_row([], |row| row.get(0)).while_doing(doing)?;
-    Ok(fence.max(0) as u64)
-}
-
-/// Raises [`highest_fence`] to `fence`, if it is lower.
-fn keep_fence(connection: &Connection, fence: i64) -> Result<(), StoreError> {
-    let doing = "write the fences of what was purged";
-    let mut statement =
-        connection.prepare_cached("UPDATE purged SET fence = ?1 WHERE fence < ?1").while_doing(doing)?;
-    statement.execute([fence]).while_doing(doing)?;
-    Ok(())
-}
-
-/// Removes a row, and keeps its fence.
-pub(super) fn remove_keeping_fence(
-    connection: &Connection,
-    number: i64,
-    fence: u64,
-) -> Result<(), StoreError> {
-    keep_fence(connection, to_fence(fence))?;
-    remove(connection, number)
 }
 
 pub(super) fn remove(connection: &Connection, number: i64) -> Result<(), StoreError> {

@@ -6,6 +6,7 @@ use rusqlite::{Connection, params};
 
 use super::failure::While;
 use super::names::{Superseded, adopt, supersede};
+use super::notes;
 use super::numbers::{phase_number, to_ms};
 use super::purge;
 use super::row::{self, COLUMNS, OnFile, REST, Stored};
@@ -51,14 +52,15 @@ pub(super) fn claim(connection: &Connection, first: &First) -> Result<Met, Store
     }
     seals.note_use(connection)?;
     // The index decides who is first; only then is there anything to read.
-    let first_fence = purge::highest_fence(connection)?.saturating_add(1);
+    let notes = notes::saw(connection, record.claimed_at)?;
+    let first_fence = notes.purged.saturating_add(1);
     if row::insert(connection, record, first_fence, request)? {
         return Ok(Met::Nobody { first_fence });
     }
     let Some(stored) = row::load(connection, &record.id)? else {
         return Err(StoreError::new("an operation is neither absent nor there"));
     };
-    let claimed = stored.record.claim(record, *lease);
+    let claimed = stored.record.claim(record, *lease, &notes);
     if let Claimed::Fresh(record) = &claimed {
         // As if a purge had come first: the new life's row is as new as its log.
         purge::remove(connection, stored.number)?;
@@ -125,6 +127,7 @@ pub(super) fn transition(connection: &Connection, step: &Step) -> Result<Written
 }
 
 pub(super) fn take(connection: &Connection, take: &Take, seals: &Seals) -> Result<Vec<Stored>, StoreError> {
+    notes::saw(connection, take.now)?;
     let mut found = look_for(connection, take, (DUE, take.now, take.limit), seals)?;
     if found.len() < take.limit {
         let from = take.now.plus(CLOCKS_DIFFER_MAX);
@@ -192,7 +195,7 @@ pub(super) fn act(
         return Ok(Err(Forbidden::Absent));
     };
     seals.check_row(&stored)?;
-    let (record, entry) = match stored.record.act(act) {
+    let (record, entry) = match stored.record.act(&notes::seen(connection, act)?) {
         Ok(acted) => acted,
         Err(forbidden) => return Ok(Err(forbidden)),
     };

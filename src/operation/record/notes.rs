@@ -1,0 +1,143 @@
+//! What a store notes beside its records, and what time it is in a store that several clocks write to.
+//!
+//! A record that has expired licenses a second effect, so that nobody's clock alone may say that it has. A host whose
+//! clock is days ahead would take what was settled a minute ago for last week's. Nothing in one command tells such a
+//! clock from a store that nobody has used for days. What tells them apart is what comes next: on a store that was
+//! idle all later commands agree; beside a clock that is ahead, those of the other hosts do not.
+//!
+//! So a time that is far ahead of the last one is doubted at first, and believed once [an hour](DOUBTED_FOR) has
+//! passed in which no command came from an earlier time. The earlier of two clocks is always believed at once. Both
+//! errors that remain are on the side of keeping: after an idle time a store expires nothing for an hour, and beside a
+//! clock that is behind it keeps records for longer by as much.
+//!
+//! What this cannot tell: a store that only hosts with a clock that is ahead have used for an hour, or that two hosts
+//! have used, one after the other, whose clocks are ahead by different times.
+
+use std::time::Duration;
+
+use super::CLOCKS_DIFFER_MAX;
+use crate::clock::Timestamp;
+
+/// What a store notes beside its records, as durably as those.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Notes {
+    /// The highest fence of any record that was removed, 0 if none was. A new key starts above it, because the store no
+    /// longer knows which of them had this name: the holder of a life that was purged must find another fence.
+    pub purged: u64,
+    /// The time that the store believes; `None` before the first command.
+    pub believed: Option<Timestamp>,
+    /// The first and the last of the times that are doubted, if the last command came from one.
+    pub doubted: Option<(Timestamp, Timestamp)>,
+}
+
+impl Notes {
+    /// Takes in the time of a command: of each claim, each take and each purge, before it is carried out. Says whether
+    /// it must be written down: what is not is less than a minute of time that is believed anyway.
+    pub fn saw(&mut self, now: Timestamp) -> bool {
+        let Some(believed) = self.believed else {
+            self.believed = Some(now);
+            return true;
+        };
+        if now.plus(CLOCKS_DIFFER_MAX) < believed {
+            (self.believed, self.doubted) = (Some(now), None);
+            return true;
+        }
+        if now <= believed.plus(CLOCKS_DIFFER_MAX) {
+            self.believed = Some(believed.max(now));
+            let contradicts = self.doubted.take().is_some();
+            return contradicts || now.since(believed) >= WRITTEN_EVERY;
+        }
+        let Some((from, last)) = self.doubted else {
+            self.doubted = Some((now, now));
+            return true;
+        };
+        if now.plus(CLOCKS_DIFFER_MAX) < last {
+            // Another clock, and the earlier one.
+            self.doubted = Some((now, now));
+        } else if now > last.plus(DOUBTED_FOR) {
+            // Another clock, or an idle time: either way the earlier of the two is believed, and the later one doubted.
+            (self.believed, self.doubted) = (Some(last), Some((now, now)));
+        } else if now >= from.plus(DOUBTED_FOR) {
+            (self.believed, self.doubted) = (Some(now), None);
+        } else {
+            self.doubted = Some((from, last.max(now)));
+            return now.since(last) >= WRITTEN_EVERY;
+        }
+        true
+    }
+
+    /// By when a record must have expired for a command from `now`.
+    pub fn now(&self, now: Timestamp) -> Timestamp {
+        self.believed.map_or(now, |believed| believed.min(now))
+    }
+}
+
+/// Longer than a service in use is without a command on any of its hosts; short beside any retention.
+pub const DOUBTED_FOR: Duration = Duration::from_secs(3600);
+
+/// Far below [`CLOCKS_DIFFER_MAX`], so that what is not written down does not make a time doubtful.
+const WRITTEN_EVERY: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: u64 = 60;
+
+    /// A store that has seen these minutes, and what it then believes at the last of them.
+    fn after(minutes: &[u64]) -> u64 {
+        let at = |minute: u64| Timestamp::from_millis(minute * 60_000);
+        let mut notes = Notes::default();
+        for minute in minutes {
+            notes.saw(at(*minute));
+        }
+        notes.now(at(minutes[minutes.len() - 1])).as_millis() / 60_000
+    }
+
+    #[test]
+    fn a_time_far_ahead_is_believed_after_an_hour_without_another() {
+        let day = 24 * HOUR;
+        for (seen, believed) in [
+            // One host, in use: its clock, to the minute.
+            (vec![0, 5, 10, 15], 15),
+            // Idle for a week: the first hour is doubted.
+            (vec![0, 7 * day], 0),
+            (vec![0, 7 * day, 7 * day + 59], 0),
+            (vec![0, 7 * day, 7 * day + 60], 7 * day + 60),
+            // Once a day.
+            (vec![0, day, 2 * day], day),
+            (vec![0, day, 2 * day, 3 * day], 2 * day),
+            // Two hosts, of which one is three days ahead for hours.
+            (vec![0, 3 * day, 20, 3 * day + 40, 60, 3 * day + 120, 80, 3 * day + 140], 80),
+            (vec![0, 3 * day, 20, 3 * day + 40, 24], 24),
+            // It was alone for an hour, until the other came back.
+            (vec![0, 3 * day, 3 * day + 60], 3 * day + 60),
+            (vec![0, 3 * day, 3 * day + 60, 80], 80),
+            (vec![0, 3 * day, 3 * day + 60, 80, 3 * day + 80], 80),
+            // A clock that is behind holds the time back.
+            (vec![3 * day, 0, 3 * day + 1], 0),
+            // A doubted time that came from a step back again.
+            (vec![0, 3 * day, 2 * day, 2 * day + 59], 0),
+            (vec![0, 3 * day, 2 * day, 2 * day + 60], 2 * day + 60),
+        ] {
+            assert_eq!(after(&seen), believed, "{seen:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_written_down_changes_nothing_that_is_believed() {
+        let at = Timestamp::from_millis;
+        let (mut all, mut written) = (Notes::default(), Notes::default());
+        for step in 0..10_000_u64 {
+            let now = at(step * 7_000 + if step % 97 == 0 { 200_000_000 } else { 0 });
+            all.saw(now);
+            let mut next = written;
+            let must = next.saw(now);
+            let behind = all.now(now).since(next.now(now));
+            assert!(behind < WRITTEN_EVERY && next.now(now) <= all.now(now), "step {step}: {behind:?}");
+            if must {
+                written = next;
+            }
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What the store notes beside its records, in a table of one row.
+
+use rusqlite::{Connection, params};
+
+use super::failure::While;
+use super::numbers::{from_ms, to_fence, to_ms};
+use crate::clock::Timestamp;
+use crate::operation::record::{Act, Notes};
+use crate::store::StoreError;
+
+/// The notes as they are.
+pub(super) fn read(connection: &Connection) -> Result<Notes, StoreError> {
+    let doing = "read what the store notes";
+    let mut statement = connection
+        .prepare_cached("SELECT fence, believed_ms, doubted_from_ms, doubted_to_ms FROM purged")
+        .while_doing(doing)?;
+    let notes = statement.query_row([], |row| {
+        let purged = row.get::<_, i64>(0)?.max(0) as u64;
+        let time = |at| Ok::<_, rusqlite::Error>(row.get::<_, Option<i64>>(at)?.map(from_ms));
+        Ok(Notes { purged, believed: time(1)?, doubted: time(2)?.zip(time(3)?) })
+    });
+    notes.while_doing(doing)
+}
+
+/// The notes with the time of a command, written down as often as they must be.
+pub(super) fn saw(connection: &Connection, now: Timestamp) -> Result<Notes, StoreError> {
+    let mut notes = read(connection)?;
+    let must_write = notes.saw(now);
+    write(connection, &notes, must_write)?;
+    Ok(notes)
+}
+
+/// An operator's action as it must be judged.
+pub(super) fn seen(connection: &Connection, act: &Act) -> Result<Act, StoreError> {
+    let mut notes = read(connection)?;
+    let (act, must_write) = act.seen_by(&mut notes);
+    write(connection, &notes, must_write)?;
+    Ok(act)
+}
+
+fn write(connection: &Connection, notes: &Notes, must_write: bool) -> Result<(), StoreError> {
+    if must_write {
+        let doing = "write what the store notes";
+        let mut statement = connection
+            .prepare_cached("UPDATE purged SET believed_ms = ?1, doubted_from_ms = ?2, doubted_to_ms = ?3")
+            .while_doing(doing)?;
+        statement
+            .execute(params![
+                notes.believed.map(to_ms),
+                notes.doubted.map(|(from, _)| to_ms(from)),
+                notes.doubted.map(|(_, to)| to_ms(to)),
+            ])
+            .while_doing(doing)?;
+    }
+    Ok(())
+}
+
+/// Raises the highest fence of any row that was removed to `fence`, if it is lower.
+pub(super) fn removed(connection: &Connection, fence: u64) -> Result<(), StoreError> {
+    let doing = "write the fences of what was purged";
+    let mut statement =
+        connection.prepare_cached("UPDATE purged SET fence = ?1 WHERE fence < ?1").while_doing(doing)?;
+    statement.execute([to_fence(fence)]).while_doing(doing)?;
+    Ok(())
+}

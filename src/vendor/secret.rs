@@ -1,0 +1,65 @@
+//! Headers that carry secrets. What a call gives is stored with its operation, in clear or sealed, and shown to
+//! operators; an adapter adds secrets at each send, and nobody stores them.
+
+use std::fmt;
+
+use http::HeaderName;
+use http::header::{AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION, SET_COOKIE};
+
+use crate::error::Error;
+use crate::vendor::Vendor;
+
+/// The headers that no call may give: those that carry secrets wherever they are used, those of the client's adapter,
+/// and what the client names.
+#[derive(Clone)]
+pub(crate) struct SecretHeaders {
+    more: Vec<HeaderName>,
+}
+
+impl SecretHeaders {
+    /// Those of a client.
+    ///
+    /// # Errors
+    ///
+    /// A validation error if HTTP has no header of one of these names.
+    pub(crate) fn new(vendor: &dyn Vendor, named: &[String]) -> Result<SecretHeaders, Error> {
+        let mut more = vendor.secret_headers();
+        for name in named {
+            let header = HeaderName::from_bytes(name.as_bytes());
+            let problem = || Error::invalid("header", "a name in secret_headers is none that HTTP has");
+            more.push(header.map_err(|_| problem())?);
+        }
+        Ok(SecretHeaders { more })
+    }
+
+    /// Whether this header carries a secret.
+    pub(crate) fn contain(&self, name: &HeaderName) -> bool {
+        ALWAYS.contains(name) || self.more.contains(name)
+    }
+}
+
+/// The names, which are no secret.
+impl fmt::Debug for SecretHeaders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(ALWAYS.iter().chain(&self.more).map(HeaderName::as_str)).finish()
+    }
+}
+
+/// What a call is told that gives such a header.
+pub(crate) fn refused(name: &HeaderName) -> Error {
+    let problem = format!(
+        "{name} carries a secret, and a call's headers are stored with it; give the secret to the adapter, which adds \
+         it at each send"
+    );
+    Error::invalid("header", problem)
+}
+
+/// RFC 9110 (11.6.2, 11.7.2), RFC 6265, and the two names that vendors use most for tokens.
+const ALWAYS: [HeaderName; 6] = [
+    AUTHORIZATION,
+    PROXY_AUTHORIZATION,
+    COOKIE,
+    SET_COOKIE,
+    HeaderName::from_static("x-auth-token"),
+    HeaderName::from_static("x-api-key"),
+];
