@@ -37,6 +37,7 @@ mod waits;
 use claim::Offered;
 use hold::Hold;
 use run::Run;
+pub(crate) use run::SLEEP_MAX;
 use waits::{spread, spread_over};
 
 /// Everything one client is made of.
@@ -72,6 +73,8 @@ pub(crate) struct Work {
     /// Whether the deadline goes out again in `X-Request-Timeout`.
     pub pass_deadline_on: bool,
     pub on_unknown: OnUnknown,
+    /// Nobody waits for it: it goes at recovery's own rate, and long waits are left to the schedule.
+    pub recovered: bool,
     /// What is never shown of this operation, beside what its client names.
     pub redact: RedactedFields,
 }
@@ -231,7 +234,7 @@ impl Engine {
 
     /// When to ask the gates again after a refusal, a little later than they said; `None` if only a person can
     /// tell.
-    fn come_back(&self, refusal: GateRefusal, now: Instant) -> Option<Instant> {
+    pub(crate) fn come_back(&self, refusal: GateRefusal, now: Instant) -> Option<Instant> {
         let at = match refusal.gate {
             // Nobody knows when a call ends; they end often.
             Gate::Concurrency => Some(now.plus(CONCURRENCY_PAUSE)),

@@ -36,8 +36,10 @@ pub mod limits;
 pub mod pause;
 pub mod rate;
 mod ratio;
+pub mod recovery;
 mod switch;
 pub mod timeout;
+mod turns;
 mod unknown;
 pub(crate) mod window;
 
@@ -49,6 +51,7 @@ pub use gates::{Admission, Gates, KillSwitch, Outcome, Refusal};
 pub use limits::{Limits, RecordConfig};
 pub use pause::{Pause, PauseConfig};
 pub use rate::RateConfig;
+pub use recovery::{Recovery, RecoveryConfig};
 pub use timeout::Timeouts;
 pub use unknown::OnUnknown;
 
@@ -88,6 +91,8 @@ pub struct Policy {
     /// How many attempts may be under way at once. Default off, for the same reason.
     #[serde(with = "switch")]
     pub concurrency: Option<ConcurrencyConfig>,
+    /// How fast what nobody holds any more is delivered.
+    pub recovery: RecoveryConfig,
     /// How large bodies may be.
     pub limits: Limits,
     /// How records are kept.
@@ -111,6 +116,7 @@ impl Policy {
             budget: Some(BudgetConfig::default()),
             rate: None,
             concurrency: None,
+            recovery: RecoveryConfig::default(),
             limits: Limits::default(),
             record: RecordConfig::default(),
             admission_wait: Duration::ZERO,
@@ -201,6 +207,13 @@ impl Policy {
         self
     }
 
+    /// Sets how fast what nobody holds any more is delivered.
+    #[must_use]
+    pub fn recovery(mut self, recovery: RecoveryConfig) -> Policy {
+        self.recovery = recovery;
+        self
+    }
+
     /// Sets the limits on bodies.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Policy {
@@ -257,6 +270,7 @@ impl Policy {
         if let Some(concurrency) = &self.concurrency {
             concurrency.validate()?;
         }
+        self.recovery.validate()?;
         if self.admission_wait > self.timeout.total {
             let reason =
                 format!("{:?} is longer than timeout.total, {:?}", self.admission_wait, self.timeout.total);

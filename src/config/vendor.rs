@@ -291,7 +291,7 @@ const POLICY_KEY: &str = "policy";
 
 /// The policy's own keys, for somebody who writes one of them a table too high. A test holds them to the
 /// policy's fields.
-const POLICY_KEYS: [&str; 11] = [
+const POLICY_KEYS: [&str; 12] = [
     "backoff",
     "timeout",
     "pause",
@@ -299,6 +299,7 @@ const POLICY_KEYS: [&str; 11] = [
     "budget",
     "rate",
     "concurrency",
+    "recovery",
     "limits",
     "record",
     "admission_wait",

@@ -13,7 +13,7 @@ use crate::clock::Instant;
 use crate::error::{Error, Step};
 use crate::request::Request;
 use crate::telemetry;
-use crate::vendor::{Attempt, Finding, Subject};
+use crate::vendor::{Attempt, Finding, Subject, Verdict};
 
 /// What the look-ups came to.
 pub(super) enum Looked {
@@ -40,13 +40,13 @@ impl Run<'_> {
         let Some(question) = self.first_question() else { return Ok(Looked::CannotTell) };
         let settle = self.engine.vendor.settle_time();
         let mut at = self.settled_at(settle);
-        for _ in 0..self.engine.policy.look_ups_max {
+        for _ in self.look_ups..self.engine.policy.look_ups_max {
             let asked = self.left_alone_until.since(self.engine.clock.now());
             if !asked.is_zero() {
                 let spread = spread_over(asked, self.engine.random.unit());
                 at = at.max(self.left_alone_until.plus(spread));
             }
-            if at >= self.deadline || self.is_over_the_cap(asked) {
+            if at >= self.deadline || self.is_over_the_cap(asked) || self.is_too_long_to_sleep(at) {
                 if self.is_past_keeping() {
                     return Ok(Looked::CannotTell);
                 }
@@ -99,6 +99,9 @@ impl Run<'_> {
             let verdict = self.engine.vendor.classify(&attempt);
             self.heed(&verdict, &exchanged.outcome, exchanged.ended);
             let Ok(answer) = exchanged.outcome else { return Ok(Looked::CannotTell) };
+            if matches!(verdict, Verdict::Done { .. }) {
+                self.look_ups = self.look_ups.saturating_add(1);
+            }
             let Some(subject) = self.subject() else { return Ok(Looked::CannotTell) };
             if answer.cut {
                 return Ok(Looked::CannotTell);

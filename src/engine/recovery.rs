@@ -59,6 +59,9 @@ impl Engine {
             return Err(run.hand_back().await);
         }
         let ended = run.resume().await;
+        if work.recovered && run.starts == 0 {
+            self.gates.recovery().give_back(self.clock.now());
+        }
         drop(run);
         let offered = Offered { fingerprint, unstamped: None, request: &request };
         Box::pin(self.unless_overtaken(ended, &id, offered, deadline)).await
@@ -86,6 +89,7 @@ impl Work {
             retries_allowed: true,
             pass_deadline_on: false,
             on_unknown,
+            recovered: true,
             redact: RedactedFields::NONE,
         }
     }

@@ -15,7 +15,7 @@ use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::Instant;
 use crate::error::{Disposition, Effect, Error, Gate, Kind, Reason, Refusal, Step};
-use crate::policy::{Admission, Backoff, OnUnknown, Timeouts};
+use crate::policy::{Admission, Backoff, OnUnknown, Refusal as GateRefusal, Timeouts};
 use crate::reply::{Obtained, Reply};
 use crate::request::Request;
 use crate::telemetry::{self, Whose};
@@ -54,6 +54,10 @@ pub(super) struct Run<'a> {
     absence_believed: bool,
     /// Nothing came between the claim and what follows.
     just_claimed: bool,
+    /// Nobody waits for it.
+    pub(super) recovered: bool,
+    /// Attempts and look-ups of a recovered operation that were admitted in this run.
+    pub(super) starts: u32,
     wait_before: Duration,
     /// The latest that the vendor asked this call to wait for.
     pub(super) left_alone_until: Instant,
@@ -115,6 +119,8 @@ impl<'a> Run<'a> {
             resend_accepted: false,
             absence_believed: false,
             just_claimed: false,
+            recovered: work.recovered,
+            starts: 0,
             wait_before: Duration::ZERO,
             left_alone_until: Instant::ORIGIN,
             number: None,
@@ -122,11 +128,11 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Carries on with an operation that was taken over. Its next send is charged as a retry, unless it is
-    /// known to be the first.
+    /// Carries on with an operation that was taken over. For a caller, its next send is charged as a retry, unless it
+    /// is known to be the first. Recovery pays by its own rate.
     pub(super) async fn resume(&mut self) -> Result<Reply, Error> {
         let is_first = self.attempts == 0 && self.effect == Effect::None;
-        if !is_first && !self.afford_retry() {
+        if !is_first && !self.recovered && !self.afford_retry() {
             return Err(self.out_of_budget(self.first_step()).await);
         }
         self.drive(None).await
@@ -270,7 +276,7 @@ impl<'a> Run<'a> {
         if at >= self.deadline {
             return Err(self.out_of_time(at, Step::Attempt).await);
         }
-        if !self.afford_retry() {
+        if !self.recovered && !self.afford_retry() {
             return Err(self.out_of_budget(wait).await);
         }
         self.wait_before = rung;
@@ -299,12 +305,18 @@ impl<'a> Run<'a> {
 
     /// Asks the gates for an attempt or a look-up after the first, and waits for them as long as time allows.
     pub(super) async fn admit_again(&mut self) -> Result<Admission<'a>, Error> {
+        let engine = self.engine;
+        let mut turn = None;
         loop {
-            let now = self.engine.clock.now();
-            let refusal = match self.engine.gates.admit(now) {
+            let now = engine.clock.now();
+            let admitted = if self.recovered { self.admit_recovered(now) } else { engine.gates.admit(now) };
+            let refusal = match admitted {
                 Ok(admission) => return Ok(admission),
                 Err(refusal) => refusal,
             };
+            if self.recovered && refusal.gate == Gate::Rate && turn.is_none() {
+                turn = engine.gates.wait_for_turn();
+            }
             let come_back = self.engine.come_back(refusal, now);
             let at = come_back.unwrap_or_else(|| now.plus(self.first_step()));
             if at >= self.deadline {
@@ -316,13 +328,38 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Asks the gates as recovery, and pays for every send after the first, which was paid for when the operation was
+    /// taken.
+    fn admit_recovered(&mut self, now: Instant) -> Result<Admission<'a>, GateRefusal> {
+        let gates = &self.engine.gates;
+        let admission = gates.admit_recovered(now)?;
+        if self.starts > 0 {
+            gates.recovery().pay(1, now);
+        }
+        self.starts += 1;
+        Ok(admission)
+    }
+
     /// Sleeps with the lease kept for the sleep and the attempt after it.
+    ///
+    /// # Errors
+    ///
+    /// The store's. And a recovered operation does not sleep for long: it is scheduled for that time, and what it
+    /// occupied is free for another.
     pub(super) async fn sleep_until(&mut self, at: Instant) -> Result<(), Error> {
         let wait = at.since(self.engine.clock.now());
+        if self.is_too_long_to_sleep(at) {
+            let kind = self.dependency();
+            return Err(self.postpone(at, kind).await);
+        }
         self.keep_lease(wait.saturating_add(self.timeout.attempt)).await?;
         self.engine.clock.sleep_until(at).await;
         self.waited = self.waited.saturating_add(wait);
         Ok(())
+    }
+
+    pub(super) fn is_too_long_to_sleep(&self, at: Instant) -> bool {
+        self.recovered && at.since(self.engine.clock.now()) > SLEEP_MAX
     }
 
     pub(super) async fn keep_lease(&mut self, needed: Duration) -> Result<(), Error> {
@@ -373,6 +410,10 @@ impl<'a> Run<'a> {
         }
     }
 }
+
+/// The longest that a recovered operation waits in memory, where it keeps others from being taken. The ladder's first
+/// three steps are within it, so that most retries cost no write to the schedule and none to be taken again.
+pub(crate) const SLEEP_MAX: Duration = Duration::from_secs(5);
 
 /// A store this slow twice in a row is no store to send by; recovery carries on.
 const RENEWALS_MAX: u32 = 2;

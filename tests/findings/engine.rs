@@ -16,7 +16,7 @@ use steadfast::{Call, Client};
 
 #[path = "../engine/vendor.rs"]
 #[allow(dead_code, reason = "shared with the engine's own tests, which use the rest of it")]
-mod vendor;
+pub mod vendor;
 
 use vendor::Acme;
 

@@ -3,5 +3,6 @@
 mod engine;
 mod policies;
 mod record;
+mod recovery;
 mod transport;
 mod vendors;
