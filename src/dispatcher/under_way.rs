@@ -114,7 +114,8 @@ impl UnderWay {
         let now = engine.clock.now();
         let starts = match recovery.ready(now) {
             Ok(starts) => starts,
-            Err(at) => return Ok(Next::At(at)),
+            // Processes that were started together are not to take together.
+            Err(at) => return Ok(Next::At(at.plus(GAP.mul_f64(engine.random.unit())))),
         };
         let room = match engine.gates.room_for_recovery(now) {
             Ok(room) => room,
@@ -202,7 +203,7 @@ impl UnderWay {
     }
 }
 
-/// Between two takes: at many short operations at once, each that ends would be a take of one.
+/// Between two takes, and the spread of them: at many short operations at once, each that ends would be a take of one.
 const GAP: Duration = Duration::from_millis(20);
 
 const NEVER: Instant = Instant::from_nanos(u64::MAX);

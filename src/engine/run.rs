@@ -135,6 +135,9 @@ impl<'a> Run<'a> {
         if !is_first && !self.recovered && !self.afford_retry() {
             return Err(self.out_of_budget(self.first_step()).await);
         }
+        if self.recovered && self.is_left_to_a_look_up() {
+            return self.exhausted().await;
+        }
         self.drive(None).await
     }
 
@@ -170,6 +173,13 @@ impl<'a> Run<'a> {
                 return Ok(reply);
             }
         }
+    }
+
+    /// Whether nothing but a look-up is left of the ladder, which was postponed for its settle time. Another send would
+    /// begin that time anew, again and again.
+    fn is_left_to_a_look_up(&self) -> bool {
+        let is_spent = self.attempts as usize > self.backoff.steps.len();
+        is_spent && self.effect == Effect::Unknown && self.has_look_up()
     }
 
     /// Before a resend that could be a second effect: what a look-up finds, or `None` if the resend may go.
