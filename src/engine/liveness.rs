@@ -68,10 +68,10 @@ impl Exchanged {
 impl Run<'_> {
     /// Tells the gates how an attempt or a look-up went.
     pub(super) fn account(&mut self, admission: Admission<'_>, exchanged: &Exchanged) {
-        if self.recovered {
-            if let Some(sign) = exchanged.sign() {
-                self.engine.gates.recovery().heed(sign, exchanged.ended);
-            }
+        if self.recovered
+            && let Some(sign) = exchanged.sign()
+        {
+            self.engine.gates.recovery().heed(sign, exchanged.ended);
         }
         match exchanged.liveness() {
             Outcome::Failure => {

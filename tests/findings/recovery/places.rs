@@ -79,6 +79,40 @@ fn d10_what_is_due_goes_out_on_time_beside_a_settle_time() {
 }
 
 #[test]
+fn d10_a_look_up_that_was_postponed_is_not_another_send() {
+    on_virtual_time(|clock, at_work| async move {
+        let mut acme = Acme::replaying(secs(86_400));
+        (acme.look_up, acme.settle) = (true, secs(30));
+        let transport = ScriptedTransport::new().always_with(|request| match request.url.path() {
+            "/search" => {
+                let found = r#"[{"id": 1}]"#;
+                Ok(steadfast::answer::Answer::new(http::StatusCode::OK, http::HeaderMap::new(), found))
+            }
+            _ => Err(SendErrorKind::Reset),
+        });
+        let mut ladder = Backoff::ladder([secs(1)]);
+        ladder.jitter = Jitter::None;
+        let client = Client::builder(acme)
+            .policy(Policy::background().backoff(ladder).without_breaker())
+            .transport(transport.clone())
+            .clock(clock.clone())
+            .random(FixedRandom::at(0.5))
+            .store(memory(at_work))
+            .build()
+            .expect("a client");
+        let told = client.post("/x").key("k").deadline(Duration::from_millis(1)).send().await;
+        assert!(told.is_err());
+        clock.latency(secs(1)).await;
+        // The ladder's last attempt, whose look-up is for later.
+        assert_eq!(client.recover(1).await.expect("a store").postponed, 1);
+        clock.latency(secs(30)).await;
+        assert_eq!(client.recover(1).await.expect("a store").succeeded, 1);
+        let sent = transport.requests().iter().filter(|request| request.url.path() == "/x").count();
+        assert_eq!(sent, 2);
+    });
+}
+
+#[test]
 fn d10_a_round_leaves_a_settle_time_to_the_schedule() {
     on_virtual_time(|clock, at_work| async move {
         let store = memory(at_work);
