@@ -30,14 +30,15 @@ mod limit;
 mod liveness;
 mod look_up;
 mod on_record;
+mod patience;
 mod recovery;
 mod run;
 mod waits;
 
 use claim::Offered;
 use hold::Hold;
+pub(crate) use patience::SLEEP_MAX;
 use run::Run;
-pub(crate) use run::SLEEP_MAX;
 use waits::{spread, spread_over};
 
 /// Everything one client is made of.

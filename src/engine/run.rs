@@ -15,7 +15,7 @@ use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::Instant;
 use crate::error::{Disposition, Effect, Error, Gate, Kind, Reason, Refusal, Step};
-use crate::policy::{Admission, Backoff, OnUnknown, Refusal as GateRefusal, Timeouts};
+use crate::policy::{Admission, Backoff, OnUnknown, Timeouts};
 use crate::reply::{Obtained, Reply};
 use crate::request::Request;
 use crate::telemetry::{self, Whose};
@@ -175,13 +175,6 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Whether nothing but a look-up is left of the ladder, which was postponed for its settle time. Another send would
-    /// begin that time anew, again and again.
-    fn is_left_to_a_look_up(&self) -> bool {
-        let is_spent = self.attempts as usize > self.backoff.steps.len();
-        is_spent && self.effect == Effect::Unknown && self.has_look_up()
-    }
-
     /// Before a resend that could be a second effect: what a look-up finds, or `None` if the resend may go.
     async fn look_up_first(&mut self) -> Result<Option<Reply>, Error> {
         match self.look_up().await? {
@@ -313,65 +306,6 @@ impl<'a> Run<'a> {
         afforded
     }
 
-    /// Asks the gates for an attempt or a look-up after the first, and waits for them as long as time allows.
-    pub(super) async fn admit_again(&mut self) -> Result<Admission<'a>, Error> {
-        let engine = self.engine;
-        let mut turn = None;
-        loop {
-            let now = engine.clock.now();
-            let admitted = if self.recovered { self.admit_recovered(now) } else { engine.gates.admit(now) };
-            let refusal = match admitted {
-                Ok(admission) => return Ok(admission),
-                Err(refusal) => refusal,
-            };
-            if self.recovered && refusal.gate == Gate::Rate && turn.is_none() {
-                turn = engine.gates.wait_for_turn();
-            }
-            let come_back = self.engine.come_back(refusal, now);
-            let at = come_back.unwrap_or_else(|| now.plus(self.first_step()));
-            if at >= self.deadline {
-                telemetry::refused(self.whose(), refusal.gate);
-                return Err(self.postpone(at, Kind::Gate(refusal.gate)).await);
-            }
-            telemetry::held_back(self.whose(), refusal.gate, at.since(now));
-            self.sleep_until(at).await?;
-        }
-    }
-
-    /// Asks the gates as recovery, and pays for every send after the first, which was paid for when the operation was
-    /// taken.
-    fn admit_recovered(&mut self, now: Instant) -> Result<Admission<'a>, GateRefusal> {
-        let gates = &self.engine.gates;
-        let admission = gates.admit_recovered(now)?;
-        if self.starts > 0 {
-            gates.recovery().pay(1, now);
-        }
-        self.starts += 1;
-        Ok(admission)
-    }
-
-    /// Sleeps with the lease kept for the sleep and the attempt after it.
-    ///
-    /// # Errors
-    ///
-    /// The store's. And a recovered operation does not sleep for long: it is scheduled for that time, and what it
-    /// occupied is free for another.
-    pub(super) async fn sleep_until(&mut self, at: Instant) -> Result<(), Error> {
-        let wait = at.since(self.engine.clock.now());
-        if self.is_too_long_to_sleep(at) {
-            let kind = self.dependency();
-            return Err(self.postpone(at, kind).await);
-        }
-        self.keep_lease(wait.saturating_add(self.timeout.attempt)).await?;
-        self.engine.clock.sleep_until(at).await;
-        self.waited = self.waited.saturating_add(wait);
-        Ok(())
-    }
-
-    pub(super) fn is_too_long_to_sleep(&self, at: Instant) -> bool {
-        self.recovered && at.since(self.engine.clock.now()) > SLEEP_MAX
-    }
-
     pub(super) async fn keep_lease(&mut self, needed: Duration) -> Result<(), Error> {
         if self.hold.as_ref().is_none_or(|hold| hold.lasts(needed)) {
             return Ok(());
@@ -420,10 +354,6 @@ impl<'a> Run<'a> {
         }
     }
 }
-
-/// The longest that a recovered operation waits in memory, where it keeps others from being taken. The ladder's first
-/// three steps are within it, so that most retries cost no write to the schedule and none to be taken again.
-pub(crate) const SLEEP_MAX: Duration = Duration::from_secs(5);
 
 /// A store this slow twice in a row is no store to send by; recovery carries on.
 const RENEWALS_MAX: u32 = 2;

@@ -113,22 +113,6 @@ fn d10_a_look_up_that_was_postponed_is_not_another_send() {
 }
 
 #[test]
-fn d10_a_round_leaves_a_settle_time_to_the_schedule() {
-    on_virtual_time(|clock, at_work| async move {
-        let store = memory(at_work);
-        let time = clock.clone();
-        beside_a_settle_time(clock.clone(), store.clone(), async |client| {
-            time.latency(secs(6)).await;
-            let began = time.now();
-            let recovered = client.recover(10).await.expect("a store");
-            assert_eq!((recovered.taken, recovered.succeeded), (1, 1), "the lost one is not due yet");
-            assert!(time.now().since(began) < secs(1));
-        })
-        .await;
-    });
-}
-
-#[test]
 fn d10_one_that_hangs_keeps_nobody_waiting() {
     on_virtual_time(|clock, at_work| async move {
         let store = memory(at_work);
