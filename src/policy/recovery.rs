@@ -256,7 +256,9 @@ impl Recovery {
         }
         let earned = now.since(pace.refilled_at).as_secs_f64() * pace.per_second;
         pace.refilled_at = pace.refilled_at.max(now);
-        pace.starts = (pace.starts + earned).min(self.most(pace.per_second));
+        // Debt of a faster time is not to hold up a vendor that is back: at any rate ten seconds pay it off.
+        let least = -(pace.per_second * DEBT_SECONDS).max(1.0);
+        pace.starts = (pace.starts + earned).clamp(least, self.most(pace.per_second));
         then(&mut pace)
     }
 
@@ -281,7 +283,10 @@ const IDLE: Duration = Duration::from_secs(10);
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Debt that is paid off within ten seconds at the first rate. Operations under way are bounded, and so are their sends.
+/// How long debt is paid off at the most.
+const DEBT_SECONDS: f64 = 10.0;
+
+/// No debt of one payment is larger, at any rate.
 const DEBT_MAX: f64 = 100.0;
 
 /// At the floor, with all the debt there can be.
