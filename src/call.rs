@@ -72,6 +72,7 @@ impl Call {
             deadline: None,
             retries_allowed: true,
             pass_deadline_on: false,
+            recovered: false,
             on_unknown: OnUnknown::Park,
             in_flight: client.engine.policy.in_flight,
             retention: None,

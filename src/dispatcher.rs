@@ -3,20 +3,33 @@
 //!
 //! An expired lease is never a licence to send. What is taken over goes through the same loop as a call, and
 //! starts where the loop starts after an unknown outcome: the vendor's replay window or a look-up decides, or
-//! the operation is parked as a dead letter. It goes through the same gates and the same retry budget, so that
-//! a backlog after an outage is delivered at the rate that the vendor bears.
+//! the operation is parked as a dead letter. It goes through the same gates, at a [rate of its
+//! own](crate::policy::recovery) that climbs while the vendor answers well: a backlog after an outage is delivered as
+//! fast as the vendor bears it, and costs live calls none of their retries.
+//!
+//! No operation waits for another. Each is carried on in a task of its own, and the next is taken as soon as one of
+//! the places is free, there is a start to spend and no gate is closed; what nobody could send is not taken. An
+//! operation that has only to wait, for a settle time or a long backoff, does not keep its place: it is scheduled for
+//! that time. So what is held in memory is bounded by the places.
 //!
 //! It is safe to stop it anywhere and to run it in any number of processes: taking an operation moves its
 //! fence, and of any number of takers one is given it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use crate::client::Client;
+use crate::clock::Clock;
 use crate::error::Error;
-use crate::operation::record::{Left, Take};
-use crate::telemetry;
+
+mod purge;
+mod under_way;
+
+use under_way::{Next, UnderWay};
 
 /// What one round of recovery came to.
 ///
@@ -42,7 +55,7 @@ pub struct Recovered {
     pub taken: usize,
     /// Of those, how many succeeded.
     pub succeeded: usize,
-    /// How many wait for another time.
+    /// How many wait for another time: a backoff, a settle time, a gate.
     pub postponed: usize,
     /// How many the vendor refused.
     pub refused: usize,
@@ -54,7 +67,6 @@ pub struct Recovered {
 
 impl Recovered {
     fn count(&mut self, outcome: &Result<crate::reply::Reply, Error>) {
-        self.taken += 1;
         match outcome {
             Ok(_) => self.succeeded += 1,
             Err(error) if error.is_dead_letter() => self.dead += 1,
@@ -67,77 +79,69 @@ impl Recovered {
 
 impl Client {
     /// Takes at most `limit` of this vendor account's operations that nobody holds, and carries each on until
-    /// it ends or is postponed. First what a dead process left, then what is due.
+    /// it ends or is postponed. What a dead process left and what is due take turns, each that has waited longest first.
+    ///
+    /// It takes no more than can be sent: at recovery's [rate](crate::policy::recovery), and none once a gate is
+    /// closed for longer than a few seconds. An operation that has to wait longer than 5 s is postponed, so that none
+    /// waits for another's settle time. Operations that are not there to be taken are waited for by nobody.
     ///
     /// # Errors
     ///
-    /// A store that could not say what there is. What happens to the single operations is counted, and is on
-    /// their records.
+    /// A store that could not say what there is; what was taken by then is carried on first. What happens to the
+    /// single operations is counted, and is on their records.
     ///
     /// # Cancellation safety
     ///
     /// Dropping the future stops what is under way; its leases run out, and another round takes it up.
     pub async fn recover(&self, limit: usize) -> Result<Recovered, Error> {
-        let mut recovered = Recovered::default();
-        for what in [Left::Lapsed, Left::Due] {
-            let take = Take {
-                what,
-                account: Some(self.engine.account_path()),
-                now: self.engine.clock.wall(),
-                lease: self.engine.default_lease(),
-                attempt_max: self.engine.policy.timeout.attempt,
-                limit: limit - recovered.taken,
-            };
-            if take.limit == 0 {
-                break;
-            }
-            let lease_until = self.engine.clock.now().plus(take.lease);
-            let mut under_way = JoinSet::new();
-            for record in self.engine.take(take).await? {
-                telemetry::taken_over(&**self.engine.vendor, &record);
-                let client = self.clone();
-                under_way.spawn(async move { client.engine.carry_on(record, lease_until).await });
-            }
-            while let Some(ended) = under_way.join_next().await {
-                match ended {
-                    Ok(outcome) => recovered.count(&outcome),
-                    // A panic of an adapter's: its operation stays in progress until its lease runs out.
-                    Err(_) => {
-                        recovered.taken += 1;
-                        recovered.failed += 1;
+        let mut under_way = UnderWay::new(self);
+        let ended = loop {
+            let left = limit - under_way.recovered.taken;
+            match under_way.take(left).await {
+                Ok(Next::At(at)) => {
+                    let clock = &self.engine.clock;
+                    tokio::select! {
+                        biased;
+                        () = under_way.one_ends() => {}
+                        () = clock.sleep_until(at) => {}
                     }
                 }
+                Ok(Next::Place) => under_way.one_ends().await,
+                Ok(Next::Nothing | Next::Closed(_)) => break Ok(()),
+                Err(error) => break Err(error),
             }
+        };
+        while !under_way.is_empty() {
+            under_way.one_ends().await;
         }
-        Ok(recovered)
+        ended.map(|()| under_way.recovered)
     }
 
-    /// Recovers in the background, at once and then every `period`, until the returned guard is dropped. Each
-    /// time it also removes a small batch of records that have expired. Must be called within a tokio runtime.
+    /// Recovers in the background, at once and from then on, until the returned guard is dropped or
+    /// [stopped](Dispatcher::stop). Where there is nothing to do it looks again after `period`. Beside it, records that
+    /// have expired are removed as fast as they expire, in small batches. Must be called within a tokio runtime.
     ///
     /// Run it in every process that has a durable store. [`PERIOD`] suits most.
     pub fn keep_recovering(&self, period: Duration) -> Dispatcher {
+        let (stop, stopped) = watch::channel(());
+        let count = Arc::new(AtomicUsize::new(0));
+        let under_way = UnderWay::new(self).counted_by(Arc::clone(&count));
         let client = self.clone();
-        Dispatcher(tokio::spawn(async move {
+        let recovery = async move {
             client.name_unreached().await;
-            loop {
-                match client.recover(BATCH).await {
-                    // A full batch: there may be more.
-                    Ok(recovered) if recovered.taken == BATCH => continue,
-                    Ok(_) => {}
-                    Err(error) => telemetry::recovery_failed(client.vendor(), &error),
-                }
-                let clock = &client.engine.clock;
-                if let Err(error) = client.engine.store.purge(clock.wall(), PURGE_BATCH).await {
-                    telemetry::recovery_failed(client.vendor(), &error);
-                }
-                clock.sleep_until(clock.now().plus(period)).await;
-            }
-        }))
+            under_way.keep_on(period, stopped).await;
+        };
+        Dispatcher {
+            recovery: tokio::spawn(recovery),
+            purge: tokio::spawn(purge::keep_purging(self.clone(), period)),
+            stop,
+            under_way: count,
+            clock: Arc::clone(&self.engine.clock),
+        }
     }
 }
 
-/// Recovery in the background. It stops when this is dropped.
+/// Recovery in the background. It stops when this is dropped; [`stop`](Dispatcher::stop) lets what is under way finish.
 ///
 /// ```
 #[doc = include_str!("docs/setup/stripe.md")]
@@ -160,20 +164,46 @@ impl Client {
 /// ```
 #[derive(Debug)]
 #[must_use = "recovery stops when the guard is dropped"]
-pub struct Dispatcher(JoinHandle<()>);
+pub struct Dispatcher {
+    recovery: JoinHandle<()>,
+    purge: JoinHandle<()>,
+    stop: watch::Sender<()>,
+    under_way: Arc<AtomicUsize>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Dispatcher {
+    /// Takes nothing more, and waits up to `limit` for what is under way. Gives how many operations were cut off then:
+    /// their leases run out, and another process carries them on.
+    ///
+    /// Call it before the process ends, so that an operation which was just sent is also written down. An attempt's
+    /// timeout and a second are enough for most.
+    ///
+    /// # Cancellation safety
+    ///
+    /// Dropping the future cuts off what is under way at once, as dropping the guard does.
+    pub async fn stop(mut self, limit: Duration) -> usize {
+        self.purge.abort();
+        // Nobody listens any more if it has ended by itself.
+        let _ = self.stop.send(());
+        let over = self.clock.limit_until(self.clock.now().plus(limit));
+        tokio::select! {
+            biased;
+            // A panic is reported by the runtime, and leaves nothing under way.
+            _ = &mut self.recovery => {}
+            () = over => {}
+        }
+        self.under_way.load(Ordering::Relaxed)
+    }
+}
 
 impl Drop for Dispatcher {
     fn drop(&mut self) {
-        self.0.abort();
+        self.recovery.abort();
+        self.purge.abort();
     }
 }
 
 /// How often to look, for want of a better reason: often enough that a scheduled operation is hardly late,
 /// seldom enough that an idle store does not notice.
 pub const PERIOD: Duration = Duration::from_secs(1);
-
-/// How many expired records one round removes: a short write, and thousands a minute all the same.
-const PURGE_BATCH: usize = 100;
-
-/// How many operations one round carries on at once. The gates bound what reaches the vendor.
-const BATCH: usize = 64;

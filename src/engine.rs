@@ -37,6 +37,7 @@ mod limit;
 mod liveness;
 mod look_up;
 mod on_record;
+mod patience;
 mod phase;
 mod recovery;
 mod replay;
@@ -47,6 +48,7 @@ mod waits;
 pub(crate) use clocks::VendorClock;
 pub(crate) use in_flight::Waiting;
 pub(crate) use latency::Latency;
+pub(crate) use patience::SLEEP_MAX;
 use phase::Run;
 use retention::{Floor, Retention};
 
@@ -96,6 +98,8 @@ pub(crate) struct Work {
     pub in_flight: InFlight,
     /// How long its record is kept once it is settled, if the call itself says so.
     pub retention: Option<Duration>,
+    /// Nobody waits for it: it goes at recovery's own rate, and long waits are left to the schedule.
+    pub recovered: bool,
     /// What is never shown of this operation, beside what its client names.
     pub redact: RedactedFields,
     /// The key of the dead letter that it starts over.

@@ -37,8 +37,10 @@ pub mod limits;
 pub mod pause;
 pub mod rate;
 mod ratio;
+pub mod recovery;
 mod switch;
 pub mod timeout;
+mod turns;
 mod unknown;
 pub(crate) mod window;
 
@@ -51,6 +53,7 @@ pub use in_flight::InFlight;
 pub use limits::{Limits, RecordConfig};
 pub use pause::{Pause, PauseConfig};
 pub use rate::RateConfig;
+pub use recovery::{Recovery, RecoveryConfig};
 pub use timeout::Timeouts;
 pub use unknown::OnUnknown;
 
@@ -90,6 +93,8 @@ pub struct Policy {
     /// How many attempts may be under way at once. Default off, for the same reason.
     #[serde(with = "switch")]
     pub concurrency: Option<ConcurrencyConfig>,
+    /// How fast what nobody holds any more is delivered.
+    pub recovery: RecoveryConfig,
     /// How large bodies may be.
     pub limits: Limits,
     /// How records are kept.
@@ -115,6 +120,7 @@ impl Policy {
             budget: Some(BudgetConfig::default()),
             rate: None,
             concurrency: None,
+            recovery: RecoveryConfig::default(),
             limits: Limits::default(),
             record: RecordConfig::default(),
             admission_wait: Duration::ZERO,
@@ -206,6 +212,13 @@ impl Policy {
         self
     }
 
+    /// Sets how fast what nobody holds any more is delivered.
+    #[must_use]
+    pub fn recovery(mut self, recovery: RecoveryConfig) -> Policy {
+        self.recovery = recovery;
+        self
+    }
+
     /// Sets the limits on bodies.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Policy {
@@ -269,6 +282,7 @@ impl Policy {
         if let Some(concurrency) = &self.concurrency {
             concurrency.validate()?;
         }
+        self.recovery.validate()?;
         if self.admission_wait > self.timeout.total {
             let reason =
                 format!("{:?} is longer than timeout.total, {:?}", self.admission_wait, self.timeout.total);

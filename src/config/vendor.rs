@@ -333,7 +333,7 @@ const POLICY_KEY: &str = "policy";
 
 /// The policy's own keys, for somebody who writes one of them a table too high. A test holds them to the
 /// policy's fields.
-const POLICY_KEYS: [&str; 12] = [
+const POLICY_KEYS: [&str; 13] = [
     "backoff",
     "timeout",
     "pause",
@@ -341,6 +341,7 @@ const POLICY_KEYS: [&str; 12] = [
     "budget",
     "rate",
     "concurrency",
+    "recovery",
     "limits",
     "record",
     "admission_wait",

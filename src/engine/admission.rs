@@ -49,7 +49,7 @@ impl Engine {
 
     /// When to ask the gates again after a refusal, a little later than they said; `None` if only a person can
     /// tell.
-    pub(super) fn come_back(&self, refusal: Refusal, now: Instant) -> Option<Instant> {
+    pub(crate) fn come_back(&self, refusal: Refusal, now: Instant) -> Option<Instant> {
         let at = match refusal.gate {
             // Nobody knows when a call ends; they end often.
             Gate::Concurrency => Some(now.plus(CONCURRENCY_PAUSE)),

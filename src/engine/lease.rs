@@ -4,19 +4,9 @@ use std::time::Duration;
 
 use super::hold::{Evidence, Hold};
 use super::phase::Run;
-use crate::clock::Instant;
 use crate::error::{Disposition, Effect, Error, Kind};
 
 impl Run<'_> {
-    /// Sleeps with the lease kept for the sleep and the attempt after it.
-    pub(super) async fn sleep_until(&mut self, at: Instant) -> Result<(), Error> {
-        let wait = at.since(self.engine.clock.now());
-        self.keep_lease(wait.saturating_add(self.timeout.attempt)).await?;
-        self.engine.clock.sleep_until(at).await;
-        self.waited = self.waited.saturating_add(wait);
-        Ok(())
-    }
-
     pub(super) async fn keep_lease(&mut self, needed: Duration) -> Result<(), Error> {
         if self.hold.as_ref().is_none_or(|hold| hold.lasts(needed)) {
             return Ok(());

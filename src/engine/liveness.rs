@@ -11,6 +11,8 @@ use http::StatusCode;
 
 use super::exchange::Exchanged;
 use super::phase::Run;
+use crate::answer::Answer;
+use crate::policy::recovery::Sign;
 use crate::policy::{Admission, Outcome};
 use crate::transport::SendErrorKind;
 
@@ -39,9 +41,29 @@ impl Exchanged {
     }
 }
 
+impl Exchanged {
+    /// What it says of recovery's rate. Who asks for less has more than enough; what says nothing of the vendor's
+    /// health says nothing of the rate.
+    fn sign(&self) -> Option<Sign> {
+        if self.outcome.as_ref().is_ok_and(Answer::is_rate_limit) {
+            return Some(Sign::TooMuch);
+        }
+        match self.liveness() {
+            Outcome::Success => Some(Sign::Good),
+            Outcome::Failure => Some(Sign::Failed),
+            Outcome::Neutral => None,
+        }
+    }
+}
+
 impl Run<'_> {
     /// Tells the gates how an attempt or a look-up went.
     pub(super) fn account(&mut self, admission: Admission<'_>, exchanged: &Exchanged) {
+        if self.recovered
+            && let Some(sign) = exchanged.sign()
+        {
+            self.engine.gates.recovery().heed(sign, exchanged.ended);
+        }
         match exchanged.liveness() {
             Outcome::Failure => {
                 admission.settle_attempt_of(self.number(), Outcome::Failure, exchanged.ended);

@@ -55,7 +55,7 @@ impl Run<'_> {
                 let spread = spread_over(asked, self.engine.random.unit());
                 at = at.max(self.left_alone_until.plus(spread));
             }
-            if at >= self.deadline || self.is_over_the_cap(asked) {
+            if at >= self.deadline || self.is_over_the_cap(asked) || self.is_too_long_to_sleep(at) {
                 if self.is_past_keeping() {
                     return Ok(Ok(Looked::CannotTell));
                 }

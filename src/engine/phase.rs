@@ -35,6 +35,10 @@ pub(super) struct Run<'a> {
     pub(super) waited: Duration,
     pub(super) backoff: &'a Backoff,
     pub(super) retries_allowed: bool,
+    /// Nobody waits for it.
+    pub(super) recovered: bool,
+    /// Attempts and look-ups of a recovered operation that were admitted in this run.
+    pub(super) starts: u32,
     pub(super) wait_before: Duration,
     /// The latest that the vendor asked this call to wait for.
     pub(super) left_alone_until: Instant,
@@ -128,6 +132,8 @@ impl<'a> Run<'a> {
             waited: Duration::ZERO,
             backoff,
             retries_allowed: work.retries_allowed,
+            recovered: work.recovered,
+            starts: 0,
             wait_before: Duration::ZERO,
             left_alone_until: Instant::ORIGIN,
             number: None,

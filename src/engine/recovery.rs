@@ -62,6 +62,9 @@ impl Engine {
             return Err(run.hand_back().await);
         }
         let ended = run.resume().await;
+        if work.recovered && run.starts == 0 {
+            self.gates.recovery().give_back(self.clock.now());
+        }
         drop(run);
         match ended {
             Err(error) if error.is_store() => {
@@ -96,6 +99,7 @@ impl Work {
             on_unknown,
             in_flight: InFlight::Refuse,
             retention: None,
+            recovered: true,
             redact: RedactedFields::NONE,
             predecessor: None,
         }

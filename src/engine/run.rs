@@ -31,18 +31,14 @@ enum Cleared {
 }
 
 impl<'a> Run<'a> {
-    /// Carries on with an operation that was taken over. Its next send is charged as a retry, unless it is
-    /// known to be the first.
+    /// Carries on with an operation that was taken over. For a caller, its next send is charged as a retry, unless it
+    /// is known to be the first. Recovery pays by its own rate.
     pub(super) async fn resume(&mut self) -> Result<Reply, Error> {
         let is_first = self.attempts == 0 && self.phase.effect() == Effect::None;
-        if !is_first && !self.afford_retry() {
+        if !is_first && !self.recovered && !self.afford_retry() {
             return Err(self.out_of_budget(self.first_step()).await);
         }
-        // With the ladder spent it was scheduled to be looked up. Another send would begin the settle time anew, for ever
-        // where no call lasts as long.
-        let is_spent =
-            usize::try_from(self.attempts).is_ok_and(|attempts| attempts > self.backoff.steps.len());
-        if is_spent && self.phase.effect() == Effect::Unknown && self.has_look_up() {
+        if self.is_left_to_a_look_up() {
             return self.exhausted().await;
         }
         self.drive(None).await
@@ -162,7 +158,7 @@ impl<'a> Run<'a> {
         if at >= self.deadline {
             return Err(self.out_of_time(at, Step::Attempt).await);
         }
-        if !self.afford_retry() {
+        if !self.recovered && !self.afford_retry() {
             return Err(self.out_of_budget(wait).await);
         }
         self.wait_before = rung;
@@ -333,24 +329,5 @@ impl<'a> Run<'a> {
             telemetry::refused(self.whose(), Gate::Budget);
         }
         afforded
-    }
-
-    /// Asks the gates for an attempt or a look-up after the first, and waits for them as long as time allows.
-    pub(super) async fn admit_again(&mut self) -> Result<Admission<'a>, Error> {
-        loop {
-            let now = self.engine.clock.now();
-            let refusal = match self.engine.gates.admit(now) {
-                Ok(admission) => return Ok(admission),
-                Err(refusal) => refusal,
-            };
-            let come_back = self.engine.come_back(refusal, now);
-            let at = come_back.unwrap_or_else(|| now.plus(self.first_step()));
-            if at >= self.deadline {
-                telemetry::refused(self.whose(), refusal.gate);
-                return Err(self.postpone(at, Kind::Gate(refusal.gate)).await);
-            }
-            telemetry::held_back(self.whose(), refusal.gate, at.since(now));
-            self.sleep_until(at).await?;
-        }
     }
 }

@@ -72,6 +72,11 @@ impl Concurrency {
         entered.ok().map(|_| Place { concurrency: self })
     }
 
+    /// How many more there is room for.
+    pub(super) fn free(&self) -> u32 {
+        self.max.saturating_sub(self.under_way())
+    }
+
     pub(super) fn under_way(&self) -> u32 {
         self.under_way.load(Ordering::Relaxed)
     }

@@ -15,10 +15,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Policy;
 use super::breaker::{Breaker, Permit};
+use super::breaker::{BreakerState, Mode};
 use super::budget::Budget;
 use super::concurrency::{Concurrency, Place};
 use super::pause::Pause;
 use super::rate::Rate;
+use super::recovery::Recovery;
+use super::turns::{Turns, Waiting};
 use crate::clock::{Clock, Instant};
 use crate::error::Gate;
 use crate::random::Random;
@@ -115,8 +118,9 @@ pub struct Gates {
     pause: Pause,
     breaker: Option<Breaker>,
     concurrency: Option<Concurrency>,
-    rate: Option<Rate>,
+    rate: Option<(Rate, Turns)>,
     budget: Option<Budget>,
+    recovery: Recovery,
 }
 
 impl Gates {
@@ -129,8 +133,17 @@ impl Gates {
             pause: Pause::new(&policy.pause),
             breaker: policy.breaker.map(|config| Breaker::new(config, random)),
             concurrency: policy.concurrency.as_ref().map(Concurrency::new),
-            rate: policy.rate.as_ref().map(|config| Rate::new(config, clock.now())),
+            rate: policy
+                .rate
+                .as_ref()
+                .map(|config| (Rate::new(config, clock.now()), Turns::new(config, policy.recovery.share))),
             budget: policy.budget.as_ref().map(Budget::new),
+            recovery: Recovery::new(
+                &policy.recovery,
+                policy.rate.as_ref(),
+                policy.concurrency.as_ref(),
+                clock.now(),
+            ),
         }
     }
 
@@ -148,6 +161,25 @@ impl Gates {
     /// The first gate that refused. What earlier gates gave is given back.
     #[inline]
     pub fn admit(&self, now: Instant) -> Result<Admission<'_>, Refusal> {
+        self.admit_if(now, |rate, turns| turns.admit_live(rate, now))
+    }
+
+    /// As [`admit`](Gates::admit), for an attempt that nobody waits for. It has a share of the rate limit, and leaves
+    /// the rest to live calls where they want it.
+    ///
+    /// # Errors
+    ///
+    /// As [`admit`](Gates::admit).
+    pub fn admit_recovered(&self, now: Instant) -> Result<Admission<'_>, Refusal> {
+        self.admit_if(now, |rate, turns| turns.admit_recovered(rate, now))
+    }
+
+    #[inline]
+    fn admit_if(
+        &self,
+        now: Instant,
+        in_turn: impl FnOnce(&Rate, &Turns) -> Result<(), Instant>,
+    ) -> Result<Admission<'_>, Refusal> {
         if self.kill_switch.is_engaged() {
             return Err(Refusal::new(Gate::KillSwitch, None));
         }
@@ -162,10 +194,45 @@ impl Gates {
             }
             None => None,
         };
-        if let Some(rate) = &self.rate {
-            rate.check(now).map_err(|at| Refusal::new(Gate::Rate, Some(at)))?;
+        if let Some((rate, turns)) = &self.rate {
+            in_turn(rate, turns).map_err(|at| Refusal::new(Gate::Rate, Some(at)))?;
         }
         Ok(Admission { permit, _place: place, admitted_at: now })
+    }
+
+    /// How many recovered attempts could start at `now`, without taking anything.
+    ///
+    /// # Errors
+    ///
+    /// The first gate that is closed.
+    pub(crate) fn room_for_recovery(&self, now: Instant) -> Result<usize, Refusal> {
+        if self.kill_switch.is_engaged() {
+            return Err(Refusal::new(Gate::KillSwitch, None));
+        }
+        self.pause.check(now).map_err(|until| Refusal::new(Gate::Pause, Some(until)))?;
+        let probing = match &self.breaker {
+            Some(breaker) => is_probing(breaker, now)?,
+            None => false,
+        };
+        let places = self.concurrency.as_ref().map_or(usize::MAX, |concurrency| concurrency.free() as usize);
+        if places == 0 {
+            return Err(Refusal::new(Gate::Concurrency, None));
+        }
+        let starts = self.rate.as_ref().map_or(usize::MAX, |(rate, turns)| {
+            // Without room one may go and wait for its turn, or it would never have one.
+            turns.room_for_recovery(rate, now).max(1) as usize
+        });
+        Ok(places.min(starts).min(if probing { 1 } else { usize::MAX }))
+    }
+
+    /// Says that a recovered attempt waits for its turn in the rate limit, until the guard is dropped.
+    pub(crate) fn wait_for_turn(&self) -> Option<Waiting<'_>> {
+        self.rate.as_ref().map(|(_, turns)| turns.wait())
+    }
+
+    /// How fast recovery goes.
+    pub fn recovery(&self) -> &Recovery {
+        &self.recovery
     }
 
     /// The retry budget, if the policy has one.
@@ -237,6 +304,16 @@ impl Admission<'_> {
         if let Some(permit) = self.permit {
             permit.settle_for(call, outcome, now.since(self.admitted_at), now);
         }
+    }
+}
+
+/// Whether the circuit lets probes through alone.
+fn is_probing(breaker: &Breaker, now: Instant) -> Result<bool, Refusal> {
+    match (breaker.mode(), breaker.state(now)) {
+        (Mode::ForcedOpen, _) => Err(Refusal::new(Gate::Breaker, None)),
+        (Mode::Normal, BreakerState::Open { until }) => Err(Refusal::new(Gate::Breaker, Some(until))),
+        (Mode::Normal, BreakerState::HalfOpen) => Ok(true),
+        _ => Ok(false),
     }
 }
 

@@ -154,6 +154,11 @@ impl Rate {
         starts.take(now);
         Ok(())
     }
+
+    /// How many attempts may start at `now`. `None` for a limit that spaces them, which has no more than one at a time.
+    pub(super) fn room(&self, now: Instant) -> Option<u32> {
+        if self.spacing.is_some() { None } else { Some(self.starts.lock().room(now)) }
+    }
 }
 
 /// The starts of the last period, in batches: of each the time of its last start.
@@ -193,6 +198,13 @@ impl Starts {
         let Some(oldest) = self.batches.front() else { return Ok(()) };
         let at = oldest.plus(self.per);
         if now < at { Err(at) } else { Ok(()) }
+    }
+
+    /// How many more may start at `now`.
+    fn room(&self, now: Instant) -> u32 {
+        let counted = self.batches.partition_point(|&start| start.plus(self.per) <= now);
+        let batches = (self.batches_max - (self.batches.len() - counted)) as u32;
+        batches * self.batch_size + (self.batch_size - self.in_last)
     }
 
     /// Remembers a start for which there is room.

@@ -5,6 +5,7 @@ mod lives;
 mod operator;
 mod policies;
 mod record;
+mod recovery;
 mod rule;
 mod told;
 mod transport;

@@ -15,7 +15,7 @@ const BIGCOMMERCE: &str = "[vendors.bigcommerce]\nsecret_env = 'S'\nstore_hash =
 const KEYED: &str = "[vendors.keyed]\nsecret_env = 'S'\nbase_url = 'https://v.test'\n";
 
 /// The policy's tables that are on by default.
-const ON: [&str; 7] = ["backoff", "timeout", "pause", "breaker", "budget", "limits", "record"];
+const ON: [&str; 8] = ["backoff", "timeout", "pause", "breaker", "budget", "recovery", "limits", "record"];
 
 /// What has no default: left out, something else decides, or it must be given.
 const WITHOUT_DEFAULT: [&str; 25] = [

@@ -1,0 +1,43 @@
+//! Removing what has expired, at the pace at which it expires.
+//!
+//! In small batches, because a store writes them and the calls' claims one after the other, and with a pause between
+//! two of them, because a store that does nothing but purge serves no calls. One batch a second, which this once was,
+//! is outrun by a hundred calls a second.
+
+use std::time::Duration;
+
+use crate::client::Client;
+use crate::telemetry;
+
+/// Purges for ever: batch after batch while there are full ones, and else every `period`.
+pub(super) async fn keep_purging(client: Client, period: Duration) {
+    let clock = &client.engine.clock;
+    loop {
+        let began = clock.now();
+        let purged = client.engine.store.purge(clock.wall(), BATCH).await;
+        let pause = match purged {
+            Ok(removed) if removed >= BATCH => {
+                let took = clock.now().since(began);
+                took.saturating_mul(PAUSE_TIMES).clamp(PAUSE_MIN, PAUSE_MAX)
+            }
+            Ok(_) => period,
+            Err(error) => {
+                telemetry::recovery_failed(client.vendor(), &error);
+                period
+            }
+        };
+        clock.sleep_until(clock.now().plus(pause)).await;
+    }
+}
+
+/// How many records are removed together: in SQLite one write of some milliseconds.
+const BATCH: usize = 200;
+
+/// The pause after a full batch, in times of what it took: a store that is purged has three quarters of its time left.
+const PAUSE_TIMES: u32 = 3;
+
+/// At most 8,000 records a second: several times what a store in a file can settle.
+const PAUSE_MIN: Duration = Duration::from_millis(25);
+
+/// However slow the store is: it must not fall behind for good.
+const PAUSE_MAX: Duration = Duration::from_secs(1);

@@ -1,0 +1,83 @@
+//! How long a call waits in memory, for its gates and for its next step, and what a recovered operation leaves to the
+//! schedule instead.
+
+use std::time::Duration;
+
+use super::phase::Run;
+use crate::clock::Instant;
+use crate::error::{Effect, Error, Gate, Kind};
+use crate::policy::{Admission, Refusal as GateRefusal};
+use crate::telemetry;
+
+impl<'a> Run<'a> {
+    /// Asks the gates for an attempt or a look-up after the first, and waits for them as long as time allows.
+    pub(super) async fn admit_again(&mut self) -> Result<Admission<'a>, Error> {
+        let engine = self.engine;
+        let mut turn = None;
+        loop {
+            let now = engine.clock.now();
+            let admitted = if self.recovered { self.admit_recovered(now) } else { engine.gates.admit(now) };
+            let refusal = match admitted {
+                Ok(admission) => return Ok(admission),
+                Err(refusal) => refusal,
+            };
+            if self.recovered && refusal.gate == Gate::Rate && turn.is_none() {
+                turn = engine.gates.wait_for_turn();
+            }
+            let come_back = self.engine.come_back(refusal, now);
+            let at = come_back.unwrap_or_else(|| now.plus(self.first_step()));
+            if at >= self.deadline {
+                telemetry::refused(self.whose(), refusal.gate);
+                return Err(self.postpone(at, Kind::Gate(refusal.gate)).await);
+            }
+            telemetry::held_back(self.whose(), refusal.gate, at.since(now));
+            self.sleep_until(at).await?;
+        }
+    }
+
+    /// Asks the gates as recovery, and pays for every send after the first, which was paid for when the operation was
+    /// taken.
+    fn admit_recovered(&mut self, now: Instant) -> Result<Admission<'a>, GateRefusal> {
+        let gates = &self.engine.gates;
+        let admission = gates.admit_recovered(now)?;
+        if self.starts > 0 {
+            gates.recovery().pay(1, now);
+        }
+        self.starts += 1;
+        Ok(admission)
+    }
+
+    /// Sleeps with the lease kept for the sleep and the attempt after it.
+    ///
+    /// # Errors
+    ///
+    /// The store's. And a recovered operation does not sleep for long: it is scheduled for that time, and what it
+    /// occupied is free for another.
+    pub(super) async fn sleep_until(&mut self, at: Instant) -> Result<(), Error> {
+        let wait = at.since(self.engine.clock.now());
+        if self.is_too_long_to_sleep(at) {
+            let kind = self.dependency();
+            return Err(self.postpone(at, kind).await);
+        }
+        self.keep_lease(wait.saturating_add(self.timeout.attempt)).await?;
+        self.engine.clock.sleep_until(at).await;
+        self.waited = self.waited.saturating_add(wait);
+        Ok(())
+    }
+
+    /// Whether a recovered operation leaves the wait until `at` to the schedule.
+    pub(super) fn is_too_long_to_sleep(&self, at: Instant) -> bool {
+        self.recovered && at.since(self.engine.clock.now()) > SLEEP_MAX
+    }
+
+    /// Whether nothing but a look-up is left of the ladder, which was postponed for its settle time. Another send would
+    /// begin that time anew, again and again.
+    pub(super) fn is_left_to_a_look_up(&self) -> bool {
+        let is_spent = self.attempts as usize > self.backoff.steps.len();
+        is_spent && self.phase.effect() == Effect::Unknown && self.has_look_up()
+    }
+}
+
+/// The longest that a recovered operation waits in memory, where it keeps others from being taken. The ladder's first
+/// three steps are within it, so that most retries cost no write to the schedule and none to be taken again.
+pub(crate) const SLEEP_MAX: Duration = Duration::from_secs(5);

@@ -1,0 +1,302 @@
+//! How fast what nobody holds any more is delivered: a rate of its own, which climbs while the vendor answers well.
+//!
+//! A backlog is no retry storm and no live traffic. Charged to the retry budget, 1,000 operations of a crash took
+//! hours at a vendor in perfect health; without any limit they would all reach a vendor that has just come back, in
+//! the same second. What bears such a load is only found by trying, so this is TCP's slow start (RFC 5681, section
+//! 3.1): each good answer raises the rate a little, so that a rate that is made use of doubles each second, and 10/s
+//! are 200/s after five seconds. Google's bulk writer for Firestore does the like, between a first and a highest
+//! number of operations a second.
+//!
+//! It falls fast. A failure halves the rate, once a second while good answers come between, and each time where none
+//! does: sixty that fail in a row take any rate to the floor. A 429, a pause and an open circuit take it back to the
+//! start at least. The floor is one start in ten seconds: per process, as the retry budget's, and for its reason, that
+//! a floor that looks small is the whole load of a fleet. What was not used for ten seconds proves nothing (RFC 5681,
+//! section 4.1) and starts anew. Linear growth after a fall, as TCP has it, was rejected: from 100/s to 200/s would
+//! take a hundred seconds, and a vendor with one failure in a hundred would never get there.
+//!
+//! Each send of a recovered operation is paid for here, and none by the retry budget of live calls; nor does it earn
+//! into that. The first is paid before the operation is taken. What follows in the same run, a retry or a look-up, is
+//! paid in debt: the failure before it has halved the rate already, and the next operations wait until it is paid
+//! off. An operation that needed no send gives its start back.
+//!
+//! All gates come after this: recovery is never faster than the rate limit, and has `share` of it and of the places
+//! of the concurrency limit while live calls want the rest.
+
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+use super::concurrency::ConcurrencyConfig;
+use super::invalid;
+use super::rate::RateConfig;
+use crate::clock::Instant;
+use crate::error::Error;
+
+/// How fast recovery goes.
+///
+/// ```
+/// use steadfast::policy::{Policy, RecoveryConfig};
+///
+/// // From 5 operations a second to at most 50.
+/// let recovery = RecoveryConfig::new(5, 50).share(0.25);
+/// assert!(Policy::background().recovery(recovery).validate().is_ok());
+///
+/// let backwards = RecoveryConfig::new(50, 5);
+/// assert!(Policy::background().recovery(backwards).validate().is_err());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct RecoveryConfig {
+    /// The first rate, in sends a second and process. Default 10.
+    pub start_per_second: u32,
+    /// The highest rate. Default 500: about what one process with a store in a file can write down. With a rate limit
+    /// it is never over that.
+    pub max_per_second: u32,
+    /// How many operations are carried on at once. Default 128: enough for 200 sends a second at a vendor that takes
+    /// half a second for each. Each is held in memory with its request.
+    pub at_once: u32,
+    /// Recovery's part of the rate limit and of the concurrency limit while live calls want the rest, over 0 and under
+    /// 1. Default 0.5. What the other side does not want, each may have.
+    pub share: f64,
+}
+
+impl RecoveryConfig {
+    /// From `start_per_second` up to `max_per_second`.
+    pub fn new(start_per_second: u32, max_per_second: u32) -> RecoveryConfig {
+        RecoveryConfig { start_per_second, max_per_second, at_once: 128, share: 0.5 }
+    }
+
+    /// Sets how many operations are carried on at once.
+    #[must_use]
+    pub fn at_once(mut self, at_once: u32) -> RecoveryConfig {
+        self.at_once = at_once;
+        self
+    }
+
+    /// Sets recovery's part of what it shares with live calls.
+    #[must_use]
+    pub fn share(mut self, share: f64) -> RecoveryConfig {
+        self.share = share;
+        self
+    }
+
+    pub(super) fn validate(&self) -> Result<(), Error> {
+        if self.start_per_second == 0 {
+            return Err(invalid(
+                "recovery.start_per_second",
+                "0 never starts; to recover nothing, do not call keep_recovering",
+            ));
+        }
+        if self.max_per_second < self.start_per_second {
+            let reason = format!(
+                "{} is under recovery.start_per_second, {}",
+                self.max_per_second, self.start_per_second
+            );
+            return Err(invalid("recovery.max_per_second", reason));
+        }
+        if self.max_per_second > PER_SECOND_MAX {
+            let reason = format!("{} is over the limit of {PER_SECOND_MAX}", self.max_per_second);
+            return Err(invalid("recovery.max_per_second", reason));
+        }
+        if self.at_once == 0 {
+            return Err(invalid("recovery.at_once", "0 carries nothing on"));
+        }
+        if self.at_once > AT_ONCE_MAX {
+            let reason = format!("{} is over the limit of {AT_ONCE_MAX}", self.at_once);
+            return Err(invalid("recovery.at_once", reason));
+        }
+        if !(self.share > 0.0 && self.share < 1.0) {
+            let reason = format!("{} is not between 0 and 1: one of the two would have nothing", self.share);
+            return Err(invalid("recovery.share", reason));
+        }
+        Ok(())
+    }
+}
+
+impl Default for RecoveryConfig {
+    fn default() -> RecoveryConfig {
+        RecoveryConfig::new(10, 500)
+    }
+}
+
+/// How fast recovery goes now.
+#[derive(Debug)]
+pub struct Recovery {
+    start: f64,
+    max: f64,
+    at_once: usize,
+    pace: Mutex<Pace>,
+}
+
+#[derive(Debug)]
+struct Pace {
+    per_second: f64,
+    /// Starts in hand; below zero, sends that are yet to be paid for.
+    starts: f64,
+    refilled_at: Instant,
+    used_at: Instant,
+    fell_at: Option<Instant>,
+    /// No good answer has come since the rate fell.
+    fails_in_a_row: bool,
+}
+
+/// What a recovered attempt says of the rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sign {
+    /// The vendor answered well.
+    Good,
+    /// It failed.
+    Failed,
+    /// It asked for less: a 429, a pause, an open circuit.
+    TooMuch,
+}
+
+impl Recovery {
+    /// The first rate, with one second's starts in hand. Figures that validation refuses are brought to the nearest
+    /// that works.
+    pub(super) fn new(
+        config: &RecoveryConfig,
+        rate: Option<&RateConfig>,
+        concurrency: Option<&ConcurrencyConfig>,
+        now: Instant,
+    ) -> Recovery {
+        let limit = rate.map_or(f64::MAX, |rate| f64::from(rate.calls) / rate.per.as_secs_f64().max(1e-9));
+        let max = f64::from(config.max_per_second).min(limit).max(FLOOR_PER_SECOND);
+        let start = f64::from(config.start_per_second).min(max);
+        let share = |places: u32| (f64::from(places) * config.share) as u32;
+        let places = concurrency.map_or(u32::MAX, |concurrency| share(concurrency.max));
+        let pace = Pace {
+            per_second: start,
+            starts: start.max(1.0),
+            refilled_at: now,
+            used_at: now,
+            fell_at: None,
+            fails_in_a_row: false,
+        };
+        let at_once = config.at_once.min(places).max(1) as usize;
+        Recovery { start, max, at_once, pace: Mutex::new(pace) }
+    }
+
+    /// How many sends a second recovery may make at `now`.
+    pub fn per_second(&self, now: Instant) -> f64 {
+        self.refilled(now, |pace| pace.per_second)
+    }
+
+    /// How many operations may be carried on at once.
+    pub fn at_once(&self) -> usize {
+        self.at_once
+    }
+
+    /// How many operations may be taken at `now`.
+    ///
+    /// # Errors
+    ///
+    /// When a batch of them may: a take is a write, and one for each operation would be as many.
+    pub(crate) fn ready(&self, now: Instant) -> Result<usize, Instant> {
+        self.refilled(now, |pace| {
+            let batch = (pace.per_second * BATCH_SECONDS).floor().max(1.0);
+            if pace.starts >= batch {
+                return Ok(pace.starts as usize);
+            }
+            let seconds = (batch - pace.starts) / pace.per_second;
+            // One nanosecond more, so that rounding does not have it come back for nothing.
+            Err(now.plus(Duration::from_secs_f64(seconds.min(LONGEST_SECONDS)) + Duration::from_nanos(1)))
+        })
+    }
+
+    /// Pays for `sends`, in debt if need be.
+    pub(crate) fn pay(&self, sends: usize, now: Instant) {
+        self.refilled(now, |pace| {
+            pace.starts = (pace.starts - sends as f64).max(-DEBT_MAX);
+            pace.used_at = pace.used_at.max(now);
+        });
+    }
+
+    /// Gives a start back that came to no send.
+    pub(crate) fn give_back(&self, now: Instant) {
+        self.refilled(now, |pace| pace.starts += 1.0);
+    }
+
+    /// Says how a recovered attempt or look-up went.
+    pub(crate) fn heed(&self, sign: Sign, now: Instant) {
+        self.refilled(now, |pace| match sign {
+            Sign::Good => {
+                pace.fails_in_a_row = false;
+                pace.per_second = (pace.per_second + GROWTH).min(self.max);
+            }
+            Sign::Failed | Sign::TooMuch => {
+                let is_new = pace.fell_at.is_none_or(|fell| now.since(fell) >= SECOND);
+                if !is_new && !pace.fails_in_a_row {
+                    return;
+                }
+                let half = pace.per_second / 2.0;
+                let fallen = if sign == Sign::TooMuch { half.min(self.start) } else { half };
+                pace.per_second = fallen.max(FLOOR_PER_SECOND.min(self.start));
+                pace.starts = pace.starts.min(self.most(pace.per_second));
+                pace.fell_at = Some(now);
+                pace.fails_in_a_row = true;
+            }
+        });
+    }
+
+    /// Starts anew: a gate is closed, and what opens it again is another vendor.
+    pub(crate) fn restart(&self, now: Instant) {
+        self.refilled(now, |pace| {
+            pace.per_second = pace.per_second.min(self.start);
+            pace.starts = pace.starts.min(self.most(pace.per_second));
+        });
+    }
+
+    fn refilled<T>(&self, now: Instant, then: impl FnOnce(&mut Pace) -> T) -> T {
+        let mut pace = self.pace.lock();
+        if now.since(pace.used_at) >= IDLE {
+            pace.per_second = pace.per_second.min(self.start);
+        }
+        let earned = now.since(pace.refilled_at).as_secs_f64() * pace.per_second;
+        pace.refilled_at = pace.refilled_at.max(now);
+        // Debt of a faster time is not to hold up a vendor that is back: at any rate ten seconds pay it off.
+        let least = -(pace.per_second * DEBT_SECONDS).max(1.0);
+        pace.starts = (pace.starts + earned).clamp(least, self.most(pace.per_second));
+        then(&mut pace)
+    }
+
+    /// How many starts may be in hand: one second's at first, and later no more than are taken together.
+    fn most(&self, per_second: f64) -> f64 {
+        let burst = self.start.min(per_second).max(1.0);
+        burst.max(per_second * BATCH_SECONDS * 2.0)
+    }
+}
+
+/// What a good answer adds to the rate: at so many a second it doubles in a second, and not before.
+const GROWTH: f64 = std::f64::consts::LN_2;
+
+/// The lowest rate, in sends a second: that of the retry budget's refill.
+const FLOOR_PER_SECOND: f64 = 0.1;
+
+/// How much time's operations are taken together: twenty writes a second at most.
+const BATCH_SECONDS: f64 = 0.05;
+
+/// After this long without a send the vendor may be another.
+const IDLE: Duration = Duration::from_secs(10);
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// How long debt is paid off at the most.
+const DEBT_SECONDS: f64 = 10.0;
+
+/// No debt of one payment is larger, at any rate.
+const DEBT_MAX: f64 = 100.0;
+
+/// At the floor, with all the debt there can be.
+const LONGEST_SECONDS: f64 = 2_000.0;
+
+/// Above this it is no recovery, and no vendor at hand bears it.
+const PER_SECOND_MAX: u32 = 10_000;
+
+/// Each may hold a request of a MiB.
+const AT_ONCE_MAX: u32 = 4_096;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,214 @@
+//! How live calls and recovery share one rate limit.
+//!
+//! First come, first served would starve one of them. A backlog of ten thousand takes all there is for a minute, and
+//! each caller is refused meanwhile; a busy service takes what becomes free before a recovered operation comes back
+//! to ask. So while both want, each start puts the other in credit, in proportion to the shares, and who is in credit
+//! has what there is: deficit round-robin (Shreedhar and Varghese, "Efficient Fair Queueing Using Deficit
+//! Round-Robin", 1995), with one account for the two of them. While one wants nothing, the other may have it all, but
+//! recovery leaves a twentieth for a call that comes without notice.
+//!
+//! Who *wants* is known exactly for recovery, which waits at the gate. A caller is refused and goes: its want lasts
+//! for as long as the limit counts starts.
+
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::rate::{Rate, RateConfig};
+use crate::clock::Instant;
+
+#[derive(Debug)]
+pub(super) struct Turns {
+    per: Duration,
+    spacing: Duration,
+    headroom: u32,
+    /// Recovery's part of a thousand.
+    share: i64,
+    /// The most starts that recovery may be owed, and live calls.
+    owed_max: (i64, i64),
+    /// Starts that recovery is owed, in thousandths; live calls, if negative.
+    owed: AtomicI64,
+    /// Recovered attempts that wait at the gate.
+    waiting: AtomicU32,
+    live_wants_until: AtomicU64,
+}
+
+impl Turns {
+    /// `share` is recovery's.
+    pub(super) fn new(rate: &RateConfig, share: f64) -> Turns {
+        let calls = rate.calls.max(1);
+        let share = (share.clamp(0.0, 1.0) * THOUSAND as f64).round() as i64;
+        let owed = |part: i64| ((i64::from(calls) * part / THOUSAND).max(1) + 1) * THOUSAND;
+        Turns {
+            per: rate.per,
+            spacing: rate.per / calls,
+            headroom: if calls == 1 { 0 } else { (calls / HEADROOM_PART).max(1) },
+            share,
+            owed_max: (owed(share), owed(THOUSAND - share)),
+            owed: AtomicI64::new(0),
+            waiting: AtomicU32::new(0),
+            live_wants_until: AtomicU64::new(0),
+        }
+    }
+
+    /// Takes room for a live call's attempt, unless it is recovery's turn.
+    ///
+    /// # Errors
+    ///
+    /// When to come back.
+    #[inline]
+    pub(super) fn admit_live(&self, rate: &Rate, now: Instant) -> Result<(), Instant> {
+        let is_shared = self.waiting.load(Ordering::Relaxed) > 0;
+        let admitted = if is_shared { self.live_beside_recovery(rate, now) } else { rate.check(now) };
+        if admitted.is_err() {
+            self.live_wants_until.fetch_max(now.plus(self.per).as_nanos(), Ordering::Relaxed);
+        }
+        admitted
+    }
+
+    #[cold]
+    fn live_beside_recovery(&self, rate: &Rate, now: Instant) -> Result<(), Instant> {
+        let owed = self.owed.load(Ordering::Relaxed);
+        if owed > 0 && rate.room(now).is_none_or(|room| (i64::from(room) - 1) * THOUSAND < owed) {
+            return Err(now.plus(self.spacing));
+        }
+        rate.check(now)?;
+        self.credit(self.share);
+        Ok(())
+    }
+
+    /// Takes room for a recovered attempt, unless it is the live calls' turn.
+    ///
+    /// # Errors
+    ///
+    /// When to come back.
+    pub(super) fn admit_recovered(&self, rate: &Rate, now: Instant) -> Result<(), Instant> {
+        if self.room_for_recovery(rate, now) == 0 {
+            return Err(now.plus(self.spacing));
+        }
+        rate.check(now)?;
+        if self.live_wants(now) || self.owed.load(Ordering::Relaxed) > 0 {
+            self.credit(self.share - THOUSAND);
+        }
+        Ok(())
+    }
+
+    /// How many recovered attempts may start at `now`.
+    pub(super) fn room_for_recovery(&self, rate: &Rate, now: Instant) -> u32 {
+        let owed = self.owed.load(Ordering::Relaxed);
+        let live_is_owed = self.live_wants(now) && owed < 0;
+        let Some(room) = rate.room(now) else { return u32::from(!live_is_owed) };
+        let left_to_live = match owed {
+            1.. => 0,
+            _ if live_is_owed => self.headroom.max(owed.unsigned_abs().div_ceil(THOUSAND as u64) as u32),
+            _ => self.headroom,
+        };
+        room.saturating_sub(left_to_live)
+    }
+
+    /// Says that a recovered attempt waits, until the guard is dropped.
+    pub(super) fn wait(&self) -> Waiting<'_> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        Waiting(&self.waiting)
+    }
+
+    fn live_wants(&self, now: Instant) -> bool {
+        now.as_nanos() < self.live_wants_until.load(Ordering::Relaxed)
+    }
+
+    fn credit(&self, by: i64) {
+        let (recovery_max, live_max) = self.owed_max;
+        let add = |owed: i64| Some((owed + by).clamp(-live_max, recovery_max));
+        // It always adds.
+        let _ = self.owed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+    }
+}
+
+/// A recovered attempt that waits for room in the rate limit.
+#[derive(Debug)]
+pub(crate) struct Waiting<'a>(&'a AtomicU32);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+const THOUSAND: i64 = 1_000;
+
+/// Recovery leaves one start in so many, for the caller who comes first: the next refusals tell how many there are.
+const HEADROOM_PART: u32 = 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_nanos(ms * 1_000_000)
+    }
+
+    /// What live calls and recovery get in `seconds` if they ask every few milliseconds, each as often as said.
+    fn run(config: RateConfig, share: f64, seconds: u64, (live, recovered): (bool, bool)) -> (u32, u32) {
+        let (rate, turns) = (Rate::new(&config, at(0)), Turns::new(&config, share));
+        let _waiting = recovered.then(|| turns.wait());
+        let mut started = (0, 0);
+        for ms in 0..seconds * 1_000 {
+            // Live calls ask first, and more often.
+            for _ in 0..3 {
+                started.0 += u32::from(live && turns.admit_live(&rate, at(ms)).is_ok());
+            }
+            started.1 += u32::from(recovered && turns.admit_recovered(&rate, at(ms)).is_ok());
+        }
+        started
+    }
+
+    #[test]
+    fn two_who_want_it_all_have_their_shares_however_small_the_limit() {
+        for calls in [1, 2, 3, 25, 200] {
+            for burst in [None, Some(1)] {
+                let config = RateConfig { calls, per: SECOND, burst };
+                for share in [0.25, 0.5, 0.75] {
+                    let (live, recovered) = run(config, share, 100, (true, true));
+                    let all = f64::from(live + recovered);
+                    assert!(all >= f64::from(calls) * 95.0, "{config:?}: {all} of {}", calls * 100);
+                    let has = f64::from(recovered) / all;
+                    assert!((has - share).abs() < 0.1, "{config:?}: {has} of {share}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn who_is_alone_has_all_of_it_but_what_recovery_leaves_for_the_first_caller() {
+        let config = RateConfig::new(200, SECOND);
+        let (live, _) = run(config, 0.5, 10, (true, false));
+        assert_eq!(live, 2_000);
+        let (_, recovered) = run(config, 0.5, 10, (false, true));
+        assert_eq!(recovered, 1_900);
+        let (_, recovered) = run(RateConfig::new(1, SECOND), 0.5, 10, (false, true));
+        assert_eq!(recovered, 10, "of one there is no part to leave");
+    }
+
+    #[test]
+    fn a_caller_who_comes_without_notice_is_admitted_beside_a_backlog() {
+        let config = RateConfig::new(200, SECOND);
+        let (rate, turns) = (Rate::new(&config, at(0)), Turns::new(&config, 0.5));
+        let _waiting = turns.wait();
+        while turns.admit_recovered(&rate, at(0)).is_ok() {}
+        // A twentieth is ten, until what is left is recovery's part of them.
+        let admitted = (0..10).filter(|_| turns.admit_live(&rate, at(1)).is_ok()).count();
+        assert_eq!(admitted, 7);
+    }
+
+    #[test]
+    fn what_waits_no_more_keeps_nobody_back() {
+        let config = RateConfig::new(1, SECOND);
+        let (rate, turns) = (Rate::new(&config, at(0)), Turns::new(&config, 0.5));
+        let waiting = turns.wait();
+        assert!(turns.admit_live(&rate, at(0)).is_ok());
+        assert!(turns.admit_live(&rate, at(1_000)).is_err(), "recovery's turn");
+        drop(waiting);
+        assert!(turns.admit_live(&rate, at(1_000)).is_ok());
+    }
+}

@@ -1,0 +1,231 @@
+//! No operation waits for another's settle time, backoff or slow answer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use steadfast::clock::{Clock as _, Instant};
+use steadfast::dispatcher::PERIOD;
+use steadfast::operation::record::Phase;
+use steadfast::policy::{Backoff, Jitter, RecoveryConfig};
+use steadfast::store::{Memory, Store};
+use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
+use steadfast::transport::SendErrorKind;
+use steadfast::{Client, Policy};
+
+use super::secs;
+use super::shop::{Vendor, delivered, phases};
+use super::time::{Watched, on_virtual_time};
+use crate::engine::vendor::Acme;
+
+/// When what was scheduled for in 5 s goes out, while another operation waits for a settle time of 30 s.
+async fn beside_a_settle_time(
+    clock: TestClock,
+    store: Arc<dyn Store>,
+    recover: impl AsyncFnOnce(&Client),
+) -> Duration {
+    let acme = || {
+        let mut acme = Acme::searchable();
+        acme.settle = secs(30);
+        acme
+    };
+    let client = |transport: &ScriptedTransport| {
+        Client::builder(acme())
+            .policy(Policy::background().without_breaker())
+            .transport(transport.clone())
+            .clock(clock.clone())
+            .random(FixedRandom::at(0.5))
+            .store(Arc::clone(&store))
+            .build()
+            .expect("a client")
+    };
+    // One is lost at once and left, the other is scheduled for in five seconds.
+    let lost = client(&ScriptedTransport::new().fail(SendErrorKind::Reset));
+    let told = lost.post("/lost").key("lost").deadline(secs(1)).send().await;
+    assert!(told.is_err_and(|error| error.retry_at().is_some()));
+    let asked = ScriptedTransport::new().status(429).header("retry-after", "5");
+    let told = client(&asked).post("/due").key("due").deadline(secs(1)).send().await;
+    assert!(told.is_err_and(|error| error.retry_at().is_some()));
+    clock.latency(secs(0)).await;
+
+    let healthy = ScriptedTransport::new().always_with(|request| {
+        let body = if request.url.path() == "/search" { "[]" } else { "{}" };
+        Ok(steadfast::answer::Answer::new(http::StatusCode::OK, http::HeaderMap::new(), body))
+    });
+    let began = clock.now();
+    let heir = client(&healthy);
+    recover(&heir).await;
+    while !healthy.requests().iter().any(|request| request.url.path() == "/due") {
+        assert!(clock.now().since(began) < secs(120), "never");
+        clock.latency(secs(1) / 10).await;
+    }
+    clock.now().since(began)
+}
+
+fn memory(at_work: Arc<AtomicUsize>) -> Arc<dyn Store> {
+    Arc::new(Watched::new(Memory::new(), at_work))
+}
+
+#[test]
+fn d10_what_is_due_goes_out_on_time_beside_a_settle_time() {
+    let late = on_virtual_time(|clock, at_work| async move {
+        let mut dispatcher = None;
+        beside_a_settle_time(clock, memory(at_work), async |client| {
+            dispatcher = Some(client.keep_recovering(PERIOD));
+        })
+        .await
+    });
+    assert!(late <= secs(7), "{late:?} for what was due in 5 s");
+}
+
+#[test]
+fn d10_a_look_up_that_was_postponed_is_not_another_send() {
+    on_virtual_time(|clock, at_work| async move {
+        let mut acme = Acme::replaying(secs(86_400));
+        (acme.look_up, acme.settle) = (true, secs(30));
+        let transport = ScriptedTransport::new().always_with(|request| match request.url.path() {
+            "/search" => {
+                let found = r#"[{"id": 1}]"#;
+                Ok(steadfast::answer::Answer::new(http::StatusCode::OK, http::HeaderMap::new(), found))
+            }
+            _ => Err(SendErrorKind::Reset),
+        });
+        let mut ladder = Backoff::ladder([secs(1)]);
+        ladder.jitter = Jitter::None;
+        let client = Client::builder(acme)
+            .policy(Policy::background().backoff(ladder).without_breaker())
+            .transport(transport.clone())
+            .clock(clock.clone())
+            .random(FixedRandom::at(0.5))
+            .store(memory(at_work))
+            .build()
+            .expect("a client");
+        let told = client.post("/x").key("k").deadline(Duration::from_millis(1)).send().await;
+        assert!(told.is_err());
+        clock.latency(secs(1)).await;
+        // The ladder's last attempt, whose look-up is for later.
+        assert_eq!(client.recover(1).await.expect("a store").postponed, 1);
+        clock.latency(secs(30)).await;
+        assert_eq!(client.recover(1).await.expect("a store").succeeded, 1);
+        let sent = transport.requests().iter().filter(|request| request.url.path() == "/x").count();
+        assert_eq!(sent, 2);
+    });
+}
+
+#[test]
+fn d10_one_that_hangs_keeps_nobody_waiting() {
+    on_virtual_time(|clock, at_work| async move {
+        let store = memory(at_work);
+        let vendor = Vendor::new(&clock);
+        vendor.crash(&store, 51).await;
+        let hanging = AtomicUsize::new(0);
+        let transport = {
+            let vendor = vendor.clone();
+            HangsOnce { vendor, hanging: Arc::new(hanging) }
+        };
+        let client = Client::builder(steadfast::vendor::Stripe::new("sk_test_123"))
+            .policy(Policy::background())
+            .transport(transport)
+            .clock(clock.clone())
+            .store(Arc::clone(&store))
+            .build()
+            .expect("a client");
+        let dispatcher = client.keep_recovering(PERIOD);
+        // Fifty of them while the first hangs in its attempt of 30 s.
+        let took = delivered(&vendor, &store, 50, secs(20)).await;
+        assert!(took < secs(10), "{took:?}");
+        // What is under way has a second, and is cut off.
+        let began = clock.now();
+        assert_eq!(dispatcher.stop(secs(1)).await, 1);
+        assert_eq!(clock.now().since(began), secs(1));
+        assert_eq!(phases(&store).await[&Phase::InProgress], 1, "for its lease to run out");
+    });
+}
+
+#[test]
+fn a_dispatcher_that_is_stopped_takes_nothing_and_finishes_what_it_has() {
+    on_virtual_time(|clock, at_work| async move {
+        let store = memory(at_work);
+        let mut vendor = Vendor::new(&clock);
+        vendor.crash(&store, 40).await;
+        vendor.latency = secs(10);
+        let client =
+            vendor.client(&store, Policy::background().recovery(RecoveryConfig::default().at_once(8)));
+        let dispatcher = client.keep_recovering(PERIOD);
+        clock.latency(secs(2)).await;
+        assert_eq!(vendor.with(|seen| seen.requests), 8, "as many as there are places");
+        assert_eq!(dispatcher.stop(secs(30)).await, 0);
+        assert_eq!(phases(&store).await[&Phase::Succeeded], 8);
+        clock.latency(secs(60)).await;
+        assert_eq!(vendor.with(|seen| seen.requests), 8, "and no more after it");
+    });
+}
+
+#[test]
+fn a_long_backoff_is_left_to_the_schedule_and_a_short_one_is_not() {
+    for (step, postponed) in [(4, 0), (20, 1)] {
+        on_virtual_time(|clock, at_work| async move {
+            let store = memory(at_work);
+            let mut ladder = Backoff::ladder([secs(step), secs(step)]);
+            ladder.jitter = Jitter::None;
+            let transport = ScriptedTransport::new()
+                .fail(SendErrorKind::Connect)
+                .fail(SendErrorKind::Connect)
+                .status(200);
+            let client = Client::builder(Acme::new())
+                .policy(Policy::background().backoff(ladder).without_breaker())
+                .transport(transport)
+                .clock(clock.clone())
+                .random(FixedRandom::at(0.5))
+                .store(store)
+                .build()
+                .expect("a client");
+            let told = client.post("/x").key("k").deadline(Duration::from_millis(1)).send().await;
+            assert!(told.is_err());
+            clock.latency(secs(step)).await;
+            let recovered = client.recover(10).await.expect("a store");
+            assert_eq!((recovered.taken, recovered.postponed), (1, postponed), "{step} s");
+        });
+    }
+}
+
+#[test]
+fn while_a_gate_is_closed_nothing_is_taken_and_written_down_again() {
+    on_virtual_time(|clock, at_work| async move {
+        let watched = Arc::new(Watched::new(Memory::new(), at_work));
+        let store: Arc<dyn Store> = watched.clone();
+        let vendor = Vendor::new(&clock);
+        vendor.crash(&store, 20).await;
+        let client = vendor.client(&store, Policy::background());
+        client.gates().pause().hold_until(clock.now(), secs(60));
+        let _dispatcher = client.keep_recovering(PERIOD);
+        clock.latency(secs(59)).await;
+        assert_eq!(watched.takes.load(Ordering::Relaxed), 0);
+        client.gates().kill_switch().engage();
+        clock.latency(secs(60)).await;
+        assert_eq!(watched.takes.load(Ordering::Relaxed), 0);
+        client.gates().kill_switch().release();
+        delivered(&vendor, &store, 20, secs(10)).await;
+        assert!(clock.now() > Instant::ORIGIN);
+    });
+}
+
+/// A vendor that never answers its first request.
+#[derive(Debug)]
+struct HangsOnce {
+    vendor: Vendor,
+    hanging: Arc<AtomicUsize>,
+}
+
+impl steadfast::transport::Transport for HangsOnce {
+    fn send(
+        &self,
+        request: steadfast::transport::Request,
+        limits: steadfast::transport::Limits,
+    ) -> steadfast::transport::Exchange<'_> {
+        if self.hanging.fetch_add(1, Ordering::Relaxed) == 0 {
+            return Box::pin(std::future::pending());
+        }
+        self.vendor.send(request, limits)
+    }
+}
