@@ -34,11 +34,14 @@ impl<'a> Run<'a> {
     pub(super) async fn attempt(&mut self, mut admission: Admission<'a>) -> Result<Judged, Error> {
         let engine = self.engine;
         let admitted = admission.admitted_at();
-        if self.hold.is_some() {
+        let begins = if self.hold.is_some() {
             // The claim, or a renewed lease, came between.
             self.hold_on_to_send().await?;
-            admission.begin(engine.clock.now());
-        }
+            engine.clock.now()
+        } else {
+            admitted
+        };
+        admission.begin(begins);
         let begun = admission.admitted_at();
         let exchanged = self.exchange(self.request.clone(), admitted, begun).await;
         self.account(admission, &exchanged);

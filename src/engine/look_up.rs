@@ -89,10 +89,12 @@ impl Run<'_> {
     /// One look-up, all its pages. A failure on the way is never taken for an absence.
     async fn ask(&mut self, mut question: Request) -> Result<Looked, Error> {
         for _ in 0..PAGES_MAX {
-            let admission = self.admit_again().await?;
+            let mut admission = self.admit_again().await?;
+            let admitted = admission.admitted_at();
             self.keep_lease(self.timeout.attempt).await?;
-            let begun = admission.admitted_at();
-            let exchanged = self.exchange(question.clone(), begun, begun).await;
+            let begun = self.engine.clock.now();
+            admission.begin(begun);
+            let exchanged = self.exchange(question.clone(), admitted, begun).await;
             self.account(admission, &exchanged);
             let judged_at = self.engine.clock.wall();
             let attempt = Attempt::new(&question, false, exchanged.outcome.as_ref(), judged_at);
