@@ -5,3 +5,4 @@ mod policies;
 mod record;
 mod transport;
 mod vendors;
+mod world;
