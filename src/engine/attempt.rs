@@ -52,14 +52,17 @@ impl<'a> Run<'a> {
     ) -> Result<Judged, Error> {
         let engine = self.engine;
         let admitted = admission.admitted_at();
-        if self.hold.is_some() {
+        let begins = if self.hold.is_some() {
             // The claim, or a renewed lease, comes between.
             match lease {
                 Lease::Claimed => self.keep_lease(self.timeout.attempt).await?,
                 Lease::ToRenew => self.renew_lease(self.timeout.attempt).await?,
             }
-            admission.begin(engine.clock.now());
-        }
+            engine.clock.now()
+        } else {
+            admitted
+        };
+        admission.begin(begins);
         let begun = admission.admitted_at();
         let exchanged = engine.exchange(self.request.clone(), self.bounds(), admitted, begun).await;
         self.account(admission, &exchanged);

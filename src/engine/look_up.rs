@@ -132,10 +132,12 @@ impl Run<'_> {
     async fn ask(&mut self, mut question: Request) -> Result<(Option<Looked>, Met), Error> {
         let mut met = Met { status: None, failure: None };
         for _ in 0..PAGES_MAX {
-            let admission = self.admit_again().await?;
+            let mut admission = self.admit_again().await?;
+            let admitted = admission.admitted_at();
             self.keep_lease(self.timeout.attempt).await?;
-            let begun = admission.admitted_at();
-            let exchanged = self.engine.exchange(question.clone(), self.bounds(), begun, begun).await;
+            let begun = self.engine.clock.now();
+            admission.begin(begun);
+            let exchanged = self.engine.exchange(question.clone(), self.bounds(), admitted, begun).await;
             self.account(admission, &exchanged);
             let judged_at = self.engine.clock.wall();
             let attempt = Attempt::new(&question, false, exchanged.outcome.as_ref(), judged_at);

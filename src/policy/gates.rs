@@ -2,7 +2,7 @@
 //!
 //! Kill switch, vendor pause, circuit breaker, concurrency limit, rate limit: each refuses with a value that
 //! says when to come back, and never sleeps. The order is from "nothing may go" to "not just now", and the
-//! rate limit is last because it is the only one that cannot give back what it took.
+//! rate limit is last because its spacing behind a short burst is the only thing that cannot be given back.
 //!
 //! [`Admission`] holds what the gates gave. Dropping it, by cancellation or by a panic, gives everything back
 //! and counts nothing: a call that was never finished says nothing about the vendor. Counting at completion
@@ -19,7 +19,7 @@ use super::breaker::{BreakerState, Mode};
 use super::budget::Budget;
 use super::concurrency::{Concurrency, Place};
 use super::pause::Pause;
-use super::rate::Rate;
+use super::rate::{Rate, Start};
 use super::recovery::Recovery;
 use super::turns::{Turns, Waiting};
 use crate::clock::{Clock, Instant};
@@ -175,11 +175,11 @@ impl Gates {
     }
 
     #[inline]
-    fn admit_if(
-        &self,
+    fn admit_if<'a>(
+        &'a self,
         now: Instant,
-        in_turn: impl FnOnce(&Rate, &Turns) -> Result<(), Instant>,
-    ) -> Result<Admission<'_>, Refusal> {
+        in_turn: impl FnOnce(&'a Rate, &Turns) -> Result<Start<'a>, Instant>,
+    ) -> Result<Admission<'a>, Refusal> {
         if self.kill_switch.is_engaged() {
             return Err(Refusal::new(Gate::KillSwitch, None));
         }
@@ -194,10 +194,13 @@ impl Gates {
             }
             None => None,
         };
-        if let Some((rate, turns)) = &self.rate {
-            in_turn(rate, turns).map_err(|at| Refusal::new(Gate::Rate, Some(at)))?;
-        }
-        Ok(Admission { permit, _place: place, admitted_at: now })
+        let start = match &self.rate {
+            Some((rate, turns)) => {
+                Some(in_turn(rate, turns).map_err(|at| Refusal::new(Gate::Rate, Some(at)))?)
+            }
+            None => None,
+        };
+        Ok(Admission { permit, _place: place, start, admitted_at: now })
     }
 
     /// How many recovered attempts could start at `now`, without taking anything.
@@ -262,12 +265,13 @@ impl Gates {
 }
 
 /// Leave for one attempt. Dropped without [`settle`](Admission::settle), everything is given back and nothing
-/// is counted.
+/// is counted, but for the start of an attempt that [began](Admission::begin).
 #[derive(Debug)]
 #[must_use = "an admission that is dropped at once is a cancelled attempt"]
 pub struct Admission<'a> {
     permit: Option<Permit<'a>>,
     _place: Option<Place<'a>>,
+    start: Option<Start<'a>>,
     admitted_at: Instant,
 }
 
@@ -277,13 +281,17 @@ impl Admission<'_> {
         self.admitted_at
     }
 
-    /// Moves the start of the attempt to `now`: what came between, such as a claim in the store, is not the
-    /// vendor's latency.
+    /// The attempt starts at `now`, right before its first byte may leave: what came between, such as a claim in the
+    /// store, is not the vendor's latency. From here on it has used its room in the rate, also if it is cancelled.
+    #[inline]
     pub fn begin(&mut self, now: Instant) {
         self.admitted_at = now;
+        if let Some(start) = &mut self.start {
+            start.begin(now);
+        }
     }
 
-    /// Says how the attempt went, at `now`. Its latency is the time since it was admitted.
+    /// Says how the attempt went, at `now`. Its latency is the time since it was admitted or [began](Admission::begin).
     ///
     /// It counts as the only attempt of its call. For a call that is sent more than once there is
     /// [`settle_attempt_of`](Admission::settle_attempt_of).
@@ -300,7 +308,10 @@ impl Admission<'_> {
     }
 
     #[inline]
-    fn settle_for(self, call: Option<u64>, outcome: Outcome, now: Instant) {
+    fn settle_for(mut self, call: Option<u64>, outcome: Outcome, now: Instant) {
+        if let Some(start) = &mut self.start {
+            start.begin(self.admitted_at);
+        }
         if let Some(permit) = self.permit {
             permit.settle_for(call, outcome, now.since(self.admitted_at), now);
         }

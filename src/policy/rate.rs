@@ -11,6 +11,10 @@
 //! decides the whole admission, and a test that moves time moves the limit too. The adapter also keeps governor's
 //! unchecked additions far from the end of time, where they would panic.
 //!
+//! A start is when the first byte may leave, and not when the gate let it through: in between lies the claim or the
+//! renewal of a lease, which a slow store may hold up by any time, and let go of many at once. So room is set aside at
+//! the gate, counted from the start on, and given back by whoever never starts.
+//!
 //! Starts are counted here, not at the vendor: requests that left a second apart can arrive closer together. A limit
 //! just below the vendor's leaves room for that.
 
@@ -47,7 +51,7 @@ use crate::error::Error;
 #[non_exhaustive]
 pub struct RateConfig {
     /// How many attempts may start within any time of the length [`per`](RateConfig::per), wherever it begins.
-    /// Default 25; at least 1. Over 1,024, up to a thousandth fewer: starts are then remembered in batches.
+    /// Default 25; at least 1. Over 1,024 they are remembered in batches, each of which makes room as one.
     pub calls: u32,
     /// The time that `calls` is counted in. Default 1 s.
     #[serde(with = "humantime_serde")]
@@ -144,6 +148,16 @@ impl Rate {
     /// When there will be room for one.
     #[inline]
     pub fn check(&self, now: Instant) -> Result<(), Instant> {
+        self.reserve(now)?.begin(now);
+        Ok(())
+    }
+
+    /// Sets room aside for one attempt that is to start soon.
+    ///
+    /// Between the gates and the first byte lies a write to the store, which may take long. What was let through and
+    /// has not started yet may start at any moment, so that it takes room until it has, and for a period after.
+    #[inline]
+    pub(super) fn reserve(&self, now: Instant) -> Result<Start<'_>, Instant> {
         // One step, so that both limits take or neither does.
         let mut starts = self.starts.lock();
         starts.check(now)?;
@@ -151,8 +165,8 @@ impl Rate {
             GateClock::set(now);
             spacing.check().map_err(|not_until| Instant::from_nanos(not_until.earliest_possible().0))?;
         }
-        starts.take(now);
-        Ok(())
+        starts.set_aside += 1;
+        Ok(Start { rate: Some(self) })
     }
 
     /// How many attempts may start at `now`. `None` for a limit that spaces them, which has no more than one at a time.
@@ -161,67 +175,113 @@ impl Rate {
     }
 }
 
+/// Room for one start. Dropped before it [began](Start::begin), nothing was sent, and the room is free again; the
+/// spacing behind a short burst alone is not given back.
+#[derive(Debug)]
+pub(super) struct Start<'a> {
+    rate: Option<&'a Rate>,
+}
+
+impl Start<'_> {
+    /// The attempt starts at `now`. A second time changes nothing.
+    #[inline]
+    pub(super) fn begin(&mut self, now: Instant) {
+        if let Some(rate) = self.rate.take() {
+            let mut starts = rate.starts.lock();
+            starts.set_aside -= 1;
+            starts.take(now);
+        }
+    }
+}
+
+impl Drop for Start<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(rate) = self.rate.take() {
+            rate.starts.lock().set_aside -= 1;
+        }
+    }
+}
+
 /// The starts of the last period, in batches: of each the time of its last start.
 ///
-/// There are as many batches as a period may have starts, divided by a batch's size. A batch may begin once the one
-/// that it takes the place of is a whole period old, so that what starts within any period is in those remembered.
+/// A batch is forgotten once its last start is a whole period old, so that what starts within any period is in those
+/// remembered.
 #[derive(Debug)]
 struct Starts {
     per: Duration,
-    batches_max: usize,
+    calls: u32,
     batch_size: u32,
-    /// Oldest first; the last is being filled.
-    batches: VecDeque<Instant>,
-    in_last: u32,
+    /// Oldest first; the last is being filled, all others are full.
+    batches: VecDeque<Batch>,
+    /// The sum over all batches.
+    remembered: u32,
+    /// Let through, and not started yet.
+    set_aside: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Batch {
+    last: Instant,
+    starts: u32,
 }
 
 impl Starts {
     fn new(config: &RateConfig) -> Starts {
         let calls = config.calls.max(1);
         let batch_size = calls.div_ceil(BATCHES_MAX);
-        let batches_max = (calls / batch_size) as usize;
+        // The last one is begun before the first is forgotten.
+        let batches_max = calls.div_ceil(batch_size) as usize + 1;
         Starts {
             per: config.per,
-            batches_max,
+            calls,
             batch_size,
             batches: VecDeque::with_capacity(batches_max),
-            in_last: batch_size,
+            remembered: 0,
+            set_aside: 0,
         }
     }
 
-    /// Whether there is room at `now`, or when there will be.
+    /// Whether there is room at `now`, or when there will be: a guess where all of it is set aside.
     #[inline]
-    fn check(&self, now: Instant) -> Result<(), Instant> {
-        if self.in_last < self.batch_size || self.batches.len() < self.batches_max {
+    fn check(&mut self, now: Instant) -> Result<(), Instant> {
+        if self.remembered.saturating_add(self.set_aside) < self.calls {
             return Ok(());
         }
-        let Some(oldest) = self.batches.front() else { return Ok(()) };
-        let at = oldest.plus(self.per);
-        if now < at { Err(at) } else { Ok(()) }
+        while let Some(oldest) = self.batches.front() {
+            let at = oldest.last.plus(self.per);
+            if now < at {
+                break;
+            }
+            self.remembered -= oldest.starts;
+            self.batches.pop_front();
+        }
+        if self.remembered.saturating_add(self.set_aside) < self.calls {
+            return Ok(());
+        }
+        let guess = now.plus(self.per / self.calls).max(now.plus(Duration::from_nanos(1)));
+        Err(self.batches.front().map_or(guess, |oldest| oldest.last.plus(self.per)))
     }
 
     /// How many more may start at `now`.
     fn room(&self, now: Instant) -> u32 {
-        let counted = self.batches.partition_point(|&start| start.plus(self.per) <= now);
-        let batches = (self.batches_max - (self.batches.len() - counted)) as u32;
-        batches * self.batch_size + (self.batch_size - self.in_last)
+        let over = self.batches.iter().take_while(|batch| batch.last.plus(self.per) <= now);
+        let counted = self.remembered - over.map(|batch| batch.starts).sum::<u32>();
+        self.calls.saturating_sub(counted.saturating_add(self.set_aside))
     }
 
-    /// Remembers a start for which there is room.
+    /// Remembers a start for which there was room.
     #[inline]
     fn take(&mut self, now: Instant) {
+        self.remembered = self.remembered.saturating_add(1);
         // Another thread may have read the clock a little later than this one.
-        let now = self.batches.back().map_or(now, |&last| last.max(now));
-        if self.in_last < self.batch_size {
-            self.batches.pop_back();
-        } else {
-            if self.batches.len() >= self.batches_max {
-                self.batches.pop_front();
+        let now = self.batches.back().map_or(now, |batch| batch.last.max(now));
+        match self.batches.back_mut() {
+            Some(batch) if batch.starts < self.batch_size => {
+                *batch = Batch { last: now, starts: batch.starts + 1 };
             }
-            self.in_last = 0;
+            _ => self.batches.push_back(Batch { last: now, starts: 1 }),
         }
-        self.batches.push_back(now);
-        self.in_last += 1;
     }
 }
 
@@ -273,7 +333,7 @@ impl Reference for GateTime {
     }
 }
 
-/// 8 kB at most, whatever the limit.
+/// 16 kB at most, whatever the limit.
 const BATCHES_MAX: u32 = 1_024;
 
 /// Governor adds burst × spacing to the time without checking. Both stay under a third of what 64 bits hold,

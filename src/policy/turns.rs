@@ -13,7 +13,7 @@
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::rate::{Rate, RateConfig};
+use super::rate::{Rate, RateConfig, Start};
 use crate::clock::Instant;
 
 #[derive(Debug)]
@@ -50,15 +50,15 @@ impl Turns {
         }
     }
 
-    /// Takes room for a live call's attempt, unless it is recovery's turn.
+    /// Sets room aside for a live call's attempt, unless it is recovery's turn.
     ///
     /// # Errors
     ///
     /// When to come back.
     #[inline]
-    pub(super) fn admit_live(&self, rate: &Rate, now: Instant) -> Result<(), Instant> {
+    pub(super) fn admit_live<'a>(&self, rate: &'a Rate, now: Instant) -> Result<Start<'a>, Instant> {
         let is_shared = self.waiting.load(Ordering::Relaxed) > 0;
-        let admitted = if is_shared { self.live_beside_recovery(rate, now) } else { rate.check(now) };
+        let admitted = if is_shared { self.live_beside_recovery(rate, now) } else { rate.reserve(now) };
         if admitted.is_err() {
             self.live_wants_until.fetch_max(now.plus(self.per).as_nanos(), Ordering::Relaxed);
         }
@@ -66,30 +66,30 @@ impl Turns {
     }
 
     #[cold]
-    fn live_beside_recovery(&self, rate: &Rate, now: Instant) -> Result<(), Instant> {
+    fn live_beside_recovery<'a>(&self, rate: &'a Rate, now: Instant) -> Result<Start<'a>, Instant> {
         let owed = self.owed.load(Ordering::Relaxed);
         if owed > 0 && rate.room(now).is_none_or(|room| (i64::from(room) - 1) * THOUSAND < owed) {
             return Err(now.plus(self.spacing));
         }
-        rate.check(now)?;
+        let start = rate.reserve(now)?;
         self.credit(self.share);
-        Ok(())
+        Ok(start)
     }
 
-    /// Takes room for a recovered attempt, unless it is the live calls' turn.
+    /// Sets room aside for a recovered attempt, unless it is the live calls' turn.
     ///
     /// # Errors
     ///
     /// When to come back.
-    pub(super) fn admit_recovered(&self, rate: &Rate, now: Instant) -> Result<(), Instant> {
+    pub(super) fn admit_recovered<'a>(&self, rate: &'a Rate, now: Instant) -> Result<Start<'a>, Instant> {
         if self.room_for_recovery(rate, now) == 0 {
             return Err(now.plus(self.spacing));
         }
-        rate.check(now)?;
+        let start = rate.reserve(now)?;
         if self.live_wants(now) || self.owed.load(Ordering::Relaxed) > 0 {
             self.credit(self.share - THOUSAND);
         }
-        Ok(())
+        Ok(start)
     }
 
     /// How many recovered attempts may start at `now`.
@@ -148,6 +148,11 @@ mod tests {
         Instant::from_nanos(ms * 1_000_000)
     }
 
+    /// Whether it was admitted; then it starts at once.
+    fn starts(admitted: Result<Start<'_>, Instant>, now: Instant) -> bool {
+        admitted.map(|mut start| start.begin(now)).is_ok()
+    }
+
     /// What live calls and recovery get in `seconds` if they ask every few milliseconds, each as often as said.
     fn run(config: RateConfig, share: f64, seconds: u64, (live, recovered): (bool, bool)) -> (u32, u32) {
         let (rate, turns) = (Rate::new(&config, at(0)), Turns::new(&config, share));
@@ -156,9 +161,9 @@ mod tests {
         for ms in 0..seconds * 1_000 {
             // Live calls ask first, and more often.
             for _ in 0..3 {
-                started.0 += u32::from(live && turns.admit_live(&rate, at(ms)).is_ok());
+                started.0 += u32::from(live && starts(turns.admit_live(&rate, at(ms)), at(ms)));
             }
-            started.1 += u32::from(recovered && turns.admit_recovered(&rate, at(ms)).is_ok());
+            started.1 += u32::from(recovered && starts(turns.admit_recovered(&rate, at(ms)), at(ms)));
         }
         started
     }
@@ -195,9 +200,9 @@ mod tests {
         let config = RateConfig::new(200, SECOND);
         let (rate, turns) = (Rate::new(&config, at(0)), Turns::new(&config, 0.5));
         let _waiting = turns.wait();
-        while turns.admit_recovered(&rate, at(0)).is_ok() {}
+        while starts(turns.admit_recovered(&rate, at(0)), at(0)) {}
         // A twentieth is ten, until what is left is recovery's part of them.
-        let admitted = (0..10).filter(|_| turns.admit_live(&rate, at(1)).is_ok()).count();
+        let admitted = (0..10).filter(|_| starts(turns.admit_live(&rate, at(1)), at(1))).count();
         assert_eq!(admitted, 7);
     }
 
@@ -206,9 +211,9 @@ mod tests {
         let config = RateConfig::new(1, SECOND);
         let (rate, turns) = (Rate::new(&config, at(0)), Turns::new(&config, 0.5));
         let waiting = turns.wait();
-        assert!(turns.admit_live(&rate, at(0)).is_ok());
+        assert!(starts(turns.admit_live(&rate, at(0)), at(0)));
         assert!(turns.admit_live(&rate, at(1_000)).is_err(), "recovery's turn");
         drop(waiting);
-        assert!(turns.admit_live(&rate, at(1_000)).is_ok());
+        assert!(starts(turns.admit_live(&rate, at(1_000)), at(1_000)));
     }
 }

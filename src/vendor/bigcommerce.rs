@@ -20,7 +20,9 @@ use crate::answer::Answer;
 use crate::error::{Effect, Error, Refusal};
 use crate::operation::WireKey;
 use crate::request::Request;
-use crate::vendor::common::{Base, Credential, asked, by_status, is_page, no_answer, refused};
+use crate::vendor::common::{
+    Base, Credential, asked, by_status, is_anothers_success, is_page, no_answer, refused,
+};
 use crate::vendor::{Attempt, Finding, SpeaksFor, Subject, Vendor, Verdict, is_plain, wait};
 
 mod look_up;
@@ -180,7 +182,7 @@ impl Vendor for BigCommerce {
             Ok(answer) => answer,
             Err(error) => return no_answer(error),
         };
-        if answer.status.is_success() && is_page(answer) {
+        if answer.status.is_success() && is_anothers(attempt, answer) {
             return Verdict::Retry { effect: Effect::Unknown, not_before: asked(attempt, answer) };
         }
         let (status, resource) = (answer.status.as_u16(), self.resource(attempt.request));
@@ -198,7 +200,7 @@ impl Vendor for BigCommerce {
         };
         if duplicate {
             // After an unknown outcome the duplicate may be our own: look it up and compare.
-            return refused(attempt, Refusal::Duplicate, says);
+            return refused(attempt, Refusal::Duplicate, says, asked(attempt, answer));
         }
         // A 500 may stand in for a 429; whether it was executed is unknown. The quota headers are on every
         // answer, so there the window's end is a wait only if the quota is spent. Where something in front of
@@ -237,6 +239,13 @@ fn is_unsettled_payment(answer: &Answer) -> bool {
     matches!(code, Some(10_000 | 30_105))
 }
 
+/// Whether somebody else wrote a success.
+fn is_anothers(attempt: &Attempt<'_>, answer: &Answer) -> bool {
+    let is_foreign =
+        || !answer.headers.contains_key(QUOTA_WINDOW) && is_anothers_success(answer, &SUCCESS_MEMBERS);
+    is_page(answer) || !attempt.request.method.is_safe() && is_foreign()
+}
+
 /// Whether BigCommerce itself wrote a failure. It does so in three shapes: V2 an array of objects with `status` and
 /// `message`, V3 an object with `status` and `title`, refunds an array of such objects in `data`. Where a body has none
 /// of them, the quota headers tell: they are on each of its answers, and a proxy has no quota to put there.
@@ -268,6 +277,8 @@ pub(crate) const STORE_HASH_FOUND: &str = "it stands in the API path that BigCom
      https://api.bigcommerce.com/stores/{store_hash}/v3/, and in the control panel's address, \
      https://store-{store_hash}.mybigcommerce.com";
 
+/// V3 answers with `data` or `meta`, V2 with the resource.
+const SUCCESS_MEMBERS: [&str; 3] = ["data", "meta", "id"];
 const QUOTA_WINDOW: HeaderName = HeaderName::from_static("x-rate-limit-time-window-ms");
 const AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
 const SETTLE_TIME: Duration = Duration::from_secs(30);

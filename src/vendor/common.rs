@@ -7,6 +7,7 @@ use std::time::Duration;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, StatusCode};
 use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
 use url::Url;
 
 use crate::answer::Answer;
@@ -149,19 +150,24 @@ pub(super) fn no_answer(error: &SendError) -> Verdict {
 /// Only what the vendor made of the request itself can speak for an earlier attempt. Where the credentials were
 /// refused nobody looked at the key. Where the key belongs to another request, or a duplicate exists, the earlier
 /// attempt may be why.
-pub(super) fn refused(attempt: &Attempt<'_>, refusal: Refusal, says: Option<SpeaksFor>) -> Verdict {
+///
+/// `not_before` is the wait that the answer asks for: whoever wrote it is in front of the vendor, and heard there.
+pub(super) fn refused(
+    attempt: &Attempt<'_>,
+    refusal: Refusal,
+    says: Option<SpeaksFor>,
+    not_before: Option<Duration>,
+) -> Verdict {
     match says {
         Some(speaks_for) if refusal == Refusal::Rejected => Verdict::Refused { refusal, speaks_for },
-        None if !attempt.request.method.is_safe() => {
-            Verdict::Retry { effect: Effect::Unknown, not_before: None }
-        }
+        None if !attempt.request.method.is_safe() => Verdict::Retry { effect: Effect::Unknown, not_before },
         _ => Verdict::Refused { refusal, speaks_for: SpeaksFor::ThisAttempt },
     }
 }
 
 /// The verdict that HTTP's status gives, for whatever a vendor's own rules leave open.
 ///
-/// `says` is as in [`refused`]; `not_before` is the wait that the answer asks for.
+/// `says` and `not_before` are as in [`refused`].
 pub(super) fn by_status(
     attempt: &Attempt<'_>,
     status: StatusCode,
@@ -176,15 +182,17 @@ pub(super) fn by_status(
         304 if attempt.request.method.is_safe() => Verdict::Done { replayed: false },
         404 | 410 if says.is_some() && was_deleted(attempt) => Verdict::Done { replayed: true },
         // A redirect is not followed on a keyed call, and a 303 is what follows a POST that was executed.
-        300..=399 if attempt.request.method.is_safe() => refused(attempt, Refusal::Rejected, says),
+        300..=399 if attempt.request.method.is_safe() => {
+            refused(attempt, Refusal::Rejected, says, not_before)
+        }
         300..=399 => Verdict::Unknown,
-        401 | 403 => refused(attempt, Refusal::Unauthorized, says),
+        401 | 403 => refused(attempt, Refusal::Unauthorized, says, not_before),
         // The server gave up on reading the request (RFC 9110, section 15.5.9): it may have read enough.
         408 => retry(Effect::Unknown),
         // Neither was executed (RFC 8470, section 5.2; RFC 6585, section 4), whoever says so: what limits the rate in
         // front of a vendor does not let the request through.
         425 | 429 => retry(Effect::None),
-        400..=499 => refused(attempt, Refusal::Rejected, says),
+        400..=499 => refused(attempt, Refusal::Rejected, says, not_before),
         _ => retry(Effect::Unknown),
     }
 }
@@ -200,6 +208,17 @@ pub(super) fn is_page(answer: &Answer) -> bool {
     let is_labelled =
         answer.header(CONTENT_TYPE.as_str()).is_some_and(|kind| kind.to_ascii_lowercase().contains("html"));
     begins("<!doctype html") || begins("<html") || (is_labelled && begins("<"))
+}
+
+/// Whether a success is somebody else's: an object in JSON with none of `members`, of which each of the vendor's own has
+/// at least one. A gateway that stands in for the vendor writes such, before or after the vendor executed the request.
+///
+/// Not JSON, or an object that says nothing, is no proof of another: some routes of a vendor answer so.
+pub(super) fn is_anothers_success(answer: &Answer, members: &[&str]) -> bool {
+    let is_foreign = |body: &serde_json::Map<String, Value>| {
+        !body.is_empty() && !members.iter().any(|member| body.contains_key(*member))
+    };
+    answer.json().as_ref().and_then(Value::as_object).is_some_and(is_foreign)
 }
 
 /// Whether a resource that is not there is what the request asked for: an earlier DELETE, whose answer was lost, may

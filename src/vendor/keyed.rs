@@ -217,7 +217,7 @@ impl Vendor for Keyed {
         let any = |markers: &[Marker]| markers.iter().any(|marker| marker.matches(answer));
         let says = self.says(attempt, answer, replayed);
         if any(&self.config.reused) {
-            return refused(attempt, Refusal::KeyReused, says);
+            return refused(attempt, Refusal::KeyReused, says, wait);
         }
         // Another request with our key is under way, or the vendor itself asks for a repeat: it may happen yet.
         if any(&self.config.in_progress) || any(&self.config.retry_same_key) {

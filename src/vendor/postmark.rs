@@ -19,7 +19,7 @@ use crate::answer::Answer;
 use crate::error::{Error, Refusal};
 use crate::operation::WireKey;
 use crate::request::Request;
-use crate::vendor::common::{Base, Credential, asked, by_status, no_answer, refused};
+use crate::vendor::common::{Base, Credential, asked, by_status, is_anothers_success, no_answer, refused};
 use crate::vendor::{Attempt, Finding, SpeaksFor, Subject, Vendor, Verdict};
 
 mod look_up;
@@ -228,7 +228,10 @@ fn sent(attempt: &Attempt<'_>, answer: &Answer) -> Verdict {
     match answer.json() {
         Some(Value::Array(_)) => Verdict::Done { replayed: false },
         Some(Value::Object(body)) => match body.get("ErrorCode") {
-            Some(code) if *code != 0 => refused(attempt, Refusal::Rejected, Some(SpeaksFor::ThisAttempt)),
+            Some(code) if *code != 0 => {
+                refused(attempt, Refusal::Rejected, Some(SpeaksFor::ThisAttempt), asked(attempt, answer))
+            }
+            None if is_anothers_success(answer, &SUCCESS_MEMBERS) => Verdict::Unknown,
             _ => Verdict::Done { replayed: false },
         },
         // Not Postmark's words: a proxy may have answered before or after the message was taken.
@@ -251,6 +254,8 @@ const ROUTES: [(&str, Kind); 4] = [
 ];
 /// Postmark's other API takes this one; it opens every server of the account.
 const ACCOUNT_TOKEN: HeaderName = HeaderName::from_static("x-postmark-account-token");
+/// What a send's answer has, that of a message which is accepted and delayed included.
+const SUCCESS_MEMBERS: [&str; 4] = ["Message", "MessageID", "To", "SubmittedAt"];
 const SERVER_TOKEN: HeaderName = HeaderName::from_static("x-postmark-server-token");
 /// Long enough for a message to be processed and indexed in all but rare cases; see
 /// [`Postmark::settle_time`].

@@ -39,7 +39,7 @@ pub async fn all(said: &mut Said) {
     let clock = TestClock::auto();
     let hourly = policy().rate(RateConfig::new(1, Duration::from_secs(3600)));
     let client = on(&clock, network(), hourly);
-    drop(client.gates().admit(clock.now()));
+    client.gates().admit(clock.now()).expect("room").begin(clock.now());
     said.refused("the rate of the hour is used up", charged(&client).await);
 
     let none = policy().budget(BudgetConfig::new(0.0, 0, 0.0));

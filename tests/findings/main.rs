@@ -10,3 +10,4 @@ mod rule;
 mod told;
 mod transport;
 mod vendors;
+mod world;

@@ -1,10 +1,11 @@
 //! The store as a process sees it: it takes a moment, is where processes die and stand still, and fails.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use steadfast::attempt::AttemptReport;
-use steadfast::clock::Timestamp;
+use steadfast::clock::{Clock as _, Timestamp};
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{
     Act, AuditEntry, Claim, Claimed, Cursor, Declined, Event, Filter, Forbidden, Page, Record, Summary, Take,
@@ -33,7 +34,7 @@ impl SharedStore {
         let nth = self.life.write();
         let fails = self.life.meets(When::BeforeWrite(nth));
         self.life.goes_on().await;
-        if fails {
+        if fails || self.is_locked().await {
             return self.failed("before", &name());
         }
         let result = self.carry_out(&name, operation, outcome).await;
@@ -66,11 +67,28 @@ impl SharedStore {
         Ok(result)
     }
 
+    /// Waits while somebody else holds the file, and says whether they held it for too long.
+    async fn is_locked(&self) -> bool {
+        let world = &self.life.world;
+        let Some(until) = world.locked_until() else { return false };
+        let now = world.clock.now();
+        let is_too_long = until.since(now) > BUSY_MAX;
+        if is_too_long {
+            world.store_failed();
+        }
+        world.clock.latency(until.since(now).min(BUSY_MAX)).await;
+        self.life.goes_on().await;
+        is_too_long
+    }
+
     fn failed<T>(&self, when: &str, what: &str) -> Result<T, StoreError> {
         self.life.world.note(|| format!("p{} {what}: the store fails {when} it", self.life.process));
         Err(StoreError::new("the simulation's"))
     }
 }
+
+/// How long SQLite's busy handler waits by default.
+const BUSY_MAX: Duration = Duration::from_secs(5);
 
 fn event(event: &Event) -> &'static str {
     match event {

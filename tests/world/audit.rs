@@ -8,9 +8,9 @@ use steadfast::error::Gate;
 use steadfast::operation::record::{Record, State};
 use steadfast::reply::Obtained;
 
-use crate::facts::{All, Said, Told, operation_of};
+use crate::facts::{All, CallMade, Said, Told, operation_of};
 use crate::plan::{What, secs};
-use crate::vendors::{Kind as Asked, Name};
+use crate::vendors::{Kind as Asked, Name, SECRETS};
 use crate::world::World;
 
 /// How the promise was broken. A kind says as much of the circumstances as tells one cause from another.
@@ -26,6 +26,7 @@ pub enum Kind {
     MoreRepeatsThanForced,
     SecondEffectOfAKeyUsedAgain,
     SecondEffectOfAKeyForgotten,
+    SecondEffectAfterEdit,
     SecondEffect,
     // A record at rest that is not so.
     RefusedThoughApplied,
@@ -34,7 +35,7 @@ pub enum Kind {
     AbsentAtPostmarkThoughApplied,
     NoneOnRecordAfterProxyPage,
     DeadWithoutEffectThoughApplied,
-    HtmlTakenForSuccess,
+    PageTakenForSuccess,
     NotModifiedTakenForSuccess,
     FoundInEarlierLife,
     SettledByEarlierLife,
@@ -43,6 +44,9 @@ pub enum Kind {
     DeadOnFailedLookUps,
     AnswerDropped,
     LateRepeatUndidLaterWrite,
+    SecretOnRecord,
+    SentByOtherAccount,
+    VersionChanged,
     // What a caller was told that is not so.
     NoneToldByGate,
     NoneToldWithoutTime,
@@ -62,6 +66,8 @@ pub enum Kind {
     MoreThanRate,
     RateSpentOnReplays,
     // Nothing goes on.
+    LateAnswer,
+    RefusedByFullStore,
     TakenLate,
     BacklogStarves,
     NeverLookedUp,
@@ -90,7 +96,10 @@ pub fn judge_records(world: &World, records: &[Record], stuck: Vec<Record>) -> B
         }
         for record in records {
             let Some(number) = operation_of(&record.request.headers) else { continue };
-            let Some(life) = all.life(number) else { continue };
+            let Some(life) = all.life_of(number, record.id.key.as_str()) else { continue };
+            if has_secret(record) {
+                breaches.entry(Kind::SecretOnRecord).or_insert_with(|| format!("operation {number}"));
+            }
             if let Some(kind) = judge_record(world, all, record, number, life) {
                 let (state, effects) = (record.state.name(), all.effects_of(number, life));
                 breaches.entry(kind).or_insert_with(|| {
@@ -109,6 +118,29 @@ pub fn judge_records(world: &World, records: &[Record], stuck: Vec<Record>) -> B
     breaches
 }
 
+/// Whether the record holds what a client was given as a secret.
+fn has_secret(record: &Record) -> bool {
+    let is_in = |text: &[u8]| {
+        SECRETS.iter().any(|secret| text.windows(secret.len()).any(|part| part == secret.as_bytes()))
+    };
+    is_in(&record.request.body) || record.request.headers.values().any(|value| is_in(value.as_bytes()))
+}
+
+/// Whether a text tells of an effect of an earlier life. Where hardly a day lies between, a clock that was wrong had the
+/// key forgotten, and what is found is the very operation.
+fn is_of_earlier(all: &All, number: usize, (earlier, life): (usize, usize), text: &str) -> bool {
+    let began = all.lives[&number][life].began;
+    all.sends_of(number).any(|send| {
+        send.life == earlier
+            && began.since(send.left) >= RETENTION_MIN
+            && send.effects.iter().any(|id| text.contains(id))
+    })
+}
+
+fn is_proxys(body: &[u8]) -> bool {
+    String::from_utf8_lossy(body).contains("proxy")
+}
+
 fn judge_record(world: &World, all: &All, record: &Record, number: usize, life: usize) -> Option<Kind> {
     let asked = world.schedule.operations[number].kind;
     let effects = all.effects_of(number, life);
@@ -119,7 +151,10 @@ fn judge_record(world: &World, all: &All, record: &Record, number: usize, life: 
             Some(absent_though_applied(all, number, life))
         }
         State::Dead { answer, .. } if applied => {
-            let is_gone = answer.as_ref().is_some_and(|answer| matches!(answer.status.as_u16(), 404 | 410));
+            // A proxy that says so proves nothing.
+            let is_gone = answer.as_ref().is_some_and(|answer| {
+                matches!(answer.status.as_u16(), 404 | 410) && !is_proxys(&answer.body)
+            });
             if asked == Asked::Delete && is_gone {
                 return Some(Kind::GoneTakenForUnknown);
             }
@@ -133,18 +168,26 @@ fn judge_record(world: &World, all: &All, record: &Record, number: usize, life: 
             if effects.iter().any(|id| text.contains(id)) {
                 return None;
             }
-            let of_earlier =
-                (0..life).any(|life| all.effects_of(number, life).iter().any(|id| text.contains(id)));
-            let is_replayed = matches!(asked.vendor(), Name::Stripe | Name::Keyed) && !*reconciled;
+            let of_earlier = (0..life).any(|earlier| is_of_earlier(all, number, (earlier, life), &text));
+            let is_replayed =
+                matches!(asked.vendor(), Name::Stripe | Name::StripeOther | Name::Keyed) && !*reconciled;
             match (of_earlier, *reconciled) {
+                // It is the only one that can have its name: nothing is lost.
+                (true, true) if asked == Asked::Brand => None,
                 (true, true) => Some(Kind::FoundInEarlierLife),
                 // The vendor replayed it: one effect, and this is its answer.
                 (true, false) if is_replayed => None,
                 (true, false) => Some(Kind::SettledByEarlierLife),
                 // A page may have taken the place of the true answer: it was one effect all the same.
                 (false, _) if applied => None,
+                (false, _)
+                    if (0..life)
+                        .any(|life| all.effects_of(number, life).iter().any(|id| text.contains(id))) =>
+                {
+                    None
+                }
                 (false, _) if answer.status.as_u16() == 304 => Some(Kind::NotModifiedTakenForSuccess),
-                (false, _) if text.contains("proxy") => Some(Kind::HtmlTakenForSuccess),
+                (false, _) if text.contains("proxy") => Some(Kind::PageTakenForSuccess),
                 // Gone is what a DELETE is for, whoever removed it.
                 (false, _) if asked == Asked::Delete && matches!(answer.status.as_u16(), 404 | 410) => None,
                 (false, _) => Some(Kind::SuccessOfNothing),
@@ -188,7 +231,7 @@ fn absent_though_applied(all: &All, number: usize, life: usize) -> Kind {
         return Kind::NoneOnRecordAfterProxyPage;
     }
     match first.vendor {
-        Name::Stripe if looked_up => Kind::AbsentAtStripeThoughApplied,
+        Name::Stripe | Name::StripeOther if looked_up => Kind::AbsentAtStripeThoughApplied,
         Name::BigCommerce if looked_up => Kind::AbsentAtBigCommerceThoughApplied,
         Name::Postmark if looked_up => Kind::AbsentAtPostmarkThoughApplied,
         _ => Kind::DeadWithoutEffectThoughApplied,
@@ -235,12 +278,12 @@ fn too_many(world: &World, all: &All, number: usize) -> Vec<Kind> {
                 Kind::SecondEffectAfterProxyPage
             } else if looked_up {
                 match last.vendor {
-                    Name::Stripe => Kind::SecondEffectAfterStripeLookUp,
+                    Name::Stripe | Name::StripeOther => Kind::SecondEffectAfterStripeLookUp,
                     Name::BigCommerce => Kind::SecondEffectAfterBigCommerceLookUp,
                     Name::Postmark => Kind::SecondEffectAfterPostmarkLookUp,
                     Name::Keyed | Name::Bare => Kind::SecondEffect,
                 }
-            } else if matches!(last.vendor, Name::Stripe | Name::Keyed)
+            } else if matches!(last.vendor, Name::Stripe | Name::StripeOther | Name::Keyed)
                 && arrived(last).since(arrived(first)) >= window
             {
                 Kind::SecondEffectPastWindow
@@ -250,9 +293,16 @@ fn too_many(world: &World, all: &All, number: usize) -> Vec<Kind> {
         }
         let earlier =
             all.sends_of(number).filter(|send| send.life < place && !send.effects.is_empty()).last();
+        // An edited one takes the place of one that had no effect; its old key is another operation's later.
+        let is_edit = life.key.ends_with(EDITED);
+        let earlier = earlier.filter(|earlier| is_edit || lives[earlier.life].key == life.key);
         if let (Some(earlier), Some(now)) = (earlier, caused.first())
             && now.left.since(earlier.left) < RETENTION
         {
+            if is_edit {
+                found.push(Kind::SecondEffectAfterEdit);
+                continue;
+            }
             let at_once = now.left.since(earlier.left) < RETENTION_MIN;
             let kinds = [Kind::SecondEffectOfAKeyUsedAgain, Kind::SecondEffectOfAKeyForgotten];
             found.push(kinds[usize::from(at_once)]);
@@ -265,7 +315,7 @@ fn arrived(send: &crate::facts::Send) -> Instant {
     send.arrived.unwrap_or(send.left)
 }
 
-/// Whether a repeat of an earlier write came after a later write had been answered.
+/// Whether a redrive without force repeated an earlier write after a later write had been answered.
 fn undid_later_write(world: &World, all: &All, number: usize) -> Option<Kind> {
     let operations = &world.schedule.operations;
     let is_pair = operations[number].kind == Asked::Put
@@ -278,7 +328,11 @@ fn undid_later_write(world: &World, all: &All, number: usize) -> Option<Kind> {
             && told.began >= later.min(told.began)
             && matches!(told.said, Said::Reply { .. })
     })?;
-    let repeated = first_life(number).any(|send| send.left > done.at && !send.effects.is_empty());
+    // A repeat by the call itself or by recovery is what an idempotent method is sent again for. A redrive is somebody's
+    // decision, long after, and must ask.
+    let redriven_at = all.lives.get(&number)?.first()?.redriven_at?;
+    let repeated =
+        first_life(number).any(|send| send.left > done.at.max(redriven_at) && !send.effects.is_empty());
     (is_pair && repeated).then_some(Kind::LateRepeatUndidLaterWrite)
 }
 
@@ -291,16 +345,23 @@ pub fn judge_words(world: &World) -> Breaches {
                 breaches.entry(kind).or_insert_with(|| format!("{told:?}"));
             }
         }
+        let differ = clocks_differ(world);
         for wait in &all.waits {
             let early = all.sends_of(wait.operation).any(|send| {
                 send.incarnation == wait.incarnation
                     && send.vendor == wait.vendor
                     && send.left > wait.told
-                    && send.left < wait.until
+                    // On record it is a time by the clock of whoever wrote it.
+                    && send.left.plus(differ) < wait.until
             });
             if early {
                 breaches.entry(Kind::CameBackEarly).or_insert_with(|| format!("{wait:?}"));
             }
+        }
+        breaches.extend(judge_sends(world, all));
+        let open_max = world.schedule.extras.records_max.unwrap_or(0);
+        if let Some(open) = all.refused_as_full.iter().find(|open| **open < open_max) {
+            breaches.insert(Kind::RefusedByFullStore, format!("{open} of {open_max} are open"));
         }
         if let Some(rate) = world.schedule.rate {
             breaches.extend(judge_rate(world, all, rate as usize));
@@ -323,6 +384,7 @@ fn judge_word(world: &World, all: &All, told: &Told) -> Vec<Kind> {
         return Vec::from_iter(is_unknown.then_some(Kind::UnknownToldOfSafeMethod));
     }
     let mut found = Vec::new();
+    found.extend(is_late(world, told).then_some(Kind::LateAnswer));
     let caused = || all.sends_of(told.operation).filter(|send| !send.effects.is_empty());
     if told.effect == Some(Effect::None) {
         // What an earlier life did a day ago is another operation's.
@@ -333,6 +395,8 @@ fn judge_word(world: &World, all: &All, told: &Told) -> Vec<Kind> {
                 _ if !is_own => Kind::NoneToldOfAKeyForgotten,
                 Said::Refusing(_) => Kind::NoneToldByGate,
                 Said::Deadline if told.deadline_zero => Kind::NoneToldWithoutTime,
+                // With nothing on record, a full store has nothing to look at.
+                Said::Store if world.schedule.extras.records_max.is_some() => Kind::NoneToldOfAKeyForgotten,
                 Said::Store => Kind::NoneToldByStore,
                 Said::Refused => Kind::RefusalToldThoughApplied,
                 // As it is on record: that breach has a kind of its own.
@@ -353,6 +417,27 @@ fn judge_word(world: &World, all: &All, told: &Told) -> Vec<Kind> {
         found.extend(whose_reply(world, all, told, text, *obtained));
     }
     found
+}
+
+/// By what the hosts' clocks differ at most.
+fn clocks_differ(world: &World) -> std::time::Duration {
+    let of_host = |host: usize| {
+        let clock = world.schedule.clocks[host];
+        let steps = world.schedule.disruptions.iter().filter_map(|disruption| match disruption.what {
+            What::Step(by_ms) if disruption.host == host => Some(by_ms.unsigned_abs()),
+            _ => None,
+        });
+        let drift = world.schedule.horizon.as_secs() * clock.drift_ppm.unsigned_abs() / 1_000;
+        clock.off_ms.unsigned_abs() + drift + steps.sum::<u64>()
+    };
+    std::time::Duration::from_millis((0..world.schedule.hosts).map(of_host).sum())
+}
+
+/// Whether a call came back after its deadline, on a host that never stood still.
+fn is_late(world: &World, told: &Told) -> bool {
+    let is_calm =
+        world.schedule.disruptions.iter().all(|disruption| !matches!(disruption.what, What::Stall(_)));
+    is_calm && told.deadline.is_some_and(|deadline| told.at.since(told.began) > deadline + ANSWER_MAX)
 }
 
 /// Whether it was sent after its caller was told that nothing came of it, although nobody asked for that.
@@ -386,11 +471,11 @@ fn who_opened(world: &World, all: &All, told: &Told) -> Option<Kind> {
         .failures
         .iter()
         .filter(|failure| failure.incarnation == told.incarnation && failure.vendor == vendor)
-        .map(|failure| failure.operation)
+        .filter(|failure| failure.at <= told.at)
+        .map(|failure| (failure.operation, failure.call.as_deref()))
         .peekable();
     let Some(first) = failures.peek().copied() else { return Some(Kind::CircuitOpenedByCallers) };
-    (first.is_some() && failures.all(|operation| operation == first))
-        .then_some(Kind::CircuitOpenedByOneOperation)
+    (first.0.is_some() && failures.all(|whose| whose == first)).then_some(Kind::CircuitOpenedByOneOperation)
 }
 
 fn whose_reply(world: &World, all: &All, told: &Told, text: &str, obtained: Obtained) -> Option<Kind> {
@@ -400,16 +485,35 @@ fn whose_reply(world: &World, all: &All, told: &Told, text: &str, obtained: Obta
     if is_of(now) || applied {
         return None;
     }
-    match (0..now).any(is_of) {
+    match (0..now).any(|earlier| is_of_earlier(all, told.operation, (earlier, now), text)) {
         // By the vendor or from the record: the same effect, told again.
         true if obtained == Obtained::Replayed => None,
+        true if world.schedule.operations[told.operation].kind == Asked::Brand => None,
         true => Some(Kind::ReplyOfEarlierLife),
+        // Its own, of a life that a wrong clock ended.
+        false if (0..now).any(is_of) => None,
         // What is wrong with it is the record's breach.
         false if text.contains("proxy") || text.is_empty() => None,
         // Gone is what a DELETE is for, whoever removed it.
         false if world.schedule.operations[told.operation].kind == Asked::Delete => None,
         false => Some(Kind::ReplyOfNothing),
     }
+}
+
+/// Whether each operation's requests came from its own account, and all of a life's in one version.
+fn judge_sends(world: &World, all: &All) -> Breaches {
+    let mut breaches = Breaches::new();
+    for send in &all.sends {
+        let Some(number) = send.operation else { continue };
+        if send.vendor != world.schedule.operations[number].kind.vendor() {
+            breaches.entry(Kind::SentByOtherAccount).or_insert_with(|| format!("{send:?}"));
+        }
+        let first = all.sends_of(number).find(|first| first.life == send.life);
+        if first.is_some_and(|first| first.version != send.version) {
+            breaches.entry(Kind::VersionChanged).or_insert_with(|| format!("{send:?}"));
+        }
+    }
+    breaches
 }
 
 /// The rate that a vendor saw of one host, and what was refused for it.
@@ -420,10 +524,18 @@ fn judge_rate(world: &World, all: &All, calls: usize) -> Breaches {
         let lately = |(of, at_vendor, at): &&(u64, Name, Instant)| {
             *of == told.incarnation
                 && *at_vendor == vendor
-                && *at <= told.at
+                // What was let through holds its place until it starts.
+                && *at <= told.at.plus(secs(1))
                 && told.began.since(*at) < secs(1)
         };
-        if all.attempts.iter().filter(lately).count() < calls {
+        // So does a call that is about to learn that there is nothing to send.
+        let under_way = |call: &&CallMade| {
+            let is_other = call.operation != told.operation || call.began != told.began;
+            let of_vendor = world.schedule.operations[call.operation].kind.vendor() == vendor;
+            of_vendor && is_other && call.began <= told.at && call.ended.is_none_or(|ended| ended >= told.at)
+        };
+        let used = all.attempts.iter().filter(lately).count() + all.calls.iter().filter(under_way).count();
+        if used < calls {
             breaches.entry(Kind::RateSpentOnReplays).or_insert_with(|| format!("{told:?}"));
         }
     }
@@ -444,6 +556,12 @@ fn judge_rate(world: &World, all: &All, calls: usize) -> Breaches {
     }
     breaches
 }
+
+/// How the key of an edited operation ends.
+pub const EDITED: &str = "-edited";
+
+/// A call that is out of time may still look at the store once.
+const ANSWER_MAX: std::time::Duration = secs(1);
 
 /// Past the dispatcher's period and a few waits for the store.
 const LATE_MAX: std::time::Duration = secs(10);

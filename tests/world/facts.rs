@@ -16,6 +16,9 @@ use crate::vendors::Name;
 /// nobody but the audit. A look-up has none.
 pub const OPERATION: &str = "x-operation";
 
+/// The same for a call without a key, each of which is one of its own.
+pub const CALL: &str = "x-call";
+
 pub fn operation_of(headers: &HeaderMap) -> Option<usize> {
     headers.get(OPERATION)?.to_str().ok()?.parse().ok()
 }
@@ -34,6 +37,8 @@ pub struct All {
     pub waits: Vec<Wait>,
     pub late_takes: Vec<LateTake>,
     pub attempts: Vec<(u64, Name, Instant)>,
+    /// The store in memory refused a claim, and this many of its records were not settled.
+    pub refused_as_full: Vec<usize>,
 }
 
 /// One request that left a host.
@@ -54,15 +59,21 @@ pub struct Send {
     pub answered: Option<u16>,
     /// The status of a proxy's answer in its place.
     pub page: Option<u16>,
+    /// The version of the vendor's interface that it named.
+    pub version: Option<String>,
 }
 
 /// From a first claim to the next one.
 #[derive(Clone, Debug)]
 pub struct KeyLife {
+    /// An edited operation has another than the one it is in place of.
+    pub key: String,
     pub began: Instant,
     pub takeovers: u32,
     pub redrives: u32,
     pub forced: u32,
+    /// When it was last redriven without force.
+    pub redriven_at: Option<Instant>,
     pub store_failed: bool,
     pub due: Option<Instant>,
 }
@@ -81,6 +92,8 @@ pub struct Failure {
     pub incarnation: u64,
     pub vendor: Name,
     pub operation: Option<usize>,
+    pub call: Option<String>,
+    pub at: Instant,
 }
 
 /// An operation was taken so long after it was due.
@@ -110,6 +123,7 @@ pub struct Told {
     pub began: Instant,
     pub at: Instant,
     pub deadline_zero: bool,
+    pub deadline: Option<Duration>,
     pub said: Said,
     pub effect: Option<Effect>,
     /// Whether it was said that the operation goes on without its caller.
@@ -169,8 +183,13 @@ impl All {
         self.lives.get(&operation)?.len().checked_sub(1)
     }
 
-    pub fn life_mut(&mut self, operation: usize) -> Option<&mut KeyLife> {
-        self.lives.get_mut(&operation)?.last_mut()
+    /// The life that a record is of.
+    pub fn life_of(&self, operation: usize, key: &str) -> Option<usize> {
+        self.lives.get(&operation)?.iter().rposition(|life| life.key == key)
+    }
+
+    pub fn life_mut(&mut self, operation: usize, key: &str) -> Option<&mut KeyLife> {
+        self.lives.get_mut(&operation)?.iter_mut().rfind(|life| life.key == key)
     }
 
     pub fn sends_of(&self, operation: usize) -> impl Iterator<Item = &Send> {

@@ -22,6 +22,7 @@ mod run;
 mod shared_store;
 
 mod audit;
+mod extras;
 mod facts;
 mod network;
 mod plain;
@@ -45,32 +46,27 @@ const SCHEDULES: u64 = 300;
 /// The breaches that are still open: the finding that names each, and a seed that shows it.
 ///
 /// N1 is this run's own: a host whose clock is days ahead forgets what has just settled, and sends the key anew.
-const KNOWN: [(Kind, &str, u64); 19] = [
+const KNOWN: [(Kind, &str, u64); 14] = [
+    (Kind::SecondEffectAfterBigCommerceLookUp, "D5", 1_590),
     (Kind::SecondEffectOfAKeyUsedAgain, "A7", 2),
-    (Kind::SecondEffectOfAKeyForgotten, "N1", 459),
-    (Kind::HtmlTakenForSuccess, "D16", 2_252),
-    (Kind::FoundInEarlierLife, "D6", 29),
-    (Kind::GoneTakenForUnknown, "A15", 862),
-    (Kind::DeadOnFailedLookUps, "A5", 1),
-    (Kind::LateRepeatUndidLaterWrite, "D15", 139),
-    (Kind::NoneToldWithoutTime, "A1", 144),
-    (Kind::NoneToldOfAKeyForgotten, "N1", 1_083),
+    (Kind::SecondEffectOfAKeyForgotten, "N1", 89),
+    (Kind::DeadOnFailedLookUps, "A5", 185),
+    (Kind::AnswerDropped, "D11", 3_175),
+    (Kind::LateRepeatUndidLaterWrite, "D15", 1_476),
+    (Kind::NoneToldWithoutTime, "A1", 249),
+    (Kind::NoneToldOfAKeyForgotten, "N1", 295),
     (Kind::NoneToldAndThenSent, "D7", 199),
-    (Kind::UnknownToldThoughNothingLeft, "A3", 2),
-    (Kind::ReplyOfEarlierLife, "D6", 29),
-    (Kind::CircuitOpenedByOneOperation, "E8", 70),
-    (Kind::CameBackEarly, "A8", 6),
-    (Kind::MoreThanRate, "A10", 543),
-    (Kind::RateSpentOnReplays, "A9", 123),
+    (Kind::UnknownToldThoughNothingLeft, "A3", 157),
+    (Kind::RefusedByFullStore, "D13", 15),
     (Kind::TakenLate, "D10", 22),
     (Kind::BacklogStarves, "D9", 378),
-    (Kind::NeverLookedUp, "D1", 117),
+    (Kind::NeverLookedUp, "D1", 2),
 ];
 
 #[test]
 fn nobody_is_told_what_is_not_so() {
     if let Some(seed) = number("STEADFAST_WORLD_SEED") {
-        print(&story(seed, &run(seed)));
+        print(&story(seed, &run(seed, true)));
         return;
     }
     let first = number("STEADFAST_WORLD_FIRST").unwrap_or(0);
@@ -86,7 +82,7 @@ fn nobody_is_told_what_is_not_so() {
                     if seed >= first + count {
                         return;
                     }
-                    let outcome = run(seed);
+                    let outcome = run(seed, false);
                     operations.fetch_add(outcome.operations as u64, Ordering::Relaxed);
                     let mut found = found.lock();
                     for kind in outcome.breaches.into_keys() {
@@ -106,7 +102,7 @@ fn nobody_is_told_what_is_not_so() {
     }
     let is_known = |kind: &Kind| KNOWN.iter().any(|(known, ..)| known == kind);
     for (kind, (seed, _)) in found.iter().filter(|(kind, _)| !is_known(kind)) {
-        print(&format!("{kind:?} is named by no finding\n{}", story(*seed, &run(*seed))));
+        print(&format!("{kind:?} is named by no finding\n{}", story(*seed, &run(*seed, true))));
     }
     assert!(found.keys().all(is_known), "breaches that no finding names");
 }
@@ -116,7 +112,7 @@ fn nobody_is_told_what_is_not_so() {
 fn every_known_breach_is_still_there() {
     for (kind, finding, seed) in KNOWN {
         assert!(
-            run(seed).breaches.contains_key(&kind),
+            run(seed, false).breaches.contains_key(&kind),
             "{finding}: seed {seed} shows no {kind:?} any more. Is it mended? Then the entry goes. Else give it \
              another seed"
         );
@@ -126,12 +122,12 @@ fn every_known_breach_is_still_there() {
 #[test]
 fn a_seed_repeats_its_schedule_exactly() {
     for seed in 0..40 {
-        let (once, again) = (run(seed), run(seed));
+        let (once, again) = (run(seed, true), run(seed, true));
         assert!(!once.trace.is_empty(), "seed {seed} has a story");
         assert_eq!(once.trace, again.trace, "seed {seed}");
         assert_eq!(once.breaches, again.breaches, "seed {seed}");
     }
-    assert_ne!(run(0).trace, run(1).trace);
+    assert_ne!(run(0, true).trace, run(1, true).trace);
 }
 
 /// What happened in a schedule, and how to see it again.

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use parking_lot::Mutex;
 use steadfast::answer::Answer;
 use steadfast::clock::{Clock as _, Instant};
@@ -16,10 +16,11 @@ use steadfast::testkit::{Fault, WaitForm};
 use steadfast::transport::{Exchange, Limits, Progress, SendError, SendErrorKind, Transport};
 use tokio::sync::oneshot;
 
-use crate::facts::{Failure, Send, Wait, operation_of};
+use crate::extras::Lists;
+use crate::facts::{CALL, Failure, Send, Wait, operation_of};
 use crate::plan::{Page, Trouble, When, ms};
 use crate::process::Life;
-use crate::vendors::{Backend, Name, policy};
+use crate::vendors::{Backend, Name, SECRETS, policy, secret_header, unauthorized};
 use crate::world::World;
 
 /// One life of a host's way to one vendor.
@@ -40,8 +41,15 @@ impl Network {
         let limit = policy(&world.schedule).timeout.attempt;
         let closed_at = Arc::default();
         let until = world.clock.now().plus(limit);
-        let mut waiting =
-            Waiting { network: self, operation, until, answered: false, closed_at: Arc::clone(&closed_at) };
+        let call = text_of(&request, CALL);
+        let mut waiting = Waiting {
+            network: self,
+            operation,
+            call,
+            until,
+            answered: false,
+            closed_at: Arc::clone(&closed_at),
+        };
         let (incarnation, now) = (self.incarnation, world.clock.now());
         world.facts.with(|all| all.attempts.push((incarnation, self.name, now)));
         let trouble = world.trouble();
@@ -65,13 +73,20 @@ impl Network {
         if !progress.begin_sending() {
             return Err(SendError::new(SendErrorKind::Connect));
         }
-        let send = self.leaves(operation);
+        let send = self.leaves(operation, text_of(&request, "stripe-version"));
         world.note(|| format!("{shown}: leaves as send {send}, {trouble:?}"));
         let (told, answer) = oneshot::channel();
         let left_percent = 100 - world.schedule.lag_percent;
         let queued_max = self.name.settle_time() * left_percent / 100;
-        let way =
-            Way { world: world.clone(), backend: self.backend.clone(), send, shown, closed_at, queued_max };
+        let way = Way {
+            world: world.clone(),
+            name: self.name,
+            backend: self.backend.clone(),
+            send,
+            shown,
+            closed_at,
+            queued_max,
+        };
         tokio::spawn(way.carry(request, trouble, there, told));
         life.meets(When::AfterSend(nth));
         let (outcome, own) =
@@ -89,7 +104,7 @@ impl Network {
         outcome
     }
 
-    fn leaves(&self, operation: Option<usize>) -> usize {
+    fn leaves(&self, operation: Option<usize>, version: Option<String>) -> usize {
         let left = self.life.world.clock.now();
         self.life.world.facts.with(|all| {
             let life = operation.and_then(|operation| all.life(operation)).unwrap_or(0);
@@ -106,6 +121,7 @@ impl Network {
                 effects,
                 answered,
                 page,
+                version,
             });
             all.sends.len() - 1
         })
@@ -143,6 +159,7 @@ impl Transport for Network {
 struct Waiting<'a> {
     network: &'a Network,
     operation: Option<usize>,
+    call: Option<String>,
     until: Instant,
     answered: bool,
     closed_at: Arc<Mutex<Option<Instant>>>,
@@ -152,7 +169,8 @@ impl Waiting<'_> {
     fn failed(&mut self) {
         self.answered = true;
         let (incarnation, vendor) = (self.network.incarnation, self.network.name);
-        let failure = Failure { incarnation, vendor, operation: self.operation };
+        let at = self.network.life.world.clock.now();
+        let failure = Failure { incarnation, vendor, operation: self.operation, call: self.call.clone(), at };
         self.network.life.world.facts.with(|all| all.failures.push(failure));
     }
 }
@@ -169,6 +187,7 @@ impl Drop for Waiting<'_> {
 /// A request under way, which belongs to nobody.
 struct Way {
     world: Arc<World>,
+    name: Name,
     backend: Backend,
     send: usize,
     shown: String,
@@ -214,7 +233,14 @@ impl Way {
         let _ = told.send((outcome, own));
     }
 
-    fn arrives(&self, request: Request, fault: Option<Fault>) -> Result<Answer, SendError> {
+    fn arrives(&self, mut request: Request, fault: Option<Fault>) -> Result<Answer, SendError> {
+        if !self.takes_secret(&mut request) {
+            self.world.note(|| format!("{}: send {} arrives with an old secret", self.shown, self.send));
+            return Ok(unauthorized(self.name));
+        }
+        if request.method == Method::GET && operation_of(&request.headers).is_none() {
+            self.world.changes_look_up(&mut request);
+        }
         let (outcome, effects) = self.backend.carry_out(request, fault);
         self.world.note(|| {
             let status = outcome.as_ref().map(|answer| answer.status.as_u16()).map_err(ToString::to_string);
@@ -226,6 +252,20 @@ impl Way {
             all.sends[self.send].effects = effects;
         });
         outcome
+    }
+
+    /// Whether the vendor takes the secret, which is then the one that the fakes know.
+    fn takes_secret(&self, request: &mut Request) -> bool {
+        let name = secret_header(self.name);
+        let Some(secret) = text_of(request, name) else { return false };
+        if secret.contains(SECRETS[0]) && self.world.refuses_old_secrets() {
+            return false;
+        }
+        request.headers.insert(name, HeaderValue::from_static("sk_test_token"));
+        if name == "authorization" {
+            request.headers.insert(name, HeaderValue::from_static("Bearer sk_test_token"));
+        }
+        true
     }
 
     fn page(&self, page: Page) -> Answer {
@@ -241,6 +281,29 @@ impl Way {
         let body = if html { "<html><body>proxy</body></html>" } else { r#"{"message":"proxy"}"# };
         Answer::new(StatusCode::from_u16(page.status).expect("a status"), headers, body)
     }
+}
+
+impl World {
+    /// What becomes of a look-up at a vendor that gives one row at a time, or ignores what it does not know.
+    fn changes_look_up(&self, request: &mut Request) {
+        let lists = self.schedule.extras.lists;
+        if lists == Lists::Whole || !self.is_rough() {
+            return;
+        }
+        let filters = ["external_order_id", "name", "created[gte]"];
+        let pairs: Vec<(String, String)> = request.url.query_pairs().into_owned().collect();
+        let changed = pairs.into_iter().filter_map(|(name, value)| match lists {
+            Lists::Pages if name == "limit" => Some((name, "1".to_owned())),
+            Lists::Unfiltered if filters.contains(&&*name) || name.starts_with("metadata_") => None,
+            _ => Some((name, value)),
+        });
+        let changed: Vec<_> = changed.collect();
+        request.url.query_pairs_mut().clear().extend_pairs(changed);
+    }
+}
+
+fn text_of(request: &Request, header: &str) -> Option<String> {
+    Some(request.headers.get(header)?.to_str().ok()?.to_owned())
 }
 
 async fn never(told: Told) {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 pub use crate::draw::{Draw, ms, secs};
+use crate::extras::Extras;
 use crate::vendors::Kind;
 
 /// One schedule.
@@ -34,6 +35,7 @@ pub struct Schedule {
     pub operator: Operator,
     /// How long after all that the keys are used again.
     pub again_after: Option<Duration>,
+    pub extras: Extras,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -97,6 +99,8 @@ pub enum What {
     Step(i64),
     /// An operator redrives every dead letter that can be redriven without force.
     Redrive,
+    /// An operator removes what has expired.
+    Purge,
 }
 
 /// What an operator does once all is at rest.
@@ -195,13 +199,17 @@ impl Schedule {
                 _ => Operator::Nothing,
             },
             again_after: draw.one_in(4).then(|| draw.within(secs(23 * 3600)..secs(9 * 24 * 3600))),
+            extras: Extras::default(),
         };
-        match draw.below(36) {
+        // A store with threads takes a schedule ten times as long, so that few have one.
+        let schedule = Schedule { sqlite: schedule.sqlite && Draw::new(seed, 3).one_in(3), ..schedule };
+        let schedule = match draw.below(36) {
             0 => schedule.with_backlog(&draw),
             1 | 2 => schedule.with_crowd(&draw),
             3 | 4 => schedule.with_dispatcher(&draw),
             _ => schedule,
-        }
+        };
+        schedule.with_extras(&Draw::new(seed, 2), span)
     }
 
     /// A crash leaves dozens of operations at a healthy vendor.

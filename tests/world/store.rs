@@ -9,7 +9,7 @@ use steadfast::attempt::AttemptReport;
 use steadfast::clock::{Clock as _, Timestamp};
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{
-    Act, Action, AuditEntry, Claim, Claimed, Cursor, Declined, Event, Filter, Forbidden, Page, Record,
+    Act, Action, AuditEntry, Claim, Claimed, Cursor, Declined, Event, Filter, Forbidden, Page, Phase, Record,
     Summary, Take, Tally, Transition,
 };
 use steadfast::store::{Store, StoreError};
@@ -27,6 +27,7 @@ pub struct Watched {
     pub clock: TestClock,
     pub under_way: Arc<AtomicUsize>,
     pub turn: Mutex<()>,
+    pub records_max: Option<usize>,
 }
 
 impl Watched {
@@ -36,9 +37,17 @@ impl Watched {
         operation.await
     }
 
+    async fn note_why_full(&self) -> Result<(), StoreError> {
+        let phases = vec![Phase::InProgress, Phase::Scheduled, Phase::Dead];
+        let filter = Filter { phases, ..Filter::default() };
+        let open = self.alone(self.inner.list(&filter, None, 100)).await?.rows.len();
+        self.facts.with(|all| all.refused_as_full.push(open));
+        Ok(())
+    }
+
     fn of(&self, record: &Record, change: impl FnOnce(&mut KeyLife)) {
         let Some(operation) = operation_of(&record.request.headers) else { return };
-        self.facts.with(|all| all.life_mut(operation).map(change));
+        self.facts.with(|all| all.life_mut(operation, record.id.key.as_str()).map(change));
     }
 }
 
@@ -61,12 +70,24 @@ impl Drop for UnderWay<'_> {
 #[async_trait]
 impl Store for Watched {
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
-        let claimed = self.alone(self.inner.claim(claim)).await?;
+        let claimed = self.alone(self.inner.claim(claim)).await;
+        if claimed.is_err() && self.records_max.is_some() {
+            self.note_why_full().await?;
+        }
+        let claimed = claimed?;
         let began = self.clock.now();
         match &claimed {
             Claimed::Fresh(record) => {
-                let life =
-                    KeyLife { began, takeovers: 0, redrives: 0, forced: 0, store_failed: false, due: None };
+                let life = KeyLife {
+                    key: record.id.key.as_str().to_owned(),
+                    began,
+                    takeovers: 0,
+                    redrives: 0,
+                    forced: 0,
+                    redriven_at: None,
+                    store_failed: false,
+                    due: None,
+                };
                 if let Some(operation) = operation_of(&record.request.headers) {
                     self.facts.with(|all| all.lives.entry(operation).or_default().push(life));
                 }
@@ -113,12 +134,15 @@ impl Store for Watched {
     }
 
     async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> {
-        let action = act.action.clone();
+        let (action, now) = (act.action.clone(), self.clock.now());
         let acted = self.alone(self.inner.act(id, act)).await?;
         if let (Ok(record), Action::Redrive { forced }) = (&acted, action) {
             self.of(record, |life| {
                 life.redrives += 1;
                 life.forced += u32::from(forced);
+                if !forced {
+                    life.redriven_at = Some(now);
+                }
             });
         }
         Ok(acted)

@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use http::Method;
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde_json::json;
 use steadfast::answer::Answer;
 use steadfast::clock::{Clock, Instant, Sleep, Timestamp};
@@ -26,6 +26,8 @@ use crate::world::exact_wall;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Name {
     Stripe,
+    /// Another account, with the same store.
+    StripeOther,
     BigCommerce,
     Postmark,
     Keyed,
@@ -37,6 +39,8 @@ pub enum Name {
 pub enum Kind {
     /// Stripe: replays its key for a day, and can be looked up.
     Intent,
+    /// The request and the key of the operation before it, on another account of Stripe's.
+    OtherIntent,
     /// Stripe: refused.
     Declined,
     /// Stripe, on a route that has no look-up.
@@ -45,6 +49,8 @@ pub enum Kind {
     Order,
     /// BigCommerce: no key, a second one is refused by its name.
     Brand,
+    /// BigCommerce: no key, looked up by the reason of an item.
+    Refund,
     /// Postmark: no key, and a search.
     Email,
     /// A vendor by configuration that replays its key for a day.
@@ -66,7 +72,9 @@ impl Name {
         match self {
             Name::BigCommerce => Vendor::settle_time(&BigCommerce::new("abc123", "token")),
             Name::Postmark => Vendor::settle_time(&Postmark::new("token")),
-            Name::Stripe | Name::Keyed | Name::Bare => Vendor::settle_time(&Stripe::new("sk_test_1")),
+            Name::Stripe | Name::StripeOther | Name::Keyed | Name::Bare => {
+                Vendor::settle_time(&Stripe::new("sk_test_1"))
+            }
         }
     }
 }
@@ -75,7 +83,8 @@ impl Kind {
     pub const fn vendor(self) -> Name {
         match self {
             Kind::Intent | Kind::Declined | Kind::Product => Name::Stripe,
-            Kind::Order | Kind::Brand => Name::BigCommerce,
+            Kind::OtherIntent => Name::StripeOther,
+            Kind::Order | Kind::Brand | Kind::Refund => Name::BigCommerce,
             Kind::Email => Name::Postmark,
             Kind::Keyed => Name::Keyed,
             Kind::Bare | Kind::Patch | Kind::Put | Kind::PutAfter | Kind::Delete | Kind::Get => Name::Bare,
@@ -88,16 +97,26 @@ impl Kind {
     }
 
     pub const fn has_look_up(self) -> bool {
-        matches!(self, Kind::Intent | Kind::Declined | Kind::Order | Kind::Brand | Kind::Email)
+        matches!(
+            self,
+            Kind::Intent
+                | Kind::OtherIntent
+                | Kind::Declined
+                | Kind::Order
+                | Kind::Brand
+                | Kind::Refund
+                | Kind::Email
+        )
     }
 
     /// The call of the operation with this number.
     pub fn call(self, client: &Client, number: usize) -> Call {
-        let amount = (1000 + number).to_string();
+        let named = number - usize::from(self == Kind::OtherIntent);
+        let amount = (1000 + named).to_string();
         let charge = |card| [("amount", amount.as_str()), ("currency", "usd"), ("payment_method", card)];
         let plain = |method, path: &str| client.request(method, path).json(&json!({ "value": number }));
         let call = match self {
-            Kind::Intent => client.post("/v1/payment_intents").form(&charge("pm_card_visa")),
+            Kind::Intent | Kind::OtherIntent => client.post("/v1/payment_intents").form(&charge("pm_card_visa")),
             Kind::Declined => client.post("/v1/payment_intents").form(&charge("pm_card_chargeDeclined")),
             Kind::Product => client.post("/v1/products").form(&[("name", &amount)]),
             Kind::Order => client.post("/v2/orders").json(&json!({
@@ -106,6 +125,9 @@ impl Kind {
             Kind::Brand => {
                 client.post("/v3/catalog/brands").json(&json!({"name": format!("Brand {number}")}))
             }
+            Kind::Refund => client.post("/v3/orders/100/payment_actions/refunds").json(&json!({
+                "items": [{"item_type": "PRODUCT", "item_id": number, "quantity": 1}], "payments": []
+            })),
             Kind::Email => client.post("/email").json(&json!({
                 "From": "shop@example.com", "To": "ann@example.com", "Subject": amount, "TextBody": "Thank you."
             })),
@@ -116,7 +138,7 @@ impl Kind {
             Kind::Get => client.get("/v1/things/read"),
         };
         let call = call.header(OPERATION, number.to_string());
-        if self == Kind::Get { call } else { call.key(format!("order-{number}")) }
+        if self == Kind::Get { call } else { call.key(format!("order-{named}")) }
     }
 }
 
@@ -141,13 +163,15 @@ impl Vendors {
     pub fn new(clock: &TestClock, schedule: &Schedule) -> Vendors {
         let own = Arc::new(VendorClock { clock: clock.clone(), off_ms: schedule.vendor_off_ms });
         let lag = |settle: Duration| settle * schedule.lag_percent / 100;
+        let bigcommerce = BigCommerceFake::builder()
+            .test_clock(clock)
+            .clock(own.clone())
+            .apply_after(lag(Name::BigCommerce.settle_time()));
+        let drops = schedule.extras.drops_reasons;
+        let bigcommerce = if drops { bigcommerce.drops_refund_reasons() } else { bigcommerce };
         Vendors {
             stripe: StripeFake::builder().test_clock(clock).clock(own.clone()).in_process(),
-            bigcommerce: BigCommerceFake::builder()
-                .test_clock(clock)
-                .clock(own.clone())
-                .apply_after(lag(Name::BigCommerce.settle_time()))
-                .in_process(),
+            bigcommerce: bigcommerce.in_process(),
             postmark: PostmarkFake::builder()
                 .test_clock(clock)
                 .clock(own.clone())
@@ -161,7 +185,7 @@ impl Vendors {
 
     pub fn backend(&self, name: Name) -> Backend {
         match name {
-            Name::Stripe => Backend::Fake(self.stripe.transport(), self.stripe.ledger()),
+            Name::Stripe | Name::StripeOther => Backend::Fake(self.stripe.transport(), self.stripe.ledger()),
             Name::BigCommerce => Backend::Fake(self.bigcommerce.transport(), self.bigcommerce.ledger()),
             Name::Postmark => Backend::Fake(self.postmark.transport(), self.postmark.ledger()),
             Name::Keyed => Backend::Plain(self.keyed.clone(), self.clock.clone()),
@@ -171,23 +195,27 @@ impl Vendors {
 
     /// A host's client of a vendor: a new one for each of its lives.
     pub fn client(&self, name: Name, life: &Arc<Life>, incarnation: u64) -> Client {
+        let world = &life.world;
+        let secret = secret(name, world.has_new_secrets());
         match name {
-            Name::Stripe => self.client_with(
-                Stripe::new("sk_test_1").base_url(self.stripe.url()),
-                name,
-                life,
-                incarnation,
-            ),
+            Name::Stripe | Name::StripeOther => {
+                let vendor = Stripe::new(secret).base_url(self.stripe.url());
+                let version = VERSIONS[usize::from(incarnation % 2 == 1)];
+                let vendor =
+                    if world.schedule.extras.versions { vendor.api_version(version) } else { vendor };
+                let vendor = if name == Name::StripeOther { vendor.account("acct_other") } else { vendor };
+                self.client_with(vendor, name, life, incarnation)
+            }
             Name::BigCommerce => {
-                let vendor = BigCommerce::new("abc123", "token").base_url(self.bigcommerce.url());
+                let vendor = BigCommerce::new("abc123", secret).base_url(self.bigcommerce.url());
                 self.client_with(vendor, name, life, incarnation)
             }
             Name::Postmark => {
-                let vendor = Postmark::new("token").base_url(self.postmark.url());
+                let vendor = Postmark::new(secret).base_url(self.postmark.url());
                 self.client_with(vendor, name, life, incarnation)
             }
-            Name::Keyed => self.client_with(Keyed::new(KEYED.clone(), "secret"), name, life, incarnation),
-            Name::Bare => self.client_with(Keyed::new(BARE.clone(), "secret"), name, life, incarnation),
+            Name::Keyed => self.client_with(Keyed::new(KEYED.clone(), secret), name, life, incarnation),
+            Name::Bare => self.client_with(Keyed::new(BARE.clone(), secret), name, life, incarnation),
         }
     }
 
@@ -203,6 +231,41 @@ impl Vendors {
             .build()
             .expect("a client")
     }
+}
+
+/// Part of every secret that was given out before the rotation, and after it.
+pub const SECRETS: [&str; 2] = ["secretbefore", "secretafter"];
+
+const VERSIONS: [&str; 2] = ["2024-06-20", "2025-03-31.basil"];
+
+fn secret(name: Name, is_new: bool) -> String {
+    let prefix = if matches!(name, Name::Stripe | Name::StripeOther) { "sk_test_" } else { "" };
+    format!("{prefix}{}", SECRETS[usize::from(is_new)])
+}
+
+/// Where a vendor expects its secret.
+pub const fn secret_header(name: Name) -> &'static str {
+    match name {
+        Name::BigCommerce => "x-auth-token",
+        Name::Postmark => "x-postmark-server-token",
+        Name::Stripe | Name::StripeOther | Name::Keyed | Name::Bare => "authorization",
+    }
+}
+
+/// What a vendor answers to a secret that it does not take any more, in its own words.
+pub fn unauthorized(name: Name) -> Answer {
+    let mut headers = HeaderMap::new();
+    headers.insert("content-type", HeaderValue::from_static("application/json"));
+    let body = match name {
+        Name::Stripe | Name::StripeOther => {
+            headers.insert("request-id", HeaderValue::from_static("req_401"));
+            json!({"error": {"type": "invalid_request_error", "message": "Expired API Key provided"}})
+        }
+        Name::BigCommerce => json!({"status": 401, "title": "Unauthorized"}),
+        Name::Postmark => json!({"ErrorCode": 10, "Message": "The Server Token is not valid."}),
+        Name::Keyed | Name::Bare => json!({"message": "unauthorized"}),
+    };
+    Answer::new(StatusCode::UNAUTHORIZED, headers, body.to_string())
 }
 
 /// The preset as it is shipped.

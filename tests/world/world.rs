@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
+use serde_json::json;
 use steadfast::clock::{Clock as _, Instant, Timestamp};
-use steadfast::dead_letter::{DeadLetters, Redrive, Selection, Signed, Which};
+use steadfast::dead_letter::{DeadLetters, Edit, Redrive, Selection, Signed, Which};
 use steadfast::dispatcher::PERIOD;
+use steadfast::operation::Key;
 use steadfast::operation::record::{Filter, Phase, Record, Resolution};
 use steadfast::store::{Memory, Sqlite, Store};
 use steadfast::testkit::TestClock;
@@ -16,11 +18,11 @@ use steadfast::{Client, Disposition, Error, Reply};
 use tokio::task::JoinSet;
 
 use crate::audit::{self, Breaches};
-use crate::facts::{CallMade, Facts, Said, Told, operation_of};
+use crate::facts::{CALL, CallMade, Facts, Said, Told, operation_of};
 use crate::plan::{Caller, Disruption, Draw, Operator, Schedule, Trouble, What, When, ms, secs};
 use crate::process::{Counts, Life};
 use crate::store::Watched;
-use crate::vendors::{Name, Vendors, on_unknown, shifted};
+use crate::vendors::{Kind, Name, Vendors, on_unknown, shifted};
 
 /// Everything there is in one schedule.
 pub struct World {
@@ -33,6 +35,7 @@ pub struct World {
     pub draw: Draw,
     pub counts: Vec<Counts>,
     pub facts: Arc<Facts>,
+    is_told: bool,
     rough: AtomicBool,
     incarnations: AtomicU64,
     state: Mutex<State>,
@@ -55,8 +58,8 @@ pub struct Outcome {
     pub trace: Vec<String>,
 }
 
-/// Runs the schedule of this seed.
-pub fn run(seed: u64) -> Outcome {
+/// Runs the schedule of this seed, and writes its story if it is `told`.
+pub fn run(seed: u64, is_told: bool) -> Outcome {
     let clock = TestClock::new();
     let (stepped, steps, stuck) = (clock.clone(), AtomicU64::new(0), Arc::new(AtomicBool::new(false)));
     let told = stuck.clone();
@@ -80,9 +83,9 @@ pub fn run(seed: u64) -> Outcome {
     let directory = schedule.sqlite.then(memory_directory);
     let disk: Box<dyn Store> = match &directory {
         Some(directory) => Box::new(Sqlite::open(directory.path().join("world.db")).expect("a store")),
-        None => Box::new(Memory::new()),
+        None => Box::new(schedule.extras.records_max.map_or_else(Memory::new, Memory::with_capacity)),
     };
-    let world = World::new(seed, schedule, clock, disk, under_way);
+    let world = World::new(seed, schedule, clock, disk, under_way, is_told);
     let panics = crate::run::panics();
     let script = world.clone();
     let mut breaches = runtime.block_on(async move {
@@ -119,17 +122,20 @@ impl World {
         clock: TestClock,
         disk: Box<dyn Store>,
         under_way: Arc<AtomicUsize>,
+        is_told: bool,
     ) -> Arc<World> {
         let facts = Arc::new(Facts::default());
         let turn = tokio::sync::Mutex::new(());
+        let records_max = schedule.extras.records_max;
         let (seen, time) = (facts.clone(), clock.clone());
         Arc::new(World {
             vendors: Vendors::new(&clock, &schedule),
-            store: Arc::new(Watched { inner: disk, facts: seen, clock: time, under_way, turn }),
+            store: Arc::new(Watched { inner: disk, facts: seen, clock: time, under_way, turn, records_max }),
             draw: Draw::new(seed, 1),
             // One more for the operator.
             counts: (0..=schedule.hosts).map(|_| Counts::default()).collect(),
             facts,
+            is_told,
             rough: AtomicBool::new(true),
             incarnations: AtomicU64::new(0),
             state: Mutex::new(State { steps_ms: vec![0; schedule.hosts], ..State::default() }),
@@ -158,6 +164,11 @@ impl World {
         let mut breaches = self.rest_and_judge(&operator).await;
         if self.schedule.operator != Operator::Nothing {
             self.operate(&operator).await;
+            breaches.extend(self.rest_and_judge(&operator).await);
+        }
+        if self.schedule.extras.edits {
+            let (clients, _) = self.clients(&operator);
+            self.edit(&clients).await;
             breaches.extend(self.rest_and_judge(&operator).await);
         }
         if let Some(after) = self.schedule.again_after {
@@ -263,6 +274,9 @@ impl World {
             all.calls.len() - 1
         });
         let mut sent = operation.kind.call(client, number).on_unknown(on_unknown(operation.resends));
+        if operation.kind == Kind::Get {
+            sent = sent.header(CALL, call.to_string());
+        }
         if let Some(deadline) = deadline {
             sent = sent.deadline(deadline);
         }
@@ -287,6 +301,7 @@ impl World {
                 began,
                 at,
                 deadline_zero,
+                deadline,
                 said,
                 effect,
                 goes_on,
@@ -318,12 +333,10 @@ impl World {
         match what {
             What::Crash(successor_after) => life.die(successor_after),
             What::Stall(stall) => life.pause(stall),
-            What::StoreFails => {
-                self.facts.with(|all| {
-                    for life in all.lives.values_mut().filter_map(|lives| lives.last_mut()) {
-                        life.store_failed = true;
-                    }
-                });
+            What::StoreFails => self.store_failed(),
+            What::Purge => {
+                let world = self.clone();
+                tokio::spawn(async move { world.purge().await });
             }
             What::Step(by_ms) => self.state.lock().steps_ms[life.process] += by_ms,
             What::Redrive => {
@@ -398,11 +411,35 @@ impl World {
         }
     }
 
+    async fn purge(&self) {
+        let purged = self.letters(&[]).purge("ann").await.expect("the operator's store does not fail");
+        self.note(|| format!("{purged} purged"));
+    }
+
+    /// Another body for every dead letter that takes one without force.
+    async fn edit(&self, clients: &[(Name, Client)]) {
+        let letters = self.letters(clients);
+        for record in self.records().await {
+            let Some(number) = operation_of(&record.request.headers) else { continue };
+            if !matches!(self.schedule.operations[number].kind, Kind::Keyed | Kind::Bare) {
+                continue;
+            }
+            let key = format!("{}{}", record.id.key.as_str(), audit::EDITED);
+            let edit = Edit {
+                key: Key::new(key).expect("a key"),
+                body: json!({ "value": number + 500 }).to_string().into(),
+                signed: Signed::new("ann", "another body"),
+                force: false,
+            };
+            let edited = letters.edit(&record.id, &edit).await;
+            self.note(|| format!("edit of operation {number}: {:?}", edited.map(|edited| edited.new.id.key)));
+        }
+    }
+
     /// The same keys after a long time, in the same weather.
     async fn use_keys_again(self: &Arc<World>, operator: &Arc<Life>) {
         let (clients, incarnation) = self.clients(operator);
-        let purged = self.letters(&clients).purge("ann").await.expect("the operator's store does not fail");
-        self.note(|| format!("{purged} purged; the keys are used again"));
+        self.purge().await;
         self.rough.store(true, Ordering::Relaxed);
         for (number, operation) in self.schedule.operations.iter().enumerate() {
             let client = client_of(&clients, operation.kind.vendor());
@@ -466,8 +503,42 @@ impl World {
             && self.schedule.weather.outages.iter().any(|(from, to)| *from <= now && now < *to)
     }
 
+    /// Whether the network and the vendors misbehave.
+    pub fn is_rough(&self) -> bool {
+        self.rough.load(Ordering::Relaxed)
+    }
+
+    /// Whether whoever starts now has the new secrets.
+    pub fn has_new_secrets(&self) -> bool {
+        let now = self.clock.now().since(Instant::ORIGIN);
+        self.schedule.extras.rotation.is_some_and(|(at, _)| now >= at)
+    }
+
+    pub fn refuses_old_secrets(&self) -> bool {
+        let now = self.clock.now().since(Instant::ORIGIN);
+        self.schedule.extras.rotation.is_some_and(|(at, grace)| now >= at + grace)
+    }
+
+    /// Until when somebody else holds the store's file.
+    pub fn locked_until(&self) -> Option<Instant> {
+        let now = self.clock.now().since(Instant::ORIGIN);
+        let mut locked = self.schedule.extras.locked.iter().filter(|(from, to)| *from <= now && now < *to);
+        locked.next().map(|(_, to)| Instant::ORIGIN.plus(*to))
+    }
+
+    pub fn store_failed(&self) {
+        self.facts.with(|all| {
+            for life in all.lives.values_mut().filter_map(|lives| lives.last_mut()) {
+                life.store_failed = true;
+            }
+        });
+    }
+
     /// Adds a line to the trace.
     pub fn note(&self, line: impl FnOnce() -> String) {
+        if !self.is_told {
+            return;
+        }
         let line = format!("{:>12?} {}", self.clock.now().since(Instant::ORIGIN), line());
         self.state.lock().trace.push(line);
     }

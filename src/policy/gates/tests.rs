@@ -48,6 +48,11 @@ fn fail(gates: &Gates, now: Instant) {
     gates.admit(now).unwrap().settle(Outcome::Failure, now);
 }
 
+/// What has begun has used its room, also if it is cancelled.
+fn start<const N: usize>(held: [Admission<'_>; N]) {
+    held.into_iter().for_each(|mut admission| admission.begin(NOW));
+}
+
 fn refused(gates: &Gates, now: Instant) -> (Gate, Option<Instant>) {
     let refusal = gates.admit(now).unwrap_err();
     (refusal.gate, refusal.retry_at)
@@ -71,7 +76,7 @@ fn the_order_is_kill_switch_pause_breaker_concurrency_rate() {
     let later = NOW.plus(SECOND);
     breaker.admit(later).unwrap().settle(Outcome::Success, SECOND, later);
     assert_eq!(refused(&gates, later), (Gate::Concurrency, None));
-    drop(held);
+    start(held);
     assert_eq!(refused(&gates, later), (Gate::Rate, Some(NOW.plus(SECOND * 60))));
 }
 
@@ -82,9 +87,9 @@ fn a_full_house_refuses_before_the_rate_is_charged() {
     for _ in 0..10 {
         assert_eq!(refused(&gates, NOW), (Gate::Concurrency, None));
     }
-    drop(held);
+    start(held);
     // Had the refusals been charged, the third would find no room.
-    drop(gates.admit(NOW).unwrap());
+    start([gates.admit(NOW).unwrap()]);
     assert_eq!(refused(&gates, NOW).0, Gate::Rate);
 }
 

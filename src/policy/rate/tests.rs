@@ -144,13 +144,46 @@ proptest! {
 }
 
 #[test]
-fn large_limits_lose_at_most_a_thousandth_to_batches() {
-    for calls in [1_024, 1_025, 1_500, 2_047, 2_048, 3_001, 150_000, 1_000_000, u32::MAX] {
-        let starts = Starts::new(&RateConfig::new(calls, Duration::from_secs(1)));
-        let most = starts.batches_max as u64 * u64::from(starts.batch_size);
-        assert!(
-            most <= u64::from(calls) && most >= u64::from(calls) - u64::from(calls) / 1_000,
-            "{calls}: {most}"
-        );
+fn a_large_limit_lets_exactly_so_many_start_and_remembers_few_batches() {
+    for calls in [1_024, 1_025, 1_500, 2_047, 2_048, 3_001, 150_000] {
+        let rate = Rate::new(&RateConfig::new(calls, Duration::from_secs(1)), at_ms(0));
+        let room = rate.starts.lock().batches.capacity();
+        for second in [0, 1_000, 2_500] {
+            for _ in 0..calls {
+                assert_eq!(rate.check(at_ms(second)), Ok(()), "{calls}");
+            }
+            assert_eq!(rate.check(at_ms(second + 999)), Err(at_ms(second + 1_000)), "{calls}");
+        }
+        let starts = rate.starts.lock();
+        assert!(starts.batches.len() <= 1_025 && starts.batches.capacity() == room, "{calls}");
     }
+}
+
+#[test]
+fn what_was_let_through_takes_room_until_a_period_after_its_start() {
+    let rate = Rate::new(&RateConfig::new(2, Duration::from_secs(1)), at_ms(0));
+    let mut slow = rate.reserve(at_ms(0)).unwrap();
+    assert_eq!(rate.check(at_ms(0)), Ok(()));
+    // A period later the slow one has still not started: it may at any moment.
+    assert_eq!(rate.check(at_ms(1_500)), Ok(()));
+    assert_eq!(rate.check(at_ms(1_500)), Err(at_ms(2_500)));
+    slow.begin(at_ms(2_000));
+    slow.begin(at_ms(9_000));
+    drop(slow);
+    assert_eq!(rate.check(at_ms(2_500)), Ok(()));
+    assert_eq!(rate.check(at_ms(2_999)), Err(at_ms(3_000)));
+    assert_eq!(rate.check(at_ms(3_000)), Ok(()));
+}
+
+#[test]
+fn who_never_starts_gives_the_room_back() {
+    let rate = Rate::new(&RateConfig::new(2, Duration::from_secs(1)), at_ms(0));
+    let (first, second) = (rate.reserve(at_ms(0)).unwrap(), rate.reserve(at_ms(0)).unwrap());
+    // Nobody knows when one of the two starts or goes: half a period is the room's mean.
+    assert_eq!(rate.check(at_ms(0)), Err(at_ms(500)));
+    drop(first);
+    assert_eq!(rate.check(at_ms(0)), Ok(()));
+    drop(second);
+    assert_eq!(rate.check(at_ms(0)), Ok(()));
+    assert_eq!(rate.check(at_ms(0)), Err(at_ms(1_000)));
 }

@@ -185,12 +185,15 @@ fn in_reason(value: &Value, key: &str) -> bool {
     text(value, "reason").is_some_and(|reason| reason.contains(key))
 }
 
-/// The rows that are not from before the operation. `None` if one may be or not, or has a date that is none. Not all
-/// resources have a date: one without counts.
+/// The rows that are not from before the operation. `None` if one may be or not, or has a date that is none. A refund's
+/// date is `created`.
+///
+/// Brands and categories have no date. One that has the name and agrees counts, whoever created it: no second one with
+/// that name can be created, so that nothing is lost by it.
 fn of_this_life(subject: &Subject<'_>, rows: Vec<Value>) -> Option<Vec<Value>> {
     let mut ours = Vec::with_capacity(rows.len());
     for row in rows {
-        let is_older = match text(&row, "date_created") {
+        let is_older = match text(&row, "date_created").or_else(|| text(&row, "created")) {
             None => false,
             Some(written) => {
                 let at = date::rfc2822(written).or_else(|| date::rfc3339(written))?;

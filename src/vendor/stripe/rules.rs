@@ -27,7 +27,9 @@ use serde_json::Value;
 use crate::answer::Answer;
 use crate::error::{Effect, Refusal};
 use crate::transport::{SendError, SendErrorKind};
-use crate::vendor::common::{asked, by_status, is_page, no_answer, refused, was_deleted};
+use crate::vendor::common::{
+    asked, by_status, is_anothers_success, is_page, no_answer, refused, was_deleted,
+};
 use crate::vendor::{Attempt, SpeaksFor, Verdict, wait};
 
 /// What an attempt's outcome means. `has_key`: Stripe keeps the outcome under the request's key.
@@ -42,7 +44,7 @@ pub(super) fn classify(attempt: &Attempt<'_>, has_key: bool) -> Verdict {
         answer.header("idempotent-replayed").is_some_and(|value| value.eq_ignore_ascii_case("true"));
     if answer.status.is_success() {
         // `Stripe-Should-Retry: false` also comes with plain 200s, where it means nothing.
-        return if is_page(answer) {
+        return if is_anothers(attempt, answer) {
             Verdict::Retry { effect: Effect::Unknown, not_before }
         } else {
             Verdict::Done { replayed }
@@ -80,11 +82,19 @@ pub(super) fn classify(attempt: &Attempt<'_>, has_key: bool) -> Verdict {
         _ if is_limited => Verdict::Retry { effect: Effect::None, not_before },
         // Whoever wrote it: Stripe's own word on resending is in it.
         _ if told_not_to && !is_own && !attempt.request.method.is_safe() => Verdict::Unknown,
-        409 => refused(attempt, Refusal::Rejected, this_attempt),
+        409 => refused(attempt, Refusal::Rejected, this_attempt, not_before),
         404 if is_own && was_deleted(attempt) => Verdict::Done { replayed: true },
-        400..=404 => refused(attempt, refusal(status, &error), every_attempt),
+        400..=404 => refused(attempt, refusal(status, &error), every_attempt, not_before),
         _ => by_status(attempt, answer.status, every_attempt, not_before),
     }
+}
+
+/// Whether somebody else wrote a success. What reads changes nothing, whoever answers it with JSON.
+fn is_anothers(attempt: &Attempt<'_>, answer: &Answer) -> bool {
+    is_page(answer)
+        || !attempt.request.method.is_safe()
+            && !answer.headers.contains_key("request-id")
+            && is_anothers_success(answer, &SUCCESS_MEMBERS)
 }
 
 /// Whether Stripe's own clients would send the request again, by the outcome alone (stripe-go `shouldRetry`,
@@ -145,4 +155,6 @@ impl Problem {
     }
 }
 
+/// Each of its objects has both, and what is no object comes with `Request-Id`.
+const SUCCESS_MEMBERS: [&str; 2] = ["object", "id"];
 const KEY_IN_USE: &str = "idempotency_key_in_use";

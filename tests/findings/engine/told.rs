@@ -242,7 +242,7 @@ async fn refused(bench: &Bench, refuses: Refuses) -> (Result<Reply, Error>, Opti
             None
         }
         Refuses::Rate => {
-            drop(gates.admit(now).expect("the first"));
+            gates.admit(now).expect("the first").begin(now);
             Some(secs(3600))
         }
         Refuses::Concurrency | Refuses::NoTime => None,

@@ -1,0 +1,122 @@
+//! What else a schedule may have, drawn from a stream of its own: a new one does not change what the others draw.
+
+use std::time::Duration;
+
+use crate::draw::{Draw, ms, secs};
+use crate::plan::{Caller, Disruption, Operation, Operator, Page, Schedule, Trouble, WallClock, What, When};
+use crate::vendors::Kind;
+
+/// Most schedules have one or none of these.
+#[derive(Clone, Debug, Default)]
+pub struct Extras {
+    /// The hosts' clients of Stripe name one of two versions, in turn from life to life.
+    pub versions: bool,
+    /// When new secrets are given out, and how long the vendors take the old ones after that.
+    pub rotation: Option<(Duration, Duration)>,
+    pub lists: Lists,
+    /// BigCommerce drops the reasons of refunds, which is where the key is.
+    pub drops_reasons: bool,
+    /// Somebody else holds the store's file from the first to the second.
+    pub locked: Vec<(Duration, Duration)>,
+    /// How many records the store in memory holds.
+    pub records_max: Option<usize>,
+    /// An operator gives dead letters another body once all is at rest.
+    pub edits: bool,
+}
+
+/// What the vendors make of look-ups, as long as the weather lasts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lists {
+    #[default]
+    Whole,
+    /// A page holds one row.
+    Pages,
+    /// What the rows are filtered by is ignored.
+    Unfiltered,
+}
+
+impl Schedule {
+    pub fn with_extras(mut self, draw: &Draw, span: Duration) -> Schedule {
+        if self.is_backlog || self.dispatcher {
+            return self;
+        }
+        if draw.one_in(60) {
+            return self.with_late_holder(draw);
+        }
+        let at = |draw: &Draw| draw.within(secs(0)..span / 2);
+        let again = |draw: &Draw| {
+            let first = at(draw);
+            let hosts = self.hosts;
+            let caller = |place| Caller {
+                host: draw.index(hosts),
+                at: first + span / 6 * place,
+                persists: draw.one_in(2),
+                deadline: None,
+                cancels_after: None,
+            };
+            (0..1 + u32::from(draw.one_in(2))).map(caller).collect::<Vec<_>>()
+        };
+        if draw.one_in(8) {
+            let (callers, of_other) = (again(draw), again(draw));
+            self.operations.push(Operation { kind: Kind::Intent, resends: false, callers });
+            self.operations.push(Operation { kind: Kind::OtherIntent, resends: false, callers: of_other });
+        }
+        if draw.one_in(8) {
+            let (resends, callers) = (false, again(draw));
+            self.operations.push(Operation { kind: Kind::Refund, resends, callers });
+            self.extras.drops_reasons = draw.one_in(2);
+        }
+        self.extras.versions = draw.one_in(6);
+        self.extras.rotation =
+            draw.one_in(10).then(|| (draw.within(secs(0)..span), draw.within(secs(0)..span / 4)));
+        self.extras.lists = match draw.below(10) {
+            0 => Lists::Pages,
+            1 => Lists::Unfiltered,
+            _ => Lists::Whole,
+        };
+        if draw.one_in(12) {
+            let from = at(draw);
+            self.extras.locked = vec![(from, from + draw.within(ms(100)..secs(25)))];
+        }
+        if draw.one_in(10) && !self.sqlite {
+            self.extras.records_max = Some(1 + draw.index(self.operations.len()));
+        }
+        self.extras.edits = draw.one_in(12);
+        self
+    }
+
+    /// A host stands still with an answer on its way to it until its key is forgotten, purged and used again.
+    fn with_late_holder(self, draw: &Draw) -> Schedule {
+        const DAY: Duration = secs(24 * 3600);
+        let caller = |host, at| Caller { host, at, persists: true, deadline: None, cancels_after: None };
+        let kind = [Kind::Keyed, Kind::Intent, Kind::Order, Kind::Bare][draw.index(4)];
+        let (again, wakes) = (9 * DAY, 9 * DAY + draw.within(ms(0)..secs(40)));
+        let disrupt = |host, when, what| Disruption { host, when, what };
+        let page = Page { status: 502, html: true, wait: None };
+        let trouble = [Trouble::AnswerLost, Trouble::AnswerHangs, Trouble::ProxyBefore(page)][draw.index(3)];
+        let stalls = if draw.one_in(2) { When::AfterSend(0) } else { When::BeforeWrite(1) };
+        let mut weather = self.weather;
+        (weather.percent, weather.troubles, weather.outages) = (50, vec![trouble], Vec::new());
+        Schedule {
+            hosts: 2,
+            sqlite: false,
+            rate: None,
+            clocks: vec![WallClock::default(); 2],
+            operations: vec![Operation {
+                kind,
+                resends: false,
+                callers: vec![caller(0, secs(1)), caller(1, secs(3600)), caller(1, again)],
+            }],
+            disruptions: vec![
+                disrupt(0, stalls, What::Stall(wakes)),
+                disrupt(1, When::At(again - secs(60)), What::Purge),
+            ],
+            weather,
+            recovers_every: vec![None, Some(secs(6 * 3600))],
+            horizon: again + secs(3600),
+            operator: Operator::Nothing,
+            again_after: None,
+            ..self
+        }
+    }
+}
