@@ -5,15 +5,14 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use stateright::{Model, Property};
 use steadfast::Client;
-use steadfast::clock::Timestamp;
-use steadfast::operation::record::State as OnRecord;
 use steadfast::transport::SendErrorKind;
 
 use crate::audit::{self, BREACHES, Breach};
 use crate::host::{Doing, Tape, Wake, go_on};
-use crate::operator::{self, Word};
+use crate::operator;
 use crate::shelf::{Guard, Shelf, Trouble};
 use crate::state::{Flight, Left, Run, State, digest_of, digest_on, life_held};
+use crate::steps::{Action, Comes, stands_still};
 use crate::vendor::{self, Entry, Kind, Rules, wall};
 
 /// Two hosts, one key, one vendor.
@@ -23,6 +22,8 @@ pub struct Search {
     /// Whether the caller accepts a second effect.
     pub resends: bool,
     pub left: Left,
+    /// How many steps are taken from the first state.
+    pub depth: usize,
     /// What the hosts' clocks may be off by.
     pub clocks: Vec<[i64; 2]>,
     /// Whether clocks are set on the way.
@@ -38,50 +39,8 @@ pub struct Bench {
     pub client: Client,
 }
 
-/// One step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// A caller sends with the key.
-    Call(usize, Option<Trouble>),
-    /// A host takes what nobody holds, and carries on with it.
-    Recover(usize, Option<Trouble>),
-    /// Time goes on to a host's next alarm, if it has not rung yet, and the host goes on.
-    Wake(usize, Option<Trouble>),
-    /// A request reaches the vendor, which executes it, and the host has the answer at once.
-    Exchange(usize, Option<Trouble>),
-    /// What a host waits for comes over the network, or breaks.
-    Hear(usize, Comes, Option<Trouble>),
-    /// A request reaches the vendor, which executes or refuses it.
-    Arrive { flight: usize, refused: bool },
-    /// A host dies, and all that it knew with it.
-    Crash(usize),
-    /// A host's wall clock is set.
-    SetClock(usize, i64),
-    /// Time goes on to here.
-    Advance(u64),
-    /// A host removes what has expired.
-    Purge(usize),
-    /// An operator does something about a dead letter.
-    Operate(Word),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Comes {
-    /// The vendor's answer.
-    Answer,
-    /// The connection breaks.
-    Reset,
-    /// No connection was made: nothing has left.
-    NoConnection,
-}
-
-/// What a host's wall clock may be off by.
-pub const CLOCKS_MS: [i64; 4] = [-HOUR_MS, 0, 61_000, 25 * HOUR_MS];
-
-const HOUR_MS: i64 = 60 * 60 * 1_000;
-
 impl Search {
-    pub fn new(kind: Kind, resends: bool, left: Left, clocks: Vec<[i64; 2]>) -> Search {
+    pub fn new(kind: Kind, resends: bool, left: Left, depth: usize, clocks: Vec<[i64; 2]>) -> Search {
         let tape = Arc::new(Tape::default());
         let client = vendor::client(kind, &tape);
         let bench = Mutex::new(Bench { tape, client });
@@ -90,6 +49,7 @@ impl Search {
             rules: Rules::of(kind),
             resends,
             left,
+            depth,
             clocks,
             sets_clocks: true,
             without: None,
@@ -304,85 +264,6 @@ impl Search {
         }
         false
     }
-
-    /// The moments that matter from here: each is a bound that somebody's rule has.
-    fn moments(&self, state: &State) -> Vec<u64> {
-        let mut moments: Vec<u64> = Vec::new();
-        for host in &state.hosts {
-            let own = |at: Timestamp| audit::true_ms(at, host.off_ms);
-            if let Some(record) = &state.record {
-                moments.extend(record.until().map(own));
-                let may_be_sent = state.is_open() || matches!(record.state, OnRecord::Dead { .. });
-                if self.kind == Kind::Replays && may_be_sent {
-                    moments.push(own(record.claimed_at.plus(vendor::WINDOW)));
-                }
-            }
-        }
-        moments.extend(
-            state.flights.iter().filter(|flight| flight.arrived.is_none()).map(|flight| flight.until_ms),
-        );
-        if self.kind == Kind::Replays {
-            moments.extend(state.ledger.iter().map(|entry| entry.at_ms + audit::millis(self.rules.window)));
-        }
-        moments.retain(|at| *at > state.now_ms);
-        moments.sort_unstable();
-        moments.dedup();
-        moments
-    }
-
-    fn host_actions(&self, state: &State, host: usize, actions: &mut Vec<Action>) {
-        let Some(run) = &state.hosts[host].run else {
-            if state.left.calls > 0 {
-                self.with_trouble(state, actions, |trouble| Action::Call(host, trouble));
-            }
-            if operator::can_take(self, state, host) {
-                self.with_trouble(state, actions, |trouble| Action::Recover(host, trouble));
-            }
-            let now = wall(state.now_ms, state.hosts[host].off_ms);
-            if state.record.as_ref().is_some_and(|record| record.has_expired(now)) {
-                actions.push(Action::Purge(host));
-            }
-            return;
-        };
-        if let Some(at) = run.alarms_ms.iter().min() {
-            // A host that goes on at its alarm may leave another standing.
-            match (stands_still(state, *at), state.left.faults) {
-                (false, _) => self.with_trouble(state, actions, |trouble| Action::Wake(host, trouble)),
-                (true, 0) => {}
-                (true, _) => actions.push(Action::Wake(host, None)),
-            }
-        }
-        if let Some((_, request)) = &run.exchange {
-            let flight = state.flights.iter().find(|flight| flight.host == Some(host));
-            let has_arrived = flight.is_some_and(|flight| flight.arrived.is_some());
-            if has_arrived || !vendor::is_send(request) {
-                self.with_trouble(state, actions, |trouble| Action::Hear(host, Comes::Answer, trouble));
-            } else if flight.is_some() {
-                self.with_trouble(state, actions, |trouble| Action::Exchange(host, trouble));
-            }
-            if state.left.faults > 0 {
-                actions.push(Action::Hear(host, Comes::Reset, None));
-                if flight.is_some() && !has_arrived {
-                    actions.push(Action::Hear(host, Comes::NoConnection, None));
-                }
-            }
-        }
-        if state.left.faults > 0 {
-            actions.push(Action::Crash(host));
-        }
-    }
-
-    fn with_trouble(
-        &self,
-        state: &State,
-        actions: &mut Vec<Action>,
-        action: impl Fn(Option<Trouble>) -> Action,
-    ) {
-        actions.push(action(None));
-        if state.left.faults > 0 {
-            actions.extend([Trouble::Fails, Trouble::AckLost].map(|trouble| action(Some(trouble))));
-        }
-    }
 }
 
 impl Model for Search {
@@ -397,42 +278,11 @@ impl Model for Search {
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
-        if state.breach.is_some() {
-            return;
-        }
-        let may_err = state.left.faults > 0;
-        let moments = self.moments(state).into_iter();
-        actions.extend(moments.filter(|to_ms| may_err || !stands_still(state, *to_ms)).map(Action::Advance));
-        if let Some(host) = state.clock_set {
-            return self.host_actions(state, host, actions);
-        }
-        for host in 0..2 {
-            // Two hosts that do nothing and have the same clock are one.
-            let same = state.hosts[0].run.is_none() && state.hosts[0].off_ms == state.hosts[1].off_ms;
-            if host == 1 && same && state.hosts[1].run.is_none() {
-                continue;
-            }
-            self.host_actions(state, host, actions);
-            if may_err && self.sets_clocks && state.record.is_some() {
-                let others = CLOCKS_MS.into_iter().filter(|off_ms| *off_ms != state.hosts[host].off_ms);
-                actions.extend(others.map(|off_ms| Action::SetClock(host, off_ms)));
-            }
-        }
-        for (flight, under_way) in state.flights.iter().enumerate() {
-            if under_way.arrived.is_none() {
-                actions.push(Action::Arrive { flight, refused: false });
-                if may_err {
-                    actions.push(Action::Arrive { flight, refused: true });
-                }
-            }
-        }
-        if state.left.operators > 0 {
-            actions.extend(operator::words(state).map(Action::Operate));
-        }
+        self.next_actions(state, actions);
     }
 
     fn next_state(&self, before: &State, action: Action) -> Option<State> {
-        let mut state = before.clone();
+        let mut state = State { steps: before.steps + 1, ..before.clone() };
         self.apply(&mut state, action);
         let asked = matches!(action, Action::Call(..) | Action::Operate(_));
         // Who was only told what is on record has changed nothing.
@@ -459,12 +309,6 @@ fn holds(breach: Breach) -> fn(&Search, &State) -> bool {
     }
     each!(SecondEffect SucceededWithoutEffect FailedWithEffect FenceWentBack AppliedTold NoneTold NonePromised
           EndTold SuccessTakenBack KeyForgotten NoneToldOfAKeyForgotten)
-}
-
-/// Whether a host sleeps through its alarm until then.
-fn stands_still(state: &State, to_ms: u64) -> bool {
-    to_ms > state.now_ms
-        && state.hosts.iter().flat_map(|host| &host.run).flat_map(|run| &run.alarms_ms).any(|at| *at < to_ms)
 }
 
 fn nothing() -> steadfast::answer::Answer {

@@ -15,6 +15,8 @@ use crate::vendor::{Entry, Outcome};
 /// Everything there is, as plain data.
 #[derive(Clone, Debug)]
 pub struct State {
+    /// From the first state. It does not tell states apart: breadth first, each is met first on a shortest way.
+    pub steps: usize,
     /// True time.
     pub now_ms: u64,
     /// Whether the vendor answers a key from its own record.
@@ -101,6 +103,7 @@ pub struct Left {
 impl State {
     pub fn first(replays: bool, off_ms: [i64; 2], left: Left) -> State {
         State {
+            steps: 0,
             now_ms: 0,
             replays,
             record: None,

@@ -5,8 +5,8 @@ use std::time::Duration;
 use stateright::Path;
 use steadfast::operation::record::State as OnRecord;
 
-use crate::model::Action;
 use crate::state::State;
+use crate::steps::Action;
 
 /// One line for each step: when, what happened, and what stood afterwards.
 pub fn of(path: Path<State, Action>) -> String {

@@ -1,7 +1,7 @@
 //! Guards taken out one at a time: the search must miss each, or it would not miss it in the crate either.
 //!
-//! Some are the store's and the vendor's side of a rule and have a switch here. Those inside the engine were taken out by
-//! hand, and found; a switch in the engine for a test alone would be one more thing that can be wrong.
+//! Each is a rule of the state machine, the store or the vendor's side, bent where the search hands it over. The engine
+//! has no switches for this: what is taken out of it by hand shows in the search by itself, which runs the engine as it is.
 
 use std::time::Duration;
 
@@ -16,16 +16,10 @@ use crate::vendor::Kind;
 
 /// The first promise that breaks, with right clocks, where `bend` has taken something out.
 fn missed(kind: Kind, left: Left, depth: usize, bend: impl FnOnce(&mut Search)) -> (Breach, String) {
-    let mut search = Search::new(kind, false, left, vec![[0, 0]]);
+    let mut search = Search::new(kind, false, left, depth, vec![[0, 0]]);
     search.sets_clocks = false;
     bend(&mut search);
-    let checker = search
-        .checker()
-        .target_max_depth(depth)
-        .finish_when(HasDiscoveries::AnyFailures)
-        .threads(1)
-        .spawn_bfs()
-        .join();
+    let checker = search.checker().finish_when(HasDiscoveries::AnyFailures).threads(1).spawn_bfs().join();
     let found = BREACHES.into_iter().find_map(|breach| Some((breach, checker.discovery(breach.name())?)));
     let (breach, path) =
         found.unwrap_or_else(|| panic!("not missed in {} states", checker.unique_state_count()));
@@ -39,34 +33,35 @@ const fn left(calls: u8, operators: u8, faults: u8) -> Left {
 #[test]
 fn an_effect_that_is_not_unknown_after_a_lapse_is_missed() {
     let (breach, story) =
-        missed(Kind::Neither, left(1, 0, 1), 8, |search| search.without = Some(Guard::UnknownAfterLapse));
+        missed(Kind::Neither, left(1, 0, 1), 6, |search| search.without = Some(Guard::UnknownAfterLapse));
     assert_eq!(breach, Breach::SecondEffect, "{story}");
 }
 
+/// Who was refused and then stood still says so, while another sends.
 #[test]
 fn a_write_under_a_fence_that_has_moved_is_missed() {
     let (breach, story) =
-        missed(Kind::Replays, left(1, 0, 2), 11, |search| search.without = Some(Guard::Fence));
-    assert_eq!(breach, Breach::SuccessTakenBack, "{story}");
+        missed(Kind::LooksUp, left(1, 0, 2), 7, |search| search.without = Some(Guard::Fence));
+    assert_eq!(breach, Breach::FailedWithEffect, "{story}");
 }
 
 #[test]
 fn a_fence_that_begins_anew_after_a_purge_is_missed() {
     let (breach, story) =
-        missed(Kind::Neither, left(2, 0, 0), 8, |search| search.without = Some(Guard::FenceAfterPurge));
+        missed(Kind::Neither, left(2, 0, 0), 6, |search| search.without = Some(Guard::FenceAfterPurge));
     assert_eq!(breach, Breach::FenceWentBack, "{story}");
 }
 
 #[test]
 fn a_redrive_by_force_that_sends_more_than_once_is_missed() {
     let (breach, story) =
-        missed(Kind::Neither, left(1, 1, 2), 11, |search| search.without = Some(Guard::OneMoreSend));
+        missed(Kind::Neither, left(1, 1, 2), 9, |search| search.without = Some(Guard::OneMoreSend));
     assert_eq!(breach, Breach::SecondEffect, "{story}");
 }
 
 #[test]
 fn a_window_that_is_shorter_than_the_vendor_says_is_missed() {
-    let (breach, story) = missed(Kind::Replays, left(1, 0, 1), 8, |search| {
+    let (breach, story) = missed(Kind::Replays, left(1, 0, 1), 6, |search| {
         search.rules.window = Duration::from_secs(10);
     });
     assert_eq!(breach, Breach::SecondEffect, "{story}");
@@ -74,7 +69,7 @@ fn a_window_that_is_shorter_than_the_vendor_says_is_missed() {
 
 #[test]
 fn an_index_that_lags_beyond_the_settle_time_is_missed() {
-    let (breach, story) = missed(Kind::LooksUp, left(1, 0, 1), 10, |search| {
+    let (breach, story) = missed(Kind::LooksUp, left(1, 0, 1), 8, |search| {
         search.rules.lag = Duration::from_secs(40);
     });
     assert_ne!(breach, Breach::Stuck, "{story}");
@@ -82,7 +77,7 @@ fn an_index_that_lags_beyond_the_settle_time_is_missed() {
 
 #[test]
 fn a_request_that_arrives_after_the_settle_time_is_missed() {
-    let (breach, story) = missed(Kind::LooksUp, left(1, 0, 1), 10, |search| {
+    let (breach, story) = missed(Kind::LooksUp, left(1, 0, 1), 8, |search| {
         search.rules.late = Duration::from_secs(120);
     });
     assert_ne!(breach, Breach::Stuck, "{story}");
@@ -91,7 +86,7 @@ fn a_request_that_arrives_after_the_settle_time_is_missed() {
 /// A dead holder's request may be on its way for as long as its longest exchange beyond its lease.
 #[test]
 fn a_settle_time_that_begins_with_the_lapse_is_missed() {
-    let (breach, story) = missed(Kind::LooksUp, left(1, 0, 2), 9, |search| {
+    let (breach, story) = missed(Kind::LooksUp, left(1, 0, 2), 7, |search| {
         search.without = Some(Guard::LongestExchange);
         search.rules.late = Duration::from_secs(65);
         search.rules.lag = Duration::ZERO;

@@ -88,7 +88,8 @@ pub fn arrive(kind: Kind, rules: &Rules, ledger: &[Entry], now_ms: u64, refuses:
 impl Outcome {
     pub fn answer(self, kind: Kind, asked: &Request) -> Answer {
         if self.refused {
-            return answer(422, &[], &json!({ "error": "no" }));
+            // In BigCommerce's shape, which the others' adapters take for the vendor's own too.
+            return answer(422, &[], &json!({ "status": 422, "title": "no" }));
         }
         match kind {
             Kind::Replays if self.replayed => {
