@@ -11,7 +11,8 @@
 //! Beyond the preset's one rung, nothing is scaled: leases, settle time, window and retention are the shipped ones,
 //! and time jumps to the next moment that matters, whichever of them that is.
 //!
-//! `STEADFAST_STATES_DEPTH=n` searches to that depth.
+//! `STEADFAST_STATES_DEPTH=n` searches to that depth, from every pair of clocks, and `STEADFAST_STATES_FAULTS=n` says how
+//! much goes wrong on one way.
 
 #[allow(dead_code, reason = "this run counts no panics")]
 #[path = "../hosts/run.rs"]

@@ -160,7 +160,7 @@ impl TapeStore {
     }
 }
 
-fn failed(trouble: &Trouble) -> StoreError {
+fn failed(trouble: Trouble) -> StoreError {
     let kind = match trouble {
         Trouble::Fails => StoreErrorKind::Locked,
         Trouble::AckLost => StoreErrorKind::Other,
@@ -178,7 +178,7 @@ impl fmt::Debug for TapeStore {
 impl Store for TapeStore {
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
         match &*self.tell(|shelf| Stored::Claimed(shelf.claim(claim))) {
-            Stored::Claimed(claimed) => claimed.as_ref().map(Claimed::clone).map_err(failed),
+            Stored::Claimed(claimed) => claimed.clone().map_err(failed),
             other => panic!("a host that hears the same asks the same: {other:?}"),
         }
     }
@@ -189,7 +189,7 @@ impl Store for TapeStore {
         transition: Transition,
     ) -> Result<Result<Record, Declined>, StoreError> {
         match &*self.tell(|shelf| Stored::Moved(shelf.transition(transition))) {
-            Stored::Moved(moved) => moved.as_ref().map(Result::clone).map_err(failed),
+            Stored::Moved(moved) => moved.clone().map_err(failed),
             other => panic!("a host that hears the same asks the same: {other:?}"),
         }
     }
