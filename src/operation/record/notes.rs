@@ -19,7 +19,7 @@ use super::CLOCKS_DIFFER_MAX;
 use crate::clock::Timestamp;
 
 /// What a store notes beside its records, as durably as those.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Notes {
     /// The highest fence of any record that was removed, 0 if none was. A new key starts above it, because the store no
     /// longer knows which of them had this name: the holder of a life that was purged must find another fence.

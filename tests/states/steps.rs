@@ -1,0 +1,176 @@
+//! What can happen next.
+
+use steadfast::clock::Timestamp;
+use steadfast::operation::record::State as OnRecord;
+
+use crate::audit;
+use crate::model::Search;
+use crate::operator::{self, Word};
+use crate::shelf::Trouble;
+use crate::state::State;
+use crate::vendor::{self, Kind, wall};
+
+/// One step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// A caller sends with the key.
+    Call(usize, Option<Trouble>),
+    /// A host takes what nobody holds, and carries on with it.
+    Recover(usize, Option<Trouble>),
+    /// Time goes on to a host's next alarm, if it has not rung yet, and the host goes on.
+    Wake(usize, Option<Trouble>),
+    /// A request reaches the vendor, which executes it, and the host has the answer at once.
+    Exchange(usize, Option<Trouble>),
+    /// What a host waits for comes over the network, or breaks.
+    Hear(usize, Comes, Option<Trouble>),
+    /// A request reaches the vendor, which executes or refuses it.
+    Arrive { flight: usize, refused: bool },
+    /// A host dies, and all that it knew with it.
+    Crash(usize),
+    /// A host's wall clock is set.
+    SetClock(usize, i64),
+    /// Time goes on to here.
+    Advance(u64),
+    /// A host removes what has expired.
+    Purge(usize),
+    /// An operator does something about a dead letter.
+    Operate(Word),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comes {
+    /// The vendor's answer.
+    Answer,
+    /// The connection breaks.
+    Reset,
+    /// No connection was made: nothing has left.
+    NoConnection,
+}
+
+/// What a host's wall clock may be off by.
+pub const CLOCKS_MS: [i64; 4] = [-HOUR_MS, 0, 61_000, 25 * HOUR_MS];
+
+const HOUR_MS: i64 = 60 * 60 * 1_000;
+
+impl Search {
+    /// All that can happen next, always in the same order.
+    pub fn next_actions(&self, state: &State, actions: &mut Vec<Action>) {
+        if state.breach.is_some() || state.steps == self.depth {
+            return;
+        }
+        let may_err = state.left.faults > 0;
+        let moments = self.moments(state).into_iter();
+        actions.extend(moments.filter(|to_ms| may_err || !stands_still(state, *to_ms)).map(Action::Advance));
+        if let Some(host) = state.clock_set {
+            return self.host_actions(state, host, actions);
+        }
+        for host in 0..2 {
+            // Two hosts that do nothing and have the same clock are one.
+            let same = state.hosts[0].run.is_none() && state.hosts[0].off_ms == state.hosts[1].off_ms;
+            if host == 1 && same && state.hosts[1].run.is_none() {
+                continue;
+            }
+            self.host_actions(state, host, actions);
+            if may_err && self.sets_clocks && state.record.is_some() {
+                let others = CLOCKS_MS.into_iter().filter(|off_ms| *off_ms != state.hosts[host].off_ms);
+                actions.extend(others.map(|off_ms| Action::SetClock(host, off_ms)));
+            }
+        }
+        for (flight, under_way) in state.flights.iter().enumerate() {
+            if under_way.arrived.is_none() {
+                actions.push(Action::Arrive { flight, refused: false });
+                if may_err {
+                    actions.push(Action::Arrive { flight, refused: true });
+                }
+            }
+        }
+        if state.left.operators > 0 {
+            actions.extend(operator::words(state).map(Action::Operate));
+        }
+    }
+
+    /// The moments that matter from here: each is a bound that somebody's rule has.
+    fn moments(&self, state: &State) -> Vec<u64> {
+        let mut moments: Vec<u64> = Vec::new();
+        for host in &state.hosts {
+            let own = |at: Timestamp| audit::true_ms(at, host.off_ms);
+            if let Some(record) = &state.record {
+                moments.extend(record.until().map(own));
+                let may_be_sent = state.is_open() || matches!(record.state, OnRecord::Dead { .. });
+                if self.kind == Kind::Replays && may_be_sent {
+                    moments.push(own(record.claimed_at.plus(vendor::WINDOW)));
+                }
+            }
+        }
+        moments.extend(
+            state.flights.iter().filter(|flight| flight.arrived.is_none()).map(|flight| flight.until_ms),
+        );
+        if self.kind == Kind::Replays {
+            moments.extend(state.ledger.iter().map(|entry| entry.at_ms + audit::millis(self.rules.window)));
+        }
+        moments.retain(|at| *at > state.now_ms);
+        moments.sort_unstable();
+        moments.dedup();
+        moments
+    }
+
+    fn host_actions(&self, state: &State, host: usize, actions: &mut Vec<Action>) {
+        let Some(run) = &state.hosts[host].run else {
+            if state.left.calls > 0 {
+                self.with_trouble(state, actions, |trouble| Action::Call(host, trouble));
+            }
+            if operator::can_take(self, state, host) {
+                self.with_trouble(state, actions, |trouble| Action::Recover(host, trouble));
+            }
+            let now = wall(state.now_ms, state.hosts[host].off_ms);
+            if state.record.as_ref().is_some_and(|record| record.has_expired(now)) {
+                actions.push(Action::Purge(host));
+            }
+            return;
+        };
+        if let Some(at) = run.alarms_ms.iter().min() {
+            // A host that goes on at its alarm may leave another standing.
+            match (stands_still(state, *at), state.left.faults) {
+                (false, _) => self.with_trouble(state, actions, |trouble| Action::Wake(host, trouble)),
+                (true, 0) => {}
+                (true, _) => actions.push(Action::Wake(host, None)),
+            }
+        }
+        if let Some((_, request)) = &run.exchange {
+            let flight = state.flights.iter().find(|flight| flight.host == Some(host));
+            let has_arrived = flight.is_some_and(|flight| flight.arrived.is_some());
+            if has_arrived || !vendor::is_send(request) {
+                self.with_trouble(state, actions, |trouble| Action::Hear(host, Comes::Answer, trouble));
+            } else if flight.is_some() {
+                self.with_trouble(state, actions, |trouble| Action::Exchange(host, trouble));
+            }
+            if state.left.faults > 0 {
+                actions.push(Action::Hear(host, Comes::Reset, None));
+                if flight.is_some() && !has_arrived {
+                    actions.push(Action::Hear(host, Comes::NoConnection, None));
+                }
+            }
+        }
+        if state.left.faults > 0 {
+            actions.push(Action::Crash(host));
+        }
+    }
+
+    fn with_trouble(
+        &self,
+        state: &State,
+        actions: &mut Vec<Action>,
+        action: impl Fn(Option<Trouble>) -> Action,
+    ) {
+        actions.push(action(None));
+        if state.left.faults > 0 {
+            actions.extend([Trouble::Fails, Trouble::AckLost].map(|trouble| action(Some(trouble))));
+        }
+    }
+}
+
+/// Whether a host begins to sleep through its alarm on the way there: one fault, however long it sleeps.
+pub fn stands_still(state: &State, to_ms: u64) -> bool {
+    let mut alarms = state.hosts.iter().flat_map(|host| &host.run).flat_map(|run| &run.alarms_ms);
+    alarms.any(|at| (state.now_ms..to_ms).contains(at))
+}
