@@ -213,17 +213,11 @@ struct Starts {
     calls: u32,
     batch_size: u32,
     /// Oldest first; the last is being filled, all others are full.
-    batches: VecDeque<Batch>,
-    /// The sum over all batches.
-    remembered: u32,
+    batches: VecDeque<Instant>,
+    /// How many starts the last one has, if there is one.
+    in_last: u32,
     /// Let through, and not started yet.
     set_aside: u32,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Batch {
-    last: Instant,
-    starts: u32,
 }
 
 impl Starts {
@@ -237,7 +231,7 @@ impl Starts {
             calls,
             batch_size,
             batches: VecDeque::with_capacity(batches_max),
-            remembered: 0,
+            in_last: 0,
             set_aside: 0,
         }
     }
@@ -245,42 +239,56 @@ impl Starts {
     /// Whether there is room at `now`, or when there will be: a guess where all of it is set aside.
     #[inline]
     fn check(&mut self, now: Instant) -> Result<(), Instant> {
-        if self.remembered.saturating_add(self.set_aside) < self.calls {
+        if self.left(self.remembered()) > 0 {
             return Ok(());
         }
-        while let Some(oldest) = self.batches.front() {
-            let at = oldest.last.plus(self.per);
-            if now < at {
-                break;
-            }
-            self.remembered -= oldest.starts;
+        while self.batches.front().is_some_and(|oldest| oldest.plus(self.per) <= now) {
             self.batches.pop_front();
         }
-        if self.remembered.saturating_add(self.set_aside) < self.calls {
+        if self.left(self.remembered()) > 0 {
             return Ok(());
         }
         let guess = now.plus(self.per / self.calls).max(now.plus(Duration::from_nanos(1)));
-        Err(self.batches.front().map_or(guess, |oldest| oldest.last.plus(self.per)))
+        Err(self.batches.front().map_or(guess, |oldest| oldest.plus(self.per)))
     }
 
     /// How many more may start at `now`.
     fn room(&self, now: Instant) -> u32 {
-        let over = self.batches.iter().take_while(|batch| batch.last.plus(self.per) <= now);
-        let counted = self.remembered - over.map(|batch| batch.starts).sum::<u32>();
-        self.calls.saturating_sub(counted.saturating_add(self.set_aside))
+        let over = self.batches.partition_point(|last| last.plus(self.per) <= now);
+        self.left(self.in_batches(self.batches.len() - over))
+    }
+
+    #[inline]
+    fn remembered(&self) -> u32 {
+        self.in_batches(self.batches.len())
+    }
+
+    /// The starts in so many of the last batches.
+    #[inline]
+    fn in_batches(&self, batches: usize) -> u32 {
+        if batches == 0 { 0 } else { (batches as u32 - 1) * self.batch_size + self.in_last }
+    }
+
+    /// What is left beside so many starts, and those that are to come.
+    #[inline]
+    fn left(&self, remembered: u32) -> u32 {
+        self.calls.saturating_sub(remembered.saturating_add(self.set_aside))
     }
 
     /// Remembers a start for which there was room.
     #[inline]
     fn take(&mut self, now: Instant) {
-        self.remembered = self.remembered.saturating_add(1);
         // Another thread may have read the clock a little later than this one.
-        let now = self.batches.back().map_or(now, |batch| batch.last.max(now));
+        let now = self.batches.back().map_or(now, |&last| last.max(now));
         match self.batches.back_mut() {
-            Some(batch) if batch.starts < self.batch_size => {
-                *batch = Batch { last: now, starts: batch.starts + 1 };
+            Some(last) if self.in_last < self.batch_size => {
+                *last = now;
+                self.in_last += 1;
             }
-            _ => self.batches.push_back(Batch { last: now, starts: 1 }),
+            _ => {
+                self.batches.push_back(now);
+                self.in_last = 1;
+            }
         }
     }
 }

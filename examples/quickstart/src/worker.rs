@@ -33,7 +33,6 @@ const SETTLE_TIME: Duration = Duration::from_millis(200);
 /// How much longer than its attempt an operation is held. A real service keeps the default of 30 s; here it
 /// is what one waits for after the kill.
 const LEASE_MARGIN: Duration = Duration::from_millis(500);
-const KEEP: Duration = Duration::from_secs(60 * 60);
 const RECOVERY_PERIOD: Duration = Duration::from_millis(200);
 
 /// What a worker is told.
@@ -89,7 +88,7 @@ fn in_a_hurry() -> Policy {
     Policy::background()
         .backoff(Backoff::ladder(ladder))
         .timeout(Timeouts::new(second, second, 20 * second))
-        .record(RecordConfig::new(KEEP, LEASE_MARGIN))
+        .record(RecordConfig::new(RecordConfig::default().keep, LEASE_MARGIN))
         // One answer in six is a fault here. The default of one retry to ten calls would hold most of them back, as
         // it should where a vendor fails that often because it goes down under its load.
         .budget(BudgetConfig::new(0.3, 30, 2.0))
