@@ -60,9 +60,8 @@ pub(super) fn writer(path: &Path, settings: Settings, seals: &Seals) -> Result<C
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).while_doing(doing)?;
     connection.busy_handler(Some(settings.wait_for_lock)).while_doing(doing)?;
     let unused = check_seals(&connection, seals, logged)?;
-    migrate(&connection, path, (&MIGRATIONS, settings.create), |version| {
-        if version < scrub::SINCE { scrub::mark(&connection, seals) } else { Ok(()) }
-    })?;
+    let mark = |version| scrub::mark(&connection, version, seals);
+    migrate(&connection, path, (&MIGRATIONS, settings.create), mark)?;
     seals.retire(&connection, &unused)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).while_doing(doing)?;
     use_log(&connection, settings.wait_for_lock)?;

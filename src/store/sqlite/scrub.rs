@@ -16,12 +16,13 @@ use crate::operation::secret::hold_a_secret;
 use crate::operation::{Key, OperationId, Scope};
 use crate::store::{StoreError, StoreErrorKind};
 
-/// The first version of the schema that has flags.
-pub(super) const SINCE: i64 = 7;
-
-/// Flags the rows whose requests hold secrets, within the transaction of the migration. A row that cannot be read stays
+/// Flags the rows whose requests hold secrets, in a file that had this version of the schema, within the transaction of
+/// the migration. A row that cannot be read stays
 /// as it is: that is told to whoever asks for it.
-pub(super) fn mark(connection: &Connection, seals: &Seals) -> Result<(), StoreError> {
+pub(super) fn mark(connection: &Connection, version: i64, seals: &Seals) -> Result<(), StoreError> {
+    if version >= SINCE {
+        return Ok(());
+    }
     let doing = "look for secrets in stored headers";
     let mut statement =
         connection.prepare("SELECT number, scope, key, request FROM operation").while_doing(doing)?;
@@ -100,3 +101,6 @@ pub(super) fn wipe(path: &Path, settings: Settings) -> Result<(), StoreError> {
     let problem = "the file is written anew, but its log still holds what was removed, because somebody reads it; try again";
     Err(StoreError::new(problem).of_kind(StoreErrorKind::Locked))
 }
+
+/// The first version of the schema that has flags.
+const SINCE: i64 = 7;

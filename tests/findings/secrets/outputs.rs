@@ -66,8 +66,13 @@ impl Place {
                 builder.store(Arc::clone(&store)).clock(TestClock::auto()).transport(network.clone());
             let policy = Policy::background().look_ups_max(0).without_breaker();
             let client = builder.policy(policy).secret_headers(["X-Signature"]).build().expect("a client");
-            let call =
-                || client.post("/v2/orders").header("X-Customer", "in the file").json(&json!({"a": 1}));
+            let call = || {
+                client
+                    .post("/v2/orders")
+                    .header("X-Customer", "in the file")
+                    .header("Stripe-Version", "2025-08-27.basil")
+                    .json(&json!({"a": 1}))
+            };
             for key in ["lost", "other"] {
                 call().key(format!("{key}-{}", client.vendor())).send().await.expect_err("lost");
             }
