@@ -282,8 +282,8 @@ impl ClientBuilder {
 
     /// Names more headers that carry secrets, such as `X-Signature`. A call that [gives](Call::header) one of them is
     /// refused, because a call's headers are stored and shown to operators; a secret belongs to the adapter, which adds
-    /// it at each send. `Authorization`, `Proxy-Authorization`, `Cookie`, `Set-Cookie`, `X-Auth-Token`, `X-Api-Key`
-    /// and those of the adapter are always refused. Default: no more.
+    /// it at each send. `Authorization`, `Proxy-Authorization`, `Cookie`, `Set-Cookie`, `X-Auth-Token`, `X-Api-Key`,
+    /// Postmark's tokens and those of the adapter are always refused. Default: no more.
     pub fn secret_headers<T: Into<String>>(mut self, names: impl IntoIterator<Item = T>) -> Self {
         self.secret_headers.extend(names.into_iter().map(Into::into));
         self

@@ -271,6 +271,12 @@ impl Vendors {
         self.store.as_ref().map_or(Ok(None), |store| store.open_existing(&*self.secrets))
     }
 
+    /// The file of the store that is named here; `None` if none is, or it is `memory`, or a store was
+    /// [given](Vendors::with_store).
+    pub fn store_path(&self) -> Option<&Path> {
+        self.store.as_ref().and_then(|store| store.path())
+    }
+
     /// A client of each vendor that knows its rules and can send nothing: for tools such as
     /// [`DeadLetters`](crate::dead_letter::DeadLetters) that only ask what would be safe. A secret is taken where
     /// it is set, since an adapter may tell an account by it, and is not missed where it is not.

@@ -6,6 +6,7 @@ mod fingerprint;
 mod key;
 pub mod record;
 mod redact;
+pub(crate) mod secret;
 
 pub(crate) use fingerprint::Unstamped;
 pub use fingerprint::{Fingerprint, fingerprint};

@@ -58,8 +58,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ///
     /// `held` is the record as the holder was last given it. It names the operation, and it spares a durable
     /// store the reading of what nobody else can have changed: as long as the record on file is in progress
-    /// under the transition's fence, it differs from `held` in nothing but what the transition sets anew. In any
-    /// other case, what is on file decides and not `held`.
+    /// under the transition's fence, it differs from `held` in nothing but what the transition sets anew and in headers
+    /// that were [scrubbed](crate::operation::record::Action::Scrub): a store writes no request here. In any other case,
+    /// what is on file decides and not `held`.
     ///
     /// # Errors
     ///

@@ -45,6 +45,14 @@ impl Shared {
         Shared { named: Named::Memory, open: Mutex::new(Some(store)) }
     }
 
+    /// The file, if it is one.
+    pub(super) fn path(&self) -> Option<&std::path::Path> {
+        match &self.named {
+            Named::Memory => None,
+            Named::Sqlite(file) => Some(&file.path),
+        }
+    }
+
     /// The store, opened now if it is not open yet. One that does not open is tried again the next time.
     pub(super) fn open(&self, secrets: &Secrets) -> Result<Arc<dyn Store>, Error> {
         let mut open = self.open.lock();

@@ -106,6 +106,10 @@ impl DeadLetters {
             return Err(DeadLetterError::Invalid(Error::validation("body", problem)));
         }
         let mut request = without_stamp(old);
+        // Version 0.1 stored them; what is new has none.
+        for name in client.engine.secrets.names() {
+            request.headers.remove(name);
+        }
         request.body = edit.body.clone();
         let id = OperationId::new(old.id.scope.clone(), edit.key.clone());
         // The account on record, which these rules may not know, so that the service's own call is the same.

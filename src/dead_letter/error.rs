@@ -127,6 +127,7 @@ impl Refused {
             Refused::Forbidden(Forbidden::Resolved) => "resolved",
             Refused::Forbidden(Forbidden::NotResolved) => "not_resolved",
             Refused::Forbidden(Forbidden::NotExpired) => "not_expired",
+            Refused::Forbidden(Forbidden::NoSecrets) => "no_secrets",
             Refused::Forbidden(Forbidden::Unexplained) => "unexplained",
             Refused::Forbidden(Forbidden::TooLong) => "too_long",
             Refused::Unsafe => "unsafe",
@@ -155,6 +156,7 @@ fn explain(forbidden: Forbidden) -> &'static str {
         }
         Forbidden::NotResolved => "it is not resolved",
         Forbidden::NotExpired => "its time is not over",
+        Forbidden::NoSecrets => "its request has none of these headers",
         Forbidden::Unexplained => "this needs the name of whoever does it, and a reason",
         Forbidden::TooLong => "the name, the vendor's id or the reason is too long",
     }

@@ -36,6 +36,12 @@ impl DeadLetters {
 }
 
 impl Stats {
+    /// How many operations hold a secret in the headers of their request, which version 0.1 stored and
+    /// [`DeadLetters::scrub`] removes.
+    pub fn secrets(&self) -> u64 {
+        self.groups.iter().map(|group| group.secrets).sum()
+    }
+
     /// How many operations are in a phase, whoever's.
     pub fn count(&self, phase: Phase) -> u64 {
         self.groups.iter().filter(|group| group.phase == phase).map(|group| group.count).sum()

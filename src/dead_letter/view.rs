@@ -6,8 +6,8 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Adopted, Edited, Failure, Group, HeldBack, Letter, Redriven, Safety, Shown, ShownBody, Stats, Unreached,
-    age,
+    Adopted, Edited, Failure, Group, HeldBack, Letter, Redriven, Safety, Scrubbed, Shown, ShownBody, Stats,
+    Unreached, age,
 };
 use crate::attempt::AttemptReport;
 use crate::operation::OperationId;
@@ -56,6 +56,12 @@ serialize_as! {
         "held_back": adopted.held_back,
         "why_held_back": adopted.why_held_back,
     });
+    Scrubbed => |scrubbed| json!({
+        "dry_run": scrubbed.rehearsal,
+        "headers": scrubbed.headers,
+        "matched": scrubbed.matched,
+        "scrubbed": scrubbed.scrubbed,
+    });
     Unreached => |unreached| json!({
         "account": unreached.account, "phase": unreached.phase.name(), "count": unreached.count,
     });
@@ -78,6 +84,7 @@ serialize_as! {
             "now_ms": stats.now.as_millis(),
             "totals": totals,
             "groups": stats.groups.iter().map(group).collect::<Vec<_>>(),
+            "secrets": stats.secrets(),
         })
     };
     Shown => shown;

@@ -28,6 +28,7 @@ mod act;
 mod notes;
 mod rename;
 mod resend;
+mod scrub;
 mod successor;
 mod take;
 mod view;

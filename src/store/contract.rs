@@ -38,6 +38,7 @@ use crate::store::Store;
 mod names;
 mod operators;
 mod races;
+mod secrets;
 mod table;
 mod takers;
 mod times;
@@ -53,6 +54,7 @@ pub use operators::{
     check_resolution,
 };
 pub use races::{check_claims_at_once, check_settlements_at_once};
+pub use secrets::{check_count_of_secrets, check_scrub, check_scrub_beside_others};
 pub use table::check_every_call_from_every_state;
 pub use takers::{
     check_settled_is_not_taken, check_takers_at_once, check_takes, check_unknown_since, check_wrong_clocks,
@@ -95,6 +97,9 @@ pub async fn check_all(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_adoption(&*fresh().await).await;
     check_adoption_of_a_name_that_is_taken(&*fresh().await).await;
     check_cancellation(&*fresh().await).await;
+    check_scrub(&*fresh().await).await;
+    check_scrub_beside_others(&*fresh().await).await;
+    check_count_of_secrets(&*fresh().await).await;
     check_filters(&*fresh().await).await;
     check_pages(&*fresh().await).await;
     check_tally(&*fresh().await).await;

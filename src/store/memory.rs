@@ -281,14 +281,16 @@ impl Store for Memory {
 
     async fn tally(&self) -> Result<Vec<Tally>, StoreError> {
         let inner = self.inner.lock();
-        let mut groups: BTreeMap<(String, Phase), (u64, Timestamp)> = BTreeMap::new();
+        let mut groups: BTreeMap<(String, Phase), (u64, Timestamp, u64)> = BTreeMap::new();
         for Row { record, .. } in inner.rows.values() {
             let group = (record.id.scope.vendor_path().to_owned(), record.phase());
-            let (count, oldest) = groups.entry(group).or_insert((0, record.updated_at));
+            let (count, oldest, secrets) = groups.entry(group).or_insert((0, record.updated_at, 0));
             *count += 1;
+            *secrets += u64::from(record.holds_secrets());
             *oldest = record.updated_at.min(*oldest);
         }
-        let tally = |((vendor, phase), (count, oldest))| Tally { vendor, phase, count, oldest };
+        let tally =
+            |((vendor, phase), (count, oldest, secrets))| Tally { vendor, phase, count, oldest, secrets };
         Ok(groups.into_iter().map(tally).collect())
     }
 

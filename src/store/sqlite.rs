@@ -34,6 +34,7 @@ mod place;
 mod purge;
 mod read;
 mod row;
+mod scrub;
 mod seals;
 mod statements;
 mod write;
@@ -135,6 +136,7 @@ impl Sqlite {
 
     fn open_with(path: &Path, settings: Settings, seals: Seals) -> Result<Sqlite, StoreError> {
         let connection = open::writer(path, settings, &seals)?;
+        scrub::warn_of_secrets(&connection, path)?;
         let place = Place::of(path);
         let mover = open::reader(path, settings)?;
         let mover = Lane::start("steadfast-move", mover, (1, 1), read::answer)?;
@@ -146,6 +148,37 @@ impl Sqlite {
         };
         let readers = [reader()?, reader()?];
         Ok(Sqlite { path: path.to_owned(), seals, writer, readers, turn: AtomicUsize::new(0), mover, place })
+    }
+
+    /// Writes the file anew without what was removed from it, and moves its log into it. Until then, what was removed
+    /// is gone from every list and still in the file: in its free space, and in its log.
+    ///
+    /// The file may be in use. Whoever writes to it waits meanwhile, about a second for each 100 MiB; after some five
+    /// seconds a write fails as [`Locked`](crate::store::StoreErrorKind::Locked), and a call then sends nothing. It needs
+    /// up to twice the file's size of free space on the disk (<https://www.sqlite.org/lang_vacuum.html>). Blocks while
+    /// it works.
+    ///
+    /// What it cannot reach: copies and backups, and the blocks of the disk that a file no longer has.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`] as of [`open`](Sqlite::open), or `Absent` if there is no store. `Locked` if others kept the file
+    /// for about five seconds. The same again completes it.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("vendor-calls.db");
+    /// use steadfast::store::Sqlite;
+    ///
+    /// let service = Sqlite::open(&path)?;
+    /// Sqlite::wipe(&path)?;
+    /// # drop(service);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn wipe(path: impl AsRef<Path>) -> Result<(), StoreError> {
+        scrub::wipe(path.as_ref(), Settings::default())
     }
 
     /// The file.

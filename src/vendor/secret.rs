@@ -4,9 +4,9 @@
 use std::fmt;
 
 use http::HeaderName;
-use http::header::{AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION, SET_COOKIE};
 
 use crate::error::Error;
+use crate::operation::secret::{SECRET_HEADERS, is_secret};
 use crate::vendor::Vendor;
 
 /// The headers that no call may give: those that carry secrets wherever they are used, those of the client's adapter,
@@ -32,16 +32,21 @@ impl SecretHeaders {
         Ok(SecretHeaders { more })
     }
 
+    /// Their names.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &HeaderName> {
+        SECRET_HEADERS.iter().chain(&self.more)
+    }
+
     /// Whether this header carries a secret.
     pub(crate) fn contain(&self, name: &HeaderName) -> bool {
-        ALWAYS.contains(name) || self.more.contains(name)
+        is_secret(name) || self.more.contains(name)
     }
 }
 
 /// The names, which are no secret.
 impl fmt::Debug for SecretHeaders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(ALWAYS.iter().chain(&self.more).map(HeaderName::as_str)).finish()
+        f.debug_list().entries(self.names().map(HeaderName::as_str)).finish()
     }
 }
 
@@ -53,13 +58,3 @@ pub(crate) fn refused(name: &HeaderName) -> Error {
     );
     Error::invalid("header", problem)
 }
-
-/// RFC 9110 (11.6.2, 11.7.2), RFC 6265, and the two names that vendors use most for tokens.
-const ALWAYS: [HeaderName; 6] = [
-    AUTHORIZATION,
-    PROXY_AUTHORIZATION,
-    COOKIE,
-    SET_COOKIE,
-    HeaderName::from_static("x-auth-token"),
-    HeaderName::from_static("x-api-key"),
-];

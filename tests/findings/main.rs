@@ -7,6 +7,8 @@ mod policies;
 mod record;
 mod recovery;
 mod rule;
+#[cfg(feature = "cli")]
+mod secrets;
 mod told;
 mod transport;
 mod vendors;

@@ -353,6 +353,67 @@ async fn a_seal_key_is_in_nothing_that_is_said_or_shown() {
     clean(&heard);
 }
 
+/// Such a row cannot come from a call; it is claimed here as version 0.1 left it.
+#[cfg(feature = "sqlite")]
+#[tokio::test]
+async fn e3_a_store_that_holds_secrets_of_0_1_warns_once_at_each_start_and_shows_none() {
+    use steadfast::dead_letter::{DeadLetters, Scrub, Signed};
+    use steadfast::store::Sqlite;
+
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("calls.db");
+    let store = Arc::new(Sqlite::open(&path).expect("opens"));
+    let mut request = steadfast::request::Request::new(
+        http::Method::POST,
+        "https://api.stripe.com/v1/charges".parse().expect("a URL"),
+    );
+    request.headers.insert("authorization", HeaderValue::from_static("Bearer hunter2"));
+    let id = OperationId::new(
+        Scope::new("prod", "stripe", "test", &request.method, "/v1/charges"),
+        Key::new("order-42").expect("a key"),
+    );
+    let second = std::time::Duration::from_secs(1);
+    let claim = Claim {
+        fingerprint: fingerprint("test", &request),
+        wire_key: id.wire_key().to_string(),
+        id,
+        request,
+        now: steadfast::clock::Timestamp::from_millis(1_000),
+        lease: second,
+        keep: second,
+        on_unknown: steadfast::OnUnknown::Park,
+        attempt_max: second,
+        vendor_clock_ms: None,
+        redact: steadfast::operation::RedactedFields::NONE,
+        predecessor: None,
+    };
+    store.claim(claim).await.expect("a claim");
+    let warnings = || {
+        listen();
+        drop(Sqlite::open(&path).expect("opens"));
+        let said = said();
+        let mut heard = Shown::default();
+        heard.debug(&said);
+        heard.assert_clean();
+        let of_secrets = |event: &&crate::capture::Fields| event.contains_key("operations");
+        said.events.iter().filter(of_secrets).cloned().collect::<Vec<_>>()
+    };
+    let warned = warnings();
+    assert_eq!(warned.len(), 1, "{warned:?}");
+    let fields = &warned[0];
+    assert_eq!((&fields["level"][..], &fields["operations"][..]), ("WARN", "1"));
+    assert_eq!(fields["path"], path.display().to_string());
+    assert!(fields["message"].contains("1 operations") && fields["message"].contains("`steadfast scrub`"));
+    assert_eq!(warnings().len(), 1, "at each start");
+    listen();
+    let mut shown = Shown::default();
+    let scrub = Scrub::by(Signed::new("ada", "ticket 7"));
+    shown.debug(&DeadLetters::new(store).scrub(&scrub).await.expect("works"));
+    shown.debug(&said());
+    shown.assert_clean();
+    assert_eq!(warnings().len(), 0, "and no longer than there are any");
+}
+
 #[tokio::test]
 async fn a_record_a_store_and_a_vendors_file_show_no_contents() {
     let mut shown = Shown::default();

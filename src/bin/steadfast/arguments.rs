@@ -57,6 +57,17 @@ pub(crate) enum Command {
     /// that the vendor knows it by. One is held back, and the exit code is then 1, if somebody holds it, if its new name
     /// is on record already, or if it was sent to another address than the new name's client calls.
     Adopt(AdoptArguments),
+    /// Removes secrets that version 0.1 stored with the headers of requests
+    ///
+    /// It is a dry run until --yes is given. It looks for Authorization, Proxy-Authorization, Cookie, Set-Cookie,
+    /// X-Auth-Token, X-Api-Key, Postmark's tokens, the headers in which the vendors of --vendors take their secrets, and
+    /// those that --header names, in the requests of all operations. What is still to be sent gets the secret of the
+    /// service's own client at each send; a secret that only the call gave is gone, and the vendor may refuse it.
+    ///
+    /// At the end the file is written anew, since its free space still holds what was removed. The service may run, but
+    /// waits meanwhile, about a second for each 100 MiB; a call that waits for more than five seconds fails and sends
+    /// nothing. Copies and backups of the file keep the secrets: replace them at the vendor.
+    Scrub(ScrubArguments),
     /// What failed, was not refused, and waits for a person
     #[command(subcommand)]
     DeadLetters(DeadLettersCommand),
@@ -235,6 +246,21 @@ pub(crate) struct AdoptArguments {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct ScrubArguments {
+    /// Also the header of this name; may be given several times
+    #[arg(long, value_name = "NAME")]
+    pub header: Vec<String>,
+    /// Does not write the file anew, so that no call waits; it holds what was removed until it is
+    #[arg(long)]
+    pub rows_only: bool,
+    /// Does it; without it, only counts and needs neither name nor reason
+    #[arg(long)]
+    pub yes: bool,
+    #[command(flatten)]
+    pub signature: Signature,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct EditArguments {
     #[command(flatten)]
     pub operation: Operation,
@@ -259,6 +285,7 @@ impl Command {
             Command::Show(_) => "show",
             Command::Cancel(_) => "cancel",
             Command::Adopt(_) => "adopt",
+            Command::Scrub(_) => "scrub",
             Command::Check { .. } => "check",
             Command::Completions { .. } => "completions",
             Command::Man { .. } => "man",

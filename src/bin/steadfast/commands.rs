@@ -20,7 +20,7 @@ use super::output::Output;
 use super::place::Place;
 use super::selection::Select;
 use super::signature::Signature;
-use super::{manual, print, rename};
+use super::{manual, print, rename, scrub};
 
 pub(crate) async fn run(arguments: Arguments, mut output: Output<'_>) -> Result<u8, Failure> {
     let output = &mut output;
@@ -37,6 +37,7 @@ pub(crate) async fn run(arguments: Arguments, mut output: Output<'_>) -> Result<
         Command::Stats => rename::stats(&place, output).await,
         Command::Cancel(arguments) => rename::cancel(&place, &arguments, output).await,
         Command::Adopt(arguments) => rename::adopt(&place, arguments, output).await,
+        Command::Scrub(arguments) => scrub::scrub(&place, arguments, output).await,
         Command::Show(arguments) => show(&place, &arguments, output).await,
         Command::DeadLetters(command) => dead_letters(&place, command, output).await,
     }

@@ -10,6 +10,7 @@ mod output;
 mod place;
 mod print;
 mod rename;
+mod scrub;
 mod selection;
 mod signature;
 

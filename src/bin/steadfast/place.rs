@@ -26,6 +26,15 @@ impl Place {
         }
     }
 
+    /// The file of the store that [`open`](Place::open) opens.
+    pub fn file(&self) -> Result<Option<PathBuf>, Failure> {
+        if self.store.is_some() {
+            return Ok(self.store.clone());
+        }
+        let vendors = self.vendors.as_ref().map(Vendors::from_file).transpose().map_err(Failure::Vendors)?;
+        Ok(vendors.and_then(|vendors| vendors.store_path().map(Path::to_owned)))
+    }
+
     /// The last step before the work: what is wrong with the arguments is said first.
     pub fn open(&self) -> Result<DeadLetters, Failure> {
         let vendors = self.vendors.as_ref().map(Vendors::from_file).transpose().map_err(Failure::Vendors)?;

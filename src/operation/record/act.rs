@@ -62,6 +62,12 @@ pub enum Action {
         /// The new scope.
         to: Scope,
     },
+    /// Takes the headers of these names out of the stored request: they carry secrets. In every phase, and nothing else
+    /// changes. The audit record has the names of those that were there.
+    Scrub {
+        /// The names.
+        headers: Vec<String>,
+    },
     /// Changes nothing, and is on the audit record: a body was looked at, a key was made from another.
     Note,
     /// Changes nothing by itself, and is on the audit record: its time is over, and somebody has it removed now.
@@ -112,6 +118,7 @@ impl Action {
             Action::Redrive { .. } => "redrive",
             Action::Cancel => "cancel",
             Action::Adopt { .. } => "adopt",
+            Action::Scrub { .. } => "scrub",
             Action::Note => "note",
             Action::Purge => "purge",
         }
@@ -126,6 +133,7 @@ impl fmt::Display for Action {
             Action::Resolve(resolution) => write!(f, ", {resolution}"),
             Action::Redrive { forced: true } => f.write_str(" by force"),
             Action::Adopt { to } => write!(f, " as {to}"),
+            Action::Scrub { headers } => write!(f, ", {}", headers.join(", ")),
             Action::Redrive { forced: false }
             | Action::Reopen
             | Action::Cancel
@@ -230,6 +238,8 @@ pub enum Forbidden {
     NotResolved,
     /// Its time is not over.
     NotExpired,
+    /// Its request has none of these headers.
+    NoSecrets,
     /// The action needs somebody's name and a reason.
     Unexplained,
     /// A text is longer than its limit.
@@ -286,19 +296,25 @@ impl Record {
         if act.fence.is_some_and(|fence| fence != self.fence) {
             return Err(Forbidden::Moved);
         }
+        let mut action = act.action.clone();
         let record = match &act.action {
             Action::Resolve(resolution) => self.resolve(resolution, act)?,
             Action::Reopen => self.reopen(act.now)?,
             Action::Redrive { forced } => self.redrive(*forced, act.now)?,
             Action::Cancel => self.cancel(act)?,
             Action::Adopt { to } => self.left_behind(to, act)?,
+            Action::Scrub { headers } => {
+                let (record, removed) = self.scrubbed(headers)?;
+                action = Action::Scrub { headers: removed };
+                record
+            }
             Action::Note => self.clone(),
             Action::Purge if self.expires_at().is_some_and(|at| at <= act.now) => self.clone(),
             Action::Purge => return Err(Forbidden::NotExpired),
         };
         let entry = AuditEntry {
             id: self.id.clone(),
-            action: act.action.clone(),
+            action,
             by: act.by.clone(),
             why: act.why.clone(),
             at: act.now,

@@ -40,12 +40,17 @@ pub(super) struct Stored {
 }
 
 impl Stored {
+    /// With the request in the record, and no longer beside it.
+    pub(super) fn with_request(mut self, seals: &Seals) -> Result<Stored, StoreError> {
+        if let Some(bytes) = self.request.take() {
+            self.record.request = codec::request(seals.unseal(Part::Request, &self.record.id, bytes)?)?;
+        }
+        Ok(self)
+    }
+
     /// The record, filled from its blobs.
     pub(super) fn whole(self, seals: &Seals) -> Result<Record, StoreError> {
-        let Stored { mut record, request, answer, .. } = self;
-        if let Some(bytes) = request {
-            record.request = codec::request(seals.unseal(Part::Request, &record.id, bytes)?)?;
-        }
+        let Stored { mut record, answer, .. } = self.with_request(seals)?;
         let kept = match &mut record.state {
             State::InProgress { .. } | State::Scheduled { .. } => None,
             State::Succeeded { answer, .. } | State::Refused { answer, .. } => Some(answer),
@@ -177,6 +182,7 @@ pub(super) fn insert(
             columns.attempt_max,
             record.vendor_clock_ms,
             record.predecessor.as_ref().map(Key::as_str),
+            record.holds_secrets(),
         ])
         .while_doing("write a claim")?;
     Ok(added == 1)

@@ -10,6 +10,7 @@ use super::notes;
 use super::numbers::{phase_number, to_ms};
 use super::purge;
 use super::row::{self, COLUMNS, OnFile, REST, Stored};
+use super::scrub;
 use super::seals::Seals;
 use crate::clock::Timestamp;
 use crate::error::{Effect, Obstacle};
@@ -195,6 +196,8 @@ pub(super) fn act(
         return Ok(Err(Forbidden::Absent));
     };
     seals.check_row(&stored)?;
+    let stored =
+        if matches!(act.action, Action::Scrub { .. }) { stored.with_request(seals)? } else { stored };
     let (record, entry) = match stored.record.act(&notes::seen(connection, act)?) {
         Ok(acted) => acted,
         Err(forbidden) => return Ok(Err(forbidden)),
@@ -207,6 +210,9 @@ pub(super) fn act(
     // An operator's action brings no answer: what is on file stays as long as the state has one.
     let answer = if record.phase() == Phase::Scheduled { OnFile::Now(None) } else { OnFile::Kept };
     row::update(connection, stored.number, &record, answer)?;
+    if matches!(act.action, Action::Scrub { .. }) {
+        scrub::write_request(connection, (stored.number, &record), seals)?;
+    }
     log(connection, &entry)?;
     Ok(Ok(Stored { record, ..stored }))
 }

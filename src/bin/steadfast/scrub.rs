@@ -1,0 +1,52 @@
+//! Secrets that version 0.1 stored: taken out of the records, then out of the file.
+
+use std::io::{self, Write};
+
+use serde_json::{Value, json};
+use steadfast::dead_letter::{Scrub, Scrubbed, Signed};
+use steadfast::store::Sqlite;
+
+use super::arguments::ScrubArguments;
+use super::failure::{DONE, Failure};
+use super::output::Output;
+use super::place::Place;
+use super::print::wrapped;
+
+pub(crate) async fn scrub(
+    place: &Place,
+    arguments: ScrubArguments,
+    output: &mut Output<'_>,
+) -> Result<u8, Failure> {
+    let ScrubArguments { header, rows_only, yes, signature } = arguments;
+    let mut how =
+        if yes { Scrub::by(signature.name_and_reason()?) } else { Scrub::by(Signed::new("", "")).rehearse() };
+    how.headers = header;
+    let scrubbed = place.open()?.scrub(&how).await?;
+    let wiped = match place.file()? {
+        Some(file) if yes && !rows_only => {
+            Sqlite::wipe(file).map_err(Failure::Store)?;
+            true
+        }
+        _ => false,
+    };
+    let mut answer = json!(scrubbed);
+    if let Value::Object(members) = &mut answer {
+        members.insert("wiped".to_owned(), json!(wiped));
+    }
+    output.put(DONE, &answer, |_, out| print_scrubbed(&scrubbed, wiped, out))
+}
+
+fn print_scrubbed(scrubbed: &Scrubbed, wiped: bool, out: &mut (dyn Write + Send)) -> io::Result<()> {
+    let Scrubbed { matched, scrubbed: count, headers, .. } = scrubbed;
+    writeln!(out, "{}", wrapped(&format!("looked for: {}", headers.join(", ")), ""))?;
+    if scrubbed.rehearsal {
+        writeln!(out, "{matched} operations hold one of these")?;
+        return writeln!(out, "nothing was changed; to remove them: --yes, with --why REASON");
+    }
+    writeln!(out, "{matched} operations held one of these; removed from {count}")?;
+    if wiped {
+        writeln!(out, "the file was written anew, without what was removed")
+    } else {
+        writeln!(out, "the file still holds what was removed: run it without --rows-only")
+    }
+}

@@ -1,0 +1,172 @@
+//! Secrets that version 0.1 stored with the headers of requests, taken out of every record.
+//!
+//! A scrub goes operation by operation, each in a transaction of its own: one that is cut short is completed by the
+//! same again. It reads every record, because the names of headers that a client keeps secret are the client's: no store
+//! has an index of those.
+
+use std::sync::Arc;
+
+use http::HeaderName;
+
+use super::{DeadLetterError, DeadLetters, Signed};
+use crate::error::Error;
+use crate::operation::OperationId;
+use crate::operation::record::{Act, Action, Filter, Forbidden, Record};
+use crate::operation::secret::SECRET_HEADERS;
+
+/// Which headers are removed, and by whom.
+///
+/// ```
+#[doc = include_str!("../docs/setup/dead_letters.md")]
+/// use steadfast::dead_letter::{Scrub, Signed};
+///
+/// let scrub = Scrub::by(Signed::new("ada", "0.1 stored them")).header("X-Signature");
+/// let scrubbed = letters.scrub(&scrub).await?;
+/// assert_eq!(scrubbed.matched, 0, "no call of this version could give one");
+#[doc = include_str!("../docs/setup/end.md")]
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Scrub {
+    /// The names of more headers that carry secrets. `Authorization`, `Proxy-Authorization`, `Cookie`, `Set-Cookie`,
+    /// `X-Auth-Token`, `X-Api-Key`, `X-Postmark-Server-Token`, `X-Postmark-Account-Token` and those of the
+    /// [clients](DeadLetters::with_client) are always removed.
+    pub headers: Vec<String>,
+    /// Who does it, and why.
+    pub signed: Signed,
+    /// Whether nothing is changed and only counted. Needs neither name nor reason.
+    pub rehearsal: bool,
+}
+
+/// What a scrub did, or would do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Scrubbed {
+    /// Whether nothing was changed and only counted.
+    pub rehearsal: bool,
+    /// The names of the headers that were looked for, in lower case.
+    pub headers: Vec<String>,
+    /// Operations whose request had one of them.
+    pub matched: u64,
+    /// Of these, now without. Less than `matched` in a rehearsal, and where a record was removed or scrubbed by somebody
+    /// else meanwhile.
+    pub scrubbed: u64,
+}
+
+impl Scrub {
+    /// Of the headers that always carry secrets.
+    pub fn by(signed: Signed) -> Scrub {
+        Scrub { headers: Vec::new(), signed, rehearsal: false }
+    }
+
+    /// And of the header of this name.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<String>) -> Scrub {
+        self.headers.push(name.into());
+        self
+    }
+
+    /// Without changing anything.
+    #[must_use]
+    pub fn rehearse(mut self) -> Scrub {
+        self.rehearsal = true;
+        self
+    }
+}
+
+impl DeadLetters {
+    /// Removes headers that carry secrets from the stored requests of all operations, in whatever phase, and nothing
+    /// else: no call can give such a header today, and version 0.1 stored them. Keys, fingerprints and wire keys stay as
+    /// they are, and a repeat is answered as before. Each operation has it on its audit record.
+    ///
+    /// What is still to be sent gets the adapter's own secret at each send. A secret that only the call gave is gone, and
+    /// the vendor may refuse the operation.
+    ///
+    /// An SQLite file holds what was removed until [`Sqlite::wipe`](crate::store::Sqlite::wipe).
+    ///
+    /// # Errors
+    ///
+    /// [`DeadLetterError::Invalid`] for a name that no header has, [`DeadLetterError::Refused`] if the act is not signed
+    /// and explained; [`DeadLetterError::Store`], with those before it scrubbed.
+    pub async fn scrub(&self, how: &Scrub) -> Result<Scrubbed, DeadLetterError> {
+        let headers = self.secret_names(&how.headers)?;
+        let mut scrubbed = Scrubbed { rehearsal: how.rehearsal, headers, ..Scrubbed::default() };
+        let mut after = None;
+        loop {
+            let page = self.page(&Filter::default(), after.as_ref(), BATCH_ROWS).await?;
+            let mut found: Vec<OperationId> = Vec::new();
+            for summary in page.rows {
+                let record = self.get(&summary.id).await?;
+                if record.is_some_and(|record| has_one_of(&record, &scrubbed.headers)) {
+                    found.push(summary.id);
+                }
+            }
+            scrubbed.matched += found.len() as u64;
+            if !how.rehearsal {
+                scrubbed.scrubbed += self.scrub_batch(found, &scrubbed.headers, &how.signed).await?;
+            }
+            after = page.next;
+            if after.is_none() {
+                return Ok(scrubbed);
+            }
+        }
+    }
+
+    /// At once, so that a store which commits in groups writes them together.
+    async fn scrub_batch(
+        &self,
+        found: Vec<OperationId>,
+        headers: &[String],
+        signed: &Signed,
+    ) -> Result<u64, DeadLetterError> {
+        let mut acts = tokio::task::JoinSet::new();
+        for id in found {
+            let action = Action::Scrub { headers: headers.to_vec() };
+            let Signed { by, why } = signed.clone();
+            let act = Act { action, by, why, now: self.now(), fence: None };
+            let store = Arc::clone(&self.store);
+            acts.spawn(async move {
+                let acted = store.act(&id, act).await;
+                (id, acted)
+            });
+        }
+        let mut scrubbed = 0;
+        while let Some(joined) = acts.join_next().await {
+            let (id, acted) = joined.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+            match acted.map_err(DeadLetterError::store("remove secrets"))? {
+                Ok(_) => scrubbed += 1,
+                Err(Forbidden::Absent | Forbidden::NoSecrets) => {}
+                Err(forbidden) => {
+                    return Err(DeadLetterError::refused(&id, super::Refused::Forbidden(forbidden)));
+                }
+            }
+        }
+        Ok(scrubbed)
+    }
+
+    /// Those that are always removed, those of the clients, and these; each once.
+    fn secret_names(&self, more: &[String]) -> Result<Vec<String>, DeadLetterError> {
+        let mut names: Vec<HeaderName> = SECRET_HEADERS.to_vec();
+        names.extend(self.clients.iter().flat_map(|client| client.engine.secrets.names().cloned()));
+        for name in more {
+            let header = HeaderName::from_bytes(name.as_bytes());
+            let problem = || Error::validation("header", format!("{name:?} is no header's name"));
+            names.push(header.map_err(|_| DeadLetterError::Invalid(problem()))?);
+        }
+        let mut once: Vec<String> = Vec::new();
+        for name in names {
+            if !once.iter().any(|known| known == name.as_str()) {
+                once.push(name.as_str().to_owned());
+            }
+        }
+        Ok(once)
+    }
+}
+
+fn has_one_of(record: &Record, headers: &[String]) -> bool {
+    headers.iter().any(|name| record.request.headers.contains_key(name.as_str()))
+}
+
+/// Operations to one batch: few enough that a claim is behind a few milliseconds of writing, many enough to share a
+/// commit.
+const BATCH_ROWS: usize = 64;

@@ -1,0 +1,106 @@
+//! Secrets that version 0.1 stored with the headers of requests: which rows have some, and how a file loses them.
+//!
+//! Rows are looked through once, when the file's schema is brought up to date. From then on a flag and an index of the
+//! flagged rows tell, at no cost to the calls.
+
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags, params};
+
+use super::codec;
+use super::failure::While;
+use super::open::{self, Settings};
+use super::seals::{Part, Seals};
+use crate::operation::record::Record;
+use crate::operation::secret::hold_a_secret;
+use crate::operation::{Key, OperationId, Scope};
+use crate::store::{StoreError, StoreErrorKind};
+
+/// Flags the rows whose requests hold secrets, in a file that had this version of the schema, within the transaction of
+/// the migration. A row that cannot be read stays
+/// as it is: that is told to whoever asks for it.
+pub(super) fn mark(connection: &Connection, version: i64, seals: &Seals) -> Result<(), StoreError> {
+    if version >= SINCE {
+        return Ok(());
+    }
+    let doing = "look for secrets in stored headers";
+    let mut statement =
+        connection.prepare("SELECT number, scope, key, request FROM operation").while_doing(doing)?;
+    let mut rows = statement.query([]).while_doing(doing)?;
+    let mut found: Vec<i64> = Vec::new();
+    while let Some(row) = rows.next().while_doing(doing)? {
+        let read = || Ok::<_, rusqlite::Error>((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
+        let (number, scope, key, blob): (i64, String, String, Vec<u8>) = read().while_doing(doing)?;
+        let Ok(key) = Key::new(key) else { continue };
+        let id = OperationId::new(Scope::from_stored(scope), key);
+        let request = seals.unseal(Part::Request, &id, blob).and_then(codec::request);
+        if request.is_ok_and(|request| hold_a_secret(&request.headers)) {
+            found.push(number);
+        }
+    }
+    let mut flag =
+        connection.prepare("UPDATE operation SET secrets = 1 WHERE number = ?1").while_doing(doing)?;
+    for number in found {
+        flag.execute([number]).while_doing(doing)?;
+    }
+    Ok(())
+}
+
+/// Says at the start that there are such rows, and what to do about them.
+pub(super) fn warn_of_secrets(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+    let operations: i64 = connection
+        .query_row("SELECT count(*) FROM operation WHERE secrets = 1", [], |row| row.get(0))
+        .while_doing("count the rows that hold secrets")?;
+    if operations > 0 {
+        tracing::warn!(
+            operations,
+            path = %path.display(),
+            "{operations} operations in the store hold secrets in the headers of their requests, which version 0.1 \
+             stored: `steadfast scrub` removes them"
+        );
+    }
+    Ok(())
+}
+
+/// Writes the request of a record that was scrubbed, and its flag.
+pub(super) fn write_request(
+    connection: &Connection,
+    (number, record): (i64, &Record),
+    seals: &Seals,
+) -> Result<(), StoreError> {
+    let doing = "write a request without its secrets";
+    let blob = seals.seal(Part::Request, &record.id, codec::request_bytes(&record.request)?)?;
+    seals.note_use(connection)?;
+    let mut statement = connection
+        .prepare_cached("UPDATE operation SET request = ?2, secrets = ?3 WHERE number = ?1")
+        .while_doing(doing)?;
+    statement.execute(params![number, blob, record.holds_secrets()]).while_doing(doing)?;
+    Ok(())
+}
+
+/// See [`Sqlite::wipe`](super::Sqlite::wipe). Free pages alone would not do: what was removed is in the gaps of pages
+/// that are in use, too, and in the log. A `VACUUM` writes every page anew; the log that it fills is then moved into the
+/// file and cut.
+pub(super) fn wipe(path: &Path, settings: Settings) -> Result<(), StoreError> {
+    let doing = "write the file anew";
+    open::find(path)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).while_doing(doing)?;
+    connection.busy_handler(Some(settings.wait_for_lock)).while_doing(doing)?;
+    connection
+        .execute_batch(
+            "PRAGMA trusted_schema = OFF; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; VACUUM;",
+        )
+        .while_doing(doing)?;
+    let busy: i64 = connection
+        .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
+        .while_doing("move the log into the file")?;
+    if busy == 0 {
+        return Ok(());
+    }
+    let problem = "the file is written anew, but its log still holds what was removed, because somebody reads it; try again";
+    Err(StoreError::new(problem).of_kind(StoreErrorKind::Locked))
+}
+
+/// The first version of the schema that has flags.
+const SINCE: i64 = 7;

@@ -1,0 +1,251 @@
+//! Every secret that a client or the command line was ever given, sought in all that the command line says.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::Arc;
+
+use serde_json::json;
+use steadfast::policy::Policy;
+use steadfast::store::{SealKeys, Sqlite};
+use steadfast::testkit::{ScriptedTransport, TestClock};
+use steadfast::transport::SendErrorKind;
+use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig, Postmark, Stripe};
+use steadfast::{Client, ClientBuilder};
+use tempfile::TempDir;
+
+/// The adapters' own, in the variables that the vendors file names.
+const OWN: [(&str, &str); 4] = [
+    ("STRIPE_SECRET", "sk_test_4f9a1c77e2"),
+    ("POSTMARK_SECRET", "5f1c9a3e-pm-token"),
+    ("BIGCOMMERCE_SECRET", "bc9e02f771d4token"),
+    ("ACME_SECRET", "acme88a1f0secret"),
+];
+
+/// Given to calls and to clients, which refuse them.
+const REFUSED: [&str; 3] =
+    ["signature_that_a_call_gave", "bearer_that_a_call_gave", "password_in_a_base_url"];
+
+/// A key of zeros would be found in any file.
+const SEAL_KEY: &str = "c7d1a0b94e5f62738495a6b7c8d9eafb0c1d2e3f405162738495a6b7c8d9eafb";
+
+const VENDORS: &str = r#"
+[vendors.stripe]
+secret_env = "STRIPE_SECRET"
+[vendors.postmark]
+secret_env = "POSTMARK_SECRET"
+[vendors.bigcommerce]
+secret_env = "BIGCOMMERCE_SECRET"
+store_hash = "abc123"
+[vendors.acme]
+adapter = "keyed"
+secret_env = "ACME_SECRET"
+base_url = "https://acme.test"
+window = "24h"
+key = { header = "Idempotency-Key" }
+auth = { header = "X-Acme-Token", prefix = "Token " }
+"#;
+
+struct Place {
+    directory: TempDir,
+    is_sealed: bool,
+}
+
+impl Place {
+    /// A store with a dead letter of each vendor, whose clients were given all these secrets.
+    async fn filled(is_sealed: bool) -> Place {
+        let place = Place { directory: TempDir::new().expect("a directory"), is_sealed };
+        std::fs::write(place.path("vendors.toml"), VENDORS).expect("writes");
+        std::fs::write(place.path("body.json"), r#"{"a":2}"#).expect("writes");
+        let builder = Sqlite::builder(place.path("calls.db"));
+        let keys = || SealKeys::parse(SEAL_KEY, "STEADFAST_SEAL_KEYS").expect("a key");
+        let store = if is_sealed { builder.seal(keys()) } else { builder }.open();
+        let store = Arc::new(store.expect("opens"));
+        let network = ScriptedTransport::new().always_fail(SendErrorKind::Timeout);
+        for builder in builders() {
+            let builder =
+                builder.store(Arc::clone(&store)).clock(TestClock::auto()).transport(network.clone());
+            let policy = Policy::background().look_ups_max(0).without_breaker();
+            let client = builder.policy(policy).secret_headers(["X-Signature"]).build().expect("a client");
+            let call = || {
+                client
+                    .post("/v2/orders")
+                    .header("X-Customer", "in the file")
+                    .header("Stripe-Version", "2025-08-27.basil")
+                    .json(&json!({"a": 1}))
+            };
+            for key in ["lost", "other"] {
+                call().key(format!("{key}-{}", client.vendor())).send().await.expect_err("lost");
+            }
+            for (name, value) in [("X-Signature", REFUSED[0]), ("Authorization", REFUSED[1])] {
+                call().key("refused").header(name, value).send().await.expect_err("refused");
+            }
+        }
+        let userinfo = format!("https://u:{}@api.test", REFUSED[2]);
+        Client::builder(Stripe::new(OWN[0].1).base_url(userinfo)).build().expect_err("refused");
+        for (_, secret) in OWN {
+            let is_sent = |request: &steadfast::request::Request| {
+                let holds =
+                    |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).contains(secret);
+                request.headers.values().any(holds)
+            };
+            assert!(network.requests().iter().any(is_sent), "{secret} goes to its vendor");
+        }
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// With all the secrets in its environment.
+    fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_steadfast"));
+        command.args(arguments).current_dir(self.directory.path()).env_clear();
+        command.env("USER", "ada").env("RUST_LOG", "trace").envs(OWN);
+        command.env("STEADFAST_STORE", "calls.db").env("STEADFAST_VENDORS", "vendors.toml");
+        if self.is_sealed {
+            command.env("STEADFAST_SEAL_KEYS", SEAL_KEY);
+        }
+        command.output().expect("the binary runs")
+    }
+
+    /// Every command, as clap itself knows them: each has a manual page, and what has commands of its own is none.
+    fn commands(&self) -> Vec<Vec<String>> {
+        assert!(self.run(&["man", "--out", "pages"]).status.success());
+        let mut commands = Vec::new();
+        for page in std::fs::read_dir(self.path("pages")).expect("a directory") {
+            let page = page.expect("a page").path();
+            if std::fs::read_to_string(&page).expect("text").contains(".SH SUBCOMMANDS") {
+                continue;
+            }
+            let name = page.file_stem().expect("a name").to_string_lossy().into_owned();
+            let name = name.trim_start_matches("steadfast-");
+            commands.push(match name.strip_prefix("dead-letters-") {
+                Some(letters) => vec!["dead-letters".to_owned(), letters.to_owned()],
+                None => vec![name.to_owned()],
+            });
+        }
+        commands.sort();
+        commands
+    }
+}
+
+fn builders() -> [ClientBuilder; 4] {
+    let keyed: KeyedConfig = serde_json::from_value(json!({
+        "name": "acme", "base_url": "https://acme.test", "key": {"header": "Idempotency-Key"}, "window": "24h",
+        "auth": {"header": "X-Acme-Token", "prefix": "Token "},
+    }))
+    .expect("a vendor");
+    [
+        Client::builder(Stripe::new(OWN[0].1)),
+        Client::builder(Postmark::new(OWN[1].1)),
+        Client::builder(BigCommerce::new("abc123", OWN[2].1)),
+        Client::builder(Keyed::new(keyed, OWN[3].1)),
+    ]
+}
+
+/// What is typed after a command: for what it does, what it shows most of, and how it says no. A new command has no row.
+fn typed(command: &str) -> &'static [&'static [&'static str]] {
+    match command {
+        "stats" => &[&[], &["--store", "absent.db"]],
+        "check" => &[&[], &["vendors.toml"], &["absent.toml"]],
+        "completions" => &[&["bash"], &["csh"]],
+        "man" => &[&[], &["--out", "more"], &["--out", "body.json"]],
+        "show" => &[
+            &["lost-stripe"],
+            &["lost-postmark", "--bodies", "--why", "x"],
+            &["lost-acme", "--bodies", "--why", "x"],
+            &["absent"],
+        ],
+        "cancel" => &[&["lost-stripe", "--why", "x"], &["lost-stripe"]],
+        "adopt" => &[
+            &["--from", "default/acme/", "--to", "default/stripe/test"],
+            &["--from", "default/acme/", "--to", "default/nobody/"],
+        ],
+        "scrub" => &[
+            &[],
+            &["--header", "X-Customer"],
+            &["--yes", "--rows-only", "--why", "x"],
+            &["--yes", "--why", "x"],
+            &["--header", "no name"],
+            &["--yes"],
+        ],
+        "dead-letters list" => &[&[], &["--group"], &["--vendor", "nobody"], &["--after", "x"]],
+        "dead-letters show" => {
+            &[&["other-stripe", "--bodies", "--why", "x"], &["other-bigcommerce"], &["absent"]]
+        }
+        "dead-letters redrive" => &[&["--all"], &["lost-postmark"], &["lost-acme", "--force", "--why", "x"]],
+        "dead-letters resolve" => &[&["lost-bigcommerce", "--applied", "1", "--why", "x"], &["absent"]],
+        "dead-letters edit" => &[
+            &["other-stripe", "--key", "new", "--body", "body.json", "--force", "--why", "x"],
+            &["other-stripe", "--key", "new", "--body", "absent.json", "--why", "x"],
+        ],
+        "dead-letters export" => {
+            &[&["--bodies", "--why", "x"], &["--output", "letters.jsonl", "--bodies", "--why", "x"]]
+        }
+        "dead-letters purge" => &[&[]],
+        other => panic!("`{other}` is a new command: say here what is typed, so that its output is searched"),
+    }
+}
+
+#[tokio::test]
+async fn e3_no_output_of_any_command_holds_a_secret() {
+    for is_sealed in [false, true] {
+        let place = Place::filled(is_sealed).await;
+        let mut seen: Vec<(String, Vec<u8>)> = vec![("--help".to_owned(), place.run(&["--help"]).stdout)];
+        for words in place.commands() {
+            let command = words.join(" ");
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let ends: Vec<Vec<&str>> = typed(&command)
+                .iter()
+                .flat_map(|typed| [typed.to_vec(), [typed, &["--json"][..]].concat()])
+                .chain([vec!["--help"], vec!["-h"], vec!["--no-such-option"]])
+                .collect();
+            for end in ends {
+                let said = place.run(&[&words[..], &end[..]].concat());
+                let bytes = [said.stdout, said.stderr].concat();
+                let ended = said.status.code();
+                assert!(
+                    ended.is_some_and(|code| code < 7),
+                    "{command} {end:?}: {}",
+                    String::from_utf8_lossy(&bytes)
+                );
+                assert!(!bytes.is_empty(), "{command} {end:?} says something");
+                seen.push((format!("{command} {end:?}"), bytes));
+            }
+        }
+        for entry in files(place.directory.path()) {
+            let bytes = std::fs::read(&entry).expect("reads");
+            seen.push((entry.display().to_string(), bytes));
+        }
+        let shows = |text: &str| seen.iter().filter(|(_, bytes)| holds(bytes, text)).count();
+        assert!(
+            shows("in the file") > 4 && shows("X-Customer") + shows("x-customer") > 4,
+            "what is stored is shown"
+        );
+        let half = &SEAL_KEY[..24];
+        let raw: Vec<u8> =
+            (0..12).map(|at| u8::from_str_radix(&SEAL_KEY[2 * at..2 * at + 2], 16).expect("hex")).collect();
+        for (place, bytes) in &seen {
+            for secret in OWN.iter().map(|(_, secret)| *secret).chain(REFUSED).chain([half]) {
+                assert!(!holds(bytes, secret), "{secret} is in {place}");
+            }
+            assert!(!bytes.windows(raw.len()).any(|window| window == raw), "the seal key is in {place}");
+        }
+    }
+}
+
+/// All files of a directory and below it: the store, its log and what the commands wrote.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(directory).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() { files.extend(self::files(&path)) } else { files.push(path) }
+    }
+    assert!(!files.is_empty());
+    files
+}
+
+fn holds(bytes: &[u8], text: &str) -> bool {
+    bytes.windows(text.len()).any(|window| window == text.as_bytes())
+}
