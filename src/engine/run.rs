@@ -7,10 +7,13 @@
 use std::time::Duration;
 
 use super::attempt::{Judged, Lease};
+use super::limit;
 use super::look_up::Looked;
+use super::on_record::STORE_GRACE;
 use super::phase::{Last, Phase, Run};
 use super::waits::spread_over;
 use crate::answer::Answer;
+use crate::attempt::AttemptReport;
 use crate::clock::Instant;
 use crate::error::{Disposition, Effect, Error, Gate, Kind, Reason, Refusal, Step};
 use crate::operation::record::{Event, LookUp, Ruling, Why};
@@ -65,9 +68,12 @@ impl<'a> Run<'a> {
                 Some(permit) => (permit, Lease::Claimed),
                 None => (Box::pin(self.admit_again()).await?, Lease::ToRenew),
             };
-            // Waiting for the gates uses the window up too.
-            if matches!(cleared, Cleared::Safe) && !matches!(self.ruling(), Ruling::Send(_)) {
-                continue;
+            match cleared {
+                // Waiting for the gates uses the window up too.
+                Cleared::Safe if !matches!(self.ruling(), Ruling::Send(_)) => continue,
+                // The renewal before the send writes it down. Not earlier: a gate that refuses would use it up.
+                Cleared::AtRisk => self.resends_left = self.resends_left.saturating_sub(1),
+                _ => {}
             }
             let judged = self.attempt(permit, lease).await?;
             if let Judged::Done { answer, replayed } = judged {
@@ -101,11 +107,7 @@ impl<'a> Run<'a> {
         }
         match ruling {
             Ruling::Send(_) => Ok(Cleared::Safe),
-            Ruling::SendAtRisk => {
-                // The renewal before the send writes it down.
-                self.resends_left = self.resends_left.saturating_sub(1);
-                Ok(Cleared::AtRisk)
-            }
+            Ruling::SendAtRisk => Ok(Cleared::AtRisk),
             Ruling::Stop(reason) => Err(self.bury(reason).await),
             // There was one, and it cannot tell.
             Ruling::LookUpFirst => Err(self.bury(Reason::Unknown).await),
@@ -116,10 +118,11 @@ impl<'a> Run<'a> {
     async fn after_failure(&mut self, judged: Judged) -> Result<Option<Reply>, Error> {
         match judged {
             Judged::Done { answer, .. } => self.succeed(answer, Obtained::Fresh).await.map(Some),
-            Judged::Refused { answer, refusal: Refusal::Duplicate, speaks_for }
-                if matches!(self.phase, Phase::ProvenAbsent) || !self.is_settled_by(speaks_for) =>
-            {
-                self.perhaps_our_own(answer).await.map(Some)
+            Judged::Refused { answer, refusal: Refusal::Duplicate, speaks_for } => {
+                if self.may_be_our_own(speaks_for).await {
+                    return self.perhaps_our_own(answer).await.map(Some);
+                }
+                Err(self.refused(Refusal::Duplicate, answer).await)
             }
             Judged::Refused { answer, refusal, speaks_for } if self.is_settled_by(speaks_for) => {
                 Err(self.refused(refusal, answer).await)
@@ -207,6 +210,25 @@ impl<'a> Run<'a> {
             Looked::Absent => Err(self.refused(refusal, answer).await),
             Looked::CannotTell => Err(self.bury(Reason::Unknown).await),
         }
+    }
+
+    /// Whether a duplicate may be what an earlier send of this operation made.
+    ///
+    /// A look-up's miss, and a person's word, are on record as no effect. Whoever takes the operation over then knows
+    /// from its log alone that a send before was in doubt. A log that cannot be read excludes nothing.
+    async fn may_be_our_own(&self, speaks_for: SpeaksFor) -> bool {
+        if matches!(self.phase, Phase::ProvenAbsent) || !self.is_settled_by(speaks_for) {
+            return true;
+        }
+        let Some(record) = self.hold.as_ref().map(|hold| &hold.record) else { return false };
+        if record.fence == record.first_fence {
+            return false;
+        }
+        let clock = &*self.engine.clock;
+        let until = self.deadline.max(clock.now().plus(STORE_GRACE));
+        let log = Box::pin(limit::within(clock, until, self.engine.store.evidence(&record.id))).await;
+        let was_in_doubt = |report: &AttemptReport| report.is_look_up() || report.effect == Effect::Unknown;
+        log.and_then(Result::ok).is_none_or(|reports| reports.iter().any(was_in_doubt))
     }
 
     /// The vendor holds such a resource, although a look-up had not shown it: the miss may have come too early

@@ -445,10 +445,21 @@ impl Record {
     /// In another state. A person's word is on the state it was given on: it does not outlast that.
     fn moved(&self, state: State, now: Timestamp) -> Record {
         let mut record = Record { state, updated_at: now, resolved: None, ..self.clone() };
+        if record.expires_at().is_some() {
+            record.updated_at = self.ended_at(now);
+        }
         if self.claimed_at > now.plus(CLOCKS_DIFFER_MAX) {
             record.claimed_at = now.minus(self.keep);
         }
         record
+    }
+
+    /// When a record that ends at `now` does so, for its expiry. Of a clock that is far behind what is on record, one of
+    /// the two was wrong. It is then kept from the later one: a clock that was set back by more than the retention would
+    /// else end the record's time at once.
+    fn ended_at(&self, now: Timestamp) -> Timestamp {
+        let latest = self.updated_at.max(self.claimed_at);
+        if latest > now.plus(CLOCKS_DIFFER_MAX) { latest } else { now }
     }
 
     /// Whether a person undid the effect. The operation then did not succeed, whatever the vendor answered.

@@ -333,7 +333,7 @@ impl Record {
         let mut record = self.clone();
         let (by, why) = (act.by.clone(), act.why.clone());
         record.resolved = Some(Resolved { resolution: resolution.clone(), by, why, at: act.now });
-        record.updated_at = act.now;
+        record.updated_at = self.ended_at(act.now);
         Ok(record)
     }
 

@@ -58,6 +58,7 @@ impl Record {
         record.effect = Effect::Unknown;
         record.unknown_since = record.unknown_since.or(Some(act.now));
         record.resolved = Some(said(Resolution::Adopted { scope: to.clone() }, act));
+        record.updated_at = self.ended_at(act.now);
         Ok(record)
     }
 
@@ -65,6 +66,7 @@ impl Record {
     pub(super) fn cancel(&self, act: &Act) -> Result<Record, Forbidden> {
         let mut record = self.closed(act.now)?;
         record.resolved = Some(said(Resolution::Cancelled, act));
+        record.updated_at = self.ended_at(act.now);
         Ok(record)
     }
 

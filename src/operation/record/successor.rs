@@ -46,6 +46,10 @@ pub fn supersede(
     match old.resolved.as_ref().map(|said| &said.resolution) {
         Some(Resolution::Superseded { key } | Resolution::Replaced { key }) if key == successor => Ok(None),
         Some(Resolution::NotApplied) => Ok(Some(closed(old, successor, now))),
+        // Whatever the letter itself did, its effect may have come under that key.
+        Some(Resolution::Superseded { .. } | Resolution::Replaced { .. }) => {
+            refuse(Obstacle::Resolved, Effect::Unknown)
+        }
         Some(Resolution::Adopted { .. }) => refuse(Obstacle::Open { until: None }, Effect::Unknown),
         Some(Resolution::Applied { .. }) => refuse(Obstacle::Resolved, Effect::Applied),
         Some(_) => refuse(Obstacle::Resolved, old.effect),
@@ -68,7 +72,7 @@ fn closed(old: &Record, successor: &Key, now: Timestamp) -> (Record, AuditEntry)
         after: Phase::Resolved,
     };
     let resolved = Some(Resolved { resolution, by, why, at: now });
-    (Record { resolved, updated_at: now, ..old.clone() }, entry)
+    (Record { resolved, updated_at: old.ended_at(now), ..old.clone() }, entry)
 }
 
 /// Who closed the letter, on its audit record: no person.

@@ -10,7 +10,7 @@ use super::statements::COPY;
 use super::{notes, purge, write};
 use crate::clock::Timestamp;
 use crate::error::{Effect, Obstacle};
-use crate::operation::record::{self, Forbidden, Record};
+use crate::operation::record::{self, Forbidden, Notes, Record};
 use crate::operation::{Key, OperationId, Scope};
 use crate::store::StoreError;
 
@@ -22,14 +22,15 @@ pub(super) enum Superseded {
     Unreadable(StoreError),
 }
 
+/// `notes` have seen the claim's time, and say whether the key's own record has expired.
 pub(super) fn supersede(
     connection: &Connection,
     record: &Record,
     predecessor: &Key,
-    seals: &Seals,
+    (notes, seals): (&Notes, &Seals),
 ) -> Result<Superseded, StoreError> {
     let (now, id) = (record.claimed_at, &record.id);
-    let held = row::load(connection, id)?.filter(|held| !held.record.has_expired(now));
+    let held = row::load(connection, id)?.filter(|held| !held.record.has_expired(notes.now(now)));
     if held.as_ref().is_some_and(|held| held.record.fingerprint != record.fingerprint) {
         return Ok(Superseded::Done);
     }
@@ -60,7 +61,8 @@ pub(super) fn adopt(
     let old = &stored.record.id;
     let id = OperationId::new(to.clone(), old.key.clone());
     if let Some(held) = row::load(connection, &id)? {
-        if !held.record.has_expired(now) {
+        // Not by the operator's clock alone, which may be days ahead.
+        if !held.record.has_expired(notes::read(connection)?.now(now)) {
             return Ok(Err(Forbidden::NameTaken));
         }
         notes::removed(connection, held.record.fence)?;

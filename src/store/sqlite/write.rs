@@ -44,8 +44,9 @@ pub(super) enum Met {
 
 pub(super) fn claim(connection: &Connection, first: &First) -> Result<Met, StoreError> {
     let First { record, request, lease, seals } = first;
+    let notes = notes::saw(connection, record.claimed_at)?;
     if let Some(key) = &record.predecessor {
-        match supersede(connection, record, key, seals)? {
+        match supersede(connection, record, key, (&notes, seals))? {
             Superseded::Done => {}
             Superseded::InTheWay(obstacle, effect) => return Ok(Met::InTheWay(obstacle, effect)),
             Superseded::Unreadable(error) => return Ok(Met::Unreadable(error)),
@@ -53,7 +54,6 @@ pub(super) fn claim(connection: &Connection, first: &First) -> Result<Met, Store
     }
     seals.note_use(connection)?;
     // The index decides who is first; only then is there anything to read.
-    let notes = notes::saw(connection, record.claimed_at)?;
     let first_fence = notes.purged.saturating_add(1);
     if row::insert(connection, record, first_fence, request)? {
         return Ok(Met::Nobody { first_fence });
