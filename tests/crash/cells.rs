@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::audit::Report;
-use crate::orders::{Ask, Job, Orders, Pace, Site, Task};
+use crate::orders::{Ask, Job, Manner, Orders, Site, Task};
 use crate::plan::VENDORS;
 use crate::point::{Failpoint, Point, Sent, Step};
 use crate::process::Process;
@@ -20,12 +20,12 @@ use crate::vendors::Vendors;
 use crate::words::AllHeard;
 
 /// How many drivers at once: they wait more than they work.
-const AT_ONCE: usize = 18;
+const AT_ONCE: usize = 30;
 /// Lanes that share a part of life: who recovers waits out the longest exchange of the process that died, so that a
 /// table in one row would take minutes.
-const PARTS: usize = 3;
-/// Files that one process has open.
-const BATCH: usize = 40;
+const PARTS: usize = 5;
+/// Files that one process has open: few enough that all of their requests are answered in time.
+const BATCH: usize = 16;
 const REST_MAX: Duration = Duration::from_secs(60);
 
 /// Kills a driver in each cell of the table, lets all come to rest, and judges every operation.
@@ -37,7 +37,7 @@ pub async fn run() -> Report {
         .flat_map(|(vendor, life)| (0..PARTS).map(move |part| (vendor, life, part)))
         .collect();
     let of_vendors = lanes.iter().map(|lane| lane.0).collect();
-    let vendors = Arc::new(Vendors::start_in_real_time(of_vendors).await);
+    let vendors = Arc::new(Vendors::start_slower(of_vendors).await);
     let room = Arc::new(Semaphore::new(AT_ONCE));
     let mut running = JoinSet::new();
     for (number, (vendor, life, part)) in lanes.into_iter().enumerate() {
@@ -86,7 +86,7 @@ impl Lane {
         for some in cells.chunks(BATCH) {
             let sites = some.iter().map(|cell| cell.site.clone()).collect();
             let _permit = self.room.acquire().await.expect("open");
-            self.start(sites, Task::Rest, patient_pace(), None, false).rested(REST_MAX).await;
+            self.start(sites, Task::Rest, EXACT, None, false).rested(REST_MAX).await;
         }
         let mut effects = self.vendors.effects(self.number);
         let mut heard = AllHeard::read(&self.words());
@@ -102,10 +102,7 @@ impl Lane {
     fn cells(&self) -> Vec<Cell> {
         let mut cells = Vec::new();
         for meeting in MEETINGS {
-            let mut points: BTreeSet<Point> = points(self.life, self.vendor, meeting).into_iter().collect();
-            // What a round of recovery asks for in vain is a cell of the other life.
-            let in_vain = if self.life == Life::Sweep { Step::TakeDue } else { Step::TakeLapsed };
-            points.retain(|point| point.step != in_vain);
+            let points: BTreeSet<Point> = points(self.life, self.vendor, meeting).into_iter().collect();
             for point in std::iter::once(None).chain(points.into_iter().map(Some)) {
                 let file = format!("lane-{}-{}.db", self.number, cells.len());
                 let file = self.vendors.directory().join(file).to_str().expect("a text").to_owned();
@@ -132,28 +129,26 @@ impl Lane {
                 }
             }
         }
-        if self.life == Life::Sweep {
-            let Pace { attempt, lease_margin, .. } = patient_pace();
-            tokio::time::sleep(attempt + lease_margin).await;
-        }
+        // The lease of what is to be swept is over then, and the settle time of a letter that is looked up.
+        self.vendors.time().sleep(LEFT_FOR).await;
     }
 
     async fn let_lapse(&self, sites: Vec<Site>, was_applied: bool) {
         let point = if was_applied { Step::Send.after() } else { Step::Send.before() };
         let failpoint = Failpoint { point, signal: Sent::Kill, operations: sites.len() };
         let _permit = self.room.acquire().await.expect("open");
-        let driver = self.start(sites, Task::Call, patient_pace(), Some(failpoint), false);
+        let driver = self.start(sites, Task::Call, EXACT, Some(failpoint), false);
         driver.died().await.expect("all of them came to the point");
     }
 
+    /// A service with look-ups leaves no letter of an unknown effect within a day: it asks until it is told. So it is one
+    /// without them whose letters are redriven by one that has them.
     async fn make_dead_letters(&self, sites: Vec<Site>, was_applied: bool) {
         let post = if was_applied { Fault::Error500After } else { Fault::Error500Before };
         let _permit = self.room.acquire().await.expect("open");
         self.vendors.tell(&format!("whenever {} POST {}", self.number, post.to_header())).await;
-        self.vendors
-            .tell(&format!("whenever {} GET {}", self.number, Fault::Error500Before.to_header()))
-            .await;
-        self.start(sites, Task::Call, patient_pace(), None, false).rested(REST_MAX).await;
+        let without_look_ups = Manner { without_look_ups: true, ..EXACT };
+        self.start(sites, Task::Call, without_look_ups, None, false).rested(REST_MAX).await;
         self.vendors.tell(&format!("clear {}", self.number)).await;
     }
 
@@ -169,7 +164,7 @@ impl Lane {
             self.vendors.next_fault(self.number, fault).await;
         }
         let is_told = cell.failpoint.is_none();
-        let driver = self.start(vec![cell.site.clone()], task, pace(cell.meeting), cell.failpoint, is_told);
+        let driver = self.start(vec![cell.site.clone()], task, EXACT, cell.failpoint, is_told);
         let outcome = match cell.failpoint {
             Some(failpoint) => driver
                 .died()
@@ -197,14 +192,14 @@ impl Lane {
         &self,
         sites: Vec<Site>,
         task: Task,
-        pace: Pace,
+        manner: Manner,
         failpoint: Option<Failpoint>,
         is_told: bool,
     ) -> Process {
         let urls = [(); 3].map(|()| self.vendors.urls[self.number].clone());
         let job = Job::Alone { vendor: self.vendor, sites, task };
-        let (time, words, pace) = (self.vendors.time(), self.words(), Some(pace));
-        let orders = Orders { urls, time, words, pace, failpoint, is_told, wall_off_ms: 0, job };
+        let (time, words) = (self.vendors.time(), self.words());
+        let orders = Orders { urls, time, words, manner, failpoint, is_told, wall_off_ms: 0, job };
         Process::start("small_driver_process", [orders.to_environment()])
     }
 }
@@ -221,22 +216,8 @@ fn passed(said: &[String], points: &[Point]) -> bool {
     in_order && wanted.next().is_none()
 }
 
-/// For many operations in one process.
-pub fn patient_pace() -> Pace {
-    Pace { attempt: Duration::from_secs(4), total: Duration::from_secs(20), ..pace(Meeting::Nothing) }
-}
+/// What follows from the waits is known.
+const EXACT: Manner = Manner { without_jitter: true, without_look_ups: false };
 
-/// Each wait is longer than the lease's margin, so that it always takes a renewal.
-fn pace(meeting: Meeting) -> Pace {
-    let millis = Duration::from_millis;
-    let attempt = if meeting.is_hang() { millis(400) } else { millis(900) };
-    Pace {
-        attempt,
-        total: if meeting.is_postponed() { millis(900) } else { millis(8_000) },
-        ladder: vec![millis(160); 2],
-        settle: millis(160),
-        lease_margin: millis(240),
-        look_ups_max: 1,
-        without_jitter: true,
-    }
-}
+/// A lease, and a little more. A look-up's settle time is shorter.
+const LEFT_FOR: Duration = Duration::from_secs(62);

@@ -13,7 +13,7 @@ use steadfast::testkit::Fault;
 use tokio::task::JoinSet;
 
 use crate::audit::Report;
-use crate::orders::{Ask, Job, Orders, Site, Task};
+use crate::orders::{Ask, Job, Manner, Orders, Site, Task};
 use crate::plan::VENDORS;
 use crate::point::{Failpoint, Point, Sent, Step};
 use crate::process::Process;
@@ -144,7 +144,16 @@ impl Stopped {
         let urls = [(); 3].map(|()| self.vendors.urls[self.lane].clone());
         let job = Job::Alone { vendor: self.vendor, sites: vec![self.site.clone()], task };
         let (time, words) = (self.vendors.time(), self.words());
-        let orders = Orders { urls, time, words, pace: None, failpoint, is_told: false, wall_off_ms: 0, job };
+        let orders = Orders {
+            urls,
+            time,
+            words,
+            manner: Manner::default(),
+            failpoint,
+            is_told: false,
+            wall_off_ms: 0,
+            job,
+        };
         Process::start("small_driver_process", [orders.to_environment()])
     }
 
