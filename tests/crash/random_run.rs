@@ -101,16 +101,9 @@ impl Run<'_> {
         let job = Job::Trade { file: self.file.clone(), from, fresh, count, seed, last };
         let urls = self.vendors.urls.clone().try_into().expect("three");
         let (time, words) = (self.vendors.time(), self.vendors.words_directory(WORDS));
-        let orders = Orders {
-            urls,
-            time,
-            words,
-            manner: Manner::default(),
-            failpoint: None,
-            is_told: false,
-            wall_off_ms: 0,
-            job,
-        };
+        let manner = Manner::default();
+        let orders =
+            Orders { urls, time, words, manner, failpoint: None, is_told: false, wall_off_ms: 0, job };
         Process::start("driver_process", [orders.to_environment()])
     }
 

@@ -44,16 +44,8 @@ impl Market {
         let job = Job::Trade { file: self.file.clone(), from, fresh, count, seed: 1, last };
         let urls = self.vendors.urls.clone().try_into().expect("three");
         let (time, words) = (self.vendors.time(), self.vendors.words_directory(WORDS));
-        Orders {
-            urls,
-            time,
-            words,
-            manner: Manner::default(),
-            failpoint: None,
-            is_told: false,
-            wall_off_ms,
-            job,
-        }
+        let manner = Manner::default();
+        Orders { urls, time, words, manner, failpoint: None, is_told: false, wall_off_ms, job }
     }
 
     fn start(&self, orders: std::ops::Range<usize>, wall_off_ms: i64, last: bool) -> Process {
