@@ -24,8 +24,10 @@ const AT_ONCE: usize = 30;
 /// Lanes that share a part of life: who recovers waits out the longest exchange of the process that died, so that a
 /// table in one row would take minutes.
 const PARTS: usize = 5;
-/// Files that one process has open: few enough that all of their requests are answered in time.
+/// Files that one process has open.
 const BATCH: usize = 16;
+/// The same, where each request of the process has to be answered before its attempt is over.
+const BATCH_ANSWERED: usize = 4;
 const REST_MAX: Duration = Duration::from_secs(60);
 
 /// Kills a driver in each cell of the table, lets all come to rest, and judges every operation.
@@ -122,7 +124,7 @@ impl Lane {
         for was_applied in [true, false] {
             let sites = cells.iter().filter(|cell| cell.meeting.was_applied() == was_applied);
             let sites: Vec<Site> = sites.map(|cell| cell.site.clone()).collect();
-            for some in sites.chunks(BATCH) {
+            for some in sites.chunks(BATCH_ANSWERED) {
                 match self.life {
                     Life::Redrive => self.make_dead_letters(some.to_vec(), was_applied).await,
                     _ => self.let_lapse(some.to_vec(), was_applied).await,
