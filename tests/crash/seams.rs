@@ -213,7 +213,8 @@ impl<S: Store> SeamStore<S> {
     }
 }
 
-const STOPPED_AFTER_MAX: Duration = Duration::from_millis(100);
+/// Less than any stop, and far longer than a busy machine takes to run the thread that takes the signal.
+const STOPPED_AFTER_MAX: Duration = Duration::from_secs(2);
 
 /// One per file, so that the first send of its operation is told from the further ones.
 #[derive(Debug)]

@@ -20,7 +20,7 @@ use crate::process::Process;
 use crate::vendors::Vendors;
 use crate::words::AllHeard;
 
-const END_MAX: Duration = Duration::from_secs(30);
+const END_MAX: Duration = Duration::from_secs(60);
 
 /// Where a call stops, and what its first request meets.
 ///

@@ -204,13 +204,9 @@ pub struct Vendors {
 }
 
 impl Vendors {
-    /// One fake for each lane, in which nothing goes wrong but what is asked for.
+    /// One fake for each lane, in which nothing goes wrong but what is asked for: for processes with few operations,
+    /// whose exact steps are known.
     pub async fn start(lanes: Vec<usize>) -> Vendors {
-        Vendors::open(Setup { lanes, ..Setup::new(plan::shipped_time(), LAG_PERCENT) }).await
-    }
-
-    /// The same where each process has few operations, and its exact steps are known.
-    pub async fn start_slower(lanes: Vec<usize>) -> Vendors {
         Vendors::open(Setup { lanes, ..Setup::new(plan::slower_time(), LAG_PERCENT) }).await
     }
 
