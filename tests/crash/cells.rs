@@ -206,16 +206,29 @@ impl Lane {
     }
 }
 
-/// Whether these points were passed, all of them and in this order. Two things may come between: on a machine that
-/// is busy a lease is renewed more often than it has to be, and a look-up has a page more where much was made.
+/// Whether these points were passed, all of them and in this order. Two things may differ: on a machine that is busy a
+/// lease is renewed earlier, and more often than it has to be, and a look-up has a page more where much was made. A
+/// renewal that a send needs comes right before it, always.
 fn passed(said: &[String], points: &[Point]) -> bool {
-    let often = |point: &Point| matches!(point.step, Step::Renew | Step::LookUp);
-    let mut often: Vec<String> =
-        points.iter().filter(|point| often(point)).map(|point| told(*point)).collect();
-    often.extend([Step::Renew.before(), Step::Renew.after()].map(told));
-    let mut wanted = points.iter().map(|point| told(*point)).peekable();
-    let in_order = said.iter().all(|line| wanted.next_if_eq(line).is_some() || often.contains(line));
-    in_order && wanted.next().is_none()
+    let wanted: Vec<String> = points.iter().map(|point| told(*point)).collect();
+    let renewed = told(Step::Renew.after());
+    let renewals = |lines: &[String]| lines.iter().filter(|line| **line == renewed).count();
+    let of_sends = [Step::Send, Step::Resend].map(|step| told(step.before()));
+    let renewed_sends = |lines: &[String]| {
+        let renewed = lines.windows(2).filter(|pair| pair[0] == renewed && of_sends.contains(&pair[1]));
+        renewed.count()
+    };
+    let is_renewed = renewals(said) >= renewals(&wanted) && renewed_sends(said) == renewed_sends(&wanted);
+
+    let of_renewals = [Step::Renew.before(), Step::Renew.after()].map(told);
+    let look_ups = [Step::LookUp.before(), Step::LookUp.after()].map(told);
+    let mut others = wanted.iter().filter(|line| !of_renewals.contains(line)).peekable();
+    let looks_up = wanted.iter().any(|line| look_ups.contains(line));
+    let in_order = said
+        .iter()
+        .filter(|line| !of_renewals.contains(line))
+        .all(|line| others.next_if_eq(&line).is_some() || looks_up && look_ups.contains(line));
+    is_renewed && in_order && others.next().is_none()
 }
 
 /// What follows from the waits is known.
