@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::audit::Report;
-use crate::orders::{Ask, Job, Orders, Pace, Site, Task};
+use crate::orders::{Ask, Job, Manner, Orders, Site, Task};
 use crate::plan::VENDORS;
 use crate::point::{Failpoint, Point, Sent, Step};
 use crate::process::Process;
@@ -20,12 +20,14 @@ use crate::vendors::Vendors;
 use crate::words::AllHeard;
 
 /// How many drivers at once: they wait more than they work.
-const AT_ONCE: usize = 18;
+const AT_ONCE: usize = 30;
 /// Lanes that share a part of life: who recovers waits out the longest exchange of the process that died, so that a
 /// table in one row would take minutes.
-const PARTS: usize = 3;
+const PARTS: usize = 5;
 /// Files that one process has open.
-const BATCH: usize = 40;
+const BATCH: usize = 16;
+/// The same, where each request of the process has to be answered before its attempt is over.
+const BATCH_ANSWERED: usize = 4;
 const REST_MAX: Duration = Duration::from_secs(60);
 
 /// Kills a driver in each cell of the table, lets all come to rest, and judges every operation.
@@ -37,7 +39,7 @@ pub async fn run() -> Report {
         .flat_map(|(vendor, life)| (0..PARTS).map(move |part| (vendor, life, part)))
         .collect();
     let of_vendors = lanes.iter().map(|lane| lane.0).collect();
-    let vendors = Arc::new(Vendors::start_in_real_time(of_vendors).await);
+    let vendors = Arc::new(Vendors::start(of_vendors).await);
     let room = Arc::new(Semaphore::new(AT_ONCE));
     let mut running = JoinSet::new();
     for (number, (vendor, life, part)) in lanes.into_iter().enumerate() {
@@ -86,7 +88,7 @@ impl Lane {
         for some in cells.chunks(BATCH) {
             let sites = some.iter().map(|cell| cell.site.clone()).collect();
             let _permit = self.room.acquire().await.expect("open");
-            self.start(sites, Task::Rest, patient_pace(), None, false).rested(REST_MAX).await;
+            self.start(sites, Task::Rest, EXACT, None, false).rested(REST_MAX).await;
         }
         let mut effects = self.vendors.effects(self.number);
         let mut heard = AllHeard::read(&self.words());
@@ -102,10 +104,7 @@ impl Lane {
     fn cells(&self) -> Vec<Cell> {
         let mut cells = Vec::new();
         for meeting in MEETINGS {
-            let mut points: BTreeSet<Point> = points(self.life, self.vendor, meeting).into_iter().collect();
-            // What a round of recovery asks for in vain is a cell of the other life.
-            let in_vain = if self.life == Life::Sweep { Step::TakeDue } else { Step::TakeLapsed };
-            points.retain(|point| point.step != in_vain);
+            let points: BTreeSet<Point> = points(self.life, self.vendor, meeting).into_iter().collect();
             for point in std::iter::once(None).chain(points.into_iter().map(Some)) {
                 let file = format!("lane-{}-{}.db", self.number, cells.len());
                 let file = self.vendors.directory().join(file).to_str().expect("a text").to_owned();
@@ -125,35 +124,33 @@ impl Lane {
         for was_applied in [true, false] {
             let sites = cells.iter().filter(|cell| cell.meeting.was_applied() == was_applied);
             let sites: Vec<Site> = sites.map(|cell| cell.site.clone()).collect();
-            for some in sites.chunks(BATCH) {
+            for some in sites.chunks(BATCH_ANSWERED) {
                 match self.life {
                     Life::Redrive => self.make_dead_letters(some.to_vec(), was_applied).await,
                     _ => self.let_lapse(some.to_vec(), was_applied).await,
                 }
             }
         }
-        if self.life == Life::Sweep {
-            let Pace { attempt, lease_margin, .. } = patient_pace();
-            tokio::time::sleep(attempt + lease_margin).await;
-        }
+        // The lease of what is to be swept is over then, and the settle time of a letter that is looked up.
+        self.vendors.time().sleep(LEFT_FOR).await;
     }
 
     async fn let_lapse(&self, sites: Vec<Site>, was_applied: bool) {
         let point = if was_applied { Step::Send.after() } else { Step::Send.before() };
         let failpoint = Failpoint { point, signal: Sent::Kill, operations: sites.len() };
         let _permit = self.room.acquire().await.expect("open");
-        let driver = self.start(sites, Task::Call, patient_pace(), Some(failpoint), false);
+        let driver = self.start(sites, Task::Call, EXACT, Some(failpoint), false);
         driver.died().await.expect("all of them came to the point");
     }
 
+    /// A service with look-ups leaves no letter of an unknown effect within a day: it asks until it is told. So it is one
+    /// without them whose letters are redriven by one that has them.
     async fn make_dead_letters(&self, sites: Vec<Site>, was_applied: bool) {
         let post = if was_applied { Fault::Error500After } else { Fault::Error500Before };
         let _permit = self.room.acquire().await.expect("open");
         self.vendors.tell(&format!("whenever {} POST {}", self.number, post.to_header())).await;
-        self.vendors
-            .tell(&format!("whenever {} GET {}", self.number, Fault::Error500Before.to_header()))
-            .await;
-        self.start(sites, Task::Call, patient_pace(), None, false).rested(REST_MAX).await;
+        let without_look_ups = Manner { without_look_ups: true, ..EXACT };
+        self.start(sites, Task::Call, without_look_ups, None, false).rested(REST_MAX).await;
         self.vendors.tell(&format!("clear {}", self.number)).await;
     }
 
@@ -169,7 +166,7 @@ impl Lane {
             self.vendors.next_fault(self.number, fault).await;
         }
         let is_told = cell.failpoint.is_none();
-        let driver = self.start(vec![cell.site.clone()], task, pace(cell.meeting), cell.failpoint, is_told);
+        let driver = self.start(vec![cell.site.clone()], task, EXACT, cell.failpoint, is_told);
         let outcome = match cell.failpoint {
             Some(failpoint) => driver
                 .died()
@@ -197,46 +194,45 @@ impl Lane {
         &self,
         sites: Vec<Site>,
         task: Task,
-        pace: Pace,
+        manner: Manner,
         failpoint: Option<Failpoint>,
         is_told: bool,
     ) -> Process {
         let urls = [(); 3].map(|()| self.vendors.urls[self.number].clone());
         let job = Job::Alone { vendor: self.vendor, sites, task };
-        let (time, words, pace) = (self.vendors.time(), self.words(), Some(pace));
-        let orders = Orders { urls, time, words, pace, failpoint, is_told, wall_off_ms: 0, job };
+        let (time, words) = (self.vendors.time(), self.words());
+        let orders = Orders { urls, time, words, manner, failpoint, is_told, wall_off_ms: 0, job };
         Process::start("small_driver_process", [orders.to_environment()])
     }
 }
 
-/// Whether these points were passed, all of them and in this order. Two things may come between: on a machine that
-/// is busy a lease is renewed more often than it has to be, and a look-up has a page more where much was made.
+/// Whether these points were passed, all of them and in this order. Two things may differ: on a machine that is busy a
+/// lease is renewed earlier, and more often than it has to be, and a look-up has a page more where much was made. A
+/// renewal that a send needs comes right before it, always.
 fn passed(said: &[String], points: &[Point]) -> bool {
-    let often = |point: &Point| matches!(point.step, Step::Renew | Step::LookUp);
-    let mut often: Vec<String> =
-        points.iter().filter(|point| often(point)).map(|point| told(*point)).collect();
-    often.extend([Step::Renew.before(), Step::Renew.after()].map(told));
-    let mut wanted = points.iter().map(|point| told(*point)).peekable();
-    let in_order = said.iter().all(|line| wanted.next_if_eq(line).is_some() || often.contains(line));
-    in_order && wanted.next().is_none()
+    let wanted: Vec<String> = points.iter().map(|point| told(*point)).collect();
+    let renewed = told(Step::Renew.after());
+    let renewals = |lines: &[String]| lines.iter().filter(|line| **line == renewed).count();
+    let of_sends = [Step::Send, Step::Resend].map(|step| told(step.before()));
+    let renewed_sends = |lines: &[String]| {
+        let renewed = lines.windows(2).filter(|pair| pair[0] == renewed && of_sends.contains(&pair[1]));
+        renewed.count()
+    };
+    let is_renewed = renewals(said) >= renewals(&wanted) && renewed_sends(said) == renewed_sends(&wanted);
+
+    let of_renewals = [Step::Renew.before(), Step::Renew.after()].map(told);
+    let look_ups = [Step::LookUp.before(), Step::LookUp.after()].map(told);
+    let mut others = wanted.iter().filter(|line| !of_renewals.contains(line)).peekable();
+    let looks_up = wanted.iter().any(|line| look_ups.contains(line));
+    let in_order = said
+        .iter()
+        .filter(|line| !of_renewals.contains(line))
+        .all(|line| others.next_if_eq(&line).is_some() || looks_up && look_ups.contains(line));
+    is_renewed && in_order && others.next().is_none()
 }
 
-/// For many operations in one process.
-pub fn patient_pace() -> Pace {
-    Pace { attempt: Duration::from_secs(4), total: Duration::from_secs(20), ..pace(Meeting::Nothing) }
-}
+/// What follows from the waits is known.
+const EXACT: Manner = Manner { without_jitter: true, without_look_ups: false };
 
-/// Each wait is longer than the lease's margin, so that it always takes a renewal.
-fn pace(meeting: Meeting) -> Pace {
-    let millis = Duration::from_millis;
-    let attempt = if meeting.is_hang() { millis(400) } else { millis(900) };
-    Pace {
-        attempt,
-        total: if meeting.is_postponed() { millis(900) } else { millis(8_000) },
-        ladder: vec![millis(160); 2],
-        settle: millis(160),
-        lease_margin: millis(240),
-        look_ups_max: 1,
-        without_jitter: true,
-    }
-}
+/// A lease, and a little more. A look-up's settle time is shorter.
+const LEFT_FOR: Duration = Duration::from_secs(62);

@@ -1,4 +1,4 @@
-//! The time of a run: the machine's, or faster by one factor for every process of it.
+//! The time of a run: faster than the machine's by one factor for every process of it.
 //!
 //! Waits, limits, leases, settle times, windows and retention are all asked of the injected clock, so that one
 //! factor here scales every one of them and no ratio between two of them differs from what is shipped. What no
@@ -21,11 +21,6 @@ pub struct Time {
 }
 
 impl Time {
-    /// The machine's own.
-    pub fn real() -> Time {
-        Time::faster_by(1)
-    }
-
     pub fn faster_by(faster: u32) -> Time {
         Time { faster, since_ns: machine_ns() }
     }

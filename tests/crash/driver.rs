@@ -61,14 +61,14 @@ async fn alone(shop: &Shop, vendor: usize, site: &Site, task: Task) {
     match task {
         // Whatever comes of it is on record.
         Task::Call => call_alone(shop, vendor, site).await,
-        Task::Recover => recover(shop, vendor).await,
+        Task::Recover => rest(shop, vendor).await,
         Task::Redrive => {
             let letters = DeadLetters::new(Arc::clone(&shop.store)).with_client(&shop.clients[vendor]);
             let letters = letters.with_clock(shop.clock.clone());
             shop.passage.words.redrives(&site.key());
             let all = Selection::default();
             letters.redrive(Which::Matching(&all), &Redrive::by("harness")).await.expect("the store works");
-            recover(shop, vendor).await;
+            rest(shop, vendor).await;
         }
         Task::Rest => {
             rest(shop, vendor).await;
@@ -83,13 +83,9 @@ async fn call_alone(shop: &Shop, vendor: usize, site: &Site) {
     drop(shop.passage.words.of_call(&site.key(), shop.call_alone(vendor, site).send()).await);
 }
 
-async fn recover(shop: &Shop, vendor: usize) {
-    shop.clients[vendor].recover(RECOVERED_AT_ONCE).await.expect("the store works");
-}
-
 async fn rest(shop: &Shop, vendor: usize) {
     loop {
-        recover(shop, vendor).await;
+        shop.clients[vendor].recover(RECOVERED_AT_ONCE).await.expect("the store works");
         let tallies = shop.store.tally().await.expect("the store works");
         if !tallies.iter().any(|tally| matches!(tally.phase, Phase::InProgress | Phase::Scheduled)) {
             return;

@@ -13,8 +13,7 @@
 //! exact.
 //!
 //! Waits, limits, leases, settle times and windows are those of the shipped preset and adapters, all of them faster by
-//! one factor: see [`clock`]. Only the runs whose exact steps are known beforehand ([`cells`], and the dead letters of
-//! two operators) have waits of their own.
+//! one factor: see [`clock`]. Where the exact steps are known beforehand ([`cells`]), each wait is at its longest.
 //!
 //! Real time beneath that, and not a test clock: a process that is killed takes its clock with it, and leases, settle times
 //! and two processes on one file are only meant here if nobody steers them.

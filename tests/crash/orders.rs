@@ -1,7 +1,6 @@
 //! What a driver is told, as JSON in its environment and, later, as lines on its standard input.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -15,8 +14,8 @@ pub struct Orders {
     pub time: Time,
     /// Where the process writes down what it tells its callers.
     pub words: PathBuf,
-    /// `None` for what is shipped.
-    pub pace: Option<Pace>,
+    /// What differs from what is shipped.
+    pub manner: Manner,
     pub failpoint: Option<Failpoint>,
     /// Whether each point that is passed is said.
     pub is_told: bool,
@@ -53,9 +52,9 @@ impl Site {
 pub enum Task {
     /// One call.
     Call,
-    /// One round of recovery.
+    /// Recovers until nothing is under way.
     Recover,
-    /// Makes the file's dead letters due, and recovers once.
+    /// Makes the file's dead letters due, and recovers until nothing is under way.
     Redrive,
     /// Recovers until nothing is under way, and then sends the key once more, as a caller would who was never
     /// told what became of it.
@@ -70,19 +69,13 @@ pub enum Ask {
     No,
 }
 
-/// Waits and limits of its own, for a run whose exact steps are known.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Pace {
-    pub attempt: Duration,
-    pub total: Duration,
-    pub ladder: Vec<Duration>,
-    /// How long after an unknown outcome a look-up is believed: the fakes' lag, and several times what a
-    /// request that was cut off may take on its way through a fake on a busy machine.
-    pub settle: Duration,
-    pub lease_margin: Duration,
-    pub look_ups_max: u32,
-    /// Each wait at its longest, so that what follows from it is known.
+/// How a driver differs from a service on the shipped preset.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Manner {
+    /// Each wait is at its longest, so that the steps that follow from it are known.
     pub without_jitter: bool,
+    /// A service whose policy has no look-ups: what may have taken effect and cannot be resent is a dead letter at once.
+    pub without_look_ups: bool,
 }
 
 impl Orders {

@@ -49,7 +49,7 @@ pub fn shipped_time() -> Time {
 
 /// The same for few operations, where a second of the run's must be more than what a busy machine takes.
 pub fn slower_time() -> Time {
-    Time::faster_by(20)
+    Time::faster_by(15)
 }
 
 pub fn key(order: usize, step: &str) -> String {

@@ -30,9 +30,9 @@ pub enum Step {
     Succeed,
     Refuse,
     Bury,
-    /// What a dead process left.
+    /// What a dead process left, where there is something.
     TakeLapsed,
-    /// What is scheduled and due.
+    /// What is scheduled and due, where there is something.
     TakeDue,
     /// An operator's.
     Redrive,

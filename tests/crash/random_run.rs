@@ -7,7 +7,7 @@ use steadfast::random::Random as _;
 use steadfast::testkit::SeededRandom;
 
 use crate::audit::{Effects, Report};
-use crate::orders::{Job, Orders};
+use crate::orders::{Job, Manner, Orders};
 use crate::plan::Plan;
 use crate::process::Process;
 use crate::vendors::{FAULTS, Vendors};
@@ -101,8 +101,9 @@ impl Run<'_> {
         let job = Job::Trade { file: self.file.clone(), from, fresh, count, seed, last };
         let urls = self.vendors.urls.clone().try_into().expect("three");
         let (time, words) = (self.vendors.time(), self.vendors.words_directory(WORDS));
+        let manner = Manner::default();
         let orders =
-            Orders { urls, time, words, pace: None, failpoint: None, is_told: false, wall_off_ms: 0, job };
+            Orders { urls, time, words, manner, failpoint: None, is_told: false, wall_off_ms: 0, job };
         Process::start("driver_process", [orders.to_environment()])
     }
 

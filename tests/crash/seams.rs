@@ -37,6 +37,10 @@ impl Passage {
         Arc::new(Passage { failpoint, is_told, waiting: AtomicUsize::new(0), words })
     }
 
+    fn is_watched(&self) -> bool {
+        self.is_told || self.failpoint.is_some()
+    }
+
     /// What the store is asked from here on it answers of this moment or a later one.
     fn asks_store(&self) {
         self.words.knows(self.words.time.wall());
@@ -128,9 +132,15 @@ impl<S: Store> Store for SeamStore<S> {
             Left::Lapsed => Step::TakeLapsed,
             Left::Due => Step::TakeDue,
         };
-        self.passage.before(step).await;
+        // Who recovers asks again and again: only what is taken is a step.
+        let is_step = self.passage.is_watched() && self.has_for(&take).await?;
+        if is_step {
+            self.passage.before(step).await;
+        }
         let taken = self.inner.take(take).await;
-        self.passage.after(step).await;
+        if is_step {
+            self.passage.after(step).await;
+        }
         taken
     }
 
@@ -193,7 +203,18 @@ impl<S: Store> Store for SeamStore<S> {
     }
 }
 
-const STOPPED_AFTER_MAX: Duration = Duration::from_millis(100);
+impl<S: Store> SeamStore<S> {
+    /// Whether the file's operations are there to be taken: a driver that is watched has one of them in each.
+    async fn has_for(&self, take: &Take) -> Result<bool, StoreError> {
+        let page = self.inner.list(&Filter::default(), None, 1).await?;
+        let Some(row) = page.rows.first() else { return Ok(false) };
+        let record = self.inner.get(&row.id).await?;
+        Ok(record.is_some_and(|record| record.take(take).is_some()))
+    }
+}
+
+/// Less than any stop, and far longer than a busy machine takes to run the thread that takes the signal.
+const STOPPED_AFTER_MAX: Duration = Duration::from_secs(2);
 
 /// One per file, so that the first send of its operation is told from the further ones.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 use steadfast::clock::Clock as _;
-use steadfast::policy::{Backoff, ConcurrencyConfig, RecordConfig, Timeouts};
+use steadfast::policy::ConcurrencyConfig;
 use steadfast::store::{Sqlite, Store};
 use steadfast::testkit::FixedRandom;
 use steadfast::transport::Http;
@@ -14,7 +14,7 @@ use steadfast::vendor::{BigCommerce, Postmark, Stripe, Vendor};
 use steadfast::{Call, Client, Policy};
 
 use crate::clock::{MovedClock, Time};
-use crate::orders::{Ask, Orders, Pace, Site};
+use crate::orders::{Ask, Orders, Site};
 use crate::plan::{DECLINED_EVERY, STEPS, address, key};
 use crate::seams::{Passage, SeamStore, SeamTransport};
 use crate::words::{OPERATION, Words};
@@ -60,14 +60,9 @@ impl Shop {
         let sqlite = Sqlite::open(file).expect("the file opens");
         let store: Arc<dyn Store> =
             Arc::new(SeamStore { inner: sqlite, passage: Arc::clone(&trade.passage) });
-        let mut stripe = Stripe::new("sk_test_crash").base_url(stripe);
-        let mut bigcommerce = BigCommerce::new("abc123", "token").base_url(bigcommerce);
-        let mut postmark = Postmark::new("crash-token").base_url(postmark);
-        if let Some(Pace { settle, .. }) = trade.orders.pace {
-            stripe = stripe.settle_time(settle);
-            bigcommerce = bigcommerce.settle_time(settle);
-            postmark = postmark.settle_time(settle);
-        }
+        let stripe = Stripe::new("sk_test_crash").base_url(stripe);
+        let bigcommerce = BigCommerce::new("abc123", "token").base_url(bigcommerce);
+        let postmark = Postmark::new("crash-token").base_url(postmark);
         let clients = [
             client(trade, &store, stripe),
             client(trade, &store, bigcommerce),
@@ -142,21 +137,18 @@ fn client(trade: &Trade, store: &Arc<dyn Store>, vendor: impl Vendor) -> Client 
         .transport(transport)
         .store(Arc::clone(store))
         .namespace("crash");
-    let without_jitter = trade.orders.pace.as_ref().is_some_and(|pace| pace.without_jitter);
-    let builder = if without_jitter { builder.random(FixedRandom::just_under_one()) } else { builder };
+    let builder = if trade.orders.manner.without_jitter {
+        builder.random(FixedRandom::just_under_one())
+    } else {
+        builder
+    };
     builder.build().expect("a client")
 }
 
 /// No budget and no breaker: they would only hold the load back that the kills are to meet.
 fn policy(orders: &Orders) -> Policy {
-    let policy = match &orders.pace {
-        None => Policy::background(),
-        Some(pace) => Policy::background()
-            .backoff(Backoff::ladder(pace.ladder.iter().copied()))
-            .timeout(Timeouts::new(pace.attempt, pace.attempt, pace.total))
-            .record(RecordConfig::new(Policy::background().record.keep, pace.lease_margin))
-            .look_ups_max(pace.look_ups_max),
-    };
+    let shipped = Policy::background();
+    let policy = if orders.manner.without_look_ups { shipped.look_ups_max(0) } else { shipped };
     // The fakes are unoptimised: more at once, and look-ups time out instead of telling. Who waits for room waits no
     // longer than for an answer.
     let attempt = policy.timeout.attempt;

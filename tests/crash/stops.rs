@@ -13,14 +13,14 @@ use steadfast::testkit::Fault;
 use tokio::task::JoinSet;
 
 use crate::audit::Report;
-use crate::orders::{Ask, Job, Orders, Site, Task};
+use crate::orders::{Ask, Job, Manner, Orders, Site, Task};
 use crate::plan::VENDORS;
 use crate::point::{Failpoint, Point, Sent, Step};
 use crate::process::Process;
 use crate::vendors::Vendors;
 use crate::words::AllHeard;
 
-const END_MAX: Duration = Duration::from_secs(30);
+const END_MAX: Duration = Duration::from_secs(60);
 
 /// Where a call stops, and what its first request meets.
 ///
@@ -96,13 +96,17 @@ impl Stopped {
 
         // Long enough for the lease that it may just have renewed.
         self.vendors.time().sleep(HELD_MAX).await;
+        let is_settled = self.point == Step::Succeed.after();
         if self.at_rest {
             self.rest(&name).await;
+        } else if is_settled {
+            // There is nothing to take.
+            self.start(Task::Recover, None).rested(END_MAX).await;
         } else {
             let point = Step::TakeLapsed.after();
             let taker =
                 self.start(Task::Recover, Some(Failpoint { point, signal: Sent::Kill, operations: 1 }));
-            taker.died().await.expect("it came to take");
+            taker.died().await.unwrap_or_else(|why| panic!("{name}: it came to take: {why}"));
         }
         let before = self.record().await;
         stopped.signal(Signal::CONT);
@@ -111,7 +115,7 @@ impl Stopped {
 
         self.rest(&name).await;
 
-        let mut report = Report::new(0, usize::from(!self.at_rest), 0);
+        let mut report = Report::new(0, usize::from(!self.at_rest && !is_settled), 0);
         // Its true answer is proof, whoever holds the operation by now.
         let is_open = matches!(before.state, State::InProgress { .. } | State::Scheduled { .. });
         let is_unsure = matches!(before.state, State::Dead { .. }) && before.effect == Effect::Unknown;
@@ -122,7 +126,7 @@ impl Stopped {
             report.broken.push(format!("from {before:?} to {after:?}"));
         }
         let is_overtaken = before.fence > 1;
-        if is_overtaken == (self.point == Step::Succeed.after()) {
+        if is_overtaken == is_settled {
             report.broken.push(format!("at fence {}", before.fence));
         }
         let mut effects = self.vendors.effects(self.lane);
@@ -144,7 +148,8 @@ impl Stopped {
         let urls = [(); 3].map(|()| self.vendors.urls[self.lane].clone());
         let job = Job::Alone { vendor: self.vendor, sites: vec![self.site.clone()], task };
         let (time, words) = (self.vendors.time(), self.words());
-        let orders = Orders { urls, time, words, pace: None, failpoint, is_told: false, wall_off_ms: 0, job };
+        let manner = Manner::default();
+        let orders = Orders { urls, time, words, manner, failpoint, is_told: false, wall_off_ms: 0, job };
         Process::start("small_driver_process", [orders.to_environment()])
     }
 

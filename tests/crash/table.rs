@@ -26,7 +26,7 @@ pub enum Life {
     Call,
     /// Its recovery, after a process died around its first send.
     Sweep,
-    /// The redrive of a dead letter whose attempts all failed with 500.
+    /// The redrive of a dead letter whose attempts all failed with 500, and that a service without look-ups left.
     Redrive,
 }
 
@@ -44,7 +44,7 @@ pub enum Meeting {
 }
 
 impl Meeting {
-    pub const fn is_hang(self) -> bool {
+    const fn is_hang(self) -> bool {
         matches!(self, Meeting::Fault(Fault::Hang | Fault::HangAfterApply))
     }
 
@@ -57,14 +57,9 @@ impl Meeting {
             Meeting::Fault(fault) => fault.applies(),
         }
     }
-
-    /// Whether a wait is asked for that the call has no time for.
-    pub const fn is_postponed(self) -> bool {
-        matches!(self, Meeting::Fault(Fault::TooManyRequests(WaitForm::Seconds(_))))
-    }
 }
 
-/// Every fault of the testkit, a long wait besides the short one, and none.
+/// Every fault of the testkit, a wait that no call has the time for besides the short one, and none.
 pub const MEETINGS: [Meeting; 17] = [
     Meeting::Nothing,
     Meeting::No,
@@ -74,14 +69,15 @@ pub const MEETINGS: [Meeting; 17] = [
     Meeting::Fault(Fault::ResetAfterApply),
     Meeting::Fault(Fault::Hang),
     Meeting::Fault(Fault::HangAfterApply),
+    // On the machine.
     Meeting::Fault(Fault::SlowBody(Duration::from_millis(40))),
     Meeting::Fault(Fault::TruncatedBody),
     Meeting::Fault(Fault::Error500Before),
     Meeting::Fault(Fault::Error500After),
     Meeting::Fault(Fault::Stored500),
     Meeting::Fault(Fault::Html),
-    Meeting::Fault(Fault::TooManyRequests(WaitForm::VendorForm(Duration::from_millis(40)))),
-    Meeting::Fault(Fault::TooManyRequests(WaitForm::Seconds(1))),
+    Meeting::Fault(Fault::TooManyRequests(WaitForm::VendorForm(Duration::from_secs(2)))),
+    Meeting::Fault(Fault::TooManyRequests(WaitForm::Seconds(125))),
     Meeting::Fault(Fault::KeyInUse),
 ];
 
@@ -90,23 +86,18 @@ const BIGCOMMERCE: usize = 1;
 
 /// The points, in their order.
 pub fn points(life: Life, vendor: usize, meeting: Meeting) -> Vec<Point> {
-    let steps = match life {
-        Life::Call => [&[Step::Claim][..], call(vendor, meeting)].concat(),
-        // The longest exchange of whoever died, and the settle time, are more than a call's whole time here.
-        Life::Sweep if vendor != STRIPE && meeting.is_postponed() => {
-            vec![Step::TakeLapsed, Step::Schedule, Step::TakeDue]
-        }
-        Life::Sweep => [&[Step::TakeLapsed][..], &carry_on(vendor, meeting), &[Step::TakeDue]].concat(),
-        Life::Redrive => {
-            let opening = [Step::Redrive, Step::TakeLapsed, Step::TakeDue];
-            let mut steps = carry_on(vendor, meeting);
-            if steps.starts_with(&[Step::Renew, Step::LookUp]) {
-                // The settle time is over, and on record: there is no wait that a renewal has to cover.
-                steps.remove(0);
-            }
-            [&opening[..], &steps].concat()
-        }
+    let mut steps = match life {
+        Life::Call => vec![Step::Claim],
+        // The longest exchange of whoever died, and the settle time, are left to the schedule.
+        Life::Sweep if vendor != STRIPE => vec![Step::TakeLapsed, Step::Schedule, Step::TakeDue],
+        Life::Sweep => vec![Step::TakeLapsed],
+        Life::Redrive => vec![Step::Redrive, Step::TakeDue],
     };
+    steps.extend(match (life, vendor) {
+        (Life::Call, _) => call(vendor, meeting),
+        (_, STRIPE) => resent(meeting),
+        _ => looked_up(vendor, meeting),
+    });
     let first_request = steps.iter().position(|step| matches!(step, Step::Send | Step::LookUp));
     let mut points = Vec::new();
     for (at, step) in steps.into_iter().enumerate() {
@@ -118,45 +109,69 @@ pub fn points(life: Life, vendor: usize, meeting: Meeting) -> Vec<Point> {
     points
 }
 
-fn call(vendor: usize, meeting: Meeting) -> &'static [Step] {
+/// A call that waits in memory for all that it can wait for.
+fn call(vendor: usize, meeting: Meeting) -> Vec<Step> {
     use Step::{Bury, LookUp, Refuse, Renew, Resend, Schedule, Send, Succeed};
 
     let fault = match meeting {
-        Meeting::Nothing => return &[Send, Succeed],
-        Meeting::No => return &[Send, Refuse],
+        Meeting::Nothing => return vec![Send, Succeed],
+        Meeting::No => return vec![Send, Refuse],
         Meeting::Fault(fault) => fault,
     };
-    match (fault, vendor) {
-        (Fault::SlowBody(_), _) => &[Send, Succeed],
-        (Fault::KeyInUse, BIGCOMMERCE..) => &[Send, Succeed],
-        (Fault::TooManyRequests(WaitForm::Seconds(_)), _) => &[Send, Schedule],
-        (Fault::TooManyRequests(_), _) => &[Send, Renew, Renew, Resend, Succeed],
+    let then: &[Step] = match (fault, vendor) {
+        (Fault::SlowBody(_), _) | (Fault::KeyInUse, BIGCOMMERCE..) => &[Succeed],
+        (Fault::TooManyRequests(WaitForm::Seconds(_)), _) => &[Schedule],
+        (Fault::TooManyRequests(_), _) => &[Renew, Resend, Succeed],
         // Stripe will say the same for a day: only a look-up can help.
-        (Fault::Stored500, STRIPE) => &[Send, Renew, LookUp, Bury],
-        (_, STRIPE) => &[Send, Renew, Renew, Resend, Succeed],
-        (fault, _) if fault.applies() => &[Send, Renew, LookUp, Succeed],
-        (_, BIGCOMMERCE) => &[Send, Renew, LookUp, Renew, Resend, Succeed],
-        (_, _) => &[Send, Renew, LookUp, Bury],
+        (Fault::Stored500, STRIPE) => &[Renew, LookUp, Bury],
+        (_, STRIPE) => &[Renew, Resend, Succeed],
+        // The settle time is longer than what is left of the lease.
+        (fault, BIGCOMMERCE) if fault.applies() => &[Renew, LookUp, Succeed],
+        (_, BIGCOMMERCE) => &[Renew, LookUp, Renew, Resend, Succeed],
+        // And here it is not.
+        (fault, _) if fault.applies() => &[LookUp, Succeed],
+        (_, _) => &[LookUp, Renew, LookUp, LookUp, Bury],
+    };
+    // What hangs takes the lease's time, and the wait behind it a renewal.
+    let hung = if meeting.is_hang() { vec![Renew] } else { vec![] };
+    [&[Send][..], &hung, then].concat()
+}
+
+/// What is taken over at the vendor that replays.
+fn resent(meeting: Meeting) -> Vec<Step> {
+    use Step::{Bury, LookUp, Renew, Resend, Schedule, Send, Succeed, TakeDue};
+
+    // Whoever carries on has claimed nothing: its first send, too, takes a renewal.
+    match meeting {
+        Meeting::Fault(Fault::TooManyRequests(WaitForm::Seconds(_))) => {
+            vec![Renew, Send, Schedule, TakeDue, Renew, Resend, Succeed]
+        }
+        // The look-up is left to the schedule, and whoever takes it up may resend for as long as the ladder lasts.
+        Meeting::Fault(Fault::Stored500) => {
+            let again = [TakeDue, Renew, Resend, Schedule].repeat(4);
+            [&[Renew, Send, Schedule][..], &again, &[TakeDue, LookUp, Bury]].concat()
+        }
+        _ => [&[Renew][..], &call(STRIPE, meeting)].concat(),
     }
 }
 
-fn carry_on(vendor: usize, meeting: Meeting) -> Vec<Step> {
-    use Step::{Bury, LookUp, Refuse, Renew, Send, Succeed};
+/// What is taken over at a vendor that does not, once its settle time is over.
+fn looked_up(vendor: usize, meeting: Meeting) -> Vec<Step> {
+    use Step::{Bury, LookUp, Refuse, Renew, Schedule, Send, Succeed, TakeDue};
 
-    if vendor == STRIPE {
-        // Whoever carries on has claimed nothing: its first send, too, takes a renewal.
-        return [&[Renew][..], call(STRIPE, meeting)].concat();
-    }
-    let is_clear = match meeting {
-        Meeting::Nothing | Meeting::No => true,
-        Meeting::Fault(fault) => matches!(fault, Fault::SlowBody(_) | Fault::KeyInUse),
+    // A look-up that failed is none: another one follows.
+    let failed: &[Step] = match meeting {
+        Meeting::Nothing | Meeting::No | Meeting::Fault(Fault::SlowBody(_) | Fault::KeyInUse) => &[],
+        Meeting::Fault(Fault::TooManyRequests(WaitForm::Seconds(_))) => &[LookUp, Schedule, TakeDue],
+        Meeting::Fault(Fault::Hang | Fault::HangAfterApply) => &[LookUp, Renew],
+        Meeting::Fault(_) => &[LookUp],
     };
-    match (is_clear, meeting) {
-        (false, _) => vec![Renew, LookUp, Bury],
-        (true, Meeting::No) if vendor == BIGCOMMERCE => vec![Renew, LookUp, Renew, Send, Refuse],
-        (true, Meeting::No) => vec![Renew, LookUp, Bury],
-        (true, _) if meeting.was_applied() => vec![Renew, LookUp, Succeed],
-        (true, _) if vendor == BIGCOMMERCE => vec![Renew, LookUp, Renew, Send, Succeed],
-        (true, _) => vec![Renew, LookUp, Bury],
-    }
+    let answered: &[Step] = match meeting {
+        _ if meeting.was_applied() => &[LookUp, Succeed],
+        Meeting::No if vendor == BIGCOMMERCE => &[LookUp, Renew, Send, Refuse],
+        _ if vendor == BIGCOMMERCE => &[LookUp, Renew, Send, Succeed],
+        // Three of them that cannot tell, a settle time apart.
+        _ => &[LookUp, Schedule, TakeDue, LookUp, Schedule, TakeDue, LookUp, Bury],
+    };
+    [failed, answered].concat()
 }

@@ -22,11 +22,8 @@ use crate::seams::say;
 use crate::shop::BOUNCING;
 use crate::way::{self, Late};
 
-/// How long the fakes need until a look-up shows a new effect, where a run has waits of its own.
-const INDEX_LAG: Duration = Duration::from_millis(80);
-
-/// The same as a part of the adapter's settle time, in the shipped proportions. The rest of it is what a request may
-/// take in a queue that nobody waits at, and at a fake on a busy machine.
+/// How long the fakes need until a look-up shows a new effect, as a part of the adapter's settle time. The rest of it is
+/// what a request may take in a queue that nobody waits at, and at a fake on a busy machine.
 const LAG_PERCENT: u32 = 30;
 /// Where every request is late. Then half of the settle time is left to a machine that is busy, and half of it is what
 /// who looks too early looks too early by.
@@ -65,8 +62,8 @@ pub struct Setup {
     pub faults: Vec<String>,
     pub orders: usize,
     pub time: Time,
-    /// Lags are so much of the shipped settle times. Without it the run has waits of its own.
-    pub lag_percent: Option<u32>,
+    /// Lags are so much of the shipped settle times.
+    pub lag_percent: u32,
     /// One request in so many is late, if any.
     pub late_every: Option<u64>,
     pub directory: PathBuf,
@@ -75,7 +72,7 @@ pub struct Setup {
 impl Setup {
     const NAME: &str = "CRASH_VENDORS";
 
-    fn new(time: Time, lag_percent: Option<u32>) -> Setup {
+    fn new(time: Time, lag_percent: u32) -> Setup {
         let (lanes, faults, directory) = (Vec::new(), Vec::new(), PathBuf::new());
         let late_every = None;
         Setup { lanes, seed: None, faults, orders: 0, time, lag_percent, late_every, directory }
@@ -156,7 +153,7 @@ impl Fake {
             }
             _ => FaultPlan::new(),
         };
-        let lag = |settle: Duration| setup.lag_percent.map_or(INDEX_LAG, |percent| settle * percent / 100);
+        let lag = |settle: Duration| settle * setup.lag_percent / 100;
         let clock = || setup.time.into();
         match setup.lanes[lane] {
             0 => {
@@ -207,28 +204,24 @@ pub struct Vendors {
 }
 
 impl Vendors {
-    /// One fake for each lane, in which nothing goes wrong but what is asked for.
+    /// One fake for each lane, in which nothing goes wrong but what is asked for: for processes with few operations,
+    /// whose exact steps are known.
     pub async fn start(lanes: Vec<usize>) -> Vendors {
-        Vendors::open(Setup { lanes, ..Setup::new(plan::shipped_time(), Some(LAG_PERCENT)) }).await
-    }
-
-    /// The same for a run with waits of its own, in real time.
-    pub async fn start_in_real_time(lanes: Vec<usize>) -> Vendors {
-        Vendors::open(Setup { lanes, ..Setup::new(Time::real(), None) }).await
+        Vendors::open(Setup { lanes, ..Setup::new(plan::slower_time(), LAG_PERCENT) }).await
     }
 
     /// The three, with these faults at random, for so many orders.
     pub async fn start_at_random(seed: u64, faults: &[Fault], orders: usize) -> Vendors {
         let faults = faults.iter().map(|fault| fault.to_header()).collect();
         let lanes = vec![0, 1, 2];
-        let setup = Setup::new(plan::shipped_time(), Some(LAG_PERCENT));
+        let setup = Setup::new(plan::shipped_time(), LAG_PERCENT);
         let late_every = Some(LATE_EVERY);
         Vendors::open(Setup { lanes, seed: Some(seed), faults, orders, late_every, ..setup }).await
     }
 
     /// The three in the shipped proportions: every request is late, and nothing else goes wrong.
     pub async fn start_slow(seed: u64, orders: usize) -> Vendors {
-        let setup = Setup::new(plan::slower_time(), Some(LAG_PERCENT_OF_SLOW));
+        let setup = Setup::new(plan::slower_time(), LAG_PERCENT_OF_SLOW);
         let lanes = vec![0, 1, 2];
         Vendors::open(Setup { lanes, seed: Some(seed), orders, late_every: Some(1), ..setup }).await
     }
