@@ -1,7 +1,7 @@
 //! The vendors of the search, one of each kind, behind the shipped adapters: what they execute and what they answer.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
@@ -66,7 +66,7 @@ pub struct Entry {
 }
 
 /// What the vendor answers to a request that arrived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Outcome {
     pub refused: bool,
     pub replayed: bool,
@@ -115,6 +115,11 @@ pub fn look_up(rules: &Rules, ledger: &[Entry], now_ms: u64, asked: &Request) ->
     answer(200, &[], &json!(rows))
 }
 
+/// A vendor that answers nothing just now.
+pub fn unavailable() -> Answer {
+    answer(503, &[], &json!({ "status": 503, "title": "not now" }))
+}
+
 /// An order as BigCommerce shows it, with the key that it was asked with.
 fn order(asked: &Request, at_ms: u64) -> serde_json::Value {
     let in_query = || asked.url.query_pairs().find(|(name, _)| name == "external_order_id");
@@ -151,9 +156,9 @@ pub fn client(kind: Kind, tape: &Arc<Tape>) -> Client {
         .without_breaker()
         .without_budget();
     let builder = match kind {
-        Kind::Replays => Client::builder(Keyed::new(config(REPLAYS), "secret")),
+        Kind::Replays => Client::builder(Keyed::new(REPLAYS.clone(), "secret")),
         Kind::LooksUp => Client::builder(BigCommerce::new("abc123", "token")),
-        Kind::Neither => Client::builder(Keyed::new(config(NEITHER), "secret")),
+        Kind::Neither => Client::builder(Keyed::new(NEITHER.clone(), "secret")),
     };
     builder
         .policy(policy)
@@ -192,20 +197,29 @@ impl fmt::Display for Kind {
     }
 }
 
-const REPLAYS: &str = r#"
+/// What is parsed once: a client is made for each step.
+static REPLAYS: LazyLock<KeyedConfig> = LazyLock::new(|| {
+    config(
+        r#"
     name = "keyed"
     base_url = "https://keyed.test"
     auth = { header = "Authorization", prefix = "Bearer " }
     key = { header = "Idempotency-Key" }
     window = "24h"
     replay = { header = { name = "Idempotent-Replayed", value = "true" } }
-"#;
+"#,
+    )
+});
 
-const NEITHER: &str = r#"
+static NEITHER: LazyLock<KeyedConfig> = LazyLock::new(|| {
+    config(
+        r#"
     name = "bare"
     base_url = "https://bare.test"
     auth = { header = "Authorization", prefix = "Bearer " }
-"#;
+"#,
+    )
+});
 
 fn config(text: &str) -> KeyedConfig {
     toml::from_str(text).expect("a configuration")
