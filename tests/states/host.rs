@@ -13,7 +13,8 @@
 //! - the gates only say when a send leaves, and the search has none but the pause, for which no vendor of it asks;
 //! - recent latency only says when a caller may ask again, which decides nothing here;
 //! - the calls that wait for a holder are none, because a call that meets one is refused;
-//! - the vendor's clock makes a look-up's date more exact. Nobody knows it here: the vendors send no `Date`.
+//! - the vendor's clock is written down with a claim, and decides which rows of a look-up are believed. So it is part
+//!   of the state: a process that was [taught](teach) it knows it for as long as it lives, one that was not does not.
 
 use std::fmt;
 use std::future::Future;
@@ -177,6 +178,17 @@ pub fn go_on(
         ended,
         told,
     }
+}
+
+/// Has a client on the tape hear the vendor's clock in the answer to a call of another key, at the start of time.
+pub fn teach(tape: &Arc<Tape>, wall: Timestamp, (other, answer): (steadfast::Call, Answer)) {
+    tape.begin(&[], Shelf::default());
+    tape.wake(&Wake { now_ms: 0, wall, answer: None });
+    let mut sent: Pin<Box<dyn Future<Output = _>>> = Box::pin(other.send());
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(sent.as_mut().poll(&mut context).is_pending(), "it waits for the vendor");
+    tape.wake(&Wake { now_ms: 0, wall, answer: Some(Ok(answer)) });
+    assert!(matches!(sent.as_mut().poll(&mut context), Poll::Ready(Ok(_))), "it is answered");
 }
 
 /// Recovery spawns tasks, so that it needs a runtime; one without timers.

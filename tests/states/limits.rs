@@ -33,7 +33,7 @@ fn a_stall_before_the_first_byte_is_harmless_within_the_vendors_window() {
     bounds.break_only(Breach::SecondEffect, |search| search.stalls = true);
     bounds.hold_with(|search| {
         search.stalls = true;
-        search.rules.window = Duration::from_secs(30 * 24 * 60 * 60);
+        search.rules.window = Duration::MAX;
     });
 }
 
@@ -81,4 +81,20 @@ fn a_look_up_that_fails_and_then_answers_finds_the_effect() {
     let record = state.record.as_ref().expect("a record");
     assert!(matches!(record.state, OnRecord::Succeeded { reconciled: true, .. }), "{:?}", record.state);
     assert_eq!((state.effects(record.first_fence), state.breach, state.is_idle()), (1, None, true));
+}
+
+/// What a process knows of the vendor's clock goes into its claims, and goes with the process.
+#[test]
+fn a_claim_names_the_vendors_clock_as_long_as_its_process_knows_it() {
+    let mut search = Search::new(Kind::LooksUp, false, left(2, 0, 2), 9, vec![[0, 61_000]]);
+    search.taught = true;
+    let first = search.init_states().remove(0);
+    let claimed_after = |before: &[Action]| {
+        let step = |state, action: &Action| search.next_state(&state, *action).expect("it changes something");
+        let state = before.iter().chain(&[Action::Call(1, None)]).fold(first.clone(), step);
+        state.record.expect("a record").vendor_clock_ms
+    };
+    assert_eq!(claimed_after(&[]), Some(-61_000));
+    assert_eq!(claimed_after(&[Action::SetClock(1, 25 * HOUR_MS)]), None, "it was set since");
+    assert_eq!(claimed_after(&[Action::Crash(1)]), None);
 }

@@ -51,8 +51,10 @@ const FAULTS: u64 = 1;
 /// S1: a host whose clock is an hour behind takes over what one with the right clock left, and sends it when the
 /// vendor's window is over, because by its own clock it is open. Neither host can tell from the record; a store with a
 /// clock of its own can (design, rule 10). N1: a host whose clock is ahead forgets what has settled, if no other is at
-/// the store for an hour.
-const LIMITS: [(Breach, &[Kind], &str, u64); 0] = [];
+/// the store for an hour; after an idle time also the next host, if its clock is ahead of the last one's by an hour,
+/// because the store takes that for the hour.
+const LIMITS: [(Breach, &[Kind], &str, u64); 2] =
+    [(Breach::SecondEffect, &[Kind::Replays], "S1", 5), (Breach::KeyForgotten, &KINDS, "N1", 5)];
 
 /// What callers and operators do on one way. Two lives need two calls; a third races them.
 pub const LEFT: Left = Left { calls: 3, operators: 2, faults: 0 };
@@ -63,31 +65,30 @@ fn in_every_order_each_promise_is_kept() {
     let (depth, faults) = (deep.unwrap_or(DEPTH), number("STEADFAST_STATES_FAULTS").unwrap_or(FAULTS));
     let left = Left { faults: faults as u8, ..LEFT };
     let (mut unnamed, mut found, mut states) = (Vec::new(), Vec::new(), 0);
-    for kind in KINDS {
-        for resends in [false, true] {
-            let stopwatch = Stopwatch::start();
-            let clocks = if deep.is_some() { all_clocks() } else { one_clock_off() };
-            let search = Search::new(kind, resends, left, depth as usize, clocks);
-            let checker = search.checker().threads(1).spawn_bfs().join();
-            let word = if resends { "Resend" } else { "Park" };
-            states += checker.unique_state_count();
-            print(&format!(
-                "{kind}, {word}: {} unique states, {} in all, {:.1} s",
-                checker.unique_state_count(),
-                checker.state_count(),
-                60.0 / stopwatch.a_minute(1),
-            ));
-            for (breach, apart) in BREACHES.into_iter().flat_map(|breach| [(breach, false), (breach, true)]) {
-                let Some(path) = checker.discovery(breach.name(apart)) else { continue };
-                let limit =
-                    LIMITS.iter().find(|(known, at, ..)| apart && *known == breach && at.contains(&kind));
-                let named = limit.map_or("no limit", |(_, _, limit, _)| limit);
-                let name = breach.name(apart);
-                print(&format!("{kind}, {word}: {name}, {named}\n{}", story::of(path)));
-                match limit {
-                    Some(_) => found.push(breach),
-                    None => unnamed.push((kind, word, name)),
-                }
+    for (kind, resends, taught) in searches() {
+        let stopwatch = Stopwatch::start();
+        let clocks = if deep.is_some() { all_clocks() } else { one_clock_off() };
+        let mut search = Search::new(kind, resends, left, depth as usize, clocks);
+        search.taught = taught;
+        let checker = search.checker().threads(1).spawn_bfs().join();
+        let word = if resends { "Resend" } else { "Park" };
+        let knows = if taught { ", its clock known" } else { "" };
+        states += checker.unique_state_count();
+        print(&format!(
+            "{kind}, {word}{knows}: {} unique states, {} in all, {:.1} s",
+            checker.unique_state_count(),
+            checker.state_count(),
+            60.0 / stopwatch.a_minute(1),
+        ));
+        for (breach, apart) in BREACHES.into_iter().flat_map(|breach| [(breach, false), (breach, true)]) {
+            let Some(path) = checker.discovery(breach.name(apart)) else { continue };
+            let limit = LIMITS.iter().find(|(known, at, ..)| apart && *known == breach && at.contains(&kind));
+            let named = limit.map_or("no limit", |(_, _, limit, _)| limit);
+            let name = breach.name(apart);
+            print(&format!("{kind}, {word}{knows}: {name}, {named}\n{}", story::of(path)));
+            match limit {
+                Some(_) => found.push(breach),
+                None => unnamed.push((kind, word, name)),
             }
         }
     }
@@ -96,6 +97,16 @@ fn in_every_order_each_promise_is_kept() {
     for (breach, _, limit, _) in LIMITS.into_iter().filter(|(.., shows)| *shows <= depth) {
         assert!(found.contains(&breach), "{limit}: {breach:?} does not show any more. Is it mended?");
     }
+}
+
+/// Vendor, whether the caller accepts a second effect, and whether the hosts know the vendor's clock: it is asked for
+/// where there is a look-up, and nowhere else.
+fn searches() -> impl Iterator<Item = (Kind, bool, bool)> {
+    let each = KINDS.into_iter().flat_map(|kind| [(kind, false), (kind, true)]);
+    each.flat_map(|(kind, resends)| {
+        let taught = (kind == Kind::LooksUp).then_some((kind, resends, true));
+        [Some((kind, resends, false)), taught].into_iter().flatten()
+    })
 }
 
 /// One host's clock is right.

@@ -9,7 +9,7 @@ use steadfast::transport::SendErrorKind;
 
 use crate::audit::{self, BREACHES, Breach};
 use crate::digest::digest_on;
-use crate::host::{Doing, Tape, Wake, go_on};
+use crate::host::{Doing, Tape, Wake, go_on, teach};
 use crate::operator;
 use crate::shelf::{Guard, Shelf, Trouble};
 use crate::state::{Flight, Left, Run, State, life_held};
@@ -27,6 +27,8 @@ pub struct Search {
     pub depth: usize,
     /// What the hosts' clocks may be off by.
     pub clocks: Vec<[i64; 2]>,
+    /// Whether the hosts have heard the vendor's clock.
+    pub taught: bool,
     /// Whether clocks are set on the way.
     pub sets_clocks: bool,
     /// Whether a host may stand still between its last look at the lease and the first byte. Off: what comes of it is
@@ -65,6 +67,7 @@ impl Search {
             left,
             depth,
             clocks,
+            taught: false,
             sets_clocks: true,
             stalls: false,
             without: None,
@@ -99,6 +102,10 @@ impl Search {
         let shelf = self.shelf(state, trouble);
         let bench = self.bench.lock();
         let client = bench.client();
+        // Only a claim asks for it.
+        if let (Doing::Call, Some(off_ms)) = (doing, state.hosts[host].taught_off_ms) {
+            teach(&bench.tape, wall(0, off_ms), vendor::lesson(self.kind, &client));
+        }
         let call = || vendor::call(self.kind, &client, self.resends);
         let came = go_on(&client, &bench.tape, (doing, call), &before, wake, shelf);
         drop(bench);
@@ -190,7 +197,7 @@ impl Search {
             }
             Action::Crash(host) => {
                 state.left.faults -= 1;
-                state.hosts[host].run = None;
+                (state.hosts[host].run, state.hosts[host].taught_off_ms) = (None, None);
                 // What had not left does not leave any more.
                 state.flights.retain(|flight| flight.host != Some(host) || flight.until_ms != WHENEVER_MS);
                 state.flights.retain_mut(|flight| {
@@ -215,6 +222,7 @@ impl Search {
             }
             Action::Operate(word) => {
                 state.left.operators -= 1;
+                state.clock_set = None;
                 let shelf = self.shelf(state, None);
                 operator::act(&self.bench.lock(), state, word, shelf);
                 audit::note_record(state, false, self.resends);
@@ -300,7 +308,7 @@ impl Model for Search {
     fn init_states(&self) -> Vec<State> {
         self.clocks
             .iter()
-            .map(|clocks| State::first(self.kind == Kind::Replays, *clocks, self.left))
+            .map(|clocks| State::first(self.kind == Kind::Replays, *clocks, self.taught, self.left))
             .collect()
     }
 

@@ -43,6 +43,8 @@ pub struct State {
 pub struct Host {
     /// Its wall clock less true time.
     pub off_ms: i64,
+    /// What its wall clock was off by when it heard the vendor's, at the start of time; `None` if it did not.
+    pub taught_off_ms: Option<i64>,
     pub run: Option<Run>,
 }
 
@@ -104,14 +106,14 @@ pub struct Left {
 }
 
 impl State {
-    pub fn first(replays: bool, off_ms: [i64; 2], left: Left) -> State {
+    pub fn first(replays: bool, off_ms: [i64; 2], taught: bool, left: Left) -> State {
         State {
             steps: 0,
             now_ms: 0,
             replays,
             record: None,
             notes: Notes::default(),
-            hosts: off_ms.map(|off_ms| Host { off_ms, run: None }),
+            hosts: off_ms.map(|off_ms| Host { off_ms, taught_off_ms: taught.then_some(off_ms), run: None }),
             flights: Vec::new(),
             ledger: Vec::new(),
             lives: Vec::new(),
@@ -202,8 +204,8 @@ impl State {
     /// What stands of each host, with other numbers for them.
     fn of_hosts(&self, [first, second]: [usize; 2]) -> impl Hash + use<> {
         let hosts = [first, second].map(|host| {
-            let Host { off_ms, run } = &self.hosts[host];
-            (*off_ms, run.as_ref().map(|run| (run.doing, run.digest)))
+            let Host { off_ms, taught_off_ms, run } = &self.hosts[host];
+            (*off_ms, *taught_off_ms, run.as_ref().map(|run| (run.doing, run.digest)))
         });
         let renamed = |host: Option<usize>| host.map(|host| usize::from(host != first));
         let mut flights: Vec<_> = self

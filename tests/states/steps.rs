@@ -69,6 +69,10 @@ impl Search {
         let moments = self.moments(state).into_iter();
         actions.extend(moments.filter(|to_ms| may_err || !stands_still(state, *to_ms)).map(Action::Advance));
         if let Some(host) = state.clock_set {
+            if host == 0 {
+                // An operator's step is by this host's clock.
+                Self::operators(state, actions);
+            }
             return self.host_actions(state, host, actions);
         }
         for host in 0..2 {
@@ -91,6 +95,10 @@ impl Search {
                 }
             }
         }
+        Self::operators(state, actions);
+    }
+
+    fn operators(state: &State, actions: &mut Vec<Action>) {
         if state.left.operators > 0 {
             actions.extend(operator::words(state).map(Action::Operate));
         }
@@ -117,7 +125,9 @@ impl Search {
             state.flights.iter().filter(|flight| flight.arrived.is_none()).map(|flight| flight.until_ms),
         );
         if self.kind == Kind::Replays {
-            moments.extend(state.ledger.iter().map(|entry| entry.at_ms + audit::millis(self.rules.window)));
+            moments.extend(
+                state.ledger.iter().map(|entry| entry.at_ms.saturating_add(audit::millis(self.rules.window))),
+            );
         }
         moments.retain(|at| *at > state.now_ms && *at != WHENEVER_MS);
         moments.sort_unstable();

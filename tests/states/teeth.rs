@@ -51,7 +51,7 @@ fn an_index_that_lags_beyond_the_settle_time_is_missed() {
 
 #[test]
 fn a_request_that_arrives_after_the_settle_time_is_missed() {
-    Bounds::new(Kind::LooksUp, left(1, 0, 1), 6)
+    Bounds::new(Kind::LooksUp, left(1, 0, 1), 7)
         .break_only(Breach::SecondEffect, |search| search.rules.late = Duration::from_secs(120));
 }
 

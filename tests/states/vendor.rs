@@ -145,7 +145,7 @@ pub fn wall(now_ms: u64, off_ms: i64) -> Timestamp {
     Timestamp::from_millis(EPOCH_MS.saturating_add(now_ms).saturating_add_signed(off_ms))
 }
 
-/// Long ago enough for a clock to be behind.
+/// Long ago enough for a clock to be behind. [`lesson`] has the same in words.
 const EPOCH_MS: u64 = 1_700_000_000_000;
 
 /// A vendor's client on the tape. The preset as it is shipped, with one rung instead of four, so that a ladder can end
@@ -173,13 +173,23 @@ pub fn client(kind: Kind, tape: &Arc<Tape>) -> Client {
 
 /// The one call of the search.
 pub fn call(kind: Kind, client: &Client, resends: bool) -> Call {
+    call_of("order-42", kind, client, resends)
+}
+
+/// A call that is none of the search's, and the vendor's answer at the start of time.
+pub fn lesson(kind: Kind, client: &Client) -> (Call, Answer) {
+    let answer = answer(201, &[("date", "Tue, 14 Nov 2023 22:13:20 GMT")], &json!({ "id": 1 }));
+    (call_of("order-41", kind, client, false), answer)
+}
+
+fn call_of(key: &str, kind: Kind, client: &Client, resends: bool) -> Call {
     let call = match kind {
         Kind::LooksUp => client
             .post("/v2/orders")
             .json(&json!({"status_id": 0, "products": [{"product_id": 1, "quantity": 1}]})),
         Kind::Replays | Kind::Neither => client.post("/v1/things").json(&json!({"value": 1})),
     };
-    call.key("order-42").on_unknown(if resends { OnUnknown::Resend } else { OnUnknown::Park })
+    call.key(key).on_unknown(if resends { OnUnknown::Resend } else { OnUnknown::Park })
 }
 
 /// Whether a request asks for the effect, and is no look-up.
