@@ -56,20 +56,29 @@ pub const BREACHES: [Breach; 12] = [
 ];
 
 impl Breach {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Breach::SecondEffect => "one effect in each life",
-            Breach::SucceededWithoutEffect => "what succeeded has its effect",
-            Breach::FailedWithEffect => "what failed without effect has none and will have none",
-            Breach::FenceWentBack => "a fence never goes back",
-            Breach::AppliedTold => "who is told of an effect has one",
-            Breach::NoneTold => "who is told of no effect has none",
-            Breach::NonePromised => "who is told that it ended without effect will have none",
-            Breach::EndTold => "who is told that it ended is told so rightly",
-            Breach::SuccessTakenBack => "what has succeeded stays so",
-            Breach::KeyForgotten => "a key is remembered for as long as it is kept",
-            Breach::NoneToldOfAKeyForgotten => "nobody is told of no effect of a key that is remembered",
-            Breach::Stuck => "every operation comes to rest",
+    /// The promise, in a world whose clocks differ by no more than the crate allows for, or by more.
+    pub const fn name(self, clocks_apart: bool) -> &'static str {
+        macro_rules! names {
+            ($($kind:ident: $name:literal,)*) => {
+                match (self, clocks_apart) {
+                    $((Breach::$kind, false) => $name,
+                    (Breach::$kind, true) => concat!($name, ", with clocks apart"),)*
+                }
+            };
+        }
+        names! {
+            SecondEffect: "one effect in each life",
+            SucceededWithoutEffect: "what succeeded has its effect",
+            FailedWithEffect: "what failed without effect has none and will have none",
+            FenceWentBack: "a fence never goes back",
+            AppliedTold: "who is told of an effect has one",
+            NoneTold: "who is told of no effect has none",
+            NonePromised: "who is told that it ended without effect will have none",
+            EndTold: "who is told that it ended is told so rightly",
+            SuccessTakenBack: "what has succeeded stays so",
+            KeyForgotten: "a key is remembered for as long as it is kept",
+            NoneToldOfAKeyForgotten: "nobody is told of no effect of a key that is remembered",
+            Stuck: "every operation comes to rest",
         }
     }
 }

@@ -2,8 +2,19 @@
 //!
 //! The code under test awaits nothing but store, clock and network. Between two of these it is deterministic, so what
 //! a host has heard *is* its state: a value that can be kept, compared and gone on from, which a future is not. To
-//! take a host one step further, its client is run from the start on everything that it heard before, and then hears
-//! one thing more. No line of the engine is written a second time here.
+//! take a host one step further, a new client is run from the start on everything that was heard before, and then hears
+//! one thing more. What it asks of the store on the way must be what was asked before. No line of the engine is written
+//! a second time here.
+//!
+//! A client remembers some things from one call to the next, and here it has none to remember: each run is the first of
+//! its process. Of what it would remember,
+//!
+//! - recovery's rate only says when an operation is taken. The search takes it at every moment that matters anyway;
+//! - the gates only say when a send leaves, and the search has none but the pause, for which no vendor of it asks;
+//! - recent latency only says when a caller may ask again, which decides nothing here;
+//! - the calls that wait for a holder are none, because a call that meets one is refused;
+//! - the vendor's clock is written down with a claim, and decides which rows of a look-up are believed. So it is part
+//!   of the state: a process that was [taught](teach) it knows it for as long as it lives, one that was not does not.
 
 use std::fmt;
 use std::future::Future;
@@ -27,8 +38,8 @@ use crate::shelf::{Shelf, Stored};
 pub enum Heard {
     /// It was woken.
     Woken(Wake),
-    /// The store answered.
-    Store(Arc<Stored>),
+    /// The store answered what it was asked.
+    Store { asked: u64, stored: Arc<Stored> },
 }
 
 /// The moment at which a host goes on, and what came over the network.
@@ -71,7 +82,7 @@ pub struct Came {
     pub told: Option<Told>,
 }
 
-/// What passes between the client and the search. One client serves all hosts: without gates it keeps nothing.
+/// What passes between a client and the search.
 #[derive(Default)]
 pub struct Tape(pub Mutex<Inner>);
 
@@ -85,7 +96,7 @@ pub struct Inner {
     alarms_ms: Vec<u64>,
     wakers: Vec<Waker>,
     /// What the store answered before, to be answered again.
-    pub before: std::collections::VecDeque<Arc<Stored>>,
+    pub before: std::collections::VecDeque<(u64, Arc<Stored>)>,
     /// What the store answered in this step.
     pub heard: Vec<Heard>,
     pub shelf: Shelf,
@@ -94,7 +105,7 @@ pub struct Inner {
 impl Tape {
     pub fn begin(&self, before: &[Heard], shelf: Shelf) {
         let stored = before.iter().filter_map(|heard| match heard {
-            Heard::Store(stored) => Some(stored.clone()),
+            Heard::Store { asked, stored } => Some((*asked, stored.clone())),
             Heard::Woken(_) => None,
         });
         *self.0.lock() = Inner { before: stored.collect(), shelf, ..Inner::default() };
@@ -167,6 +178,17 @@ pub fn go_on(
         ended,
         told,
     }
+}
+
+/// Has a client on the tape hear the vendor's clock in the answer to a call of another key, at the start of time.
+pub fn teach(tape: &Arc<Tape>, wall: Timestamp, (other, answer): (steadfast::Call, Answer)) {
+    tape.begin(&[], Shelf::default());
+    tape.wake(&Wake { now_ms: 0, wall, answer: None });
+    let mut sent: Pin<Box<dyn Future<Output = _>>> = Box::pin(other.send());
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(sent.as_mut().poll(&mut context).is_pending(), "it waits for the vendor");
+    tape.wake(&Wake { now_ms: 0, wall, answer: Some(Ok(answer)) });
+    assert!(matches!(sent.as_mut().poll(&mut context), Poll::Ready(Ok(_))), "it is answered");
 }
 
 /// Recovery spawns tasks, so that it needs a runtime; one without timers.

@@ -8,10 +8,11 @@ use steadfast::Client;
 use steadfast::transport::SendErrorKind;
 
 use crate::audit::{self, BREACHES, Breach};
-use crate::host::{Doing, Tape, Wake, go_on};
+use crate::digest::digest_on;
+use crate::host::{Doing, Tape, Wake, go_on, teach};
 use crate::operator;
 use crate::shelf::{Guard, Shelf, Trouble};
-use crate::state::{Flight, Left, Run, State, digest_of, digest_on, life_held};
+use crate::state::{Flight, Left, Run, State, life_held};
 use crate::steps::{Action, Comes, stands_still};
 use crate::vendor::{self, Entry, Kind, Rules, wall};
 
@@ -26,24 +27,39 @@ pub struct Search {
     pub depth: usize,
     /// What the hosts' clocks may be off by.
     pub clocks: Vec<[i64; 2]>,
+    /// Whether the hosts have heard the vendor's clock.
+    pub taught: bool,
     /// Whether clocks are set on the way.
     pub sets_clocks: bool,
+    /// Whether a host may stand still between its last look at the lease and the first byte. Off: what comes of it is
+    /// a limit of the crate.
+    pub stalls: bool,
     /// A guard that is out.
     pub without: Option<Guard>,
     pub bench: Mutex<Bench>,
 }
 
-/// The client that every host is, and its tape.
+/// The tape, and what makes a client on it.
 pub struct Bench {
     pub tape: Arc<Tape>,
-    pub client: Client,
+    kind: Kind,
+}
+
+impl Bench {
+    pub fn new(kind: Kind) -> Bench {
+        Bench { tape: Arc::default(), kind }
+    }
+
+    /// A client that has heard nothing. Each run begins with its own: one that other runs had used would remember
+    /// what they did, and time goes back from one run to the next.
+    pub fn client(&self) -> Client {
+        vendor::client(self.kind, &self.tape)
+    }
 }
 
 impl Search {
     pub fn new(kind: Kind, resends: bool, left: Left, depth: usize, clocks: Vec<[i64; 2]>) -> Search {
-        let tape = Arc::new(Tape::default());
-        let client = vendor::client(kind, &tape);
-        let bench = Mutex::new(Bench { tape, client });
+        let bench = Mutex::new(Bench::new(kind));
         Search {
             kind,
             rules: Rules::of(kind),
@@ -51,7 +67,9 @@ impl Search {
             left,
             depth,
             clocks,
+            taught: false,
             sets_clocks: true,
+            stalls: false,
             without: None,
             bench,
         }
@@ -75,19 +93,21 @@ impl Search {
         let (before, digest) =
             run.as_ref().map_or((Arc::default(), 0), |run| (run.heard.clone(), run.digest));
         let at = wall(state.now_ms, state.hosts[host].off_ms);
-        let tag = comes
-            .as_ref()
-            .map_or(0, |(comes, answer)| 1 + *comes as u8 + (answer.status.as_u16() % 97) as u8);
         let answer = comes.map(|(comes, answer)| match comes {
-            Comes::Answer => Ok(answer),
+            Comes::Answer | Comes::Unavailable => Ok(answer),
             Comes::Reset => Err(SendErrorKind::Reset),
             Comes::NoConnection => Err(SendErrorKind::Connect),
         });
         let wake = Wake { now_ms: state.now_ms, wall: at, answer };
         let shelf = self.shelf(state, trouble);
         let bench = self.bench.lock();
-        let call = || vendor::call(self.kind, &bench.client, self.resends);
-        let came = go_on(&bench.client, &bench.tape, (doing, call), &before, wake, shelf);
+        let client = bench.client();
+        // Only a claim asks for it.
+        if let (Doing::Call, Some(off_ms)) = (doing, state.hosts[host].taught_off_ms) {
+            teach(&bench.tape, wall(0, off_ms), vendor::lesson(self.kind, &client));
+        }
+        let call = || vendor::call(self.kind, &client, self.resends);
+        let came = go_on(&client, &bench.tape, (doing, call), &before, wake, shelf);
         drop(bench);
         if trouble.is_some() && came.shelf.trouble.is_none() {
             state.left.faults -= 1;
@@ -116,8 +136,7 @@ impl Search {
                 (number, request)
             }
         });
-        let record = state.record.as_deref().map(digest_of);
-        let digest = digest_on(digest, (state.now_ms, at.as_millis(), tag), trouble, record);
+        let digest = digest_on(digest, &came.heard[before.len()..]);
         let (heard, alarms_ms) = (Arc::new(came.heard), came.alarms_ms);
         state.hosts[host].run = Some(Run { doing, heard, exchange, alarms_ms, digest });
     }
@@ -144,7 +163,13 @@ impl Search {
                 state.left.calls -= 1;
                 self.step(state, host, Doing::Call, None, trouble);
             }
-            Action::Recover(host, trouble) => self.step(state, host, Doing::Recovery, None, trouble),
+            Action::Recover(host, trouble) => {
+                let free_at = state.record.as_ref().and_then(|record| record.until());
+                if let (Some(at), false) = (free_at, operator::can_take(self, state, host)) {
+                    self.advance(state, audit::true_ms(at, state.hosts[host].off_ms).max(state.now_ms));
+                }
+                self.step(state, host, Doing::Recovery, None, trouble);
+            }
             Action::Wake(host, trouble) => {
                 let Some(run) = &state.hosts[host].run else { return };
                 let (doing, alarm) = (run.doing, run.alarms_ms.iter().min().copied());
@@ -162,9 +187,19 @@ impl Search {
                 }
                 self.hear(state, host, Comes::Answer, trouble);
             }
+            Action::Stall(host) => {
+                state.left.faults -= 1;
+                for flight in state.flights.iter_mut().filter(|flight| flight.host == Some(host)) {
+                    flight.until_ms = WHENEVER_MS;
+                }
+                // It sleeps through them, and hears what comes in the end.
+                state.hosts[host].run.iter_mut().for_each(|run| run.alarms_ms.clear());
+            }
             Action::Crash(host) => {
                 state.left.faults -= 1;
-                state.hosts[host].run = None;
+                (state.hosts[host].run, state.hosts[host].taught_off_ms) = (None, None);
+                // What had not left does not leave any more.
+                state.flights.retain(|flight| flight.host != Some(host) || flight.until_ms != WHENEVER_MS);
                 state.flights.retain_mut(|flight| {
                     // Nobody closes the connection of a machine that has lost its power.
                     if flight.host == Some(host) {
@@ -176,7 +211,7 @@ impl Search {
             Action::SetClock(host, off_ms) => {
                 state.left.faults -= 1;
                 state.clock_set = Some(host);
-                state.hosts[host].off_ms = off_ms;
+                state.set_clock(host, off_ms);
             }
             Action::Advance(to_ms) => self.advance(state, to_ms),
             Action::Purge(host) => {
@@ -187,6 +222,7 @@ impl Search {
             }
             Action::Operate(word) => {
                 state.left.operators -= 1;
+                state.clock_set = None;
                 let shelf = self.shelf(state, None);
                 operator::act(&self.bench.lock(), state, word, shelf);
                 audit::note_record(state, false, self.resends);
@@ -231,6 +267,8 @@ impl Search {
                 }
                 _ => nothing(),
             }
+        } else if comes == Comes::Unavailable {
+            vendor::unavailable()
         } else {
             vendor::look_up(&self.rules, &state.ledger, state.now_ms, &request)
         };
@@ -238,6 +276,10 @@ impl Search {
             state.left.faults -= 1;
         }
         self.step(state, host, doing, Some((comes, answer)), trouble);
+    }
+
+    fn is_stuck(&self, state: &State) -> bool {
+        state.breach.is_none() && state.is_idle() && state.is_open() && !self.comes_to_rest(state)
     }
 
     /// Whether a healthy host brings the operation to rest from here, with nothing going wrong any more.
@@ -250,14 +292,7 @@ impl Search {
             let action = match (&state.hosts[0].run, &state.record) {
                 (Some(run), _) if run.exchange.is_some() => Action::Exchange(0, None),
                 (Some(_), _) => Action::Wake(0, None),
-                (None, Some(record)) => {
-                    match record.until().map(|at| audit::true_ms(at, state.hosts[0].off_ms)) {
-                        Some(at) if at > state.now_ms && !operator::can_take(self, &state, 0) => {
-                            Action::Advance(at)
-                        }
-                        _ => Action::Recover(0, None),
-                    }
-                }
+                (None, Some(_)) => Action::Recover(0, None),
                 (None, None) => return true,
             };
             self.apply(&mut state, action);
@@ -273,7 +308,7 @@ impl Model for Search {
     fn init_states(&self) -> Vec<State> {
         self.clocks
             .iter()
-            .map(|clocks| State::first(self.kind == Kind::Replays, *clocks, self.left))
+            .map(|clocks| State::first(self.kind == Kind::Replays, *clocks, self.taught, self.left))
             .collect()
     }
 
@@ -292,18 +327,27 @@ impl Model for Search {
     }
 
     fn properties(&self) -> Vec<Property<Search>> {
-        BREACHES.into_iter().map(|breach| Property::always(breach.name(), holds(breach))).collect()
+        let of = |breach: Breach| {
+            let [kept, apart] = holds(breach);
+            [Property::always(breach.name(false), kept), Property::always(breach.name(true), apart)]
+        };
+        BREACHES.into_iter().flat_map(of).collect()
     }
 }
 
-fn holds(breach: Breach) -> fn(&Search, &State) -> bool {
+/// Whether it is not broken in a state where the clocks never were apart, and in one where they were.
+fn holds(breach: Breach) -> [fn(&Search, &State) -> bool; 2] {
     macro_rules! each {
         ($($kind:ident)*) => {
             match breach {
-                $(Breach::$kind => |_, state| state.breach != Some(Breach::$kind),)*
-                Breach::Stuck => |search, state| {
-                    state.breach.is_some() || !state.is_idle() || !state.is_open() || search.comes_to_rest(state)
-                },
+                $(Breach::$kind => [
+                    |_, state| state.clocks_apart || state.breach != Some(Breach::$kind),
+                    |_, state| !state.clocks_apart || state.breach != Some(Breach::$kind),
+                ],)*
+                Breach::Stuck => [
+                    |search, state| state.clocks_apart || !search.is_stuck(state),
+                    |search, state| !state.clocks_apart || !search.is_stuck(state),
+                ],
             }
         };
     }
@@ -317,6 +361,9 @@ fn nothing() -> steadfast::answer::Answer {
 
 /// The attempt's timeout of the preset.
 const ATTEMPT_MS: u64 = 30_000;
+
+/// No request is under way for so long.
+pub const WHENEVER_MS: u64 = u64::MAX;
 
 /// What a healthy host needs to come to rest counts for nothing.
 const ENOUGH: Left = Left { calls: 9, operators: 9, faults: 99 };

@@ -49,7 +49,7 @@ pub fn act(bench: &Bench, state: &mut State, word: Word, shelf: Shelf) {
     bench.tape.begin(&[], shelf);
     bench.tape.wake(&wake);
     let letters = DeadLetters::new(Arc::new(TapeStore(bench.tape.clone())))
-        .with_client(&bench.client)
+        .with_client(&bench.client())
         .with_clock(HostClock(bench.tape.clone()));
     let signed = Signed::new("ada", "looked into it");
     let redrive = Redrive::from(signed.clone());

@@ -13,6 +13,7 @@ use steadfast::operation::record::{
 };
 use steadfast::store::{Store, StoreError, StoreErrorKind};
 
+use crate::digest::{Get, Question};
 use crate::host::{Heard, Tape};
 
 /// All that is on file.
@@ -151,14 +152,16 @@ impl Shelf {
 pub struct TapeStore(pub Arc<Tape>);
 
 impl TapeStore {
-    /// What was answered before, or what is answered now.
-    fn tell(&self, now: impl FnOnce(&mut Shelf) -> Stored) -> Arc<Stored> {
+    /// What was answered before to the same question, or what is answered now.
+    fn tell<Q: Question>(&self, question: Q, now: impl FnOnce(&mut Shelf, Q) -> Stored) -> Arc<Stored> {
+        let asked = question.digest();
         let mut inner = self.0.0.lock();
-        if let Some(stored) = inner.before.pop_front() {
+        if let Some((before, stored)) = inner.before.pop_front() {
+            assert_eq!(before, asked, "a host that hears the same asks the same");
             return stored;
         }
-        let stored = Arc::new(now(&mut inner.shelf));
-        inner.heard.push(Heard::Store(stored.clone()));
+        let stored = Arc::new(now(&mut inner.shelf, question));
+        inner.heard.push(Heard::Store { asked, stored: stored.clone() });
         stored
     }
 }
@@ -180,7 +183,7 @@ impl fmt::Debug for TapeStore {
 #[async_trait]
 impl Store for TapeStore {
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
-        match &*self.tell(|shelf| Stored::Claimed(shelf.claim(claim))) {
+        match &*self.tell(claim, |shelf, claim| Stored::Claimed(shelf.claim(claim))) {
             Stored::Claimed(claimed) => claimed.clone().map_err(failed),
             other => panic!("a host that hears the same asks the same: {other:?}"),
         }
@@ -191,14 +194,14 @@ impl Store for TapeStore {
         _: &Record,
         transition: Transition,
     ) -> Result<Result<Record, Declined>, StoreError> {
-        match &*self.tell(|shelf| Stored::Moved(shelf.transition(transition))) {
+        match &*self.tell(transition, |shelf, moved| Stored::Moved(shelf.transition(moved))) {
             Stored::Moved(moved) => moved.clone().map_err(failed),
             other => panic!("a host that hears the same asks the same: {other:?}"),
         }
     }
 
     async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
-        let taken = self.tell(|shelf| {
+        let taken = self.tell(take, |shelf, take| {
             let taken = shelf.take(&take);
             if let Some(record) = &taken {
                 shelf.put(record.clone());
@@ -237,7 +240,7 @@ impl Store for TapeStore {
     }
 
     async fn get(&self, _: &OperationId) -> Result<Option<Record>, StoreError> {
-        match &*self.tell(|shelf| Stored::Got(shelf.record.as_deref().cloned())) {
+        match &*self.tell(Get, |shelf, _| Stored::Got(shelf.record.as_deref().cloned())) {
             Stored::Got(record) => Ok(record.clone()),
             other => panic!("a host that hears the same asks the same: {other:?}"),
         }

@@ -1,15 +1,16 @@
 //! One state of the search: the store, the vendor, what is on its way, and what each host has heard.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+use std::time::Duration;
 
 use steadfast::Effect;
-use steadfast::operation::record::{Notes, Record, State as OnRecord};
+use steadfast::operation::record::{CLOCKS_DIFFER_MAX, Notes, Record, State as OnRecord};
 use steadfast::request::Request;
 
 use crate::audit::Breach;
+use crate::digest::{digest, digest_of};
 use crate::host::{Doing, Heard};
-use crate::shelf::Trouble;
 use crate::vendor::{Entry, Outcome};
 
 /// Everything there is, as plain data.
@@ -32,6 +33,8 @@ pub struct State {
     /// The host whose clock was just set. What others do comes before that or after it has acted: another order of
     /// the two would be no other story.
     pub clock_set: Option<usize>,
+    /// Two hosts' clocks, or one's before and after it was set, have differed by more than the crate allows for.
+    pub clocks_apart: bool,
     /// The first broken promise on this way. Nothing is looked at beyond it.
     pub breach: Option<Breach>,
 }
@@ -40,6 +43,8 @@ pub struct State {
 pub struct Host {
     /// Its wall clock less true time.
     pub off_ms: i64,
+    /// What its wall clock was off by when it heard the vendor's, at the start of time; `None` if it did not.
+    pub taught_off_ms: Option<i64>,
     pub run: Option<Run>,
 }
 
@@ -101,22 +106,30 @@ pub struct Left {
 }
 
 impl State {
-    pub fn first(replays: bool, off_ms: [i64; 2], left: Left) -> State {
+    pub fn first(replays: bool, off_ms: [i64; 2], taught: bool, left: Left) -> State {
         State {
             steps: 0,
             now_ms: 0,
             replays,
             record: None,
             notes: Notes::default(),
-            hosts: off_ms.map(|off_ms| Host { off_ms, run: None }),
+            hosts: off_ms.map(|off_ms| Host { off_ms, taught_off_ms: taught.then_some(off_ms), run: None }),
             flights: Vec::new(),
             ledger: Vec::new(),
             lives: Vec::new(),
             fence_max: 0,
             left,
             clock_set: None,
+            clocks_apart: are_apart(off_ms[0], off_ms[1]),
             breach: None,
         }
+    }
+
+    /// Sets a host's clock.
+    pub fn set_clock(&mut self, host: usize, off_ms: i64) {
+        let [was, other] = [self.hosts[host].off_ms, self.hosts[1 - host].off_ms];
+        self.clocks_apart |= are_apart(was, off_ms) || are_apart(other, off_ms);
+        self.hosts[host].off_ms = off_ms;
     }
 
     pub fn effects(&self, life: u64) -> u32 {
@@ -146,7 +159,7 @@ impl State {
 /// The life that a host held last, from what it heard.
 pub fn life_held(heard: &[Heard]) -> Option<u64> {
     heard.iter().rev().find_map(|heard| match heard {
-        Heard::Store(stored) => stored.held().map(|record| record.first_fence),
+        Heard::Store { stored, .. } => stored.held().map(|record| record.first_fence),
         Heard::Woken(_) => None,
     })
 }
@@ -162,6 +175,10 @@ impl End {
     }
 }
 
+fn are_apart(one_ms: i64, other_ms: i64) -> bool {
+    Duration::from_millis(one_ms.abs_diff(other_ms)) > CLOCKS_DIFFER_MAX
+}
+
 /// By all that tells two states apart: as the search itself does.
 impl PartialEq for State {
     fn eq(&self, other: &State) -> bool {
@@ -169,51 +186,34 @@ impl PartialEq for State {
     }
 }
 
+/// Two hosts whose clocks are alike are alike: which of them is which makes no other state.
 impl Hash for State {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.now_ms.hash(hasher);
         self.record.as_deref().map(digest_of).hash(hasher);
-        (self.notes, self.fence_max, &self.ledger, &self.lives, self.left, self.clock_set).hash(hasher);
-        for host in &self.hosts {
-            (host.off_ms, host.run.as_ref().map(|run| (run.doing, run.digest))).hash(hasher);
-        }
-        for flight in &self.flights {
-            (flight.host, flight.life, flight.until_ms, flight.arrived).hash(hasher);
-        }
+        (self.notes, self.fence_max, &self.ledger, &self.lives, self.left, self.clocks_apart).hash(hasher);
         self.breach.hash(hasher);
+        let [one, other] = &self.hosts;
+        let as_named = digest(&self.of_hosts([0, 1]));
+        let in_turn = if one.off_ms == other.off_ms { digest(&self.of_hosts([1, 0])) } else { as_named };
+        as_named.min(in_turn).hash(hasher);
     }
 }
 
-/// What tells two records of one operation apart. Its request and its answer are the same in every state.
-pub fn digest_of(record: &Record) -> u64 {
-    let (state, at, reconciled) = match &record.state {
-        OnRecord::InProgress { lease_until } => (0, Some(*lease_until), false),
-        OnRecord::Scheduled { at } => (1, Some(*at), false),
-        OnRecord::Succeeded { reconciled, .. } => (2, None, *reconciled),
-        OnRecord::Refused { .. } => (3, None, false),
-        OnRecord::Dead { .. } => (4, None, false),
-        _ => (5, None, false),
-    };
-    digest(&(
-        (state, at, reconciled, record.fence, record.first_fence, record.attempts, record.effect as u8),
-        (
-            record.unknown_since,
-            record.look_ups,
-            record.resends_left,
-            record.attempt_max,
-            record.vendor_clock_ms,
-        ),
-        (record.claimed_at, record.updated_at, record.keep, record.on_unknown, record.resolved.is_some()),
-    ))
-}
-
-/// What a store's trouble and a run's step add to the digest of a run.
-pub fn digest_on(before: u64, wake: (u64, u64, u8), trouble: Option<Trouble>, shelf: Option<u64>) -> u64 {
-    digest(&(before, wake, trouble, shelf))
-}
-
-fn digest(value: &impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
+impl State {
+    /// What stands of each host, with other numbers for them.
+    fn of_hosts(&self, [first, second]: [usize; 2]) -> impl Hash + use<> {
+        let hosts = [first, second].map(|host| {
+            let Host { off_ms, taught_off_ms, run } = &self.hosts[host];
+            (*off_ms, *taught_off_ms, run.as_ref().map(|run| (run.doing, run.digest)))
+        });
+        let renamed = |host: Option<usize>| host.map(|host| usize::from(host != first));
+        let mut flights: Vec<_> = self
+            .flights
+            .iter()
+            .map(|flight| (renamed(flight.host), flight.life, flight.until_ms, flight.arrived))
+            .collect();
+        flights.sort_unstable();
+        (hosts, flights, renamed(self.clock_set))
+    }
 }

@@ -1,10 +1,12 @@
 //! What can happen next.
 
+use std::time::Duration;
+
 use steadfast::clock::Timestamp;
-use steadfast::operation::record::State as OnRecord;
+use steadfast::operation::record::{DOUBTED_FOR, State as OnRecord, slack};
 
 use crate::audit;
-use crate::model::Search;
+use crate::model::{Search, WHENEVER_MS};
 use crate::operator::{self, Word};
 use crate::shelf::Trouble;
 use crate::state::State;
@@ -15,7 +17,7 @@ use crate::vendor::{self, Kind, wall};
 pub enum Action {
     /// A caller sends with the key.
     Call(usize, Option<Trouble>),
-    /// A host takes what nobody holds, and carries on with it.
+    /// Time goes on to when an operation is free to be taken, if it is not yet, and a host carries on with it.
     Recover(usize, Option<Trouble>),
     /// Time goes on to a host's next alarm, if it has not rung yet, and the host goes on.
     Wake(usize, Option<Trouble>),
@@ -25,6 +27,9 @@ pub enum Action {
     Hear(usize, Comes, Option<Trouble>),
     /// A request reaches the vendor, which executes or refuses it.
     Arrive { flight: usize, refused: bool },
+    /// A host stands still from before the first byte of its request on, for as long as it likes. The request leaves
+    /// when it goes on.
+    Stall(usize),
     /// A host dies, and all that it knew with it.
     Crash(usize),
     /// A host's wall clock is set.
@@ -41,6 +46,8 @@ pub enum Action {
 pub enum Comes {
     /// The vendor's answer.
     Answer,
+    /// A look-up is answered, but not with what it asked for.
+    Unavailable,
     /// The connection breaks.
     Reset,
     /// No connection was made: nothing has left.
@@ -62,6 +69,10 @@ impl Search {
         let moments = self.moments(state).into_iter();
         actions.extend(moments.filter(|to_ms| may_err || !stands_still(state, *to_ms)).map(Action::Advance));
         if let Some(host) = state.clock_set {
+            if host == 0 {
+                // An operator's step is by this host's clock.
+                Self::operators(state, actions);
+            }
             return self.host_actions(state, host, actions);
         }
         for host in 0..2 {
@@ -84,6 +95,10 @@ impl Search {
                 }
             }
         }
+        Self::operators(state, actions);
+    }
+
+    fn operators(state: &State, actions: &mut Vec<Action>) {
         if state.left.operators > 0 {
             actions.extend(operator::words(state).map(Action::Operate));
         }
@@ -98,17 +113,23 @@ impl Search {
                 moments.extend(record.until().map(own));
                 let may_be_sent = state.is_open() || matches!(record.state, OnRecord::Dead { .. });
                 if self.kind == Kind::Replays && may_be_sent {
-                    moments.push(own(record.claimed_at.plus(vendor::WINDOW)));
+                    // The last moment at which it is sent, and the first at which it is not.
+                    let over = record.claimed_at.plus(vendor::WINDOW - slack(record.attempt_max));
+                    moments.extend([over.minus(Duration::from_millis(1)), over].map(own));
                 }
             }
+            // A time that is doubted is believed from then on.
+            moments.extend(state.notes.doubted.map(|(from, _)| own(from.plus(DOUBTED_FOR))));
         }
         moments.extend(
             state.flights.iter().filter(|flight| flight.arrived.is_none()).map(|flight| flight.until_ms),
         );
         if self.kind == Kind::Replays {
-            moments.extend(state.ledger.iter().map(|entry| entry.at_ms + audit::millis(self.rules.window)));
+            moments.extend(
+                state.ledger.iter().map(|entry| entry.at_ms.saturating_add(audit::millis(self.rules.window))),
+            );
         }
-        moments.retain(|at| *at > state.now_ms);
+        moments.retain(|at| *at > state.now_ms && *at != WHENEVER_MS);
         moments.sort_unstable();
         moments.dedup();
         moments
@@ -119,11 +140,11 @@ impl Search {
             if state.left.calls > 0 {
                 self.with_trouble(state, actions, |trouble| Action::Call(host, trouble));
             }
-            if operator::can_take(self, state, host) {
-                self.with_trouble(state, actions, |trouble| Action::Recover(host, trouble));
-            }
+            self.recovery(state, host, actions);
             let now = wall(state.now_ms, state.hosts[host].off_ms);
-            if state.record.as_ref().is_some_and(|record| record.has_expired(now)) {
+            // Each host's purge also tells the store what time it is by its clock.
+            let has_expired = state.record.as_ref().is_some_and(|record| record.has_expired(now));
+            if has_expired || state.notes.doubted.is_some() {
                 actions.push(Action::Purge(host));
             }
             return;
@@ -146,6 +167,13 @@ impl Search {
             }
             if state.left.faults > 0 {
                 actions.push(Action::Hear(host, Comes::Reset, None));
+                if !vendor::is_send(request) {
+                    actions.push(Action::Hear(host, Comes::Unavailable, None));
+                }
+                let leaves = flight.is_some_and(|flight| flight.until_ms != WHENEVER_MS);
+                if self.stalls && leaves && !has_arrived {
+                    actions.push(Action::Stall(host));
+                }
                 if flight.is_some() && !has_arrived {
                     actions.push(Action::Hear(host, Comes::NoConnection, None));
                 }
@@ -153,6 +181,22 @@ impl Search {
         }
         if state.left.faults > 0 {
             actions.push(Action::Crash(host));
+        }
+    }
+
+    /// Recovery takes what is free by the host's own clock, or what will be.
+    fn recovery(&self, state: &State, host: usize, actions: &mut Vec<Action>) {
+        if operator::can_take(self, state, host) {
+            return self.with_trouble(state, actions, |trouble| Action::Recover(host, trouble));
+        }
+        let Some(at) = state.record.as_ref().and_then(|record| record.until()) else { return };
+        let at_ms = audit::true_ms(at, state.hosts[host].off_ms);
+        if state.is_open() && at_ms > state.now_ms {
+            match (stands_still(state, at_ms), state.left.faults) {
+                (false, _) => self.with_trouble(state, actions, |trouble| Action::Recover(host, trouble)),
+                (true, 0) => {}
+                (true, _) => actions.push(Action::Recover(host, None)),
+            }
         }
     }
 

@@ -55,7 +55,7 @@ fn summary(state: &State) -> String {
         }
     }
     if let Some(breach) = state.breach {
-        text.push_str(&format!("; BROKEN: {}", breach.name()));
+        text.push_str(&format!("; BROKEN: {}", breach.name(state.clocks_apart)));
     }
     text
 }

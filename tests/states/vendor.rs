@@ -1,7 +1,7 @@
 //! The vendors of the search, one of each kind, behind the shipped adapters: what they execute and what they answer.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
@@ -66,7 +66,7 @@ pub struct Entry {
 }
 
 /// What the vendor answers to a request that arrived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Outcome {
     pub refused: bool,
     pub replayed: bool,
@@ -115,6 +115,11 @@ pub fn look_up(rules: &Rules, ledger: &[Entry], now_ms: u64, asked: &Request) ->
     answer(200, &[], &json!(rows))
 }
 
+/// A vendor that answers nothing just now.
+pub fn unavailable() -> Answer {
+    answer(503, &[], &json!({ "status": 503, "title": "not now" }))
+}
+
 /// An order as BigCommerce shows it, with the key that it was asked with.
 fn order(asked: &Request, at_ms: u64) -> serde_json::Value {
     let in_query = || asked.url.query_pairs().find(|(name, _)| name == "external_order_id");
@@ -140,7 +145,7 @@ pub fn wall(now_ms: u64, off_ms: i64) -> Timestamp {
     Timestamp::from_millis(EPOCH_MS.saturating_add(now_ms).saturating_add_signed(off_ms))
 }
 
-/// Long ago enough for a clock to be behind.
+/// Long ago enough for a clock to be behind. [`lesson`] has the same in words.
 const EPOCH_MS: u64 = 1_700_000_000_000;
 
 /// A vendor's client on the tape. The preset as it is shipped, with one rung instead of four, so that a ladder can end
@@ -151,9 +156,9 @@ pub fn client(kind: Kind, tape: &Arc<Tape>) -> Client {
         .without_breaker()
         .without_budget();
     let builder = match kind {
-        Kind::Replays => Client::builder(Keyed::new(config(REPLAYS), "secret")),
+        Kind::Replays => Client::builder(Keyed::new(REPLAYS.clone(), "secret")),
         Kind::LooksUp => Client::builder(BigCommerce::new("abc123", "token")),
-        Kind::Neither => Client::builder(Keyed::new(config(NEITHER), "secret")),
+        Kind::Neither => Client::builder(Keyed::new(NEITHER.clone(), "secret")),
     };
     builder
         .policy(policy)
@@ -168,13 +173,23 @@ pub fn client(kind: Kind, tape: &Arc<Tape>) -> Client {
 
 /// The one call of the search.
 pub fn call(kind: Kind, client: &Client, resends: bool) -> Call {
+    call_of("order-42", kind, client, resends)
+}
+
+/// A call that is none of the search's, and the vendor's answer at the start of time.
+pub fn lesson(kind: Kind, client: &Client) -> (Call, Answer) {
+    let answer = answer(201, &[("date", "Tue, 14 Nov 2023 22:13:20 GMT")], &json!({ "id": 1 }));
+    (call_of("order-41", kind, client, false), answer)
+}
+
+fn call_of(key: &str, kind: Kind, client: &Client, resends: bool) -> Call {
     let call = match kind {
         Kind::LooksUp => client
             .post("/v2/orders")
             .json(&json!({"status_id": 0, "products": [{"product_id": 1, "quantity": 1}]})),
         Kind::Replays | Kind::Neither => client.post("/v1/things").json(&json!({"value": 1})),
     };
-    call.key("order-42").on_unknown(if resends { OnUnknown::Resend } else { OnUnknown::Park })
+    call.key(key).on_unknown(if resends { OnUnknown::Resend } else { OnUnknown::Park })
 }
 
 /// Whether a request asks for the effect, and is no look-up.
@@ -192,20 +207,29 @@ impl fmt::Display for Kind {
     }
 }
 
-const REPLAYS: &str = r#"
+/// What is parsed once: a client is made for each step.
+static REPLAYS: LazyLock<KeyedConfig> = LazyLock::new(|| {
+    config(
+        r#"
     name = "keyed"
     base_url = "https://keyed.test"
     auth = { header = "Authorization", prefix = "Bearer " }
     key = { header = "Idempotency-Key" }
     window = "24h"
     replay = { header = { name = "Idempotent-Replayed", value = "true" } }
-"#;
+"#,
+    )
+});
 
-const NEITHER: &str = r#"
+static NEITHER: LazyLock<KeyedConfig> = LazyLock::new(|| {
+    config(
+        r#"
     name = "bare"
     base_url = "https://bare.test"
     auth = { header = "Authorization", prefix = "Bearer " }
-"#;
+"#,
+    )
+});
 
 fn config(text: &str) -> KeyedConfig {
     toml::from_str(text).expect("a configuration")
