@@ -8,6 +8,7 @@ use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::Instant;
 use crate::error::Effect;
+use crate::guard::Guard;
 use crate::operation::record::{Facts, LookUp, Record, Repeat, Ruling, Window, may_send};
 use crate::policy::{Backoff, OnUnknown, Timeouts};
 use crate::request::Request;
@@ -66,7 +67,9 @@ pub(super) enum Phase {
 impl Phase {
     fn of(record: &Record) -> Phase {
         match record.effect {
-            Effect::Unknown => Phase::Unknown { since: None, look_ups: record.look_ups },
+            Effect::Unknown => {
+                Phase::Unknown { since: None, look_ups: Guard::LookUpsOverRuns.keeps(record.look_ups) }
+            }
             _ => Phase::NotApplied,
         }
     }

@@ -13,6 +13,7 @@ use super::waits::spread_over;
 use crate::answer::Answer;
 use crate::clock::Instant;
 use crate::error::{Disposition, Effect, Error, Gate, Kind, Reason, Refusal, Step};
+use crate::guard::Guard;
 use crate::operation::record::{Event, LookUp, Ruling, Why};
 use crate::policy::Admission;
 use crate::reply::{Obtained, Reply};
@@ -35,7 +36,7 @@ impl<'a> Run<'a> {
     /// is known to be the first. Recovery pays by its own rate.
     pub(super) async fn resume(&mut self) -> Result<Reply, Error> {
         let is_first = self.attempts == 0 && self.phase.effect() == Effect::None;
-        if !is_first && !self.recovered && !self.afford_retry() {
+        if Guard::TakeoverPays.keeps(!is_first && !self.recovered) && !self.afford_retry() {
             return Err(self.out_of_budget(self.first_step()).await);
         }
         if self.is_left_to_a_look_up() {
@@ -66,7 +67,8 @@ impl<'a> Run<'a> {
                 None => (Box::pin(self.admit_again()).await?, Lease::ToRenew),
             };
             // Waiting for the gates uses the window up too.
-            if matches!(cleared, Cleared::Safe) && !matches!(self.ruling(), Ruling::Send(_)) {
+            let is_safe = matches!(cleared, Cleared::Safe) && Guard::AskedAgain.holds();
+            if is_safe && !matches!(self.ruling(), Ruling::Send(_)) {
                 continue;
             }
             let judged = self.attempt(permit, lease).await?;
@@ -103,7 +105,7 @@ impl<'a> Run<'a> {
             Ruling::Send(_) => Ok(Cleared::Safe),
             Ruling::SendAtRisk => {
                 // The renewal before the send writes it down.
-                self.resends_left = self.resends_left.saturating_sub(1);
+                self.resends_left = self.resends_left.saturating_sub(Guard::ResendCounted.keeps(1));
                 Ok(Cleared::AtRisk)
             }
             Ruling::Stop(reason) => Err(self.bury(reason).await),
@@ -117,7 +119,8 @@ impl<'a> Run<'a> {
         match judged {
             Judged::Done { answer, .. } => self.succeed(answer, Obtained::Fresh).await.map(Some),
             Judged::Refused { answer, refusal: Refusal::Duplicate, speaks_for }
-                if matches!(self.phase, Phase::ProvenAbsent) || !self.is_settled_by(speaks_for) =>
+                if Guard::OwnDuplicate.keeps(matches!(self.phase, Phase::ProvenAbsent))
+                    || !self.is_settled_by(speaks_for) =>
             {
                 self.perhaps_our_own(answer).await.map(Some)
             }
@@ -148,7 +151,8 @@ impl<'a> Run<'a> {
             return self.exhausted().await.map(Some);
         };
         // A vendor's wait is a floor: it is never cut, and jitter only ever comes on top of it.
-        let asked = not_before.map(|wait| wait.saturating_add(spread_over(wait, unit)));
+        let asked =
+            Guard::NeverEarly.keeps(not_before).map(|wait| wait.saturating_add(spread_over(wait, unit)));
         let wait = asked.map_or(rung, |asked| asked.max(rung));
         let at = self.engine.clock.now().plus(wait);
         self.report_wait(wait);
@@ -183,6 +187,7 @@ impl<'a> Run<'a> {
     fn is_settled_by(&self, speaks_for: SpeaksFor) -> bool {
         self.phase.effect() == Effect::None
             || speaks_for == SpeaksFor::EarlierToo
+            || Guard::SpeaksFor.is_out()
             || self.hold.is_none()
             || self.request.method.is_safe()
     }

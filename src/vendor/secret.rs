@@ -7,6 +7,7 @@ use http::HeaderName;
 use http::header::{AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION, SET_COOKIE};
 
 use crate::error::Error;
+use crate::guard::Guard;
 use crate::vendor::Vendor;
 
 /// The headers that no call may give: those that carry secrets wherever they are used, those of the client's adapter,
@@ -34,7 +35,7 @@ impl SecretHeaders {
 
     /// Whether this header carries a secret.
     pub(crate) fn contain(&self, name: &HeaderName) -> bool {
-        ALWAYS.contains(name) || self.more.contains(name)
+        Guard::SecretHeaders.keeps(ALWAYS.contains(name) || self.more.contains(name))
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{Inner, full};
 use crate::clock::Timestamp;
 use crate::error::{Effect, Obstacle};
+use crate::guard::Guard;
 use crate::operation::record::{self, AuditEntry, Claim, Claimed, Forbidden, Record};
 use crate::operation::{OperationId, Scope};
 use crate::store::StoreError;
@@ -45,7 +46,7 @@ impl Inner {
         records_max: usize,
     ) -> Result<Result<(), Forbidden>, StoreError> {
         let id = OperationId::new(to.clone(), old.key.clone());
-        if self.rows.get(&id).is_some_and(|held| !held.record.has_expired(now)) {
+        if Guard::NameTaken.keeps(self.rows.get(&id).is_some_and(|held| !held.record.has_expired(now))) {
             return Ok(Err(Forbidden::NameTaken));
         }
         self.remove(&id);
