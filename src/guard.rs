@@ -100,6 +100,10 @@ guards! {
     RenewBeforeSend,
     /// A takeover for a caller is charged as a retry.
     TakeoverPays,
+    /// A retry draws on the budget.
+    RetryPays,
+    /// A safe method has no effect to be unknown.
+    SafeHasNoEffect,
     /// A gate that refuses says the effect as on record.
     EffectFromRecord,
     /// A success is replayed whatever refuses.
@@ -126,6 +130,11 @@ guards! {
     DeadlineIsNeutral,
     /// A 429 says nothing of the vendor's health.
     LimitIsNeutral,
+    // Operators.
+    /// What nobody can tell is redriven by force alone.
+    UnsafeNeedsForce,
+    /// A redrive that overwrites what was written since is held back.
+    OverwriteHeldBack,
     // Adapters.
     /// A page for a browser is nobody's success.
     PageIsNoSuccess,
@@ -165,6 +174,8 @@ guards! {
     PurgeOnlyExpired,
     /// A full store forgets nothing that a person closed.
     EvictOnlySettled,
+    /// What is purged leaves its fence behind.
+    PurgeNotesFence,
     /// No name is adopted that is on record already.
     NameTaken,
     /// A store whose file was replaced acknowledges nothing.
@@ -210,6 +221,22 @@ impl Guard {
         let _put_back = PutBack(OUT.replace(Some(self)));
         run()
     }
+}
+
+/// The same work, with the switch as it is on this thread, for a thread that works for it.
+#[cfg(feature = "_guards")]
+pub fn inherited<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    let out = OUT.get();
+    move || {
+        OUT.set(out);
+        work()
+    }
+}
+
+/// The same work: there is no switch.
+#[cfg(not(feature = "_guards"))]
+pub fn inherited<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    work
 }
 
 /// Also where `run` panics.

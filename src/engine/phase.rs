@@ -147,7 +147,7 @@ impl<'a> Run<'a> {
     /// Notes what an attempt may have done. A safe method (RFC 9110, section 9.2.1) does nothing, so that its last
     /// definite answer is the call's, whatever came before it.
     pub(super) fn note(&mut self, effect: Effect) {
-        if effect == Effect::Unknown && !self.request.method.is_safe() {
+        if effect == Effect::Unknown && !Guard::SafeHasNoEffect.keeps(self.request.method.is_safe()) {
             self.phase = Phase::Unknown { since: Some(self.engine.clock.now()), look_ups: 0 };
         }
     }

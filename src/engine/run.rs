@@ -162,7 +162,7 @@ impl<'a> Run<'a> {
         if at >= self.deadline {
             return Err(self.out_of_time(at, Step::Attempt).await);
         }
-        if !self.recovered && !self.afford_retry() {
+        if Guard::RetryPays.keeps(!self.recovered) && !self.afford_retry() {
             return Err(self.out_of_budget(wait).await);
         }
         self.wait_before = rung;

@@ -7,10 +7,11 @@ use http::{HeaderMap, StatusCode};
 use serde_json::json;
 use steadfast::answer::Answer;
 use steadfast::clock::{Clock, Instant};
+use steadfast::dead_letter::{DeadLetters, Redrive, Selection, Which};
 use steadfast::operation::record::{Left, Take};
 use steadfast::operation::{Key, OperationId, Scope};
 use steadfast::policy::breaker::BreakerState;
-use steadfast::policy::{BreakerConfig, Jitter, Limits, Policy, RateConfig, Timeouts};
+use steadfast::policy::{BreakerConfig, BudgetConfig, Jitter, Limits, Policy, RateConfig, Timeouts};
 use steadfast::store::{Memory, Store};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
@@ -252,11 +253,47 @@ pub fn a_takeover_for_a_caller_draws_on_the_budget() -> bool {
     let (clock, store) = (TestClock::auto(), Arc::new(Memory::new()));
     let left = Bench::on(clock.clone(), store.clone(), vendor.clone(), plain(), script().hang());
     left.leave_it_behind();
-    let policy = plain().budget(steadfast::policy::BudgetConfig::default());
+    let policy = plain().budget(BudgetConfig::default());
     let heir = Bench::on(clock, store, vendor, policy, script().status(200));
     let budget = heir.client.gates().budget().expect("a budget");
     while budget.spend(heir.clock.now()) {}
     heir.send().is_err() && heir.charges() == 0
+}
+
+pub fn a_retry_without_budget_is_not_sent() -> bool {
+    let policy = plain().budget(BudgetConfig::default());
+    let bench = Bench::new(Acme::replaying(secs(86_400)), policy, script().status(503).status(200));
+    let budget = bench.client.gates().budget().expect("a budget");
+    while budget.spend(bench.clock.now()) {}
+    bench.send().is_err() && bench.charges() == 1
+}
+
+pub fn a_read_that_fails_has_no_unknown_effect() -> bool {
+    let bench = Bench::new(Acme::new(), plain(), script().always(json_answer(503, "")));
+    wait(bench.client.get("/balance").send()).expect_err("it is down").effect() == Effect::None
+}
+
+/// How many dead letters are due after a redrive of all.
+fn redriven(bench: &Bench, store: &Arc<Memory>) -> u64 {
+    let letters = DeadLetters::new(store.clone()).with_client(&bench.client);
+    let all = Selection::default();
+    wait(letters.redrive(Which::Matching(&all), &Redrive::by("me"))).expect("a store").due
+}
+
+pub fn what_nobody_can_tell_is_not_redriven_without_force() -> bool {
+    let store = Arc::new(Memory::new());
+    let bench = Bench::on(TestClock::auto(), store.clone(), Acme::new(), plain(), lost());
+    bench.send().expect_err("nobody can tell");
+    redriven(&bench, &store) == 0
+}
+
+pub fn a_put_is_not_redriven_over_what_was_written_since() -> bool {
+    let (clock, store) = (TestClock::auto(), Arc::new(Memory::new()));
+    let transport = script().always_fail(SendErrorKind::Reset);
+    let bench = Bench::on(clock, store.clone(), Acme::new(), plain(), transport);
+    let put = bench.client.put("/price").key("k").json(&json!({ "price": 10 }));
+    wait(put.send()).expect_err("its ladder is spent");
+    redriven(&bench, &store) == 0
 }
 
 /// A vendor that is switched off.

@@ -1,7 +1,4 @@
 //! What the run of `tests/world` sees of a guard that is out: hosts, clocks, networks and vendors as they are, seeded.
-//!
-//! Half its schedules are on SQLite, whose writer's thread no switch reaches: a rule of the state machine is out on the
-//! store in memory alone.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,4 @@
-//! The stores. What SQLite does on its writer's thread is out of a switch's reach: there the state machine is the same,
-//! and the contract suite holds the rest.
+//! The stores.
 
 use std::fs;
 
@@ -8,7 +7,7 @@ use steadfast::operation::OperationId;
 use steadfast::operation::record::{Action, Claimed, Forbidden, Record, Resolution};
 use steadfast::store::{Memory, Sqlite, Store, StoreErrorKind};
 
-use crate::life::{BURIED, DAY, act, at, lapsed, says, scope, success, wanted};
+use crate::life::{BURIED, DAY, HOUR, act, at, lapsed, says, scope, success, wanted};
 use crate::wait;
 
 async fn claimed(store: &dyn Store, key: &str, now: u64) -> Record {
@@ -25,6 +24,20 @@ pub fn what_has_settled_just_now_is_not_purged() -> bool {
         let settled = store.transition(&held, says(held.fence, 10, Effect::None, success())).await;
         settled.expect("a store").expect("its holder says so");
         store.purge(at(20), 10).await.expect("a store") == 0
+    })
+}
+
+pub fn a_key_that_a_file_forgot_goes_on_with_its_fences() -> bool {
+    wait(async {
+        let directory = tempfile::tempdir().expect("a directory");
+        let store = Sqlite::open(directory.path().join("calls.db")).expect("a store");
+        let held = claimed(&store, "k", 0).await;
+        let settled = store.transition(&held, says(held.fence, 10, Effect::None, success())).await;
+        settled.expect("a store").expect("its holder says so");
+        // A time so far ahead is believed an hour later.
+        store.purge(at(30 * DAY), 10).await.expect("a store");
+        assert_eq!(store.purge(at(30 * DAY + HOUR), 10).await.expect("a store"), 1);
+        claimed(&store, "k", 30 * DAY + HOUR).await.fence > held.fence
     })
 }
 
