@@ -20,7 +20,7 @@ use crate::operation::{OperationId, Scope};
 /// use steadfast::dead_letter::{Adopt, DeadLetters, Signed};
 /// use steadfast::vendor::Postmark;
 ///
-/// // The service has named its account: it was `default/postmark/` until today.
+/// // The service has named its account: it was `default` until today.
 /// let renamed = Client::builder(Postmark::new("a-server-token").account("shop"))
 /// #   .transport(fake.transport())
 ///     .store(store.clone())
@@ -28,7 +28,7 @@ use crate::operation::{OperationId, Scope};
 /// let letters = DeadLetters::new(store).with_client(&renamed).with_clock(clock);
 ///
 /// let signed = Signed::new("ada", "the account has a name now");
-/// let adopt = Adopt::from("default/postmark/", "default/postmark/shop", signed);
+/// let adopt = Adopt::from("default/postmark/default", "default/postmark/shop", signed);
 /// assert_eq!(letters.adopt(&adopt.clone().rehearse()).await?.adopted, 2);
 /// assert_eq!(letters.adopt(&adopt).await?.adopted, 2);
 #[doc = include_str!("../docs/setup/end.md")]

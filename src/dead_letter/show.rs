@@ -21,7 +21,8 @@ use crate::request::Request;
 /// let id = letters.find("order-41/receipt").await?;
 /// let shown = letters.show(&id, &View::closed()).await?;
 /// assert_eq!(shown.safety, Some(Safety::LookUp), "a redrive would look it up first");
-/// assert_eq!(shown.attempts.len(), 1);
+/// let (look_ups, attempts): (Vec<_>, Vec<_>) = shown.attempts.iter().partition(|report| report.is_look_up());
+/// assert_eq!((attempts.len(), look_ups.len()), (1, 3), "sent once, and looked up three times");
 /// assert_eq!(shown.request.body, ShownBody::Withheld { why: "not asked for" });
 #[doc = include_str!("../docs/setup/end.md")]
 /// ```

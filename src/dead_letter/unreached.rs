@@ -21,13 +21,13 @@ use crate::telemetry;
 /// use steadfast::operation::record::Phase;
 /// use steadfast::vendor::Postmark;
 ///
-/// // The service has named its account: it was `default/postmark/` until today.
+/// // The service has named its account: it was `default` until today.
 /// let renamed = Client::builder(Postmark::new("a-server-token").account("shop"))
 /// #   .transport(fake.transport())
 ///     .build()?;
 /// let unreached = DeadLetters::new(store).with_client(&renamed).unreached().await?;
 /// let group = &unreached[0];
-/// assert_eq!((&group.account[..], group.phase, group.count), ("default/postmark/", Phase::Dead, 2));
+/// assert_eq!((&group.account[..], group.phase, group.count), ("default/postmark/default", Phase::Dead, 2));
 #[doc = include_str!("../docs/setup/end.md")]
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]

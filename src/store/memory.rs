@@ -15,7 +15,6 @@ use parking_lot::Mutex;
 
 use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
-use crate::guard::Guard;
 use crate::operation::OperationId;
 use crate::operation::record::{
     self, Act, Action, AuditEntry, CLOCKS_DIFFER_MAX, Claim, Claimed, Cursor, Declined, Filter, Forbidden,
@@ -25,6 +24,7 @@ use crate::store::{Store, StoreError, StoreErrorKind};
 
 mod names;
 mod pages;
+mod room;
 
 use pages::{page, start};
 
@@ -338,43 +338,6 @@ impl Inner {
         if let Some((bucket, at)) = ends {
             self.ending[bucket as usize].insert((at, id));
         }
-    }
-
-    fn purge(&mut self, now: Timestamp, limit: usize) -> usize {
-        let now = self.notes.now(now);
-        let mut removed = 0;
-        while removed < limit {
-            let expiring = &mut self.ending[Bucket::Expires as usize];
-            match expiring.first() {
-                Some((at, _)) if *at <= now || Guard::PurgeOnlyExpired.is_out() => {}
-                _ => break,
-            }
-            let Some((_, id)) = expiring.pop_first() else { break };
-            self.remove(&id);
-            removed += 1;
-        }
-        removed
-    }
-
-    /// Removes the settled record that is nearest to its expiry, if there is one; whether there was. Resolved dead
-    /// letters stay: a person's word is on them, and they are few.
-    fn evict(&mut self, records_max: usize) -> bool {
-        let settled = |id: &Arc<OperationId>| {
-            let phase = self.rows.get(id).map(|row| row.record.phase());
-            matches!(phase, Some(Phase::Succeeded | Phase::Refused)) || Guard::EvictOnlySettled.is_out()
-        };
-        let next = self.ending[Bucket::Expires as usize].iter().find(|(_, id)| settled(id));
-        let Some(id) = next.map(|(_, id)| id.clone()) else { return false };
-        self.remove(&id);
-        self.evicted += 1;
-        if self.evicted.is_power_of_two() {
-            tracing::warn!(
-                "the store in memory is full, at {records_max} records: {} settled operations were forgotten before \
-                 their time, and their keys would be sent anew. Give it a greater bound, or the client a store in a file",
-                self.evicted
-            );
-        }
-        true
     }
 
     fn log(&mut self, entry: AuditEntry) {

@@ -8,6 +8,7 @@ use steadfast::dispatcher::PERIOD;
 use steadfast::policy::{RecordConfig, Timeouts};
 use steadfast::store::{Sqlite, Store};
 use steadfast::testkit::TestClock;
+use steadfast::vendor::{KeyPlace, Keyed, KeyedConfig};
 
 use super::shop::{Vendor, phases};
 use super::time::{Watched, on_virtual_time};
@@ -27,7 +28,11 @@ async fn calls(
     (timeout.connect, timeout.attempt, timeout.total) = (ms(500), ms(500), secs(1).min(keep));
     let policy = Policy::interactive().timeout(timeout).record(RecordConfig::new(keep, ms(500)));
     let policy = policy.backoff(steadfast::policy::Backoff::none());
-    let client = vendor.client(&store, policy);
+    // No vendor whose window is a day lets anybody forget within a minute.
+    let mut acme = KeyedConfig::new("acme", "https://api.acme.test");
+    acme.key = Some(KeyPlace::Header("idempotency-key".to_owned()));
+    let acme = Keyed::new(acme, "secret");
+    let client = vendor.client_of(acme, &store, policy);
     let _dispatcher = client.keep_recovering(PERIOD);
     let mut seen = Vec::new();
     for second in 0..keep.as_secs() * 10 {

@@ -7,13 +7,13 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use parking_lot::Mutex;
 use steadfast::answer::Answer;
-use steadfast::clock::{Clock as _, Instant};
-use steadfast::operation::record::Phase;
+use steadfast::clock::{Clock as _, Instant, Timestamp};
+use steadfast::operation::record::{Filter, Phase};
 use steadfast::store::Store;
 use steadfast::testkit::{SeededRandom, TestClock};
 use steadfast::transport::{Exchange, Limits, Request, SendError, SendErrorKind, Transport};
 use steadfast::vendor::Stripe;
-use steadfast::{Client, Policy};
+use steadfast::{Client, Effect, Policy};
 
 use super::{ms, secs};
 
@@ -51,7 +51,16 @@ impl Vendor {
     }
 
     pub fn client(&self, store: &Arc<dyn Store>, policy: Policy) -> Client {
-        Client::builder(Stripe::new("sk_test_123"))
+        self.client_of(Stripe::new("sk_test_123"), store, policy)
+    }
+
+    pub fn client_of(
+        &self,
+        adapter: impl steadfast::vendor::Vendor,
+        store: &Arc<dyn Store>,
+        policy: Policy,
+    ) -> Client {
+        Client::builder(adapter)
             .policy(policy)
             .transport(self.clone())
             .clock(self.clock.clone())
@@ -87,10 +96,11 @@ impl Vendor {
     fn meet(&self, request: &Request) -> Met {
         let now = self.clock.now();
         let mut seen = self.seen.lock();
-        // A GET has none.
         let key = request.headers.get("idempotency-key").and_then(|key| key.to_str().ok());
-        let key = key.unwrap_or_default().to_owned();
-        *seen.sent.entry(key.clone()).or_default() += 1;
+        let key = key.map(str::to_owned);
+        if let Some(key) = &key {
+            *seen.sent.entry(key.clone()).or_default() += 1;
+        }
         seen.requests += 1;
         seen.last_second.retain(|at| now.since(*at) < secs(1));
         seen.last_second.push_back(now);
@@ -105,6 +115,11 @@ impl Vendor {
             seen.refused += 1;
             return Met::TooMuch;
         }
+        let Some(key) = key else {
+            let is_look_up = request.url.query().is_some_and(|query| query.contains("created"));
+            let made = seen.executed.keys().filter(|_| is_look_up);
+            return Met::Listed(made.map(|key| charge(key, self.clock.wall())).collect());
+        };
         let replayed = seen.executed.contains_key(&key);
         if !replayed {
             *seen.executed.entry(key).or_default() += 1;
@@ -117,7 +132,16 @@ enum Met {
     Hangs,
     Reset,
     TooMuch,
-    Executed { replayed: bool },
+    Executed {
+        replayed: bool,
+    },
+    /// What has been made, in one page.
+    Listed(Vec<String>),
+}
+
+fn charge(key: &str, now: Timestamp) -> String {
+    let created = now.as_millis() / 1_000;
+    format!(r#"{{"id":"ch_1","object":"charge","created":{created},"metadata":{{"steadfast_key":"{key}"}}}}"#)
 }
 
 impl Transport for Vendor {
@@ -128,9 +152,14 @@ impl Transport for Vendor {
                 std::future::pending::<()>().await;
             }
             self.clock.latency(self.latency).await;
-            let (status, replayed) = match met {
-                Met::Executed { replayed } => (StatusCode::OK, replayed),
-                Met::TooMuch => (StatusCode::TOO_MANY_REQUESTS, false),
+            let charge = || r#"{"id":"ch_1","object":"charge"}"#.to_owned();
+            let (status, replayed, body) = match met {
+                Met::Executed { replayed } => (StatusCode::OK, replayed, charge()),
+                Met::TooMuch => (StatusCode::TOO_MANY_REQUESTS, false, charge()),
+                Met::Listed(made) => {
+                    let list = format!(r#"{{"object":"list","has_more":false,"data":[{}]}}"#, made.join(","));
+                    (StatusCode::OK, false, list)
+                }
                 Met::Hangs | Met::Reset => return Err(SendError::new(SendErrorKind::Reset)),
             };
             let mut headers = HeaderMap::new();
@@ -139,7 +168,7 @@ impl Transport for Vendor {
             if replayed {
                 headers.insert("idempotent-replayed", HeaderValue::from_static("true"));
             }
-            Ok(Answer::new(status, headers, &br#"{"id":"ch_1","object":"charge"}"#[..]))
+            Ok(Answer::new(status, headers, body))
         })
     }
 }
@@ -151,12 +180,27 @@ pub async fn phases(store: &Arc<dyn Store>) -> BTreeMap<Phase, u64> {
 
 /// Waits until `count` operations have succeeded, and gives how long that took; at most `limit`.
 pub async fn delivered(vendor: &Vendor, store: &Arc<dyn Store>, count: u64, limit: Duration) -> Duration {
+    let (took, dead) = ended(vendor, store, count, limit).await;
+    assert_eq!(dead, 0, "dead letters of a vendor that was healthy, or was left alone");
+    took
+}
+
+/// Waits until `count` operations have ended, and gives how long that took and how many are dead letters. Of these none
+/// was made, and each says so.
+pub async fn ended(vendor: &Vendor, store: &Arc<dyn Store>, count: u64, limit: Duration) -> (Duration, u64) {
     let began = vendor.clock.now();
     loop {
         let phases = phases(store).await;
         let took = vendor.clock.now().since(began);
-        if phases.get(&Phase::Succeeded) == Some(&count) {
-            return took;
+        let of = |phase| phases.get(&phase).copied().unwrap_or(0);
+        let dead = of(Phase::Dead);
+        if of(Phase::Succeeded) + dead == count {
+            let letters = Filter { phases: vec![Phase::Dead], ..Filter::default() };
+            for letter in store.list(&letters, None, 100).await.expect("a store").rows {
+                assert_eq!(letter.effect, Effect::None, "{letter:?}");
+                vendor.with(|seen| assert!(!seen.executed.contains_key(&letter.wire_key), "{letter:?}"));
+            }
+            return (took, dead);
         }
         assert!(took < limit, "after {took:?}: {phases:?}");
         vendor.clock.latency(ms(500)).await;
