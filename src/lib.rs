@@ -181,6 +181,12 @@ pub mod dead_letter;
 pub mod dispatcher;
 mod engine;
 pub mod error;
+#[cfg(feature = "_guards")]
+#[doc(hidden)]
+pub mod guard;
+#[cfg(not(feature = "_guards"))]
+#[allow(unreachable_pub, reason = "public in a build that takes guards out, for its tests")]
+mod guard;
 pub mod guide;
 pub mod inbound;
 pub mod operation;

@@ -17,6 +17,7 @@ use url::Url;
 use crate::answer::Answer;
 use crate::clock::Timestamp;
 use crate::error::{Effect, Error, Refusal};
+use crate::guard::Guard;
 use crate::operation::WireKey;
 use crate::request::Request;
 use crate::transport::SendError;
@@ -265,7 +266,7 @@ impl<'a> Subject<'a> {
     /// Whether what the vendor dates so is from before the operation, such as from its key's previous life. `None` if
     /// it may be either: it is older by one clock, and whether that was ahead of the other is not known.
     fn is_older(&self, at: Timestamp) -> Option<bool> {
-        let is_before = |claim: Timestamp| at < claim.minus(CLOCK_SKEW);
+        let is_before = |claim: Timestamp| Guard::NothingOlder.keeps(at < claim.minus(CLOCK_SKEW));
         match (is_before(self.claimed_at), self.by_vendors_clock().map(is_before)) {
             (false, None | Some(false)) => Some(false),
             (true, Some(older)) => Some(older),

@@ -11,6 +11,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("attempt", 1),
     ("clock", 1),
     ("error", 1),
+    ("guard", 1),
     ("random", 1),
     ("request", 1),
     ("operation", 2),

@@ -8,6 +8,7 @@ use http::{Method, header};
 
 use super::{DeadLetterError, DeadLetters, PAGE_ROWS, Refused, Safety, Selection, Signed};
 use crate::clock::Timestamp;
+use crate::guard::Guard;
 use crate::operation::OperationId;
 use crate::operation::record::{Action, Cursor, Forbidden, Phase, Record, Resolution};
 use crate::request::Request;
@@ -263,9 +264,9 @@ impl DeadLetters {
         Ok(match safety {
             // A rehearsal leaves nothing on record to sign.
             _ if unsigned && !how.rehearsal => Err(Refused::Forbidden(Forbidden::Unexplained)),
-            Safety::Unsafe if !forced => Err(Refused::Unsafe),
+            Safety::Unsafe if Guard::UnsafeNeedsForce.keeps(!forced) => Err(Refused::Unsafe),
             Safety::NoRules if !forced => Err(Refused::NoRules),
-            _ if overwrites && !how.overwrite => Err(Refused::Overwrites),
+            _ if Guard::OverwriteHeldBack.keeps(overwrites && !how.overwrite) => Err(Refused::Overwrites),
             _ => Ok((Box::new(record), forced, safety)),
         })
     }

@@ -10,6 +10,7 @@ use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::Instant;
 use crate::error::{Chain, Effect, Error, Refusal};
+use crate::guard::Guard;
 use crate::operation::record::Window;
 use crate::policy::Admission;
 use crate::telemetry;
@@ -55,8 +56,10 @@ impl<'a> Run<'a> {
         let begins = if self.hold.is_some() {
             // The claim, or a renewed lease, comes between.
             match lease {
-                Lease::Claimed => self.keep_lease(self.timeout.attempt).await?,
-                Lease::ToRenew => self.renew_lease(self.timeout.attempt).await?,
+                Lease::ToRenew if Guard::RenewBeforeSend.holds() => {
+                    self.renew_lease(self.timeout.attempt).await?;
+                }
+                _ => self.keep_lease(self.timeout.attempt).await?,
             }
             engine.clock.now()
         } else {
@@ -94,7 +97,11 @@ impl<'a> Run<'a> {
 
     /// What an exchange of this call may take.
     pub(super) fn bounds(&self) -> Bounds {
-        let until = self.hold.as_ref().map_or(self.deadline, |hold| hold.stop_at().min(self.deadline));
+        let until = self
+            .hold
+            .as_ref()
+            .filter(|_| Guard::StopAt.holds())
+            .map_or(self.deadline, |hold| hold.stop_at().min(self.deadline));
         let (pass_deadline_on, retries_allowed) = (self.pass_deadline_on, self.retries_allowed);
         Bounds { attempt: self.timeout.attempt, until, pass_deadline_on, retries_allowed }
     }

@@ -8,6 +8,7 @@ use super::{Engine, limit};
 use crate::attempt::AttemptReport;
 use crate::clock::{Instant, Timestamp};
 use crate::error::{Disposition, Effect, Error, Kind};
+use crate::guard::Guard;
 use crate::operation::record::{Event, Record, State, Transition};
 use crate::telemetry;
 
@@ -48,7 +49,7 @@ impl<'a> Hold<'a> {
     /// The latest moment at which this holder may still be sending: half the margin before anybody else may
     /// take the operation.
     pub(super) fn stop_at(&self) -> Instant {
-        let margin = self.engine.policy.record.lease_margin / 2;
+        let margin = Guard::LeaseMargin.keeps(self.engine.policy.record.lease_margin / 2);
         Instant::from_nanos(self.lease_until.as_nanos().saturating_sub(margin.as_nanos() as u64))
     }
 
@@ -160,7 +161,7 @@ impl Run<'_> {
             let Some(hold) = &mut self.hold else { return Ok(()) };
             let Err(error) = hold.write(doing, event(), evidence, until).await else { return Ok(()) };
             let again_at = clock.now().plus(pause);
-            if error.is_fenced() || again_at >= until.min(hold.stop_at()) {
+            if error.is_fenced() || again_at >= until.min(hold.stop_at()) || Guard::WriteAgain.is_out() {
                 return Err(error);
             }
             clock.sleep_until(again_at).await;

@@ -12,6 +12,7 @@ use http::StatusCode;
 use super::exchange::Exchanged;
 use super::phase::Run;
 use crate::answer::Answer;
+use crate::guard::Guard;
 use crate::policy::recovery::Sign;
 use crate::policy::{Admission, Outcome};
 use crate::transport::SendErrorKind;
@@ -20,7 +21,9 @@ impl Exchanged {
     /// What it says of the vendor's health. A refusal proves life; a 429 is feedback on load and no failure.
     pub(super) fn liveness(&self) -> Outcome {
         let failure = match &self.outcome {
-            Ok(answer) if answer.status == StatusCode::TOO_MANY_REQUESTS => return Outcome::Neutral,
+            Ok(answer) if answer.status == StatusCode::TOO_MANY_REQUESTS => {
+                return Guard::LimitIsNeutral.or(Outcome::Neutral, Outcome::Failure);
+            }
             Ok(answer) if answer.status.is_server_error() => return Outcome::Failure,
             Ok(_) => return Outcome::Success,
             Err(failure) => failure.kind(),
@@ -30,7 +33,7 @@ impl Exchanged {
             SendErrorKind::Request | SendErrorKind::Redirected => Outcome::Neutral,
             // As a 429: feedback on load, or a server that restarts gracefully.
             SendErrorKind::NotProcessed => Outcome::Neutral,
-            _ if self.cut_short => Outcome::Neutral,
+            _ if Guard::DeadlineIsNeutral.keeps(self.cut_short) => Outcome::Neutral,
             SendErrorKind::Dns
             | SendErrorKind::Connect
             | SendErrorKind::Tls

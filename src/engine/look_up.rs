@@ -15,6 +15,7 @@ use crate::answer::Answer;
 use crate::attempt::{AttemptReport, LOOK_UP};
 use crate::clock::{Instant, Timestamp};
 use crate::error::{Chain, Effect, Error};
+use crate::guard::Guard;
 use crate::request::Request;
 use crate::telemetry;
 use crate::transport::SendError;
@@ -67,8 +68,8 @@ impl Run<'_> {
             self.report_look_up(looked.as_ref(), met, begun);
             telemetry::looked_up(self.whose(), looked.as_ref().map_or("failed", Looked::name));
             match looked {
-                None => at = self.after_failed_look_up(&mut failures),
-                Some(Looked::CannotTell) => {
+                None if Guard::FailedLookUp.holds() => at = self.after_failed_look_up(&mut failures),
+                None | Some(Looked::CannotTell) => {
                     look_ups = look_ups.saturating_add(1);
                     self.count_look_up();
                     failures = Failures::default();
@@ -87,11 +88,13 @@ impl Run<'_> {
     /// When the settle time is over. It counts once, from the last send that may have taken effect, whoever sent it:
     /// on our own clock if we did, else from what is on record.
     fn settled_at(&self) -> Instant {
-        let (clock, settle) = (&self.engine.clock, self.engine.vendor.settle_time());
+        let (clock, settle) = (&self.engine.clock, Guard::SettleTime.keeps(self.engine.vendor.settle_time()));
         match (self.phase, self.unknown_on_record()) {
             (Phase::Unknown { since: Some(ours), .. }, _) => ours.plus(settle),
-            (_, Some(theirs)) => clock.now().plus(theirs.plus(settle).since(clock.wall())),
-            (_, None) => clock.now().plus(settle),
+            (_, Some(theirs)) if Guard::SettleOnce.holds() => {
+                clock.now().plus(theirs.plus(settle).since(clock.wall()))
+            }
+            _ => clock.now().plus(settle),
         }
     }
 
@@ -134,7 +137,9 @@ impl Run<'_> {
         for _ in 0..PAGES_MAX {
             let mut admission = self.admit_again().await?;
             let admitted = admission.admitted_at();
-            self.keep_lease(self.timeout.attempt).await?;
+            if Guard::LookUpKeepsLease.holds() {
+                self.keep_lease(self.timeout.attempt).await?;
+            }
             let begun = self.engine.clock.now();
             admission.begin(begun);
             let exchanged = self.engine.exchange(question.clone(), self.bounds(), admitted, begun).await;
@@ -149,7 +154,7 @@ impl Run<'_> {
             };
             met.status = Some(answer.status.as_u16());
             let Some(subject) = self.subject() else { return Ok((None, met)) };
-            if answer.cut {
+            if Guard::CutLookUp.keeps(answer.cut) {
                 met.failure = Some("the answer is over the limit".to_owned());
                 return Ok((None, met));
             }

@@ -11,6 +11,7 @@ use super::keyed::Stop;
 use super::{Engine, limit};
 use crate::clock::Timestamp;
 use crate::error::{Disposition, Effect, Error, Kind, Refusal};
+use crate::guard::Guard;
 use crate::operation::record::{Record, State};
 use crate::reply::Reply;
 use crate::store::{StoreError, StoreErrorKind};
@@ -79,7 +80,8 @@ impl Engine {
         // Whether it has expired is the store's to say, at the claim: our own clock may be ahead.
         let (now, fence) = (self.clock.wall(), record.fence);
         let is_over = record.has_expired(now);
-        if !self.is_of(record.fingerprint, offered)
+        if Guard::ReplayOfSameRequest.holds()
+            && !self.is_of(record.fingerprint, offered)
             && !self.is_of_first_scope(record.fingerprint, offered, record.first_scope.as_ref())
         {
             let reused = key_reused(record.fingerprint, offered.fingerprint);
@@ -139,12 +141,13 @@ impl Engine {
     pub(super) async fn refused_before_claim(&self, refused: Error, call: Keyed<'_>) -> Result<Reply, Stop> {
         let standing = self.standing(call.offered).await;
         let (effect, disposition) = standing.word();
+        let effect = Guard::EffectFromRecord.or(effect, Effect::None);
         let refused = refused.of_effect(effect).going_on(disposition);
         match standing {
-            Standing::Told { told, .. } => Ok((*told)?),
+            Standing::Told { told, .. } if Guard::ReplayBehindGates.holds() => Ok((*told)?),
             // Earlier than that, the key would only be in progress.
             Standing::Open(open) => Err(self.unless_it_waits(refused.not_before(open.expected), &open, call)),
-            Standing::Absent | Standing::Free(_) | Standing::CannotSay => Err(refused.into()),
+            _ => Err(refused.into()),
         }
     }
 
@@ -167,7 +170,7 @@ impl Engine {
         let until = self.clock.wall().plus(self.lease(call.work));
         Err(match failure {
             // An earlier call's record may be there all the same.
-            Some(source) if wrote_nothing(&source) => {
+            Some(source) if wrote_nothing(&source) || Guard::FailedClaim.is_out() => {
                 let failed = Error::new(Kind::Store { doing: CLAIM }, Effect::None).with_source(source);
                 return self.refused_before_claim(named(failed), call).await;
             }

@@ -8,6 +8,7 @@ use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::Instant;
 use crate::error::Effect;
+use crate::guard::Guard;
 use crate::operation::record::{Facts, LookUp, Record, Repeat, Ruling, Window, may_send};
 use crate::policy::{Backoff, OnUnknown, Timeouts};
 use crate::request::Request;
@@ -66,7 +67,9 @@ pub(super) enum Phase {
 impl Phase {
     fn of(record: &Record) -> Phase {
         match record.effect {
-            Effect::Unknown => Phase::Unknown { since: None, look_ups: record.look_ups },
+            Effect::Unknown => {
+                Phase::Unknown { since: None, look_ups: Guard::LookUpsOverRuns.keeps(record.look_ups) }
+            }
             _ => Phase::NotApplied,
         }
     }
@@ -144,7 +147,7 @@ impl<'a> Run<'a> {
     /// Notes what an attempt may have done. A safe method (RFC 9110, section 9.2.1) does nothing, so that its last
     /// definite answer is the call's, whatever came before it.
     pub(super) fn note(&mut self, effect: Effect) {
-        if effect == Effect::Unknown && !self.request.method.is_safe() {
+        if effect == Effect::Unknown && !Guard::SafeHasNoEffect.keeps(self.request.method.is_safe()) {
             self.phase = Phase::Unknown { since: Some(self.engine.clock.now()), look_ups: 0 };
         }
     }

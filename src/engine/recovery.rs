@@ -7,6 +7,7 @@ use super::hold::Hold;
 use super::{Engine, Run, Work};
 use crate::clock::Instant;
 use crate::error::{Effect, Error, Kind};
+use crate::guard::Guard;
 use crate::operation::record::{Record, Take};
 use crate::operation::{OperationId, RedactedFields, Scope};
 use crate::policy::{InFlight, OnUnknown};
@@ -82,7 +83,7 @@ impl Engine {
 
     /// The scope of a call with this request.
     pub(super) fn scope_of(&self, request: &Request) -> Scope {
-        let account = self.vendor.account(&request.headers);
+        let account = Guard::AccountInScope.keeps(self.vendor.account(&request.headers));
         Scope::new(&self.namespace, self.vendor.name(), &account, &request.method, request.url.path())
     }
 }

@@ -12,6 +12,7 @@ use http::{HeaderMap, Method};
 use url::Url;
 
 use crate::error::Error;
+use crate::guard::Guard;
 use crate::operation::{Key, OperationId, Scope};
 use crate::policy::{Backoff, Policy, RecordConfig, Timeouts};
 use crate::request::Request;
@@ -110,7 +111,7 @@ impl Retention {
             let said = self.routes.iter().find(|(prefix, _)| is_below(route, prefix));
             said.map_or(policy.record.keep, |(_, keep)| *keep)
         };
-        keep.max(floor.least())
+        keep.max(Guard::RetentionFloor.keeps(floor.least()))
     }
 }
 

@@ -16,6 +16,7 @@ use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::Instant;
 use crate::error::{Disposition, Effect, Error, Gate, Kind, Reason, Refusal, Step};
+use crate::guard::Guard;
 use crate::operation::record::{Event, LookUp, Ruling, Why};
 use crate::policy::Admission;
 use crate::reply::{Obtained, Reply};
@@ -38,7 +39,7 @@ impl<'a> Run<'a> {
     /// is known to be the first. Recovery pays by its own rate.
     pub(super) async fn resume(&mut self) -> Result<Reply, Error> {
         let is_first = self.attempts == 0 && self.phase.effect() == Effect::None;
-        if !is_first && !self.recovered && !self.afford_retry() {
+        if Guard::TakeoverPays.keeps(!is_first && !self.recovered) && !self.afford_retry() {
             return Err(self.out_of_budget(self.first_step()).await);
         }
         if self.is_left_to_a_look_up() {
@@ -70,9 +71,13 @@ impl<'a> Run<'a> {
             };
             match cleared {
                 // Waiting for the gates uses the window up too.
-                Cleared::Safe if !matches!(self.ruling(), Ruling::Send(_)) => continue,
+                Cleared::Safe if Guard::AskedAgain.holds() && !matches!(self.ruling(), Ruling::Send(_)) => {
+                    continue;
+                }
                 // The renewal before the send writes it down. Not earlier: a gate that refuses would use it up.
-                Cleared::AtRisk => self.resends_left = self.resends_left.saturating_sub(1),
+                Cleared::AtRisk => {
+                    self.resends_left = self.resends_left.saturating_sub(Guard::ResendCounted.keeps(1))
+                }
                 _ => {}
             }
             let judged = self.attempt(permit, lease).await?;
@@ -119,7 +124,7 @@ impl<'a> Run<'a> {
         match judged {
             Judged::Done { answer, .. } => self.succeed(answer, Obtained::Fresh).await.map(Some),
             Judged::Refused { answer, refusal: Refusal::Duplicate, speaks_for } => {
-                if self.may_be_our_own(speaks_for).await {
+                if Guard::OwnDuplicate.keeps(self.may_be_our_own(speaks_for).await) {
                     return self.perhaps_our_own(answer).await.map(Some);
                 }
                 Err(self.refused(Refusal::Duplicate, answer).await)
@@ -151,7 +156,8 @@ impl<'a> Run<'a> {
             return self.exhausted().await.map(Some);
         };
         // A vendor's wait is a floor: it is never cut, and jitter only ever comes on top of it.
-        let asked = not_before.map(|wait| wait.saturating_add(spread_over(wait, unit)));
+        let asked =
+            Guard::NeverEarly.keeps(not_before).map(|wait| wait.saturating_add(spread_over(wait, unit)));
         let wait = asked.map_or(rung, |asked| asked.max(rung));
         let at = self.engine.clock.now().plus(wait);
         self.report_wait(wait);
@@ -161,7 +167,7 @@ impl<'a> Run<'a> {
         if at >= self.deadline {
             return Err(self.out_of_time(at, Step::Attempt).await);
         }
-        if !self.recovered && !self.afford_retry() {
+        if Guard::RetryPays.keeps(!self.recovered) && !self.afford_retry() {
             return Err(self.out_of_budget(wait).await);
         }
         self.wait_before = rung;
@@ -186,6 +192,7 @@ impl<'a> Run<'a> {
     fn is_settled_by(&self, speaks_for: SpeaksFor) -> bool {
         self.phase.effect() == Effect::None
             || speaks_for == SpeaksFor::EarlierToo
+            || Guard::SpeaksFor.is_out()
             || self.hold.is_none()
             || self.request.method.is_safe()
     }

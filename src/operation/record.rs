@@ -20,6 +20,7 @@ use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 use crate::error::{Effect, Obstacle, Reason, Refusal};
+use crate::guard::Guard;
 use crate::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
 use crate::policy::OnUnknown;
 use crate::request::Request;
@@ -283,7 +284,7 @@ pub fn claim(existing: Option<&Record>, claim: Claim, notes: &Notes) -> (Option<
     let lease = claim.lease;
     let first = Record::first(claim);
     let claimed = match existing {
-        None => Claimed::Fresh(first.after_fence(notes.purged)),
+        None => Claimed::Fresh(first.after_fence(Guard::FenceAfterPurge.keeps(notes.purged))),
         Some(held) => held.claim(&first, lease, notes),
     };
     (claimed.changes().cloned(), claimed)
@@ -342,10 +343,10 @@ impl Record {
     /// What a claim meets that is not the first. `first` is what it would start with.
     pub(crate) fn claim(&self, first: &Record, lease: Duration, notes: &Notes) -> Claimed {
         let now = first.claimed_at;
-        if self.has_expired(notes.now(now)) {
+        if Guard::ExpiryAtClaim.keeps(self.has_expired(notes.now(now))) {
             return Claimed::Fresh(first.clone().after_fence(self.fence));
         }
-        if self.fingerprint != first.fingerprint {
+        if Guard::OneRequest.keeps(self.fingerprint != first.fingerprint) {
             return Claimed::Mismatch { held: self.fingerprint };
         }
         let taker = Taker { now, lease, attempt_max: first.attempt_max };
@@ -361,7 +362,7 @@ impl Record {
                 // window starts anew because the vendor stored nothing under it, unless an attempt before the
                 // refused one may have got through: then the vendor's window has been running since.
                 let mut record = self.taken(taker, self.effect);
-                if self.effect == Effect::None {
+                if self.effect == Effect::None || Guard::WindowRunsOn.is_out() {
                     (record.claimed_at, record.vendor_clock_ms) = (now, first.vendor_clock_ms);
                     record.attempts = 0;
                 }
@@ -380,7 +381,8 @@ impl Record {
     /// [`Declined`], and the record stays as it is.
     pub fn apply(&self, transition: Transition) -> Result<Record, Declined> {
         let Transition { fence, now, attempts, effect, event, .. } = transition;
-        let holds = fence == self.fence && matches!(self.state, State::InProgress { .. });
+        let holds =
+            (fence == self.fence || Guard::Fence.is_out()) && matches!(self.state, State::InProgress { .. });
         if !holds {
             return match event {
                 Event::Succeed { answer, reconciled } if self.believes(fence) => {
@@ -418,11 +420,14 @@ impl Record {
     /// out: it is proof, so that nobody may send it again, whoever holds it by now. A person who undid the effect
     /// has the last word. A holder of the current fence that let go of the operation has none.
     fn believes(&self, fence: u64) -> bool {
-        let of_this_life = (self.first_fence..=self.fence).contains(&fence);
+        let of_this_life = (Guard::LivesApart.keeps(self.first_fence)..=self.fence).contains(&fence);
         of_this_life
             && match self.state {
                 State::InProgress { .. } | State::Scheduled { .. } => fence < self.fence,
-                State::Dead { .. } => self.effect == Effect::Unknown && !self.is_compensated(),
+                State::Dead { .. } => {
+                    (self.effect == Effect::Unknown || Guard::LateOnlyPromotes.is_out())
+                        && !Guard::UndoneStays.keeps(self.is_compensated())
+                }
                 State::Succeeded { .. } | State::Refused { .. } => false,
             }
     }
@@ -437,7 +442,9 @@ impl Record {
     pub fn expires_at(&self) -> Option<Timestamp> {
         match self.state {
             State::Succeeded { .. } | State::Refused { .. } => Some(self.updated_at.plus(self.keep)),
-            State::Dead { .. } if self.resolved.is_some() => Some(self.updated_at.plus(self.keep)),
+            State::Dead { .. } if self.resolved.is_some() || Guard::DeadLetterStays.is_out() => {
+                Some(self.updated_at.plus(self.keep))
+            }
             State::InProgress { .. } | State::Scheduled { .. } | State::Dead { .. } => None,
         }
     }
@@ -448,7 +455,7 @@ impl Record {
         if record.expires_at().is_some() {
             record.updated_at = self.ended_at(now);
         }
-        if self.claimed_at > now.plus(CLOCKS_DIFFER_MAX) {
+        if Guard::ClaimInFuture.keeps(self.claimed_at > now.plus(CLOCKS_DIFFER_MAX)) {
             record.claimed_at = now.minus(self.keep);
         }
         record

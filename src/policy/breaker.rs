@@ -35,6 +35,7 @@ use super::ratio::Ratio;
 use super::window::Window;
 use crate::clock::Instant;
 use crate::error::Gate;
+use crate::guard::Guard;
 use crate::random::Random;
 
 mod change;
@@ -228,7 +229,8 @@ impl Breaker {
             }
             _ => {}
         }
-        let answer = if rounds.under_way + rounds.succeeded < self.config.probes.max(1) {
+        let most = Guard::ProbesLimited.or(self.config.probes.max(1), u32::MAX);
+        let answer = if rounds.under_way + rounds.succeeded < most {
             rounds.under_way += 1;
             Ok(Permit::new(self, word, Kind::Probe))
         } else {
@@ -262,14 +264,14 @@ impl Breaker {
     #[cold]
     fn record_bad(&self, word: u64, call: Option<u64>, outcome: Outcome, slow: bool, now: Instant) {
         let mut rounds = self.rounds.lock();
-        if self.word.load(Ordering::Relaxed) != word {
+        if Guard::Generation.keeps(self.word.load(Ordering::Relaxed) != word) {
             return;
         }
         if outcome == Outcome::Failure {
             if self.in_a_row.load(Ordering::Relaxed) == 0 {
                 rounds.row.clear();
             }
-            if !rounds.row.is_first_of(call) {
+            if Guard::OneOperationOnce.keeps(!rounds.row.is_first_of(call)) {
                 return;
             }
         }

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::invalid;
 use crate::clock::Instant;
 use crate::error::Error;
+use crate::guard::Guard;
 
 /// How far a vendor's request for a pause is followed.
 ///
@@ -87,7 +88,8 @@ impl Pause {
 
     /// Holds every call back for `wait` from `now`, cut to the configured most. Never shortens a pause.
     pub fn hold_until(&self, now: Instant, wait: Duration) {
-        self.until.fetch_max(now.plus(wait.min(self.max)).as_nanos(), Ordering::Relaxed);
+        self.until
+            .fetch_max(now.plus(Guard::PauseForAll.keeps(wait.min(self.max))).as_nanos(), Ordering::Relaxed);
     }
 
     /// Whether calls may go at `now`.

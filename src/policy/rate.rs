@@ -35,6 +35,7 @@ use serde::{Deserialize, Serialize};
 use super::{as_nanos, invalid};
 use crate::clock::Instant;
 use crate::error::Error;
+use crate::guard::Guard;
 
 /// The limit on attempts in a time.
 ///
@@ -272,7 +273,7 @@ impl Starts {
     /// What is left beside so many starts, and those that are to come.
     #[inline]
     fn left(&self, remembered: u32) -> u32 {
-        self.calls.saturating_sub(remembered.saturating_add(self.set_aside))
+        self.calls.saturating_sub(remembered.saturating_add(Guard::RoomSetAside.keeps(self.set_aside)))
     }
 
     /// Remembers a start for which there was room.

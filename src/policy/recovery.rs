@@ -32,6 +32,7 @@ use super::invalid;
 use super::rate::RateConfig;
 use crate::clock::Instant;
 use crate::error::Error;
+use crate::guard::Guard;
 
 /// How fast recovery goes.
 ///
@@ -231,7 +232,7 @@ impl Recovery {
                 if !is_new && !pace.fails_in_a_row {
                     return;
                 }
-                let half = pace.per_second / 2.0;
+                let half = pace.per_second / Guard::RecoveryFalls.or(2.0, 1.0);
                 let fallen = if sign == Sign::TooMuch { half.min(self.start) } else { half };
                 pace.per_second = fallen.max(FLOOR_PER_SECOND.min(self.start));
                 pace.starts = pace.starts.min(self.most(pace.per_second));

@@ -12,6 +12,7 @@ use url::Url;
 
 use crate::answer::Answer;
 use crate::error::{Effect, Error, Refusal};
+use crate::guard::Guard;
 use crate::request::Request;
 use crate::transport::{SendError, SendErrorKind};
 use crate::vendor::{Attempt, SpeaksFor, Verdict, wait};
@@ -207,7 +208,7 @@ pub(super) fn is_page(answer: &Answer) -> bool {
         |tag: &str| body.get(..tag.len()).is_some_and(|start| start.eq_ignore_ascii_case(tag.as_bytes()));
     let is_labelled =
         answer.header(CONTENT_TYPE.as_str()).is_some_and(|kind| kind.to_ascii_lowercase().contains("html"));
-    begins("<!doctype html") || begins("<html") || (is_labelled && begins("<"))
+    Guard::PageIsNoSuccess.keeps(begins("<!doctype html") || begins("<html") || (is_labelled && begins("<")))
 }
 
 /// Whether a success is somebody else's: an object in JSON with none of `members`, of which each of the vendor's own has

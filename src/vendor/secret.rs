@@ -6,6 +6,7 @@ use std::fmt;
 use http::HeaderName;
 
 use crate::error::Error;
+use crate::guard::Guard;
 use crate::operation::secret::{SECRET_HEADERS, is_secret};
 use crate::vendor::Vendor;
 
@@ -39,7 +40,7 @@ impl SecretHeaders {
 
     /// Whether this header carries a secret.
     pub(crate) fn contain(&self, name: &HeaderName) -> bool {
-        is_secret(name) || self.more.contains(name)
+        Guard::SecretHeaders.keeps(is_secret(name) || self.more.contains(name))
     }
 }
 

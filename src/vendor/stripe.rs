@@ -20,6 +20,7 @@ use url::Url;
 
 use crate::answer::Answer;
 use crate::error::Error;
+use crate::guard::Guard;
 use crate::operation::WireKey;
 use crate::request::Request;
 use crate::vendor::common::{Base, Credential, header_value};
@@ -192,7 +193,7 @@ impl Vendor for Stripe {
 
     fn authorize(&self, request: &mut Request) {
         self.credential.put(AUTHORIZATION, &mut request.headers);
-        if !request.headers.contains_key(IDEMPOTENCY_KEY) {
+        if !request.headers.contains_key(IDEMPOTENCY_KEY) || Guard::VersionAtClaim.is_out() {
             // A stamped request has its version, or was recorded without one and must stay so. `check` has
             // seen that the value is one.
             let _ = self.put_version(request);

@@ -16,6 +16,7 @@ use super::view::Phase;
 use super::{Record, State};
 use crate::clock::Timestamp;
 use crate::error::Effect;
+use crate::guard::Guard;
 use crate::operation::{Key, OperationId, Scope};
 use crate::policy::OnUnknown;
 
@@ -375,7 +376,8 @@ impl Record {
             record.unknown_since = None;
         }
         // Spent by a send that needs it: what is not applied is sent without it, and once.
-        record.resends_left = u32::from(forced && record.effect != Effect::None);
+        record.resends_left =
+            u32::from(forced && !Guard::ForceForUnknown.keeps(record.effect == Effect::None));
         Ok(record)
     }
 

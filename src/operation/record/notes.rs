@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use super::CLOCKS_DIFFER_MAX;
 use crate::clock::Timestamp;
+use crate::guard::Guard;
 
 /// What a store notes beside its records, as durably as those.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -68,7 +69,7 @@ impl Notes {
 
     /// By when a record must have expired for a command from `now`.
     pub fn now(&self, now: Timestamp) -> Timestamp {
-        self.believed.map_or(now, |believed| believed.min(now))
+        Guard::BelievedTime.keeps(self.believed).map_or(now, |believed| believed.min(now))
     }
 }
 

@@ -11,6 +11,7 @@ use super::take::Taker;
 use super::{Act, Forbidden, Record, Resolution, Resolved, State};
 use crate::clock::Timestamp;
 use crate::error::{Effect, Reason, Refusal};
+use crate::guard::Guard;
 use crate::operation::Scope;
 
 impl Record {
@@ -57,7 +58,7 @@ impl Record {
         record.fence = record.fence.max(self.fence.saturating_add(1));
         record.effect = Effect::Unknown;
         record.unknown_since = record.unknown_since.or(Some(act.now));
-        record.resolved = Some(said(Resolution::Adopted { scope: to.clone() }, act));
+        record.resolved = Guard::Tombstone.keeps(Some(said(Resolution::Adopted { scope: to.clone() }, act)));
         record.updated_at = self.ended_at(act.now);
         Ok(record)
     }

@@ -15,6 +15,7 @@ use http::Method;
 use super::{CLOCKS_DIFFER_MAX, Record};
 use crate::clock::Timestamp;
 use crate::error::{Effect, Reason};
+use crate::guard::Guard;
 
 /// What [`may_send`] decides by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -115,7 +116,11 @@ pub fn may_send(facts: &Facts) -> Ruling {
         (Repeat::Safe | Repeat::Idempotent, _) => Ruling::Send(Why::Repeatable),
         (Repeat::Other, LookUp::Absent) => Ruling::Send(Why::ProvenAbsent),
         (Repeat::Other, LookUp::NotAsked) => Ruling::LookUpFirst,
-        (Repeat::Other, LookUp::None | LookUp::CannotTell) if facts.resends_left > 0 => Ruling::SendAtRisk,
+        (Repeat::Other, LookUp::None | LookUp::CannotTell)
+            if facts.resends_left > 0 || Guard::UnknownIsParked.is_out() =>
+        {
+            Ruling::SendAtRisk
+        }
         (Repeat::Other, LookUp::None | LookUp::CannotTell) => Ruling::Stop(match facts.window {
             Window::None => Reason::Unknown,
             Window::Open { .. } | Window::Closed => Reason::Expired,
@@ -163,11 +168,11 @@ pub fn window(replay: Option<Duration>, sent: &Sent) -> Window {
     let Some(replay) = replay else { return Window::None };
     let Sent { claimed_at, updated_at, now, measured, attempt_max } = *sent;
     let latest = now.plus(CLOCKS_DIFFER_MAX);
-    if claimed_at > latest || updated_at > latest {
+    if Guard::WrongClockNoWindow.keeps(claimed_at > latest || updated_at > latest) {
         return Window::Closed;
     }
-    let usable = replay.saturating_sub(slack(attempt_max));
-    let passed = now.since(claimed_at).max(measured.unwrap_or_default());
+    let usable = replay.saturating_sub(Guard::WindowSlack.keeps(slack(attempt_max)));
+    let passed = now.since(claimed_at).max(Guard::MonotonicWindow.keeps(measured).unwrap_or_default());
     match usable.checked_sub(passed) {
         Some(left) if !left.is_zero() => Window::Open { until: now.plus(left) },
         _ => Window::Closed,

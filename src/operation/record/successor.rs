@@ -7,6 +7,7 @@
 use super::{Action, AuditEntry, Phase, Record, Resolution, Resolved, State};
 use crate::clock::Timestamp;
 use crate::error::{Effect, Obstacle, Refusal};
+use crate::guard::Guard;
 use crate::operation::Key;
 
 /// What a claim under `successor` makes of the predecessor that it names: the record and the entry to write, or `None`
@@ -53,7 +54,7 @@ pub fn supersede(
         Some(Resolution::Adopted { .. }) => refuse(Obstacle::Open { until: None }, Effect::Unknown),
         Some(Resolution::Applied { .. }) => refuse(Obstacle::Resolved, Effect::Applied),
         Some(_) => refuse(Obstacle::Resolved, old.effect),
-        None if not_applied => Ok(Some(closed(old, successor, now))),
+        None if not_applied => Ok(Guard::StartOverCloses.keeps(Some(closed(old, successor, now)))),
         None => refuse(Obstacle::EffectUnknown, old.effect),
     }
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use super::{CLOCKS_DIFFER_MAX, Record, State};
 use crate::clock::Timestamp;
 use crate::error::Effect;
+use crate::guard::Guard;
 
 /// What to take, and for how long.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,14 +70,17 @@ impl Record {
         let now = taker.now;
         match self.state {
             State::InProgress { lease_until: until } | State::Scheduled { at: until }
-                if until > now && !self.is_of_a_wrong_clock(now) =>
+                if until > now && !Guard::LeaseOfWrongClock.keeps(self.is_of_a_wrong_clock(now)) =>
             {
                 None
             }
             // The holder may have sent and died before it could say so; its last request may still be on its way.
             State::InProgress { lease_until } => {
-                let mut record = self.taken(taker, Effect::Unknown);
-                let ended = self.read_at(lease_until, now).max(now).plus(self.attempt_max);
+                let mut record = self.taken(taker, Guard::LapsedIsUnknown.or(Effect::Unknown, self.effect));
+                let ended = self
+                    .read_at(lease_until, now)
+                    .max(now)
+                    .plus(Guard::LongestAttempt.keeps(self.attempt_max));
                 record.unknown_since = record.unknown_since.max(Some(ended));
                 record.look_ups = 0;
                 Some(record)

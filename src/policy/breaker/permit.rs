@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::Breaker;
 use crate::clock::Instant;
+use crate::guard::Guard;
 use crate::policy::gates::Outcome;
 
 /// Leave for one call. Dropped without [`settle`](Permit::settle) it was cancelled: its place among the probes
@@ -69,7 +70,7 @@ impl<'a> Permit<'a> {
 impl Drop for Permit<'_> {
     #[inline]
     fn drop(&mut self) {
-        if self.kind == Kind::Probe {
+        if self.kind == Kind::Probe && Guard::ProbeGivenBack.holds() {
             self.breaker.give_back(self.word);
         }
     }

@@ -3,6 +3,7 @@
 use super::{Inner, full};
 use crate::clock::Timestamp;
 use crate::error::{Effect, Obstacle};
+use crate::guard::Guard;
 use crate::operation::record::{self, AuditEntry, Claim, Claimed, Forbidden, Record};
 use crate::operation::{OperationId, Scope};
 use crate::store::StoreError;
@@ -47,7 +48,7 @@ impl Inner {
         let id = OperationId::new(to.clone(), old.key.clone());
         // Not by the operator's clock alone, which may be days ahead.
         let believed = self.notes.now(now);
-        if self.rows.get(&id).is_some_and(|held| !held.record.has_expired(believed)) {
+        if Guard::NameTaken.keeps(self.rows.get(&id).is_some_and(|held| !held.record.has_expired(believed))) {
             return Ok(Err(Forbidden::NameTaken));
         }
         self.remove(&id);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Bucket, Inner};
 use crate::clock::Timestamp;
+use crate::guard::Guard;
 use crate::operation::OperationId;
 use crate::operation::record::Phase;
 
@@ -15,7 +16,7 @@ impl Inner {
         while removed < limit {
             let expiring = &mut self.ending[Bucket::Expires as usize];
             match expiring.first() {
-                Some((at, _)) if *at <= now => {}
+                Some((at, _)) if *at <= now || Guard::PurgeOnlyExpired.is_out() => {}
                 _ => break,
             }
             let Some((_, id)) = expiring.pop_first() else { break };
@@ -30,7 +31,7 @@ impl Inner {
     pub(super) fn evict(&mut self, records_max: usize) -> bool {
         let settled = |id: &Arc<OperationId>| {
             let phase = self.rows.get(id).map(|row| row.record.phase());
-            matches!(phase, Some(Phase::Succeeded | Phase::Refused))
+            matches!(phase, Some(Phase::Succeeded | Phase::Refused)) || Guard::EvictOnlySettled.is_out()
         };
         let next = self.ending[Bucket::Expires as usize].iter().find(|(_, id)| settled(id));
         let Some(id) = next.map(|(_, id)| id.clone()) else { return false };

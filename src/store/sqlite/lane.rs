@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::guard;
 use crate::store::{StoreError, StoreErrorKind};
 
 /// Work on a connection, and whoever waits for it.
@@ -62,7 +63,7 @@ impl Lane {
         };
         std::thread::Builder::new()
             .name(name.to_owned())
-            .spawn(run)
+            .spawn(guard::inherited(run))
             .map_err(|error| StoreError::with_source("the SQLite store cannot start a thread", error))?;
         Ok(Lane { queue, note, ended })
     }

@@ -8,6 +8,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::guard::Guard;
 use crate::store::{StoreError, StoreErrorKind};
 
 /// The file that was opened.
@@ -34,7 +35,7 @@ impl Place {
     /// Looks at the path. What cannot be told apart for want of a permission is taken for the same file.
     pub(super) fn look(&self, path: &Path) -> Result<(), StoreError> {
         let is_lost = match (self.file, identity(path)) {
-            (Some(opened), Ok(Some(there))) => opened != there,
+            (Some(opened), Ok(Some(there))) => Guard::FileReplaced.keeps(opened != there),
             (Some(_), Err(error)) => error.kind() == std::io::ErrorKind::NotFound,
             _ => false,
         };

@@ -6,6 +6,7 @@ use super::failure::While;
 use super::notes;
 use super::numbers::to_ms;
 use crate::clock::Timestamp;
+use crate::guard::Guard;
 use crate::store::StoreError;
 
 /// Removes at most `limit` expired rows, and keeps the highest of their fences.
@@ -24,7 +25,7 @@ pub(super) fn expired(connection: &Connection, now: Timestamp, limit: usize) -> 
         .and_then(Iterator::collect::<rusqlite::Result<Vec<(i64, i64)>>>)
         .while_doing(doing)?;
     let Some(highest) = expired.iter().map(|(_, fence)| *fence).max() else { return Ok(0) };
-    notes::removed(connection, highest.max(0) as u64)?;
+    notes::removed(connection, Guard::PurgeNotesFence.keeps(highest.max(0) as u64))?;
     for (number, _) in &expired {
         remove(connection, *number)?;
     }

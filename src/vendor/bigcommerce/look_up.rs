@@ -14,6 +14,7 @@ use url::Url;
 use super::routes::Resource;
 use super::same::agrees;
 use crate::answer::Answer;
+use crate::guard::Guard;
 use crate::vendor::common::{Base, reconciled};
 use crate::vendor::{Finding, Subject, body, date};
 
@@ -108,7 +109,8 @@ fn rows(resource: &Resource, answer: &Answer) -> Option<Vec<Value>> {
 /// An order that carries our own wire key is ours. Where the caller chose the id, its fields must agree too.
 fn order(subject: &Subject<'_>, sent: &Value, rows: &[Value]) -> Finding {
     // A filter that was ignored would list other orders.
-    if rows.iter().any(|row| row["external_order_id"].as_str() != Some(subject.wire_key)) {
+    let is_anothers = |row: &Value| row["external_order_id"].as_str() != Some(subject.wire_key);
+    if Guard::FilterNoticed.keeps(rows.iter().any(is_anothers)) {
         return Finding::CannotTell;
     }
     match the_one(sent, rows) {
@@ -169,10 +171,15 @@ fn refund(subject: &Subject<'_>, sent: &Value, rows: &[Value]) -> Finding {
     let mut hits = rows.iter().filter(|row| in_items(row, key) || in_reason(row, key));
     match (hits.next(), hits.next()) {
         (None, _) if rows.is_empty() => Finding::Absent,
-        (None, _) if in_items(sent, key) && rows.iter().any(|row| in_items(row, "")) => Finding::Absent,
+        (None, _) if in_items(sent, key) && keeps_reasons(rows) => Finding::Absent,
         (None, _) | (Some(_), Some(_)) => Finding::CannotTell,
         (Some(row), None) => found(201, &json!({ "data": row, "meta": {} })),
     }
+}
+
+/// Whether one of the refunds shows that this store keeps the reasons of items.
+fn keeps_reasons(rows: &[Value]) -> bool {
+    rows.iter().any(|row| in_items(row, "")) || Guard::ReasonsKept.is_out()
 }
 
 /// Whether the reason of one of a refund's items holds `key`.

@@ -26,6 +26,7 @@ use serde_json::Value;
 
 use crate::answer::Answer;
 use crate::error::{Effect, Refusal};
+use crate::guard::Guard;
 use crate::transport::{SendError, SendErrorKind};
 use crate::vendor::common::{
     asked, by_status, is_anothers_success, is_page, no_answer, refused, was_deleted,
@@ -40,8 +41,8 @@ pub(super) fn classify(attempt: &Attempt<'_>, has_key: bool) -> Verdict {
     };
     let status = answer.status.as_u16();
     let not_before = asked(attempt, answer);
-    let replayed =
-        answer.header("idempotent-replayed").is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    let is_marked = |value: &str| value.eq_ignore_ascii_case("true");
+    let replayed = Guard::ReplayMark.keeps(answer.header("idempotent-replayed").is_some_and(is_marked));
     if answer.status.is_success() {
         // `Stripe-Should-Retry: false` also comes with plain 200s, where it means nothing.
         return if is_anothers(attempt, answer) {
@@ -51,7 +52,7 @@ pub(super) fn classify(attempt: &Attempt<'_>, has_key: bool) -> Verdict {
         };
     }
     let error = Problem::of(answer);
-    let is_own = answer.headers.contains_key("request-id") && error.is_one();
+    let is_own = answer.headers.contains_key("request-id") && error.is_one() || Guard::OwnAnswer.is_out();
     if replayed {
         return match refusal(status, &error) {
             // The first attempt's own outcome. Stripe stores neither of the other two.
@@ -69,7 +70,7 @@ pub(super) fn classify(attempt: &Attempt<'_>, has_key: bool) -> Verdict {
     }
     let told_not_to = wait::stripe_should_retry(&answer.headers) == Some(false);
     let this_attempt = is_own.then_some(SpeaksFor::ThisAttempt);
-    let in_window = has_key && attempt.in_window;
+    let in_window = has_key && (attempt.in_window || Guard::OnlyInWindow.is_out());
     let every_attempt = if in_window { is_own.then_some(SpeaksFor::EarlierToo) } else { this_attempt };
     match status {
         // Another request holds our key, or the server failed: no more sending, but it may have happened.

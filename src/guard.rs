@@ -1,0 +1,260 @@
+//! The rules that keep the promise, each with a switch that only a build for tests has.
+//!
+//! A proof that has never failed proves little: it may be blind to the very fault that it is there for. So each rule
+//! here can be taken out, one at a time, and `tests/guards` must then notice. What stands at the rule itself is one
+//! word at its condition.
+//!
+//! The switch needs the feature `_guards`, which is no part of the interface. Without it every guard is the constant
+//! that it holds, the compiler leaves nothing of it, and nobody outside the crate can name it.
+
+macro_rules! guards {
+    ($($(#[doc = $rule:literal])+ $name:ident,)+) => {
+        /// A rule, by what holds while it is there.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Guard {
+            $($(#[doc = $rule])+ $name,)+
+        }
+
+        #[cfg(feature = "_guards")]
+        impl Guard {
+            /// Every guard.
+            pub const ALL: &[Guard] = &[$(Guard::$name,)+];
+
+            /// The rule, in a sentence.
+            pub const fn rule(self) -> &'static str {
+                match self {
+                    $(Guard::$name => concat!($($rule),+),)+
+                }
+            }
+        }
+    };
+}
+
+guards! {
+    // The state machine.
+    /// A write names the fence that its holder was given.
+    Fence,
+    /// A new key begins above every fence that was purged.
+    FenceAfterPurge,
+    /// What an earlier life's holder brings says nothing of this life.
+    LivesApart,
+    /// Whether a record has expired is decided at the claim.
+    ExpiryAtClaim,
+    /// A key belongs to one request.
+    OneRequest,
+    /// What a dead holder left may have taken effect.
+    LapsedIsUnknown,
+    /// A dead holder's request is on its way for as long as its longest attempt.
+    LongestAttempt,
+    /// A lease that a wrong clock wrote keeps nobody out.
+    LeaseOfWrongClock,
+    /// A first claim in the future has no window, also not later.
+    ClaimInFuture,
+    /// Refused credentials start no new window where an attempt before them may have got through.
+    WindowRunsOn,
+    /// A late answer promotes only what is unknown.
+    LateOnlyPromotes,
+    /// A person who undid the effect has the last word.
+    UndoneStays,
+    /// A dead letter stays until a person has given their word on it.
+    DeadLetterStays,
+    /// Force is for what may have taken effect; what has not needs none.
+    ForceForUnknown,
+    /// Starting over closes the old letter.
+    StartOverCloses,
+    /// What is adopted is closed under its old name.
+    Tombstone,
+    /// No single host's clock says that a record has expired.
+    BelievedTime,
+    // Sending again.
+    /// What nobody can tell is not sent again.
+    UnknownIsParked,
+    /// Our window ends before the vendor's.
+    WindowSlack,
+    /// The window runs on the monotonic clock too.
+    MonotonicWindow,
+    /// Times that a wrong clock wrote open no window.
+    WrongClockNoWindow,
+    // The engine.
+    /// A send that may be a second effect is counted.
+    ResendCounted,
+    /// The window is asked again after waiting for the gates.
+    AskedAgain,
+    /// A look-up is believed only after the settle time.
+    SettleTime,
+    /// The settle time counts once, whoever waits for it.
+    SettleOnce,
+    /// A look-up that failed is not a look-up.
+    FailedLookUp,
+    /// Look-ups are counted over all runs.
+    LookUpsOverRuns,
+    /// A look-up's answer that was cut is not read.
+    CutLookUp,
+    /// A look-up keeps the lease.
+    LookUpKeepsLease,
+    /// An attempt ends with the hold on its operation.
+    StopAt,
+    /// A holder stops before its lease ends.
+    LeaseMargin,
+    /// Each send but the one behind the claim asks the store first.
+    RenewBeforeSend,
+    /// A takeover for a caller is charged as a retry.
+    TakeoverPays,
+    /// A retry draws on the budget.
+    RetryPays,
+    /// A safe method has no effect to be unknown.
+    SafeHasNoEffect,
+    /// A gate that refuses says the effect as on record.
+    EffectFromRecord,
+    /// A success is replayed whatever refuses.
+    ReplayBehindGates,
+    /// A replay behind a gate that refuses is of the same request.
+    ReplayOfSameRequest,
+    /// A claim that failed may be on file.
+    FailedClaim,
+    /// An outcome that could not be written is written again.
+    WriteAgain,
+    /// A no to one attempt says nothing of an earlier one.
+    SpeaksFor,
+    /// A duplicate after a look-up's miss may be our own.
+    OwnDuplicate,
+    /// An account is part of the operation's name.
+    AccountInScope,
+    /// A record outlives the vendor's window and its own call.
+    RetentionFloor,
+    /// Headers that carry secrets are refused.
+    SecretHeaders,
+    /// Never earlier than the vendor asked.
+    NeverEarly,
+    /// The vendor's failures alone count against it: a caller's deadline does not.
+    DeadlineIsNeutral,
+    /// A 429 says nothing of the vendor's health.
+    LimitIsNeutral,
+    // Operators.
+    /// What nobody can tell is redriven by force alone.
+    UnsafeNeedsForce,
+    /// A redrive that overwrites what was written since is held back.
+    OverwriteHeldBack,
+    // Adapters.
+    /// A page for a browser is nobody's success.
+    PageIsNoSuccess,
+    /// What somebody on the way wrote is no refusal.
+    OwnAnswer,
+    /// A replayed failure will not change under its key.
+    ReplayMark,
+    /// A no speaks for earlier attempts only within the window.
+    OnlyInWindow,
+    /// The account's version is fixed at the claim.
+    VersionAtClaim,
+    /// A look-up finds nothing older than the operation.
+    NothingOlder,
+    /// A claim that is ahead of the vendor's clock makes a miss no proof.
+    ClaimAhead,
+    /// A miss among refunds is proof only where reasons are kept.
+    ReasonsKept,
+    /// A filter that was ignored is noticed.
+    FilterNoticed,
+    // Policies.
+    /// What was admitted before the circuit opened says nothing afterwards.
+    Generation,
+    /// One operation's failures count once.
+    OneOperationOnce,
+    /// Probes are as many as configured.
+    ProbesLimited,
+    /// A probe that is cancelled is given back.
+    ProbeGivenBack,
+    /// What one call is told holds back all.
+    PauseForAll,
+    /// Room in the rate limit is set aside until the attempt starts.
+    RoomSetAside,
+    /// Recovery slows down when the vendor fails.
+    RecoveryFalls,
+    // Stores.
+    /// Only what has expired is purged.
+    PurgeOnlyExpired,
+    /// A full store forgets nothing that a person closed.
+    EvictOnlySettled,
+    /// What is purged leaves its fence behind.
+    PurgeNotesFence,
+    /// No name is adopted that is on record already.
+    NameTaken,
+    /// A store whose file was replaced acknowledges nothing.
+    FileReplaced,
+}
+
+impl Guard {
+    /// Whether the rule is there.
+    #[cfg(not(feature = "_guards"))]
+    #[inline]
+    pub const fn holds(self) -> bool {
+        let _ = self;
+        true
+    }
+
+    /// Whether the rule is there: unless this thread has [taken it out](Guard::without).
+    #[cfg(feature = "_guards")]
+    pub fn holds(self) -> bool {
+        OUT.get() != Some(self)
+    }
+
+    /// Whether the rule was taken out.
+    #[inline]
+    pub fn is_out(self) -> bool {
+        !self.holds()
+    }
+
+    /// `value` while the rule is there, else nothing.
+    #[inline]
+    pub fn keeps<T: Default>(self, value: T) -> T {
+        if self.holds() { value } else { T::default() }
+    }
+
+    /// `value` while the rule is there, else what stands in its place.
+    #[inline]
+    pub fn or<T>(self, value: T, without: T) -> T {
+        if self.holds() { value } else { without }
+    }
+
+    /// What `run` comes to without the rule, on this thread alone.
+    #[cfg(feature = "_guards")]
+    pub fn without<T>(self, run: impl FnOnce() -> T) -> T {
+        let _put_back = PutBack(OUT.replace(Some(self)));
+        run()
+    }
+}
+
+/// The same work, with the switch as it is on this thread, for a thread that works for it.
+#[cfg(feature = "_guards")]
+pub fn inherited<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    let out = OUT.get();
+    move || {
+        OUT.set(out);
+        work()
+    }
+}
+
+/// The same work: there is no switch.
+#[cfg(not(feature = "_guards"))]
+pub fn inherited<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    work
+}
+
+/// Also where `run` panics.
+#[cfg(feature = "_guards")]
+struct PutBack(Option<Guard>);
+
+#[cfg(feature = "_guards")]
+impl Drop for PutBack {
+    fn drop(&mut self) {
+        OUT.set(self.0);
+    }
+}
+
+#[cfg(feature = "_guards")]
+thread_local! {
+    static OUT: std::cell::Cell<Option<Guard>> = const { std::cell::Cell::new(None) };
+}
+
+/// A build that is not for these tests has no switch: the compiler knows the answer.
+#[cfg(not(feature = "_guards"))]
+const _: () = assert!(Guard::Fence.holds());

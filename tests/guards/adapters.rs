@@ -1,0 +1,124 @@
+//! The adapters: one answer, and what is made of it.
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use serde_json::{Value, json};
+use steadfast::Effect;
+use steadfast::answer::Answer;
+use steadfast::clock::Timestamp;
+use steadfast::operation::{Key, OperationId, Scope};
+use steadfast::request::Request;
+use steadfast::vendor::{Attempt, BigCommerce, Finding, SpeaksFor, Stripe, Subject, Vendor, Verdict};
+
+/// Of the first claim, by both clocks: 2026-01-01T00:00:00Z.
+const CLAIMED_AT: Timestamp = Timestamp::from_millis(1_767_225_600_000);
+
+fn stripe() -> Stripe {
+    Stripe::new("sk_test_1")
+}
+
+fn bigcommerce() -> BigCommerce {
+    BigCommerce::new("abc", "token")
+}
+
+/// A call as it is stamped, and its wire key.
+fn stamped(vendor: &dyn Vendor, route: &str, kind: &'static str, body: &str) -> (Request, String) {
+    let base = vendor.base_url();
+    let url = format!("{}{route}", base.as_str().trim_end_matches('/'));
+    let mut request = Request::new(Method::POST, url.parse().expect("a url"));
+    request.headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    request.body = body.to_owned().into();
+    let scope = Scope::new("test", vendor.name(), "", &Method::POST, route);
+    let id = OperationId::new(scope, Key::new("k").expect("a key"));
+    let key = vendor.stamp(id.wire_key(), &mut request).expect("it takes a key");
+    (request, key)
+}
+
+fn charge() -> (Request, String) {
+    stamped(&stripe(), "/v1/charges", "application/x-www-form-urlencoded", "amount=100")
+}
+
+fn answer(status: u16, headers: &[(&'static str, &'static str)], body: &str) -> Answer {
+    let headers = headers
+        .iter()
+        .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
+        .collect::<HeaderMap>();
+    Answer::new(StatusCode::from_u16(status).expect("a status"), headers, body.to_owned())
+}
+
+/// What Stripe's answer to a resend means, after an attempt of unknown effect.
+fn resent(answer: &Answer, in_window: bool) -> Verdict {
+    let (request, _) = charge();
+    let attempt = Attempt::new(&request, true, Ok(answer), CLAIMED_AT);
+    stripe().classify(&attempt.after(Effect::Unknown).in_window(in_window))
+}
+
+const OWN: (&str, &str) = ("request-id", "req_1");
+const DECLINED: &str = r#"{"error":{"type":"card_error","code":"card_declined"}}"#;
+
+pub fn a_page_for_a_browser_is_not_done() -> bool {
+    let page =
+        answer(200, &[("content-type", "text/html"), OWN], "<!DOCTYPE html><html>Please log in</html>");
+    !matches!(resent(&page, true), Verdict::Done { .. })
+}
+
+pub fn a_proxys_400_is_no_refusal() -> bool {
+    !matches!(resent(&answer(400, &[], "Bad Request"), true), Verdict::Refused { .. })
+}
+
+pub fn a_replayed_500_is_not_sent_again() -> bool {
+    let stored = answer(500, &[OWN, ("idempotent-replayed", "true")], r#"{"error":{"type":"api_error"}}"#);
+    resent(&stored, true) == Verdict::Unknown
+}
+
+pub fn a_decline_after_the_window_says_nothing_of_the_first_send() -> bool {
+    match resent(&answer(402, &[OWN], DECLINED), false) {
+        Verdict::Refused { speaks_for, .. } => speaks_for == SpeaksFor::ThisAttempt,
+        other => panic!("{other:?}"),
+    }
+}
+
+pub fn a_resend_keeps_to_the_version_of_its_claim() -> bool {
+    let (mut request, _) = charge();
+    stripe().api_version("2026-01-28").authorize(&mut request);
+    !request.headers.contains_key("stripe-version")
+}
+
+/// What Stripe's list says of a charge that was claimed at [`CLAIMED_AT`].
+fn listed(objects: &Value, headers: &[(&'static str, &'static str)]) -> Finding {
+    let (request, key) = charge();
+    let mut objects = objects.clone();
+    for object in objects.as_array_mut().into_iter().flatten() {
+        object["metadata"] = json!({ "steadfast_key": key });
+    }
+    let body = json!({ "object": "list", "data": objects, "has_more": false });
+    let subject = Subject::new(&request, &key, CLAIMED_AT).with_vendor_clock(Some(0));
+    stripe().read_look_up(&subject, &request, &answer(200, headers, &body.to_string()))
+}
+
+pub fn last_weeks_charge_is_not_this_weeks() -> bool {
+    let last_week = json!([{ "id": "ch_1", "created": CLAIMED_AT.as_millis() / 1_000 - 7 * 86_400 }]);
+    !matches!(listed(&last_week, &[]), Finding::Found(_))
+}
+
+pub fn a_miss_is_no_proof_where_the_claim_is_ahead_of_the_vendor() -> bool {
+    listed(&json!([]), &[("date", "Wed, 31 Dec 2025 20:00:00 GMT")]) == Finding::CannotTell
+}
+
+/// What BigCommerce's rows say of a call to `route`.
+fn rows(route: &str, sent: &Value, rows: &Value) -> Finding {
+    let (request, key) = stamped(&bigcommerce(), route, "application/json", &sent.to_string());
+    let subject = Subject::new(&request, &key, CLAIMED_AT).with_vendor_clock(Some(0));
+    bigcommerce().read_look_up(&subject, &request, &answer(200, &[], &rows.to_string()))
+}
+
+pub fn a_miss_among_refunds_without_reasons_is_no_proof() -> bool {
+    let sent = json!({ "items": [{ "item_id": 1, "item_type": "ORDER", "amount": 5 }], "payments": [] });
+    let others =
+        json!({ "data": [{ "id": 9, "items": [{ "item_id": 2, "item_type": "ORDER" }] }], "meta": {} });
+    rows("/v3/orders/1/payment_actions/refunds", &sent, &others) == Finding::CannotTell
+}
+
+pub fn an_order_of_somebody_else_is_not_ours() -> bool {
+    let others = json!([{ "id": 9, "external_order_id": "theirs" }]);
+    rows("/v2/orders", &json!({ "status_id": 1 }), &others) == Finding::CannotTell
+}

@@ -1,0 +1,75 @@
+//! The policies: gates alone, without calls.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use steadfast::Policy;
+use steadfast::clock::Instant;
+use steadfast::policy::breaker::BreakerState;
+use steadfast::policy::gates::{Gates, Outcome};
+use steadfast::policy::{BreakerConfig, RateConfig};
+use steadfast::testkit::{FixedRandom, TestClock};
+
+fn gates(policy: &Policy) -> Gates {
+    Gates::new(policy, Arc::new(TestClock::new()), Arc::new(FixedRandom::at(0.5)))
+}
+
+/// Opens after so many failures in a row, for a second, and closes after one probe.
+fn breaking(failures: u32) -> Gates {
+    let second = Duration::from_secs(1);
+    let config =
+        BreakerConfig::default().consecutive_failures(failures).failure_rate(None).open(second, second);
+    gates(&Policy::background().breaker(config.probes(1)))
+}
+
+fn at(seconds: u64) -> Instant {
+    Instant::ORIGIN.plus(Duration::from_secs(seconds))
+}
+
+fn is_closed(gates: &Gates, now: Instant) -> bool {
+    gates.breaker().expect("a breaker").state(now) == BreakerState::Closed
+}
+
+pub fn a_failure_from_before_the_circuit_opened_does_not_open_it_again() -> bool {
+    let gates = breaking(1);
+    let old = gates.admit(at(0)).expect("closed");
+    gates.admit(at(0)).expect("closed").settle(Outcome::Failure, at(0));
+    gates.admit(at(2)).expect("a probe").settle(Outcome::Success, at(2));
+    old.settle(Outcome::Failure, at(3));
+    is_closed(&gates, at(3))
+}
+
+pub fn one_operation_alone_opens_no_circuit() -> bool {
+    let gates = breaking(3);
+    for second in 0..3 {
+        let Ok(admission) = gates.admit(at(second)) else { return false };
+        admission.settle_attempt_of(7, Outcome::Failure, at(second));
+    }
+    is_closed(&gates, at(3))
+}
+
+pub fn no_more_probes_go_out_than_configured() -> bool {
+    let gates = breaking(1);
+    gates.admit(at(0)).expect("closed").settle(Outcome::Failure, at(0));
+    let _probe = gates.admit(at(2)).expect("a probe");
+    gates.admit(at(2)).is_err()
+}
+
+pub fn a_cancelled_probe_does_not_wedge_the_circuit() -> bool {
+    let gates = breaking(1);
+    gates.admit(at(0)).expect("closed").settle(Outcome::Failure, at(0));
+    drop(gates.admit(at(2)).expect("a probe"));
+    gates.admit(at(2)).is_ok()
+}
+
+pub fn a_pause_holds_back_every_call() -> bool {
+    let gates = gates(&Policy::background());
+    gates.pause().hold_until(at(0), Duration::from_secs(10));
+    gates.admit(at(1)).is_err()
+}
+
+pub fn what_was_admitted_has_its_room_before_it_starts() -> bool {
+    let gates = gates(&Policy::background().rate(RateConfig::new(1, Duration::from_secs(1))));
+    let _waits_for_its_write = gates.admit(at(0)).expect("room");
+    gates.admit(at(0)).is_err()
+}

@@ -1,0 +1,138 @@
+//! Each rule that keeps the promise, taken out: something must notice.
+//!
+//! The rules are the variants of [`Guard`], and the switch is in a build with the feature `_guards` alone. For each there
+//! is a [`Proof`](table::Proof): a small situation in which the promise holds, and does not without the rule. What the
+//! run of `tests/world` notices too is in [`seen`].
+//!
+//! `cargo test --features testkit,sqlite,_guards --test guards -- --nocapture` prints the table.
+
+#[path = "../engine/vendor.rs"]
+#[allow(dead_code, reason = "the engine's own tests use the rest of it")]
+mod acme;
+#[path = "../findings/engine/trouble.rs"]
+#[allow(dead_code, reason = "the findings use the rest of it")]
+mod trouble;
+#[path = "../engine/watched.rs"]
+#[allow(dead_code, reason = "the engine's own tests use the rest of it")]
+mod watched;
+
+// The world, which says `crate` of its own parts.
+#[path = "../world/audit.rs"]
+mod audit;
+#[path = "../hosts/draw.rs"]
+mod draw;
+#[path = "../world/extras.rs"]
+mod extras;
+#[path = "../world/facts.rs"]
+mod facts;
+#[path = "../world/network.rs"]
+mod network;
+#[path = "../world/plain.rs"]
+mod plain;
+#[path = "../world/plan.rs"]
+mod plan;
+#[path = "../hosts/process.rs"]
+mod process;
+#[path = "../hosts/run.rs"]
+mod run;
+#[path = "../hosts/shared_store.rs"]
+mod shared_store;
+#[path = "../world/store.rs"]
+mod store;
+#[path = "../world/vendors.rs"]
+mod vendors;
+#[path = "../world/world.rs"]
+#[allow(dead_code, reason = "the world's own test counts and tells")]
+mod world;
+
+mod adapters;
+mod calls;
+mod life;
+mod limits;
+mod seen;
+mod shelves;
+mod table;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use steadfast::guard::Guard;
+
+use crate::run::{Stopwatch, print};
+use crate::table::PROOFS;
+
+/// What `future` comes to, on this thread: the switch is this thread's.
+fn wait<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(future)
+}
+
+#[test]
+fn each_guard_is_missed() {
+    let sources = sources();
+    print("guard | rule | where | noticed by | ms");
+    for proof in PROOFS {
+        let guard = proof.guard;
+        assert!((proof.holds)(), "{guard:?} is there, and {} does not hold", proof.name);
+        let stopwatch = Stopwatch::start();
+        assert!(!guard.without(proof.holds), "{guard:?} is out, and {} did not notice", proof.name);
+        let ms = 60_000.0 / stopwatch.a_minute(1);
+        assert!((proof.holds)(), "{guard:?} was not put back");
+        let places = places(guard, &sources);
+        assert_eq!(places.len(), 1, "{guard:?} is one condition: {places:?}");
+        print(&format!("{guard:?} | {} | {} | {} | {ms:.1}", guard.rule().trim(), places[0], proof.name));
+    }
+}
+
+#[test]
+fn each_guard_has_a_proof_and_there_are_at_least_forty() {
+    let proven: BTreeSet<Guard> = PROOFS.iter().map(|proof| proof.guard).collect();
+    let all: BTreeSet<Guard> = Guard::ALL.iter().copied().collect();
+    assert_eq!((&proven, PROOFS.len()), (&all, all.len()), "one proof for each");
+    assert!(all.len() >= 40, "{}", all.len());
+}
+
+#[test]
+fn a_guard_is_out_on_its_own_thread_alone_and_is_put_back_after_a_panic() {
+    let elsewhere = || std::thread::spawn(|| Guard::Fence.holds()).join().expect("no panic");
+    let panicked = std::panic::catch_unwind(|| {
+        Guard::Fence.without(|| {
+            assert!(Guard::Fence.is_out() && Guard::SettleTime.holds() && elsewhere());
+            std::panic::resume_unwind(Box::new(()));
+        });
+    });
+    assert!(panicked.is_err() && Guard::Fence.holds());
+}
+
+/// Every file of the crate, with its text.
+fn sources() -> Vec<(PathBuf, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (mut folders, mut found) = (vec![root.join("src")], Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = fs::read_to_string(&path).expect("a source file");
+                found.push((path.strip_prefix(root).expect("below the root").to_owned(), text));
+            }
+        }
+    }
+    found
+}
+
+/// Where the guard's switch stands, as file and line.
+fn places(guard: Guard, sources: &[(PathBuf, String)]) -> Vec<String> {
+    let switch = format!("Guard::{guard:?}");
+    let is_it = |line: &str| {
+        line.match_indices(&switch)
+            .any(|(at, _)| !line[at + switch.len()..].starts_with(char::is_alphanumeric))
+    };
+    let here = sources.iter().filter(|(path, _)| !path.ends_with("guard.rs"));
+    here.flat_map(|(path, text)| {
+        let lines = text.lines().enumerate().filter(|(_, line)| is_it(line));
+        lines.map(|(number, _)| format!("{}:{}", path.display(), number + 1)).collect::<Vec<_>>()
+    })
+    .collect()
+}

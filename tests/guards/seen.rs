@@ -1,0 +1,68 @@
+//! What the run of `tests/world` sees of a guard that is out: hosts, clocks, networks and vendors as they are, seeded.
+
+use std::collections::BTreeMap;
+
+use steadfast::guard::Guard;
+
+use crate::audit::Kind;
+use crate::run::{Stopwatch, number, print};
+use crate::world::run;
+
+/// The breach that shows without the guard, and the first seed known to show it. The search begins there.
+const SEEN: [(Guard, Kind, u64); 11] = [
+    (Guard::Fence, Kind::SettledByEarlierLife, 344),
+    (Guard::LapsedIsUnknown, Kind::SecondEffect, 2),
+    (Guard::UnknownIsParked, Kind::SecondEffect, 13),
+    (Guard::SettleTime, Kind::SecondEffectAfterBigCommerceLookUp, 6),
+    (Guard::SettleOnce, Kind::NeverLookedUp, 2),
+    (Guard::FailedLookUp, Kind::DeadOnFailedLookUps, 130),
+    (Guard::LookUpsOverRuns, Kind::NeverLookedUp, 2),
+    (Guard::EffectFromRecord, Kind::NoneToldByGate, 48),
+    (Guard::AccountInScope, Kind::SentByOtherAccount, 56),
+    (Guard::DeadlineIsNeutral, Kind::CircuitOpenedByCallers, 27),
+    (Guard::OwnAnswer, Kind::RefusedThoughApplied, 15),
+];
+
+/// How many schedules a guard's absence may stay unseen.
+const SCHEDULES_MAX: u64 = 600;
+
+/// The schedule shows the breach without the guard, and with it does not.
+fn shows(guard: Guard, kind: Kind, seed: u64) -> bool {
+    let is_shown = || run(seed, false).breaches.contains_key(&kind);
+    guard.without(is_shown) && !is_shown()
+}
+
+#[test]
+fn the_world_sees_what_is_missing() {
+    let look = |(guard, kind, from): (Guard, Kind, u64)| {
+        let stopwatch = Stopwatch::start();
+        let seen = (0..SCHEDULES_MAX).find(|after| shows(guard, kind, from + after));
+        let Some(after) = seen else {
+            panic!("{SCHEDULES_MAX} schedules from seed {from} without {guard:?}, and none shows {kind:?}")
+        };
+        let ms = 60_000.0 / stopwatch.a_minute(1);
+        print(&format!("{guard:?} | {kind:?} | seed {} | {} schedules, {ms:.0} ms", from + after, after + 1));
+    };
+    std::thread::scope(|scope| {
+        let (some, others) = SEEN.split_at(SEEN.len() / 2);
+        scope.spawn(move || some.iter().copied().for_each(look));
+        scope.spawn(move || others.iter().copied().for_each(look));
+    });
+}
+
+#[test]
+#[ignore = "a search, for a guard that is new or a world that has changed: minutes"]
+fn what_the_world_sees() {
+    let seeds = 0..number("STEADFAST_GUARDS_SEARCH").unwrap_or(SCHEDULES_MAX);
+    let intact: Vec<_> = seeds.map(|seed| (seed, run(seed, false).breaches)).collect();
+    for guard in Guard::ALL {
+        let mut seen: BTreeMap<Kind, (u64, u32)> = BTreeMap::new();
+        for (seed, with) in &intact {
+            let without = guard.without(|| run(*seed, false).breaches);
+            for kind in without.into_keys().filter(|kind| !with.contains_key(kind)) {
+                seen.entry(kind).or_insert((*seed, 0)).1 += 1;
+            }
+        }
+        print(&format!("{guard:?}: (first seed, schedules) {seen:?}"));
+    }
+}

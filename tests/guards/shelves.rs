@@ -1,0 +1,79 @@
+//! The stores.
+
+use std::fs;
+
+use steadfast::Effect;
+use steadfast::operation::OperationId;
+use steadfast::operation::record::{Action, Claimed, Forbidden, Record, Resolution};
+use steadfast::store::{Memory, Sqlite, Store, StoreErrorKind};
+
+use crate::life::{BURIED, DAY, HOUR, act, at, lapsed, says, scope, success, wanted};
+use crate::wait;
+
+async fn claimed(store: &dyn Store, key: &str, now: u64) -> Record {
+    match store.claim(wanted(key, now)).await.expect("a store") {
+        Claimed::Fresh(record) => record,
+        other => panic!("{other:?}"),
+    }
+}
+
+pub fn what_has_settled_just_now_is_not_purged() -> bool {
+    wait(async {
+        let store = Memory::new();
+        let held = claimed(&store, "k", 0).await;
+        let settled = store.transition(&held, says(held.fence, 10, Effect::None, success())).await;
+        settled.expect("a store").expect("its holder says so");
+        store.purge(at(20), 10).await.expect("a store") == 0
+    })
+}
+
+pub fn a_key_that_a_file_forgot_goes_on_with_its_fences() -> bool {
+    wait(async {
+        let directory = tempfile::tempdir().expect("a directory");
+        let store = Sqlite::open(directory.path().join("calls.db")).expect("a store");
+        let held = claimed(&store, "k", 0).await;
+        let settled = store.transition(&held, says(held.fence, 10, Effect::None, success())).await;
+        settled.expect("a store").expect("its holder says so");
+        // A time so far ahead is believed an hour later.
+        store.purge(at(30 * DAY), 10).await.expect("a store");
+        assert_eq!(store.purge(at(30 * DAY + HOUR), 10).await.expect("a store"), 1);
+        claimed(&store, "k", 30 * DAY + HOUR).await.fence > held.fence
+    })
+}
+
+pub fn a_full_store_refuses_before_it_forgets_what_a_person_closed() -> bool {
+    wait(async {
+        let store = Memory::with_capacity(1);
+        let held = claimed(&store, "k", 0).await;
+        let buried = store.transition(&held, says(held.fence, 10, Effect::Unknown, BURIED)).await;
+        buried.expect("a store").expect("its holder says so");
+        let word = act(Action::Resolve(Resolution::NotApplied), 20);
+        store.act(&held.id, word).await.expect("a store").expect("it is dead");
+        store.claim(wanted("k2", 30)).await.is_err_and(|error| error.kind() == StoreErrorKind::Full)
+    })
+}
+
+pub fn two_operations_never_share_a_name() -> bool {
+    wait(async {
+        let store = Memory::new();
+        let old = claimed(&store, "k", 0).await;
+        let mut there = wanted("k", 0);
+        there.id = OperationId::new(scope("w"), old.id.key.clone());
+        store.claim(there).await.expect("a store");
+        let adopted = store.act(&old.id, act(Action::Adopt { to: scope("w") }, DAY)).await;
+        adopted.expect("a store").is_err_and(|forbidden| forbidden == Forbidden::NameTaken)
+    })
+}
+
+pub fn a_store_whose_file_was_replaced_takes_nothing() -> bool {
+    wait(async {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (path, copy) = (directory.path().join("calls.db"), directory.path().join("copy.db"));
+        let store = Sqlite::open(&path).expect("a store");
+        claimed(&store, "k", 0).await;
+        fs::copy(&path, &copy).expect("a copy");
+        fs::rename(&copy, &path).expect("in its place");
+        let taken = store.take(lapsed(60)).await;
+        taken.is_err_and(|error| error.kind() == StoreErrorKind::Replaced)
+    })
+}
