@@ -71,7 +71,7 @@ pub struct Came {
     pub told: Option<Told>,
 }
 
-/// What passes between the client and the search. One client serves all hosts: without gates it keeps nothing.
+/// What passes between the client and the search. Each step has a client of its own.
 #[derive(Default)]
 pub struct Tape(pub Mutex<Inner>);
 

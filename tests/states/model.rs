@@ -86,8 +86,10 @@ impl Search {
         let wake = Wake { now_ms: state.now_ms, wall: at, answer };
         let shelf = self.shelf(state, trouble);
         let bench = self.bench.lock();
-        let call = || vendor::call(self.kind, &bench.client, self.resends);
-        let came = go_on(&bench.client, &bench.tape, (doing, call), &before, wake, shelf);
+        // What a client remembers from call to call is another host's here, or is forgotten: each step has a new one.
+        let client = vendor::client(self.kind, &bench.tape);
+        let call = || vendor::call(self.kind, &client, self.resends);
+        let came = go_on(&client, &bench.tape, (doing, call), &before, wake, shelf);
         drop(bench);
         if trouble.is_some() && came.shelf.trouble.is_none() {
             state.left.faults -= 1;
