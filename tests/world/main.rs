@@ -44,7 +44,15 @@ use crate::world::{Outcome, run};
 const SCHEDULES: u64 = 300;
 
 /// The breaches that are still open: the finding that names each, and a seed that shows it.
-const KNOWN: [(Kind, &str, u64); 0] = [];
+const KNOWN: [(Kind, &str, u64); 7] = [
+    (Kind::SecondEffectAfterStripeLookUp, "not looked into yet", 17_406),
+    (Kind::SecondEffectPastWindow, "not looked into yet", 8_735),
+    (Kind::DeadOnFailedLookUps, "A5", 5_100),
+    (Kind::AnswerDropped, "D11", 3_175),
+    (Kind::NoneTold, "not looked into yet", 14_600),
+    (Kind::RateSpentOnReplays, "A9", 10_404),
+    (Kind::TakenLate, "D10", 425),
+];
 
 #[test]
 fn nobody_is_told_what_is_not_so() {
