@@ -31,6 +31,7 @@ mod exchange;
 mod hold;
 mod in_flight;
 mod keyed;
+mod late_write;
 mod latency;
 mod lease;
 mod limit;
@@ -43,14 +44,17 @@ mod recovery;
 mod replay;
 pub(crate) mod retention;
 mod run;
+mod settling;
 mod waits;
 
 pub(crate) use clocks::VendorClock;
 pub(crate) use in_flight::Waiting;
+pub(crate) use late_write::LateWrites;
 pub(crate) use latency::Latency;
 pub(crate) use patience::SLEEP_MAX;
 use phase::Run;
 use retention::{Floor, Retention};
+pub(crate) use settling::LetGo;
 
 /// Everything one client is made of.
 #[derive(Debug)]
@@ -78,6 +82,8 @@ pub(crate) struct Engine {
     /// This client's calls that wait for the outcome of another.
     pub waiting: Waiting,
     pub latency: Latency,
+    pub let_go: LetGo,
+    pub late_writes: LateWrites,
 }
 
 /// What one call asks for beside its request.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::on_record::STORE_GRACE;
 use super::phase::Run;
+use super::settling::Settling;
 use super::{Engine, limit};
 use crate::attempt::AttemptReport;
 use crate::clock::{Instant, Timestamp};
@@ -24,13 +25,20 @@ pub(super) struct Hold<'a> {
     deadline: Instant,
     /// When this hold began, and how long after the first claim that was.
     began: (Instant, Duration),
+    /// How much of the settle time is over, if the effect was unknown by then.
+    pub settling: Option<Settling>,
 }
 
 impl<'a> Hold<'a> {
     /// `lease_until` was computed before the claim was made, so it is no later than what the store wrote.
     pub(super) fn new(engine: &'a Engine, record: Record, lease_until: Instant) -> Hold<'a> {
         let age = engine.clock.wall().since(record.claimed_at);
-        Hold { engine, record, lease_until, deadline: lease_until, began: (engine.clock.now(), age) }
+        let now = engine.clock.now();
+        let settling = record.unknown_since.and_then(|_| {
+            let let_go = engine.let_go.recall(&record.id, record.fence);
+            Settling::of(&record, now, let_go)
+        });
+        Hold { engine, record, lease_until, deadline: lease_until, began: (now, age), settling }
     }
 
     /// The time since the first claim. What passed while this process held the operation is on our own monotonic
@@ -81,19 +89,7 @@ impl<'a> Hold<'a> {
         evidence: Evidence,
         until: Instant,
     ) -> Written {
-        let Evidence { attempts, effect, unknown_since, look_ups, resends_left, reports } = evidence;
-        let (fence, now) = (self.record.fence, self.engine.clock.wall());
-        let transition = Transition {
-            fence,
-            now,
-            attempts,
-            effect,
-            unknown_since,
-            look_ups,
-            resends_left,
-            event,
-            reports,
-        };
+        let transition = self.transition(event, evidence);
         let clock = &*self.engine.clock;
         let written = (*self.engine.store).transition(&self.record, transition);
         let Some(written) = limit::within(clock, until, written).await else {
@@ -111,6 +107,12 @@ impl<'a> Hold<'a> {
             }
             Err(source) => Err(self.unwritten(doing).with_source(source)),
         }
+    }
+
+    pub(super) fn transition(&self, event: Event, evidence: Evidence) -> Transition {
+        let Evidence { attempts, effect, unknown_since, look_ups, resends_left, reports } = evidence;
+        let (fence, now) = (self.record.fence, self.engine.clock.wall());
+        Transition { fence, now, attempts, effect, unknown_since, look_ups, resends_left, event, reports }
     }
 
     /// Notes what is on record now. Whoever waits for the outcome is told once there is one.
@@ -145,7 +147,7 @@ impl<'a> Hold<'a> {
 impl Run<'_> {
     /// Writes an outcome down. A store that fails is tried again while the hold and the call's time last: what the
     /// vendor said is in hand, and only the record of it keeps others from looking for it. A call whose time is over has
-    /// [`STORE_GRACE`].
+    /// [`STORE_GRACE`]. What the vendor said is then written down without the caller, while the hold lasts.
     ///
     /// No permit is held by now: a store that hangs keeps no other call from the vendor.
     pub(super) async fn write_down(&mut self, doing: &'static str, event: impl Fn() -> Event) -> Written {
@@ -161,11 +163,19 @@ impl Run<'_> {
             let Some(hold) = &mut self.hold else { return Ok(()) };
             let Err(error) = hold.write(doing, event(), evidence, until).await else { return Ok(()) };
             let again_at = clock.now().plus(pause);
-            if error.is_fenced() || again_at >= until.min(hold.stop_at()) || Guard::WriteAgain.is_out() {
+            let (event, stop_at) = (event(), hold.stop_at());
+            if error.is_fenced() || again_at >= stop_at || Guard::WriteAgain.is_out() {
+                return Err(error);
+            }
+            if again_at >= until {
+                if event.is_vendors_word() {
+                    self.reports_written = reports_before;
+                    self.go_on_writing(event, stop_at);
+                }
                 return Err(error);
             }
             clock.sleep_until(again_at).await;
-            if hold.is_written(&event(), until).await {
+            if hold.is_written(&event, until).await {
                 return Ok(());
             }
             pause = pause.saturating_mul(2).min(WRITE_PAUSE_MAX);
@@ -174,8 +184,15 @@ impl Run<'_> {
     }
 }
 
+impl Event {
+    /// Whether it is an outcome that only this process has heard of.
+    const fn is_vendors_word(&self) -> bool {
+        matches!(self, Event::Succeed { .. } | Event::Refuse { .. })
+    }
+}
+
 /// Whether a holder's event leads to such a state.
-fn leads_to(event: &Event, state: &State) -> bool {
+pub(super) fn leads_to(event: &Event, state: &State) -> bool {
     matches!(
         (event, state),
         (Event::Renew { .. }, State::InProgress { .. })
@@ -203,5 +220,5 @@ pub(super) struct Evidence {
 
 /// Between two tries to write an outcome down, doubled up to the most: a lock is let go of within milliseconds, a
 /// store that restarts comes back within seconds.
-const WRITE_PAUSE_MIN: Duration = Duration::from_millis(50);
-const WRITE_PAUSE_MAX: Duration = Duration::from_secs(2);
+pub(super) const WRITE_PAUSE_MIN: Duration = Duration::from_millis(50);
+pub(super) const WRITE_PAUSE_MAX: Duration = Duration::from_secs(2);

@@ -213,9 +213,11 @@ fn is_answer_dropped(world: &World, all: &All, number: usize, life: usize) -> bo
 fn has_no_look_up_answered(all: &All, number: usize, asked: Asked) -> bool {
     let Some(last) = all.sends_of(number).map(|send| send.left).max() else { return false };
     let is_look_up = |send: &&crate::facts::Send| send.operation.is_none() && send.vendor == asked.vendor();
-    let mut look_ups = all.sends.iter().filter(is_look_up).filter(|send| send.left >= last).peekable();
+    let mut look_ups = all.sends.iter().filter(is_look_up).filter(|send| send.left >= last);
+    // After a day of look-ups that failed, a person is told.
+    let lasted = look_ups.clone().map(|look_up| look_up.left.since(last)).max();
     asked.has_look_up()
-        && look_ups.peek().is_some()
+        && lasted.is_some_and(|lasted| lasted < secs(24 * 3600))
         && look_ups.all(|look_up| !matches!(look_up.answered, Some(200 | 204)))
 }
 
@@ -296,6 +298,8 @@ fn too_many(world: &World, all: &All, number: usize) -> Vec<Kind> {
         // An edited one takes the place of one that had no effect; its old key is another operation's later.
         let is_edit = life.key.ends_with(EDITED);
         let earlier = earlier.filter(|earlier| is_edit || lives[earlier.life].key == life.key);
+        // A store in memory that is full forgets what is settled, and says so in its documentation.
+        let earlier = earlier.filter(|earlier| lives[earlier.life].evicted.is_none());
         if let (Some(earlier), Some(now)) = (earlier, caused.first())
             && now.left.since(earlier.left) < RETENTION
         {
@@ -389,8 +393,17 @@ fn judge_word(world: &World, all: &All, told: &Told) -> Vec<Kind> {
     if told.effect == Some(Effect::None) {
         // What an earlier life did a day ago is another operation's.
         let recent = |left: Instant| left <= told.at && told.at.since(left) < secs(20 * 3600);
-        if caused().any(|send| recent(send.left)) {
-            let is_own = caused().any(|send| recent(send.left) && Some(send.life) == told.life);
+        let is_known = |life: usize| {
+            let life = all.lives.get(&told.operation).and_then(|lives| lives.get(life));
+            life.is_none_or(|life| {
+                // What was not claimed yet when this call began may not have been when it looked.
+                let is_later = life.began >= told.began && all.overlaps(told);
+                !is_later && life.evicted.is_none_or(|evicted| evicted > told.at)
+            })
+        };
+        let counts = |send: &&crate::facts::Send| recent(send.left) && is_known(send.life);
+        if caused().any(|send| counts(&send)) {
+            let is_own = caused().any(|send| counts(&send) && Some(send.life) == told.life);
             found.push(match told.said {
                 _ if !is_own => Kind::NoneToldOfAKeyForgotten,
                 Said::Refusing(_) => Kind::NoneToldByGate,
@@ -445,10 +458,10 @@ fn is_sent_by_nobody(all: &All, told: &Told) -> bool {
     let Some(life) = told.life.and_then(|life| all.lives.get(&told.operation)?.get(life)) else {
         return false;
     };
-    let called_again = all.calls.iter().any(|call| {
-        call.operation == told.operation
-            && (call.began > told.at
-                || (call.began != told.began && call.ended.is_none_or(|ended| ended > told.at)))
+    let called_again = all.calls.iter().enumerate().any(|(place, call)| {
+        place != told.call
+            && call.operation == told.operation
+            && (call.began > told.at || call.ended.is_none_or(|ended| ended > told.at))
     });
     let mut sends = all.sends_of(told.operation).filter(|send| Some(send.life) == told.life);
     life.redrives == 0 && !called_again && sends.any(|send| send.left > told.at && !send.effects.is_empty())
@@ -462,6 +475,8 @@ fn is_unsent(all: &All, told: &Told) -> bool {
     let is_own = life.takeovers == 0 && life.redrives == 0 && !life.store_failed && life.began >= told.began;
     is_own
         && !matches!(told.said, Said::Store | Said::InProgress)
+        // What another call has in hand may be on its way.
+        && !all.overlaps(told)
         && !all.sends_of(told.operation).any(|send| send.left <= told.at)
 }
 

@@ -53,6 +53,7 @@ impl Schedule {
                 persists: draw.one_in(2),
                 deadline: None,
                 cancels_after: None,
+                waits: false,
             };
             (0..1 + u32::from(draw.one_in(2))).map(caller).collect::<Vec<_>>()
         };
@@ -82,13 +83,19 @@ impl Schedule {
             self.extras.records_max = Some(1 + draw.index(self.operations.len()));
         }
         self.extras.edits = draw.one_in(12);
+        for operation in &mut self.operations {
+            for caller in &mut operation.callers {
+                caller.waits = draw.one_in(4);
+            }
+        }
         self
     }
 
     /// A host stands still with an answer on its way to it until its key is forgotten, purged and used again.
     fn with_late_holder(self, draw: &Draw) -> Schedule {
         const DAY: Duration = secs(24 * 3600);
-        let caller = |host, at| Caller { host, at, persists: true, deadline: None, cancels_after: None };
+        let caller =
+            |host, at| Caller { host, at, persists: true, deadline: None, cancels_after: None, waits: false };
         let kind = [Kind::Keyed, Kind::Intent, Kind::Order, Kind::Bare][draw.index(4)];
         let (again, wakes) = (9 * DAY, 9 * DAY + draw.within(ms(0)..secs(40)));
         let disrupt = |host, when, what| Disruption { host, when, what };

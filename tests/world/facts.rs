@@ -7,6 +7,7 @@ use http::HeaderMap;
 use parking_lot::Mutex;
 use steadfast::clock::Instant;
 use steadfast::error::Gate;
+use steadfast::operation::OperationId;
 use steadfast::reply::Obtained;
 use steadfast::{Effect, Error, Reply};
 
@@ -76,6 +77,9 @@ pub struct KeyLife {
     pub redriven_at: Option<Instant>,
     pub store_failed: bool,
     pub due: Option<Instant>,
+    pub id: OperationId,
+    /// When a store in memory that was full forgot what had become of it.
+    pub evicted: Option<Instant>,
 }
 
 /// One call of a caller, until it had an answer.
@@ -118,6 +122,8 @@ pub struct Wait {
 #[derive(Clone, Debug)]
 pub struct Told {
     pub operation: usize,
+    /// Its place in [`All::calls`].
+    pub call: usize,
     pub life: Option<usize>,
     pub incarnation: u64,
     pub began: Instant,
@@ -190,6 +196,16 @@ impl All {
 
     pub fn life_mut(&mut self, operation: usize, key: &str) -> Option<&mut KeyLife> {
         self.lives.get_mut(&operation)?.iter_mut().rfind(|life| life.key == key)
+    }
+
+    /// Whether another call of the same operation was under way while this one was.
+    pub fn overlaps(&self, told: &Told) -> bool {
+        self.calls.iter().enumerate().any(|(place, call)| {
+            place != told.call
+                && call.operation == told.operation
+                && call.began <= told.at
+                && call.ended.is_none_or(|ended| ended >= told.began)
+        })
     }
 
     pub fn sends_of(&self, operation: usize) -> impl Iterator<Item = &Send> {

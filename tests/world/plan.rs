@@ -63,6 +63,8 @@ pub struct Caller {
     pub deadline: Option<Duration>,
     /// Goes away after so long, without a word.
     pub cancels_after: Option<Duration>,
+    /// Waits for whoever holds the key, instead of being told that somebody does.
+    pub waits: bool,
 }
 
 /// Something that goes wrong with a host or around it.
@@ -214,7 +216,14 @@ impl Schedule {
 
     /// A crash leaves dozens of operations at a healthy vendor.
     fn with_backlog(self, draw: &Draw) -> Schedule {
-        let caller = Caller { host: 0, at: secs(1), persists: false, deadline: None, cancels_after: None };
+        let caller = Caller {
+            host: 0,
+            at: secs(1),
+            persists: false,
+            deadline: None,
+            cancels_after: None,
+            waits: false,
+        };
         let operation = |_| Operation { kind: Kind::Keyed, resends: false, callers: vec![caller.clone()] };
         let crash = Disruption {
             host: 0,
@@ -242,7 +251,7 @@ impl Schedule {
         let crowd = |place: u64| {
             let deadline = if place < 6 { Some(draw.within(ms(5)..ms(60))) } else { None };
             let at = ms(1_000 + 100 * place);
-            let caller = Caller { host: 0, at, persists: false, deadline, cancels_after: None };
+            let caller = Caller { host: 0, at, persists: false, deadline, cancels_after: None, waits: false };
             Operation { kind: Kind::Keyed, resends: false, callers: vec![caller] }
         };
         Schedule {
@@ -259,7 +268,7 @@ impl Schedule {
             let kind = [Kind::Order, Kind::Email, Kind::Intent][draw.index(3)];
             let deadline = Some(draw.within(ms(300)..secs(8)));
             let at = draw.within(secs(0)..secs(20));
-            let caller = Caller { host: 0, at, persists: false, deadline, cancels_after: None };
+            let caller = Caller { host: 0, at, persists: false, deadline, cancels_after: None, waits: false };
             Operation { kind, resends: false, callers: vec![caller] }
         };
         Schedule {
@@ -300,6 +309,7 @@ fn caller(draw: &Draw, hosts: usize, at: Duration) -> Caller {
             _ => None,
         },
         cancels_after: draw.one_in(8).then(|| draw.within(ms(1)..secs(30))),
+        waits: false,
     }
 }
 

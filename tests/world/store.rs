@@ -12,7 +12,7 @@ use steadfast::operation::record::{
     Act, Action, AuditEntry, Claim, Claimed, Cursor, Declined, Event, Filter, Forbidden, Page, Phase, Record,
     Summary, Take, Tally, Transition,
 };
-use steadfast::store::{Store, StoreError};
+use steadfast::store::{Memory, Store, StoreError};
 use steadfast::testkit::TestClock;
 use tokio::sync::Mutex;
 
@@ -23,11 +23,12 @@ use crate::facts::{Facts, KeyLife, LateTake, operation_of};
 #[derive(Debug)]
 pub struct Watched {
     pub inner: Box<dyn Store>,
+    /// The same, if it is bounded: it forgets what is settled once it is full.
+    pub bounded: Option<Arc<Memory>>,
     pub facts: Arc<Facts>,
     pub clock: TestClock,
     pub under_way: Arc<AtomicUsize>,
     pub turn: Mutex<()>,
-    pub records_max: Option<usize>,
 }
 
 impl Watched {
@@ -38,11 +39,30 @@ impl Watched {
     }
 
     async fn note_why_full(&self) -> Result<(), StoreError> {
-        let phases = vec![Phase::InProgress, Phase::Scheduled, Phase::Dead];
+        let phases = vec![Phase::InProgress, Phase::Scheduled, Phase::Dead, Phase::Resolved];
         let filter = Filter { phases, ..Filter::default() };
         let open = self.alone(self.inner.list(&filter, None, 100)).await?.rows.len();
         self.facts.with(|all| all.refused_as_full.push(open));
         Ok(())
+    }
+
+    /// Notes what a claim made the store forget before its time.
+    async fn note_evicted(&self, before: u64) {
+        let Some(memory) = self.bounded.as_ref().filter(|memory| memory.evicted() > before) else { return };
+        let ids: Vec<(usize, OperationId)> = self.facts.with(|all| {
+            let last =
+                |(operation, lives): (&usize, &Vec<KeyLife>)| Some((*operation, lives.last()?.id.clone()));
+            all.lives.iter().filter_map(last).collect()
+        });
+        let now = self.clock.now();
+        for (operation, id) in ids {
+            if matches!(memory.get(&id).await, Ok(None)) {
+                self.facts.with(|all| {
+                    let life = all.lives.get_mut(&operation).and_then(|lives| lives.last_mut());
+                    life.map(|life| life.evicted.get_or_insert(now));
+                });
+            }
+        }
     }
 
     fn of(&self, record: &Record, change: impl FnOnce(&mut KeyLife)) {
@@ -70,10 +90,12 @@ impl Drop for UnderWay<'_> {
 #[async_trait]
 impl Store for Watched {
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
+        let evicted = self.bounded.as_ref().map_or(0, |memory| memory.evicted());
         let claimed = self.alone(self.inner.claim(claim)).await;
-        if claimed.is_err() && self.records_max.is_some() {
+        if claimed.is_err() && self.bounded.is_some() {
             self.note_why_full().await?;
         }
+        self.note_evicted(evicted).await;
         let claimed = claimed?;
         let began = self.clock.now();
         match &claimed {
@@ -87,6 +109,8 @@ impl Store for Watched {
                     redriven_at: None,
                     store_failed: false,
                     due: None,
+                    id: record.id.clone(),
+                    evicted: None,
                 };
                 if let Some(operation) = operation_of(&record.request.headers) {
                     self.facts.with(|all| all.lives.entry(operation).or_default().push(life));

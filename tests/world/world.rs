@@ -12,6 +12,7 @@ use steadfast::dead_letter::{DeadLetters, Edit, Redrive, Selection, Signed, Whic
 use steadfast::dispatcher::PERIOD;
 use steadfast::operation::Key;
 use steadfast::operation::record::{Filter, Phase, Record, Resolution};
+use steadfast::policy::InFlight;
 use steadfast::store::{Memory, Sqlite, Store};
 use steadfast::testkit::TestClock;
 use steadfast::{Client, Disposition, Error, Reply};
@@ -81,11 +82,13 @@ pub fn run(seed: u64, is_told: bool) -> Outcome {
         .expect("a runtime");
     let schedule = Schedule::of(seed);
     let directory = schedule.sqlite.then(memory_directory);
-    let disk: Box<dyn Store> = match &directory {
-        Some(directory) => Box::new(Sqlite::open(directory.path().join("world.db")).expect("a store")),
-        None => Box::new(schedule.extras.records_max.map_or_else(Memory::new, Memory::with_capacity)),
+    let bounded = schedule.extras.records_max.map(|most| Arc::new(Memory::with_capacity(most)));
+    let disk: Box<dyn Store> = match (&directory, &bounded) {
+        (Some(directory), _) => Box::new(Sqlite::open(directory.path().join("world.db")).expect("a store")),
+        (None, Some(memory)) => Box::new(Arc::clone(memory)),
+        (None, None) => Box::new(Memory::new()),
     };
-    let world = World::new(seed, schedule, clock, disk, under_way, is_told);
+    let world = World::new(seed, schedule, clock, (disk, bounded), under_way, is_told);
     let panics = crate::run::panics();
     let script = world.clone();
     let mut breaches = runtime.block_on(async move {
@@ -120,17 +123,16 @@ impl World {
         seed: u64,
         schedule: Schedule,
         clock: TestClock,
-        disk: Box<dyn Store>,
+        (disk, bounded): (Box<dyn Store>, Option<Arc<Memory>>),
         under_way: Arc<AtomicUsize>,
         is_told: bool,
     ) -> Arc<World> {
         let facts = Arc::new(Facts::default());
         let turn = tokio::sync::Mutex::new(());
-        let records_max = schedule.extras.records_max;
         let (seen, time) = (facts.clone(), clock.clone());
         Arc::new(World {
             vendors: Vendors::new(&clock, &schedule),
-            store: Arc::new(Watched { inner: disk, facts: seen, clock: time, under_way, turn, records_max }),
+            store: Arc::new(Watched { inner: disk, bounded, facts: seen, clock: time, under_way, turn }),
             draw: Draw::new(seed, 1),
             // One more for the operator.
             counts: (0..=schedule.hosts).map(|_| Counts::default()).collect(),
@@ -240,7 +242,7 @@ impl World {
         }
         let mut deadline = caller.deadline;
         for _ in 0..CALLS_MAX {
-            let sent = self.send(&client, incarnation, number, deadline);
+            let sent = self.send(&client, incarnation, number, (deadline, caller.waits));
             let gone = self.clock.latency(caller.cancels_after.unwrap_or(Duration::MAX));
             let ended = tokio::select! {
                 biased;
@@ -265,7 +267,7 @@ impl World {
         client: &Client,
         incarnation: u64,
         number: usize,
-        deadline: Option<Duration>,
+        (deadline, waits): (Option<Duration>, bool),
     ) -> Option<Duration> {
         let operation = &self.schedule.operations[number];
         let began = self.clock.now();
@@ -279,6 +281,9 @@ impl World {
         }
         if let Some(deadline) = deadline {
             sent = sent.deadline(deadline);
+        }
+        if waits {
+            sent = sent.in_flight(InFlight::Wait);
         }
         let result = sent.send().await;
         let at = self.clock.now();
@@ -296,6 +301,7 @@ impl World {
             let deadline_zero = deadline == Some(Duration::ZERO);
             all.told.push(Told {
                 operation: number,
+                call,
                 life,
                 incarnation,
                 began,
@@ -443,7 +449,7 @@ impl World {
         self.rough.store(true, Ordering::Relaxed);
         for (number, operation) in self.schedule.operations.iter().enumerate() {
             let client = client_of(&clients, operation.kind.vendor());
-            self.send(client, incarnation, number, None).await;
+            self.send(client, incarnation, number, (None, false)).await;
         }
         self.rough.store(false, Ordering::Relaxed);
     }

@@ -108,6 +108,9 @@ pub(super) fn transition(connection: &Connection, step: &Step) -> Result<Written
     if answer.is_some() {
         seals.note_use(connection)?;
     }
+    if transition.leaves_a_time() {
+        notes::saw(connection, transition.now)?;
+    }
     if *foreseen && row::update_held(connection, record, answer, reports)? {
         return Ok(Written::AsForeseen);
     }
@@ -128,7 +131,7 @@ pub(super) fn transition(connection: &Connection, step: &Step) -> Result<Written
 }
 
 pub(super) fn take(connection: &Connection, take: &Take, seals: &Seals) -> Result<Vec<Stored>, StoreError> {
-    notes::saw(connection, take.now)?;
+    let notes = notes::saw(connection, take.now)?;
     let mut found = look_for(connection, take, (DUE, take.now, take.limit), seals)?;
     if found.len() < take.limit {
         let from = take.now.plus(CLOCKS_DIFFER_MAX);
@@ -136,7 +139,7 @@ pub(super) fn take(connection: &Connection, take: &Take, seals: &Seals) -> Resul
     }
     let mut taken = Vec::new();
     for stored in found {
-        if let Some(record) = stored.record.take(take) {
+        if let Some(record) = stored.record.take(take, &notes) {
             row::update(connection, stored.number, &record, OnFile::Now(None))?;
             taken.push(Stored { record, answer: None, ..stored });
         }

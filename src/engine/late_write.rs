@@ -1,0 +1,93 @@
+//! An outcome that the store did not take while its call had time.
+//!
+//! The vendor's word is in hand, and nobody else has it: for a vendor with neither key nor look-up it is the only proof
+//! there will ever be. The caller is answered at its deadline all the same. So the write goes on in a task of its own
+//! while the lease lasts: nobody else may touch the operation until then, and afterwards it is another's.
+//!
+//! At most [`AT_ONCE_MAX`] of a client's go on at a time, each for no longer than a lease. Beyond that, and where no
+//! runtime is there to run it, the operation is recovered as after a crash.
+
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+
+use super::hold::{WRITE_PAUSE_MAX, WRITE_PAUSE_MIN, leads_to};
+use super::limit;
+use super::phase::Run;
+use crate::clock::{Clock, Instant};
+use crate::operation::record::{Event, Record, Transition};
+use crate::store::Store;
+
+/// Room for the writes of one client that go on without their callers.
+#[derive(Debug)]
+pub(crate) struct LateWrites(Arc<Semaphore>);
+
+impl Default for LateWrites {
+    fn default() -> LateWrites {
+        LateWrites(Arc::new(Semaphore::new(AT_ONCE_MAX)))
+    }
+}
+
+impl Run<'_> {
+    /// Goes on writing an outcome down without the caller, until `stop_at`.
+    pub(super) fn go_on_writing(&mut self, event: Event, stop_at: Instant) {
+        let evidence = self.evidence();
+        let Some(hold) = &self.hold else { return };
+        let Ok(runtime) = Handle::try_current() else { return };
+        let Ok(place) = self.engine.late_writes.0.clone().try_acquire_owned() else { return };
+        let write = LateWrite {
+            store: Arc::clone(&self.engine.store),
+            clock: Arc::clone(&self.engine.clock),
+            held: hold.record.clone(),
+            transition: hold.transition(event, evidence),
+            stop_at,
+        };
+        drop(runtime.spawn(async move {
+            write.carry_out().await;
+            drop(place);
+        }));
+    }
+}
+
+struct LateWrite {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    held: Record,
+    transition: Transition,
+    stop_at: Instant,
+}
+
+impl LateWrite {
+    /// Until it is written, somebody else has the say, or the hold is over.
+    async fn carry_out(&self) {
+        let mut pause = WRITE_PAUSE_MIN;
+        loop {
+            let again_at = self.clock.now().plus(pause);
+            if again_at >= self.stop_at {
+                return;
+            }
+            self.clock.sleep_until(again_at).await;
+            if self.is_over().await {
+                return;
+            }
+            let transition = Transition { now: self.clock.wall(), ..self.transition.clone() };
+            let written = self.store.transition(&self.held, transition);
+            if let Some(Ok(_)) = limit::within(&*self.clock, self.stop_at, written).await {
+                return;
+            }
+            pause = pause.saturating_mul(2).min(WRITE_PAUSE_MAX);
+        }
+    }
+
+    /// Whether an earlier try was written after all. What somebody else has is theirs, but a success is proof to them
+    /// too, so that it is brought to the store all the same.
+    async fn is_over(&self) -> bool {
+        let read = limit::within(&*self.clock, self.stop_at, self.store.get(&self.held.id)).await;
+        let Some(Ok(Some(record))) = read else { return false };
+        record.fence == self.transition.fence && leads_to(&self.transition.event, &record.state)
+    }
+}
+
+/// Far more than a service has calls that end while its store is away; a few MiB of answers.
+const AT_ONCE_MAX: usize = 256;
