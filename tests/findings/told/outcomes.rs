@@ -85,6 +85,40 @@ async fn d11_a_store_that_never_writes_is_given_up_at_the_end_of_the_calls_time(
     assert_eq!(bench.transport.requests().len(), 1);
 }
 
+/// What the vendor said is in this process alone: it is written down after its call is over, as long as nobody else may
+/// take the operation.
+#[tokio::test]
+async fn d11_the_vendors_word_is_written_down_without_its_call_while_the_lease_lasts() {
+    for (status, is_on_record) in [
+        (200, (|state| matches!(state, State::Succeeded { .. })) as fn(&State) -> bool),
+        (402, |state| matches!(state, State::Refused { .. })),
+    ] {
+        let (store, bench) = troubled(ScriptedTransport::new().status(status), plain());
+        // At 0, 50, 150, 350 and 750 ms by the call, and for some seconds after it.
+        store.transitions([Trouble::Fail; 8]);
+        let told = until_told(&bench, bench.charge().deadline(secs(1))).await.expect_err("no record");
+        assert!(told.is_store(), "{told}");
+        let record = loop {
+            for _ in 0..20 {
+                tokio::task::yield_now().await;
+            }
+            let (record, log) = on_record(&bench).await;
+            if is_on_record(&record.state) {
+                assert_eq!(log.len(), 1, "what the attempt met is on the log once");
+                break record;
+            }
+            assert!(bench.clock.now() < after(secs(60)), "{:?}", record.state);
+            bench.clock.advance(ms(10));
+        };
+        let took = record.updated_at.since(record.claimed_at);
+        assert!(
+            took > secs(1),
+            "{took:?}: after the call's time, because the store was in trouble until then"
+        );
+        assert_eq!(bench.transport.requests().len(), 1);
+    }
+}
+
 #[tokio::test]
 async fn d11_an_outcome_that_is_written_but_not_answered_is_the_calls() {
     let (store, bench) = troubled(ScriptedTransport::new().status(402), plain());
