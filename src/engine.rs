@@ -44,7 +44,6 @@ mod recovery;
 mod replay;
 pub(crate) mod retention;
 mod run;
-mod settling;
 mod waits;
 
 pub(crate) use clocks::VendorClock;
@@ -54,7 +53,6 @@ pub(crate) use latency::Latency;
 pub(crate) use patience::SLEEP_MAX;
 use phase::Run;
 use retention::{Floor, Retention};
-pub(crate) use settling::LetGo;
 
 /// Everything one client is made of.
 #[derive(Debug)]
@@ -82,7 +80,6 @@ pub(crate) struct Engine {
     /// This client's calls that wait for the outcome of another.
     pub waiting: Waiting,
     pub latency: Latency,
-    pub let_go: LetGo,
     pub late_writes: LateWrites,
 }
 

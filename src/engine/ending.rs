@@ -28,14 +28,10 @@ impl Run<'_> {
     pub(super) fn evidence(&mut self) -> Evidence {
         let reports = self.reports.get(self.reports_written..).unwrap_or_default().to_vec();
         self.reports_written = self.reports.len();
-        let (now, wall) = (self.engine.clock.now(), self.engine.clock.wall());
-        let unknown_since = match (self.phase, &self.hold) {
-            (Phase::Unknown { since: Some(since), .. }, _) => Some(wall.minus(now.since(since))),
-            (_, Some(hold)) => hold
-                .record
-                .unknown_since
-                .map(|since| hold.settling.map_or(since, |settling| settling.written_at(since, wall, now))),
-            (_, None) => None,
+        let clock = &self.engine.clock;
+        let unknown_since = match self.phase {
+            Phase::Unknown { since: Some(since), .. } => Some(clock.wall().minus(clock.now().since(since))),
+            _ => self.hold.as_ref().and_then(|hold| hold.record.unknown_since),
         };
         Evidence {
             attempts: self.attempts,

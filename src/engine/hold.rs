@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::on_record::STORE_GRACE;
 use super::phase::Run;
-use super::settling::Settling;
 use super::{Engine, limit};
 use crate::attempt::AttemptReport;
 use crate::clock::{Instant, Timestamp};
@@ -25,20 +24,13 @@ pub(super) struct Hold<'a> {
     deadline: Instant,
     /// When this hold began, and how long after the first claim that was.
     began: (Instant, Duration),
-    /// How much of the settle time is over, if the effect was unknown by then.
-    pub settling: Option<Settling>,
 }
 
 impl<'a> Hold<'a> {
     /// `lease_until` was computed before the claim was made, so it is no later than what the store wrote.
     pub(super) fn new(engine: &'a Engine, record: Record, lease_until: Instant) -> Hold<'a> {
         let age = engine.clock.wall().since(record.claimed_at);
-        let now = engine.clock.now();
-        let settling = record.unknown_since.and_then(|_| {
-            let let_go = engine.let_go.recall(&record.id, record.fence);
-            Settling::of(&record, now, let_go)
-        });
-        Hold { engine, record, lease_until, deadline: lease_until, began: (now, age), settling }
+        Hold { engine, record, lease_until, deadline: lease_until, began: (engine.clock.now(), age) }
     }
 
     /// The time since the first claim. What passed while this process held the operation is on our own monotonic

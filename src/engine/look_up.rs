@@ -10,11 +10,10 @@
 use std::time::Duration;
 
 use super::phase::{Phase, Run};
-use super::settling::Settling;
 use super::waits::spread_over;
 use crate::answer::Answer;
 use crate::attempt::{AttemptReport, LOOK_UP};
-use crate::clock::Instant;
+use crate::clock::{Instant, Timestamp};
 use crate::error::{Chain, Effect, Error};
 use crate::guard::Guard;
 use crate::request::Request;
@@ -86,40 +85,21 @@ impl Run<'_> {
         Ok(Ok(Looked::CannotTell))
     }
 
-    /// When the settle time is over. It counts from the last send that may have taken effect, on our own clock: see
-    /// [`settling`](super::settling) for one of somebody else's.
+    /// When the settle time is over. It counts once, from the last send that may have taken effect, whoever sent it:
+    /// on our own clock if we did, else from what is on record.
     fn settled_at(&self) -> Instant {
         let (clock, settle) = (&self.engine.clock, Guard::SettleTime.keeps(self.engine.vendor.settle_time()));
-        match (self.phase, self.settling()) {
+        match (self.phase, self.unknown_on_record()) {
             (Phase::Unknown { since: Some(ours), .. }, _) => ours.plus(settle),
-            (_, Some(theirs)) if Guard::SettleOnce.holds() => theirs.over_at(settle),
+            (_, Some(theirs)) if Guard::SettleOnce.holds() => {
+                clock.now().plus(theirs.plus(settle).since(clock.wall()))
+            }
             _ => clock.now().plus(settle),
         }
     }
 
-    fn settling(&self) -> Option<Settling> {
-        self.hold.as_ref().and_then(|hold| hold.settling)
-    }
-
-    /// For how long the effect has been unknown.
-    fn unknown_for(&self) -> Duration {
-        let now = self.engine.clock.now();
-        match (self.phase, self.settling()) {
-            (Phase::Unknown { since: Some(ours), .. }, _) => now.since(ours),
-            (_, Some(theirs)) => theirs.unknown_for(now),
-            (_, None) => Duration::ZERO,
-        }
-    }
-
-    /// Remembers when the settle time of an operation began that this process has let go of.
-    pub(super) fn note_let_go(&self) {
-        let Some(hold) = &self.hold else { return };
-        let began = match (self.phase, hold.settling) {
-            (Phase::Unknown { since: Some(ours), .. }, _) => ours,
-            (Phase::Unknown { .. }, Some(theirs)) => theirs.began(),
-            _ => return,
-        };
-        self.engine.let_go.note(&hold.record.id, hold.record.fence, began, self.engine.clock.now());
+    fn unknown_on_record(&self) -> Option<Timestamp> {
+        self.hold.as_ref().and_then(|hold| hold.record.unknown_since)
     }
 
     /// Whether its effect has been unknown for a day, or for as long as a settled one would be kept. Look-ups that
@@ -127,7 +107,7 @@ impl Run<'_> {
     /// state, and a person is told within a day.
     fn is_past_keeping(&self) -> bool {
         let longest = self.engine.policy.record.keep.min(LOOK_UPS_LAST);
-        self.unknown_for() >= longest
+        self.unknown_on_record().is_some_and(|since| self.engine.clock.wall().since(since) >= longest)
     }
 
     /// The next step of the ladder; from its end on its last one, but no less than [`LADDER_SPENT_GAP`].
@@ -146,7 +126,9 @@ impl Run<'_> {
     /// When to look up what has failed to be for all of a call's time: the longer it has been unknown, the later. A
     /// look-up that a vendor refuses for good is then not made every few seconds until the retention is over.
     fn much_later(&self) -> Instant {
-        self.engine.clock.now().plus((self.unknown_for() / UNKNOWN_PART).min(LOOK_UP_GAP_MAX))
+        let clock = &self.engine.clock;
+        let unknown_for = self.unknown_on_record().map_or(Duration::ZERO, |since| clock.wall().since(since));
+        clock.now().plus((unknown_for / UNKNOWN_PART).min(LOOK_UP_GAP_MAX))
     }
 
     /// One look-up, all its pages; `None` if it failed. A failure on the way is never taken for an absence.
@@ -184,11 +166,7 @@ impl Run<'_> {
                 Finding::Found(answer) => return Ok((Some(Looked::Found(answer)), met)),
                 Finding::Absent => return Ok((Some(Looked::Absent), met)),
                 // Credentials that are mended, or a page that goes away, leave the question to be asked again.
-                Finding::CannotTell
-                    if matches!(verdict, Verdict::Refused { .. }) || !answer.status.is_success() =>
-                {
-                    return Ok((None, met));
-                }
+                Finding::CannotTell if matches!(verdict, Verdict::Refused { .. }) => return Ok((None, met)),
                 Finding::CannotTell => return Ok((Some(Looked::CannotTell), met)),
                 Finding::Next(next) => question = next,
             }

@@ -320,7 +320,6 @@ impl<'a> Run<'a> {
         if let Err(error) = self.write_down("schedule the next attempt", || Event::Schedule { at }).await {
             return self.in_context(error);
         }
-        self.note_let_go();
         let answer = self.last.answer.clone();
         let mut error = Error::new(kind, self.phase.effect()).with_retry_at(Some(at)).with_answer(answer);
         if self.hold.is_some() {

@@ -261,14 +261,6 @@ pub struct Transition {
     pub reports: Vec<AttemptReport>,
 }
 
-impl Transition {
-    /// Whether a store's notes must see its time before it is carried out, as that of a claim: who lets go of an
-    /// operation whose effect is unknown leaves a time that the next taker counts from.
-    pub fn leaves_a_time(&self) -> bool {
-        matches!(self.event, Event::Schedule { .. }) && self.effect == Effect::Unknown
-    }
-}
-
 /// Why a transition changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -357,7 +349,7 @@ impl Record {
         if Guard::OneRequest.keeps(self.fingerprint != first.fingerprint) {
             return Claimed::Mismatch { held: self.fingerprint };
         }
-        let taker = Taker { now, believed: notes.now(now), lease, attempt_max: first.attempt_max };
+        let taker = Taker { now, lease, attempt_max: first.attempt_max };
         match &self.state {
             State::InProgress { lease_until: until } | State::Scheduled { at: until } => {
                 match self.left_to(taker) {

@@ -57,8 +57,7 @@ pub use races::{check_claims_at_once, check_settlements_at_once};
 pub use secrets::{check_count_of_secrets, check_scrub, check_scrub_beside_others};
 pub use table::check_every_call_from_every_state;
 pub use takers::{
-    check_settled_is_not_taken, check_takers_at_once, check_takes, check_unknown_since,
-    check_unknown_since_of_a_doubted_clock, check_wrong_clocks,
+    check_settled_is_not_taken, check_takers_at_once, check_takes, check_unknown_since, check_wrong_clocks,
 };
 pub use times::{
     check_doubted_times, check_expiry_and_purge, check_fences, check_late_success, check_lease_boundaries,
@@ -86,7 +85,6 @@ pub async fn check_all(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_takes(&*fresh().await).await;
     check_wrong_clocks(&*fresh().await).await;
     check_unknown_since(&*fresh().await).await;
-    check_unknown_since_of_a_doubted_clock(&*fresh().await).await;
     check_settled_is_not_taken(&*fresh().await).await;
     check_takers_at_once(fresh().await).await;
     check_every_action_from_every_phase(&*fresh().await).await;

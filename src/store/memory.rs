@@ -188,9 +188,6 @@ impl Store for Memory {
         mut transition: Transition,
     ) -> Result<Result<Record, Declined>, StoreError> {
         let mut inner = self.inner.lock();
-        if transition.leaves_a_time() {
-            inner.notes.saw(transition.now);
-        }
         let Some(row) = inner.rows.get_mut(&held.id) else {
             return Ok(Err(Declined::Absent));
         };
@@ -216,7 +213,7 @@ impl Store for Memory {
         let far = ending.iter().rev().take_while(|(at, _)| *at > from).take(take.limit);
         let taken: Vec<Record> = over
             .chain(far)
-            .filter_map(|(_, id)| inner.rows.get(id)?.record.take(&take, &inner.notes))
+            .filter_map(|(_, id)| inner.rows.get(id)?.record.take(&take))
             .take(take.limit)
             .collect();
         for record in &taken {

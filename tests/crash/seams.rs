@@ -13,8 +13,8 @@ use steadfast::attempt::AttemptReport;
 use steadfast::clock::Timestamp;
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{
-    Act, Action, AuditEntry, Claim, Claimed, Cursor, Declined, Event, Filter, Forbidden, Left, Notes, Page,
-    Record, Summary, Take, Tally, Transition,
+    Act, Action, AuditEntry, Claim, Claimed, Cursor, Declined, Event, Filter, Forbidden, Left, Page, Record,
+    Summary, Take, Tally, Transition,
 };
 use steadfast::store::{Store, StoreError};
 use steadfast::transport::{Exchange, Limits, Request, Transport};
@@ -209,7 +209,7 @@ impl<S: Store> SeamStore<S> {
         let page = self.inner.list(&Filter::default(), None, 1).await?;
         let Some(row) = page.rows.first() else { return Ok(false) };
         let record = self.inner.get(&row.id).await?;
-        Ok(record.is_some_and(|record| record.take(take, &Notes::default()).is_some()))
+        Ok(record.is_some_and(|record| record.take(take).is_some()))
     }
 }
 

@@ -1,7 +1,6 @@
 //! What an outside review found, a test for each row by its number: each failed before it was mended.
 
 mod attack;
-mod clocks;
 mod engine;
 mod lives;
 mod operator;

@@ -105,7 +105,7 @@ fn acted(record: &Record, action: Action, now: u64) -> Result<Record, Forbidden>
 
 pub fn an_overtaken_holder_changes_nothing() -> bool {
     let held = first(0);
-    let taken = held.take(&lapsed(60), &Notes::default()).expect("its lease is over");
+    let taken = held.take(&lapsed(60)).expect("its lease is over");
     taken.apply(says(held.fence, 61, Effect::None, BURIED)).is_err()
 }
 
@@ -133,28 +133,26 @@ pub fn another_request_under_a_key_is_refused() -> bool {
 }
 
 pub fn what_a_dead_holder_left_is_unknown() -> bool {
-    first(0).take(&lapsed(60), &Notes::default()).is_some_and(|taken| taken.effect == Effect::Unknown)
+    first(0).take(&lapsed(60)).is_some_and(|taken| taken.effect == Effect::Unknown)
 }
 
 pub fn a_lapse_is_settled_from_the_end_of_the_longest_attempt() -> bool {
-    let taken = first(0).take(&lapsed(60), &Notes::default()).map(|taken| taken.unknown_since);
+    let taken = first(0).take(&lapsed(60)).map(|taken| taken.unknown_since);
     taken == Some(Some(at(60).plus(ATTEMPT)))
 }
 
 pub fn a_lease_of_tomorrow_keeps_nobody_out() -> bool {
-    first(DAY + HOUR).take(&lapsed(0), &Notes::default()).is_some()
+    first(DAY + HOUR).take(&lapsed(0)).is_some()
 }
 
 pub fn a_claim_of_tomorrow_has_no_window_tomorrow_either() -> bool {
-    let taken = first(DAY + HOUR)
-        .take(&lapsed(0), &Notes::default())
-        .or_else(|| first(DAY + HOUR).take(&lapsed(2 * DAY), &Notes::default()));
+    let taken = first(DAY + HOUR).take(&lapsed(0)).or_else(|| first(DAY + HOUR).take(&lapsed(2 * DAY)));
     let taken = taken.expect("somebody takes it");
     taken.window(Some(REPLAYS), at(DAY + 2 * HOUR), None) == Window::Closed
 }
 
 pub fn mended_credentials_start_no_new_window_after_an_unknown_send() -> bool {
-    let taken = first(0).take(&lapsed(60), &Notes::default()).expect("its lease is over");
+    let taken = first(0).take(&lapsed(60)).expect("its lease is over");
     let refused = Event::Refuse { refusal: Refusal::Unauthorized, answer: answer(401) };
     let refused = taken.apply(says(taken.fence, 100, Effect::Unknown, refused)).expect("its holder says so");
     match claim(Some(&refused), wanted("k", HOUR), &Notes::default()).1 {

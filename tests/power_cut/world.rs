@@ -14,8 +14,8 @@ use steadfast::attempt::AttemptReport;
 use steadfast::clock::Timestamp;
 use steadfast::error::{Reason, Refusal};
 use steadfast::operation::record::{
-    self, Act, Action, AuditEntry, Claim, Claimed, Declined, Event, Forbidden, Left, Notes, Record,
-    Resolution, State, Take, Transition,
+    self, Act, Action, AuditEntry, Claim, Claimed, Declined, Event, Forbidden, Left, Record, Resolution,
+    State, Take, Transition,
 };
 use steadfast::operation::{Fingerprint, Key, OperationId, Scope};
 use steadfast::random::Random;
@@ -216,7 +216,7 @@ impl World {
             Call::Claim(claim) => {
                 let held = entry(&claim.id);
                 let (written, told) =
-                    record::claim(held.record.as_ref(), (**claim).clone(), &Notes::default());
+                    record::claim(held.record.as_ref(), (**claim).clone(), &record::Notes::default());
                 if let Some(mut record) = written {
                     // A new life has a log of its own.
                     let evidence =
@@ -262,9 +262,7 @@ impl World {
             }),
             Call::Take(take) => {
                 for (id, held) in &self.entries {
-                    if let Some(record) =
-                        held.record.as_ref().and_then(|record| record.take(take, &Notes::default()))
-                    {
+                    if let Some(record) = held.record.as_ref().and_then(|record| record.take(take)) {
                         after.insert(id.clone(), Entry { record: Some(record), ..held.clone() });
                     }
                 }

@@ -101,9 +101,6 @@ impl Shelf {
         if trouble == Some(Trouble::Fails) {
             return Err(Trouble::Fails);
         }
-        if transition.leaves_a_time() {
-            self.notes.saw(transition.now);
-        }
         let Some(record) = &self.record else {
             return trouble.map_or(Ok(Err(Declined::Absent)), Err);
         };
@@ -120,7 +117,7 @@ impl Shelf {
     /// What is taken. The caller puts it back.
     pub fn take(&mut self, take: &Take) -> Option<Record> {
         self.notes.saw(take.now);
-        self.record.as_deref()?.take(take, &self.notes).map(|record| self.bent(record))
+        self.record.as_deref()?.take(take).map(|record| self.bent(record))
     }
 
     pub fn purge(&mut self, now: Timestamp) -> usize {

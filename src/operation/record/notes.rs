@@ -32,9 +32,8 @@ pub struct Notes {
 }
 
 impl Notes {
-    /// Takes in the time of a command before it is carried out: of each claim, each take, each purge, and each
-    /// transition that [leaves a time](super::Transition::leaves_a_time). Says whether it must be written down: what is
-    /// not is less than a minute of time that is believed anyway.
+    /// Takes in the time of a command: of each claim, each take and each purge, before it is carried out. Says whether
+    /// it must be written down: what is not is less than a minute of time that is believed anyway.
     pub fn saw(&mut self, now: Timestamp) -> bool {
         let Some(believed) = self.believed else {
             self.believed = Some(now);

@@ -83,8 +83,7 @@ impl Record {
                 Ok(Record { fence: self.fence.saturating_add(1), updated_at: now, ..self.clone() })
             }
             State::InProgress { .. } => {
-                let (lease, attempt_max) = (Duration::ZERO, self.attempt_max);
-                let taker = Taker { now, believed: now, lease, attempt_max };
+                let taker = Taker { now, lease: Duration::ZERO, attempt_max: self.attempt_max };
                 self.left_to(taker).ok_or(Forbidden::Held)
             }
             State::Succeeded { .. } | State::Refused { .. } | State::Dead { .. } => Err(Forbidden::NotOpen),

@@ -7,27 +7,9 @@
 //! its holder ends: a clock that was a day ahead would keep everybody out for a day, and its replay window would
 //! then be taken for open. Such a record may be taken at once. How long its lease was is still known, so whoever
 //! takes it waits that long before a look-up counts.
-//!
-//! The other way round, a taker whose clock is ahead reads every time on record as long ago. For a lease that costs
-//! little: its holder is fenced out. For the moment since which the effect is unknown it would cost a second effect: the
-//! settle time would be taken for over, and a look-up would miss what the vendor has not indexed yet. So:
-//!
-//! - [`Record::unknown_since`] goes to the taker in the taker's own time. Where the store
-//!   [doubts](super::Notes) the taker's clock, no time has passed since the last time that the store believed, or since
-//!   the record was last moved, whichever is later. It is never later than now, except by what the last holder still
-//!   expected of a request that is under way.
-//! - Two clocks that the store believes may differ by [`CLOCKS_DIFFER_MAX`]. The taker therefore counts what has passed
-//!   less that much. In most cases this is nothing: the settle time counts in full from the take, on the taker's own
-//!   monotonic clock.
-//! - A process that let go of the operation itself, and takes it with the very next fence, has measured the time on its
-//!   own monotonic clock, and counts that. So a call that is too short for the settle time, again and again, still comes
-//!   to its look-up.
-//!
-//! The last two are the engine's, because they need a process.
 
 use std::time::Duration;
 
-use super::notes::Notes;
 use super::{CLOCKS_DIFFER_MAX, Record, State};
 use crate::clock::Timestamp;
 use crate::error::Effect;
@@ -65,24 +47,19 @@ pub enum Left {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Taker {
     pub now: Timestamp,
-    /// What the store takes for now; earlier only if it doubts the taker's clock.
-    pub believed: Timestamp,
     pub lease: Duration,
     pub attempt_max: Duration,
 }
 
 impl Record {
     /// The record as the taker holds it, its fence moved by one; `None` if it is not what `take` asks for.
-    ///
-    /// `notes` are the store's, which have [seen](Notes::saw) the take's time.
-    pub fn take(&self, take: &Take, notes: &Notes) -> Option<Record> {
+    pub fn take(&self, take: &Take) -> Option<Record> {
         if take.account.as_deref().is_some_and(|account| !self.id.scope.is_reached_by(account)) {
             return None;
         }
         match (take.what, &self.state) {
             (Left::Lapsed, State::InProgress { .. }) | (Left::Due, State::Scheduled { .. }) => {
-                let Take { now, lease, attempt_max, .. } = *take;
-                self.left_to(Taker { now, believed: notes.now(now), lease, attempt_max })
+                self.left_to(Taker { now: take.now, lease: take.lease, attempt_max: take.attempt_max })
             }
             _ => None,
         }
@@ -120,21 +97,8 @@ impl Record {
         record.fence = self.fence.saturating_add(1);
         record.effect = effect;
         record.attempt_max = taker.attempt_max;
-        record.unknown_since = self.unknown_since.map(|since| self.unknown_since_for(since, taker));
+        record.unknown_since = self.unknown_since.map(|since| self.read_at(since, now));
         record
-    }
-
-    /// Since when the effect is unknown, in the taker's own time: see the head of this file.
-    fn unknown_since_for(&self, since: Timestamp, Taker { now, believed, .. }: Taker) -> Timestamp {
-        // Its holder expected a request to be under way for longer than it held the operation.
-        let under_way = since.since(self.updated_at);
-        if !under_way.is_zero() {
-            return now.plus(under_way);
-        }
-        let ahead = now.since(believed.max(self.updated_at));
-        let is_doubted = now > believed.plus(CLOCKS_DIFFER_MAX);
-        let read = self.read_at(since, now);
-        if is_doubted { read.plus(ahead) } else { read }.min(now)
     }
 
     /// Whether the clock that last moved the record was ahead of `now` by more than clocks differ.

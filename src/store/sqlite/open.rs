@@ -15,9 +15,8 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, ffi};
 
 use super::failure::{While, failed};
-use super::log;
-use super::scrub;
 use super::seals::Seals;
+use super::{log, scrub};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// What a file is opened with. The default is what [`Sqlite::open`](super::Sqlite::open) takes.

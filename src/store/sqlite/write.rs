@@ -108,9 +108,6 @@ pub(super) fn transition(connection: &Connection, step: &Step) -> Result<Written
     if answer.is_some() {
         seals.note_use(connection)?;
     }
-    if transition.leaves_a_time() {
-        notes::saw(connection, transition.now)?;
-    }
     if *foreseen && row::update_held(connection, record, answer, reports)? {
         return Ok(Written::AsForeseen);
     }
@@ -131,7 +128,7 @@ pub(super) fn transition(connection: &Connection, step: &Step) -> Result<Written
 }
 
 pub(super) fn take(connection: &Connection, take: &Take, seals: &Seals) -> Result<Vec<Stored>, StoreError> {
-    let notes = notes::saw(connection, take.now)?;
+    notes::saw(connection, take.now)?;
     let mut found = look_for(connection, take, (DUE, take.now, take.limit), seals)?;
     if found.len() < take.limit {
         let from = take.now.plus(CLOCKS_DIFFER_MAX);
@@ -139,7 +136,7 @@ pub(super) fn take(connection: &Connection, take: &Take, seals: &Seals) -> Resul
     }
     let mut taken = Vec::new();
     for stored in found {
-        if let Some(record) = stored.record.take(take, &notes) {
+        if let Some(record) = stored.record.take(take) {
             row::update(connection, stored.number, &record, OnFile::Now(None))?;
             taken.push(Stored { record, answer: None, ..stored });
         }
