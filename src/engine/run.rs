@@ -76,7 +76,7 @@ impl<'a> Run<'a> {
                 }
                 // The renewal before the send writes it down. Not earlier: a gate that refuses would use it up.
                 Cleared::AtRisk => {
-                    self.resends_left = self.resends_left.saturating_sub(Guard::ResendCounted.keeps(1))
+                    self.resends_left = self.resends_left.saturating_sub(Guard::ResendCounted.keeps(1));
                 }
                 _ => {}
             }

@@ -116,7 +116,7 @@ impl Old {
         let request: Vec<u8> = raw
             .query_row("SELECT request FROM operation WHERE key = ?1", [key], |row| row.get(0))
             .expect("there");
-        let request = with_headers(request, headers);
+        let request = with_headers(&request, headers);
         raw.execute("UPDATE operation SET request = ?2 WHERE key = ?1", params![key, request])
             .expect("written");
     }
@@ -219,7 +219,7 @@ fn replied() -> steadfast::answer::Answer {
 
 /// A stored request with more headers: a version, method and URL with their lengths, and the number of headers come
 /// before the headers.
-fn with_headers(request: Vec<u8>, headers: &[(&str, &str)]) -> Vec<u8> {
+fn with_headers(request: &[u8], headers: &[(&str, &str)]) -> Vec<u8> {
     let number = |at: usize| u32::from_le_bytes(request[at..at + 4].try_into().expect("four bytes"));
     let mut at = 1;
     for _ in 0..2 {
