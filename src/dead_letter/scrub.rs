@@ -82,7 +82,7 @@ impl DeadLetters {
     /// What is still to be sent gets the adapter's own secret at each send. A secret that only the call gave is gone, and
     /// the vendor may refuse the operation.
     ///
-    /// An SQLite file holds what was removed until [`Sqlite::wipe`](crate::store::Sqlite::wipe).
+    /// An SQLite file holds what was removed until `Sqlite::wipe`.
     ///
     /// # Errors
     ///
