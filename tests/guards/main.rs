@@ -25,6 +25,8 @@ mod draw;
 mod extras;
 #[path = "../world/facts.rs"]
 mod facts;
+#[path = "../hosts/keyed.rs"]
+mod keyed;
 #[path = "../world/network.rs"]
 mod network;
 #[path = "../world/plain.rs"]

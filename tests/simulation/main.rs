@@ -22,6 +22,8 @@ mod guards;
 
 #[path = "../hosts/draw.rs"]
 mod draw;
+#[path = "../hosts/keyed.rs"]
+mod keyed;
 #[path = "../hosts/process.rs"]
 mod process;
 #[path = "../hosts/run.rs"]

@@ -8,10 +8,11 @@ use steadfast::clock::{Clock, Instant, Sleep, Timestamp};
 use steadfast::policy::{Backoff, RecordConfig, Timeouts};
 use steadfast::testkit::fakes::{BigCommerceFake, Effect, InProcess, Ledger, PostmarkFake, StripeFake};
 use steadfast::testkit::{SeededRandom, TestClock};
-use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig, Postmark, Stripe};
+use steadfast::vendor::{BigCommerce, JsonMarker, Keyed, KeyedConfig, Marker, Postmark, Stripe};
 use steadfast::{Call, Client, Policy};
 
 use crate::guards::VendorWithout;
+use crate::keyed::{self, BARE};
 use crate::network::{Network, SETTLE_TIME};
 use crate::plan::{Kind, Schedule, ms, secs};
 use crate::process::{Life, ProcessClock};
@@ -203,30 +204,13 @@ pub fn exact_wall(clock: &TestClock) -> Timestamp {
     TestClock::START.plus(ms(clock.now().as_nanos() / 1_000_000))
 }
 
+/// Ours ends before the vendor's does, and what it says of a key that is in use is known.
 static KEYED: LazyLock<KeyedConfig> = LazyLock::new(|| {
-    config(
-        r#"
-        name = "keyed"
-        base_url = "https://keyed.test"
-        auth = { header = "Authorization", prefix = "Bearer " }
-        key = { header = "Idempotency-Key" }
-        window = "23h"
-        replay = { header = { name = "Idempotent-Replayed", value = "true" } }
-        in_progress = [{ json = { pointer = "/error/code", value = "idempotency_key_in_use" } }]
-        "#,
-    )
+    let mut in_use = Marker::default();
+    let (pointer, value) = ("/error/code".to_owned(), "idempotency_key_in_use".to_owned());
+    in_use.json = Some(JsonMarker { pointer, value });
+    let mut config = keyed::KEYED.clone();
+    config.window = Some(secs(23 * 3_600));
+    config.in_progress = vec![in_use];
+    config
 });
-
-static BARE: LazyLock<KeyedConfig> = LazyLock::new(|| {
-    config(
-        r#"
-        name = "bare"
-        base_url = "https://bare.test"
-        auth = { header = "Authorization", prefix = "Bearer " }
-        "#,
-    )
-});
-
-fn config(text: &str) -> KeyedConfig {
-    toml::from_str(text).expect("a configuration")
-}

@@ -14,6 +14,8 @@
 //! `STEADFAST_STATES_DEPTH=n` searches to that depth, from every pair of clocks, and `STEADFAST_STATES_FAULTS=n` says how
 //! much goes wrong on one way.
 
+#[path = "../hosts/keyed.rs"]
+mod keyed;
 #[allow(dead_code, reason = "this run counts no panics")]
 #[path = "../hosts/run.rs"]
 mod run;

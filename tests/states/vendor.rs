@@ -1,7 +1,7 @@
 //! The vendors of the search, one of each kind, behind the shipped adapters: what they execute and what they answer.
 
 use std::fmt;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
@@ -11,10 +11,11 @@ use steadfast::clock::Timestamp;
 use steadfast::policy::{Backoff, Jitter};
 use steadfast::request::Request;
 use steadfast::testkit::FixedRandom;
-use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig, Vendor};
+use steadfast::vendor::{BigCommerce, Keyed, Vendor};
 use steadfast::{Call, Client, OnUnknown, Policy};
 
 use crate::host::{HostClock, Tape, Wire};
+use crate::keyed::{BARE, KEYED};
 use crate::shelf::TapeStore;
 
 /// What a vendor does with a repeat.
@@ -156,9 +157,9 @@ pub fn client(kind: Kind, tape: &Arc<Tape>) -> Client {
         .without_breaker()
         .without_budget();
     let builder = match kind {
-        Kind::Replays => Client::builder(Keyed::new(REPLAYS.clone(), "secret")),
+        Kind::Replays => Client::builder(Keyed::new(KEYED.clone(), "secret")),
         Kind::LooksUp => Client::builder(BigCommerce::new("abc123", "token")),
-        Kind::Neither => Client::builder(Keyed::new(NEITHER.clone(), "secret")),
+        Kind::Neither => Client::builder(Keyed::new(BARE.clone(), "secret")),
     };
     builder
         .policy(policy)
@@ -205,32 +206,4 @@ impl fmt::Display for Kind {
             Kind::Neither => "the vendor with neither",
         })
     }
-}
-
-/// What is parsed once: a client is made for each step.
-static REPLAYS: LazyLock<KeyedConfig> = LazyLock::new(|| {
-    config(
-        r#"
-    name = "keyed"
-    base_url = "https://keyed.test"
-    auth = { header = "Authorization", prefix = "Bearer " }
-    key = { header = "Idempotency-Key" }
-    window = "24h"
-    replay = { header = { name = "Idempotent-Replayed", value = "true" } }
-"#,
-    )
-});
-
-static NEITHER: LazyLock<KeyedConfig> = LazyLock::new(|| {
-    config(
-        r#"
-    name = "bare"
-    base_url = "https://bare.test"
-    auth = { header = "Authorization", prefix = "Bearer " }
-"#,
-    )
-});
-
-fn config(text: &str) -> KeyedConfig {
-    toml::from_str(text).expect("a configuration")
 }

@@ -14,6 +14,8 @@
 
 #[path = "../hosts/draw.rs"]
 mod draw;
+#[path = "../hosts/keyed.rs"]
+mod keyed;
 #[path = "../hosts/process.rs"]
 mod process;
 #[path = "../hosts/run.rs"]

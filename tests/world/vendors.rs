@@ -1,6 +1,6 @@
 //! The vendors of a schedule, with the shipped adapters and presets as they are, and a host's clients of them.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
@@ -12,10 +12,11 @@ use steadfast::request::Request;
 use steadfast::testkit::fakes::{BigCommerceFake, InProcess, Ledger, PostmarkFake, StripeFake};
 use steadfast::testkit::{Fault, SeededRandom, TestClock};
 use steadfast::transport::{Limits, SendError, SendErrorKind, Transport as _};
-use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig, Postmark, Stripe, Vendor};
+use steadfast::vendor::{BigCommerce, Keyed, Postmark, Stripe, Vendor};
 use steadfast::{Call, Client, Policy};
 
 use crate::facts::OPERATION;
+use crate::keyed::{BARE, KEYED};
 use crate::network::Network;
 use crate::plain::Plain;
 use crate::plan::{Schedule, ms};
@@ -350,31 +351,4 @@ impl Clock for VendorClock {
 pub fn shifted(at: Timestamp, by_ms: i64) -> Timestamp {
     let by = ms(by_ms.unsigned_abs());
     if by_ms < 0 { at.minus(by) } else { at.plus(by) }
-}
-
-static KEYED: LazyLock<KeyedConfig> = LazyLock::new(|| {
-    config(
-        r#"
-        name = "keyed"
-        base_url = "https://keyed.test"
-        auth = { header = "Authorization", prefix = "Bearer " }
-        key = { header = "Idempotency-Key" }
-        window = "24h"
-        replay = { header = { name = "Idempotent-Replayed", value = "true" } }
-        "#,
-    )
-});
-
-static BARE: LazyLock<KeyedConfig> = LazyLock::new(|| {
-    config(
-        r#"
-        name = "bare"
-        base_url = "https://bare.test"
-        auth = { header = "Authorization", prefix = "Bearer " }
-        "#,
-    )
-});
-
-fn config(text: &str) -> KeyedConfig {
-    toml::from_str(text).expect("a configuration")
 }

@@ -1,0 +1,34 @@
+//! The vendors of a schedule that are only data.
+
+use std::sync::LazyLock;
+
+use steadfast::vendor::KeyedConfig;
+
+/// One that replays its keys for a day.
+pub static KEYED: LazyLock<KeyedConfig> = LazyLock::new(|| {
+    config(
+        r#"
+        name = "keyed"
+        base_url = "https://keyed.test"
+        auth = { header = "Authorization", prefix = "Bearer " }
+        key = { header = "Idempotency-Key" }
+        window = "24h"
+        replay = { header = { name = "Idempotent-Replayed", value = "true" } }
+        "#,
+    )
+});
+
+/// One without keys and without a look-up.
+pub static BARE: LazyLock<KeyedConfig> = LazyLock::new(|| {
+    config(
+        r#"
+        name = "bare"
+        base_url = "https://bare.test"
+        auth = { header = "Authorization", prefix = "Bearer " }
+        "#,
+    )
+});
+
+fn config(text: &str) -> KeyedConfig {
+    toml::from_str(text).expect("a configuration")
+}
