@@ -130,6 +130,10 @@ impl Store for Watched {
         self.store.audit(id, after, limit).await
     }
 
+    async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError> {
+        self.store.believed(now).await
+    }
+
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
         self.store.purge(now, limit).await
     }

@@ -198,6 +198,10 @@ impl Store for SharedStore {
         self.inner.audit(id, after, limit).await
     }
 
+    async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError> {
+        self.inner.believed(now).await
+    }
+
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
         self.inner.purge(now, limit).await
     }

@@ -91,6 +91,7 @@ impl Store for Two {
     async fn list(&self, filter: &Filter, after: Option<&Cursor>, limit: usize) -> Result<Page<Summary>, StoreError> { self.next().list(filter, after, limit).await }
     async fn tally(&self) -> Result<Vec<Tally>, StoreError> { self.next().tally().await }
     async fn audit(&self, id: Option<&OperationId>, after: Option<&Cursor>, limit: usize) -> Result<Page<AuditEntry>, StoreError> { self.next().audit(id, after, limit).await }
+    async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError> { self.next().believed(now).await }
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> { self.next().purge(now, limit).await }
 }
 
