@@ -96,9 +96,10 @@ pub struct Record {
     pub on_unknown: OnUnknown,
     /// What of it is never shown.
     pub redact: RedactedFields,
-    /// A person's word on what became of it. Only a dead letter has one.
+    /// A person's word on what became of it. Only a dead letter has one, and an operation that the vendor refused once
+    /// another key has [taken its place](Resolution::Superseded).
     pub resolved: Option<Resolved>,
-    /// The key of the dead letter that this operation starts over, in the same scope.
+    /// The key of the operation that this one starts over, in the same scope.
     pub predecessor: Option<Key>,
     /// The scope of its first claim, if it was adopted since. Fingerprint and wire key are of that scope.
     pub first_scope: Option<Scope>,
@@ -166,7 +167,7 @@ pub struct Claim {
     pub vendor_clock_ms: Option<i64>,
     /// What of it is never shown. The first claim's stays on record.
     pub redact: RedactedFields,
-    /// The key of the dead letter that this operation starts over, in the same scope. See [`supersede`].
+    /// The key of the operation that this one starts over, in the same scope. See [`supersede`].
     pub predecessor: Option<Key>,
 }
 

@@ -1,6 +1,7 @@
 //! What an outside review found, a test for each row by its number: each failed before it was mended.
 
 mod attack;
+mod edges;
 mod engine;
 mod lives;
 mod operator;
