@@ -1,3 +1,4 @@
 //! Edges between two rules that are right each for itself.
 
+mod panics;
 mod start_over;
