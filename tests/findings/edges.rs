@@ -1,4 +1,5 @@
 //! Edges between two rules that are right each for itself.
 
+mod late;
 mod panics;
 mod start_over;
