@@ -38,6 +38,7 @@ mod limit;
 mod liveness;
 mod look_up;
 mod on_record;
+mod outage;
 mod patience;
 mod phase;
 mod recovery;

@@ -34,7 +34,7 @@ impl Run<'_> {
             _ => self.hold.as_ref().and_then(|hold| hold.record.unknown_since),
         };
         Evidence {
-            attempts: self.attempts,
+            attempts: self.steps_taken(),
             effect: self.phase.effect(),
             unknown_since,
             look_ups: self.phase.look_ups(),

@@ -64,7 +64,9 @@ pub struct Record {
     /// The fence that this life of the key began with. What an earlier life's holder still brings has an earlier
     /// fence, and says nothing of this life.
     pub first_fence: u64,
-    /// Attempts made since the operation was recorded or last redriven, as far as they were recorded.
+    /// Attempts made since the operation was recorded or last redriven, as far as they were recorded: its place on the
+    /// ladder. Not among them are those that recovery made while the vendor's circuit was not closed, and that failed.
+    /// The log has them all.
     pub attempts: u32,
     /// Whether any attempt so far took effect, as far as is known. [`Effect::Applied`] in [`State::Succeeded`],
     /// and nowhere else.

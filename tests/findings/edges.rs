@@ -1,5 +1,7 @@
 //! Edges between two rules that are right each for itself.
 
 mod late;
+mod outage;
 mod panics;
 mod start_over;
+mod stored;
