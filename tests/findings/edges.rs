@@ -3,5 +3,6 @@
 mod late;
 mod outage;
 mod panics;
+mod settle;
 mod start_over;
 mod stored;
