@@ -26,7 +26,8 @@ use crate::error::Effect;
 #[non_exhaustive]
 pub struct AttemptReport {
     /// 1 for the operation's first attempt. A look-up has the number of the attempt before it, 0 if there was none since
-    /// the redrive.
+    /// the redrive. What recovery sent in vain while the vendor's circuit was not closed does not count: the next attempt
+    /// has the same number.
     pub number: u32,
     /// When it was sent.
     #[serde(with = "millis")]

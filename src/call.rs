@@ -100,12 +100,16 @@ impl Call {
         self
     }
 
-    /// Starts over the dead letter with this key, on the same route and account, under this call's own key.
+    /// Starts over the operation with this key, on the same route and account, under this call's own key.
     ///
-    /// The first claim of the new key closes the letter in the same transaction: nobody can redrive, edit or reopen it
-    /// any more, so that the effect is not sought twice. It needs a letter that provably had no effect (effect `none`,
-    /// or resolved as not applied) or an operation that the vendor refused. In every other case nothing is sent, and the
-    /// error [says why](Error::is_predecessor_in_the_way).
+    /// It needs a dead letter that provably had no effect (effect `none`, or resolved as not applied) or an operation
+    /// that the vendor refused. The first claim of the new key closes it in the same transaction: nobody can redrive,
+    /// edit or reopen it any more, and no third key can start it over, so that the effect is not sought twice. Should
+    /// the new one fail too, the next try starts over *its* key.
+    ///
+    /// In every other case nothing is sent, and the error [says why](Error::is_predecessor_in_the_way): the operation is
+    /// in progress or scheduled, it succeeded or may have, another key has taken its place, its credentials were refused
+    /// (send its own key again), or nothing is on record of it.
     ///
     /// ```
     #[doc = include_str!("docs/setup/stripe.md")]

@@ -357,7 +357,7 @@ impl ClientBuilder {
             secrets,
             generated_keys: AtomicU16::new(0),
             vendor_clock: VendorClock::default(),
-            waiting: Waiting::default(),
+            waiting: Arc::new(Waiting::default()),
             latency: Latency::default(),
             late_writes: LateWrites::default(),
             let_go: LetGo::default(),

@@ -12,6 +12,9 @@
 //! operation that has only to wait, for a settle time or a long backoff, does not keep its place: it is scheduled for
 //! that time. So what is held in memory is bounded by the places.
 //!
+//! A panic of a store, an adapter or a transport ends one round, or one operation's task. An operation that was left so
+//! stays in progress until its lease runs out, and is then taken up again.
+//!
 //! It is safe to stop it anywhere and to run it in any number of processes: taking an operation moves its
 //! fence, and of any number of takers one is given it.
 
@@ -25,10 +28,13 @@ use tokio::task::JoinHandle;
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::error::Error;
+use crate::telemetry;
 
+mod caught;
 mod purge;
 mod under_way;
 
+use caught::caught;
 use under_way::{Next, UnderWay};
 
 /// What one round of recovery came to.
@@ -121,6 +127,9 @@ impl Client {
     /// [stopped](Dispatcher::stop). Where there is nothing to do it looks again after `period`. Beside it, records that
     /// have expired are removed as fast as they expire, in small batches. Must be called within a tokio runtime.
     ///
+    /// What fails is said in an event, and so is a panic of a store, an adapter or a transport of your own. It is tried
+    /// again after `period`.
+    ///
     /// Run it in every process that has a durable store. [`PERIOD`] suits most.
     pub fn keep_recovering(&self, period: Duration) -> Dispatcher {
         let (stop, stopped) = watch::channel(());
@@ -128,7 +137,9 @@ impl Client {
         let under_way = UnderWay::new(self).counted_by(Arc::clone(&count));
         let client = self.clone();
         let recovery = async move {
-            client.name_unreached().await;
+            if let Err(panic) = caught(client.name_unreached()).await {
+                telemetry::recovery_panicked(client.vendor(), "name what no client reaches", &*panic);
+            }
             under_way.keep_on(period, stopped).await;
         };
         Dispatcher {
@@ -189,7 +200,6 @@ impl Dispatcher {
         let over = self.clock.limit_until(self.clock.now().plus(limit));
         tokio::select! {
             biased;
-            // A panic is reported by the runtime, and leaves nothing under way.
             _ = &mut self.recovery => {}
             () = over => {}
         }

@@ -38,6 +38,7 @@ mod limit;
 mod liveness;
 mod look_up;
 mod on_record;
+mod outage;
 mod patience;
 mod phase;
 mod recovery;
@@ -79,8 +80,8 @@ pub(crate) struct Engine {
     /// Whether the adapter was given its secret, of which it may learn a part of its account.
     pub secret_is_known: bool,
     pub meters: telemetry::Meters,
-    /// This client's calls that wait for the outcome of another.
-    pub waiting: Waiting,
+    /// This client's calls that wait for the outcome of another. Shared with the outcomes that are written late.
+    pub waiting: Arc<Waiting>,
     pub latency: Latency,
     pub late_writes: LateWrites,
     pub let_go: LetGo,

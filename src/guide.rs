@@ -30,6 +30,8 @@ pub mod anti_patterns {}
 /// [`send`]: crate::Call::send
 /// [`code`]: crate::Error::code
 /// [operations]: crate::guide::operations
+/// [waits]: crate::InFlight::Wait
+/// [stored secrets]: crate::guide::operations#secrets-that-an-older-version-stored
 /// [was renamed]: crate::guide::operations#an-account-a-namespace-or-a-vendor-was-renamed
 /// [knows them as harmless]: crate::vendor::Vendor::may_show
 /// [clients that tests build]: crate::ClientBuilder::store

@@ -163,7 +163,8 @@ impl Policy {
         self
     }
 
-    /// Calls a failing vendor for ever.
+    /// Calls a failing vendor for ever. An outage then costs recovered operations their ladder: nobody can tell it from
+    /// their own trouble.
     #[must_use]
     pub fn without_breaker(mut self) -> Policy {
         self.breaker = None;

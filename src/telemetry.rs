@@ -29,8 +29,12 @@ use crate::transport::SendError;
 use crate::vendor::{ShownOperation, ShownPath, Vendor, Verdict};
 
 mod meter;
+mod panic;
 
 pub(crate) use meter::Meters;
+pub(crate) use panic::recovery_panicked;
+#[cfg(feature = "sqlite")]
+pub(crate) use panic::words;
 
 /// Whose an event is.
 #[derive(Clone, Copy)]

@@ -126,6 +126,84 @@ fn no_link_of_a_guide_leads_to_a_file_in_the_documentation() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
+/// Whoever alerts on an event reads the page, not the source: each event is on it with its level, and no other is.
+#[test]
+fn the_page_on_observability_has_every_event_with_its_level_and_no_other() {
+    let mut files = Vec::new();
+    collect(&root().join("src"), "rs", &mut files);
+    files.retain(|file| !file.components().any(|part| part.as_os_str() == "bin"));
+    let mut in_source: Vec<_> = files.iter().flat_map(|file| events(&read(file))).collect();
+    let mut on_page = events_on(&read(&root().join("src/docs/observability.md")));
+    in_source.sort_unstable();
+    on_page.sort_unstable();
+    assert!(in_source.len() > 20, "{in_source:?}");
+    assert_eq!(on_page, in_source);
+}
+
+/// Level and message of each event that a file of the source makes.
+fn events(text: &str) -> Vec<(String, String)> {
+    let text = text.split("#[cfg(test)]").next().unwrap_or_default();
+    let mut found = Vec::new();
+    for level in ["error", "warn", "info", "debug", "trace"] {
+        let (call, named) = (format!("{level}!("), format!("event!({level},"));
+        let calls = text.split(&call).skip(1).map(arguments);
+        let named = text.split(&named).skip(1).map(arguments);
+        for arguments in calls.chain(named) {
+            let message = message_of(&arguments).unwrap_or_else(|| panic!("{level}!({arguments})"));
+            found.push((level.to_owned(), head_of(&message)));
+        }
+    }
+    found
+}
+
+/// The text up to the parenthesis that closes a call, whose strings may hold others.
+fn arguments(text: &str) -> String {
+    let (mut depth, mut in_string, mut escaped) = (1, false, false);
+    let end = text.find(|letter| {
+        match letter {
+            _ if escaped => escaped = false,
+            '\\' => escaped = in_string,
+            '"' => in_string = !in_string,
+            '(' if !in_string => depth += 1,
+            ')' if !in_string => depth -= 1,
+            _ => {}
+        }
+        depth == 0
+    });
+    text[..end.expect("a call ends")].to_owned()
+}
+
+/// The string that is no field's value.
+fn message_of(arguments: &str) -> Option<String> {
+    let parts: Vec<&str> = arguments.split('"').collect();
+    let strings = parts.windows(2).step_by(2);
+    let found = strings
+        .map(|pair| (pair[0].trim_end(), pair[1]))
+        .find(|(before, _)| before.is_empty() || before.ends_with(','));
+    found.map(|(_, message)| message.to_owned())
+}
+
+/// A message up to its first comma or colon, without the figure that it may begin with.
+fn head_of(message: &str) -> String {
+    let message = message.trim_start_matches('…').trim_start();
+    let rest = message.strip_prefix('{').and_then(|rest| rest.split_once("} "));
+    let message = rest.map_or(message, |(_, rest)| rest);
+    message.split([',', ':', '…']).next().unwrap_or_default().trim().to_owned()
+}
+
+/// Level and message of the events in the page's tables.
+fn events_on(page: &str) -> Vec<(String, String)> {
+    let tables = page.split("| event | level |").skip(1);
+    let rows = tables.flat_map(|table| table.lines().skip(2).take_while(|line| line.starts_with('|')));
+    let mut found = Vec::new();
+    for row in rows {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let names = cells[1].split('`').skip(1).step_by(2);
+        found.extend(names.map(|name| (cells[2].to_owned(), head_of(name))));
+    }
+    found
+}
+
 /// `client::Client` and so on, of the lines `pub use client::{Client, ClientBuilder};`. A whole crate has no path.
 fn root_types() -> Vec<String> {
     let text = read(&root().join("src/lib.rs"));

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use super::caught;
 use crate::client::Client;
 use crate::telemetry;
 
@@ -14,15 +15,19 @@ pub(super) async fn keep_purging(client: Client, period: Duration) {
     let clock = &client.engine.clock;
     loop {
         let began = clock.now();
-        let purged = client.engine.store.purge(clock.wall(), BATCH).await;
+        let purged = caught(client.engine.store.purge(clock.wall(), BATCH)).await;
         let pause = match purged {
-            Ok(removed) if removed >= BATCH => {
+            Ok(Ok(removed)) if removed >= BATCH => {
                 let took = clock.now().since(began);
                 took.saturating_mul(PAUSE_TIMES).clamp(PAUSE_MIN, PAUSE_MAX)
             }
-            Ok(_) => period,
-            Err(error) => {
+            Ok(Ok(_)) => period,
+            Ok(Err(error)) => {
                 telemetry::recovery_failed(client.vendor(), &error);
+                period
+            }
+            Err(panic) => {
+                telemetry::recovery_panicked(client.vendor(), "purge", &*panic);
                 period
             }
         };

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 
-use super::Recovered;
+use super::{Recovered, caught};
 use crate::client::Client;
 use crate::clock::Instant;
 use crate::engine::SLEEP_MAX;
@@ -67,13 +67,17 @@ impl UnderWay {
         let mut stopped = pin!(stopped.changed());
         loop {
             let idle = || clock.now().plus(period);
-            let next = match self.take(usize::MAX).await {
-                Ok(Next::At(at)) => Some(at),
-                Ok(Next::Place) => None,
-                Ok(Next::Nothing) => Some(idle()),
-                Ok(Next::Closed(until)) => Some(until.map_or_else(idle, |until| until.min(idle()))),
-                Err(error) => {
+            let next = match caught(self.take(usize::MAX)).await {
+                Ok(Ok(Next::At(at))) => Some(at),
+                Ok(Ok(Next::Place)) => None,
+                Ok(Ok(Next::Nothing)) => Some(idle()),
+                Ok(Ok(Next::Closed(until))) => Some(until.map_or_else(idle, |until| until.min(idle()))),
+                Ok(Err(error)) => {
                     telemetry::recovery_failed(self.client.vendor(), &error);
+                    Some(idle())
+                }
+                Err(panic) => {
+                    telemetry::recovery_panicked(self.client.vendor(), "take what nobody holds", &*panic);
                     Some(idle())
                 }
             };
@@ -196,8 +200,13 @@ impl UnderWay {
     fn ended(&mut self, ended: Result<Result<Reply, Error>, JoinError>) {
         match ended {
             Ok(outcome) => self.recovered.count(&outcome),
-            // A panic of an adapter's: its operation stays in progress until its lease runs out.
-            Err(_) => self.recovered.failed += 1,
+            // Its operation stays in progress until its lease runs out.
+            Err(ended) => {
+                self.recovered.failed += 1;
+                if let Ok(panic) = ended.try_into_panic() {
+                    telemetry::recovery_panicked(self.client.vendor(), "carry an operation on", &*panic);
+                }
+            }
         }
         self.count.store(self.tasks.len(), Ordering::Relaxed);
     }

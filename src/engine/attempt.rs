@@ -69,6 +69,7 @@ impl<'a> Run<'a> {
         let begun = admission.admitted_at();
         let exchanged = engine.exchange(self.request.clone(), self.bounds(), admitted, begun).await;
         self.account(admission, &exchanged);
+        let of_an_outage = self.is_of_an_outage(&exchanged);
         let Exchanged { outcome, ended, .. } = exchanged;
         let outcome = outcome.map_err(|failure| failure.on_the_way_to(&self.request.url));
         self.attempts = self.attempts.saturating_add(1);
@@ -92,7 +93,12 @@ impl<'a> Run<'a> {
         }
         let labels = (self.whose(), &engine.meters);
         telemetry::attempted(labels, self.attempts, &outcome, &verdict, ended.since(begun));
-        Ok(self.judge(verdict, outcome, begun, ended))
+        let judged = self.judge(verdict, outcome, begun, ended);
+        if of_an_outage && matches!(judged, Judged::Retry { .. }) {
+            self.spared = self.spared.saturating_add(1);
+            self.last.of_an_outage = true;
+        }
+        Ok(judged)
     }
 
     /// What an exchange of this call may take.
@@ -138,8 +144,8 @@ impl<'a> Run<'a> {
             }
         };
         self.last = match outcome {
-            Ok(answer) => Last { answer: Some(answer), failure: None },
-            Err(failure) => Last { answer: None, failure: Some(failure) },
+            Ok(answer) => Last { answer: Some(answer), ..Last::default() },
+            Err(failure) => Last { failure: Some(failure), ..Last::default() },
         };
         judged
     }

@@ -33,7 +33,7 @@ impl Run<'_> {
             _ => hold.record.unknown_since,
         });
         Evidence {
-            attempts: self.attempts,
+            attempts: self.steps_taken(),
             effect: self.phase.effect(),
             unknown_since,
             look_ups: self.phase.look_ups(),

@@ -1,4 +1,4 @@
-//! Waiting for the outcome of an operation that another call holds.
+//! Waiting for the outcome of an operation that another call holds, or has taken over from this one.
 //!
 //! Two ways to learn of it. A holder of the same client wakes the call as soon as its outcome is on record. Any other
 //! holder is known by the record alone, which is read at growing intervals. The call never trusts the wake itself: it
@@ -26,7 +26,7 @@ use crate::telemetry;
 
 impl Engine {
     /// Waits until the operation is free or has ended, or until the call's time is over. `told` is what the call is told
-    /// if the record cannot be read.
+    /// if the record cannot be read; one that was overtaken is told that of every end but a success.
     ///
     /// Dropping the future leaves nothing behind.
     pub(super) async fn wait_for_holder(&self, call: Keyed<'_>, mut told: Error) -> Result<Reply, Error> {
@@ -39,10 +39,14 @@ impl Engine {
             woken.as_mut().enable();
             let mut due_in = None;
             match self.standing(offered).await {
-                Standing::Told { told, .. } => return self.after_waiting(*told, call),
-                Standing::Free(refused) => return self.after_waiting(Err(refused), call),
+                Standing::Told { told: ended, .. } => {
+                    return self.after_waiting(unless_sent_before(told, *ended), call);
+                }
+                Standing::Free(refused) => {
+                    return self.after_waiting(unless_sent_before(told, Err(refused)), call);
+                }
                 Standing::Open(open) if !open.is_free => {
-                    told = in_progress(&open);
+                    told = in_place_of(told, in_progress(&open));
                     due_in = open.due.map(|due| due.since(self.clock.wall()));
                     if !self.may_end_in_time(&open, call) {
                         return self.after_waiting(Err(told), call);
@@ -51,8 +55,8 @@ impl Engine {
                 Standing::CannotSay => told = told.of_effect(Effect::Unknown),
                 Standing::Absent | Standing::Open(_) if self.clock.now() < offered.deadline => {
                     match Box::pin(self.begin(call, self.clock.now())).await {
-                        Err(Stop::Held(held)) => told = held,
-                        ended => return ended.map_err(Stop::into_error),
+                        Err(Stop::Held(held)) => told = in_place_of(told, held),
+                        ended => return unless_sent_before(told, ended.map_err(Stop::into_error)),
                     }
                 }
                 Standing::Absent | Standing::Open(_) => {}
@@ -86,6 +90,17 @@ impl Engine {
         let named = |error| self.named_if_it_is_not(error, call.offered).after_waiting(waited);
         ended.map(|reply| reply.after_waiting(waited)).map_err(named)
     }
+}
+
+/// What a call is told for `ended`. One that was overtaken has sent something that the record need not know of: a success
+/// is proof for it too, and nothing else is.
+fn unless_sent_before(told: Error, ended: Result<Reply, Error>) -> Result<Reply, Error> {
+    ended.map_err(|ended| if told.is_fenced() { told.going_on(ended.disposition()) } else { ended })
+}
+
+/// As long as it waits, a call that was overtaken is told so, and what goes on by now.
+fn in_place_of(told: Error, newer: Error) -> Error {
+    if told.is_fenced() && !newer.is_fenced() { told.going_on(newer.disposition()) } else { newer }
 }
 
 /// The calls of one client that wait for an operation.

@@ -16,8 +16,8 @@ use crate::telemetry;
 /// Why a call got no reply.
 pub(super) enum Stop {
     With(Error),
-    /// Another call holds the key, or the operation is scheduled for a time before the deadline: what the call is told
-    /// unless it waits.
+    /// Another call holds the key or has taken the operation over, or the operation is scheduled for a time before the
+    /// deadline: what the call is told unless it waits.
     Held(Error),
 }
 
@@ -126,6 +126,6 @@ impl Stop {
 
 impl From<Error> for Stop {
     fn from(error: Error) -> Stop {
-        Stop::With(error)
+        if error.is_fenced() { Stop::Held(error) } else { Stop::With(error) }
     }
 }

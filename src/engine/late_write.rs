@@ -13,6 +13,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use super::hold::{WRITE_PAUSE_MAX, WRITE_PAUSE_MIN, leads_to};
+use super::in_flight::Waiting;
 use super::limit;
 use super::phase::Run;
 use crate::clock::{Clock, Instant};
@@ -39,12 +40,14 @@ impl Run<'_> {
         let write = LateWrite {
             store: Arc::clone(&self.engine.store),
             clock: Arc::clone(&self.engine.clock),
+            waiting: Arc::clone(&self.engine.waiting),
             held: hold.record.clone(),
             transition: hold.transition(event, evidence),
             stop_at,
         };
         drop(runtime.spawn(async move {
             write.carry_out().await;
+            write.waiting.wake(&write.held.id);
             drop(place);
         }));
     }
@@ -53,6 +56,8 @@ impl Run<'_> {
 struct LateWrite {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
+    /// Who waits for the outcome.
+    waiting: Arc<Waiting>,
     held: Record,
     transition: Transition,
     stop_at: Instant,

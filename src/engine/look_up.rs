@@ -69,7 +69,12 @@ impl Run<'_> {
             self.report_look_up(looked.as_ref(), met, begun);
             telemetry::looked_up(self.whose(), looked.as_ref().map_or("failed", Looked::name));
             match looked {
-                None if Guard::FailedLookUp.holds() => at = self.after_failed_look_up(&mut failures),
+                None if Guard::FailedLookUp.holds() => {
+                    if self.is_ended_by_an_outage() {
+                        return Ok(Ok(Looked::CannotTell));
+                    }
+                    at = self.after_failed_look_up(&mut failures);
+                }
                 None | Some(Looked::CannotTell) => {
                     look_ups = look_ups.saturating_add(1);
                     self.count_look_up();
@@ -112,7 +117,7 @@ impl Run<'_> {
     /// Whether its effect has been unknown for a day, or for as long as a settled one would be kept. Look-ups that
     /// never come to an answer are postponed from call to call until then, and no longer: every operation ends in one
     /// state, and a person is told within a day.
-    fn is_past_keeping(&self) -> bool {
+    pub(super) fn is_past_keeping(&self) -> bool {
         let longest = self.engine.policy.record.keep.min(LOOK_UPS_LAST);
         self.unknown_for() >= longest
     }

@@ -3,11 +3,14 @@
 
 use std::time::Duration;
 
+use super::limit;
+use super::on_record::STORE_GRACE;
 use super::phase::Run;
 use crate::clock::Instant;
 use crate::error::{Effect, Error, Gate, Kind};
 use crate::policy::{Admission, Refusal as GateRefusal};
 use crate::telemetry;
+use crate::vendor::Verdict;
 
 impl<'a> Run<'a> {
     /// Asks the gates for an attempt or a look-up after the first, and waits for them as long as time allows.
@@ -73,8 +76,26 @@ impl<'a> Run<'a> {
     /// Whether nothing but a look-up is left of the ladder, which was postponed for its settle time. Another send would
     /// begin that time anew, again and again.
     pub(super) fn is_left_to_a_look_up(&self) -> bool {
-        let is_spent = self.attempts as usize > self.backoff.steps.len();
+        let is_spent = self.steps_taken() as usize > self.backoff.steps.len();
         is_spent && self.phase.effect() == Effect::Unknown && self.has_look_up()
+    }
+
+    /// Whether the last attempt, of whichever run, ended with [`Verdict::Unknown`]: no further send helps, although the
+    /// vendor's window is open and one would do no harm. Stripe replays a 500 that it has stored for as long as that.
+    /// Sent again at each takeover, the operation would begin its settle time anew each time.
+    ///
+    /// Only its log knows. A log that cannot be read says no: the next send then tells.
+    pub(super) async fn is_beyond_sending(&self) -> bool {
+        let in_doubt = self.attempts > 0 && self.phase.effect() == Effect::Unknown && self.has_look_up();
+        let Some(record) = self.hold.as_ref().map(|hold| &hold.record).filter(|_| in_doubt) else {
+            return false;
+        };
+        let clock = &*self.engine.clock;
+        let until = self.deadline.max(clock.now().plus(STORE_GRACE));
+        let log = Box::pin(limit::within(clock, until, self.engine.store.evidence(&record.id))).await;
+        let reports = log.and_then(Result::ok).unwrap_or_default();
+        let last = reports.iter().rev().find(|report| !report.is_look_up());
+        last.is_some_and(|report| report.verdict == Verdict::Unknown.name())
     }
 }
 

@@ -26,6 +26,8 @@ pub(super) struct Run<'a> {
     pub(super) pass_deadline_on: bool,
     /// Attempts over the operation's whole life.
     pub(super) attempts: u32,
+    /// Those among them that are no steps of the ladder: see [`is_of_an_outage`](Run::is_of_an_outage).
+    pub(super) spared: u32,
     pub(super) phase: Phase,
     /// How many more sends may be a second effect.
     pub(super) resends_left: u32,
@@ -94,6 +96,8 @@ impl Phase {
 pub(super) struct Last {
     pub(super) answer: Option<Answer>,
     pub(super) failure: Option<SendError>,
+    /// It was no step of the ladder.
+    pub(super) of_an_outage: bool,
 }
 
 impl Last {
@@ -123,6 +127,7 @@ impl<'a> Run<'a> {
             engine,
             request,
             attempts: record.map_or(0, |record| record.attempts),
+            spared: 0,
             phase: record.map_or(Phase::NotApplied, Phase::of),
             resends_left: record.map_or(asked_for, |record| record.resends_left),
             hold,

@@ -45,6 +45,9 @@ impl<'a> Run<'a> {
         if self.is_left_to_a_look_up() {
             return self.exhausted().await;
         }
+        if self.is_beyond_sending().await {
+            return self.look_up_or_bury(Reason::Unknown).await;
+        }
         self.drive(None).await
     }
 
@@ -149,10 +152,12 @@ impl<'a> Run<'a> {
     /// effect.
     async fn wait_for_next_rung(&mut self, not_before: Option<Duration>) -> Result<Option<Reply>, Error> {
         let unit = self.engine.random.unit();
-        let retry = self.attempts.saturating_sub(1);
+        let retry = self.steps_taken().saturating_sub(1);
         // A request that cannot be built is built no better a second time.
         let hopeless = self.last.failed_with() == Some(SendErrorKind::Request);
-        let Some(rung) = self.backoff.wait(retry, self.wait_before, unit).filter(|_| !hopeless) else {
+        let rung = self.backoff.wait(retry, self.wait_before, unit).filter(|_| !hopeless);
+        let outage = self.last.of_an_outage.then(|| self.outage_wait(unit));
+        let Some(rung) = rung.max(outage) else {
             return self.exhausted().await.map(Some);
         };
         // A vendor's wait is a floor: it is never cut, and jitter only ever comes on top of it.
@@ -207,7 +212,7 @@ impl<'a> Run<'a> {
         refusal: Refusal,
         answer: Answer,
     ) -> Result<Option<Reply>, Error> {
-        self.last = Last { answer: Some(answer.clone()), failure: None };
+        self.last = Last { answer: Some(answer.clone()), ..Last::default() };
         let is_replayed = matches!(self.ruling(), Ruling::Send(Why::WindowOpen { .. }));
         if is_replayed && refusal != Refusal::KeyReused {
             return self.wait_for_next_rung(None).await;
@@ -242,7 +247,7 @@ impl<'a> Run<'a> {
     /// and the resource be our own first send's. Another miss is no proof now.
     async fn perhaps_our_own(&mut self, duplicate: Answer) -> Result<Reply, Error> {
         self.note(Effect::Unknown);
-        self.last = Last { answer: Some(duplicate), failure: None };
+        self.last = Last { answer: Some(duplicate), ..Last::default() };
         match self.look_up().await? {
             Looked::Found(answer) => self.succeed(answer, Obtained::Reconciled).await,
             Looked::Absent | Looked::CannotTell => Err(self.bury(Reason::Unknown).await),

@@ -19,6 +19,7 @@ pub enum Obstacle {
     EffectUnknown,
     /// Its credentials were refused, which frees its own key.
     KeyIsFree,
-    /// A person said something else of it than that it was not applied, or another key has taken its place.
+    /// A person said something else of it than that it was not applied, or another key has taken its place. Then it may
+    /// have taken effect under that one.
     Resolved,
 }

@@ -64,7 +64,9 @@ pub struct Record {
     /// The fence that this life of the key began with. What an earlier life's holder still brings has an earlier
     /// fence, and says nothing of this life.
     pub first_fence: u64,
-    /// Attempts made since the operation was recorded or last redriven, as far as they were recorded.
+    /// Attempts made since the operation was recorded or last redriven, as far as they were recorded: its place on the
+    /// ladder. Not among them are those that recovery made while the vendor's circuit was not closed, and that failed.
+    /// The log has them all.
     pub attempts: u32,
     /// Whether any attempt so far took effect, as far as is known. [`Effect::Applied`] in [`State::Succeeded`],
     /// and nowhere else.
@@ -96,9 +98,10 @@ pub struct Record {
     pub on_unknown: OnUnknown,
     /// What of it is never shown.
     pub redact: RedactedFields,
-    /// A person's word on what became of it. Only a dead letter has one.
+    /// A person's word on what became of it. Only a dead letter has one, and an operation that the vendor refused once
+    /// another key has [taken its place](Resolution::Superseded).
     pub resolved: Option<Resolved>,
-    /// The key of the dead letter that this operation starts over, in the same scope.
+    /// The key of the operation that this one starts over, in the same scope.
     pub predecessor: Option<Key>,
     /// The scope of its first claim, if it was adopted since. Fingerprint and wire key are of that scope.
     pub first_scope: Option<Scope>,
@@ -166,7 +169,7 @@ pub struct Claim {
     pub vendor_clock_ms: Option<i64>,
     /// What of it is never shown. The first claim's stays on record.
     pub redact: RedactedFields,
-    /// The key of the dead letter that this operation starts over, in the same scope. See [`supersede`].
+    /// The key of the operation that this one starts over, in the same scope. See [`supersede`].
     pub predecessor: Option<Key>,
 }
 

@@ -35,5 +35,9 @@ pub enum InFlight {
     /// If the holder postpones the operation to a time before the deadline, or its lease runs out, the call carries
     /// on with the operation itself. If the operation is postponed to a later time, the call ends at once as with
     /// [`Refuse`](InFlight::Refuse). It ends in the same way when its deadline comes first.
+    ///
+    /// A call that loses the operation while it is at it, to a process that took its lease for over, waits for the new
+    /// holder likewise, and gives that one's success. Of anything else it tells as with [`Refuse`](InFlight::Refuse):
+    /// code `TRANSIENT.fenced`, effect unknown. What this call sent, the other need not know of.
     Wait,
 }

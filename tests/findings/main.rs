@@ -4,6 +4,7 @@
 mod apart;
 mod attack;
 mod clocks;
+mod edges;
 mod engine;
 mod lives;
 mod operator;

@@ -3,8 +3,8 @@
 mod backlog;
 mod expired;
 mod places;
-mod shop;
-mod time;
+pub mod shop;
+pub mod time;
 
 use std::time::Duration;
 

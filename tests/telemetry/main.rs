@@ -3,8 +3,12 @@
 mod capture;
 mod forgetful;
 mod metrics_named;
+mod panics;
 mod secrets;
 mod spans;
+#[path = "../findings/engine/trouble.rs"]
+#[allow(dead_code, reason = "shared with the findings, which use the rest of it")]
+mod trouble;
 
 use steadfast::policy::{Backoff, Jitter};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};

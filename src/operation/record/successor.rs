@@ -1,10 +1,14 @@
-//! Starting over: a dead letter that provably had no effect gives way to an operation under another key.
+//! Starting over: a dead letter that provably had no effect, or an operation that the vendor refused, gives way to an
+//! operation under another key.
 //!
 //! The claim of the new key closes the old letter in the same transaction. Without that, the letter stays open beside
 //! the new operation, somebody redrives it, and the effect comes twice. For the same reason the claim is refused as long
 //! as anything under the old key may still take effect, or may have.
+//!
+//! Nobody can redrive what the vendor refused. It is noted there all the same which key took its place: a second call
+//! that starts it over under yet another key is refused, as it is for a letter.
 
-use super::{Action, AuditEntry, Phase, Record, Resolution, Resolved, State};
+use super::{Action, AuditEntry, Record, Resolution, Resolved, State};
 use crate::clock::Timestamp;
 use crate::error::{Effect, Obstacle, Refusal};
 use crate::guard::Guard;
@@ -28,7 +32,7 @@ pub fn supersede(
         return Ok(None);
     }
     let refuse = |obstacle, effect| Err((obstacle, effect));
-    let not_applied = match &old.state {
+    let had_no_effect = match &old.state {
         State::InProgress { lease_until } => {
             return refuse(Obstacle::Open { until: Some(*lease_until) }, Effect::Unknown);
         }
@@ -40,8 +44,7 @@ pub fn supersede(
         State::Refused { refusal: Refusal::Unauthorized, .. } => {
             return refuse(Obstacle::KeyIsFree, Effect::None);
         }
-        // Refused for good: nothing can be sent under the old key.
-        State::Refused { .. } => return Ok(None),
+        State::Refused { .. } => true,
         State::Dead { .. } => old.effect == Effect::None,
     };
     match old.resolved.as_ref().map(|said| &said.resolution) {
@@ -54,29 +57,24 @@ pub fn supersede(
         Some(Resolution::Adopted { .. }) => refuse(Obstacle::Open { until: None }, Effect::Unknown),
         Some(Resolution::Applied { .. }) => refuse(Obstacle::Resolved, Effect::Applied),
         Some(_) => refuse(Obstacle::Resolved, old.effect),
-        None if not_applied => Ok(Guard::StartOverCloses.keeps(Some(closed(old, successor, now)))),
+        None if had_no_effect => Ok(Guard::StartOverCloses.keeps(Some(closed(old, successor, now)))),
         None => refuse(Obstacle::EffectUnknown, old.effect),
     }
 }
 
-/// The letter as it is closed, and what is kept of that.
+/// The predecessor as it is closed, and what is kept of that. Its time begins anew: a note that is forgotten before its
+/// successor is would be of no use.
 fn closed(old: &Record, successor: &Key, now: Timestamp) -> (Record, AuditEntry) {
     let resolution = Resolution::Superseded { key: successor.clone() };
     let (by, why) = (BY_SERVICE.to_owned(), WHY.to_owned());
-    let entry = AuditEntry {
-        id: old.id.clone(),
-        action: Action::Resolve(resolution.clone()),
-        by: by.clone(),
-        why: why.clone(),
-        at: now,
-        before: old.phase(),
-        after: Phase::Resolved,
-    };
-    let resolved = Some(Resolved { resolution, by, why, at: now });
-    (Record { resolved, updated_at: old.ended_at(now), ..old.clone() }, entry)
+    let resolved =
+        Some(Resolved { resolution: resolution.clone(), by: by.clone(), why: why.clone(), at: now });
+    let record = Record { resolved, updated_at: old.ended_at(now), ..old.clone() };
+    let (action, before, after) = (Action::Resolve(resolution), old.phase(), record.phase());
+    (record, AuditEntry { id: old.id.clone(), action, by, why, at: now, before, after })
 }
 
-/// Who closed the letter, on its audit record: no person.
+/// Who closed it, on its audit record: no person.
 const BY_SERVICE: &str = "the service";
 
-const WHY: &str = "its call named this letter as the one that it starts over";
+const WHY: &str = "its call named this operation as the one that it starts over";

@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::guard;
 use crate::store::{StoreError, StoreErrorKind};
+use crate::telemetry::words;
 
 /// Work on a connection, and whoever waits for it.
 pub(super) trait Job: Send {
@@ -185,13 +186,5 @@ impl<S: Send, T: Send, F: FnMut(&Connection, &S) -> Result<T, StoreError> + Send
             (Err(error), _) => Err(error),
         };
         let _ = self.reply.send(told);
-    }
-}
-
-fn words(panic: &(dyn std::any::Any + Send)) -> &str {
-    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
-        (Some(words), _) => words,
-        (_, Some(words)) => words,
-        _ => "a panic without words",
     }
 }

@@ -27,6 +27,8 @@ pub enum Trouble {
     Hang,
     /// It is written, and no answer comes.
     HangAfter,
+    /// Nothing is written, and the store panics.
+    Panic,
 }
 
 #[derive(Debug, Default)]
@@ -35,6 +37,8 @@ pub struct Troubled {
     gets: Mutex<VecDeque<Trouble>>,
     claims: Mutex<VecDeque<Trouble>>,
     transitions: Mutex<VecDeque<Trouble>>,
+    takes: Mutex<VecDeque<Trouble>>,
+    purges: Mutex<VecDeque<Trouble>>,
 }
 
 impl Troubled {
@@ -49,6 +53,14 @@ impl Troubled {
 
     pub fn transitions(&self, troubles: impl IntoIterator<Item = Trouble>) {
         put(&self.transitions, troubles);
+    }
+
+    pub fn takes(&self, troubles: impl IntoIterator<Item = Trouble>) {
+        put(&self.takes, troubles);
+    }
+
+    pub fn purges(&self, troubles: impl IntoIterator<Item = Trouble>) {
+        put(&self.purges, troubles);
     }
 }
 
@@ -74,6 +86,7 @@ async fn with<T>(
             write.await?;
             std::future::pending().await
         }
+        Trouble::Panic => panic!("a bug of the store"),
     }
 }
 
@@ -83,13 +96,17 @@ impl Store for Troubled {
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> { with(&self.claims, self.store.claim(claim)).await }
     async fn transition(&self, held: &Record, transition: Transition) -> Result<Result<Record, Declined>, StoreError> { with(&self.transitions, self.store.transition(held, transition)).await }
     async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> { with(&self.gets, self.store.get(id)).await }
-    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> { self.store.take(take).await }
+    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> { with(&self.takes, self.store.take(take)).await }
     async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> { self.store.act(id, act).await }
     async fn append_evidence(&self, id: &OperationId, reports: Vec<AttemptReport>) -> Result<Result<(), Declined>, StoreError> { self.store.append_evidence(id, reports).await }
     async fn evidence(&self, id: &OperationId) -> Result<Vec<AttemptReport>, StoreError> { self.store.evidence(id).await }
     async fn list(&self, filter: &Filter, after: Option<&Cursor>, limit: usize) -> Result<Page<Summary>, StoreError> { self.store.list(filter, after, limit).await }
     async fn tally(&self) -> Result<Vec<Tally>, StoreError> { self.store.tally().await }
     async fn audit(&self, id: Option<&OperationId>, after: Option<&Cursor>, limit: usize) -> Result<Page<AuditEntry>, StoreError> { self.store.audit(id, after, limit).await }
+<<<<<<< HEAD
     async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError> { self.store.believed(now).await }
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> { self.store.purge(now, limit).await }
+=======
+    async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> { with(&self.purges, self.store.purge(now, limit)).await }
+>>>>>>> wedges
 }

@@ -30,6 +30,8 @@ pub struct Seen {
     pub limit: Option<usize>,
     pub hangs: bool,
     pub down: bool,
+    /// Requests with this wire key have a bad end, whoever else is well.
+    pub never_takes: Option<String>,
     pub requests: usize,
     pub refused: usize,
     /// The most requests in any second.
@@ -108,7 +110,7 @@ impl Vendor {
         if seen.hangs {
             return Met::Hangs;
         }
-        if seen.down {
+        if seen.down || key.is_some() && key == seen.never_takes {
             return Met::Reset;
         }
         if seen.limit.is_some_and(|limit| seen.last_second.len() > limit) {

@@ -1,0 +1,131 @@
+//! A settle time that is longer than any call of the client may take.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use serde_json::json;
+use steadfast::clock::{Clock as _, Timestamp};
+use steadfast::dispatcher::PERIOD;
+use steadfast::operation::record::{Filter, Record};
+use steadfast::policy::Policy;
+use steadfast::store::{Memory, Store};
+use steadfast::testkit::fakes::BigCommerceFake;
+use steadfast::testkit::{Fault, FixedRandom, TestClock};
+use steadfast::vendor::BigCommerce;
+use steadfast::{Client, Disposition, Effect, Error};
+
+use crate::engine::secs;
+use crate::recovery::shop::phases;
+use crate::recovery::time::on_virtual_time;
+
+const SETTLE: Duration = Duration::from_secs(30);
+
+struct Shop {
+    clock: TestClock,
+    fake: BigCommerceFake,
+    store: Arc<dyn Store>,
+    client: Client,
+}
+
+impl Shop {
+    /// The shipped preset and the adapter's own figures: 10 s for a call, 30 s until a look-up counts.
+    fn new(clock: &TestClock) -> Shop {
+        let fake = BigCommerceFake::builder().test_clock(clock).in_process();
+        let store: Arc<dyn Store> = Arc::new(Memory::new());
+        let client = Client::builder(BigCommerce::new("abc123", "token").base_url(fake.url()))
+            .policy(Policy::interactive())
+            .transport(fake.transport())
+            .clock(clock.clone())
+            .random(FixedRandom::at(0.5))
+            .store(Arc::clone(&store))
+            .build()
+            .expect("a client");
+        Shop { clock: clock.clone(), fake, store, client }
+    }
+
+    /// What the caller of an order is told whose first send meets `fault`.
+    async fn order(&self, fault: Fault) -> Error {
+        self.fake.plan().when("/stores", Method::POST, fault);
+        let call = self.client.post("/v2/orders").key("order-42").json(&json!({"customer_id": 7}));
+        call.send().await.expect_err("its answer is lost")
+    }
+
+    async fn record(&self) -> Record {
+        let page = self.store.list(&Filter::default(), None, 2).await.expect("a store");
+        self.store.get(&page.rows[0].id).await.expect("a store").expect("a record")
+    }
+
+    /// Waits until the order has ended.
+    async fn at_rest(&self, limit: Duration) -> Duration {
+        let began = self.clock.now();
+        while !phases(&self.store).await.keys().all(|phase| {
+            use steadfast::operation::record::Phase::{InProgress, Scheduled};
+            !matches!(phase, InProgress | Scheduled)
+        }) {
+            assert!(self.clock.now().since(began) < limit, "{:?}", self.record().await);
+            self.clock.latency(Duration::from_millis(100)).await;
+        }
+        self.clock.now().since(began)
+    }
+}
+
+/// The caller is told that the look-up comes after its time, and when; and does not wait for what cannot come.
+#[test]
+fn a_call_that_has_no_time_for_the_settle_time_is_told_so_at_once() {
+    on_virtual_time(|clock, _| async move {
+        let shop = Shop::new(&clock);
+        let told = shop.order(Fault::DropAfterApply).await;
+        let lost_at = clock.wall();
+        assert!(told.is_deadline() && told.to_string().contains("look-up"), "{told}");
+        assert_eq!(clock.now(), steadfast::clock::Instant::ORIGIN, "it did not wait");
+        let due = lost_at.plus(SETTLE);
+        assert_eq!(told.retry_at().map(Timestamp::from), Some(due), "{told}");
+        let word = (told.effect(), told.disposition());
+        assert_eq!(word, (Effect::Unknown, Disposition::Continues { at: Some(due) }), "{told}");
+    });
+}
+
+#[test]
+fn recovery_makes_the_look_up_as_soon_as_it_counts() {
+    on_virtual_time(|clock, _| async move {
+        let shop = Shop::new(&clock);
+        let _dispatcher = shop.client.keep_recovering(PERIOD);
+        shop.order(Fault::DropAfterApply).await;
+        let took = shop.at_rest(secs(60)).await;
+        assert!((SETTLE..SETTLE + secs(2)).contains(&took), "{took:?}");
+        let record = shop.record().await;
+        assert_eq!((record.effect, record.attempts, shop.fake.ledger().count()), (Effect::Applied, 1, 1));
+    });
+}
+
+#[test]
+fn what_never_arrived_is_sent_once_more_after_it() {
+    on_virtual_time(|clock, _| async move {
+        let shop = Shop::new(&clock);
+        let _dispatcher = shop.client.keep_recovering(PERIOD);
+        shop.order(Fault::Reset).await;
+        let took = shop.at_rest(secs(60)).await;
+        assert!((SETTLE..SETTLE + secs(2)).contains(&took), "{took:?}");
+        let record = shop.record().await;
+        assert_eq!((record.effect, record.attempts, shop.fake.ledger().count()), (Effect::Applied, 2, 1));
+    });
+}
+
+/// Ten minutes in which no look-up is answered. The settle time is over once and for all.
+#[test]
+fn look_ups_that_fail_for_long_do_not_starve_it() {
+    on_virtual_time(|clock, _| async move {
+        let shop = Shop::new(&clock);
+        let _dispatcher = shop.client.keep_recovering(PERIOD);
+        shop.order(Fault::DropAfterApply).await;
+        shop.fake.plan().whenever("/stores", Method::GET, Fault::Error500Before);
+        clock.latency(secs(600)).await;
+        assert_eq!(shop.record().await.look_ups, 0, "one that failed is no look-up");
+        shop.fake.plan().clear();
+        let took = shop.at_rest(secs(180)).await;
+        let record = shop.record().await;
+        assert_eq!((record.effect, record.attempts, shop.fake.ledger().count()), (Effect::Applied, 1, 1));
+        assert!(took < secs(120), "{took:?}: a tenth of the time, and a period");
+    });
+}

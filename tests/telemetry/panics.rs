@@ -1,0 +1,42 @@
+//! A panic that recovery survives is said.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use steadfast::Client;
+use steadfast::dispatcher::PERIOD;
+use steadfast::store::Store;
+use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
+use steadfast::vendor::Stripe;
+
+use crate::capture::{listen, said};
+use crate::policy;
+use crate::trouble::{Trouble, Troubled};
+
+#[tokio::test]
+async fn a_panic_in_recovery_says_whose_it_was_and_what_it_said() {
+    listen();
+    let (clock, store) = (TestClock::new(), Arc::new(Troubled::default()));
+    let client = Client::builder(Stripe::new("sk_test_123"))
+        .policy(policy())
+        .transport(ScriptedTransport::new())
+        .clock(clock.clone())
+        .random(FixedRandom::at(0.5))
+        .store(Arc::clone(&store) as Arc<dyn Store>)
+        .build()
+        .expect("a client");
+    store.takes([Trouble::Panic]);
+    store.purges([Trouble::Panic]);
+    let dispatcher = client.keep_recovering(PERIOD);
+    clock.until_sleeping(2).await;
+    let said = said();
+    let mut doing = Vec::new();
+    for event in said.all("recovery panicked, and goes on") {
+        assert_eq!((event["level"].as_str(), event["steadfast.vendor"].as_str()), ("ERROR", "stripe"));
+        assert_eq!(event["steadfast.cause"], "a bug of the store");
+        doing.push(event["steadfast.doing"].as_str());
+    }
+    doing.sort_unstable();
+    assert_eq!(doing, ["purge", "take what nobody holds"]);
+    assert_eq!(dispatcher.stop(Duration::from_secs(1)).await, 0);
+}
