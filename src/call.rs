@@ -24,7 +24,10 @@ use crate::request::Request;
 use crate::telemetry;
 use crate::vendor::{ShownPath, secret};
 
+mod enqueue;
 mod path;
+
+use enqueue::Due;
 
 use path::set_path;
 pub(crate) use path::with_room;
@@ -56,6 +59,8 @@ pub struct Call {
     client: Client,
     request: Request,
     work: Work,
+    /// When a dispatcher may send it; `None` is now.
+    due: Option<Due>,
     mistake: Option<Error>,
 }
 
@@ -84,7 +89,7 @@ impl Call {
             redact: RedactedFields::NONE,
             predecessor: None,
         };
-        Call { client, request, work, mistake }
+        Call { client, request, work, due: None, mistake }
     }
 
     /// Names the operation, such as `order-42/charge`: 1 to 255 printable ASCII characters.
@@ -287,21 +292,19 @@ impl Call {
     /// [waits](InFlight::Wait) for another one leaves nothing behind.
     pub async fn send(mut self) -> Result<Reply, Error> {
         let result = {
+            if self.due.is_some() {
+                self.note(Error::invalid(
+                    "at",
+                    "a time to send at, or a wait, needs enqueue() and not send()",
+                ));
+            }
             // Borrowed from here on down: moving a request from future to future costs more than most gates.
-            let Call { client, request, work, mistake } = &mut self;
+            let Call { client, request, work, mistake, .. } = &mut self;
             let engine = &*client.engine;
             let span = telemetry::call_span(&**engine.vendor, request);
             let started = engine.clock.now();
             let carried = pin!(async {
-                if mistake.is_none() {
-                    *mistake = check_body(request, engine.policy.limits.request_bytes_max).err();
-                }
-                if mistake.is_none() {
-                    *mistake = check_predecessor(work).err();
-                }
-                if let Some(mistake) = mistake.take() {
-                    return Err(in_context(mistake, engine, request, work));
-                }
+                check(mistake, request, work, engine)?;
                 if work.key.is_none() && !crate::vendor::is_idempotent(&request.method) {
                     let key = generated_key(client);
                     work.key = Some(key.map_err(|mistake| in_context(mistake, engine, request, work))?);
@@ -379,6 +382,16 @@ fn check_predecessor(work: &Work) -> Result<(), Error> {
         }
         _ => Ok(()),
     }
+}
+
+/// The call's first mistake.
+fn check(mistake: &mut Option<Error>, request: &Request, work: &Work, engine: &Engine) -> Result<(), Error> {
+    let checked = || {
+        check_body(request, engine.policy.limits.request_bytes_max)?;
+        check_predecessor(work)
+    };
+    let mistake = mistake.take().map_or_else(checked, Err);
+    mistake.map_err(|mistake| in_context(mistake, engine, request, work))
 }
 
 fn check_body(request: &Request, bytes_max: usize) -> Result<(), Error> {

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicU16;
 use std::time::Duration;
 
 use http::Method;
+use tokio::sync::Notify;
 use url::Url;
 
 use crate::call::{Call, with_room};
@@ -361,6 +362,7 @@ impl ClientBuilder {
             latency: Latency::default(),
             late_writes: LateWrites::default(),
             let_go: LetGo::default(),
+            due: Notify::new(),
             secret_is_known: self.secret_is_known,
         };
         let client = Client { engine: Arc::new(engine) };

@@ -13,6 +13,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A future that a [`Clock`] completes.
@@ -40,6 +41,24 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// end of a limit, or every answer that takes real time would be a timeout.
     fn limit_until(&self, at: Instant) -> Sleep {
         self.sleep_until(at)
+    }
+}
+
+impl<C: Clock + ?Sized> Clock for Arc<C> {
+    fn now(&self) -> Instant {
+        (**self).now()
+    }
+
+    fn wall(&self) -> Timestamp {
+        (**self).wall()
+    }
+
+    fn sleep_until(&self, at: Instant) -> Sleep {
+        (**self).sleep_until(at)
+    }
+
+    fn limit_until(&self, at: Instant) -> Sleep {
+        (**self).limit_until(at)
     }
 }
 

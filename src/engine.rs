@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
 use std::time::Duration;
 
+use tokio::sync::Notify;
+
 use crate::clock::{Clock, Instant};
 use crate::error::{Context, Effect, Error, Kind, Origin as _};
 use crate::operation::{Key, OperationId, RedactedFields};
@@ -27,6 +29,7 @@ mod attempt;
 mod claim;
 mod clocks;
 mod ending;
+mod enqueue;
 mod exchange;
 mod hold;
 mod in_flight;
@@ -49,6 +52,7 @@ mod settling;
 mod waits;
 
 pub(crate) use clocks::VendorClock;
+pub(crate) use enqueue::Accepted;
 pub(crate) use in_flight::Waiting;
 pub(crate) use late_write::LateWrites;
 pub(crate) use latency::Latency;
@@ -85,6 +89,8 @@ pub(crate) struct Engine {
     pub latency: Latency,
     pub late_writes: LateWrites,
     pub let_go: LetGo,
+    /// Wakes a dispatcher of this client: there is something due.
+    pub due: Notify,
 }
 
 /// What one call asks for beside its request.

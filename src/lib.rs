@@ -180,6 +180,7 @@ pub mod config;
 pub mod dead_letter;
 pub mod dispatcher;
 mod engine;
+mod enqueued;
 pub mod error;
 #[cfg(feature = "_guards")]
 #[doc(hidden)]
@@ -203,6 +204,7 @@ pub mod vendor;
 
 pub use call::Call;
 pub use client::{Client, ClientBuilder};
+pub use enqueued::Enqueued;
 pub use error::{Disposition, Effect, Error};
 pub use policy::{CallPolicy, InFlight, OnUnknown, Policy};
 pub use reply::{Obtained, Reply};

@@ -242,6 +242,11 @@ pub(crate) fn replayed(whose: Whose<'_>, from: &'static str) {
     count(REPLAYS, whose.name(), "from", from);
 }
 
+/// An operation is on record, and nothing is sent: `is_new` if it was not before.
+pub(crate) fn enqueued(whose: Whose<'_>, is_new: bool) {
+    event!(debug, whose, "enqueued", { steadfast.new = is_new, });
+}
+
 /// Another call holds the operation; this one waits for its outcome.
 pub(crate) fn waiting_for_holder(whose: Whose<'_>, wait: Duration) {
     event!(debug, whose, "waiting for the outcome", { steadfast.wait_ms = wait.as_millis() as u64, });

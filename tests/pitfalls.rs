@@ -357,6 +357,7 @@ fn a_lease_of_zero_has_run_out_and_never_means_none() {
         request: request.clone(),
         now,
         lease: Duration::ZERO,
+        due: None,
         keep: secs(60),
         on_unknown: steadfast::OnUnknown::Park,
         attempt_max: Duration::from_secs(30),

@@ -173,6 +173,7 @@ async fn sweep(store: &Sqlite) {
             now,
             lease: Duration::from_secs(60),
             attempt_max: Duration::from_secs(30),
+            vendor_clock_ms: None,
             limit: 7,
         };
         let taken = store.take(take).await.expect("works");
@@ -268,6 +269,7 @@ fn claim(key: &str) -> Claim {
         request: Request::new(Method::POST, "https://vendor.test/x".parse().expect("a URL")),
         now: NOW,
         lease: Duration::from_secs(60),
+        due: None,
         keep: Duration::from_secs(3600),
         on_unknown: OnUnknown::Park,
         attempt_max: Duration::from_secs(30),

@@ -199,6 +199,7 @@ async fn first_claim(store: &Sqlite, key: String) -> Record {
         request: MADE.0.clone(),
         now: NOW,
         lease: Duration::from_secs(60),
+        due: None,
         keep: KEEP,
         on_unknown: OnUnknown::Park,
         attempt_max: Duration::from_secs(30),

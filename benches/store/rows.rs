@@ -169,6 +169,7 @@ async fn lists(store: &Arc<Sqlite>, rows: u64, memory: &Memory) {
         now,
         lease: Duration::from_secs(60),
         attempt_max: Duration::from_secs(30),
+        vendor_clock_ms: None,
         limit: 64,
     };
     assert_eq!(store.take(take).await.expect("a take").len(), 64);

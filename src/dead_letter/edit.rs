@@ -123,6 +123,7 @@ impl DeadLetters {
             request,
             now: self.now(),
             lease: CLAIM_LEASE,
+            due: None,
             keep: old.keep,
             on_unknown: OnUnknown::Park,
             attempt_max: client.policy().timeout.attempt,

@@ -63,7 +63,8 @@ impl UnderWay {
 
     /// Takes for ever, until `stopped` says so; what is under way then is carried to its end.
     pub(super) async fn keep_on(mut self, period: Duration, mut stopped: watch::Receiver<()>) {
-        let clock = Arc::clone(&self.client.engine.clock);
+        let engine = Arc::clone(&self.client.engine);
+        let clock = &engine.clock;
         let mut stopped = pin!(stopped.changed());
         loop {
             let idle = || clock.now().plus(period);
@@ -99,6 +100,8 @@ impl UnderWay {
                         }
                     }
                     () = &mut until, if next.is_some() => break,
+                    // Something was enqueued in this process. Where no place is free, one that ends comes first.
+                    () = engine.due.notified(), if next.is_some() => break,
                 }
             }
         }
@@ -167,6 +170,7 @@ impl UnderWay {
             now: engine.clock.wall(),
             lease: engine.default_lease(),
             attempt_max: engine.policy.timeout.attempt,
+            vendor_clock_ms: engine.vendor_clock_less_ours(),
             limit,
         };
         let now = engine.clock.now();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Engine, Work, limit};
-use crate::clock::Instant;
+use crate::clock::{Instant, Timestamp};
 use crate::error::{Effect, Error, Kind, Obstacle};
 use crate::operation::record::{Claim, Claimed};
 use crate::operation::{Fingerprint, OperationId, Scope, Unstamped};
@@ -32,6 +32,8 @@ pub(super) struct Keyed<'a> {
     pub work: &'a Work,
     /// How long its record is kept once it is settled.
     pub keep: Duration,
+    /// If it is left to a dispatcher: from when on.
+    pub due: Option<Timestamp>,
     pub started: Instant,
 }
 
@@ -65,7 +67,7 @@ impl Engine {
     }
 
     fn claim_of(&self, call: Keyed<'_>, fingerprint: Fingerprint) -> Claim {
-        let Keyed { offered, wire_key, work, keep, .. } = call;
+        let Keyed { offered, wire_key, work, keep, due, .. } = call;
         Claim {
             id: offered.id.clone(),
             fingerprint,
@@ -73,13 +75,19 @@ impl Engine {
             request: offered.request.clone(),
             now: self.clock.wall(),
             lease: self.lease(work),
+            due,
             keep,
             on_unknown: work.on_unknown,
             attempt_max: self.attempt_max(work),
-            vendor_clock_ms: self.vendor_clock.less_ours(self.clock.wall(), self.clock.now()),
+            vendor_clock_ms: self.vendor_clock_less_ours(),
             redact: self.redact.and(&work.redact),
             predecessor: work.predecessor.clone(),
         }
+    }
+
+    /// The vendor's clock less ours in milliseconds, if it is known.
+    pub(crate) fn vendor_clock_less_ours(&self) -> Option<i64> {
+        self.vendor_clock.less_ours(self.clock.wall(), self.clock.now())
     }
 
     /// Whether a fingerprint on record is that of the request which is offered, by this derivation or by that of

@@ -118,7 +118,7 @@ struct Waited {
 
 impl Waiting {
     /// Whoever waits for the operation is counted until the guard is dropped; the last one takes the entry away.
-    fn enter(&self, id: &OperationId) -> Waiter<'_> {
+    pub(super) fn enter(&self, id: &OperationId) -> Waiter<'_> {
         self.count.fetch_add(1, Ordering::SeqCst);
         let mut operations = self.operations.lock();
         let waited = operations
@@ -129,7 +129,7 @@ impl Waiting {
     }
 
     /// Wakes the calls that wait for the operation. Its holder calls this once it has let go of it on record.
-    pub(super) fn wake(&self, id: &OperationId) {
+    pub(crate) fn wake(&self, id: &OperationId) {
         if self.count.load(Ordering::SeqCst) == 0 {
             return;
         }
@@ -149,10 +149,10 @@ impl fmt::Debug for Waiting {
 }
 
 /// One call that waits.
-struct Waiter<'a> {
+pub(super) struct Waiter<'a> {
     waiting: &'a Waiting,
     id: OperationId,
-    woken: Arc<Notify>,
+    pub woken: Arc<Notify>,
 }
 
 impl Drop for Waiter<'_> {
@@ -169,11 +169,11 @@ impl Drop for Waiter<'_> {
 }
 
 /// The longest pause before the first look at the record: most calls end within a few tenths of a second.
-const LOOK_STEP_MIN: Duration = Duration::from_millis(50);
+pub(super) const LOOK_STEP_MIN: Duration = Duration::from_millis(50);
 
 /// The longest pause between two looks: the period of a dispatcher, and one read a second of a record that is indexed
 /// by its key.
-const LOOK_STEP_MAX: Duration = Duration::from_secs(1);
+pub(super) const LOOK_STEP_MAX: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {

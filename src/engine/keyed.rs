@@ -1,5 +1,7 @@
 //! A keyed call, up to its first attempt: gates, claim, and what it is told if it does not get to send.
 
+use std::time::Duration;
+
 use super::claim::{Keyed, Offered, in_the_way, key_reused};
 use super::hold::Hold;
 use super::phase::Run;
@@ -7,7 +9,7 @@ use super::{Engine, Work, no_time};
 use crate::clock::Instant;
 use crate::error::Error;
 use crate::operation::record::Claimed;
-use crate::operation::{Key, OperationId, Unstamped, fingerprint};
+use crate::operation::{Fingerprint, Key, OperationId, Unstamped, fingerprint};
 use crate::policy::InFlight;
 use crate::reply::Reply;
 use crate::request::Request;
@@ -21,6 +23,36 @@ pub(super) enum Stop {
     Held(Error),
 }
 
+/// A keyed call's operation.
+#[derive(Debug)]
+pub(crate) struct Named {
+    pub id: OperationId,
+    pub wire_key: String,
+    fingerprint: Fingerprint,
+    unstamped: Unstamped,
+    keep: Duration,
+}
+
+impl Named {
+    /// What the stamped request asks for. It has no time.
+    pub(super) fn offered<'a>(&'a self, request: &'a Request) -> Offered<'a> {
+        let Named { id, fingerprint, unstamped, .. } = self;
+        let deadline = Instant::ORIGIN;
+        Offered { id, fingerprint: *fingerprint, unstamped: Some(unstamped), request, deadline }
+    }
+
+    /// The call, from when and until when it lasts.
+    pub(super) fn call<'a>(
+        &'a self,
+        request: &'a Request,
+        work: &'a Work,
+        (started, deadline): (Instant, Instant),
+    ) -> Keyed<'a> {
+        let offered = Offered { deadline, ..self.offered(request) };
+        Keyed { offered, wire_key: &self.wire_key, work, keep: self.keep, due: None, started }
+    }
+}
+
 impl Engine {
     pub(super) async fn keyed(
         &self,
@@ -30,15 +62,9 @@ impl Engine {
         started: Instant,
         deadline: Instant,
     ) -> Result<Reply, Error> {
-        let fingerprint = fingerprint(&self.vendor.account(&request.headers), request);
-        let unstamped = Unstamped::of(request);
-        let id = OperationId::new(self.scope_of(request), key);
-        let stamped = self.vendor.stamp(id.wire_key(), request);
-        let wire_key = stamped.map_err(|error| self.in_context(error, request, Some((&id, None))))?;
-        let keep =
-            self.keep(request, work).map_err(|error| self.in_context(error, request, Some((&id, None))))?;
-        let offered = Offered { id: &id, fingerprint, unstamped: Some(&unstamped), request, deadline };
-        let call = Keyed { offered, wire_key: &wire_key, work, keep, started };
+        let named = self.name(request, work, key)?;
+        let call = named.call(request, work, (started, deadline));
+        let offered = call.offered;
         telemetry::named(call.whose(&self.vendor));
 
         if deadline <= started {
@@ -51,6 +77,18 @@ impl Engine {
             }
             ended => ended.map_err(Stop::into_error),
         }
+    }
+
+    /// Stamps the request, and gives the operation its name.
+    pub(super) fn name(&self, request: &mut Request, work: &Work, key: Key) -> Result<Named, Error> {
+        let fingerprint = fingerprint(&self.vendor.account(&request.headers), request);
+        let unstamped = Unstamped::of(request);
+        let id = OperationId::new(self.scope_of(request), key);
+        let stamped = self.vendor.stamp(id.wire_key(), request);
+        let named = |error| self.in_context(error, request, Some((&id, None)));
+        let wire_key = stamped.map_err(named)?;
+        let keep = self.keep(request, work).map_err(named)?;
+        Ok(Named { id, fingerprint, unstamped, wire_key, keep })
     }
 
     /// Gates, claim, and the loop if the operation is this call's. `began` is now, as far as the gates are concerned.

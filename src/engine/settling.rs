@@ -184,6 +184,7 @@ mod tests {
             request: Request::new(Method::POST, url),
             now: wall(10_000),
             lease: ATTEMPT,
+            due: None,
             keep: ATTEMPT,
             on_unknown: OnUnknown::Park,
             attempt_max: ATTEMPT,

@@ -159,6 +159,9 @@ pub struct Claim {
     pub now: Timestamp,
     /// How long the caller may hold the operation before somebody else may take it.
     pub lease: Duration,
+    /// If the caller does not send but leaves it to a dispatcher: from when on. Such a claim holds nothing, and takes
+    /// nothing over.
+    pub due: Option<Timestamp>,
     /// How long the record is kept once it is settled.
     pub keep: Duration,
     /// What to do when nobody can tell whether it took effect. [`OnUnknown::Resend`] is one more send.
@@ -309,12 +312,13 @@ impl Claimed {
 impl Record {
     /// What a first claim starts with, in a store that has purged nothing.
     pub(crate) fn first(claim: Claim) -> Record {
+        let held = State::InProgress { lease_until: claim.now.plus(claim.lease) };
         Record {
             id: claim.id,
             fingerprint: claim.fingerprint,
             wire_key: claim.wire_key,
             request: claim.request,
-            state: State::InProgress { lease_until: claim.now.plus(claim.lease) },
+            state: claim.due.map_or(held, |at| State::Scheduled { at }),
             fence: 1,
             first_fence: 1,
             attempts: 0,
@@ -352,8 +356,13 @@ impl Record {
         if Guard::OneRequest.keeps(self.fingerprint != first.fingerprint) {
             return Claimed::Mismatch { held: self.fingerprint };
         }
-        let taker = Taker { now, lease, attempt_max: first.attempt_max };
+        let (attempt_max, vendor_clock_ms) = (first.attempt_max, first.vendor_clock_ms);
+        let taker = Taker { now, lease, attempt_max, vendor_clock_ms };
+        let is_left = matches!(first.state, State::Scheduled { .. });
         match &self.state {
+            State::InProgress { lease_until: until } | State::Scheduled { at: until } if is_left => {
+                Claimed::Busy { frees_at: *until }
+            }
             State::InProgress { lease_until: until } | State::Scheduled { at: until } => {
                 match self.left_to(taker) {
                     Some(record) => Claimed::TakenOver(record),
@@ -368,6 +377,9 @@ impl Record {
                 if self.effect == Effect::None || Guard::WindowRunsOn.is_out() {
                     (record.claimed_at, record.vendor_clock_ms) = (now, first.vendor_clock_ms);
                     record.attempts = 0;
+                }
+                if is_left {
+                    record.state = first.state.clone();
                 }
                 Claimed::TakenOver(record)
             }

@@ -35,6 +35,7 @@ use crate::policy::OnUnknown;
 use crate::request::Request;
 use crate::store::Store;
 
+mod enqueued;
 mod names;
 mod operators;
 mod races;
@@ -45,6 +46,7 @@ mod times;
 mod values;
 mod views;
 
+pub use enqueued::check_enqueue;
 pub use names::{
     check_adoption, check_adoption_of_a_name_that_is_taken, check_cancellation, check_starting_over,
     check_starting_over_again,
@@ -82,6 +84,7 @@ pub async fn check_all(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_redacted_fields(&*fresh().await).await;
     check_claims_at_once(fresh().await).await;
     check_settlements_at_once(fresh().await).await;
+    check_enqueue(&*fresh().await).await;
     check_takes(&*fresh().await).await;
     check_wrong_clocks(&*fresh().await).await;
     check_unknown_since(&*fresh().await).await;
@@ -135,6 +138,7 @@ pub(crate) fn claim_at(id: &OperationId, now: Timestamp) -> Claim {
         request,
         now,
         lease: LEASE,
+        due: None,
         keep: KEEP,
         on_unknown: OnUnknown::Park,
         attempt_max: ATTEMPT,
@@ -186,7 +190,15 @@ pub(crate) async fn let_pass(store: &dyn Store, now: Timestamp) {
 /// A command that changes nothing, from this time.
 async fn look(store: &dyn Store, now: Timestamp) {
     let what = record::Left::Due;
-    let take = record::Take { what, account: None, now, lease: LEASE, attempt_max: ATTEMPT, limit: 0 };
+    let take = record::Take {
+        what,
+        account: None,
+        now,
+        lease: LEASE,
+        attempt_max: ATTEMPT,
+        vendor_clock_ms: None,
+        limit: 0,
+    };
     assert_eq!(store.take(take).await.expect("the store works"), []);
 }
 

@@ -74,6 +74,7 @@ impl Place {
             now: SystemClock::new().wall().minus(ago),
             lease: ago,
             attempt_max: ago,
+            vendor_clock_ms: None,
             limit: 0,
         };
         assert_eq!(store.take(take).await.expect("works"), []);

@@ -2,6 +2,7 @@
 
 mod cancellation;
 mod deadlines;
+mod enqueue;
 mod gates;
 mod late_reply;
 mod operations;

@@ -183,6 +183,7 @@ fn claim(key: &str, fingerprint: u8, now: Timestamp) -> Claim {
         request: Request::new(Method::POST, "https://vendor.test/x".parse().expect("a URL")),
         now,
         lease: LEASE,
+        due: None,
         keep: KEEP,
         on_unknown: OnUnknown::Park,
         attempt_max: ATTEMPT,
@@ -193,7 +194,15 @@ fn claim(key: &str, fingerprint: u8, now: Timestamp) -> Claim {
 }
 
 fn taking(now: Timestamp) -> Take {
-    Take { what: Left::Lapsed, account: None, now, lease: LEASE, attempt_max: ATTEMPT, limit: 10 }
+    Take {
+        what: Left::Lapsed,
+        account: None,
+        now,
+        lease: LEASE,
+        attempt_max: ATTEMPT,
+        vendor_clock_ms: None,
+        limit: 10,
+    }
 }
 
 async fn fresh(store: &dyn Store, claim: Claim) -> Record {

@@ -554,6 +554,7 @@ async fn a12_a_record_of_version_0_1_is_still_that_of_its_request() {
         request: record.request.clone(),
         now: clock.wall(),
         lease: Duration::from_secs(60),
+        due: None,
         keep: Duration::from_secs(24 * 3600),
         on_unknown: OnUnknown::Park,
         attempt_max: Duration::from_secs(30),

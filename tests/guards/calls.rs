@@ -226,6 +226,7 @@ pub fn whoever_was_overtaken_in_a_wait_does_not_send() -> bool {
             now: wall,
             lease: secs(60),
             attempt_max: secs(30),
+            vendor_clock_ms: None,
             limit: 1,
         };
         for record in at_once(other.take(take)).expect("a store") {

@@ -37,6 +37,7 @@ pub fn wanted(key: &str, now: u64) -> Claim {
         request: Request::new(Method::POST, url),
         now: at(now),
         lease: LEASE,
+        due: None,
         keep: Duration::from_secs(KEEP),
         on_unknown: OnUnknown::Park,
         attempt_max: ATTEMPT,
@@ -92,7 +93,15 @@ fn dead(effect: Effect) -> Record {
 }
 
 pub fn lapsed(now: u64) -> Take {
-    Take { what: Left::Lapsed, account: None, now: at(now), lease: LEASE, attempt_max: ATTEMPT, limit: 1 }
+    Take {
+        what: Left::Lapsed,
+        account: None,
+        now: at(now),
+        lease: LEASE,
+        attempt_max: ATTEMPT,
+        vendor_clock_ms: None,
+        limit: 1,
+    }
 }
 
 pub fn act(action: Action, now: u64) -> Act {

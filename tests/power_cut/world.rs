@@ -295,6 +295,7 @@ impl World {
                 now: self.now,
                 lease: LEASE,
                 attempt_max: Duration::from_secs(30),
+                vendor_clock_ms: None,
                 limit: KEYS,
             }));
         }
@@ -348,6 +349,7 @@ impl World {
             request,
             now: self.now,
             lease: LEASE,
+            due: None,
             keep: if self.role == Role::Purger { SHORT } else { LONG },
             on_unknown: OnUnknown::Park,
             attempt_max: Duration::from_secs(30),

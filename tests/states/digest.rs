@@ -98,8 +98,8 @@ impl Question for Transition {
 
 impl Question for Take {
     fn digest(&self) -> u64 {
-        let Take { what, account, now, lease, attempt_max, limit } = self;
-        digest(&(3, *what as u8, account, now, lease, attempt_max, limit))
+        let Take { what, account, now, lease, attempt_max, vendor_clock_ms, limit } = self;
+        digest(&(3, *what as u8, account, now, lease, attempt_max, vendor_clock_ms, limit))
     }
 }
 

@@ -89,6 +89,7 @@ pub fn can_take(search: &Search, state: &State, host: usize) -> bool {
             now: wall(state.now_ms, state.hosts[host].off_ms),
             lease: Duration::ZERO,
             attempt_max: Duration::ZERO,
+            vendor_clock_ms: None,
             limit: 1,
         };
         shelf.take(&take).is_some()

@@ -344,6 +344,7 @@ async fn a_seal_key_is_in_nothing_that_is_said_or_shown() {
         now,
         lease: std::time::Duration::ZERO,
         attempt_max: std::time::Duration::from_secs(30),
+        vendor_clock_ms: None,
         limit: 9,
     };
     assert_eq!(other.take(take).await.expect("works"), []);
@@ -380,6 +381,7 @@ async fn e3_a_store_that_holds_secrets_of_0_1_warns_once_at_each_start_and_shows
         request,
         now: steadfast::clock::Timestamp::from_millis(1_000),
         lease: second,
+        due: None,
         keep: second,
         on_unknown: steadfast::OnUnknown::Park,
         attempt_max: second,
@@ -443,6 +445,7 @@ async fn a_record_a_store_and_a_vendors_file_show_no_contents() {
         request,
         now,
         lease: second,
+        due: None,
         keep: second,
         on_unknown: steadfast::OnUnknown::Park,
         attempt_max: std::time::Duration::from_secs(30),

@@ -83,7 +83,8 @@ impl Record {
                 Ok(Record { fence: self.fence.saturating_add(1), updated_at: now, ..self.clone() })
             }
             State::InProgress { .. } => {
-                let taker = Taker { now, lease: Duration::ZERO, attempt_max: self.attempt_max };
+                let (attempt_max, vendor_clock_ms) = (self.attempt_max, self.vendor_clock_ms);
+                let taker = Taker { now, lease: Duration::ZERO, attempt_max, vendor_clock_ms };
                 self.left_to(taker).ok_or(Forbidden::Held)
             }
             State::Succeeded { .. } | State::Refused { .. } | State::Dead { .. } => Err(Forbidden::NotOpen),

@@ -29,6 +29,8 @@ pub struct Take {
     pub lease: Duration,
     /// The taker's longest exchange.
     pub attempt_max: Duration,
+    /// The vendor's clock less the taker's, in milliseconds, if it is known.
+    pub vendor_clock_ms: Option<i64>,
     /// At most so many, those that have waited longest first. A store looks among the `limit` that end last for
     /// those of a clock that was wrong, and gives them after the others.
     pub limit: usize,
@@ -49,6 +51,7 @@ pub(super) struct Taker {
     pub now: Timestamp,
     pub lease: Duration,
     pub attempt_max: Duration,
+    pub vendor_clock_ms: Option<i64>,
 }
 
 impl Record {
@@ -59,7 +62,8 @@ impl Record {
         }
         match (take.what, &self.state) {
             (Left::Lapsed, State::InProgress { .. }) | (Left::Due, State::Scheduled { .. }) => {
-                self.left_to(Taker { now: take.now, lease: take.lease, attempt_max: take.attempt_max })
+                let Take { now, lease, attempt_max, vendor_clock_ms, .. } = *take;
+                self.left_to(Taker { now, lease, attempt_max, vendor_clock_ms })
             }
             _ => None,
         }
@@ -85,7 +89,14 @@ impl Record {
                 record.look_ups = 0;
                 Some(record)
             }
-            State::Scheduled { .. } => Some(self.taken(taker, self.effect)),
+            State::Scheduled { .. } => {
+                let mut record = self.taken(taker, self.effect);
+                // Nothing was ever sent: the vendor's window has not begun, nor what a look-up may find.
+                if self.fence == self.first_fence && self.attempts == 0 && self.effect == Effect::None {
+                    (record.claimed_at, record.vendor_clock_ms) = (now, taker.vendor_clock_ms);
+                }
+                Some(record)
+            }
             State::Succeeded { .. } | State::Refused { .. } | State::Dead { .. } => None,
         }
     }

@@ -23,6 +23,7 @@ fn wanted(now: u64) -> Claim {
         request: Request::new(Method::POST, Url::parse(&format!("https://v.test/{now}")).expect("a url")),
         now: at(now),
         lease: LEASE,
+        due: None,
         keep: KEEP,
         on_unknown: OnUnknown::Park,
         attempt_max: ATTEMPT,
@@ -368,8 +369,15 @@ fn a_clock_that_was_wrong_keeps_nobody_out_and_hides_no_send() {
             let (updated_at, unknown_since) = (minute(moved), since.map(minute));
             let mut held = Record { updated_at, unknown_since, ..held(state, effect) };
             (held.claimed_at, held.attempt_max) = (updated_at, Duration::from_secs(60));
-            let take =
-                Take { what, account: None, now: minute(now), lease: LEASE, attempt_max: ATTEMPT, limit: 1 };
+            let take = Take {
+                what,
+                account: None,
+                now: minute(now),
+                lease: LEASE,
+                attempt_max: ATTEMPT,
+                vendor_clock_ms: None,
+                limit: 1,
+            };
             let given = held.take(&take);
             assert_eq!(
                 given.as_ref().map(|record| record.unknown_since),
@@ -432,6 +440,7 @@ fn a_taker_is_given_only_what_nobody_holds_and_only_once() {
                 now: at(now),
                 lease: LEASE,
                 attempt_max: ATTEMPT,
+                vendor_clock_ms: None,
                 limit: 1,
             };
             let left = match (&state, what) {
@@ -528,7 +537,7 @@ proptest! {
                 }
                 Step::Take { what } => {
                     let take =
-                        Take { what, account: None, now: at(now), lease: LEASE, attempt_max: ATTEMPT, limit: 1 };
+                        Take { what, account: None, now: at(now), lease: LEASE, attempt_max: ATTEMPT, vendor_clock_ms: None, limit: 1 };
                     if let Some(taken) = before.take(&take) {
                         taken_over = true;
                         record = taken;

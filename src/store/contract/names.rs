@@ -166,7 +166,8 @@ pub async fn check_adoption_of_a_name_that_is_taken(store: &dyn Store) {
     for now in [over.minus(DOUBTED_FOR), over] {
         let account = Some("test/nobody/".to_owned());
         let what = Left::Lapsed;
-        let look = Take { what, account, now, lease: LEASE, attempt_max: LEASE, limit: 1 };
+        let look =
+            Take { what, account, now, lease: LEASE, attempt_max: LEASE, vendor_clock_ms: None, limit: 1 };
         assert_eq!(store.take(look).await.expect("works"), []);
     }
     do_it(store, &old, adopt(over)).await.expect("its time is over");

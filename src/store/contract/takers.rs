@@ -190,7 +190,15 @@ async fn leave(store: &dyn Store, key: &str, what: Left, end: Timestamp) -> Reco
 }
 
 fn asking(what: Left, now: Timestamp) -> Take {
-    Take { what, account: None, now, lease: LEASE, attempt_max: Duration::from_secs(7), limit: 10 }
+    Take {
+        what,
+        account: None,
+        now,
+        lease: LEASE,
+        attempt_max: Duration::from_secs(7),
+        vendor_clock_ms: None,
+        limit: 10,
+    }
 }
 
 async fn taken(store: &dyn Store, ask: &Take) -> Vec<Record> {

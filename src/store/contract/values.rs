@@ -141,6 +141,7 @@ pub async fn check_redacted_fields(store: &dyn Store) {
             now: wanted.now,
             lease: LEASE,
             attempt_max: std::time::Duration::from_secs(30),
+            vendor_clock_ms: None,
             limit: 1,
         };
         let due = store.take(due).await.expect("the store works");
@@ -170,6 +171,7 @@ pub async fn check_redacted_fields(store: &dyn Store) {
             now: NOW.plus(LEASE),
             lease: KEEP,
             attempt_max: std::time::Duration::from_secs(30),
+            vendor_clock_ms: None,
             limit: 1,
         };
         store.take(far).await.expect("the store works");

@@ -32,6 +32,7 @@ fn claim(key: usize, now: Timestamp) -> Claim {
         request: Request::new(Method::POST, Url::parse("https://v.test/x").expect("a url")),
         now,
         lease: Duration::from_millis(100),
+        due: None,
         keep: KEEP,
         on_unknown: OnUnknown::Park,
         attempt_max: Duration::from_secs(30),

@@ -177,6 +177,7 @@ pub async fn claim(store: &Sqlite, key: &str, headers: &[(&'static str, &'static
         request,
         now: SystemClock::new().wall(),
         lease: day,
+        due: None,
         keep: day,
         on_unknown: OnUnknown::Park,
         attempt_max: Duration::from_secs(30),

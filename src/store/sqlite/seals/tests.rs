@@ -135,6 +135,7 @@ fn take(now: Timestamp, limit: usize) -> Take {
         now,
         lease: Duration::from_secs(60),
         attempt_max: Duration::from_secs(30),
+        vendor_clock_ms: None,
         limit,
     }
 }

@@ -1,0 +1,115 @@
+//! Recording an operation without sending it, and waiting for what becomes of it.
+
+use std::pin::pin;
+
+use super::claim::{Keyed, Offered, in_the_way, key_reused};
+use super::in_flight::{LOOK_STEP_MAX, LOOK_STEP_MIN};
+use super::keyed::{Named, Stop};
+use super::on_record::{Standing, in_progress};
+use super::{Engine, Work};
+use crate::clock::{Instant, Timestamp};
+use crate::error::{Effect, Error, Kind};
+use crate::operation::Key;
+use crate::operation::record::Claimed;
+use crate::reply::Reply;
+use crate::request::Request;
+use crate::telemetry;
+
+/// An operation that is on record.
+#[derive(Debug)]
+pub(crate) struct Accepted {
+    pub named: Named,
+    /// As it was stamped.
+    pub request: Request,
+    /// Whether this call recorded it.
+    pub is_new: bool,
+}
+
+impl Engine {
+    /// Records the operation as due at `due`, and sends nothing. One that is there already stays as it is.
+    ///
+    /// No gate is asked: what cannot be sent now is sent later.
+    pub(crate) async fn enqueue(
+        &self,
+        mut request: Request,
+        work: &Work,
+        key: Key,
+        due: Timestamp,
+        started: Instant,
+    ) -> Result<Accepted, Error> {
+        let deadline = started.plus(work.time_allowed(&self.policy));
+        let named = self.name(&mut request, work, key)?;
+        let call = Keyed { due: Some(due), ..named.call(&request, work, (started, deadline)) };
+        let offered = call.offered;
+        telemetry::named(call.whose(&self.vendor));
+        let is_new = match self.claim(call).await {
+            Ok(Claimed::Fresh(_) | Claimed::TakenOver(_)) => true,
+            Ok(Claimed::Busy { .. }) => false,
+            Ok(Claimed::Settled(record)) => {
+                self.with_cause_on_record(self.replay(record), offered.id, deadline).await?;
+                false
+            }
+            Ok(Claimed::Mismatch { held }) => {
+                return Err(self.named(key_reused(held, offered.fingerprint), offered));
+            }
+            Ok(Claimed::InTheWay { obstacle, effect }) => {
+                return Err(self.named(in_the_way(work, obstacle, effect), offered));
+            }
+            Err(failure) => {
+                Box::pin(self.not_claimed(failure, call)).await.map_err(Stop::into_error)?;
+                false
+            }
+        };
+        telemetry::enqueued(call.whose(&self.vendor), is_new);
+        if is_new && due <= self.clock.wall() {
+            self.due.notify_one();
+        }
+        Ok(Accepted { named, request, is_new })
+    }
+
+    /// Waits until the operation has ended, at most until `deadline`. Sends nothing.
+    ///
+    /// Dropping the future leaves nothing behind.
+    pub(crate) async fn wait_for_end(&self, accepted: &Accepted, deadline: Instant) -> Result<Reply, Error> {
+        let offered = Offered { deadline, ..accepted.named.offered(&accepted.request) };
+        let started = self.clock.now();
+        let waited = |error: Error| {
+            let error = self.named_if_it_is_not(error, offered);
+            error.after_waiting(self.clock.now().since(started))
+        };
+        let waiter = self.waiting.enter(offered.id);
+        let mut step = LOOK_STEP_MIN;
+        loop {
+            // Before the look: an outcome that is written down in between still wakes.
+            let mut woken = pin!(waiter.woken.notified());
+            woken.as_mut().enable();
+            let told = match self.standing(offered).await {
+                Standing::Told { told, .. } => {
+                    let passed = self.clock.now().since(started);
+                    return told.map(|reply| reply.after_waiting(passed)).map_err(waited);
+                }
+                Standing::Free(refused) => return Err(waited(refused)),
+                Standing::Open(open) => in_progress(&open),
+                // Its time on record is over, or somebody removed it.
+                Standing::Absent => {
+                    return Err(waited(Error::new(Kind::Store { doing: FIND }, Effect::Unknown)));
+                }
+                Standing::CannotSay => Error::new(Kind::Store { doing: FIND }, Effect::Unknown),
+            };
+            let now = self.clock.now();
+            if now >= deadline {
+                return Err(waited(told));
+            }
+            // Equal jitter: those who began to wait together do not look together.
+            let pause = (step / 2).saturating_add((step / 2).mul_f64(self.random.unit()));
+            tokio::select! {
+                biased;
+                () = woken => {}
+                () = self.clock.sleep_until(now.plus(pause).min(deadline)) => {}
+            }
+            step = step.saturating_mul(2).min(LOOK_STEP_MAX);
+        }
+    }
+}
+
+const FIND: &str = "find the operation";

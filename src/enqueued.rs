@@ -1,0 +1,102 @@
+//! [`Enqueued`]: a call that is on record and that a dispatcher sends.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::client::Client;
+use crate::dead_letter::{DeadLetterError, DeadLetters, Signed};
+use crate::engine::Accepted;
+use crate::error::Error;
+use crate::operation::OperationId;
+use crate::reply::Reply;
+
+/// An operation that is on record: what [`Call::enqueue`](crate::Call::enqueue) gives. Dropping it changes nothing.
+///
+/// ```
+#[doc = include_str!("docs/setup/stripe.md")]
+/// use std::time::Duration;
+///
+/// let reminder = stripe.post("/v1/invoices/in_1/send").key("in_1/remind").after(Duration::from_secs(3_600));
+/// let reminder = reminder.enqueue().await?;
+/// assert!(reminder.is_new());
+///
+/// // It was paid meanwhile.
+/// reminder.cancel("paid").await?;
+/// let error = reminder.wait(Duration::ZERO).await.unwrap_err();
+/// assert_eq!(error.effect(), steadfast::Effect::None);
+#[doc = include_str!("docs/setup/end.md")]
+/// ```
+pub struct Enqueued {
+    client: Client,
+    accepted: Accepted,
+}
+
+impl Enqueued {
+    pub(crate) fn new(client: Client, accepted: Accepted) -> Enqueued {
+        Enqueued { client, accepted }
+    }
+
+    /// The operation's name.
+    pub fn id(&self) -> &OperationId {
+        &self.accepted.named.id
+    }
+
+    /// The key as the vendor sees it.
+    pub fn wire_key(&self) -> &str {
+        &self.accepted.named.wire_key
+    }
+
+    /// Whether this call recorded the operation. `false`: it was on record before, and has ended or goes on as it was.
+    pub fn is_new(&self) -> bool {
+        self.accepted.is_new
+    }
+
+    /// Waits for the outcome, at most for `limit`. Sends nothing, and holds nothing: a dispatcher does the work.
+    ///
+    /// A dispatcher of the same client wakes it at once; the outcome of another process is seen within a second.
+    ///
+    /// # Errors
+    ///
+    /// How the operation ended, if not with a reply. [`is_in_progress`](Error::is_in_progress) if it has not by then,
+    /// with the time to ask again.
+    ///
+    /// # Cancellation safety
+    ///
+    /// Dropping the future leaves nothing behind.
+    pub async fn wait(&self, limit: Duration) -> Result<Reply, Error> {
+        let engine = &self.client.engine;
+        let deadline = engine.clock.now().plus(limit);
+        let reply = engine.wait_for_end(&self.accepted, deadline).await?;
+        let (request, vendor) = (&self.accepted.request, Arc::clone(&engine.vendor));
+        Ok(reply.sent_by(vendor, request.method.clone(), request.url.clone()))
+    }
+
+    /// Closes the operation, so that nobody sends it any more. `why` is kept in the audit record, signed by
+    /// [`CANCELLED_BY`](Enqueued::CANCELLED_BY).
+    ///
+    /// Its effect is as on record: *none* if it was never sent, *unknown* if it may have been.
+    ///
+    /// # Errors
+    ///
+    /// [`DeadLetterError::Refused`] if somebody is sending it now, or it has ended.
+    pub async fn cancel(&self, why: impl Into<String>) -> Result<(), DeadLetterError> {
+        let engine = &self.client.engine;
+        let letters = DeadLetters::new(Arc::clone(&engine.store)).with_clock(Arc::clone(&engine.clock));
+        letters.cancel(self.id(), &Signed::new(Enqueued::CANCELLED_BY, why)).await?;
+        engine.waiting.wake(self.id());
+        Ok(())
+    }
+
+    /// Who signs [`cancel`](Enqueued::cancel).
+    pub const CANCELLED_BY: &'static str = "service";
+}
+
+impl fmt::Debug for Enqueued {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Enqueued")
+            .field("id", self.id())
+            .field("is_new", &self.is_new())
+            .finish_non_exhaustive()
+    }
+}

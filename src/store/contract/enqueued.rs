@@ -1,0 +1,67 @@
+//! Claims that hold nothing: the operation is left to a dispatcher.
+
+use std::time::Duration;
+
+use super::{LEASE, NOW, claim, claim_at, get, id, refuse, succeed, take, transition_at, write};
+use crate::clock::Timestamp;
+use crate::error::{Effect, Refusal};
+use crate::operation::OperationId;
+use crate::operation::record::{Claim, Claimed, Left, State, Take};
+use crate::store::Store;
+
+/// When it is due.
+const LATER: Timestamp = Timestamp::from_millis(1_700_000_060_000);
+
+/// It is on record as due, and nobody holds it. What is on record already is not touched: nothing is taken over, not
+/// even what is due, nor made earlier or later.
+pub async fn check_enqueue(store: &dyn Store) {
+    let new = id("test/enqueue//POST /x", "new");
+    let left = |id: &OperationId| Claim { due: Some(LATER), ..claim_at(id, NOW) };
+    let Claimed::Fresh(record) = claim(store, left(&new)).await else { panic!("it is the first") };
+    assert_eq!((record.state.clone(), record.effect), (State::Scheduled { at: LATER }, Effect::None));
+    assert_eq!(get(store, &new).await, Some(record.clone()));
+    for due in [NOW, LATER, LATER.plus(LEASE)] {
+        let again = Claim { due: Some(due), now: LATER, ..claim_at(&new, LATER) };
+        assert_eq!(claim(store, again).await, Claimed::Busy { frees_at: LATER });
+    }
+    assert_eq!(get(store, &new).await, Some(record.clone()));
+
+    let mut ask = Take {
+        what: Left::Due,
+        account: Some("test/enqueue/".into()),
+        now: LATER.minus(Duration::from_millis(1)),
+        lease: LEASE,
+        attempt_max: LEASE,
+        vendor_clock_ms: Some(-7),
+        limit: 10,
+    };
+    assert_eq!(store.take(ask.clone()).await.expect("the store works"), [], "a millisecond early");
+    ask.now = LATER;
+    let taken = store.take(ask.clone()).await.expect("the store works").remove(0);
+    let first_send = (taken.claimed_at, taken.vendor_clock_ms, taken.fence);
+    assert_eq!(first_send, (LATER, Some(-7), record.fence + 1), "nothing was sent before");
+    assert_eq!(get(store, &new).await, Some(taken.clone()));
+    assert_eq!(claim(store, left(&new)).await, Claimed::Busy { frees_at: LATER.plus(LEASE) });
+    let mut lets_go =
+        transition_at(taken.fence, LATER, crate::operation::record::Event::Schedule { at: LATER });
+    lets_go.attempts = 0;
+    write(store, &new, lets_go).await.expect("the holder may write");
+    ask.now = LATER.plus(LEASE);
+    let again = store.take(ask).await.expect("the store works").remove(0);
+    assert_eq!(again.claimed_at, LATER, "only the first taker knows that nothing was sent");
+
+    for (key, event) in [("done", succeed()), ("refused", refuse(Refusal::Rejected))] {
+        let id = id("test/enqueue//POST /x", key);
+        let held = take(store, claim_at(&id, NOW)).await;
+        write(store, &id, transition_at(held.fence, NOW, event)).await.expect("the holder may write");
+        let settled = get(store, &id).await.expect("it is there");
+        assert_eq!(claim(store, left(&id)).await, Claimed::Settled(settled));
+    }
+    let freed = id("test/enqueue//POST /x", "freed");
+    let held = take(store, claim_at(&freed, NOW)).await;
+    let refused = transition_at(held.fence, NOW, refuse(Refusal::Unauthorized));
+    write(store, &freed, refused).await.expect("the holder may write");
+    let Claimed::TakenOver(record) = claim(store, left(&freed)).await else { panic!("the key is free") };
+    assert_eq!((record.state.clone(), record.fence), (State::Scheduled { at: LATER }, held.fence + 1));
+    assert_eq!(get(store, &freed).await, Some(record));
+}
