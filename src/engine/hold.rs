@@ -53,6 +53,12 @@ impl<'a> Hold<'a> {
         Instant::from_nanos(self.lease_until.as_nanos().saturating_sub(margin.as_nanos() as u64))
     }
 
+    /// When somebody else may take the operation. A send stops [before](Hold::stop_at); a write may still be made: under
+    /// a fence that moved it changes nothing that is not proof.
+    pub(super) fn over_at(&self) -> Instant {
+        self.lease_until
+    }
+
     /// Whether the hold lasts for `needed` from now, with the margin to spare.
     pub(super) fn lasts(&self, needed: Duration) -> bool {
         self.engine.clock.now().plus(needed) < self.stop_at()
@@ -155,14 +161,14 @@ impl Run<'_> {
             let Some(hold) = &mut self.hold else { return Ok(()) };
             let Err(error) = hold.write(doing, event(), evidence, until).await else { return Ok(()) };
             let again_at = clock.now().plus(pause);
-            let (event, stop_at) = (event(), hold.stop_at());
-            if error.is_fenced() || again_at >= stop_at || Guard::WriteAgain.is_out() {
+            let (event, over_at) = (event(), hold.over_at());
+            if error.is_fenced() || again_at >= over_at || Guard::WriteAgain.is_out() {
                 return Err(error);
             }
             if again_at >= until {
                 if event.is_vendors_word() {
                     self.reports_written = reports_before;
-                    self.go_on_writing(event, stop_at);
+                    self.go_on_writing(event, over_at);
                 }
                 return Err(error);
             }

@@ -107,7 +107,11 @@ impl Run<'_> {
     /// state, and a person is told within a day.
     fn is_past_keeping(&self) -> bool {
         let longest = self.engine.policy.record.keep.min(LOOK_UPS_LAST);
-        self.unknown_on_record().is_some_and(|since| self.engine.clock.wall().since(since) >= longest)
+        let wall = self.engine.clock.wall();
+        // A wall clock that is set ahead meanwhile ends no day.
+        let now =
+            self.hold.as_ref().map_or(wall, |hold| wall.min(hold.record.claimed_at.plus(hold.measured())));
+        self.unknown_on_record().is_some_and(|since| now.since(since) >= longest)
     }
 
     /// The next step of the ladder; from its end on its last one, but no less than [`LADDER_SPENT_GAP`].
@@ -167,6 +171,7 @@ impl Run<'_> {
                 Finding::Absent => return Ok((Some(Looked::Absent), met)),
                 // Credentials that are mended, or a page that goes away, leave the question to be asked again.
                 Finding::CannotTell if matches!(verdict, Verdict::Refused { .. }) => return Ok((None, met)),
+                Finding::Unanswered => return Ok((None, met)),
                 Finding::CannotTell => return Ok((Some(Looked::CannotTell), met)),
                 Finding::Next(next) => question = next,
             }

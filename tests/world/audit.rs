@@ -8,6 +8,7 @@ use steadfast::error::Gate;
 use steadfast::operation::record::{Record, State};
 use steadfast::reply::Obtained;
 
+use crate::allowed::{WINDOW, arrived, is_of_a_wrong_clock, is_taken_late};
 use crate::facts::{All, CallMade, Said, Told, operation_of};
 use crate::plan::{What, secs};
 use crate::vendors::{Kind as Asked, Name, SECRETS};
@@ -21,6 +22,7 @@ pub enum Kind {
     SecondEffectAfterBigCommerceLookUp,
     SecondEffectAfterPostmarkLookUp,
     SecondEffectPastWindow,
+    SecondEffectOfAWrongClock,
     SecondEffectAfterProxyPage,
     MoreRepeatsThanAccepted,
     MoreRepeatsThanForced,
@@ -259,7 +261,6 @@ fn too_many(world: &World, all: &All, number: usize) -> Vec<Kind> {
         let count: usize = caused.iter().map(|send| send.effects.len()).sum();
         let allowed = 1 + usize::from(operation.resends) + life.forced as usize;
         if let ([first, .., last], true) = (&caused[..], count > allowed) {
-            let window = secs(24 * 3600);
             // The licence of the last send: what came right before it.
             let before =
                 all.sends_of(number).filter(|send| send.left < last.left).map(|send| send.left).max();
@@ -278,6 +279,8 @@ fn too_many(world: &World, all: &All, number: usize) -> Vec<Kind> {
                 .any(|send| send.page.is_some_and(|status| status < 500))
             {
                 Kind::SecondEffectAfterProxyPage
+            } else if caused.windows(2).all(|pair| is_of_a_wrong_clock(world, pair[0], pair[1])) {
+                Kind::SecondEffectOfAWrongClock
             } else if looked_up {
                 match last.vendor {
                     Name::Stripe | Name::StripeOther => Kind::SecondEffectAfterStripeLookUp,
@@ -286,7 +289,7 @@ fn too_many(world: &World, all: &All, number: usize) -> Vec<Kind> {
                     Name::Keyed | Name::Bare => Kind::SecondEffect,
                 }
             } else if matches!(last.vendor, Name::Stripe | Name::StripeOther | Name::Keyed)
-                && arrived(last).since(arrived(first)) >= window
+                && arrived(last).since(arrived(first)) >= WINDOW
             {
                 Kind::SecondEffectPastWindow
             } else {
@@ -313,10 +316,6 @@ fn too_many(world: &World, all: &All, number: usize) -> Vec<Kind> {
         }
     }
     found
-}
-
-fn arrived(send: &crate::facts::Send) -> Instant {
-    send.arrived.unwrap_or(send.left)
 }
 
 /// Whether a redrive without force repeated an earlier write after a later write had been answered.
@@ -372,10 +371,8 @@ pub fn judge_words(world: &World) -> Breaches {
         }
         if world.schedule.dispatcher {
             let end = Instant::ORIGIN.plus(world.schedule.horizon);
-            let late = all.late_takes.iter().find(|take| take.at < end && take.late > LATE_MAX);
-            breaches.extend(late.map(|take| {
-                (Kind::TakenLate, format!("operation {}, {:?} after it was due", take.operation, take.late))
-            }));
+            let late = all.takes.iter().find(|taken| taken.at < end && is_taken_late(world, all, taken));
+            breaches.extend(late.map(|taken| (Kind::TakenLate, format!("{taken:?}"))));
         }
     });
     breaches
@@ -544,12 +541,13 @@ fn judge_rate(world: &World, all: &All, calls: usize) -> Breaches {
                 && told.began.since(*at) < secs(1)
         };
         // So does a call that is about to learn that there is nothing to send.
-        let under_way = |call: &&CallMade| {
-            let is_other = call.operation != told.operation || call.began != told.began;
+        let under_way = |(place, call): &(usize, &CallMade)| {
             let of_vendor = world.schedule.operations[call.operation].kind.vendor() == vendor;
-            of_vendor && is_other && call.began <= told.at && call.ended.is_none_or(|ended| ended >= told.at)
+            let is_open = call.began <= told.at && call.ended.is_none_or(|ended| ended >= told.at);
+            of_vendor && is_open && *place != told.call
         };
-        let used = all.attempts.iter().filter(lately).count() + all.calls.iter().filter(under_way).count();
+        let used = all.attempts.iter().filter(lately).count()
+            + all.calls.iter().enumerate().filter(under_way).count();
         if used < calls {
             breaches.entry(Kind::RateSpentOnReplays).or_insert_with(|| format!("{told:?}"));
         }
@@ -577,9 +575,6 @@ pub const EDITED: &str = "-edited";
 
 /// A call that is out of time may still look at the store once.
 const ANSWER_MAX: std::time::Duration = secs(1);
-
-/// Past the dispatcher's period and a few waits for the store.
-const LATE_MAX: std::time::Duration = secs(10);
 
 /// No default has kept a record for less: who forgets it earlier believes a clock that is wrong.
 const RETENTION_MIN: std::time::Duration = secs(23 * 3600);

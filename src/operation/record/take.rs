@@ -85,7 +85,12 @@ impl Record {
                 record.look_ups = 0;
                 Some(record)
             }
-            State::Scheduled { .. } => Some(self.taken(taker, self.effect)),
+            State::Scheduled { at } => {
+                let mut record = self.taken(taker, self.effect);
+                let left_alone = now.since(at).saturating_sub(LEFT_ALONE_MAX);
+                record.unknown_since = record.unknown_since.map(|since| since.plus(left_alone));
+                Some(record)
+            }
             State::Succeeded { .. } | State::Refused { .. } | State::Dead { .. } => None,
         }
     }
@@ -112,3 +117,8 @@ impl Record {
         if self.is_of_a_wrong_clock(now) { now.plus(time.since(self.updated_at)) } else { time }
     }
 }
+
+/// How long an operation may have been due before somebody took it, for that time to count as time in which look-ups
+/// came to no answer. Beyond it nobody was there, or the taker's clock is ahead by days: neither is a look-up that
+/// failed. It is the longest that look-ups which fail are apart.
+const LEFT_ALONE_MAX: Duration = Duration::from_secs(60 * 60);
