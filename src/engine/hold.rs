@@ -27,10 +27,14 @@ pub(super) struct Hold<'a> {
 }
 
 impl<'a> Hold<'a> {
-    /// `lease_until` was computed before the claim was made, so it is no later than what the store wrote.
+    /// `lease_until` was computed before the claim was made, so it is no later than what the store wrote. The hold began
+    /// when the claim was made, by the time that the claim said: the wall clock may have been set while the store wrote.
     pub(super) fn new(engine: &'a Engine, record: Record, lease_until: Instant) -> Hold<'a> {
-        let age = engine.clock.wall().since(record.claimed_at);
-        Hold { engine, record, lease_until, deadline: lease_until, began: (engine.clock.now(), age) }
+        let age = record.updated_at.since(record.claimed_at);
+        let lease = record.until().map_or(Duration::ZERO, |until| until.since(record.updated_at));
+        let claimed = Instant::from_nanos(lease_until.as_nanos().saturating_sub(lease.as_nanos() as u64));
+        let began = (claimed.min(engine.clock.now()), age);
+        Hold { engine, record, lease_until, deadline: lease_until, began }
     }
 
     /// The time since the first claim. What passed while this process held the operation is on our own monotonic

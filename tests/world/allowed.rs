@@ -89,7 +89,7 @@ const TRIPS: usize = 5;
 const OPEN_MAX: Duration = secs(36);
 
 /// `PauseConfig::default`.
-const PAUSE_MAX: Duration = secs(3600);
+pub const PAUSE_MAX: Duration = secs(3600);
 
 /// Beside a pause: a tenth of it, and no more than this.
 const SPREAD_MAX: Duration = secs(30);

@@ -163,6 +163,8 @@ pub struct Told {
     pub deadline: Option<Duration>,
     pub said: Said,
     pub effect: Option<Effect>,
+    /// How many attempts it was told of, that this call made.
+    pub attempts: usize,
     /// Whether it was said that the operation goes on without its caller.
     pub goes_on: bool,
 }

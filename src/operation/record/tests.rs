@@ -348,7 +348,11 @@ fn a_clock_that_was_wrong_keeps_nobody_out_and_hides_no_send() {
         (99, 90, 100, None, None, None),
         (100, 90, 100, None, Some(101), Some(None)),
         (100, 90, 100, Some(90), Some(101), Some(Some(90))),
-        (500, 90, 100, Some(90), Some(501), Some(Some(90))),
+        (159, 90, 100, Some(90), Some(160), Some(Some(90))),
+        // Nobody came for a due one for longer than an hour: that time does not count.
+        (160, 90, 100, Some(90), Some(161), Some(Some(90))),
+        (500, 90, 100, Some(90), Some(501), Some(Some(430))),
+        (500, 90, 100, None, Some(501), Some(None)),
         // A taker of a lapsed lease died in turn: what it knew to be later stays later.
         (100, 90, 100, Some(150), Some(150), Some(Some(150))),
         // Ahead by what clocks may differ.

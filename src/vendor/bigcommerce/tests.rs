@@ -312,7 +312,7 @@ fn an_empty_v2_list_is_a_204_without_a_body_and_proves_absence() {
     }
     assert_eq!(
         read(PRODUCTS, &json!({ "name": "Mug" }), &empty),
-        Finding::CannotTell,
+        Finding::Unanswered,
         "V3 says so with a body"
     );
     assert_eq!(read(PRODUCTS, &json!({ "name": "Mug" }), &data(&json!([]))), Finding::Absent);
