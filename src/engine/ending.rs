@@ -31,7 +31,7 @@ impl Run<'_> {
         let clock = &self.engine.clock;
         let unknown_since = match self.phase {
             Phase::Unknown { since: Some(since), .. } => Some(clock.wall().minus(clock.now().since(since))),
-            _ => self.hold.as_ref().and_then(|hold| hold.record.unknown_since),
+            _ => self.hold.as_ref().and_then(|hold| hold.unknown_since()),
         };
         Evidence {
             attempts: self.attempts,

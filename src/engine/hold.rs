@@ -9,7 +9,7 @@ use crate::attempt::AttemptReport;
 use crate::clock::{Instant, Timestamp};
 use crate::error::{Disposition, Effect, Error, Kind};
 use crate::guard::Guard;
-use crate::operation::record::{Event, Record, State, Transition};
+use crate::operation::record::{CLOCKS_DIFFER_MAX, Event, Record, State, Transition};
 use crate::telemetry;
 
 /// The operation as this process holds it.
@@ -24,6 +24,8 @@ pub(super) struct Hold<'a> {
     deadline: Instant,
     /// When this hold began, and how long after the first claim that was.
     began: (Instant, Duration),
+    /// What the wall clock said then, and since when the effect was unknown by that.
+    began_at: (Timestamp, Option<Timestamp>),
 }
 
 impl<'a> Hold<'a> {
@@ -34,7 +36,21 @@ impl<'a> Hold<'a> {
         let lease = record.until().map_or(Duration::ZERO, |until| until.since(record.updated_at));
         let claimed = Instant::from_nanos(lease_until.as_nanos().saturating_sub(lease.as_nanos() as u64));
         let began = (claimed.min(engine.clock.now()), age);
-        Hold { engine, record, lease_until, deadline: lease_until, began }
+        let began_at = (record.updated_at, record.unknown_since);
+        Hold { engine, record, lease_until, deadline: lease_until, began, began_at }
+    }
+
+    /// What the wall clock would say if nobody had set it since this hold began.
+    pub(super) fn unset_wall(&self) -> Timestamp {
+        self.began_at.0.plus(self.engine.clock.now().since(self.began.0))
+    }
+
+    /// Since when the effect was unknown as this hold began, by the wall clock as it is now: one that was set ahead since
+    /// makes it no longer.
+    pub(super) fn unknown_since(&self) -> Option<Timestamp> {
+        let ahead = self.engine.clock.wall().since(self.unset_wall());
+        let set_ahead = if ahead > CLOCKS_DIFFER_MAX { ahead } else { Duration::ZERO };
+        self.began_at.1.map(|since| since.plus(set_ahead))
     }
 
     /// The time since the first claim. What passed while this process held the operation is on our own monotonic

@@ -109,8 +109,7 @@ impl Run<'_> {
         let longest = self.engine.policy.record.keep.min(LOOK_UPS_LAST);
         let wall = self.engine.clock.wall();
         // A wall clock that is set ahead meanwhile ends no day.
-        let now =
-            self.hold.as_ref().map_or(wall, |hold| wall.min(hold.record.claimed_at.plus(hold.measured())));
+        let now = self.hold.as_ref().map_or(wall, |hold| wall.min(hold.unset_wall()));
         self.unknown_on_record().is_some_and(|since| now.since(since) >= longest)
     }
 
