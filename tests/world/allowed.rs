@@ -6,9 +6,8 @@ use steadfast::clock::Instant;
 use steadfast::operation::record::{CLOCKS_DIFFER_MAX, slack};
 
 use crate::facts::{All, Send, Taken};
-use crate::plan::secs;
+use crate::plan::{Schedule, secs};
 use crate::vendors::{Name, policy};
-use crate::world::World;
 
 /// Whether a second effect past the vendor's window is due to a wall clock that was wrong, and that nothing on record
 /// showed to be: README, "What it cannot do".
@@ -16,10 +15,10 @@ use crate::world::World;
 /// `first` is the send whose effect the vendor has forgotten, `last` the one that it carried out again. What was on
 /// record and the last sender's clock said that the window was open: that host had no means to know better. Its own
 /// measure since it took the operation did not say otherwise, and the time on record is of before the first send.
-pub fn is_of_a_wrong_clock(world: &World, first: &Send, last: &Send) -> bool {
+pub fn is_of_a_wrong_clock(schedule: &Schedule, first: &Send, last: &Send) -> bool {
     let Some(on_record) = &last.on_record else { return false };
     let is_replaying = matches!(last.vendor, Name::Stripe | Name::StripeOther | Name::Keyed);
-    let usable = WINDOW.saturating_sub(slack(policy(&world.schedule).timeout.attempt));
+    let usable = WINDOW.saturating_sub(slack(policy(schedule).timeout.attempt));
     let (taken, age) = on_record.taken;
     let by_its_clock = last.wall.since(on_record.claimed_at);
     let measured = age + last.left.since(taken);
@@ -40,15 +39,15 @@ pub fn arrived(send: &Send) -> Instant {
 /// It is explained by what holds recovery back for its whole vendor: recovery's rate, which falls to one start in ten
 /// seconds while what it sends fails, and whose debt is then as much again; an open circuit; a pause that was asked
 /// for. What holds back another operation alone explains nothing.
-pub fn is_taken_late(world: &World, all: &All, taken: &Taken) -> bool {
+pub fn is_taken_late(schedule: &Schedule, all: &All, taken: &Taken) -> bool {
     let Some(due) = taken.due else { return false };
-    let vendor = world.schedule.operations[taken.operation].kind.vendor();
-    taken.at.since(due.max(held_back_until(world, all, taken, vendor))) > LATE_MAX
+    let vendor = schedule.operations[taken.operation].kind.vendor();
+    taken.at.since(due.max(held_back_until(schedule, all, taken, vendor))) > LATE_MAX
 }
 
-fn held_back_until(world: &World, all: &All, taken: &Taken, vendor: Name) -> Instant {
+fn held_back_until(schedule: &Schedule, all: &All, taken: &Taken, vendor: Name) -> Instant {
     let before = |at: Instant| at <= taken.at;
-    let of_vendor = |operation: usize| world.schedule.operations[operation].kind.vendor() == vendor;
+    let of_vendor = |operation: usize| schedule.operations[operation].kind.vendor() == vendor;
     let failures = || all.failures.iter().filter(|failure| failure.vendor == vendor && before(failure.at));
     // A failure of a live call says nothing of recovery's rate, and a look-up here has no caller.
     let slowed = failures().filter(|failure| failure.is_recovered).map(|failure| failure.at);

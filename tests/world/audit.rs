@@ -275,12 +275,7 @@ fn too_many(world: &World, all: &All, number: usize) -> Vec<Kind> {
                 Kind::MoreRepeatsThanForced
             } else if operation.resends {
                 Kind::MoreRepeatsThanAccepted
-            } else if caused[..caused.len() - 1]
-                .iter()
-                .any(|send| send.page.is_some_and(|status| status < 500))
-            {
-                Kind::SecondEffectAfterProxyPage
-            } else if caused.windows(2).all(|pair| is_of_a_wrong_clock(world, pair[0], pair[1])) {
+            } else if caused.windows(2).all(|pair| is_of_a_wrong_clock(&world.schedule, pair[0], pair[1])) {
                 Kind::SecondEffectOfAWrongClock
             } else if looked_up {
                 match last.vendor {
@@ -289,6 +284,11 @@ fn too_many(world: &World, all: &All, number: usize) -> Vec<Kind> {
                     Name::Postmark => Kind::SecondEffectAfterPostmarkLookUp,
                     Name::Keyed | Name::Bare => Kind::SecondEffect,
                 }
+            } else if caused[..caused.len() - 1]
+                .iter()
+                .any(|send| send.page.is_some_and(|status| status < 500))
+            {
+                Kind::SecondEffectAfterProxyPage
             } else if matches!(last.vendor, Name::Stripe | Name::StripeOther | Name::Keyed)
                 && arrived(last).since(arrived(first)) >= WINDOW
             {
@@ -374,7 +374,8 @@ pub fn judge_words(world: &World) -> Breaches {
         }
         if world.schedule.dispatcher {
             let end = Instant::ORIGIN.plus(world.schedule.horizon);
-            let late = all.takes.iter().find(|taken| taken.at < end && is_taken_late(world, all, taken));
+            let late =
+                all.takes.iter().find(|taken| taken.at < end && is_taken_late(&world.schedule, all, taken));
             breaches.extend(late.map(|taken| (Kind::TakenLate, format!("{taken:?}"))));
         }
     });

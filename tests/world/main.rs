@@ -26,6 +26,7 @@ mod shared_store;
 
 mod allowed;
 mod audit;
+mod exact;
 mod extras;
 mod facts;
 mod network;
