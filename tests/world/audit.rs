@@ -394,12 +394,16 @@ fn judge_word(world: &World, all: &All, told: &Told) -> Vec<Kind> {
     if told.effect == Some(Effect::None) {
         // What an earlier life did a day ago is another operation's.
         let recent = |send: &crate::facts::Send| {
-            let is_own = Some(send.life) == told.life;
+            let is_own = told.life.is_some_and(|life| life == send.life);
             send.left <= told.at && (is_own || told.at.since(send.left) < secs(20 * 3600))
         };
         let is_known = |life: usize| {
             let life = all.lives.get(&told.operation).and_then(|lives| lives.get(life));
             life.is_none_or(|life| {
+                // An edited one has a key of its own, which no caller here names.
+                if life.key.ends_with(EDITED) {
+                    return false;
+                }
                 // What another call claimed a moment ago, this one may not have seen when it looked.
                 let is_just_now = told.at.since(life.began) <= ANSWER_MAX || !is_calm(world);
                 let is_anothers = told.attempts == 0 && life.began >= told.began && all.overlaps(told);
