@@ -107,7 +107,7 @@ impl Vendor for Parcels {
     fn read_look_up(&self, subject: &Subject<'_>, _: &Request, answer: &Answer) -> Finding {
         // Only a working look-up may say that there is none.
         let (true, Some(Value::Array(parcels))) = (answer.status.is_success(), answer.json()) else {
-            return Finding::CannotTell;
+            return Finding::Unanswered;
         };
         match parcels.into_iter().find(|parcel| parcel["reference"] == subject.wire_key) {
             Some(parcel) => {

@@ -116,7 +116,7 @@ pub trait Vendor: fmt::Debug + Send + Sync + 'static {
     /// What the answer to a look-up request says. `asked` is the request it answers.
     ///
     /// A look-up that failed, or answered with anything but what a working look-up answers, is
-    /// [`Finding::CannotTell`]: never [`Finding::Absent`].
+    /// [`Finding::Unanswered`]: never [`Finding::Absent`].
     fn read_look_up(&self, subject: &Subject<'_>, asked: &Request, answer: &Answer) -> Finding;
 }
 
@@ -285,6 +285,9 @@ pub enum Finding {
     Absent,
     /// The look-up says neither.
     CannotTell,
+    /// It is no answer of the vendor's to this question: somebody on the way wrote a page, or it is no list at all. It
+    /// counts as a look-up that failed, and is made again.
+    Unanswered,
     /// The look-up goes on: its next page.
     Next(Request),
 }

@@ -25,17 +25,20 @@ pub(super) struct Hold<'a> {
     deadline: Instant,
     /// When this hold began, and how long after the first claim that was.
     began: (Instant, Duration),
-    /// The wall clock as it was then.
+    /// What the wall clock said then.
     wall: Timestamp,
     /// What is known of the last send of unknown effect, if there was one before this hold.
     pub settling: Option<Settling>,
 }
 
 impl<'a> Hold<'a> {
-    /// `lease_until` was computed before the claim was made, so it is no later than what the store wrote.
+    /// `lease_until` was computed before the claim was made, so it is no later than what the store wrote. The hold began
+    /// when the claim was made, by the time that the claim said: the wall clock may have been set while the store wrote.
     pub(super) fn new(engine: &'a Engine, record: Record, lease_until: Instant) -> Hold<'a> {
-        let wall = engine.clock.wall();
-        let began = (engine.clock.now(), wall.since(record.claimed_at));
+        let age = record.updated_at.since(record.claimed_at);
+        let lease = record.until().map_or(Duration::ZERO, |until| until.since(record.updated_at));
+        let claimed = Instant::from_nanos(lease_until.as_nanos().saturating_sub(lease.as_nanos() as u64));
+        let (began, wall) = ((claimed.min(engine.clock.now()), age), record.updated_at);
         Hold { engine, record, lease_until, deadline: lease_until, began, wall, settling: None }
     }
 
@@ -66,6 +69,12 @@ impl<'a> Hold<'a> {
     pub(super) fn stop_at(&self) -> Instant {
         let margin = Guard::LeaseMargin.keeps(self.engine.policy.record.lease_margin / 2);
         Instant::from_nanos(self.lease_until.as_nanos().saturating_sub(margin.as_nanos() as u64))
+    }
+
+    /// When somebody else may take the operation. A send stops [before](Hold::stop_at); a write may still be made: under
+    /// a fence that moved it changes nothing that is not proof.
+    pub(super) fn over_at(&self) -> Instant {
+        self.lease_until
     }
 
     /// Whether the hold lasts for `needed` from now, with the margin to spare.
@@ -173,14 +182,14 @@ impl Run<'_> {
                 return Ok(());
             };
             let again_at = clock.now().plus(pause);
-            let (event, stop_at) = (event(), hold.stop_at());
-            if error.is_fenced() || again_at >= stop_at || Guard::WriteAgain.is_out() {
+            let (event, over_at) = (event(), hold.over_at());
+            if error.is_fenced() || again_at >= over_at || Guard::WriteAgain.is_out() {
                 return Err(error);
             }
             if again_at >= until {
                 if event.is_vendors_word() {
                     self.reports_written = reports_before;
-                    self.go_on_writing(event, stop_at);
+                    self.go_on_writing(event, over_at);
                 }
                 return Err(error);
             }
@@ -207,7 +216,7 @@ impl Run<'_> {
             Phase::NotApplied | Phase::ProvenAbsent => None,
         };
         if let Some(ended) = ended {
-            let_go.put(record, ended, self.engine.clock.now());
+            let_go.note(record, ended, self.unknown_for(), self.engine.clock.now());
         }
     }
 }

@@ -31,8 +31,8 @@ impl Default for LateWrites {
 }
 
 impl Run<'_> {
-    /// Goes on writing an outcome down without the caller, until `stop_at`.
-    pub(super) fn go_on_writing(&mut self, event: Event, stop_at: Instant) {
+    /// Goes on writing an outcome down without the caller, until `over_at`.
+    pub(super) fn go_on_writing(&mut self, event: Event, over_at: Instant) {
         let evidence = self.evidence();
         let Some(hold) = &self.hold else { return };
         let Ok(runtime) = Handle::try_current() else { return };
@@ -43,7 +43,7 @@ impl Run<'_> {
             waiting: Arc::clone(&self.engine.waiting),
             held: hold.record.clone(),
             transition: hold.transition(event, evidence),
-            stop_at,
+            over_at,
         };
         drop(runtime.spawn(async move {
             write.carry_out().await;
@@ -60,7 +60,7 @@ struct LateWrite {
     waiting: Arc<Waiting>,
     held: Record,
     transition: Transition,
-    stop_at: Instant,
+    over_at: Instant,
 }
 
 impl LateWrite {
@@ -69,7 +69,7 @@ impl LateWrite {
         let mut pause = WRITE_PAUSE_MIN;
         loop {
             let again_at = self.clock.now().plus(pause);
-            if again_at >= self.stop_at {
+            if again_at >= self.over_at {
                 return;
             }
             self.clock.sleep_until(again_at).await;
@@ -78,7 +78,7 @@ impl LateWrite {
             }
             let transition = Transition { now: self.clock.wall(), ..self.transition.clone() };
             let written = self.store.transition(&self.held, transition);
-            if let Some(Ok(_)) = limit::within(&*self.clock, self.stop_at, written).await {
+            if let Some(Ok(_)) = limit::within(&*self.clock, self.over_at, written).await {
                 return;
             }
             pause = pause.saturating_mul(2).min(WRITE_PAUSE_MAX);
@@ -88,7 +88,7 @@ impl LateWrite {
     /// Whether an earlier try was written after all. What somebody else has is theirs, but a success is proof to them
     /// too, so that it is brought to the store all the same.
     async fn is_over(&self) -> bool {
-        let read = limit::within(&*self.clock, self.stop_at, self.store.get(&self.held.id)).await;
+        let read = limit::within(&*self.clock, self.over_at, self.store.get(&self.held.id)).await;
         let Some(Ok(Some(record))) = read else { return false };
         record.fence == self.transition.fence && leads_to(&self.transition.event, &record.state)
     }

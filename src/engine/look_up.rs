@@ -106,7 +106,7 @@ impl Run<'_> {
     }
 
     /// For how long the effect has been unknown: since this run's own last such send, or an earlier one.
-    fn unknown_for(&self) -> Duration {
+    pub(super) fn unknown_for(&self) -> Duration {
         let now = self.engine.clock.now();
         match self.phase {
             Phase::Unknown { since: Some(ours), .. } => now.since(ours),
@@ -117,9 +117,19 @@ impl Run<'_> {
     /// Whether its effect has been unknown for a day, or for as long as a settled one would be kept. Look-ups that
     /// never come to an answer are postponed from call to call until then, and no longer: every operation ends in one
     /// state, and a person is told within a day.
+    ///
+    /// Time in which nobody came for the operation saw no look-up fail. So a process that has just found it tries for
+    /// an hour first, unless it is older than a settled one would be.
     pub(super) fn is_past_keeping(&self) -> bool {
-        let longest = self.engine.policy.record.keep.min(LOOK_UPS_LAST);
-        self.unknown_for() >= longest
+        let keep = self.engine.policy.record.keep;
+        let unknown_for = self.unknown_for();
+        let is_tried = || match (self.phase, self.settling()) {
+            (Phase::Unknown { since: None, .. }, Some(settling)) => {
+                settling.known_for(self.engine.clock.now()) >= LOOK_UP_GAP_MAX
+            }
+            _ => true,
+        };
+        unknown_for >= keep || (unknown_for >= LOOK_UPS_LAST && is_tried())
     }
 
     /// The next step of the ladder; from its end on its last one, but no less than [`LADDER_SPENT_GAP`].
@@ -177,6 +187,7 @@ impl Run<'_> {
                 Finding::Absent => return Ok((Some(Looked::Absent), met)),
                 // Credentials that are mended, or a page that goes away, leave the question to be asked again.
                 Finding::CannotTell if matches!(verdict, Verdict::Refused { .. }) => return Ok((None, met)),
+                Finding::Unanswered => return Ok((None, met)),
                 Finding::CannotTell => return Ok((Some(Looked::CannotTell), met)),
                 Finding::Next(next) => question = next,
             }

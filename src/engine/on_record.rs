@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use super::claim::{Keyed, Offered, key_reused};
 use super::keyed::Stop;
+use super::phase::Run;
 use super::{Engine, limit};
-use crate::clock::Timestamp;
+use crate::clock::{Instant, Timestamp};
 use crate::error::{Disposition, Effect, Error, Kind, Refusal};
 use crate::guard::Guard;
 use crate::operation::record::{Record, State};
@@ -222,6 +223,27 @@ impl Engine {
     fn unless_it_waits(&self, told: Error, open: &Open, call: Keyed<'_>) -> Stop {
         let is_worth_it = !open.is_free && self.may_end_in_time(open, call);
         if is_worth_it { Stop::Held(told) } else { Stop::With(told) }
+    }
+}
+
+impl Run<'_> {
+    /// The effect that is told of an operation which this run let go of, by a write that began at `began`.
+    ///
+    /// From that write on somebody else may take the operation and send it. A process that stood still since then knows
+    /// nothing of that, so that its word *none* is as old as the write. It looks at the record again.
+    pub(super) async fn effect_since_let_go(&self, began: Instant) -> Effect {
+        let (clock, known) = (&*self.engine.clock, self.phase.effect());
+        let is_recent = |since: Instant| clock.now().since(since) <= STORE_GRACE;
+        let Some(hold) = self.hold.as_ref().filter(|_| known == Effect::None && !is_recent(began)) else {
+            return known;
+        };
+        let asked = clock.now();
+        let read = (*self.engine.store).get(&hold.record.id);
+        let read = Box::pin(limit::within(clock, asked.plus(STORE_GRACE), read)).await;
+        match read {
+            Some(Ok(Some(record))) if record.fence == hold.record.fence && is_recent(asked) => known,
+            _ => Effect::Unknown,
+        }
     }
 }
 

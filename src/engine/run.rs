@@ -321,12 +321,14 @@ impl<'a> Run<'a> {
     /// again.
     pub(super) async fn postpone(&mut self, at: Instant, kind: Kind) -> Error {
         let clock = &self.engine.clock;
-        let at = clock.wall().plus(at.since(clock.now()));
+        let began = clock.now();
+        let at = clock.wall().plus(at.since(began));
         if let Err(error) = self.write_down("schedule the next attempt", || Event::Schedule { at }).await {
             return self.in_context(error);
         }
+        let effect = self.effect_since_let_go(began).await;
         let answer = self.last.answer.clone();
-        let mut error = Error::new(kind, self.phase.effect()).with_retry_at(Some(at)).with_answer(answer);
+        let mut error = Error::new(kind, effect).with_retry_at(Some(at)).with_answer(answer);
         if self.hold.is_some() {
             error = error.going_on(Disposition::Continues { at: Some(at) });
         }

@@ -27,6 +27,8 @@ pub(super) struct Settling {
     taken: Instant,
     /// For how long the effect was unknown by then, for certain.
     unknown_for: Duration,
+    /// For how long this process had known of the operation by then.
+    known_for: Duration,
 }
 
 impl Settling {
@@ -39,12 +41,27 @@ impl Settling {
         let Some(believed) =
             believed.filter(|believed| !Guard::DoubtedClock.keeps(wall > believed.plus(CLOCKS_DIFFER_MAX)))
         else {
-            return Some(Settling { ended: Moment::of(longest), taken, unknown_for: Duration::ZERO });
+            return Some(Settling {
+                ended: Moment::of(longest),
+                taken,
+                unknown_for: Duration::ZERO,
+                known_for: Duration::ZERO,
+            });
         };
         let unknown_for = wall.min(believed).since(since);
         let latest = since.plus(Guard::ClocksDiffer.keeps(CLOCKS_DIFFER_MAX));
         let by_record = Moment::of(taken.plus(latest.since(wall))).minus(wall.since(latest));
-        Some(Settling { ended: by_record.min(Moment::of(longest)), taken, unknown_for })
+        Some(Settling {
+            ended: by_record.min(Moment::of(longest)),
+            taken,
+            unknown_for,
+            known_for: Duration::ZERO,
+        })
+    }
+
+    /// For how long this process has known of the operation.
+    pub(super) fn known_for(self, now: Instant) -> Duration {
+        self.known_for.saturating_add(now.since(self.taken))
     }
 
     /// When a settle time of this length is over.
@@ -69,9 +86,7 @@ impl Engine {
         let read = limit::within(&*self.clock, deadline, self.store.believed(record.updated_at)).await;
         let now = self.clock.now();
         let mut settling = Settling::of(record, now, read.and_then(Result::ok))?;
-        settling.ended = self.let_go.first_held(record, settling.ended, now);
-        settling.unknown_for = settling.unknown_for.max(settling.ended.until(now));
-        Some(settling)
+        Some(self.let_go.taken(record, settling))
     }
 }
 
@@ -84,18 +99,27 @@ struct Noted {
     /// Which send: nobody has made another one while both are as they were.
     send: (Option<Timestamp>, u32),
     ended: Moment,
+    /// For how long its effect was unknown at that time, without the time in which nobody came for it.
+    unknown_for: Duration,
     at: Instant,
+    /// When this process first knew of the operation.
+    first: Instant,
 }
 
 impl LetGo {
-    /// By when its last send has ended: now, as the taker knows it, or earlier, as it measured that itself.
-    fn first_held(&self, record: &Record, ended: Moment, now: Instant) -> Moment {
+    /// What is known of an operation that was taken just now, by what this process measured since it first held it.
+    fn taken(&self, record: &Record, mut settling: Settling) -> Settling {
+        let now = settling.taken;
         let noted = self.0.lock().get(&record.id).copied();
-        let ours = noted.filter(|noted| noted.send == send(record)).map(|noted| noted.ended);
-        let ours = Guard::OwnMeasure.keeps(ours);
-        let ended = ours.map_or(ended, |ours| ours.min(ended));
-        self.put(record, ended, now);
-        ended
+        if let Some(noted) = noted {
+            settling.known_for = now.since(noted.first);
+        }
+        if let Some(ours) = Guard::OwnMeasure.keeps(noted.filter(|noted| noted.send == send(record))) {
+            settling.ended = settling.ended.min(ours.ended);
+            settling.unknown_for = ours.unknown_for.saturating_add(now.since(ours.at).min(LEFT_ALONE_MAX));
+        }
+        self.note(record, settling.ended, settling.unknown_for, now);
+        settling
     }
 
     /// It has come to its end.
@@ -103,8 +127,8 @@ impl LetGo {
         self.0.lock().remove(id);
     }
 
-    /// What is known of the last send of an operation that this process holds, or lets go of now.
-    pub(super) fn put(&self, record: &Record, ended: Moment, now: Instant) {
+    /// What is known of the last send of an operation that this process lets go of.
+    pub(super) fn note(&self, record: &Record, ended: Moment, unknown_for: Duration, now: Instant) {
         let mut operations = self.0.lock();
         if operations.len() >= NOTED_MAX && !operations.contains_key(&record.id) {
             // By then the record's own times say enough.
@@ -113,7 +137,9 @@ impl LetGo {
                 return;
             }
         }
-        operations.insert(record.id.clone(), Noted { send: send(record), ended, at: now });
+        let first = operations.get(&record.id).map_or(now, |noted| noted.first);
+        operations
+            .insert(record.id.clone(), Noted { send: send(record), ended, unknown_for, at: now, first });
     }
 }
 
@@ -130,11 +156,6 @@ impl Moment {
         Moment(at.as_nanos() as i128)
     }
 
-    fn until(self, now: Instant) -> Duration {
-        let nanos = Moment::of(now).0.saturating_sub(self.0).max(0);
-        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
-    }
-
     const fn minus(self, time: Duration) -> Moment {
         Moment(self.0 - time.as_nanos() as i128)
     }
@@ -148,6 +169,10 @@ impl Moment {
 
 /// A few MiB. A process that lets go of more within the hour counts by the record's times.
 const NOTED_MAX: usize = 10_000;
+
+/// How much of the time in which nobody came for an operation counts as time in which look-ups came to no answer. It is
+/// the longest that look-ups which fail are apart.
+const LEFT_ALONE_MAX: Duration = Duration::from_secs(3600);
 
 /// Far above a settle time and what clocks may differ by.
 const NOTED_FOR: Duration = Duration::from_secs(3600);
@@ -235,27 +260,31 @@ mod tests {
     #[test]
     fn our_own_measure_goes_on_until_it_is_sent_again() {
         let let_go = LetGo::default();
-        let ended = Moment::of;
+        let ended = |record: &Record, at_s: u64, now_s: u64| {
+            let (ended, taken) = (Moment::of(at(at_s)), at(now_s));
+            let settling = Settling { ended, taken, unknown_for: Duration::ZERO, known_for: Duration::ZERO };
+            let Settling { ended, unknown_for, known_for, .. } = let_go.taken(record, settling);
+            (ended.plus(Duration::ZERO), unknown_for.as_secs(), known_for.as_secs())
+        };
         let record = taken("k", 9_990);
-        assert_eq!(let_go.first_held(&record, ended(at(40)), at(10)), ended(at(40)));
-        assert_eq!(
-            let_go.first_held(&record, ended(at(90)), at(60)),
-            ended(at(40)),
-            "from the first time on"
-        );
-        assert_eq!(let_go.first_held(&record, ended(at(20)), at(60)), ended(at(20)), "or earlier");
-        assert_eq!(let_go.first_held(&taken("other", 9_990), ended(at(90)), at(60)), ended(at(90)));
+        assert_eq!(ended(&record, 40, 10), (at(40), 0, 0));
+        assert_eq!(ended(&record, 90, 60), (at(40), 50, 50), "from the first time on");
+        assert_eq!(ended(&record, 20, 60), (at(20), 50, 50), "or earlier");
+        assert_eq!(ended(&taken("other", 9_990), 90, 60), (at(90), 0, 0));
         for sent_again in [taken("k", 9_991), Record { attempts: 1, ..record.clone() }] {
-            assert_eq!(let_go.first_held(&sent_again, ended(at(200)), at(60)), ended(at(200)));
+            assert_eq!(ended(&sent_again, 200, 70), (at(200), 0, 60));
         }
+        // Of the day in which nobody came for it, an hour.
+        assert_eq!(ended(&record, 200, 100), (at(200), 0, 90));
+        assert_eq!(ended(&record, 200, 86_500), (at(200), 3_600, 86_490));
         let_go.forget(&record.id);
-        assert_eq!(let_go.first_held(&record, ended(at(300)), at(60)), ended(at(300)));
+        assert_eq!(ended(&record, 300, 86_500), (at(300), 0, 0));
     }
 
     #[test]
     fn what_is_noted_is_bounded_and_the_oldest_gives_way() {
         let let_go = LetGo::default();
-        let note = |key: &str, now: Instant| let_go.put(&taken(key, 9_990), Moment::of(now), now);
+        let note = |key: &str, now: Instant| let_go.note(&taken(key, 9_990), Moment::of(now), SETTLE, now);
         let noted = |key: &str| let_go.0.lock().contains_key(&taken(key, 9_990).id);
         (0..NOTED_MAX).for_each(|nth| note(&nth.to_string(), at(10)));
         note("more", at(20));

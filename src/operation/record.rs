@@ -72,7 +72,8 @@ pub struct Record {
     /// and nowhere else.
     pub effect: Effect,
     /// While [`effect`](Record::effect) is unknown: the latest moment at which a send of unknown effect can have
-    /// ended. A look-up's settle time counts from here, whoever waits for it.
+    /// ended. A look-up's settle time counts from here, whoever waits for it, and so does the day after which look-ups
+    /// that come to no answer end.
     pub unknown_since: Option<Timestamp>,
     /// How many look-ups were answered since then. One that failed is not a look-up.
     pub look_ups: u32,

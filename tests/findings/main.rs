@@ -14,6 +14,7 @@ mod recovery;
 mod rule;
 #[cfg(feature = "cli")]
 mod secrets;
+mod stories;
 mod told;
 mod transport;
 mod vendors;

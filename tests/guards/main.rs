@@ -19,6 +19,8 @@ mod trouble;
 mod watched;
 
 // The world, which says `crate` of its own parts.
+#[path = "../world/allowed.rs"]
+mod allowed;
 #[path = "../world/audit.rs"]
 mod audit;
 #[path = "../hosts/draw.rs"]

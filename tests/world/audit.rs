@@ -8,6 +8,7 @@ use steadfast::error::Gate;
 use steadfast::operation::record::{Record, State};
 use steadfast::reply::Obtained;
 
+use crate::allowed::{PAUSE_MAX, WINDOW, arrived, is_of_a_wrong_clock, is_taken_late};
 use crate::facts::{All, CallMade, Said, Told, operation_of};
 use crate::plan::{What, secs};
 use crate::vendors::{Kind as Asked, Name, SECRETS};
@@ -21,6 +22,7 @@ pub enum Kind {
     SecondEffectAfterBigCommerceLookUp,
     SecondEffectAfterPostmarkLookUp,
     SecondEffectPastWindow,
+    SecondEffectOfAWrongClock,
     SecondEffectAfterProxyPage,
     MoreRepeatsThanAccepted,
     MoreRepeatsThanForced,
@@ -178,7 +180,8 @@ fn judge_record(world: &World, all: &All, record: &Record, number: usize, life: 
                 // The vendor replayed it: one effect, and this is its answer.
                 (true, false) if is_replayed => None,
                 (true, false) => Some(Kind::SettledByEarlierLife),
-                // A page may have taken the place of the true answer: it was one effect all the same.
+                // The reply on record is the vendor's.
+                (false, _) if applied && is_proxys(&answer.body) => Some(Kind::PageTakenForSuccess),
                 (false, _) if applied => None,
                 (false, _)
                     if (0..life)
@@ -259,7 +262,6 @@ fn too_many(world: &World, all: &All, number: usize) -> Vec<Kind> {
         let count: usize = caused.iter().map(|send| send.effects.len()).sum();
         let allowed = 1 + usize::from(operation.resends) + life.forced as usize;
         if let ([first, .., last], true) = (&caused[..], count > allowed) {
-            let window = secs(24 * 3600);
             // The licence of the last send: what came right before it.
             let before =
                 all.sends_of(number).filter(|send| send.left < last.left).map(|send| send.left).max();
@@ -273,11 +275,8 @@ fn too_many(world: &World, all: &All, number: usize) -> Vec<Kind> {
                 Kind::MoreRepeatsThanForced
             } else if operation.resends {
                 Kind::MoreRepeatsThanAccepted
-            } else if caused[..caused.len() - 1]
-                .iter()
-                .any(|send| send.page.is_some_and(|status| status < 500))
-            {
-                Kind::SecondEffectAfterProxyPage
+            } else if caused.windows(2).all(|pair| is_of_a_wrong_clock(&world.schedule, pair[0], pair[1])) {
+                Kind::SecondEffectOfAWrongClock
             } else if looked_up {
                 match last.vendor {
                     Name::Stripe | Name::StripeOther => Kind::SecondEffectAfterStripeLookUp,
@@ -285,8 +284,13 @@ fn too_many(world: &World, all: &All, number: usize) -> Vec<Kind> {
                     Name::Postmark => Kind::SecondEffectAfterPostmarkLookUp,
                     Name::Keyed | Name::Bare => Kind::SecondEffect,
                 }
+            } else if caused[..caused.len() - 1]
+                .iter()
+                .any(|send| send.page.is_some_and(|status| status < 500))
+            {
+                Kind::SecondEffectAfterProxyPage
             } else if matches!(last.vendor, Name::Stripe | Name::StripeOther | Name::Keyed)
-                && arrived(last).since(arrived(first)) >= window
+                && arrived(last).since(arrived(first)) >= WINDOW
             {
                 Kind::SecondEffectPastWindow
             } else {
@@ -313,10 +317,6 @@ fn too_many(world: &World, all: &All, number: usize) -> Vec<Kind> {
         }
     }
     found
-}
-
-fn arrived(send: &crate::facts::Send) -> Instant {
-    send.arrived.unwrap_or(send.left)
 }
 
 /// Whether a redrive without force repeated an earlier write after a later write had been answered.
@@ -349,13 +349,15 @@ pub fn judge_words(world: &World) -> Breaches {
                 breaches.entry(kind).or_insert_with(|| format!("{told:?}"));
             }
         }
-        let differ = clocks_differ(world);
         for wait in &all.waits {
+            // A process holds itself back by its own measure. A longer wait is on record alone, as a time by the clock of
+            // whoever wrote it.
+            let is_held = wait.until.since(wait.told) <= PAUSE_MAX;
+            let differ = if is_held { std::time::Duration::ZERO } else { clocks_differ(world) };
             let early = all.sends_of(wait.operation).any(|send| {
                 send.incarnation == wait.incarnation
                     && send.vendor == wait.vendor
                     && send.left > wait.told
-                    // On record it is a time by the clock of whoever wrote it.
                     && send.left.plus(differ) < wait.until
             });
             if early {
@@ -372,10 +374,9 @@ pub fn judge_words(world: &World) -> Breaches {
         }
         if world.schedule.dispatcher {
             let end = Instant::ORIGIN.plus(world.schedule.horizon);
-            let late = all.late_takes.iter().find(|take| take.at < end && take.late > LATE_MAX);
-            breaches.extend(late.map(|take| {
-                (Kind::TakenLate, format!("operation {}, {:?} after it was due", take.operation, take.late))
-            }));
+            let late =
+                all.takes.iter().find(|taken| taken.at < end && is_taken_late(&world.schedule, all, taken));
+            breaches.extend(late.map(|taken| (Kind::TakenLate, format!("{taken:?}"))));
         }
     });
     breaches
@@ -392,16 +393,24 @@ fn judge_word(world: &World, all: &All, told: &Told) -> Vec<Kind> {
     let caused = || all.sends_of(told.operation).filter(|send| !send.effects.is_empty());
     if told.effect == Some(Effect::None) {
         // What an earlier life did a day ago is another operation's.
-        let recent = |left: Instant| left <= told.at && told.at.since(left) < secs(20 * 3600);
+        let recent = |send: &crate::facts::Send| {
+            let is_own = told.life.is_some_and(|life| life == send.life);
+            send.left <= told.at && (is_own || told.at.since(send.left) < secs(20 * 3600))
+        };
         let is_known = |life: usize| {
             let life = all.lives.get(&told.operation).and_then(|lives| lives.get(life));
             life.is_none_or(|life| {
-                // What was not claimed yet when this call began may not have been when it looked.
-                let is_later = life.began >= told.began && all.overlaps(told);
-                !is_later && life.evicted.is_none_or(|evicted| evicted > told.at)
+                // An edited one has a key of its own, which no caller here names.
+                if life.key.ends_with(EDITED) {
+                    return false;
+                }
+                // What another call claimed a moment ago, this one may not have seen when it looked.
+                let is_just_now = told.at.since(life.began) <= ANSWER_MAX || !is_calm(world);
+                let is_anothers = told.attempts == 0 && life.began >= told.began && all.overlaps(told);
+                !(is_anothers && is_just_now) && life.evicted.is_none_or(|evicted| evicted > told.at)
             })
         };
-        let counts = |send: &&crate::facts::Send| recent(send.left) && is_known(send.life);
+        let counts = |send: &&crate::facts::Send| recent(send) && is_known(send.life);
         if caused().any(|send| counts(&send)) {
             let is_own = caused().any(|send| counts(&send) && Some(send.life) == told.life);
             found.push(match told.said {
@@ -446,11 +455,14 @@ fn clocks_differ(world: &World) -> std::time::Duration {
     std::time::Duration::from_millis((0..world.schedule.hosts).map(of_host).sum())
 }
 
+/// Whether no host ever stands still.
+fn is_calm(world: &World) -> bool {
+    world.schedule.disruptions.iter().all(|disruption| !matches!(disruption.what, What::Stall(_)))
+}
+
 /// Whether a call came back after its deadline, on a host that never stood still.
 fn is_late(world: &World, told: &Told) -> bool {
-    let is_calm =
-        world.schedule.disruptions.iter().all(|disruption| !matches!(disruption.what, What::Stall(_)));
-    is_calm && told.deadline.is_some_and(|deadline| told.at.since(told.began) > deadline + ANSWER_MAX)
+    is_calm(world) && told.deadline.is_some_and(|deadline| told.at.since(told.began) > deadline + ANSWER_MAX)
 }
 
 /// Whether it was sent after its caller was told that nothing came of it, although nobody asked for that.
@@ -494,7 +506,7 @@ fn who_opened(world: &World, all: &All, told: &Told) -> Option<Kind> {
 }
 
 fn whose_reply(world: &World, all: &All, told: &Told, text: &str, obtained: Obtained) -> Option<Kind> {
-    let now = told.life?;
+    let (now, asked) = (told.life?, world.schedule.operations[told.operation].kind);
     let is_of = |life: usize| all.effects_of(told.operation, life).iter().any(|id| text.contains(id));
     let applied = !all.effects_of(told.operation, now).is_empty();
     if is_of(now) || applied {
@@ -503,14 +515,14 @@ fn whose_reply(world: &World, all: &All, told: &Told, text: &str, obtained: Obta
     match (0..now).any(|earlier| is_of_earlier(all, told.operation, (earlier, now), text)) {
         // By the vendor or from the record: the same effect, told again.
         true if obtained == Obtained::Replayed => None,
-        true if world.schedule.operations[told.operation].kind == Asked::Brand => None,
+        true if asked == Asked::Brand && obtained == Obtained::Reconciled => None,
         true => Some(Kind::ReplyOfEarlierLife),
         // Its own, of a life that a wrong clock ended.
         false if (0..now).any(is_of) => None,
         // What is wrong with it is the record's breach.
         false if text.contains("proxy") || text.is_empty() => None,
         // Gone is what a DELETE is for, whoever removed it.
-        false if world.schedule.operations[told.operation].kind == Asked::Delete => None,
+        false if asked == Asked::Delete => None,
         false => Some(Kind::ReplyOfNothing),
     }
 }
@@ -544,12 +556,13 @@ fn judge_rate(world: &World, all: &All, calls: usize) -> Breaches {
                 && told.began.since(*at) < secs(1)
         };
         // So does a call that is about to learn that there is nothing to send.
-        let under_way = |call: &&CallMade| {
-            let is_other = call.operation != told.operation || call.began != told.began;
+        let under_way = |(place, call): &(usize, &CallMade)| {
             let of_vendor = world.schedule.operations[call.operation].kind.vendor() == vendor;
-            of_vendor && is_other && call.began <= told.at && call.ended.is_none_or(|ended| ended >= told.at)
+            let is_open = call.began <= told.at && call.ended.is_none_or(|ended| ended >= told.at);
+            of_vendor && is_open && *place != told.call
         };
-        let used = all.attempts.iter().filter(lately).count() + all.calls.iter().filter(under_way).count();
+        let used = all.attempts.iter().filter(lately).count()
+            + all.calls.iter().enumerate().filter(under_way).count();
         if used < calls {
             breaches.entry(Kind::RateSpentOnReplays).or_insert_with(|| format!("{told:?}"));
         }
@@ -577,9 +590,6 @@ pub const EDITED: &str = "-edited";
 
 /// A call that is out of time may still look at the store once.
 const ANSWER_MAX: std::time::Duration = secs(1);
-
-/// Past the dispatcher's period and a few waits for the store.
-const LATE_MAX: std::time::Duration = secs(10);
 
 /// No default has kept a record for less: who forgets it earlier believes a clock that is wrong.
 const RETENTION_MIN: std::time::Duration = secs(23 * 3600);

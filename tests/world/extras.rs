@@ -88,6 +88,12 @@ impl Schedule {
                 caller.waits = draw.one_in(4);
             }
         }
+        if self.extras.lists != Lists::Whole && draw.one_in(2) {
+            // A list that is not filtered, or not whole, hides something only where there is another row.
+            for _ in 0..2 {
+                self.operations.push(Operation { kind: Kind::Order, resends: false, callers: again(draw) });
+            }
+        }
         self
     }
 

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use parking_lot::Mutex;
-use steadfast::clock::Instant;
+use steadfast::clock::{Instant, Timestamp};
 use steadfast::error::Gate;
 use steadfast::operation::OperationId;
+use steadfast::operation::record::Record;
 use steadfast::reply::Obtained;
 use steadfast::{Effect, Error, Reply};
 
@@ -36,7 +37,8 @@ pub struct All {
     pub calls: Vec<CallMade>,
     pub failures: Vec<Failure>,
     pub waits: Vec<Wait>,
-    pub late_takes: Vec<LateTake>,
+    pub pauses: Vec<Pause>,
+    pub takes: Vec<Taken>,
     pub attempts: Vec<(u64, Name, Instant)>,
     /// The store in memory refused a claim, and this many of its records were not settled.
     pub refused_as_full: Vec<usize>,
@@ -62,6 +64,23 @@ pub struct Send {
     pub page: Option<u16>,
     /// The version of the vendor's interface that it named.
     pub version: Option<String>,
+    /// What its host's wall clock said.
+    pub wall: Timestamp,
+    /// What was on record of its operation.
+    pub on_record: Option<OnRecord>,
+}
+
+/// What a vendor's replay window is counted by.
+#[derive(Clone, Debug)]
+pub struct OnRecord {
+    /// The first claim, by the clock of whoever made it.
+    pub claimed_at: Timestamp,
+    /// When that time was written down.
+    pub written: Instant,
+    /// What the vendor's clock said then, less that clock.
+    pub vendor_clock_ms: Option<i64>,
+    /// When somebody took the operation last, and the time since the first claim by the taker's clock.
+    pub taken: (Instant, Duration),
 }
 
 /// From a first claim to the next one.
@@ -80,6 +99,7 @@ pub struct KeyLife {
     pub id: OperationId,
     /// When a store in memory that was full forgot what had become of it.
     pub evicted: Option<Instant>,
+    pub on_record: OnRecord,
 }
 
 /// One call of a caller, until it had an answer.
@@ -98,14 +118,25 @@ pub struct Failure {
     pub operation: Option<usize>,
     pub call: Option<String>,
     pub at: Instant,
+    /// Nobody waited for it.
+    pub is_recovered: bool,
 }
 
-/// An operation was taken so long after it was due.
+/// An operation that nobody held was taken.
 #[derive(Clone, Debug)]
-pub struct LateTake {
+pub struct Taken {
     pub operation: usize,
     pub at: Instant,
-    pub late: Duration,
+    /// When it was due, if it was scheduled.
+    pub due: Option<Instant>,
+}
+
+/// A vendor, or somebody in front of it, asked that a host leaves it alone.
+#[derive(Clone, Debug)]
+pub struct Pause {
+    pub vendor: Name,
+    pub asked: Instant,
+    pub wait: Duration,
 }
 
 /// A vendor asked to be left alone.
@@ -132,6 +163,8 @@ pub struct Told {
     pub deadline: Option<Duration>,
     pub said: Said,
     pub effect: Option<Effect>,
+    /// How many attempts it was told of, that this call made.
+    pub attempts: usize,
     /// Whether it was said that the operation goes on without its caller.
     pub goes_on: bool,
 }
@@ -183,6 +216,17 @@ impl Facts {
     }
 }
 
+impl KeyLife {
+    /// The store has this on record from `now` on.
+    pub fn stands(&mut self, record: &Record, now: Instant) {
+        let on_record = &mut self.on_record;
+        if record.claimed_at != on_record.claimed_at {
+            (on_record.claimed_at, on_record.written) = (record.claimed_at, now);
+        }
+        on_record.vendor_clock_ms = record.vendor_clock_ms;
+    }
+}
+
 impl All {
     /// The present life of an operation's key, by its place.
     pub fn life(&self, operation: usize) -> Option<usize> {
@@ -206,6 +250,11 @@ impl All {
                 && call.began <= told.at
                 && call.ended.is_none_or(|ended| ended >= told.began)
         })
+    }
+
+    /// Whether somebody waits for the operation now.
+    pub fn has_caller(&self, operation: usize) -> bool {
+        self.calls.iter().any(|call| call.operation == operation && call.ended.is_none())
     }
 
     pub fn sends_of(&self, operation: usize) -> impl Iterator<Item = &Send> {

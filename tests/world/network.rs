@@ -17,7 +17,7 @@ use steadfast::transport::{Exchange, Limits, Progress, SendError, SendErrorKind,
 use tokio::sync::oneshot;
 
 use crate::extras::Lists;
-use crate::facts::{CALL, Failure, Send, Wait, operation_of};
+use crate::facts::{CALL, Failure, Pause, Send, Wait, operation_of};
 use crate::plan::{Page, Trouble, When, ms};
 use crate::process::Life;
 use crate::vendors::{Backend, Name, SECRETS, policy, secret_header, unauthorized};
@@ -106,8 +106,12 @@ impl Network {
 
     fn leaves(&self, operation: Option<usize>, version: Option<String>) -> usize {
         let left = self.life.world.clock.now();
+        let wall = self.life.world.wall(self.life.process);
         self.life.world.facts.with(|all| {
             let life = operation.and_then(|operation| all.life(operation)).unwrap_or(0);
+            let lives = operation.and_then(|operation| all.lives.get(&operation));
+            let on_record = lives.and_then(|lives| Some(lives.get(life)?.on_record.clone()));
+
             let (vendor, host, incarnation) = (self.name, self.life.process, self.incarnation);
             let (arrived, effects, answered, page) = (None, Vec::new(), None, None);
             all.sends.push(Send {
@@ -122,6 +126,8 @@ impl Network {
                 answered,
                 page,
                 version,
+                wall,
+                on_record,
             });
             all.sends.len() - 1
         })
@@ -138,10 +144,12 @@ impl Network {
             } else {
                 all.sends[send].page = status;
             }
-            if let (Some(seconds), Some(operation), true) =
-                (seconds, operation, answer.status.as_u16() >= 400)
-            {
-                let until = told.plus(Duration::from_secs(seconds));
+            let asked = seconds.filter(|_| answer.status.as_u16() >= 400).map(Duration::from_secs);
+            if let Some(wait) = asked {
+                all.pauses.push(Pause { vendor: self.name, asked: told, wait });
+            }
+            if let (Some(wait), Some(operation)) = (asked, operation) {
+                let until = told.plus(wait);
                 let (incarnation, vendor) = (self.incarnation, self.name);
                 all.waits.push(Wait { incarnation, vendor, operation, told, until });
             }
@@ -170,8 +178,12 @@ impl Waiting<'_> {
         self.answered = true;
         let (incarnation, vendor) = (self.network.incarnation, self.network.name);
         let at = self.network.life.world.clock.now();
-        let failure = Failure { incarnation, vendor, operation: self.operation, call: self.call.clone(), at };
-        self.network.life.world.facts.with(|all| all.failures.push(failure));
+        let (operation, call) = (self.operation, self.call.clone());
+        self.network.life.world.facts.with(|all| {
+            let is_recovered =
+                call.is_none() && !operation.is_some_and(|operation| all.has_caller(operation));
+            all.failures.push(Failure { incarnation, vendor, operation, call, at, is_recovered });
+        });
     }
 }
 

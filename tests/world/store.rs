@@ -16,7 +16,7 @@ use steadfast::store::{Memory, Store, StoreError};
 use steadfast::testkit::TestClock;
 use tokio::sync::Mutex;
 
-use crate::facts::{Facts, KeyLife, LateTake, operation_of};
+use crate::facts::{Facts, KeyLife, OnRecord, Taken, operation_of};
 
 /// A store that notes lives of keys, and carries out one operation at a time: the order in which a store with
 /// threads answers would be the operating system's.
@@ -67,7 +67,13 @@ impl Watched {
 
     fn of(&self, record: &Record, change: impl FnOnce(&mut KeyLife)) {
         let Some(operation) = operation_of(&record.request.headers) else { return };
-        self.facts.with(|all| all.life_mut(operation, record.id.key.as_str()).map(change));
+        let now = self.clock.now();
+        self.facts.with(|all| {
+            let life = all.life_mut(operation, record.id.key.as_str())?;
+            life.stands(record, now);
+            change(life);
+            Some(())
+        });
     }
 }
 
@@ -91,6 +97,7 @@ impl Drop for UnderWay<'_> {
 impl Store for Watched {
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
         let evicted = self.bounded.as_ref().map_or(0, |memory| memory.evicted());
+        let wall = claim.now;
         let claimed = self.alone(self.inner.claim(claim)).await;
         if claimed.is_err() && self.bounded.is_some() {
             self.note_why_full().await?;
@@ -111,6 +118,12 @@ impl Store for Watched {
                     due: None,
                     id: record.id.clone(),
                     evicted: None,
+                    on_record: OnRecord {
+                        claimed_at: record.claimed_at,
+                        written: began,
+                        vendor_clock_ms: record.vendor_clock_ms,
+                        taken: (began, Duration::ZERO),
+                    },
                 };
                 if let Some(operation) = operation_of(&record.request.headers) {
                     self.facts.with(|all| all.lives.entry(operation).or_default().push(life));
@@ -119,6 +132,7 @@ impl Store for Watched {
             Claimed::TakenOver(record) => self.of(record, |life| {
                 life.takeovers += 1;
                 life.due = None;
+                life.on_record.taken = (began, wall.since(record.claimed_at));
             }),
             _ => {}
         }
@@ -135,23 +149,25 @@ impl Store for Watched {
             _ => None,
         };
         let moved = self.alone(self.inner.transition(record, transition)).await?;
-        if moved.is_ok() {
+        if let Ok(record) = &moved {
             self.of(record, |life| life.due = due);
         }
         Ok(moved)
     }
 
     async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
+        let wall = take.now;
         let taken = self.alone(self.inner.take(take)).await?;
-        let now = self.clock.now();
+        let at = self.clock.now();
         for record in &taken {
-            let mut late = Duration::ZERO;
+            let mut due = None;
             self.of(record, |life| {
                 life.takeovers += 1;
-                late = life.due.take().map_or(Duration::ZERO, |due| now.since(due));
+                due = life.due.take();
+                life.on_record.taken = (at, wall.since(record.claimed_at));
             });
             if let Some(operation) = operation_of(&record.request.headers) {
-                self.facts.with(|all| all.late_takes.push(LateTake { operation, at: now, late }));
+                self.facts.with(|all| all.takes.push(Taken { operation, at, due }));
             }
         }
         Ok(taken)

@@ -294,6 +294,7 @@ impl World {
             all.calls[call].ended = Some(at);
             let life = all.life(number);
             let effect = result.as_ref().err().map(Error::effect);
+            let attempts = result.as_ref().err().map_or(0, |error| error.attempts().len());
             let goes_on = result
                 .as_ref()
                 .err()
@@ -310,6 +311,7 @@ impl World {
                 deadline,
                 said,
                 effect,
+                attempts,
                 goes_on,
             });
         });

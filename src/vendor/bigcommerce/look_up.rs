@@ -53,9 +53,12 @@ pub(super) fn url(base: &Base, resource: &Resource, subject: &Subject<'_>) -> Op
 
 /// What the look-up's answer says.
 pub(super) fn read(resource: &Resource, subject: &Subject<'_>, answer: &Answer) -> Finding {
-    let Some(rows) = rows(resource, answer).and_then(|rows| of_this_life(subject, rows)) else {
-        return Finding::CannotTell;
+    let rows = match rows(resource, answer) {
+        Rows::Whole(rows) => rows,
+        Rows::Part => return Finding::CannotTell,
+        Rows::Not => return Finding::Unanswered,
     };
+    let Some(rows) = of_this_life(subject, rows) else { return Finding::CannotTell };
     let sent = body::json(&subject.request.body).unwrap_or(Value::Null);
     match resource {
         Resource::Orders => order(subject, &sent, &rows),
@@ -82,28 +85,41 @@ pub(super) fn read(resource: &Resource, subject: &Subject<'_>, answer: &Answer) 
     }
 }
 
-/// The rows of a whole, well-formed list. `None` for everything else, and for a list that has further pages.
-fn rows(resource: &Resource, answer: &Answer) -> Option<Vec<Value>> {
+/// What a list's answer holds.
+enum Rows {
+    Whole(Vec<Value>),
+    /// The list has further pages.
+    Part,
+    /// It is no well-formed list.
+    Not,
+}
+
+fn rows(resource: &Resource, answer: &Answer) -> Rows {
     let is_v2 = matches!(resource, Resource::Orders | Resource::CheckoutOrders { .. } | Resource::Coupons);
     if is_v2 && answer.status == StatusCode::NO_CONTENT && answer.body.is_empty() {
-        return Some(Vec::new());
+        return Rows::Whole(Vec::new());
     }
     if answer.status != StatusCode::OK || answer.cut {
-        return None;
+        return Rows::Not;
     }
-    let rows = match (is_v2, answer.json()?) {
-        (true, Value::Array(rows)) => rows,
-        (false, Value::Object(mut body)) => {
-            let pages =
-                body.get("meta").map(|meta| &meta["pagination"]["total_pages"]).and_then(Value::as_u64);
-            match body.get_mut("data")?.take() {
-                Value::Array(rows) if pages.is_none_or(|pages| pages <= 1) => rows,
-                _ => return None,
+    let (rows, pages) = match (is_v2, answer.json()) {
+        (true, Some(rows)) => (rows, None),
+        (false, Some(mut body)) => {
+            let pages = body["meta"]["pagination"]["total_pages"].as_u64();
+            (body.get_mut("data").map(Value::take).unwrap_or_default(), pages)
+        }
+        (_, None) => return Rows::Not,
+    };
+    match rows {
+        Value::Array(rows) if rows.iter().all(Value::is_object) => {
+            if pages.is_none_or(|pages| pages <= 1) {
+                Rows::Whole(rows)
+            } else {
+                Rows::Part
             }
         }
-        _ => return None,
-    };
-    rows.iter().all(Value::is_object).then_some(rows)
+        _ => Rows::Not,
+    }
 }
 
 /// An order that carries our own wire key is ours. Where the caller chose the id, its fields must agree too.

@@ -40,10 +40,10 @@ pub(super) fn request(base: &Base, kind: Kind, subject: &Subject<'_>) -> Option<
 /// and may have sent its own message. A miss is never proof: the lag is undocumented, and messages are kept for 45 days.
 pub(super) fn read(kind: Kind, subject: &Subject<'_>, answer: &Answer) -> Finding {
     if answer.status != StatusCode::OK {
-        return Finding::CannotTell;
+        return Finding::Unanswered;
     }
-    let Some(found) = answer.json() else { return Finding::CannotTell };
-    let Some(hits) = found.get("Messages").and_then(Value::as_array) else { return Finding::CannotTell };
+    let Some(found) = answer.json() else { return Finding::Unanswered };
+    let Some(hits) = found.get("Messages").and_then(Value::as_array) else { return Finding::Unanswered };
     let is_ours = |hit: &Value, key: &str| {
         let received = hit["ReceivedAt"].as_str().and_then(date::rfc3339);
         hit["Metadata"][stamp::KEY_FIELD].as_str() == Some(key)

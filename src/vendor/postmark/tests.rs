@@ -293,7 +293,7 @@ fn a_search_miss_is_not_proof() {
     let asked = postmark().look_up(&subject).expect("a look-up");
     let found = json!({ "Messages": [hit(&key)] }).to_string();
     for bad in [answer(500, &found), answer(200, "<html>"), answer(200, "{}"), answer(204, "")] {
-        assert_eq!(postmark().read_look_up(&subject, &asked, &bad), Finding::CannotTell, "{bad:?}");
+        assert_eq!(postmark().read_look_up(&subject, &asked, &bad), Finding::Unanswered, "{bad:?}");
     }
 }
 

@@ -84,11 +84,11 @@ struct List<'a> {
 /// What a page says.
 pub(super) fn read(subject: &Subject<'_>, asked: &Request, answer: &Answer) -> Finding {
     if answer.status != StatusCode::OK || answer.cut {
-        return Finding::CannotTell;
+        return Finding::Unanswered;
     }
-    let Ok(list) = serde_json::from_slice::<List<'_>>(&answer.body) else { return Finding::CannotTell };
+    let Ok(list) = serde_json::from_slice::<List<'_>>(&answer.body) else { return Finding::Unanswered };
     if list.object != "list" {
-        return Finding::CannotTell;
+        return Finding::Unanswered;
     }
     let mut last_id = None;
     for item in &list.data {

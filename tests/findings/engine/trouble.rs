@@ -103,10 +103,6 @@ impl Store for Troubled {
     async fn list(&self, filter: &Filter, after: Option<&Cursor>, limit: usize) -> Result<Page<Summary>, StoreError> { self.store.list(filter, after, limit).await }
     async fn tally(&self) -> Result<Vec<Tally>, StoreError> { self.store.tally().await }
     async fn audit(&self, id: Option<&OperationId>, after: Option<&Cursor>, limit: usize) -> Result<Page<AuditEntry>, StoreError> { self.store.audit(id, after, limit).await }
-<<<<<<< HEAD
     async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError> { self.store.believed(now).await }
-    async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> { self.store.purge(now, limit).await }
-=======
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> { with(&self.purges, self.store.purge(now, limit)).await }
->>>>>>> wedges
 }

@@ -1,0 +1,245 @@
+//! What the stories of `tests/world` told of the engine: each seed that broke a promise, as the smallest case of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use serde_json::{Value, json};
+use steadfast::answer::Answer;
+use steadfast::attempt::AttemptReport;
+use steadfast::clock::{Clock as _, Timestamp};
+use steadfast::operation::OperationId;
+use steadfast::operation::record::{
+    Act, AuditEntry, Claim, Claimed, Cursor, Declined, Event, Filter, Forbidden, Left, Page, Phase, Record,
+    Summary, Take, Tally, Transition,
+};
+use steadfast::reply::Obtained;
+use steadfast::store::{Memory, Store, StoreError};
+use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
+use steadfast::transport::SendErrorKind;
+use steadfast::vendor::{BigCommerce, Postmark, Vendor};
+use steadfast::{Client, Disposition, Effect};
+
+use crate::engine::trouble::{Trouble, Troubled};
+use crate::engine::vendor::Acme;
+use crate::engine::{Bench, plain, secs};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+async fn phase(store: &dyn Store) -> Phase {
+    let page = store.list(&Filter::default(), None, 2).await.expect("works");
+    assert_eq!(page.rows.len(), 1);
+    page.rows[0].phase
+}
+
+/// Seeds 10 and 5100: three 304s from a proxy, or three pages with status 200, were three answers that could not tell,
+/// and the operation was a dead letter within two minutes.
+#[tokio::test]
+async fn a5_what_a_proxy_says_to_a_look_up_is_no_answer() {
+    let page = |status: u16, body: &str| {
+        let mut headers = HeaderMap::new();
+        headers.insert("content-type", HeaderValue::from_static("text/html"));
+        Answer::new(StatusCode::from_u16(status).expect("a status"), headers, body.to_owned())
+    };
+    for answer in [
+        page(304, ""),
+        page(200, "<html>welcome</html>"),
+        page(200, "{\"message\":\"welcome\"}"),
+        page(200, "[1]"),
+    ] {
+        let mail = json!({"From": "a@shop.test", "To": "b@x.test", "TextBody": "Paid."});
+        is_asked_again(Postmark::new("token"), "/email", &mail, &answer).await;
+        let order = json!({"products": [{"product_id": 1, "quantity": 1}]});
+        is_asked_again(BigCommerce::new("abc123", "token"), "/v2/orders", &order, &answer).await;
+        let brand = json!({"name": "Mug"});
+        is_asked_again(BigCommerce::new("abc123", "token"), "/v3/catalog/brands", &brand, &answer).await;
+    }
+}
+
+async fn is_asked_again(vendor: impl Vendor, path: &str, body: &Value, answer: &Answer) {
+    let network = ScriptedTransport::new().fail(SendErrorKind::Reset).always(answer.clone());
+    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    let client = Client::builder(vendor)
+        .policy(plain())
+        .transport(network)
+        .clock(TestClock::auto())
+        .random(FixedRandom::at(0.0))
+        .store(Arc::clone(&store))
+        .build()
+        .expect("a client");
+    let told = client.post(path).key("k").json(body).send().await.expect_err("nobody knows yet");
+    assert!(!told.is_dead_letter(), "{path}, {answer:?}: {told}");
+    assert!(matches!(told.disposition(), Disposition::Continues { at: Some(_) }), "{told}");
+    assert_eq!((told.effect(), phase(&*store).await), (Effect::Unknown, Phase::Scheduled));
+}
+
+/// Seed 3175: a file was locked for 23 s. The lease lasted for 35, and the answer was dropped after 20.
+#[tokio::test]
+async fn d11_an_answer_is_written_down_until_the_lease_is_over() {
+    // Doubled from 50 ms to 2 s, the 30th try is 51 s after the first; the lease lasts for 60 s.
+    let trouble = [Trouble::Fail; 30];
+    for deadline in [secs(10), secs(120)] {
+        let store = Arc::new(Troubled::default());
+        let transport = ScriptedTransport::new().status(200);
+        let bench = Bench::with(Acme::new(), transport, plain(), Arc::clone(&store) as Arc<dyn Store>);
+        store.transitions(trouble);
+        let told = bench.charge().deadline(deadline).send().await;
+        match told {
+            Ok(reply) => assert_eq!((reply.status().as_u16(), deadline), (200, secs(120))),
+            Err(error) => {
+                assert_eq!((error.is_store(), error.effect()), (true, Effect::Applied), "{error}");
+                assert_eq!(deadline, secs(10), "{error}");
+                bench.clock.latency(secs(49)).await;
+            }
+        }
+        let again = bench.charge().send().await.expect("on record");
+        assert_eq!((again.obtained(), bench.transport.requests().len()), (Obtained::Replayed, 1));
+    }
+}
+
+/// A store whose caller stands still for a while behind the write that lets go of an operation.
+#[derive(Debug)]
+struct Late {
+    store: Memory,
+    clock: TestClock,
+    stands_still: Duration,
+    /// Whether somebody else takes the operation meanwhile.
+    is_taken: bool,
+}
+
+impl Late {
+    async fn pass(&self) {
+        self.clock.advance(self.stands_still);
+        if self.is_taken {
+            let (now, lease, attempt_max) = (self.clock.wall(), secs(60), secs(30));
+            let take = Take {
+                what: Left::Due,
+                account: None,
+                now,
+                lease,
+                attempt_max,
+                vendor_clock_ms: None,
+                limit: 1,
+            };
+            assert_eq!(self.store.take(take).await.expect("works").len(), 1);
+        }
+    }
+}
+
+/// Seed 14600: a host stood still for 18 s behind the write that let go of an order. Another host had delivered it by
+/// then, and its caller was told that it had no effect.
+#[tokio::test]
+async fn d7_none_is_not_said_of_what_somebody_else_may_have_sent_since() {
+    for (stands_still, is_taken, effect) in [
+        (secs(40), true, Effect::Unknown),
+        (secs(40), false, Effect::None),
+        (Duration::ZERO, false, Effect::None),
+    ] {
+        let clock = TestClock::auto();
+        let client = Client::builder(Acme::new())
+            .policy(plain())
+            .transport(ScriptedTransport::new().status(429).header("retry-after", "28"))
+            .clock(clock.clone())
+            .random(FixedRandom::at(0.0))
+            .store(Late { store: Memory::new(), clock, stands_still, is_taken })
+            .build()
+            .expect("a client");
+        let call = client.post("/charges").key("k").json(&json!({"amount": 4711}));
+        let told = call.deadline(secs(10)).send().await.expect_err("out of time");
+        assert!(told.is_deadline(), "{told}");
+        assert!(matches!(told.disposition(), Disposition::Continues { at: Some(_) }), "{told}");
+        assert_eq!(told.effect(), effect, "{stands_still:?}: {told}");
+    }
+}
+
+/// Seeds 1457 and 3367: a clock that was set a day ahead ended in one minute the day in which look-ups are repeated.
+#[tokio::test]
+async fn a5_look_ups_are_not_given_up_because_a_clock_is_a_day_ahead() {
+    let bench = Bench::new(Acme::searchable(), ScriptedTransport::new().fail(SendErrorKind::Reset));
+    drop((0..4_000).fold(bench.transport.clone(), |network, _| network.status(503)));
+    bench.charge().send().await.expect_err("the vendor is away");
+    for by in [25 * HOUR, 50 * HOUR] {
+        bench.clock.jump_wall(by);
+        bench.client.recover(1).await.expect("works");
+        assert_eq!(phase(&*bench.store).await, Phase::Scheduled, "{by:?} ahead");
+    }
+    // A day without an answer is told to a person all the same.
+    let mut hours = 0;
+    while phase(&*bench.store).await == Phase::Scheduled {
+        bench.clock.latency(HOUR / 4).await;
+        bench.client.recover(1).await.expect("works");
+        hours += 1;
+    }
+    assert_eq!(phase(&*bench.store).await, Phase::Dead);
+    assert!((22 * 4..26 * 4).contains(&hours), "{hours} quarters of an hour");
+}
+
+/// Seed 9673: the same where it is set between two look-ups.
+#[tokio::test]
+async fn a5_look_ups_are_not_given_up_because_a_clock_is_set_between_two() {
+    let clock = TestClock::auto();
+    let (ahead, sent) = (clock.clone(), AtomicUsize::new(0));
+    let network = ScriptedTransport::new().always_with(move |_| match sent.fetch_add(1, Ordering::Relaxed) {
+        0 => Err(SendErrorKind::Reset),
+        nth => {
+            ahead.jump_wall(if nth == 1 { 25 * HOUR } else { Duration::ZERO });
+            Ok(Answer::new(StatusCode::SERVICE_UNAVAILABLE, HeaderMap::new(), Vec::new()))
+        }
+    });
+    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    let client = Client::builder(Acme::searchable())
+        .policy(plain())
+        .transport(network)
+        .clock(clock.clone())
+        .random(FixedRandom::at(0.0))
+        .store(Arc::clone(&store))
+        .build()
+        .expect("a client");
+    let call = client.post("/charges").key("k").json(&json!({}));
+    call.deadline(secs(1)).send().await.expect_err("no time for the look-up");
+    clock.latency(secs(10)).await;
+    for _ in 0..3 {
+        client.recover(1).await.expect("works");
+        assert_eq!(phase(&*store).await, Phase::Scheduled);
+        clock.latency(2 * HOUR).await;
+    }
+}
+
+/// Time without a process is no time of look-ups that failed: a service stood still for two days, and the vendor is away
+/// when it is back.
+#[tokio::test]
+async fn a5_look_ups_begin_after_two_days_without_a_process() {
+    let bench = Bench::new(Acme::searchable(), ScriptedTransport::new().fail(SendErrorKind::Reset));
+    drop((0..20).fold(bench.transport.clone(), |network, _| network.status(503)));
+    let told = bench.charge().deadline(secs(1)).send().await.expect_err("no time for the look-up");
+    assert_eq!(told.effect(), Effect::Unknown);
+    bench.clock.latency(48 * HOUR).await;
+    bench.client.recover(1).await.expect("works");
+    assert_eq!(phase(&*bench.store).await, Phase::Scheduled);
+}
+
+#[async_trait]
+#[rustfmt::skip]
+impl Store for Late {
+    async fn transition(&self, held: &Record, transition: Transition) -> Result<Result<Record, Declined>, StoreError> {
+        let is_let_go = matches!(transition.event, Event::Schedule { .. });
+        let moved = self.store.transition(held, transition).await;
+        if is_let_go {
+            self.pass().await;
+        }
+        moved
+    }
+    async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> { self.store.claim(claim).await }
+    async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> { self.store.get(id).await }
+    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> { self.store.take(take).await }
+    async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> { self.store.act(id, act).await }
+    async fn append_evidence(&self, id: &OperationId, reports: Vec<AttemptReport>) -> Result<Result<(), Declined>, StoreError> { self.store.append_evidence(id, reports).await }
+    async fn evidence(&self, id: &OperationId) -> Result<Vec<AttemptReport>, StoreError> { self.store.evidence(id).await }
+    async fn list(&self, filter: &Filter, after: Option<&Cursor>, limit: usize) -> Result<Page<Summary>, StoreError> { self.store.list(filter, after, limit).await }
+    async fn tally(&self) -> Result<Vec<Tally>, StoreError> { self.store.tally().await }
+    async fn audit(&self, id: Option<&OperationId>, after: Option<&Cursor>, limit: usize) -> Result<Page<AuditEntry>, StoreError> { self.store.audit(id, after, limit).await }
+    async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError> { self.store.believed(now).await }
+    async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> { self.store.purge(now, limit).await }
+}

@@ -1,0 +1,94 @@
+//! What the design allows, told from a breach by the very fact that causes it.
+
+use std::time::Duration;
+
+use steadfast::clock::Instant;
+use steadfast::operation::record::{CLOCKS_DIFFER_MAX, slack};
+
+use crate::facts::{All, Send, Taken};
+use crate::plan::{Schedule, secs};
+use crate::vendors::{Name, policy};
+
+/// Whether a second effect past the vendor's window is due to a wall clock that was wrong, and that nothing on record
+/// showed to be: README, "What it cannot do".
+///
+/// `first` is the send whose effect the vendor has forgotten, `last` the one that it carried out again. What was on
+/// record and the last sender's clock said that the window was open: that host had no means to know better. Its own
+/// measure since it took the operation did not say otherwise, and the time on record is of before the first send.
+pub fn is_of_a_wrong_clock(schedule: &Schedule, first: &Send, last: &Send) -> bool {
+    let Some(on_record) = &last.on_record else { return false };
+    let is_replaying = matches!(last.vendor, Name::Stripe | Name::StripeOther | Name::Keyed);
+    let usable = WINDOW.saturating_sub(slack(policy(schedule).timeout.attempt));
+    let (taken, age) = on_record.taken;
+    let by_its_clock = last.wall.since(on_record.claimed_at);
+    let measured = age + last.left.since(taken);
+    is_replaying
+        && on_record.written <= first.left
+        && on_record.claimed_at <= last.wall.plus(CLOCKS_DIFFER_MAX)
+        && by_its_clock.max(measured) < usable
+        && arrived(last).since(arrived(first)) >= WINDOW
+}
+
+/// When a request was carried out.
+pub fn arrived(send: &Send) -> Instant {
+    send.arrived.unwrap_or(send.left)
+}
+
+/// Whether a dispatcher took an operation later than policy explains, on a host that did nothing but call and dispatch.
+///
+/// It is explained by what holds recovery back for its whole vendor: recovery's rate, which falls to one start in ten
+/// seconds while what it sends fails, and whose debt is then as much again; an open circuit; a pause that was asked
+/// for. What holds back another operation alone explains nothing.
+pub fn is_taken_late(schedule: &Schedule, all: &All, taken: &Taken) -> bool {
+    let Some(due) = taken.due else { return false };
+    let vendor = schedule.operations[taken.operation].kind.vendor();
+    taken.at.since(due.max(held_back_until(schedule, all, taken, vendor))) > LATE_MAX
+}
+
+fn held_back_until(schedule: &Schedule, all: &All, taken: &Taken, vendor: Name) -> Instant {
+    let before = |at: Instant| at <= taken.at;
+    let of_vendor = |operation: usize| schedule.operations[operation].kind.vendor() == vendor;
+    let failures = || all.failures.iter().filter(|failure| failure.vendor == vendor && before(failure.at));
+    // A failure of a live call says nothing of recovery's rate, and a look-up here has no caller.
+    let slowed = failures().filter(|failure| failure.is_recovered).map(|failure| failure.at);
+    let limited = all.pauses.iter().filter(|pause| pause.vendor == vendor && before(pause.asked));
+    let slowed = slowed.chain(limited.clone().map(|pause| pause.asked)).max();
+    let by_rate = slowed.map(|at| {
+        let others = all.takes.iter().filter(|other| {
+            of_vendor(other.operation)
+                && other.operation != taken.operation
+                && other.at >= at
+                && before(other.at)
+        });
+        at.plus(STARTS_AGAIN + START * u32::try_from(others.count()).expect("few"))
+    });
+    // What opens a circuit is at least as many failures.
+    let by_circuit = (failures().count() >= TRIPS).then(|| failures().map(|failure| failure.at).max());
+    let by_circuit = by_circuit.flatten().map(|at| at.plus(OPEN_MAX));
+    let by_pause = limited.map(|pause| pause.asked.plus(pause.wait.min(PAUSE_MAX) + SPREAD_MAX)).max();
+    [by_rate, by_circuit, by_pause].into_iter().flatten().max().unwrap_or(Instant::ORIGIN)
+}
+
+/// What Stripe and the vendor by configuration document.
+pub const WINDOW: Duration = secs(24 * 3600);
+
+/// Past the dispatcher's period and a few waits for the store.
+const LATE_MAX: Duration = secs(10);
+
+/// `policy::recovery`: at the floor of one start in ten seconds.
+const START: Duration = secs(10);
+
+/// And with the debt of ten seconds that is paid off first.
+const STARTS_AGAIN: Duration = secs(20);
+
+/// `BreakerConfig::default`: so many failures in a row, or more at a rate.
+const TRIPS: usize = 5;
+
+/// Its longest open time, with a fifth of jitter.
+const OPEN_MAX: Duration = secs(36);
+
+/// `PauseConfig::default`.
+pub const PAUSE_MAX: Duration = secs(3600);
+
+/// Beside a pause: a tenth of it, and no more than this.
+const SPREAD_MAX: Duration = secs(30);
