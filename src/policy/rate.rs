@@ -182,8 +182,7 @@ impl Rate {
     /// Takes room for one, if there is any beside what is remembered.
     #[inline]
     fn set_aside(&self) -> bool {
-        let one = Guard::RoomSetAside.keeps(1);
-        let take = |taken: u32| (taken < self.calls).then(|| taken + one);
+        let take = |taken: u32| (taken < self.calls).then(|| taken + set_aside_for_one());
         self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
     }
 
@@ -225,8 +224,9 @@ impl Start<'_> {
     #[inline]
     pub(super) fn begin(&mut self, now: Instant) {
         if let Some(rate) = self.rate.take() {
-            if Guard::RoomSetAside.is_out() {
-                rate.taken.fetch_add(1, Ordering::Relaxed);
+            let missing = 1 - set_aside_for_one();
+            if missing > 0 {
+                rate.taken.fetch_add(missing, Ordering::Relaxed);
             }
             // What was set aside is remembered from now on: the room stays taken.
             rate.starts.lock().take(now);
@@ -238,9 +238,15 @@ impl Drop for Start<'_> {
     #[inline]
     fn drop(&mut self) {
         if let Some(rate) = self.rate.take() {
-            rate.taken.fetch_sub(Guard::RoomSetAside.keeps(1), Ordering::Relaxed);
+            rate.taken.fetch_sub(set_aside_for_one(), Ordering::Relaxed);
         }
     }
+}
+
+/// How much room is taken by one that was let through and has not started yet.
+#[inline]
+fn set_aside_for_one() -> u32 {
+    Guard::RoomSetAside.keeps(1)
 }
 
 /// The starts of the last period, in batches: of each the time of its last start.
