@@ -258,7 +258,7 @@ impl Call {
         if let Err(mistake) = policy.validate() {
             self.note(mistake);
         }
-        self.work.policy = Some(policy);
+        self.work.policy = Some(Box::new(policy));
         self
     }
 

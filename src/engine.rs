@@ -99,7 +99,7 @@ pub(crate) struct Work {
     /// `None` for a call that is no operation.
     pub key: Option<Key>,
     /// What this call overrides of the vendor's policy.
-    pub policy: Option<CallPolicy>,
+    pub policy: Option<Box<CallPolicy>>,
     /// What the caller's own caller still allows.
     pub deadline: Option<Duration>,
     /// Somebody above us already retries.

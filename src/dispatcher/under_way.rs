@@ -164,13 +164,14 @@ impl UnderWay {
             return Ok(0);
         }
         let engine = &self.client.engine;
+        let wall = engine.clock.wall();
         let take = Take {
             what,
             account: Some(engine.account_path()),
-            now: engine.clock.wall(),
+            now: wall,
             lease: engine.default_lease(),
             attempt_max: engine.policy.timeout.attempt,
-            vendor_clock_ms: engine.vendor_clock_less_ours(),
+            vendor_clock_ms: engine.vendor_clock.less_ours(wall, || engine.clock.now()),
             limit,
         };
         let now = engine.clock.now();

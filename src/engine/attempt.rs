@@ -82,7 +82,7 @@ impl<'a> Run<'a> {
         let judged_at = engine.clock.wall();
         let attempt = Attempt::new(self.request, keyed, outcome.as_ref(), judged_at)
             .after(self.phase.effect())
-            .in_window(matches!(self.window(), Window::Open { .. }));
+            .in_window(matches!(self.window_at(|| judged_at), Window::Open { .. }));
         let verdict = engine.vendor.classify(&attempt);
         self.heed(&verdict, &outcome, ended);
         // What is replayed may carry the date of its first answer.

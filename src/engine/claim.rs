@@ -54,40 +54,47 @@ impl Engine {
     /// # Errors
     ///
     /// The store's, or `None` if it did not answer in time.
-    pub(super) async fn claim(&self, call: Keyed<'_>) -> Result<Claimed, Option<StoreError>> {
-        let Offered { fingerprint, deadline, .. } = call.offered;
-        let claim_with = |fingerprint| {
-            limit::within(&*self.clock, deadline, self.store.claim(self.claim_of(call, fingerprint)))
-        };
-        let claimed = answered(claim_with(fingerprint).await)?;
-        let Claimed::Mismatch { held } = claimed else { return Ok(claimed) };
+    pub(super) async fn claim(&self, call: Keyed<'_>) -> Result<Box<Claimed>, Option<StoreError>> {
+        let Offered { fingerprint, .. } = call.offered;
+        let claimed = self.claim_with(call, fingerprint).await?;
+        let Claimed::Mismatch { held } = *claimed else { return Ok(claimed) };
         let is_ours = self.is_of(held, call.offered)
             || self.is_of_first_scope(held, call.offered, self.first_scope(call.offered).await.as_ref());
-        if is_ours { answered(claim_with(held).await) } else { Ok(claimed) }
+        if is_ours { self.claim_with(call, held).await } else { Ok(claimed) }
+    }
+
+    /// Boxed: a record is large, and is handed on through several futures.
+    async fn claim_with(
+        &self,
+        call: Keyed<'_>,
+        fingerprint: Fingerprint,
+    ) -> Result<Box<Claimed>, Option<StoreError>> {
+        let claim = self.store.claim(self.claim_of(call, fingerprint));
+        match limit::within(&*self.clock, call.offered.deadline, claim).await {
+            Some(Ok(claimed)) => Ok(Box::new(claimed)),
+            Some(Err(error)) => Err(Some(error)),
+            None => Err(None),
+        }
     }
 
     fn claim_of(&self, call: Keyed<'_>, fingerprint: Fingerprint) -> Claim {
         let Keyed { offered, wire_key, work, keep, due, .. } = call;
+        let now = self.clock.wall();
         Claim {
             id: offered.id.clone(),
             fingerprint,
             wire_key: wire_key.to_owned(),
             request: offered.request.clone(),
-            now: self.clock.wall(),
+            now,
             lease: self.lease(work),
             due,
             keep,
             on_unknown: work.on_unknown,
             attempt_max: self.attempt_max(work),
-            vendor_clock_ms: self.vendor_clock_less_ours(),
+            vendor_clock_ms: self.vendor_clock.less_ours(now, || self.clock.now()),
             redact: self.redact.and(&work.redact),
             predecessor: work.predecessor.clone(),
         }
-    }
-
-    /// The vendor's clock less ours in milliseconds, if it is known.
-    pub(crate) fn vendor_clock_less_ours(&self) -> Option<i64> {
-        self.vendor_clock.less_ours(self.clock.wall(), self.clock.now())
     }
 
     /// Whether a fingerprint on record is that of the request which is offered, by this derivation or by that of
@@ -129,10 +136,6 @@ impl Engine {
         let record = limit::within(&*self.clock, offered.deadline, read).await?;
         record.ok().flatten()?.first_scope
     }
-}
-
-fn answered(claimed: Option<Result<Claimed, StoreError>>) -> Result<Claimed, Option<StoreError>> {
-    claimed.ok_or(None)?.map_err(Some)
 }
 
 /// The key belongs to another request; nothing was sent.

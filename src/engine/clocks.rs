@@ -40,8 +40,11 @@ impl VendorClock {
 
     /// The vendor's clock less ours in milliseconds, at `wall` and `now`. `None` if no answer told it, if that is too
     /// long ago, or if one of our own clocks was set or stood still since.
-    pub(super) fn less_ours(&self, wall: Timestamp, now: Instant) -> Option<i64> {
+    ///
+    /// `now` is asked for only where there is an answer.
+    pub(crate) fn less_ours(&self, wall: Timestamp, now: impl FnOnce() -> Instant) -> Option<i64> {
         let reading = (*self.0.lock())?;
+        let now = now();
         let theirs = reading.theirs.plus(now.since(reading.now));
         reading.is_believed(wall, now).then(|| signed_ms(theirs) - signed_ms(wall))
     }
@@ -97,13 +100,13 @@ mod tests {
     fn the_vendors_clock_is_that_of_its_last_answer_carried_on_by_our_own() {
         let clock = VendorClock::default();
         let (start, wall) = (Instant::from_nanos(5), noon().plus(HOUR));
-        assert_eq!(clock.less_ours(wall, start), None);
+        assert_eq!(clock.less_ours(wall, || start), None);
         clock.learn(&of_noon(&[]), wall, start);
-        assert_eq!(clock.less_ours(wall, start), Some(-3_600_000));
-        assert_eq!(clock.less_ours(wall.plus(HOUR), start.plus(HOUR)), Some(-3_600_000));
+        assert_eq!(clock.less_ours(wall, || start), Some(-3_600_000));
+        assert_eq!(clock.less_ours(wall.plus(HOUR), || start.plus(HOUR)), Some(-3_600_000));
         let drifted = wall.plus(HOUR).plus(Duration::from_secs(20));
-        assert_eq!(clock.less_ours(drifted, start.plus(HOUR)), Some(-3_620_000));
-        assert_eq!(clock.less_ours(wall.plus(24 * HOUR), start.plus(24 * HOUR)), None, "too long ago");
+        assert_eq!(clock.less_ours(drifted, || start.plus(HOUR)), Some(-3_620_000));
+        assert_eq!(clock.less_ours(wall.plus(24 * HOUR), || start.plus(24 * HOUR)), None, "too long ago");
     }
 
     #[test]
@@ -115,14 +118,14 @@ mod tests {
             let clock = VendorClock::default();
             clock.learn(&of_noon(&[]), wall, start);
             let (later, now) = (wall.plus(by_wall), start.plus(by_now));
-            assert_eq!(clock.less_ours(later, now), None, "{by_wall:?} {by_now:?}");
+            assert_eq!(clock.less_ours(later, || now), None, "{by_wall:?} {by_now:?}");
             clock.learn(&of_noon(&[]), later, now);
             let differ = -i64::try_from(by_wall.as_millis()).expect("small");
-            assert_eq!(clock.less_ours(later, now), Some(differ));
+            assert_eq!(clock.less_ours(later, || now), Some(differ));
         }
         let clock = VendorClock::default();
         clock.learn(&of_noon(&[]), wall, start);
-        assert_eq!(clock.less_ours(wall.minus(HOUR), start.plus(HOUR)), None, "set back");
+        assert_eq!(clock.less_ours(wall.minus(HOUR), || start.plus(HOUR)), None, "set back");
     }
 
     #[test]
@@ -131,6 +134,6 @@ mod tests {
         clock.learn(&of_noon(&[("age", "3000")]), noon(), Instant::ORIGIN);
         let dateless = Answer::new(StatusCode::OK, HeaderMap::new(), Vec::new());
         clock.learn(&dateless, noon(), Instant::ORIGIN);
-        assert_eq!(clock.less_ours(noon(), Instant::ORIGIN), None);
+        assert_eq!(clock.less_ours(noon(), || Instant::ORIGIN), None);
     }
 }

@@ -42,7 +42,7 @@ impl Engine {
         let call = Keyed { due: Some(due), ..named.call(&request, work, (started, deadline)) };
         let offered = call.offered;
         telemetry::named(call.whose(&self.vendor));
-        let is_new = match self.claim(call).await {
+        let is_new = match self.claim(call).await.map(|claimed| *claimed) {
             Ok(Claimed::Fresh(_) | Claimed::TakenOver(_)) => true,
             Ok(Claimed::Busy { .. }) => false,
             Ok(Claimed::Settled(record)) => {

@@ -95,9 +95,9 @@ impl Engine {
     pub(super) async fn begin(&self, call: Keyed<'_>, began: Instant) -> Result<Reply, Stop> {
         let Keyed { offered, work, started, .. } = call;
         let Offered { request, deadline, .. } = offered;
-        // What is answered from the record must not use up the rate, which is for what is sent. A look costs a clean
-        // call more than a claim that finds the same, so that only a client with a rate limit looks.
-        if self.policy.rate.is_some()
+        // What is answered from the record must not use up the rate, which is for what is sent, nor wait for it. A look
+        // costs a clean call more than a claim that finds the same, so that nobody looks while there is room to lend.
+        if !self.gates.lend_room()
             && let Some(told) = Box::pin(self.told_at_once(call)).await
         {
             return told;
@@ -111,12 +111,19 @@ impl Engine {
         let lease_until = self.clock.now().plus(self.lease(work));
         // What is known after the claim is boxed, and no record lives on through the awaits below: each would be part
         // of every call's future. The admission is dropped first: whoever does not send keeps nobody from sending.
-        let hold = match self.claim(call).await {
-            Ok(Claimed::Fresh(record)) => {
+        let claimed = match self.claim(call).await {
+            Ok(claimed) => claimed,
+            Err(failure) => {
+                drop(admission);
+                return Box::pin(self.not_claimed(failure, call)).await;
+            }
+        };
+        let hold = match *claimed {
+            Claimed::Fresh(record) => {
                 self.earn(&admission);
                 Box::new(Hold::new(self, record, lease_until))
             }
-            Ok(Claimed::TakenOver(record)) => {
+            Claimed::TakenOver(record) => {
                 // Not the first send: it is charged and admitted as the retry that it is.
                 self.earn(&admission);
                 drop(admission);
@@ -124,23 +131,19 @@ impl Engine {
                 let hold = Box::new(Hold::new(self, record, lease_until));
                 return Ok(Box::pin(self.carry_on_with(hold, work, started, deadline)).await?);
             }
-            Ok(Claimed::Settled(record)) => {
+            Claimed::Settled(record) => {
                 drop(admission);
                 return Ok(self.with_cause_on_record(self.replay(record), offered.id, deadline).await?);
             }
-            Ok(Claimed::Busy { frees_at }) => {
+            Claimed::Busy { frees_at } => {
                 drop(admission);
                 return Box::pin(self.busy(call, frees_at)).await;
             }
-            Ok(Claimed::Mismatch { held }) => {
+            Claimed::Mismatch { held } => {
                 return Err(self.named(key_reused(held, offered.fingerprint), offered).into());
             }
-            Ok(Claimed::InTheWay { obstacle, effect }) => {
+            Claimed::InTheWay { obstacle, effect } => {
                 return Err(self.named(in_the_way(work, obstacle, effect), offered).into());
-            }
-            Err(failure) => {
-                drop(admission);
-                return Box::pin(self.not_claimed(failure, call)).await;
             }
         };
         let fence = hold.record.fence;

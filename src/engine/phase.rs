@@ -6,7 +6,7 @@ use super::hold::Hold;
 use super::{Engine, Work};
 use crate::answer::Answer;
 use crate::attempt::AttemptReport;
-use crate::clock::Instant;
+use crate::clock::{Instant, Timestamp};
 use crate::error::Effect;
 use crate::guard::Guard;
 use crate::operation::record::{Facts, LookUp, Record, Repeat, Ruling, Window, may_send};
@@ -196,8 +196,13 @@ impl<'a> Run<'a> {
 
     /// Until when the vendor answers a resend from its own record. A call without a key has no window.
     pub(super) fn window(&self) -> Window {
+        self.window_at(|| self.engine.clock.wall())
+    }
+
+    /// The same, at a wall time.
+    pub(super) fn window_at(&self, wall: impl FnOnce() -> Timestamp) -> Window {
         let Some(hold) = &self.hold else { return Window::None };
         let replay = self.engine.vendor.replay_window(self.request);
-        hold.record.window(replay, self.engine.clock.wall(), Some(hold.measured()))
+        hold.record.window(replay, wall(), Some(hold.measured()))
     }
 }

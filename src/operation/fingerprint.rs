@@ -1,18 +1,20 @@
 //! What an operation asks for, in 32 bytes: the same key with another fingerprint is a mistake of the
 //! caller's, and nothing is sent.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use bytes::Bytes;
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use crate::request::Request;
 
+mod digest;
+mod form;
 mod ijson;
+
+use digest::Digested;
 
 /// SHA-256 over version tag, method, route, query, account and canonical body.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -57,19 +59,20 @@ pub fn fingerprint(account: &str, request: &Request) -> Fingerprint {
             Some(canonical) => part(&mut hash, JSON, &canonical),
             None => part(&mut hash, RAW, &request.body),
         },
-        Some(kind) if kind.eq_ignore_ascii_case(FORM_TYPE) => match pairs(&request.body) {
-            Some(pairs) => {
-                hash.update([FORM]);
-                for text in pairs.iter().flat_map(|(name, value)| [name, value]) {
-                    hash.update((text.len() as u64).to_be_bytes());
-                    hash.update(text.as_bytes());
-                }
+        Some(kind) if kind.eq_ignore_ascii_case(FORM_TYPE) => {
+            hash.put(&[FORM]);
+            let is_of_pairs = form::each_pair(&request.body, |name, value| {
+                hash.put_sized(name);
+                hash.put_sized(value);
+            });
+            if !is_of_pairs {
+                hash = head(FINGERPRINT_TAG, account, request);
+                part(&mut hash, RAW, &request.body);
             }
-            None => part(&mut hash, RAW, &request.body),
-        },
+        }
         _ => part(&mut hash, RAW, &request.body),
     }
-    Fingerprint(hash.finalize().into())
+    Fingerprint(hash.finish())
 }
 
 /// What an adapter's stamp may change of what a fingerprint is made of. It is kept beside the stamped request for the
@@ -99,9 +102,8 @@ impl Unstamped {
         let canonical = canonical(value);
         let body: &[u8] = canonical.as_deref().unwrap_or(&request.body);
         let mut hash = head(FINGERPRINT_TAG_0_1, account, &request);
-        hash.update((body.len() as u64).to_be_bytes());
-        hash.update(body);
-        Fingerprint(hash.finalize().into())
+        hash.put_sized(body);
+        Fingerprint(hash.finish())
     }
 }
 
@@ -115,41 +117,24 @@ impl Unstamped {
 }
 
 /// A hash of all but the body.
-fn head(tag: &[u8], account: &str, request: &Request) -> Sha256 {
-    let mut hash = Sha256::new();
-    hash.update(tag);
+fn head(tag: &[u8], account: &str, request: &Request) -> Digested {
+    let mut hash = Digested::new();
+    hash.put(tag);
     let query = request.url.query().unwrap_or("");
     for part in [request.method.as_str(), request.url.path(), query, account] {
-        hash.update((part.len() as u64).to_be_bytes());
-        hash.update(part);
+        hash.put_sized(part.as_bytes());
     }
     hash
 }
 
 /// A body of a form, so that equal bytes of another form are another body.
-fn part(hash: &mut Sha256, form: u8, body: &[u8]) {
-    hash.update([form]);
-    hash.update((body.len() as u64).to_be_bytes());
-    hash.update(body);
+fn part(hash: &mut Digested, form: u8, body: &[u8]) {
+    hash.put(&[form]);
+    hash.put_sized(body);
 }
 
 fn canonical(value: Option<serde_json::Value>) -> Option<Vec<u8>> {
     serde_json_canonicalizer::to_vec(&value?).ok()
-}
-
-/// A form's pairs in the order of their names. `None` if its bytes are no text, or another order is another form.
-fn pairs(body: &[u8]) -> Option<Vec<(Cow<'_, str>, Cow<'_, str>)>> {
-    let mut pairs: Vec<_> = url::form_urlencoded::parse(body).collect();
-    // The decoder puts this in place of what is no UTF-8.
-    let is_text = |text: &str| !text.contains(char::REPLACEMENT_CHARACTER);
-    let is_known = |(name, value): &(Cow<'_, str>, Cow<'_, str>)| {
-        is_text(name) && is_text(value) && !name.contains("[][")
-    };
-    if !pairs.iter().all(is_known) {
-        return None;
-    }
-    pairs.sort_by(|(one, _), (other, _)| one.cmp(other));
-    Some(pairs)
 }
 
 fn essence(request: &Request) -> Option<&str> {

@@ -228,6 +228,11 @@ impl Gates {
         Ok(places.min(starts).min(if probing { 1 } else { usize::MAX }))
     }
 
+    /// Whether to be admitted takes nothing from the rate limit that is not given back unless the attempt starts.
+    pub(crate) fn lend_room(&self) -> bool {
+        self.rate.as_ref().is_none_or(|(rate, turns)| turns.is_free() && rate.lends_room())
+    }
+
     /// Says that a recovered attempt waits for its turn in the rate limit, until the guard is dropped.
     pub(crate) fn wait_for_turn(&self) -> Option<Waiting<'_>> {
         self.rate.as_ref().map(|(_, turns)| turns.wait())

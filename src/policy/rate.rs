@@ -15,6 +15,9 @@
 //! renewal of a lease, which a slow store may hold up by any time, and let go of many at once. So room is set aside at
 //! the gate, counted from the start on, and given back by whoever never starts.
 //!
+//! What is set aside and what is remembered is one number, so that setting aside is one atomic step, as GCRA is. Only a
+//! start takes the lock, to be remembered, and whoever finds no room, to forget what is old.
+//!
 //! Starts are counted here, not at the vendor: requests that left a second apart can arrive closer together. A limit
 //! just below the vendor's leaves room for that.
 
@@ -22,6 +25,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
 use std::ops::Add;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use governor::clock::{Clock as GovernorClock, Reference};
@@ -130,6 +134,9 @@ impl Default for RateConfig {
 /// When the next attempt may start.
 #[derive(Debug)]
 pub struct Rate {
+    calls: u32,
+    /// How many of `calls` are taken: by starts that are remembered, and by those that are set aside.
+    taken: AtomicU32,
     starts: Mutex<Starts>,
     spacing: Option<RateLimiter<NotKeyed, InMemoryState, GateClock, NoOpMiddleware<GateTime>>>,
 }
@@ -139,7 +146,8 @@ impl Rate {
     pub fn new(config: &RateConfig, now: Instant) -> Rate {
         GateClock::set(now);
         let spacing = config.quota().map(|quota| RateLimiter::direct_with_clock(quota, GateClock));
-        Rate { starts: Mutex::new(Starts::new(config)), spacing }
+        let starts = Mutex::new(Starts::new(config));
+        Rate { calls: config.calls.max(1), taken: AtomicU32::new(0), starts, spacing }
     }
 
     /// Takes room for one attempt at `now`.
@@ -159,20 +167,48 @@ impl Rate {
     /// has not started yet may start at any moment, so that it takes room until it has, and for a period after.
     #[inline]
     pub(super) fn reserve(&self, now: Instant) -> Result<Start<'_>, Instant> {
-        // One step, so that both limits take or neither does.
-        let mut starts = self.starts.lock();
-        starts.check(now)?;
+        if !self.set_aside() {
+            self.set_aside_after_forgetting(now)?;
+        }
+        // From here on the room is given back on every way out.
+        let start = Start { rate: Some(self) };
         if let Some(spacing) = &self.spacing {
             GateClock::set(now);
             spacing.check().map_err(|not_until| Instant::from_nanos(not_until.earliest_possible().0))?;
         }
-        starts.set_aside += 1;
-        Ok(Start { rate: Some(self) })
+        Ok(start)
+    }
+
+    /// Takes room for one, if there is any beside what is remembered.
+    #[inline]
+    fn set_aside(&self) -> bool {
+        let take = |taken: u32| (taken < self.calls).then(|| taken + set_aside_for_one());
+        self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+    }
+
+    /// The same once what is older than a period is forgotten; else when there will be room: a guess where all of it is
+    /// set aside.
+    #[cold]
+    fn set_aside_after_forgetting(&self, now: Instant) -> Result<(), Instant> {
+        let mut starts = self.starts.lock();
+        self.taken.fetch_sub(starts.forget(now), Ordering::Relaxed);
+        if self.set_aside() { Ok(()) } else { Err(starts.room_at(now)) }
+    }
+
+    /// Whether there is room at `now` that costs nothing to ask for: it is given back if nothing starts.
+    #[inline]
+    pub(super) fn lends_room(&self) -> bool {
+        self.spacing.is_none() && self.taken.load(Ordering::Relaxed) < self.calls
     }
 
     /// How many attempts may start at `now`. `None` for a limit that spaces them, which has no more than one at a time.
     pub(super) fn room(&self, now: Instant) -> Option<u32> {
-        if self.spacing.is_some() { None } else { Some(self.starts.lock().room(now)) }
+        if self.spacing.is_some() {
+            return None;
+        }
+        let starts = self.starts.lock();
+        let taken = self.taken.load(Ordering::Relaxed).saturating_sub(starts.forgettable(now).1);
+        Some(self.calls.saturating_sub(taken))
     }
 }
 
@@ -188,9 +224,12 @@ impl Start<'_> {
     #[inline]
     pub(super) fn begin(&mut self, now: Instant) {
         if let Some(rate) = self.rate.take() {
-            let mut starts = rate.starts.lock();
-            starts.set_aside -= 1;
-            starts.take(now);
+            let missing = 1 - set_aside_for_one();
+            if missing > 0 {
+                rate.taken.fetch_add(missing, Ordering::Relaxed);
+            }
+            // What was set aside is remembered from now on: the room stays taken.
+            rate.starts.lock().take(now);
         }
     }
 }
@@ -199,9 +238,15 @@ impl Drop for Start<'_> {
     #[inline]
     fn drop(&mut self) {
         if let Some(rate) = self.rate.take() {
-            rate.starts.lock().set_aside -= 1;
+            rate.taken.fetch_sub(set_aside_for_one(), Ordering::Relaxed);
         }
     }
+}
+
+/// How much room is taken by one that was let through and has not started yet.
+#[inline]
+fn set_aside_for_one() -> u32 {
+    Guard::RoomSetAside.keeps(1)
 }
 
 /// The starts of the last period, in batches: of each the time of its last start.
@@ -217,8 +262,6 @@ struct Starts {
     batches: VecDeque<Instant>,
     /// How many starts the last one has, if there is one.
     in_last: u32,
-    /// Let through, and not started yet.
-    set_aside: u32,
 }
 
 impl Starts {
@@ -233,47 +276,31 @@ impl Starts {
             batch_size,
             batches: VecDeque::with_capacity(batches_max),
             in_last: 0,
-            set_aside: 0,
         }
     }
 
-    /// Whether there is room at `now`, or when there will be: a guess where all of it is set aside.
-    #[inline]
-    fn check(&mut self, now: Instant) -> Result<(), Instant> {
-        if self.left(self.remembered()) > 0 {
-            return Ok(());
-        }
-        while self.batches.front().is_some_and(|oldest| oldest.plus(self.per) <= now) {
-            self.batches.pop_front();
-        }
-        if self.left(self.remembered()) > 0 {
-            return Ok(());
-        }
+    /// Forgets what is a whole period old at `now`, and says how many starts that were.
+    fn forget(&mut self, now: Instant) -> u32 {
+        let (batches, starts) = self.forgettable(now);
+        self.batches.drain(..batches);
+        starts
+    }
+
+    /// How many batches are a whole period old at `now`, and the starts in them.
+    fn forgettable(&self, now: Instant) -> (usize, u32) {
+        let old = self.batches.partition_point(|last| last.plus(self.per) <= now);
+        let starts = if old == 0 || old < self.batches.len() {
+            old as u32 * self.batch_size
+        } else {
+            (old as u32 - 1) * self.batch_size + self.in_last
+        };
+        (old, starts)
+    }
+
+    /// When there will be room: a guess where all of it is set aside.
+    fn room_at(&self, now: Instant) -> Instant {
         let guess = now.plus(self.per / self.calls).max(now.plus(Duration::from_nanos(1)));
-        Err(self.batches.front().map_or(guess, |oldest| oldest.plus(self.per)))
-    }
-
-    /// How many more may start at `now`.
-    fn room(&self, now: Instant) -> u32 {
-        let over = self.batches.partition_point(|last| last.plus(self.per) <= now);
-        self.left(self.in_batches(self.batches.len() - over))
-    }
-
-    #[inline]
-    fn remembered(&self) -> u32 {
-        self.in_batches(self.batches.len())
-    }
-
-    /// The starts in so many of the last batches.
-    #[inline]
-    fn in_batches(&self, batches: usize) -> u32 {
-        if batches == 0 { 0 } else { (batches as u32 - 1) * self.batch_size + self.in_last }
-    }
-
-    /// What is left beside so many starts, and those that are to come.
-    #[inline]
-    fn left(&self, remembered: u32) -> u32 {
-        self.calls.saturating_sub(remembered.saturating_add(Guard::RoomSetAside.keeps(self.set_aside)))
+        self.batches.front().map_or(guess, |oldest| oldest.plus(self.per))
     }
 
     /// Remembers a start for which there was room.

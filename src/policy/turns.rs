@@ -57,12 +57,17 @@ impl Turns {
     /// When to come back.
     #[inline]
     pub(super) fn admit_live<'a>(&self, rate: &'a Rate, now: Instant) -> Result<Start<'a>, Instant> {
-        let is_shared = self.waiting.load(Ordering::Relaxed) > 0;
-        let admitted = if is_shared { self.live_beside_recovery(rate, now) } else { rate.reserve(now) };
+        let admitted = if self.is_free() { rate.reserve(now) } else { self.live_beside_recovery(rate, now) };
         if admitted.is_err() {
             self.live_wants_until.fetch_max(now.plus(self.per).as_nanos(), Ordering::Relaxed);
         }
         admitted
+    }
+
+    /// Whether nobody else waits for room.
+    #[inline]
+    pub(super) fn is_free(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) == 0
     }
 
     #[cold]

@@ -79,9 +79,9 @@ pub struct Memory {
 #[derive(Default)]
 struct Inner {
     rows: HashMap<Arc<OperationId>, Row>,
-    /// Every record that time will end, by [`Bucket`] and [`Record::until`]. Kept in step by [`Inner::put`],
-    /// [`Inner::remove`] and [`Inner::purge`] alone.
-    ending: [BTreeSet<(Timestamp, Arc<OperationId>)>; 3],
+    /// Every record that time will end, by [`Bucket`] and [`Record::until`]. Kept in step by [`Row::replace`],
+    /// [`Inner::add`], [`Inner::remove`] and [`Inner::purge`] alone.
+    ending: Ending,
     /// Every record, in the order of its first claim.
     order: BTreeMap<u64, Arc<OperationId>>,
     notes: Notes,
@@ -94,7 +94,11 @@ struct Inner {
     audit_first: u64,
 }
 
+type Ending = [BTreeSet<(Timestamp, Arc<OperationId>)>; 3];
+
 struct Row {
+    /// The same as its key in [`Inner::rows`].
+    id: Arc<OperationId>,
     number: u64,
     record: Record,
     evidence: Vec<AttemptReport>,
@@ -163,21 +167,28 @@ impl Store for Memory {
         let mut inner = self.inner.lock();
         inner.notes.saw(claim.now);
         inner.purge(claim.now, PURGE_PER_CLAIM);
-        let existing = inner.rows.get(&claim.id).map(|row| &row.record);
-        if existing.is_none() && inner.rows.len() >= self.records_max && !inner.evict(self.records_max) {
+        if inner.rows.len() >= self.records_max
+            && !inner.rows.contains_key(&claim.id)
+            && !inner.evict(self.records_max)
+        {
             return Err(full(self.records_max));
         }
         let superseded = inner.supersede(&claim);
         let existing = inner.rows.get(&claim.id).map(|row| &row.record);
+        let is_new = existing.is_none();
         let (write, claimed) = record::claim(existing, claim, &inner.notes);
         if let Some(in_the_way) = inner.superseded(superseded, &claimed) {
             return Ok(in_the_way);
         }
         if let Some(record) = write {
-            if matches!(claimed, Claimed::Fresh(_)) {
-                inner.remove(&record.id);
+            if is_new {
+                inner.add(record);
+            } else {
+                if matches!(claimed, Claimed::Fresh(_)) {
+                    inner.remove(&record.id);
+                }
+                inner.put(record);
             }
-            inner.put(record);
         }
         Ok(claimed)
     }
@@ -187,14 +198,14 @@ impl Store for Memory {
         held: &Record,
         mut transition: Transition,
     ) -> Result<Result<Record, Declined>, StoreError> {
-        let mut inner = self.inner.lock();
+        let inner = &mut *self.inner.lock();
         let Some(row) = inner.rows.get_mut(&held.id) else {
             return Ok(Err(Declined::Absent));
         };
         row.evidence.append(&mut transition.reports);
         let moved = row.record.apply(transition);
         if let Ok(record) = &moved {
-            inner.put(record.clone());
+            row.replace(record.clone(), &mut inner.ending);
         }
         Ok(moved)
     }
@@ -320,30 +331,42 @@ impl Store for Memory {
     }
 }
 
+impl Row {
+    fn replace(&mut self, record: Record, ending: &mut Ending) {
+        if let Some((bucket, at)) = ends(&self.record) {
+            ending[bucket as usize].remove(&(at, self.id.clone()));
+        }
+        begin_time(ending, &record, &self.id);
+        self.record = record;
+    }
+}
+
+/// When a record's time is over, if it ever is, and what that means.
+fn ends(record: &Record) -> Option<(Bucket, Timestamp)> {
+    bucket(record.phase()).zip(record.until())
+}
+
+fn begin_time(ending: &mut Ending, record: &Record, id: &Arc<OperationId>) {
+    if let Some((bucket, at)) = ends(record) {
+        ending[bucket as usize].insert((at, id.clone()));
+    }
+}
+
 impl Inner {
     fn put(&mut self, record: Record) {
-        let ends = bucket(record.phase()).zip(record.until());
-        let id = match self.rows.get_key_value(&record.id).map(|(id, _)| id.clone()) {
-            Some(id) => {
-                if let Some(row) = self.rows.get_mut(&id) {
-                    let held = std::mem::replace(&mut row.record, record);
-                    if let Some((bucket, at)) = bucket(held.phase()).zip(held.until()) {
-                        self.ending[bucket as usize].remove(&(at, id.clone()));
-                    }
-                }
-                id
-            }
-            None => {
-                let (id, number) = (Arc::new(record.id.clone()), self.next);
-                self.next += 1;
-                self.order.insert(number, id.clone());
-                self.rows.insert(id.clone(), Row { number, record, evidence: Vec::new() });
-                id
-            }
-        };
-        if let Some((bucket, at)) = ends {
-            self.ending[bucket as usize].insert((at, id));
+        match self.rows.get_mut(&record.id) {
+            Some(row) => row.replace(record, &mut self.ending),
+            None => self.add(record),
         }
+    }
+
+    /// A record whose name is not there yet.
+    fn add(&mut self, record: Record) {
+        let (id, number) = (Arc::new(record.id.clone()), self.next);
+        self.next += 1;
+        self.order.insert(number, id.clone());
+        begin_time(&mut self.ending, &record, &id);
+        self.rows.insert(id.clone(), Row { id, number, record, evidence: Vec::new() });
     }
 
     fn log(&mut self, entry: AuditEntry) {
@@ -359,7 +382,7 @@ impl Inner {
         let Some((id, row)) = self.rows.remove_entry(id) else { return };
         self.order.remove(&row.number);
         self.notes.purged = self.notes.purged.max(row.record.fence);
-        if let Some((bucket, at)) = bucket(row.record.phase()).zip(row.record.until()) {
+        if let Some((bucket, at)) = ends(&row.record) {
             self.ending[bucket as usize].remove(&(at, id));
         }
     }

@@ -19,10 +19,17 @@ use crate::clock::Timestamp;
 /// A list, as a proxy makes of a header that came twice, counts with its longest wait. A negative number or anything
 /// else is `None`.
 pub fn retry_after(value: &[u8], now: Timestamp) -> Option<Duration> {
+    if let Some(wait) = whole_number(value) {
+        return Some(Duration::from_secs(wait));
+    }
     let date = |text: &str| {
         let date: SystemTime = httpdate::parse_http_date(text.trim()).ok()?;
         Some(Timestamp::from(date).since(now))
     };
+    // Nearly always it is one number or one date. The comma in a date makes it two items of a list.
+    if let Some(wait) = std::str::from_utf8(value).ok().and_then(date) {
+        return Some(wait);
+    }
     let mut items = value.split(|&byte| byte == b',').peekable();
     let mut longest = None;
     while let Some(item) = items.next() {

@@ -1,4 +1,10 @@
 //! What the store notes beside its records, in a table of one row.
+//!
+//! Every claim needs them, and nearly none changes them. So the writer's thread keeps them from one transaction to the
+//! next, for as long as nobody else has written to the file: see
+//! [`transaction_began`].
+
+use std::cell::Cell;
 
 use rusqlite::{Connection, params};
 
@@ -8,8 +14,44 @@ use crate::clock::Timestamp;
 use crate::operation::record::{Act, Notes};
 use crate::store::StoreError;
 
+thread_local! {
+    /// The notes on file, if this thread is a writer that knows them.
+    static KNOWN: Cell<Option<Notes>> = const { Cell::new(None) };
+    /// Whether this thread is in a transaction of a writer's, whose file nobody else changes.
+    static IN_TRANSACTION: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A writer's transaction has begun. `unchanged` says that nobody else has written to the file since the last one of
+/// this thread.
+pub(super) fn transaction_began(unchanged: bool) {
+    IN_TRANSACTION.set(true);
+    if !unchanged {
+        KNOWN.set(None);
+    }
+}
+
+/// It is over. What one that failed has written is not on file.
+pub(super) fn transaction_ended(committed: bool) {
+    IN_TRANSACTION.set(false);
+    if !committed {
+        KNOWN.set(None);
+    }
+}
+
 /// The notes as they are.
 pub(super) fn read(connection: &Connection) -> Result<Notes, StoreError> {
+    if !IN_TRANSACTION.get() {
+        return read_from_file(connection);
+    }
+    if let Some(known) = KNOWN.get() {
+        return Ok(known);
+    }
+    let notes = read_from_file(connection)?;
+    KNOWN.set(Some(notes));
+    Ok(notes)
+}
+
+fn read_from_file(connection: &Connection) -> Result<Notes, StoreError> {
     let doing = "read what the store notes";
     let mut statement = connection
         .prepare_cached("SELECT fence, believed_ms, doubted_from_ms, doubted_to_ms FROM purged")
@@ -40,6 +82,7 @@ pub(super) fn seen(connection: &Connection, act: &Act) -> Result<Act, StoreError
 
 fn write(connection: &Connection, notes: &Notes, must_write: bool) -> Result<(), StoreError> {
     if must_write {
+        KNOWN.set(None);
         let doing = "write what the store notes";
         let mut statement = connection
             .prepare_cached("UPDATE purged SET believed_ms = ?1, doubted_from_ms = ?2, doubted_to_ms = ?3")
@@ -57,6 +100,7 @@ fn write(connection: &Connection, notes: &Notes, must_write: bool) -> Result<(),
 
 /// Raises the highest fence of any row that was removed to `fence`, if it is lower.
 pub(super) fn removed(connection: &Connection, fence: u64) -> Result<(), StoreError> {
+    KNOWN.set(None);
     let doing = "write the fences of what was purged";
     let mut statement =
         connection.prepare_cached("UPDATE purged SET fence = ?1 WHERE fence < ?1").while_doing(doing)?;

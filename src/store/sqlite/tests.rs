@@ -106,6 +106,28 @@ async fn two_stores_on_one_file_keep_the_contract_together() {
     contract::check_all(fresh).await;
 }
 
+/// What a writer knows of the notes lasts until somebody else writes to the file, or its own transaction fails.
+#[tokio::test]
+async fn what_another_writer_purged_is_known_to_the_next_claim() {
+    let place = Place::new();
+    let path = place.path();
+    let (store, other) = (Sqlite::open(&path).expect("opens"), Sqlite::open(&path).expect("opens"));
+    let fence = async |store: &Sqlite, key: &str| {
+        let brief = Claim { keep: std::time::Duration::from_millis(1), ..wanted(key) };
+        let Ok(Claimed::Fresh(held)) = store.claim(brief).await else { panic!("a new key") };
+        let answer = crate::answer::Answer::new(http::StatusCode::OK, http::HeaderMap::new(), Vec::new());
+        let event = Event::Succeed { answer, reconciled: false };
+        let settled = contract::transition_at(held.fence, Timestamp::from_millis(1_001), event);
+        store.transition(&held, settled).await.expect("works").expect("the holder may");
+        held.fence
+    };
+    assert_eq!((fence(&store, "a").await, fence(&store, "b").await), (1, 1));
+    assert_eq!(other.purge(Timestamp::from_millis(2_000), 10).await.expect("works"), 2);
+    assert_eq!((fence(&store, "a").await, fence(&store, "c").await), (2, 2));
+    assert_eq!(store.purge(Timestamp::from_millis(2_000), 10).await.expect("works"), 2);
+    assert_eq!((fence(&store, "a").await, fence(&other, "b").await), (3, 3));
+}
+
 #[tokio::test]
 async fn what_was_acknowledged_is_there_after_it_is_opened_again() {
     let place = Place::new();

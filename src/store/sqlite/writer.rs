@@ -9,29 +9,30 @@ use rusqlite::Connection;
 use super::failure::While;
 use super::lane::Job;
 use super::log::Log;
-use super::open;
+use super::{notes, open};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// What the writer's thread does with each batch.
 pub(super) fn committer(mut log: Log) -> impl FnMut(&Connection, &mut Vec<Box<dyn Job>>) {
+    let mut last = None;
     move |connection, batch| {
-        commit(connection, batch);
+        commit(connection, batch, &mut last);
         log.after_group(connection);
     }
 }
 
 /// Carries out a batch in one transaction, and replies.
-fn commit(connection: &Connection, batch: &mut Vec<Box<dyn Job>>) {
+fn commit(connection: &Connection, batch: &mut Vec<Box<dyn Job>>, last: &mut LastVersion) {
     batch.retain(|job| !job.is_moot());
     if batch.is_empty() {
         return;
     }
-    match together(connection, batch) {
+    match together(connection, batch, last) {
         Ok(()) => batch.drain(..).for_each(|job| job.reply(Ok(()))),
         // One job of many failed. Its neighbours are not to suffer for it: each for itself.
         Err(Ended { at: Step::Job, .. }) if batch.len() > 1 => {
             for mut job in batch.drain(..) {
-                let ended = together(connection, std::slice::from_mut(&mut job));
+                let ended = together(connection, std::slice::from_mut(&mut job), last);
                 job.reply(ended.map_err(|ended| ended.error));
             }
         }
@@ -51,8 +52,12 @@ enum Step {
     Commit,
 }
 
-fn together(connection: &Connection, jobs: &mut [Box<dyn Job>]) -> Result<(), Ended> {
-    let ended = attempt(connection, jobs);
+/// SQLite's number for what others have written to the file, as of this writer's last transaction.
+type LastVersion = Option<i64>;
+
+fn together(connection: &Connection, jobs: &mut [Box<dyn Job>], last: &mut LastVersion) -> Result<(), Ended> {
+    let ended = attempt(connection, jobs, last);
+    notes::transaction_ended(ended.is_ok());
     if ended.is_err() && !connection.is_autocommit() {
         // If this fails too, the next BEGIN says so.
         let _ = connection.execute_batch("ROLLBACK");
@@ -60,10 +65,11 @@ fn together(connection: &Connection, jobs: &mut [Box<dyn Job>]) -> Result<(), En
     ended
 }
 
-fn attempt(connection: &Connection, jobs: &mut [Box<dyn Job>]) -> Result<(), Ended> {
+fn attempt(connection: &Connection, jobs: &mut [Box<dyn Job>], last: &mut LastVersion) -> Result<(), Ended> {
     let at = |at| move |error| Ended { at, error };
     execute(connection, "BEGIN IMMEDIATE", "begin a transaction").map_err(at(Step::Begin))?;
-    still_ours(connection).map_err(at(Step::Begin))?;
+    let unchanged = still_ours(connection, last).map_err(at(Step::Begin))?;
+    notes::transaction_began(unchanged);
     // Asked again: to begin may have meant to wait for another process, for longer than some callers did.
     for job in jobs.iter_mut().filter(|job| !job.is_moot()) {
         job.run(connection).map_err(at(Step::Job))?;
@@ -77,13 +83,23 @@ fn execute(connection: &Connection, sql: &str, doing: &str) -> Result<(), StoreE
     Ok(())
 }
 
-/// A newer release in another process may have moved the schema on since the file was opened.
-fn still_ours(connection: &Connection) -> Result<(), StoreError> {
+/// A newer release in another process may have moved the schema on since the file was opened. Says whether nobody else
+/// has written to the file since the last transaction.
+fn still_ours(connection: &Connection, last: &mut LastVersion) -> Result<bool, StoreError> {
     let doing = "read the schema's version";
-    let mut statement = connection.prepare_cached("PRAGMA user_version").while_doing(doing)?;
-    let version: i64 = statement.query_row([], |row| row.get(0)).while_doing(doing)?;
+    let number = |pragma: &str| {
+        let mut statement = connection.prepare_cached(pragma).while_doing(doing)?;
+        statement.query_row([], |row| row.get::<_, i64>(0)).while_doing(doing)
+    };
+    // Within a transaction that may write, nobody else does.
+    let written = Some(number("PRAGMA data_version")?);
+    if written == *last {
+        return Ok(true);
+    }
+    let version = number("PRAGMA user_version")?;
     if version == open::SCHEMA_VERSION {
-        return Ok(());
+        *last = written;
+        return Ok(false);
     }
     let problem = format!("the file's schema is now {version}; this process knows {}", open::SCHEMA_VERSION);
     Err(StoreError::new(problem).of_kind(StoreErrorKind::Newer))
