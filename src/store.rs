@@ -20,6 +20,20 @@ use crate::operation::record::{
     Transition,
 };
 
+// What stores are made of: none of it knows a database.
+mod codec;
+#[cfg(feature = "sqlite")]
+mod columns;
+#[cfg(feature = "sqlite")]
+mod filters;
+#[cfg(feature = "sqlite")]
+mod numbers;
+mod pages;
+#[cfg(feature = "sqlite")]
+mod reports;
+mod seals;
+mod stored;
+
 #[cfg(any(test, feature = "testkit"))]
 pub mod contract;
 mod error;

@@ -20,13 +20,11 @@ use crate::operation::record::{
     self, Act, Action, AuditEntry, CLOCKS_DIFFER_MAX, Claim, Claimed, Cursor, Declined, Filter, Forbidden,
     Left, Notes, Page, Phase, Record, Summary, Take, Tally, Transition,
 };
+use crate::store::pages::{page, start};
 use crate::store::{Store, StoreError, StoreErrorKind};
 
 mod names;
-mod pages;
 mod room;
-
-use pages::{page, start};
 
 /// The default store: in memory, bounded, and **lost in a crash**.
 ///

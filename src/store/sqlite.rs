@@ -4,7 +4,7 @@
 //! reply and never block (see [`lane`] and [`writer`]). A pool of writing connections, the usual way, makes them
 //! fight for SQLite's one write lock and syncs once for every row.
 //!
-//! Bodies become bytes and bytes become bodies on the caller's task ([`codec`]); the thread only decides by
+//! Bodies become bytes and bytes become bodies on the caller's task ([`codec`](super::codec)); the thread only decides by
 //! columns ([`row`]), with the functions of [`operation::record`](crate::operation::record).
 
 use std::path::{Path, PathBuf};
@@ -19,23 +19,23 @@ use crate::operation::record::{
     Act, AuditEntry, Claim, Claimed, Cursor, Declined, Event, Filter, Forbidden, Page, Phase, Record,
     Summary, Take, Tally, Transition,
 };
-use crate::store::{Store, StoreError};
+use crate::store::seals::{Part, Seals};
+use crate::store::stored::Stored;
+use crate::store::{Store, StoreError, codec, reports};
 
 mod builder;
-mod codec;
 mod failure;
 mod lane;
 mod log;
 mod names;
 mod notes;
-mod numbers;
 mod open;
 mod place;
 mod purge;
 mod read;
 mod row;
 mod scrub;
-mod seals;
+mod sealed;
 mod statements;
 mod write;
 mod writer;
@@ -46,8 +46,6 @@ use lane::{Lane, OnDrop};
 use log::Log;
 use open::Settings;
 use place::Place;
-use row::Stored;
-use seals::{Part, Seals};
 use write::{First, Met, Step, Written};
 
 /// A store in an SQLite file: the embedded default.
@@ -216,7 +214,7 @@ impl Sqlite {
     /// As [`first`](Self::first), for a transition: with what it comes to, if nobody else has moved the operation
     /// since.
     fn step(&self, held: &Record, mut transition: Transition) -> Result<Box<Step>, StoreError> {
-        let reports = codec::report_lines(&std::mem::take(&mut transition.reports))?;
+        let reports = reports::lines(&std::mem::take(&mut transition.reports))?;
         let answer = match &transition.event {
             Event::Succeed { answer, .. } | Event::Refuse { answer, .. } => Some(answer),
             Event::Bury { answer, .. } => answer.as_ref(),
@@ -302,7 +300,7 @@ impl Store for Sqlite {
         id: &OperationId,
         reports: Vec<AttemptReport>,
     ) -> Result<Result<(), Declined>, StoreError> {
-        let (id, reports) = (id.clone(), codec::report_lines(&reports)?);
+        let (id, reports) = (id.clone(), reports::lines(&reports)?);
         let work = move |connection: &_| write::append_evidence(connection, &id, &reports);
         self.writer.run(OnDrop::Finish, work).await
     }

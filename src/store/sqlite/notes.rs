@@ -3,10 +3,10 @@
 use rusqlite::{Connection, params};
 
 use super::failure::While;
-use super::numbers::{from_ms, to_fence, to_ms};
 use crate::clock::Timestamp;
 use crate::operation::record::{Act, Notes};
 use crate::store::StoreError;
+use crate::store::numbers::{from_ms, to_fence, to_ms};
 
 /// The notes as they are.
 pub(super) fn read(connection: &Connection) -> Result<Notes, StoreError> {

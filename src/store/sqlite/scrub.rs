@@ -7,14 +7,14 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags, params};
 
-use super::codec;
 use super::failure::While;
 use super::open::{self, Settings};
-use super::seals::{Part, Seals};
+use super::sealed;
 use crate::operation::record::Record;
 use crate::operation::secret::hold_a_secret;
 use crate::operation::{Key, OperationId, Scope};
-use crate::store::{StoreError, StoreErrorKind};
+use crate::store::seals::{Part, Seals};
+use crate::store::{StoreError, StoreErrorKind, codec};
 
 /// Flags the rows whose requests hold secrets, in a file that had this version of the schema, within the transaction of
 /// the migration. A row that cannot be read stays
@@ -70,7 +70,7 @@ pub(super) fn write_request(
 ) -> Result<(), StoreError> {
     let doing = "write a request without its secrets";
     let blob = seals.seal(Part::Request, &record.id, codec::request_bytes(&record.request)?)?;
-    seals.note_use(connection)?;
+    sealed::note_use(connection, seals)?;
     let mut statement = connection
         .prepare_cached("UPDATE operation SET request = ?2, secrets = ?3 WHERE number = ?1")
         .while_doing(doing)?;

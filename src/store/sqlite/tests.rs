@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::error::Effect;
 use crate::operation::Key;
-use crate::store::{StoreErrorKind, contract};
+use crate::store::{StoreErrorKind, codec, contract};
 
 /// A directory, and a new path in it for each store.
 struct Place {
