@@ -5,7 +5,7 @@
 //! durable one; it adds no semantics of its own. Therefore few and general methods: one [`take`](Store::take)
 //! for the sweeper and the dispatcher, one [`act`](Store::act) for whatever an operator does. A method for each
 //! would leave each backend to repeat what the state machine says once, and every new action would break every
-//! backend. No method has a default, so that a wrapper cannot forget one.
+//! backend. No method that a call needs has a default, so that a wrapper cannot forget one.
 
 use std::fmt;
 use std::sync::Arc;
@@ -33,6 +33,7 @@ mod pages;
 mod reports;
 mod seals;
 mod stored;
+mod upkeep;
 
 #[cfg(any(test, feature = "testkit"))]
 pub mod contract;
@@ -49,6 +50,7 @@ pub use memory::Memory;
 pub use seal::{SealKeyId, SealKeys};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{Sqlite, SqliteBuilder};
+pub use upkeep::{Reseal, Resealed, ResealedBatch, Unreadable, Upkeep, reseal};
 
 /// Keeps the record of every keyed call.
 ///
@@ -170,6 +172,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ///
     /// A [`StoreError`]; some may have been removed.
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError>;
+
+    /// What an operator's tool does to the whole store; `None` if there is nothing of that kind. A wrapper that does not
+    /// forward it hides it.
+    fn upkeep(&self) -> Option<&dyn Upkeep> {
+        None
+    }
 }
 
 #[async_trait]
@@ -234,5 +242,9 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
         (**self).purge(now, limit).await
+    }
+
+    fn upkeep(&self) -> Option<&dyn Upkeep> {
+        (**self).upkeep()
     }
 }

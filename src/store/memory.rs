@@ -20,11 +20,17 @@ use crate::operation::record::{
     self, Act, Action, AuditEntry, CLOCKS_DIFFER_MAX, Claim, Claimed, Cursor, Declined, Filter, Forbidden,
     Left, Notes, Page, Phase, Record, Summary, Take, Tally, Transition,
 };
+#[cfg(feature = "seal")]
+use crate::store::SealKeys;
 use crate::store::pages::{page, start};
-use crate::store::{Store, StoreError, StoreErrorKind};
+use crate::store::seals::Seals;
+use crate::store::{Reseal, ResealedBatch, Store, StoreError, StoreErrorKind, Upkeep};
 
 mod names;
 mod room;
+mod sealed;
+
+use sealed::Blobs;
 
 /// The default store: in memory, bounded, and **lost in a crash**.
 ///
@@ -70,8 +76,9 @@ mod room;
 #[doc = include_str!("../docs/setup/end.md")]
 /// ```
 pub struct Memory {
-    inner: Mutex<Inner>,
+    inner: Arc<Mutex<Inner>>,
     records_max: usize,
+    seals: Seals,
 }
 
 #[derive(Default)]
@@ -94,7 +101,9 @@ struct Inner {
 
 struct Row {
     number: u64,
+    /// Hollow, if its request and answer are in `blobs`.
     record: Record,
+    blobs: Option<Blobs>,
     evidence: Vec<AttemptReport>,
 }
 
@@ -120,7 +129,26 @@ impl Memory {
 
     /// An empty store for at most `records_max` records. Nothing is allocated ahead.
     pub fn with_capacity(records_max: usize) -> Memory {
-        Memory { inner: Mutex::default(), records_max }
+        Memory { inner: Arc::default(), records_max, seals: Seals::default() }
+    }
+
+    /// Keeps requests and answers sealed from now on, as a file would. That hides nothing from anybody who can read this
+    /// process's memory, where the keys are too: it is for tests of a service that seals.
+    ///
+    /// Default: not sealed.
+    #[cfg(feature = "seal")]
+    #[must_use]
+    pub fn seal(mut self, keys: SealKeys) -> Memory {
+        self.seals = Seals::with(keys);
+        self
+    }
+
+    /// Another store on the same records, with other keys or none: what another process has on a file.
+    #[cfg(all(feature = "seal", any(test, feature = "testkit")))]
+    #[must_use]
+    pub fn beside(&self, keys: Option<SealKeys>) -> Memory {
+        let seals = keys.map_or_else(Seals::default, Seals::with);
+        Memory { inner: Arc::clone(&self.inner), records_max: self.records_max, seals }
     }
 
     /// How many records it holds, expired ones that are not yet purged included.
@@ -168,14 +196,19 @@ impl Store for Memory {
         let superseded = inner.supersede(&claim);
         let existing = inner.rows.get(&claim.id).map(|row| &row.record);
         let (write, claimed) = record::claim(existing, claim, &inner.notes);
-        if let Some(in_the_way) = inner.superseded(superseded, &claimed) {
+        let claimed = inner.filled(claimed, &self.seals)?;
+        if let Some(in_the_way) = inner.superseded(superseded, &claimed, &self.seals)? {
             return Ok(in_the_way);
         }
+        let write = match &claimed {
+            Claimed::TakenOver(record) => Some(record.clone()),
+            _ => write,
+        };
         if let Some(record) = write {
             if matches!(claimed, Claimed::Fresh(_)) {
                 inner.remove(&record.id);
             }
-            inner.put(record);
+            inner.put(record, &self.seals)?;
         }
         Ok(claimed)
     }
@@ -190,11 +223,12 @@ impl Store for Memory {
             return Ok(Err(Declined::Absent));
         };
         row.evidence.append(&mut transition.reports);
-        let moved = row.record.apply(transition);
-        if let Ok(record) = &moved {
-            inner.put(record.clone());
-        }
-        Ok(moved)
+        let record = match row.record.apply(transition) {
+            Ok(record) => row.fill_request(record, &self.seals)?,
+            Err(declined) => return Ok(Err(declined)),
+        };
+        inner.put(record.clone(), &self.seals)?;
+        Ok(Ok(record))
     }
 
     async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
@@ -209,13 +243,17 @@ impl Store for Memory {
         // Of a clock that was wrong. Only those that end last are looked at: see `Take::limit`.
         let from = take.now.plus(CLOCKS_DIFFER_MAX);
         let far = ending.iter().rev().take_while(|(at, _)| *at > from).take(take.limit);
-        let taken: Vec<Record> = over
+        let readable = |row: &&Row| row.check(&self.seals).is_ok();
+        let taken = over
             .chain(far)
-            .filter_map(|(_, id)| inner.rows.get(id)?.record.take(&take))
+            .filter_map(|(_, id)| {
+                let row = inner.rows.get(id).filter(readable)?;
+                Some(row.fill_request(row.record.take(&take)?, &self.seals))
+            })
             .take(take.limit)
-            .collect();
+            .collect::<Result<Vec<Record>, StoreError>>()?;
         for record in &taken {
-            inner.put(record.clone());
+            inner.put(record.clone(), &self.seals)?;
         }
         Ok(taken)
     }
@@ -226,16 +264,16 @@ impl Store for Memory {
         let Some(row) = inner.rows.get(id) else {
             return Ok(Err(Forbidden::Absent));
         };
-        let (record, entry) = match row.record.act(&act) {
+        let (record, entry) = match row.whole(&self.seals)?.act(&act) {
             Ok(acted) => acted,
             Err(forbidden) => return Ok(Err(forbidden)),
         };
         if let Action::Adopt { to } = &act.action
-            && let Err(forbidden) = inner.adopt(id, (to, act.now), self.records_max)?
+            && let Err(forbidden) = inner.adopt(id, (to, act.now), self.records_max, &self.seals)?
         {
             return Ok(Err(forbidden));
         }
-        inner.put(record.clone());
+        inner.put(record.clone(), &self.seals)?;
         inner.log(entry);
         Ok(Ok(record))
     }
@@ -259,7 +297,7 @@ impl Store for Memory {
     }
 
     async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
-        Ok(self.inner.lock().rows.get(id).map(|row| row.record.clone()))
+        self.inner.lock().rows.get(id).map(|row| row.whole(&self.seals)).transpose()
     }
 
     async fn list(
@@ -280,11 +318,12 @@ impl Store for Memory {
     async fn tally(&self) -> Result<Vec<Tally>, StoreError> {
         let inner = self.inner.lock();
         let mut groups: BTreeMap<(String, Phase), (u64, Timestamp, u64)> = BTreeMap::new();
-        for Row { record, .. } in inner.rows.values() {
+        for row in inner.rows.values() {
+            let record = &row.record;
             let group = (record.id.scope.vendor_path().to_owned(), record.phase());
             let (count, oldest, secrets) = groups.entry(group).or_insert((0, record.updated_at, 0));
             *count += 1;
-            *secrets += u64::from(record.holds_secrets());
+            *secrets += u64::from(row.holds_secrets());
             *oldest = record.updated_at.min(*oldest);
         }
         let tally =
@@ -312,15 +351,33 @@ impl Store for Memory {
         inner.notes.saw(now);
         Ok(inner.purge(now, limit))
     }
+
+    fn upkeep(&self) -> Option<&dyn Upkeep> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Upkeep for Memory {
+    async fn reseal(&self, reseal: &Reseal) -> Result<ResealedBatch, StoreError> {
+        self.inner.lock().reseal(reseal, &self.seals)
+    }
+
+    async fn wipe(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
 }
 
 impl Inner {
-    fn put(&mut self, record: Record) {
+    /// Writes a record that is whole. Nothing is written if it cannot be sealed.
+    fn put(&mut self, mut record: Record, seals: &Seals) -> Result<(), StoreError> {
+        let blobs = Blobs::of(&mut record, seals)?;
         let ends = bucket(record.phase()).zip(record.until());
         let id = match self.rows.get_key_value(&record.id).map(|(id, _)| id.clone()) {
             Some(id) => {
                 if let Some(row) = self.rows.get_mut(&id) {
                     let held = std::mem::replace(&mut row.record, record);
+                    row.blobs = blobs;
                     if let Some((bucket, at)) = bucket(held.phase()).zip(held.until()) {
                         self.ending[bucket as usize].remove(&(at, id.clone()));
                     }
@@ -331,13 +388,14 @@ impl Inner {
                 let (id, number) = (Arc::new(record.id.clone()), self.next);
                 self.next += 1;
                 self.order.insert(number, id.clone());
-                self.rows.insert(id.clone(), Row { number, record, evidence: Vec::new() });
+                self.rows.insert(id.clone(), Row { number, record, blobs, evidence: Vec::new() });
                 id
             }
         };
         if let Some((bucket, at)) = ends {
             self.ending[bucket as usize].insert((at, id));
         }
+        Ok(())
     }
 
     fn log(&mut self, entry: AuditEntry) {

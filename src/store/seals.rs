@@ -109,6 +109,7 @@ impl Seals {
         false
     }
 
+    #[cfg(feature = "sqlite")]
     pub(super) fn ids(&self) -> impl Iterator<Item = KeyId> + '_ {
         std::iter::empty()
     }
@@ -119,6 +120,23 @@ impl Seals {
 }
 
 impl Seals {
+    /// Fails without a key to seal with.
+    pub(super) fn needed(&self) -> Result<KeyId, StoreError> {
+        self.current().ok_or_else(|| {
+            let problem = if cfg!(feature = "seal") {
+                "no key was given to seal with"
+            } else {
+                "this build cannot seal (feature `seal`)"
+            };
+            StoreError::new(problem).of_kind(StoreErrorKind::Sealed)
+        })
+    }
+
+    /// Whether `blob` is sealed with the current key.
+    pub(super) fn is_current(&self, blob: &[u8]) -> bool {
+        matches!(head(blob), Ok(Some((key, _))) if Some(*key) == self.current())
+    }
+
     /// Whether the key of `blob` is at hand, or it has none.
     pub(super) fn check(&self, blob: &[u8]) -> Result<(), StoreError> {
         match head(blob)? {
@@ -155,6 +173,7 @@ pub(super) const KEY_ID_BYTES: usize = 8;
 pub(super) const SEALED: u8 = 2;
 
 /// Version and key id.
+#[cfg(any(feature = "sqlite", feature = "seal"))]
 pub(super) const HEAD_BYTES: usize = 1 + KEY_ID_BYTES;
 
 /// More than nonce and tag, so that one allocation does.

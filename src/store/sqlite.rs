@@ -21,7 +21,7 @@ use crate::operation::record::{
 };
 use crate::store::seals::{Part, Seals};
 use crate::store::stored::Stored;
-use crate::store::{Store, StoreError, codec, reports};
+use crate::store::{Reseal, ResealedBatch, Store, StoreError, Upkeep, codec, reports};
 
 mod builder;
 mod failure;
@@ -33,6 +33,7 @@ mod open;
 mod place;
 mod purge;
 mod read;
+mod reseal;
 mod row;
 mod scrub;
 mod sealed;
@@ -103,6 +104,7 @@ use write::{First, Met, Step, Written};
 #[derive(Debug)]
 pub struct Sqlite {
     path: PathBuf,
+    settings: Settings,
     seals: Seals,
     writer: Lane,
     readers: [Lane; READERS],
@@ -145,7 +147,8 @@ impl Sqlite {
             Lane::start("steadfast-read", connection, (QUEUE_MAX, 1), read::answer)
         };
         let readers = [reader()?, reader()?];
-        Ok(Sqlite { path: path.to_owned(), seals, writer, readers, turn: AtomicUsize::new(0), mover, place })
+        let (path, turn) = (path.to_owned(), AtomicUsize::new(0));
+        Ok(Sqlite { path, settings, seals, writer, readers, turn, mover, place })
     }
 
     /// Writes the file anew without what was removed from it, and moves its log into it. Until then, what was removed
@@ -176,7 +179,7 @@ impl Sqlite {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn wipe(path: impl AsRef<Path>) -> Result<(), StoreError> {
-        scrub::wipe(path.as_ref(), Settings::default())
+        scrub::wipe(&scrub::wiper(path.as_ref(), Settings::default())?)
     }
 
     /// The file.
@@ -358,6 +361,39 @@ impl Store for Sqlite {
             let _ = self.mover.run(OnDrop::Skip, log::move_into_file).await;
         }
         Ok(removed)
+    }
+
+    fn upkeep(&self) -> Option<&dyn Upkeep> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Upkeep for Sqlite {
+    async fn reseal(&self, reseal: &Reseal) -> Result<ResealedBatch, StoreError> {
+        self.place.look(&self.path)?;
+        let (reseal, key) = (reseal.clone(), self.seals.needed()?);
+        let rehearsal = reseal.rehearsal;
+        let work = move |connection: &_| reseal::find(connection, &reseal, &key);
+        let found = self.reader().run(OnDrop::Skip, work).await?;
+        let (mut batch, rows) = reseal::seal(found, &self.seals);
+        if rehearsal || rows.is_empty() {
+            return Ok(batch);
+        }
+        let (seals, count) = (self.seals.clone(), rows.len() as u64);
+        let work = move |connection: &_, rows: &Vec<_>| reseal::write(connection, rows, &seals);
+        let (_, written) = self.writer.run_on(OnDrop::Skip, rows, work).await?;
+        (batch.resealed, batch.changed) = (written, count - written);
+        Ok(batch)
+    }
+
+    async fn wipe(&self) -> Result<(), StoreError> {
+        self.place.look(&self.path)?;
+        let connection = scrub::wiper(&self.path, self.settings)?;
+        let lane = Lane::start("steadfast-wipe", connection, (1, 1), read::answer)?;
+        let wiped = lane.run(OnDrop::Finish, scrub::wipe).await;
+        lane.close().await;
+        wiped
     }
 }
 

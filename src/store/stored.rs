@@ -16,6 +16,7 @@ use crate::request::Request;
 use crate::store::StoreError;
 
 /// A record as it is on file.
+#[cfg(feature = "sqlite")]
 #[derive(Clone, Debug)]
 pub(super) struct Stored {
     pub number: i64,
@@ -26,6 +27,7 @@ pub(super) struct Stored {
     pub answer: Option<Vec<u8>>,
 }
 
+#[cfg(feature = "sqlite")]
 impl Stored {
     /// Whether the keys of both blobs are at hand. Asked before anything is written to the row.
     pub(super) fn check(&self, seals: &Seals) -> Result<(), StoreError> {
@@ -34,20 +36,30 @@ impl Stored {
 
     /// With the request in the record, and no longer beside it.
     pub(super) fn with_request(mut self, seals: &Seals) -> Result<Stored, StoreError> {
-        if let Some(bytes) = self.request.take() {
-            self.record.request = codec::request(seals.unseal(Part::Request, &self.record.id, bytes)?)?;
-        }
+        self.record = fill(self.record, (self.request.take(), None), seals)?;
         Ok(self)
     }
 
     /// The record, filled from its blobs.
     pub(super) fn whole(self, seals: &Seals) -> Result<Record, StoreError> {
-        let Stored { mut record, answer, .. } = self.with_request(seals)?;
-        if let Some((kept, bytes)) = answer_of(&mut record.state).zip(answer) {
-            *kept = codec::answer(seals.unseal(Part::Answer, &record.id, bytes)?)?;
-        }
-        Ok(record)
+        fill(self.record, (self.request, self.answer), seals)
     }
+}
+
+/// A record with its request and its answer from these blobs, as far as there are any. One whose state has no answer
+/// gets none.
+pub(super) fn fill(
+    mut record: Record,
+    (request, answer): (Option<Vec<u8>>, Option<Vec<u8>>),
+    seals: &Seals,
+) -> Result<Record, StoreError> {
+    if let Some(bytes) = request {
+        record.request = codec::request(seals.unseal(Part::Request, &record.id, bytes)?)?;
+    }
+    if let Some((kept, bytes)) = answer_of(&mut record.state).zip(answer) {
+        *kept = codec::answer(seals.unseal(Part::Answer, &record.id, bytes)?)?;
+    }
+    Ok(record)
 }
 
 /// The answer that a state holds, if it holds one.

@@ -67,7 +67,7 @@ impl File {
         }
     }
 
-    #[cfg(feature = "seal")]
+    #[cfg(all(feature = "seal", feature = "sqlite"))]
     fn seal_keys(&self, variable: &Variable, secrets: &Secrets) -> Result<crate::store::SealKeys, Error> {
         use std::env::VarError;
 

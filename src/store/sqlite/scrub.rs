@@ -78,10 +78,8 @@ pub(super) fn write_request(
     Ok(())
 }
 
-/// See [`Sqlite::wipe`](super::Sqlite::wipe). Free pages alone would not do: what was removed is in the gaps of pages
-/// that are in use, too, and in the log. A `VACUUM` writes every page anew; the log that it fills is then moved into the
-/// file and cut.
-pub(super) fn wipe(path: &Path, settings: Settings) -> Result<(), StoreError> {
+/// A connection for [`wipe`], to a file that is a store.
+pub(super) fn wiper(path: &Path, settings: Settings) -> Result<Connection, StoreError> {
     let doing = "write the file anew";
     open::find(path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -89,9 +87,17 @@ pub(super) fn wipe(path: &Path, settings: Settings) -> Result<(), StoreError> {
     connection.busy_handler(Some(settings.wait_for_lock)).while_doing(doing)?;
     connection
         .execute_batch(
-            "PRAGMA trusted_schema = OFF; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; VACUUM;",
+            "PRAGMA trusted_schema = OFF; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0;",
         )
         .while_doing(doing)?;
+    Ok(connection)
+}
+
+/// See [`Sqlite::wipe`](super::Sqlite::wipe). Free pages alone would not do: what was removed is in the gaps of pages
+/// that are in use, too, and in the log. A `VACUUM` writes every page anew; the log that it fills is then moved into the
+/// file and cut.
+pub(super) fn wipe(connection: &Connection) -> Result<(), StoreError> {
+    connection.execute_batch("VACUUM").while_doing("write the file anew")?;
     let busy: i64 = connection
         .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
         .while_doing("move the log into the file")?;

@@ -150,6 +150,16 @@ async fn the_contract_holds_over_a_sealed_file() {
         Arc::new(store.expect("opens")) as Arc<dyn Store>
     };
     contract::check_all(fresh).await;
+    let fresh = || {
+        let file = files.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let path = directory.path().join(format!("{file}.db"));
+        Box::new(move |keys: Option<SealKeys>| {
+            let builder = Sqlite::builder(&path);
+            let builder = keys.into_iter().fold(builder, |builder, keys| builder.seal(keys));
+            Arc::new(builder.open().expect("opens")) as Arc<dyn Store>
+        }) as contract::Open
+    };
+    contract::check_sealing(fresh).await;
 }
 
 #[tokio::test]
