@@ -195,6 +195,7 @@ pub mod random;
 pub mod reply;
 pub mod request;
 pub mod store;
+mod suggest;
 mod telemetry;
 #[cfg(any(test, feature = "testkit"))]
 pub mod testkit;

@@ -34,6 +34,7 @@ mod reports;
 mod seals;
 mod stored;
 mod upkeep;
+mod url;
 
 #[cfg(any(test, feature = "testkit"))]
 pub mod contract;
@@ -51,6 +52,8 @@ pub use seal::{SealKeyId, SealKeys};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{Sqlite, SqliteBuilder};
 pub use upkeep::{Reseal, Resealed, ResealedBatch, Unreadable, Upkeep, reseal};
+pub(crate) use url::EXAMPLE;
+pub use url::{StoreUrl, open};
 
 /// Keeps the record of every keyed call.
 ///

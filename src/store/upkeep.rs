@@ -131,10 +131,8 @@ pub async fn reseal(store: &dyn Store, rehearsal: bool) -> Result<Resealed, Stor
     let upkeep = store.upkeep().ok_or_else(|| StoreError::new("this store cannot seal"))?;
     let mut resealed = Resealed { rehearsal, ..Resealed::default() };
     // What somebody changes meanwhile is looked for again. Whoever changes it for ever is told of at the end.
-    for _ in 0..PASSES_MAX {
-        if rehearsal {
-            break;
-        }
+    let passes = if rehearsal { 0 } else { PASSES_MAX };
+    for _ in 0..passes {
         let pass = pass(upkeep, false).await?;
         resealed.matched += pass.matched;
         resealed.resealed += pass.resealed;

@@ -57,7 +57,7 @@ fn closed() -> Value {
 
 #[tokio::test]
 async fn every_command_answers_with_one_object_of_the_documented_shape() {
-    let place = Place::fresh();
+    let mut place = Place::fresh();
     for key in ["lost", "forced", "solved", "undone"] {
         place.lost(key, LONG_AGO).await;
     }
@@ -118,6 +118,12 @@ async fn every_command_answers_with_one_object_of_the_documented_shape() {
         let answer = answer(&said.out);
         assert_eq!(answer["exit_code"], code, "{arguments:?}");
         seen.insert(answer["command"].as_str().expect("a command").to_owned());
+    }
+    place.seal_keys = Some("0f".repeat(32));
+    for arguments in [&["reseal", "--dry-run"][..], &["reseal"]] {
+        let resealed = answer(&place.run(&[arguments, &["--json"]].concat()).ended(0));
+        assert_eq!(resealed["result"]["remaining"].as_u64() > Some(0), arguments.len() > 1);
+        seen.insert(resealed["command"].as_str().expect("a command").to_owned());
     }
     for letter in std::fs::read_to_string(place.path("letters.jsonl")).expect("reads").lines() {
         line(letter);
