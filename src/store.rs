@@ -5,7 +5,8 @@
 //! durable one; it adds no semantics of its own. Therefore few and general methods: one [`take`](Store::take)
 //! for the sweeper and the dispatcher, one [`act`](Store::act) for whatever an operator does. A method for each
 //! would leave each backend to repeat what the state machine says once, and every new action would break every
-//! backend. No method that a call needs has a default, so that a wrapper cannot forget one.
+//! backend. No method that a call needs has a default, so that a
+//! backend cannot forget one. A store around another one is a [`Wrapper`], and writes down only what it does otherwise.
 
 use std::fmt;
 use std::sync::Arc;
@@ -35,6 +36,7 @@ mod seals;
 mod stored;
 mod upkeep;
 mod url;
+mod wrapper;
 
 #[cfg(any(test, feature = "testkit"))]
 pub mod contract;
@@ -54,6 +56,7 @@ pub use sqlite::{Sqlite, SqliteBuilder};
 pub use upkeep::{Reseal, Resealed, ResealedBatch, Unreadable, Upkeep, reseal};
 pub(crate) use url::EXAMPLE;
 pub use url::{StoreUrl, open};
+pub use wrapper::Wrapper;
 
 /// Keeps the record of every keyed call.
 ///
@@ -176,8 +179,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// A [`StoreError`]; some may have been removed.
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError>;
 
-    /// What an operator's tool does to the whole store; `None` if there is nothing of that kind. A wrapper that does not
-    /// forward it hides it.
+    /// What an operator's tool does to the whole store; `None` if there is nothing of that kind.
     fn upkeep(&self) -> Option<&dyn Upkeep> {
         None
     }

@@ -20,15 +20,14 @@ use crate::operation::record::{
     self, Act, Action, AuditEntry, CLOCKS_DIFFER_MAX, Claim, Claimed, Cursor, Declined, Filter, Forbidden,
     Left, Notes, Page, Phase, Record, Summary, Take, Tally, Transition,
 };
-#[cfg(feature = "seal")]
-use crate::store::SealKeys;
 use crate::store::pages::{page, start};
 use crate::store::seals::Seals;
-use crate::store::{Reseal, ResealedBatch, Store, StoreError, StoreErrorKind, Upkeep};
+use crate::store::{Store, StoreError, StoreErrorKind, Upkeep};
 
 mod names;
 mod room;
 mod sealed;
+mod tally;
 
 use sealed::Blobs;
 
@@ -130,25 +129,6 @@ impl Memory {
     /// An empty store for at most `records_max` records. Nothing is allocated ahead.
     pub fn with_capacity(records_max: usize) -> Memory {
         Memory { inner: Arc::default(), records_max, seals: Seals::default() }
-    }
-
-    /// Keeps requests and answers sealed from now on, as a file would. That hides nothing from anybody who can read this
-    /// process's memory, where the keys are too: it is for tests of a service that seals.
-    ///
-    /// Default: not sealed.
-    #[cfg(feature = "seal")]
-    #[must_use]
-    pub fn seal(mut self, keys: SealKeys) -> Memory {
-        self.seals = Seals::with(keys);
-        self
-    }
-
-    /// Another store on the same records, with other keys or none: what another process has on a file.
-    #[cfg(all(feature = "seal", any(test, feature = "testkit")))]
-    #[must_use]
-    pub fn beside(&self, keys: Option<SealKeys>) -> Memory {
-        let seals = keys.map_or_else(Seals::default, Seals::with);
-        Memory { inner: Arc::clone(&self.inner), records_max: self.records_max, seals }
     }
 
     /// How many records it holds, expired ones that are not yet purged included.
@@ -316,19 +296,7 @@ impl Store for Memory {
     }
 
     async fn tally(&self) -> Result<Vec<Tally>, StoreError> {
-        let inner = self.inner.lock();
-        let mut groups: BTreeMap<(String, Phase), (u64, Timestamp, u64)> = BTreeMap::new();
-        for row in inner.rows.values() {
-            let record = &row.record;
-            let group = (record.id.scope.vendor_path().to_owned(), record.phase());
-            let (count, oldest, secrets) = groups.entry(group).or_insert((0, record.updated_at, 0));
-            *count += 1;
-            *secrets += u64::from(row.holds_secrets());
-            *oldest = record.updated_at.min(*oldest);
-        }
-        let tally =
-            |((vendor, phase), (count, oldest, secrets))| Tally { vendor, phase, count, oldest, secrets };
-        Ok(groups.into_iter().map(tally).collect())
+        Ok(self.inner.lock().tally())
     }
 
     async fn audit(
@@ -354,17 +322,6 @@ impl Store for Memory {
 
     fn upkeep(&self) -> Option<&dyn Upkeep> {
         Some(self)
-    }
-}
-
-#[async_trait]
-impl Upkeep for Memory {
-    async fn reseal(&self, reseal: &Reseal) -> Result<ResealedBatch, StoreError> {
-        self.inner.lock().reseal(reseal, &self.seals)
-    }
-
-    async fn wipe(&self) -> Result<(), StoreError> {
-        Ok(())
     }
 }
 

@@ -196,6 +196,7 @@ async fn without_a_key_or_with_a_wrong_one_nothing_is_resealed() {
 }
 
 /// A process that is killed between batches, again and again, beside a service that goes on writing.
+#[allow(clippy::disallowed_methods, reason = "a real process is killed, and runs in real time")]
 #[tokio::test]
 async fn a_reseal_that_is_killed_is_completed_by_the_next() {
     use std::process::Stdio;

@@ -5,13 +5,50 @@
 //! ones, as several processes do on one file. Each write seals the row's blobs anew with the current key. Sealing is done
 //! under the lock: this store is sealed in tests, where a microsecond more is of no matter.
 
-use super::{Inner, Row};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::{Inner, Memory, Row};
 use crate::operation::record::{Claimed, Cursor, Record};
+#[cfg(feature = "seal")]
+use crate::store::SealKeys;
 use crate::store::pages::start;
 use crate::store::seals::{Part, Seals};
 use crate::store::stored::{answer_of, fill, hollow_answer, hollow_request};
-use crate::store::upkeep::{Reseal, ResealedBatch, Unreadable};
-use crate::store::{StoreError, codec};
+use crate::store::{Reseal, ResealedBatch, StoreError, Unreadable, Upkeep, codec};
+
+impl Memory {
+    /// Keeps requests and answers sealed from now on, as a file would. That hides nothing from anybody who can read this
+    /// process's memory, where the keys are too: it is for tests of a service that seals.
+    ///
+    /// Default: not sealed.
+    #[cfg(feature = "seal")]
+    #[must_use]
+    pub fn seal(mut self, keys: SealKeys) -> Memory {
+        self.seals = Seals::with(keys);
+        self
+    }
+
+    /// Another store on the same records, with other keys or none: what another process has on a file.
+    #[cfg(all(feature = "seal", any(test, feature = "testkit")))]
+    #[must_use]
+    pub fn beside(&self, keys: Option<SealKeys>) -> Memory {
+        let seals = keys.map_or_else(Seals::default, Seals::with);
+        Memory { inner: Arc::clone(&self.inner), records_max: self.records_max, seals }
+    }
+}
+
+#[async_trait]
+impl Upkeep for Memory {
+    async fn reseal(&self, reseal: &Reseal) -> Result<ResealedBatch, StoreError> {
+        self.inner.lock().reseal(reseal, &self.seals)
+    }
+
+    async fn wipe(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
 
 /// The blobs of a row.
 pub(super) struct Blobs {

@@ -73,6 +73,8 @@ async fn the_contract_holds() {
 #[cfg(feature = "seal")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_contract_holds_over_sealed_records() {
+    use crate::store::SealKeys;
+
     let keys = || SealKeys::new([1; 32]).with_older([2; 32]);
     contract::check_all(async || Arc::new(Memory::new().seal(keys())) as Arc<dyn Store>).await;
     let fresh = || {
