@@ -168,4 +168,6 @@ async fn what_was_not_sealed_is_gone_from_the_file_once_it_is_wiped() {
     assert!(!place.holds("hunter2"));
     assert_eq!(std::fs::metadata(place.directory.path().join("calls.db-wal")).map_or(0, |log| log.len()), 0);
     store.get(&id("7")).await.expect("readable").expect("a record");
+    let error = Sqlite::open(place.path()).expect_err("the file names the key that it needs now");
+    assert_eq!(error.kind(), StoreErrorKind::Sealed, "{error}");
 }
