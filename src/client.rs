@@ -12,7 +12,7 @@ use url::Url;
 use crate::call::{Call, with_room};
 use crate::clock::{Clock, SystemClock};
 use crate::engine::retention::Retention;
-use crate::engine::{Engine, LateWrites, Latency, VendorClock, Waiting};
+use crate::engine::{Engine, LateWrites, Latency, LetGo, VendorClock, Waiting};
 use crate::error::Error;
 use crate::operation::RedactedFields;
 use crate::policy::{Gates, Policy};
@@ -360,6 +360,7 @@ impl ClientBuilder {
             waiting: Waiting::default(),
             latency: Latency::default(),
             late_writes: LateWrites::default(),
+            let_go: LetGo::default(),
             secret_is_known: self.secret_is_known,
         };
         let client = Client { engine: Arc::new(engine) };

@@ -44,6 +44,7 @@ mod recovery;
 mod replay;
 pub(crate) mod retention;
 mod run;
+mod settling;
 mod waits;
 
 pub(crate) use clocks::VendorClock;
@@ -53,6 +54,7 @@ pub(crate) use latency::Latency;
 pub(crate) use patience::SLEEP_MAX;
 use phase::Run;
 use retention::{Floor, Retention};
+pub(crate) use settling::LetGo;
 
 /// Everything one client is made of.
 #[derive(Debug)]
@@ -81,6 +83,7 @@ pub(crate) struct Engine {
     pub waiting: Waiting,
     pub latency: Latency,
     pub late_writes: LateWrites,
+    pub let_go: LetGo,
 }
 
 /// What one call asks for beside its request.

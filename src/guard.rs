@@ -85,6 +85,14 @@ guards! {
     SettleTime,
     /// The settle time counts once, whoever waits for it.
     SettleOnce,
+    /// What another host's clock says to have passed counts less what clocks may differ.
+    ClocksDiffer,
+    /// A clock that the store doubts says nothing of what has passed.
+    DoubtedClock,
+    /// A wall clock that is set back makes a send no earlier than it was.
+    SendNoEarlier,
+    /// Who takes an operation again goes on with its own measure.
+    OwnMeasure,
     /// A look-up that failed is not a look-up.
     FailedLookUp,
     /// Look-ups are counted over all runs.

@@ -170,6 +170,16 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         limit: usize,
     ) -> Result<Page<AuditEntry>, StoreError>;
 
+    /// What time it is in the store for a host whose clock says `now`: earlier than that while the store doubts this
+    /// clock, else `now` itself. See [`Notes`](crate::operation::record::Notes::now), which has
+    /// [seen](crate::operation::record::Notes::saw) the claims, takes and purges before. A store that only one clock
+    /// writes to gives `now`.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`]; whoever asks then takes its own clock for doubted.
+    async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError>;
+
     /// Removes at most `limit` records that expired at or before `now`, and says how many it removed.
     /// Unresolved dead letters and operations under way are never among them. The store keeps the highest fence of
     /// all that it ever removed, for [`record::claim`](crate::operation::record::claim): as durably as the records.
@@ -243,6 +253,10 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         limit: usize,
     ) -> Result<Page<AuditEntry>, StoreError> {
         (**self).audit(id, after, limit).await
+    }
+
+    async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError> {
+        (**self).believed(now).await
     }
 
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {

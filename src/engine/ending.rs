@@ -28,11 +28,10 @@ impl Run<'_> {
     pub(super) fn evidence(&mut self) -> Evidence {
         let reports = self.reports.get(self.reports_written..).unwrap_or_default().to_vec();
         self.reports_written = self.reports.len();
-        let clock = &self.engine.clock;
-        let unknown_since = match self.phase {
-            Phase::Unknown { since: Some(since), .. } => Some(clock.wall().minus(clock.now().since(since))),
-            _ => self.hold.as_ref().and_then(|hold| hold.record.unknown_since),
-        };
+        let unknown_since = self.hold.as_ref().and_then(|hold| match self.phase {
+            Phase::Unknown { since: Some(since), .. } => Some(hold.on_record(since)),
+            _ => hold.record.unknown_since,
+        });
         Evidence {
             attempts: self.attempts,
             effect: self.phase.effect(),

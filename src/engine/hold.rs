@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::on_record::STORE_GRACE;
-use super::phase::Run;
+use super::phase::{Phase, Run};
+use super::settling::{Moment, Settling};
 use super::{Engine, limit};
 use crate::attempt::AttemptReport;
 use crate::clock::{Instant, Timestamp};
@@ -24,13 +25,27 @@ pub(super) struct Hold<'a> {
     deadline: Instant,
     /// When this hold began, and how long after the first claim that was.
     began: (Instant, Duration),
+    /// The wall clock as it was then.
+    wall: Timestamp,
+    /// What is known of the last send of unknown effect, if there was one before this hold.
+    pub settling: Option<Settling>,
 }
 
 impl<'a> Hold<'a> {
     /// `lease_until` was computed before the claim was made, so it is no later than what the store wrote.
     pub(super) fn new(engine: &'a Engine, record: Record, lease_until: Instant) -> Hold<'a> {
-        let age = engine.clock.wall().since(record.claimed_at);
-        Hold { engine, record, lease_until, deadline: lease_until, began: (engine.clock.now(), age) }
+        let wall = engine.clock.wall();
+        let began = (engine.clock.now(), wall.since(record.claimed_at));
+        Hold { engine, record, lease_until, deadline: lease_until, began, wall, settling: None }
+    }
+
+    /// A moment of this hold, for the record. A wall clock that is set during a hold makes it no earlier than it was:
+    /// a settle time counts from it.
+    pub(super) fn on_record(&self, at: Instant) -> Timestamp {
+        let clock = &self.engine.clock;
+        let (began, _) = self.began;
+        let by_now = clock.wall().minus(clock.now().since(at));
+        by_now.max(Guard::SendNoEarlier.keeps(self.wall.plus(at.since(began))))
     }
 
     /// The time since the first claim. What passed while this process held the operation is on our own monotonic
@@ -153,7 +168,10 @@ impl Run<'_> {
             let reports_before = self.reports_written;
             let evidence = self.evidence();
             let Some(hold) = &mut self.hold else { return Ok(()) };
-            let Err(error) = hold.write(doing, event(), evidence, until).await else { return Ok(()) };
+            let Err(error) = hold.write(doing, event(), evidence, until).await else {
+                self.note_unknown();
+                return Ok(());
+            };
             let again_at = clock.now().plus(pause);
             let (event, stop_at) = (event(), hold.stop_at());
             if error.is_fenced() || again_at >= stop_at || Guard::WriteAgain.is_out() {
@@ -168,10 +186,28 @@ impl Run<'_> {
             }
             clock.sleep_until(again_at).await;
             if hold.is_written(&event, until).await {
+                self.note_unknown();
                 return Ok(());
             }
             pause = pause.saturating_mul(2).min(WRITE_PAUSE_MAX);
             self.reports_written = reports_before;
+        }
+    }
+
+    /// Remembers what this process measured of an operation that it lets go of.
+    fn note_unknown(&self) {
+        let Some(hold) = &self.hold else { return };
+        let (let_go, record) = (&self.engine.let_go, &hold.record);
+        if !matches!(record.state, State::Scheduled { .. }) {
+            return let_go.forget(&record.id);
+        }
+        let ended = match self.phase {
+            Phase::Unknown { since: Some(ours), .. } => Some(Moment::of(ours)),
+            Phase::Unknown { since: None, .. } => hold.settling.map(Settling::ended),
+            Phase::NotApplied | Phase::ProvenAbsent => None,
+        };
+        if let Some(ended) = ended {
+            let_go.put(record, ended, self.engine.clock.now());
         }
     }
 }

@@ -10,10 +10,11 @@
 use std::time::Duration;
 
 use super::phase::{Phase, Run};
+use super::settling::Settling;
 use super::waits::spread_over;
 use crate::answer::Answer;
 use crate::attempt::{AttemptReport, LOOK_UP};
-use crate::clock::{Instant, Timestamp};
+use crate::clock::Instant;
 use crate::error::{Chain, Effect, Error};
 use crate::guard::Guard;
 use crate::request::Request;
@@ -85,21 +86,27 @@ impl Run<'_> {
         Ok(Ok(Looked::CannotTell))
     }
 
-    /// When the settle time is over. It counts once, from the last send that may have taken effect, whoever sent it:
-    /// on our own clock if we did, else from what is on record.
+    /// When the settle time is over. It counts once, from the last send that may have taken effect, whoever sent it.
     fn settled_at(&self) -> Instant {
-        let (clock, settle) = (&self.engine.clock, Guard::SettleTime.keeps(self.engine.vendor.settle_time()));
-        match (self.phase, self.unknown_on_record()) {
+        let settle = Guard::SettleTime.keeps(self.engine.vendor.settle_time());
+        match (self.phase, self.settling()) {
             (Phase::Unknown { since: Some(ours), .. }, _) => ours.plus(settle),
-            (_, Some(theirs)) if Guard::SettleOnce.holds() => {
-                clock.now().plus(theirs.plus(settle).since(clock.wall()))
-            }
-            _ => clock.now().plus(settle),
+            (_, Some(theirs)) if Guard::SettleOnce.holds() => theirs.over_at(settle),
+            _ => self.engine.clock.now().plus(settle),
         }
     }
 
-    fn unknown_on_record(&self) -> Option<Timestamp> {
-        self.hold.as_ref().and_then(|hold| hold.record.unknown_since)
+    fn settling(&self) -> Option<Settling> {
+        self.hold.as_ref()?.settling
+    }
+
+    /// For how long the effect has been unknown: since this run's own last such send, or an earlier one.
+    fn unknown_for(&self) -> Duration {
+        let now = self.engine.clock.now();
+        match self.phase {
+            Phase::Unknown { since: Some(ours), .. } => now.since(ours),
+            _ => self.settling().map_or(Duration::ZERO, |settling| settling.unknown_for(now)),
+        }
     }
 
     /// Whether its effect has been unknown for a day, or for as long as a settled one would be kept. Look-ups that
@@ -107,7 +114,7 @@ impl Run<'_> {
     /// state, and a person is told within a day.
     fn is_past_keeping(&self) -> bool {
         let longest = self.engine.policy.record.keep.min(LOOK_UPS_LAST);
-        self.unknown_on_record().is_some_and(|since| self.engine.clock.wall().since(since) >= longest)
+        self.unknown_for() >= longest
     }
 
     /// The next step of the ladder; from its end on its last one, but no less than [`LADDER_SPENT_GAP`].
@@ -126,9 +133,7 @@ impl Run<'_> {
     /// When to look up what has failed to be for all of a call's time: the longer it has been unknown, the later. A
     /// look-up that a vendor refuses for good is then not made every few seconds until the retention is over.
     fn much_later(&self) -> Instant {
-        let clock = &self.engine.clock;
-        let unknown_for = self.unknown_on_record().map_or(Duration::ZERO, |since| clock.wall().since(since));
-        clock.now().plus((unknown_for / UNKNOWN_PART).min(LOOK_UP_GAP_MAX))
+        self.engine.clock.now().plus((self.unknown_for() / UNKNOWN_PART).min(LOOK_UP_GAP_MAX))
     }
 
     /// One look-up, all its pages; `None` if it failed. A failure on the way is never taken for an absence.

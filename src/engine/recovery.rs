@@ -49,7 +49,7 @@ impl Engine {
     /// Carries on with what somebody else began. What is resent is what was recorded, byte for byte.
     pub(super) async fn carry_on_with(
         &self,
-        hold: Box<Hold<'_>>,
+        mut hold: Box<Hold<'_>>,
         work: &Work,
         started: Instant,
         deadline: Instant,
@@ -58,6 +58,7 @@ impl Engine {
         let Record { id, fingerprint, fence, .. } = &hold.record;
         let (id, fingerprint, fence) = (id.clone(), *fingerprint, *fence);
         let is_ours = self.is_ours(&id, &request);
+        hold.settling = Box::pin(self.settling(&hold.record, deadline)).await;
         let mut run = Run::new(self, work, &request, Some(hold), started, deadline);
         if !is_ours {
             return Err(run.hand_back().await);

@@ -314,6 +314,10 @@ impl Store for Memory {
         Ok(page(rows, limit))
     }
 
+    async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError> {
+        Ok(self.inner.lock().notes.now(now))
+    }
+
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
         let mut inner = self.inner.lock();
         inner.notes.saw(now);

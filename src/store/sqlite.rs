@@ -345,6 +345,11 @@ impl Store for Sqlite {
         self.reader().run(OnDrop::Skip, work).await
     }
 
+    async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError> {
+        let notes = self.reader().run(OnDrop::Skip, notes::read).await?;
+        Ok(notes.now(now))
+    }
+
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
         self.place.look(&self.path)?;
         let mut removed = 0;

@@ -161,6 +161,15 @@ pub trait Wrapper: fmt::Debug + Send + Sync + 'static {
         self.inner().audit(id, after, limit).await
     }
 
+    /// See [`Store::believed`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError> {
+        self.inner().believed(now).await
+    }
+
     /// See [`Store::purge`].
     ///
     /// # Errors
@@ -234,6 +243,10 @@ impl<W: Wrapper> Store for W {
         limit: usize,
     ) -> Result<Page<AuditEntry>, StoreError> {
         Wrapper::audit(self, id, after, limit).await
+    }
+
+    async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError> {
+        Wrapper::believed(self, now).await
     }
 
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {

@@ -91,6 +91,10 @@ pub fn points(life: Life, vendor: usize, meeting: Meeting) -> Vec<Point> {
         // The longest exchange of whoever died, and the settle time, are left to the schedule.
         Life::Sweep if vendor != STRIPE => vec![Step::TakeLapsed, Step::Schedule, Step::TakeDue],
         Life::Sweep => vec![Step::TakeLapsed],
+        // By another process's clock the settle time is over, but clocks differ.
+        Life::Redrive if vendor != STRIPE => {
+            vec![Step::Redrive, Step::TakeDue, Step::Schedule, Step::TakeDue]
+        }
         Life::Redrive => vec![Step::Redrive, Step::TakeDue],
     };
     steps.extend(match (life, vendor) {

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use steadfast::Obtained;
 use steadfast::policy::Timeouts;
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
+use steadfast::{Obtained, Policy};
 
 use super::vendor::Acme;
 use super::{Bench, ms, plain, secs};
@@ -16,9 +16,12 @@ use super::{Bench, ms, plain, secs};
 fn bench(vendor: Acme, transport: ScriptedTransport) -> Bench {
     let clock = TestClock::new();
     let store = Arc::default();
-    let policy = plain().timeout(Timeouts::new(ATTEMPT, ATTEMPT, secs(120)));
-    let client = Bench::client(vendor, &transport, policy, FixedRandom::at(0.5), &clock, &store);
+    let client = Bench::client(vendor, &transport, policy(), FixedRandom::at(0.5), &clock, &store);
     Bench { client, transport, clock, store }
+}
+
+fn policy() -> Policy {
+    plain().timeout(Timeouts::new(ATTEMPT, ATTEMPT, secs(120)))
 }
 
 /// Whoever takes over waits for so long before it looks: the last holder's request may still be on its way.
@@ -44,7 +47,11 @@ async fn whoever_was_overtaken_while_waiting_does_not_send_and_reports_what_the_
     first.clock.until_sleeping(1).await;
     first.clock.jump_wall(secs(3_600));
     let absent = serde_json::json!([]);
-    let other = first.another_process(searchable(), ScriptedTransport::new().json(200, absent).status(200));
+    let other = first.another_process_with(
+        searchable(),
+        ScriptedTransport::new().json(200, absent).status(200),
+        policy(),
+    );
     let client = other.client.clone();
     let recovery = tokio::spawn(async move { client.recover(1).await });
     outlast_the_last_exchange(&first).await;
@@ -62,7 +69,7 @@ async fn whoever_was_overtaken_by_one_who_is_still_at_it_says_so() {
     let waiting = tokio::spawn(async move { charge.send().await });
     first.clock.until_sleeping(1).await;
     first.clock.jump_wall(secs(3_600));
-    let other = first.another_process(searchable(), ScriptedTransport::new().hang());
+    let other = first.another_process_with(searchable(), ScriptedTransport::new().hang(), policy());
     let client = other.client.clone();
     let at_it = tokio::spawn(async move { client.recover(1).await });
     outlast_the_last_exchange(&first).await;

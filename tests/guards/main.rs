@@ -9,6 +9,8 @@
 #[path = "../engine/vendor.rs"]
 #[allow(dead_code, reason = "the engine's own tests use the rest of it")]
 mod acme;
+#[path = "../hosts/apart.rs"]
+mod apart;
 #[path = "../findings/engine/trouble.rs"]
 #[allow(dead_code, reason = "the findings use the rest of it")]
 mod trouble;
@@ -49,6 +51,7 @@ mod world;
 
 mod adapters;
 mod calls;
+mod hosts;
 mod life;
 mod limits;
 mod seen;

@@ -2,7 +2,7 @@
 
 use steadfast::guard::Guard;
 
-use crate::{adapters, calls, life, limits, shelves};
+use crate::{adapters, calls, hosts, life, limits, shelves};
 
 /// A situation in which the promise holds, and does not once `guard` is out.
 pub struct Proof {
@@ -47,6 +47,10 @@ pub const PROOFS: &[Proof] = proofs! {
     AskedAgain: calls::a_window_that_ended_at_the_gates_sends_nothing,
     SettleTime: calls::nobody_looks_before_the_settle_time,
     SettleOnce: calls::a_settle_time_that_is_longer_than_a_call_ends,
+    ClocksDiffer: hosts::a_host_four_minutes_ahead_does_not_look_too_early,
+    DoubtedClock: hosts::a_host_three_days_ahead_does_not_look_too_early,
+    SendNoEarlier: hosts::a_clock_that_is_set_back_in_a_call_ends_no_settle_time,
+    OwnMeasure: hosts::whoever_takes_it_again_finds_it_within_minutes,
     FailedLookUp: calls::look_ups_that_fail_use_up_none,
     LookUpsOverRuns: calls::three_look_ups_that_cannot_tell_are_all_whoever_makes_them,
     CutLookUp: calls::an_answer_that_was_cut_uses_up_no_look_up,

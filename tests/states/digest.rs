@@ -7,6 +7,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem::discriminant;
 
+use steadfast::clock::Timestamp;
 use steadfast::operation::record::{Claim, Claimed, Record, State as OnRecord, Take, Transition};
 use steadfast::transport::SendErrorKind;
 
@@ -70,6 +71,7 @@ fn digest_of_stored(stored: &Stored) -> u64 {
         Stored::Moved(Err(trouble)) => digest(&(5, trouble)),
         Stored::Taken(records) => digest(&(6, records.iter().map(digest_of).collect::<Vec<_>>())),
         Stored::Got(record) => digest(&(7, record.as_ref().map(digest_of))),
+        Stored::Believed(believed) => digest(&(8, believed)),
     }
 }
 
@@ -107,6 +109,15 @@ pub struct Get;
 impl Question for Get {
     fn digest(&self) -> u64 {
         4
+    }
+}
+
+/// Which time the store believes, for a clock that says this.
+pub struct Believed(pub Timestamp);
+
+impl Question for Believed {
+    fn digest(&self) -> u64 {
+        digest(&(5, self.0))
     }
 }
 

@@ -12,6 +12,8 @@
 //! - recovery's rate only says when an operation is taken. The search takes it at every moment that matters anyway;
 //! - the gates only say when a send leaves, and the search has none but the pause, for which no vendor of it asks;
 //! - recent latency only says when a caller may ask again, which decides nothing here;
+//! - what it measured of an operation that it let go of makes the settle time end earlier, so that without it the
+//!   search waits for longer than a process does that takes its own again;
 //! - the calls that wait for a holder are none, because a call that meets one is refused;
 //! - the vendor's clock is written down with a claim, and decides which rows of a look-up are believed. So it is part
 //!   of the state: a process that was [taught](teach) it knows it for as long as it lives, one that was not does not.

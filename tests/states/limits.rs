@@ -12,11 +12,12 @@ use crate::steps::{Action, Comes};
 use crate::vendor::Kind;
 
 const HOUR_MS: i64 = 60 * 60 * 1_000;
+const RECOVER: Action = Action::Recover(0, None);
 
 /// README, "What it cannot do": a process that stands still between its last look at the lease and the first byte.
 #[test]
 fn a_stall_before_the_first_byte_is_a_second_effect_at_a_vendor_that_executes_every_request() {
-    let bounds = Bounds::new(Kind::LooksUp, left(1, 0, 1), 7);
+    let bounds = Bounds::new(Kind::LooksUp, left(1, 0, 1), 9);
     bounds.break_only(Breach::SecondEffect, |search| search.stalls = true);
 }
 
@@ -60,13 +61,19 @@ fn a_host_that_is_ahead_and_alone_for_an_hour_forgets_a_key_too_early() {
 /// A way that the search goes too: a look-up that fails is asked again, and what it then finds is believed.
 #[test]
 fn a_look_up_that_fails_and_then_answers_finds_the_effect() {
-    let search = Search::new(Kind::LooksUp, false, left(1, 0, 2), 9, vec![[0, 0]]);
+    let search = Search::new(Kind::LooksUp, false, left(1, 0, 2), 14, vec![[0, 0]]);
     let way = [
         Action::Call(0, None),
         Action::Arrive { flight: 0, refused: false },
         Action::Crash(0),
-        Action::Recover(0, None),
-        Action::Recover(0, None),
+        RECOVER,
+        // It remembers nothing, and waits each time until the record alone says that the settle time is over.
+        RECOVER,
+        RECOVER,
+        RECOVER,
+        RECOVER,
+        RECOVER,
+        RECOVER,
         Action::Hear(0, Comes::Unavailable, None),
         Action::Wake(0, None),
         Action::Hear(0, Comes::Answer, None),

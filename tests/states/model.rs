@@ -5,6 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use stateright::{Model, Property};
 use steadfast::Client;
+use steadfast::operation::record::DOUBTED_FOR;
 use steadfast::transport::SendErrorKind;
 
 use crate::audit::{self, BREACHES, Breach};
@@ -285,6 +286,7 @@ impl Search {
     /// Whether a healthy host brings the operation to rest from here, with nothing going wrong any more.
     fn comes_to_rest(&self, state: &State) -> bool {
         let mut state = State { breach: None, flights: Vec::new(), left: ENOUGH, ..state.clone() };
+        let mut recovered = 0;
         for _ in 0..STEPS_TO_REST_MAX {
             if state.is_idle() && !state.is_open() {
                 return true;
@@ -295,6 +297,12 @@ impl Search {
                 (None, Some(_)) => Action::Recover(0, None),
                 (None, None) => return true,
             };
+            if matches!(action, Action::Recover(..)) {
+                // A host of the search remembers nothing of what it let go of. By what the store remembers, a doubted
+                // time is believed after so long.
+                state.now_ms += recovered * audit::millis(DOUBTED_FOR);
+                recovered = 1;
+            }
             self.apply(&mut state, action);
         }
         false

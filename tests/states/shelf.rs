@@ -13,7 +13,7 @@ use steadfast::operation::record::{
 };
 use steadfast::store::{Store, StoreError, StoreErrorKind};
 
-use crate::digest::{Get, Question};
+use crate::digest::{Believed, Get, Question};
 use crate::host::{Heard, Tape};
 
 /// All that is on file.
@@ -45,8 +45,6 @@ pub enum Guard {
     FenceAfterPurge,
     /// What a dead holder may have sent is unknown.
     UnknownAfterLapse,
-    /// The longest exchange of a dead holder counts before the settle time does.
-    LongestExchange,
     /// A redrive by force is one more send.
     OneMoreSend,
 }
@@ -58,6 +56,7 @@ pub enum Stored {
     Moved(Result<Result<Record, Declined>, Trouble>),
     Taken(Vec<Record>),
     Got(Option<Record>),
+    Believed(Timestamp),
 }
 
 impl Stored {
@@ -134,15 +133,8 @@ impl Shelf {
 
     /// What was taken, with a guard out.
     fn bent(&self, mut record: Record) -> Record {
-        match self.without {
-            Some(Guard::UnknownAfterLapse) => {
-                (record.effect, record.unknown_since) = (steadfast::Effect::None, None);
-            }
-            Some(Guard::LongestExchange) => {
-                let attempt_max = record.attempt_max;
-                record.unknown_since = record.unknown_since.map(|at| at.minus(attempt_max));
-            }
-            _ => {}
+        if self.without == Some(Guard::UnknownAfterLapse) {
+            (record.effect, record.unknown_since) = (steadfast::Effect::None, None);
         }
         record
     }
@@ -261,6 +253,13 @@ impl Store for TapeStore {
         _: usize,
     ) -> Result<Page<AuditEntry>, StoreError> {
         Err(StoreError::new("nobody reads the audit record in the search"))
+    }
+
+    async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError> {
+        match &*self.tell(Believed(now), |shelf, asked| Stored::Believed(shelf.notes.now(asked.0))) {
+            Stored::Believed(believed) => Ok(*believed),
+            other => panic!("a host that hears the same asks the same: {other:?}"),
+        }
     }
 
     async fn purge(&self, now: Timestamp, _: usize) -> Result<usize, StoreError> {

@@ -20,7 +20,7 @@ fn an_effect_that_is_not_unknown_after_a_lapse_is_missed() {
 /// Who was refused and then stood still says so, while another sends.
 #[test]
 fn a_write_under_a_fence_that_has_moved_is_missed() {
-    Bounds::new(Kind::LooksUp, left(1, 0, 2), 7)
+    Bounds::new(Kind::LooksUp, left(1, 0, 2), 8)
         .break_only(Breach::NoneTold, |search| search.without = Some(Guard::Fence));
 }
 
@@ -53,13 +53,4 @@ fn an_index_that_lags_beyond_the_settle_time_is_missed() {
 fn a_request_that_arrives_after_the_settle_time_is_missed() {
     Bounds::new(Kind::LooksUp, left(1, 0, 1), 7)
         .break_only(Breach::SecondEffect, |search| search.rules.late = Duration::from_secs(120));
-}
-
-/// A dead holder's request may be on its way for as long as its longest exchange beyond its lease, as whoever takes it
-/// over reads that. A clock that is a minute ahead takes it at once.
-#[test]
-fn a_settle_time_that_begins_with_the_lapse_is_missed() {
-    Bounds::new(Kind::LooksUp, left(1, 0, 0), 7)
-        .clocks([0, 61_000])
-        .break_only(Breach::SecondEffect, |search| search.without = Some(Guard::LongestExchange));
 }

@@ -42,13 +42,20 @@ pub struct Rules {
     pub late: Duration,
 }
 
+impl Kind {
+    /// What the adapter waits before a look-up counts, where there is one.
+    pub fn settle(self) -> Duration {
+        match self {
+            Kind::LooksUp => Vendor::settle_time(&BigCommerce::new("abc123", "token")),
+            Kind::Replays | Kind::Neither => Duration::from_secs(30),
+        }
+    }
+}
+
 impl Rules {
     /// As documented, and not a second kinder: lag and lateness together are the adapter's whole settle time.
     pub fn of(kind: Kind) -> Rules {
-        let settle = match kind {
-            Kind::LooksUp => Vendor::settle_time(&BigCommerce::new("abc123", "token")),
-            Kind::Replays | Kind::Neither => Duration::from_secs(30),
-        };
+        let settle = kind.settle();
         let late = settle / 3;
         Rules { window: WINDOW, lag: settle - late, late }
     }

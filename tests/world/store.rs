@@ -210,6 +210,10 @@ impl Store for Watched {
         self.alone(self.inner.audit(id, after, limit)).await
     }
 
+    async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError> {
+        self.alone(self.inner.believed(now)).await
+    }
+
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
         self.alone(self.inner.purge(now, limit)).await
     }

@@ -11,7 +11,8 @@
 //! clock that is behind it keeps records for longer by as much.
 //!
 //! What this cannot tell: a store that only hosts with a clock that is ahead have used for an hour, or that two hosts
-//! have used, one after the other, whose clocks are ahead by different times.
+//! have used, one after the other, whose clocks are ahead by different times. Nor what a clock that was behind by more
+//! than a record's retention has settled: by all other clocks its time is over, once the doubt is.
 
 use std::time::Duration;
 

@@ -252,8 +252,10 @@ pub async fn check_doubted_times(store: &dyn Store) {
         let told = claim(store, claim_at(id, now)).await;
         matches!(told, Claimed::Settled(_))
     };
+    let believed = async |now: Timestamp| store.believed(now).await.expect("the store works");
     let first = settle("first", NOW).await;
     let ahead = NOW.plus(KEEP * 3);
+    assert_eq!((believed(NOW).await, believed(ahead).await), (NOW, NOW), "nobody has seen that time pass");
     for step in 0..10 {
         let by = minutes(20) * step;
         assert!(is_kept(&first, ahead.plus(by)).await, "{by:?}: the other host has just been here");
@@ -264,6 +266,7 @@ pub async fn check_doubted_times(store: &dyn Store) {
     let now = NOW.plus(KEEP).plus(minutes(60));
     let second = settle("second", now).await;
     assert!(!is_kept(&first, now).await, "an hour later");
+    assert_eq!(believed(now).await, now);
     assert!(is_kept(&second, now).await);
     // The host that is ahead is alone for an hour, and the other comes back.
     look(store, now.plus(KEEP * 2)).await;

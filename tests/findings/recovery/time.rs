@@ -127,6 +127,10 @@ impl<S: Store> Store for Watched<S> {
         self.inner.audit(id, after, limit).await
     }
 
+    async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError> {
+        self.inner.believed(now).await
+    }
+
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
         let _working = self.working();
         self.inner.purge(now, limit).await

@@ -1,0 +1,266 @@
+//! When a send of unknown effect has ended for certain, where this process did not make it.
+//!
+//! The settle time counts from there. The record says when the send ended, by the clock of whoever wrote that down, and
+//! two clocks may differ by [`CLOCKS_DIFFER_MAX`]: what the record says to have passed counts less that. A host whose
+//! clock the store doubts counts nothing by the record. Beside the record stands our own measure: what we took over has
+//! ended when the longest exchange is over, counted from the first time that we held it.
+//!
+//! Whichever is over first holds. The measure goes on while nobody holds the operation and while others do, as long as
+//! nobody has sent it again: else hosts that take it one after the other would all wait, and none would ever look.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::{Engine, limit};
+use crate::clock::{Instant, Timestamp};
+use crate::guard::Guard;
+use crate::operation::OperationId;
+use crate::operation::record::{CLOCKS_DIFFER_MAX, Record};
+
+/// The last send of unknown effect of an operation that this process holds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settling {
+    /// By when it has ended.
+    ended: Moment,
+    taken: Instant,
+    /// For how long the effect was unknown by then, for certain.
+    unknown_for: Duration,
+}
+
+impl Settling {
+    /// Of a record that was taken a moment ago; `None` if its effect is known. `believed` is what time it was in the
+    /// store.
+    fn of(record: &Record, taken: Instant, believed: Option<Timestamp>) -> Option<Settling> {
+        let since = record.unknown_since?;
+        let wall = record.updated_at;
+        let longest = taken.plus(since.since(wall).max(record.attempt_max));
+        let Some(believed) =
+            believed.filter(|believed| !Guard::DoubtedClock.keeps(wall > believed.plus(CLOCKS_DIFFER_MAX)))
+        else {
+            return Some(Settling { ended: Moment::of(longest), taken, unknown_for: Duration::ZERO });
+        };
+        let unknown_for = wall.min(believed).since(since);
+        let latest = since.plus(Guard::ClocksDiffer.keeps(CLOCKS_DIFFER_MAX));
+        let by_record = Moment::of(taken.plus(latest.since(wall))).minus(wall.since(latest));
+        Some(Settling { ended: by_record.min(Moment::of(longest)), taken, unknown_for })
+    }
+
+    /// When a settle time of this length is over.
+    pub(super) fn over_at(self, settle: Duration) -> Instant {
+        self.ended.plus(settle)
+    }
+
+    pub(super) const fn ended(self) -> Moment {
+        self.ended
+    }
+
+    /// For how long the effect has been unknown. What passed since the take is on our own monotonic clock.
+    pub(super) fn unknown_for(self, now: Instant) -> Duration {
+        self.unknown_for.saturating_add(now.since(self.taken))
+    }
+}
+
+impl Engine {
+    /// As much as is known of the settle time of a record that was taken a moment ago.
+    pub(super) async fn settling(&self, record: &Record, deadline: Instant) -> Option<Settling> {
+        record.unknown_since?;
+        let read = limit::within(&*self.clock, deadline, self.store.believed(record.updated_at)).await;
+        let now = self.clock.now();
+        let mut settling = Settling::of(record, now, read.and_then(Result::ok))?;
+        settling.ended = self.let_go.first_held(record, settling.ended, now);
+        settling.unknown_for = settling.unknown_for.max(settling.ended.until(now));
+        Some(settling)
+    }
+}
+
+/// The operations of unknown effect that this process holds or has let go of.
+#[derive(Debug, Default)]
+pub(crate) struct LetGo(Mutex<HashMap<OperationId, Noted>>);
+
+#[derive(Clone, Copy, Debug)]
+struct Noted {
+    /// Which send: nobody has made another one while both are as they were.
+    send: (Option<Timestamp>, u32),
+    ended: Moment,
+    at: Instant,
+}
+
+impl LetGo {
+    /// By when its last send has ended: now, as the taker knows it, or earlier, as it measured that itself.
+    fn first_held(&self, record: &Record, ended: Moment, now: Instant) -> Moment {
+        let noted = self.0.lock().get(&record.id).copied();
+        let ours = noted.filter(|noted| noted.send == send(record)).map(|noted| noted.ended);
+        let ours = Guard::OwnMeasure.keeps(ours);
+        let ended = ours.map_or(ended, |ours| ours.min(ended));
+        self.put(record, ended, now);
+        ended
+    }
+
+    /// It has come to its end.
+    pub(super) fn forget(&self, id: &OperationId) {
+        self.0.lock().remove(id);
+    }
+
+    /// What is known of the last send of an operation that this process holds, or lets go of now.
+    pub(super) fn put(&self, record: &Record, ended: Moment, now: Instant) {
+        let mut operations = self.0.lock();
+        if operations.len() >= NOTED_MAX && !operations.contains_key(&record.id) {
+            // By then the record's own times say enough.
+            operations.retain(|_, noted| now.since(noted.at) < NOTED_FOR);
+            if operations.len() >= NOTED_MAX {
+                return;
+            }
+        }
+        operations.insert(record.id.clone(), Noted { send: send(record), ended, at: now });
+    }
+}
+
+fn send(record: &Record) -> (Option<Timestamp>, u32) {
+    (record.unknown_since, record.attempts)
+}
+
+/// A point on our own monotonic clock, which may lie before its origin: the process may be younger than the send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Moment(i128);
+
+impl Moment {
+    pub(super) const fn of(at: Instant) -> Moment {
+        Moment(at.as_nanos() as i128)
+    }
+
+    fn until(self, now: Instant) -> Duration {
+        let nanos = Moment::of(now).0.saturating_sub(self.0).max(0);
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    const fn minus(self, time: Duration) -> Moment {
+        Moment(self.0 - time.as_nanos() as i128)
+    }
+
+    /// The origin, if it is not after that.
+    fn plus(self, time: Duration) -> Instant {
+        let nanos = self.0.saturating_add(time.as_nanos() as i128).max(0);
+        Instant::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}
+
+/// A few MiB. A process that lets go of more within the hour counts by the record's times.
+const NOTED_MAX: usize = 10_000;
+
+/// Far above a settle time and what clocks may differ by.
+const NOTED_FOR: Duration = Duration::from_secs(3600);
+
+#[cfg(test)]
+mod tests {
+    use http::Method;
+    use url::Url;
+
+    use super::*;
+    use crate::operation::record::Claim;
+    use crate::operation::{Fingerprint, Key, RedactedFields, Scope};
+    use crate::policy::OnUnknown;
+    use crate::request::Request;
+
+    const ATTEMPT: Duration = Duration::from_secs(30);
+    const SETTLE: Duration = Duration::from_secs(60);
+
+    fn wall(at_s: u64) -> Timestamp {
+        Timestamp::from_millis(at_s * 1_000)
+    }
+
+    fn at(at_s: u64) -> Instant {
+        Instant::ORIGIN.plus(Duration::from_secs(at_s))
+    }
+
+    /// Taken at 10,000 s by the taker's wall clock.
+    fn taken(key: &str, unknown_since_s: u64) -> Record {
+        let url = Url::parse("https://v.test/x").expect("a url");
+        let mut record = Record::first(Claim {
+            id: OperationId::new(Scope::from_stored("test/v//POST /x"), Key::new(key).expect("a key")),
+            fingerprint: Fingerprint::from_bytes([1; 32]),
+            wire_key: "wire".to_owned(),
+            request: Request::new(Method::POST, url),
+            now: wall(10_000),
+            lease: ATTEMPT,
+            keep: ATTEMPT,
+            on_unknown: OnUnknown::Park,
+            attempt_max: ATTEMPT,
+            vendor_clock_ms: None,
+            redact: RedactedFields::NONE,
+            predecessor: None,
+        });
+        record.unknown_since = Some(wall(unknown_since_s));
+        record
+    }
+
+    #[test]
+    fn what_another_sent_has_ended_when_the_record_says_so_for_certain_or_the_longest_exchange_is_over() {
+        let right = Some(wall(10_000));
+        for (unknown_since, believed, over_after) in [
+            // The last holder's lease has just run out.
+            (10_030, right, 30 + 60),
+            (10_000, right, 30 + 60),
+            // An hour ago by the record.
+            (6_400, right, 0),
+            // Six minutes ago: one of them for certain.
+            (9_640, right, 0),
+            (9_660, right, 20),
+            (9_690, right, 50),
+            (9_720, right, 60 + 20),
+            (9_729, right, 60 + 29),
+            (9_740, right, 60 + 30),
+            // The store doubts the taker's clock, or did not answer.
+            (6_400, Some(wall(9_699)), 60 + 30),
+            (6_400, Some(wall(9_700)), 0),
+            (6_400, None, 60 + 30),
+        ] {
+            let settling = Settling::of(&taken("k", unknown_since), at(5), believed).expect("it is unknown");
+            let over = settling.over_at(SETTLE);
+            let expected = if over_after == 0 { Instant::ORIGIN } else { at(5 + over_after) };
+            assert!(over == expected || (over_after == 0 && over <= at(5)), "{unknown_since}: {over:?}");
+        }
+    }
+
+    #[test]
+    fn it_is_unknown_for_as_long_as_a_believed_clock_says() {
+        for (believed, unknown_for) in [(Some(wall(10_000)), 3_600), (Some(wall(9_000)), 0), (None, 0)] {
+            let settling = Settling::of(&taken("k", 6_400), at(5), believed).expect("it is unknown");
+            assert_eq!(settling.unknown_for(at(7)).as_secs(), unknown_for + 2);
+        }
+    }
+
+    #[test]
+    fn our_own_measure_goes_on_until_it_is_sent_again() {
+        let let_go = LetGo::default();
+        let ended = Moment::of;
+        let record = taken("k", 9_990);
+        assert_eq!(let_go.first_held(&record, ended(at(40)), at(10)), ended(at(40)));
+        assert_eq!(
+            let_go.first_held(&record, ended(at(90)), at(60)),
+            ended(at(40)),
+            "from the first time on"
+        );
+        assert_eq!(let_go.first_held(&record, ended(at(20)), at(60)), ended(at(20)), "or earlier");
+        assert_eq!(let_go.first_held(&taken("other", 9_990), ended(at(90)), at(60)), ended(at(90)));
+        for sent_again in [taken("k", 9_991), Record { attempts: 1, ..record.clone() }] {
+            assert_eq!(let_go.first_held(&sent_again, ended(at(200)), at(60)), ended(at(200)));
+        }
+        let_go.forget(&record.id);
+        assert_eq!(let_go.first_held(&record, ended(at(300)), at(60)), ended(at(300)));
+    }
+
+    #[test]
+    fn what_is_noted_is_bounded_and_the_oldest_gives_way() {
+        let let_go = LetGo::default();
+        let note = |key: &str, now: Instant| let_go.put(&taken(key, 9_990), Moment::of(now), now);
+        let noted = |key: &str| let_go.0.lock().contains_key(&taken(key, 9_990).id);
+        (0..NOTED_MAX).for_each(|nth| note(&nth.to_string(), at(10)));
+        note("more", at(20));
+        assert!(!noted("more"), "full");
+        let later = at(10).plus(NOTED_FOR);
+        note("later", later);
+        assert!(noted("later") && !noted("0"));
+    }
+}

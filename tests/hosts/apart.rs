@@ -1,0 +1,107 @@
+//! Two hosts whose wall clocks differ, one order, and an index that shows it late.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use parking_lot::Mutex;
+use serde_json::json;
+use steadfast::answer::Answer;
+use steadfast::clock::{Clock, Instant, Sleep, Timestamp};
+use steadfast::store::{Memory, Store};
+use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
+use steadfast::transport::SendErrorKind;
+use steadfast::vendor::BigCommerce;
+use steadfast::{Client, Effect, Policy};
+
+/// By how many seconds the wall clocks are off.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Apart {
+    pub caller: i64,
+    pub recoverer: i64,
+    /// What the caller's is set by while its order is under way.
+    pub set_by: i64,
+}
+
+/// A host's clocks: its wall clock is off by this many seconds.
+#[derive(Clone, Debug)]
+struct Off(TestClock, Arc<AtomicI64>);
+
+impl Clock for Off {
+    fn now(&self) -> Instant {
+        self.0.now()
+    }
+
+    fn wall(&self) -> Timestamp {
+        let off = self.1.load(Ordering::Relaxed);
+        let by = Duration::from_secs(off.unsigned_abs());
+        if off < 0 { self.0.wall().minus(by) } else { self.0.wall().plus(by) }
+    }
+
+    fn sleep_until(&self, at: Instant) -> Sleep {
+        self.0.sleep_until(at)
+    }
+}
+
+/// What became of the order.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Came {
+    /// How often it was sent.
+    pub orders: usize,
+    /// Whether the recoverer found it.
+    pub found: bool,
+}
+
+/// A caller's order is lost on its way back, and the call is over before a look-up would count. Then another host
+/// recovers.
+pub async fn order_recovered_by_another(apart: Apart) -> Came {
+    let clock = TestClock::auto();
+    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    let sent: Arc<Mutex<Vec<Instant>>> = Arc::default();
+    let (orders, watch) = (sent.clone(), clock.clone());
+    let caller_off = Arc::new(AtomicI64::new(apart.caller));
+    let is_set = caller_off.clone();
+    let network = ScriptedTransport::new().always_with(move |request| {
+        let mut orders = orders.lock();
+        if request.method == Method::POST {
+            orders.push(watch.now());
+            is_set.store(apart.caller + apart.set_by, Ordering::Relaxed);
+            return Err(SendErrorKind::Reset);
+        }
+        let is_indexed = orders.first().is_some_and(|at| watch.now().since(*at) > INDEXED_AFTER);
+        let asked_for = request.url.query_pairs().find(|(name, _)| name == "external_order_id");
+        let key = asked_for.map(|(_, key)| key.into_owned());
+        let found = json!([{"id": 1, "external_order_id": key}]).to_string();
+        Ok(if is_indexed { answer(200, found) } else { answer(204, String::new()) })
+    });
+    let client = |off: Arc<AtomicI64>| {
+        Client::builder(BigCommerce::new("abc123", "token"))
+            .policy(Policy::interactive())
+            .transport(network.clone())
+            .clock(Off(clock.clone(), off))
+            .random(FixedRandom::at(0.5))
+            .store(Arc::clone(&store))
+            .build()
+            .expect("a client")
+    };
+    let (caller, other) = (client(caller_off), client(Arc::new(AtomicI64::new(apart.recoverer))));
+    let order = json!({"products": [{"product_id": 7, "quantity": 1}]});
+    let told = caller.post("/v2/orders").key("order-42").json(&order).send().await;
+    assert_eq!(told.expect_err("no call waits for so long").effect(), Effect::Unknown);
+    let mut found = 0;
+    for _ in 0..100 {
+        found += other.recover(8).await.expect("the store works").succeeded;
+        clock.latency(Duration::from_secs(2)).await;
+    }
+    Came { orders: sent.lock().len(), found: found == 1 }
+}
+
+fn answer(status: u16, body: String) -> Answer {
+    let mut headers = HeaderMap::new();
+    headers.insert("content-type", HeaderValue::from_static("application/json"));
+    Answer::new(StatusCode::from_u16(status).expect("a status"), headers, body)
+}
+
+/// Within the adapter's settle time of 30 s.
+const INDEXED_AFTER: Duration = Duration::from_secs(25);
