@@ -5,8 +5,6 @@
 //! ones, as several processes do on one file. Each write seals the row's blobs anew with the current key. Sealing is done
 //! under the lock: this store is sealed in tests, where a microsecond more is of no matter.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 
 use super::{Inner, Memory, Row};
@@ -35,7 +33,7 @@ impl Memory {
     #[must_use]
     pub fn beside(&self, keys: Option<SealKeys>) -> Memory {
         let seals = keys.map_or_else(Seals::default, Seals::with);
-        Memory { inner: Arc::clone(&self.inner), records_max: self.records_max, seals }
+        Memory { inner: self.inner.clone(), records_max: self.records_max, seals }
     }
 }
 
