@@ -47,7 +47,7 @@
 //! | `store` | |
 //! |---|---|
 //! | `"sqlite:vendor-calls.db"` | an SQLite file, relative to the directory of the vendors file (feature `sqlite`) |
-//! | `"sqlite:/var/lib/shop/vendor-calls.db"` | the same, wherever the vendors file is |
+//! | `"sqlite:/var/lib/shop/vendor-calls.db"` | the same, wherever the vendors file is; also as `sqlite:///var/lib/…` |
 //! | `"memory"` | memory: a crash forgets, and that is meant |
 //! | left out | memory of each client's own: a crash forgets, and [a warning](ClientBuilder::store) says so |
 //!
@@ -75,6 +75,7 @@ use crate::client::{Client, ClientBuilder};
 use crate::error::Error;
 pub use crate::error::Mistake;
 use crate::store::Store;
+use crate::suggest::shown;
 
 mod adapter;
 mod document;
@@ -92,7 +93,6 @@ mod syntax;
 mod vendor;
 
 use file::File;
-use path::shown;
 use source::{Source, position};
 use store::Shared;
 use vendor::{Entry, Variable};

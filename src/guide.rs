@@ -51,7 +51,10 @@ pub mod observability {}
 #[cfg_attr(not(feature = "seal"), doc = "[`SealKeys::ids`]: crate#features")]
 ///
 // Its program needs the feature that it is about.
-#[cfg_attr(any(not(doctest), feature = "seal"), doc = include_str!("docs/operations.md"))]
+#[cfg_attr(
+    any(not(doctest), all(feature = "seal", feature = "sqlite")),
+    doc = include_str!("docs/operations.md")
+)]
 pub mod operations {}
 
 /// [`is_deadline`]: crate::Error::is_deadline

@@ -149,8 +149,8 @@
 //! | `rustls` (default) | TLS by rustls |
 //! | `sqlite` (default) | [`store::Sqlite`]: records in a file that survive the process |
 //! | `native-tls` | TLS by the platform's library |
-//! | `seal` | [`store::SealKeys`]: requests and answers in the file are encrypted |
-//! | `cli` | the operator's command line, `steadfast`, over [`dead_letter::DeadLetters`]; with it `seal` |
+//! | `seal` | [`store::SealKeys`]: requests and answers are encrypted where they are stored |
+//! | `cli` | the operator's command line, `steadfast`, over [`dead_letter::DeadLetters`]; with it `seal` and `sqlite` |
 //! | `testkit` | [`testkit`]: fakes, faults, scripted transport, clock and randomness for tests |
 //! | `metrics` | counters and histograms through the `metrics` facade |
 //! | `axum` | [`inbound::Inbound`] as an extractor |
@@ -196,6 +196,7 @@ pub mod random;
 pub mod reply;
 pub mod request;
 pub mod store;
+mod suggest;
 mod telemetry;
 #[cfg(any(test, feature = "testkit"))]
 pub mod testkit;

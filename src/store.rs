@@ -5,7 +5,8 @@
 //! durable one; it adds no semantics of its own. Therefore few and general methods: one [`take`](Store::take)
 //! for the sweeper and the dispatcher, one [`act`](Store::act) for whatever an operator does. A method for each
 //! would leave each backend to repeat what the state machine says once, and every new action would break every
-//! backend. No method has a default, so that a wrapper cannot forget one.
+//! backend. No method that a call needs has a default, so that a
+//! backend cannot forget one. A store around another one is a [`Wrapper`], and writes down only what it does otherwise.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,6 +20,23 @@ use crate::operation::record::{
     Act, AuditEntry, Claim, Claimed, Cursor, Declined, Filter, Forbidden, Page, Record, Summary, Take, Tally,
     Transition,
 };
+
+// What stores are made of: none of it knows a database.
+mod codec;
+#[cfg(feature = "sqlite")]
+mod columns;
+#[cfg(feature = "sqlite")]
+mod filters;
+#[cfg(feature = "sqlite")]
+mod numbers;
+mod pages;
+#[cfg(feature = "sqlite")]
+mod reports;
+mod seals;
+mod stored;
+mod upkeep;
+mod url;
+mod wrapper;
 
 #[cfg(any(test, feature = "testkit"))]
 pub mod contract;
@@ -35,6 +53,10 @@ pub use memory::Memory;
 pub use seal::{SealKeyId, SealKeys};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{Sqlite, SqliteBuilder};
+pub use upkeep::{Reseal, Resealed, ResealedBatch, Unreadable, Upkeep, reseal};
+pub(crate) use url::EXAMPLE;
+pub use url::{StoreUrl, open};
+pub use wrapper::Wrapper;
 
 /// Keeps the record of every keyed call.
 ///
@@ -166,6 +188,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ///
     /// A [`StoreError`]; some may have been removed.
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError>;
+
+    /// What an operator's tool does to the whole store; `None` if there is nothing of that kind.
+    fn upkeep(&self) -> Option<&dyn Upkeep> {
+        None
+    }
 }
 
 #[async_trait]
@@ -234,5 +261,9 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
         (**self).purge(now, limit).await
+    }
+
+    fn upkeep(&self) -> Option<&dyn Upkeep> {
+        (**self).upkeep()
     }
 }

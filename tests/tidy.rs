@@ -14,6 +14,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("guard", 1),
     ("random", 1),
     ("request", 1),
+    ("suggest", 1),
     ("operation", 2),
     ("policy", 2),
     ("reply", 2),

@@ -5,8 +5,9 @@
 //! release of serde can cost clarity and nothing else. The tests hold each form.
 
 use super::file::SETTINGS;
-use super::path::{Path, SHOWN_MAX, shown};
+use super::path::Path;
 use super::suggest;
+use crate::suggest::{SHOWN_MAX, shown};
 use crate::vendor::STORE_HASH_FOUND;
 
 /// What else is known about the table that a mistake is in.

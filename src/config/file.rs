@@ -8,12 +8,13 @@ use toml::de::{DeString, DeTable, DeValue};
 
 use super::explain::{Hints, unknown_key};
 use super::mistakes::{Mistake, Mistakes};
-use super::path::{Path, shown};
+use super::path::Path;
 use super::source::Source;
 use super::store::Named;
 use super::vendor::{Entry, is_vendor_key};
 use super::{reader, secrets, store, suggest, syntax};
 use crate::error::Error;
+use crate::suggest::shown;
 
 /// What a file says.
 pub(super) struct File {

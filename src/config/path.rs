@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::suggest::shown;
+
 /// A place in the document by name, such as `vendors.stripe.policy.timeout`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Path(Vec<String>);
@@ -79,18 +81,6 @@ impl fmt::Display for Path {
     }
 }
 
-/// A piece of the file as an error may quote it: on one line and not endless.
-pub(super) fn shown(text: &str) -> String {
-    let mut shown: String = text.chars().take(SHOWN_MAX).collect::<String>().escape_debug().to_string();
-    if text.chars().nth(SHOWN_MAX).is_some() {
-        shown.push('…');
-    }
-    shown
-}
-
-/// Long enough for any key or sensible value.
-pub(super) const SHOWN_MAX: usize = 80;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,6 +90,5 @@ mod tests {
         assert_eq!(Path::of(["vendors", "a-b"]).to_string(), "[vendors.a-b]");
         assert_eq!(Path::of(["vendors", "a.b\n"]).to_string(), "[vendors.\"a.b\\n\"]");
         assert_eq!(Path::default().to_string(), "the file's top table");
-        assert_eq!(shown(&"x".repeat(90)), format!("{}…", "x".repeat(80)));
     }
 }

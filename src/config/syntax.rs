@@ -7,8 +7,9 @@ use toml::de::{DeTable, DeValue, Error};
 
 use super::document::{each_key, take_out};
 use super::mistakes::{Mistake, Mistakes};
-use super::path::{Path, shown};
+use super::path::Path;
 use super::source::Source;
+use crate::suggest::shown;
 
 /// Parses the text. What is wrong is told and taken out, so that the rest can be read.
 ///

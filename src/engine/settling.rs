@@ -85,7 +85,7 @@ impl Engine {
         record.unknown_since?;
         let read = limit::within(&*self.clock, deadline, self.store.believed(record.updated_at)).await;
         let now = self.clock.now();
-        let mut settling = Settling::of(record, now, read.and_then(Result::ok))?;
+        let settling = Settling::of(record, now, read.and_then(Result::ok))?;
         Some(self.let_go.taken(record, settling))
     }
 }

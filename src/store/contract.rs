@@ -39,6 +39,8 @@ mod enqueued;
 mod names;
 mod operators;
 mod races;
+#[cfg(feature = "seal")]
+mod sealing;
 mod secrets;
 mod table;
 mod takers;
@@ -56,6 +58,11 @@ pub use operators::{
     check_resolution,
 };
 pub use races::{check_claims_at_once, check_settlements_at_once};
+#[cfg(feature = "seal")]
+pub use sealing::{
+    Open, check_reseal, check_reseal_beside_a_service, check_reseal_needs_keys, check_sealing,
+    check_unreadable_rows,
+};
 pub use secrets::{check_count_of_secrets, check_scrub, check_scrub_beside_others};
 pub use table::check_every_call_from_every_state;
 pub use takers::{

@@ -20,13 +20,16 @@ use crate::operation::record::{
     self, Act, Action, AuditEntry, CLOCKS_DIFFER_MAX, Claim, Claimed, Cursor, Declined, Filter, Forbidden,
     Left, Notes, Page, Phase, Record, Summary, Take, Tally, Transition,
 };
-use crate::store::{Store, StoreError, StoreErrorKind};
+use crate::store::pages::{page, start};
+use crate::store::seals::Seals;
+use crate::store::{Store, StoreError, StoreErrorKind, Upkeep};
 
 mod names;
-mod pages;
 mod room;
+mod sealed;
+mod tally;
 
-use pages::{page, start};
+use sealed::Blobs;
 
 /// The default store: in memory, bounded, and **lost in a crash**.
 ///
@@ -72,8 +75,9 @@ use pages::{page, start};
 #[doc = include_str!("../docs/setup/end.md")]
 /// ```
 pub struct Memory {
-    inner: Mutex<Inner>,
+    inner: Arc<Mutex<Inner>>,
     records_max: usize,
+    seals: Seals,
 }
 
 #[derive(Default)]
@@ -100,7 +104,9 @@ struct Row {
     /// The same as its key in [`Inner::rows`].
     id: Arc<OperationId>,
     number: u64,
+    /// Hollow, if its request and answer are in `blobs`.
     record: Record,
+    blobs: Option<Blobs>,
     evidence: Vec<AttemptReport>,
 }
 
@@ -126,7 +132,7 @@ impl Memory {
 
     /// An empty store for at most `records_max` records. Nothing is allocated ahead.
     pub fn with_capacity(records_max: usize) -> Memory {
-        Memory { inner: Mutex::default(), records_max }
+        Memory { inner: Arc::default(), records_max, seals: Seals::default() }
     }
 
     /// How many records it holds, expired ones that are not yet purged included.
@@ -177,17 +183,22 @@ impl Store for Memory {
         let existing = inner.rows.get(&claim.id).map(|row| &row.record);
         let is_new = existing.is_none();
         let (write, claimed) = record::claim(existing, claim, &inner.notes);
-        if let Some(in_the_way) = inner.superseded(superseded, &claimed) {
+        let claimed = inner.filled(claimed, &self.seals)?;
+        if let Some(in_the_way) = inner.superseded(superseded, &claimed, &self.seals)? {
             return Ok(in_the_way);
         }
+        let write = match &claimed {
+            Claimed::TakenOver(record) => Some(record.clone()),
+            _ => write,
+        };
         if let Some(record) = write {
             if is_new {
-                inner.add(record);
+                inner.add(record, &self.seals)?;
             } else {
                 if matches!(claimed, Claimed::Fresh(_)) {
                     inner.remove(&record.id);
                 }
-                inner.put(record);
+                inner.put(record, &self.seals)?;
             }
         }
         Ok(claimed)
@@ -203,11 +214,14 @@ impl Store for Memory {
             return Ok(Err(Declined::Absent));
         };
         row.evidence.append(&mut transition.reports);
-        let moved = row.record.apply(transition);
-        if let Ok(record) = &moved {
-            row.replace(record.clone(), &mut inner.ending);
-        }
-        Ok(moved)
+        let record = match row.record.apply(transition) {
+            Ok(record) => row.fill_request(record, &self.seals)?,
+            Err(declined) => return Ok(Err(declined)),
+        };
+        let mut kept = record.clone();
+        let blobs = Blobs::of(&mut kept, &self.seals)?;
+        row.replace(kept, blobs, &mut inner.ending);
+        Ok(Ok(record))
     }
 
     async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
@@ -222,13 +236,17 @@ impl Store for Memory {
         // Of a clock that was wrong. Only those that end last are looked at: see `Take::limit`.
         let from = take.now.plus(CLOCKS_DIFFER_MAX);
         let far = ending.iter().rev().take_while(|(at, _)| *at > from).take(take.limit);
-        let taken: Vec<Record> = over
+        let readable = |row: &&Row| row.check(&self.seals).is_ok();
+        let taken = over
             .chain(far)
-            .filter_map(|(_, id)| inner.rows.get(id)?.record.take(&take))
+            .filter_map(|(_, id)| {
+                let row = inner.rows.get(id).filter(readable)?;
+                Some(row.fill_request(row.record.take(&take)?, &self.seals))
+            })
             .take(take.limit)
-            .collect();
+            .collect::<Result<Vec<Record>, StoreError>>()?;
         for record in &taken {
-            inner.put(record.clone());
+            inner.put(record.clone(), &self.seals)?;
         }
         Ok(taken)
     }
@@ -239,16 +257,16 @@ impl Store for Memory {
         let Some(row) = inner.rows.get(id) else {
             return Ok(Err(Forbidden::Absent));
         };
-        let (record, entry) = match row.record.act(&act) {
+        let (record, entry) = match row.whole(&self.seals)?.act(&act) {
             Ok(acted) => acted,
             Err(forbidden) => return Ok(Err(forbidden)),
         };
         if let Action::Adopt { to } = &act.action
-            && let Err(forbidden) = inner.adopt(id, (to, act.now), self.records_max)?
+            && let Err(forbidden) = inner.adopt(id, (to, act.now), self.records_max, &self.seals)?
         {
             return Ok(Err(forbidden));
         }
-        inner.put(record.clone());
+        inner.put(record.clone(), &self.seals)?;
         inner.log(entry);
         Ok(Ok(record))
     }
@@ -272,7 +290,7 @@ impl Store for Memory {
     }
 
     async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
-        Ok(self.inner.lock().rows.get(id).map(|row| row.record.clone()))
+        self.inner.lock().rows.get(id).map(|row| row.whole(&self.seals)).transpose()
     }
 
     async fn list(
@@ -291,18 +309,7 @@ impl Store for Memory {
     }
 
     async fn tally(&self) -> Result<Vec<Tally>, StoreError> {
-        let inner = self.inner.lock();
-        let mut groups: BTreeMap<(String, Phase), (u64, Timestamp, u64)> = BTreeMap::new();
-        for Row { record, .. } in inner.rows.values() {
-            let group = (record.id.scope.vendor_path().to_owned(), record.phase());
-            let (count, oldest, secrets) = groups.entry(group).or_insert((0, record.updated_at, 0));
-            *count += 1;
-            *secrets += u64::from(record.holds_secrets());
-            *oldest = record.updated_at.min(*oldest);
-        }
-        let tally =
-            |((vendor, phase), (count, oldest, secrets))| Tally { vendor, phase, count, oldest, secrets };
-        Ok(groups.into_iter().map(tally).collect())
+        Ok(self.inner.lock().tally())
     }
 
     async fn audit(
@@ -329,15 +336,19 @@ impl Store for Memory {
         inner.notes.saw(now);
         Ok(inner.purge(now, limit))
     }
+
+    fn upkeep(&self) -> Option<&dyn Upkeep> {
+        Some(self)
+    }
 }
 
 impl Row {
-    fn replace(&mut self, record: Record, ending: &mut Ending) {
+    fn replace(&mut self, record: Record, blobs: Option<Blobs>, ending: &mut Ending) {
         if let Some((bucket, at)) = ends(&self.record) {
             ending[bucket as usize].remove(&(at, self.id.clone()));
         }
         begin_time(ending, &record, &self.id);
-        self.record = record;
+        (self.record, self.blobs) = (record, blobs);
     }
 }
 
@@ -353,20 +364,27 @@ fn begin_time(ending: &mut Ending, record: &Record, id: &Arc<OperationId>) {
 }
 
 impl Inner {
-    fn put(&mut self, record: Record) {
+    /// Writes a record that is whole. Nothing is written if it cannot be sealed.
+    fn put(&mut self, mut record: Record, seals: &Seals) -> Result<(), StoreError> {
         match self.rows.get_mut(&record.id) {
-            Some(row) => row.replace(record, &mut self.ending),
-            None => self.add(record),
+            Some(row) => {
+                let blobs = Blobs::of(&mut record, seals)?;
+                row.replace(record, blobs, &mut self.ending);
+                Ok(())
+            }
+            None => self.add(record, seals),
         }
     }
 
     /// A record whose name is not there yet.
-    fn add(&mut self, record: Record) {
+    fn add(&mut self, mut record: Record, seals: &Seals) -> Result<(), StoreError> {
+        let blobs = Blobs::of(&mut record, seals)?;
         let (id, number) = (Arc::new(record.id.clone()), self.next);
         self.next += 1;
         self.order.insert(number, id.clone());
         begin_time(&mut self.ending, &record, &id);
-        self.rows.insert(id.clone(), Row { id, number, record, evidence: Vec::new() });
+        self.rows.insert(id.clone(), Row { id, number, record, blobs, evidence: Vec::new() });
+        Ok(())
     }
 
     fn log(&mut self, entry: AuditEntry) {

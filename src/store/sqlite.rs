@@ -4,7 +4,7 @@
 //! reply and never block (see [`lane`] and [`writer`]). A pool of writing connections, the usual way, makes them
 //! fight for SQLite's one write lock and syncs once for every row.
 //!
-//! Bodies become bytes and bytes become bodies on the caller's task ([`codec`]); the thread only decides by
+//! Bodies become bytes and bytes become bodies on the caller's task ([`codec`](super::codec)); the thread only decides by
 //! columns ([`row`]), with the functions of [`operation::record`](crate::operation::record).
 
 use std::path::{Path, PathBuf};
@@ -19,23 +19,24 @@ use crate::operation::record::{
     Act, AuditEntry, Claim, Claimed, Cursor, Declined, Event, Filter, Forbidden, Page, Phase, Record,
     Summary, Take, Tally, Transition,
 };
-use crate::store::{Store, StoreError};
+use crate::store::seals::{Part, Seals};
+use crate::store::stored::Stored;
+use crate::store::{Reseal, ResealedBatch, Store, StoreError, Upkeep, codec, reports};
 
 mod builder;
-mod codec;
 mod failure;
 mod lane;
 mod log;
 mod names;
 mod notes;
-mod numbers;
 mod open;
 mod place;
 mod purge;
 mod read;
+mod reseal;
 mod row;
 mod scrub;
-mod seals;
+mod sealed;
 mod statements;
 mod write;
 mod writer;
@@ -46,8 +47,6 @@ use lane::{Lane, OnDrop};
 use log::Log;
 use open::Settings;
 use place::Place;
-use row::Stored;
-use seals::{Part, Seals};
 use write::{First, Met, Step, Written};
 
 /// A store in an SQLite file: the embedded default.
@@ -105,6 +104,7 @@ use write::{First, Met, Step, Written};
 #[derive(Debug)]
 pub struct Sqlite {
     path: PathBuf,
+    settings: Settings,
     seals: Seals,
     writer: Lane,
     readers: [Lane; READERS],
@@ -147,7 +147,8 @@ impl Sqlite {
             Lane::start("steadfast-read", connection, (QUEUE_MAX, 1), read::answer)
         };
         let readers = [reader()?, reader()?];
-        Ok(Sqlite { path: path.to_owned(), seals, writer, readers, turn: AtomicUsize::new(0), mover, place })
+        let (path, turn) = (path.to_owned(), AtomicUsize::new(0));
+        Ok(Sqlite { path, settings, seals, writer, readers, turn, mover, place })
     }
 
     /// Writes the file anew without what was removed from it, and moves its log into it. Until then, what was removed
@@ -178,7 +179,7 @@ impl Sqlite {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn wipe(path: impl AsRef<Path>) -> Result<(), StoreError> {
-        scrub::wipe(path.as_ref(), Settings::default())
+        scrub::wipe(&scrub::wiper(path.as_ref(), Settings::default())?)
     }
 
     /// The file.
@@ -216,7 +217,7 @@ impl Sqlite {
     /// As [`first`](Self::first), for a transition: with what it comes to, if nobody else has moved the operation
     /// since.
     fn step(&self, held: &Record, mut transition: Transition) -> Result<Box<Step>, StoreError> {
-        let reports = codec::report_lines(&std::mem::take(&mut transition.reports))?;
+        let reports = reports::lines(&std::mem::take(&mut transition.reports))?;
         let answer = match &transition.event {
             Event::Succeed { answer, .. } | Event::Refuse { answer, .. } => Some(answer),
             Event::Bury { answer, .. } => answer.as_ref(),
@@ -302,7 +303,7 @@ impl Store for Sqlite {
         id: &OperationId,
         reports: Vec<AttemptReport>,
     ) -> Result<Result<(), Declined>, StoreError> {
-        let (id, reports) = (id.clone(), codec::report_lines(&reports)?);
+        let (id, reports) = (id.clone(), reports::lines(&reports)?);
         let work = move |connection: &_| write::append_evidence(connection, &id, &reports);
         self.writer.run(OnDrop::Finish, work).await
     }
@@ -345,7 +346,7 @@ impl Store for Sqlite {
     }
 
     async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError> {
-        let notes = self.reader().run(OnDrop::Skip, |connection| notes::read(connection)).await?;
+        let notes = self.reader().run(OnDrop::Skip, notes::read).await?;
         Ok(notes.now(now))
     }
 
@@ -365,6 +366,39 @@ impl Store for Sqlite {
             let _ = self.mover.run(OnDrop::Skip, log::move_into_file).await;
         }
         Ok(removed)
+    }
+
+    fn upkeep(&self) -> Option<&dyn Upkeep> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Upkeep for Sqlite {
+    async fn reseal(&self, reseal: &Reseal) -> Result<ResealedBatch, StoreError> {
+        self.place.look(&self.path)?;
+        let (reseal, key) = (reseal.clone(), self.seals.needed()?);
+        let rehearsal = reseal.rehearsal;
+        let work = move |connection: &_| reseal::find(connection, &reseal, &key);
+        let found = self.reader().run(OnDrop::Skip, work).await?;
+        let (mut batch, rows) = reseal::seal(found, &self.seals);
+        if rehearsal || rows.is_empty() {
+            return Ok(batch);
+        }
+        let (seals, count) = (self.seals.clone(), rows.len() as u64);
+        let work = move |connection: &_, rows: &Vec<_>| reseal::write(connection, rows, &seals);
+        let (_, written) = self.writer.run_on(OnDrop::Skip, rows, work).await?;
+        (batch.resealed, batch.changed) = (written, count - written);
+        Ok(batch)
+    }
+
+    async fn wipe(&self) -> Result<(), StoreError> {
+        self.place.look(&self.path)?;
+        let connection = scrub::wiper(&self.path, self.settings)?;
+        let lane = Lane::start("steadfast-wipe", connection, (1, 1), read::answer)?;
+        let wiped = lane.run(OnDrop::Finish, scrub::wipe).await;
+        lane.close().await;
+        wiped
     }
 }
 

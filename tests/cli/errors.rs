@@ -38,9 +38,53 @@ async fn what_is_no_store_is_not_made_one() {
     }
     let said = place.run_with(&[], &["stats"]);
     assert_eq!(said.code, 2);
-    let expected = "steadfast: which store? Name the service's file with --store PATH or in STEADFAST_STORE, or a vendors file \
-         that names it with --vendors PATH or in STEADFAST_VENDORS\n";
+    let expected = "steadfast: which store? Name the service's with --store URL or in STEADFAST_STORE, such as \
+                    sqlite:vendor-calls.db, or a vendors file that names it with --vendors PATH or in STEADFAST_VENDORS\n";
     assert_eq!(said.err, expected);
+}
+
+#[tokio::test]
+async fn a_store_is_named_by_url_and_a_bare_path_is_one_too() {
+    let place = Place::fresh();
+    place.lost("order-1", NOW).await;
+    std::fs::create_dir(place.path("a:b")).expect("a directory");
+    std::fs::copy(place.path("calls.db"), place.path("a:b/calls.db")).expect("copied");
+    let whole = place.path("calls.db").display().to_string();
+    for store in [
+        "calls.db",
+        "sqlite:calls.db",
+        "sqlite:./calls.db",
+        &whole,
+        &format!("sqlite:{whole}"),
+        &format!("sqlite://{whole}"),
+        "./a:b/calls.db",
+        "sqlite:a:b/calls.db",
+    ] {
+        place.run_with(&["--store", store], &["show", "order-1"]).ended(0);
+        place.run_as(&[("STEADFAST_STORE", store)], &["show", "order-1"]).ended(0);
+    }
+    let knows = "write \"sqlite:\" and a path, such as \"sqlite:vendor-calls.db\", or \"memory\"";
+    let unknown = format!("this build opens no store `postgres`; {knows}");
+    for (store, problem) in [
+        ("postgres://shop:hunter2@db/calls", unknown.as_str()),
+        ("postgres:hunter2", unknown.as_str()),
+        (
+            "sqlite://shop:hunter2@db/calls",
+            "a path follows `sqlite:`; did you mean \"sqlite:vendor-calls.db\"?",
+        ),
+        ("sqlit:calls.db", "did you mean \"sqlite:calls.db\"?"),
+        ("sqlite:", "it needs the file's path, such as \"sqlite:vendor-calls.db\""),
+    ] {
+        let said = place.run_with(&["--store", store], &["stats"]);
+        assert_eq!((said.code, said.err), (2, format!("steadfast: --store: {problem}\n")));
+        let said = place.run_as(&[("STEADFAST_STORE", store)], &["stats"]);
+        assert_eq!((said.code, said.err), (2, format!("steadfast: STEADFAST_STORE: {problem}\n")));
+    }
+    let said = place.run_with(&["--store", "memory:"], &["stats"]);
+    let problem = "no such store: a store in memory ends with its process, and no other process sees it; name the service's \
+                   file with --store or in STEADFAST_STORE";
+    assert_eq!((said.code, said.err), (3, format!("steadfast: {problem}\n")));
+    assert!(!place.path("sqlite:").exists() && !place.path("memory:").exists());
 }
 
 #[tokio::test]

@@ -140,13 +140,18 @@ impl Place {
 
     /// Runs it with these variables, those of the store's seal keys, and no others: as in a container.
     pub fn run_as(&self, variables: &[(&str, &str)], arguments: &[&str]) -> Said {
+        let mut command = self.command(arguments);
+        Said::new(&command.envs(variables.iter().copied()).output().expect("the binary runs"))
+    }
+
+    /// The binary, with no variables but that of the store's seal keys.
+    pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_steadfast"));
-        command.args(arguments).current_dir(self.directory.path()).stdin(Stdio::null());
-        command.env_clear().envs(variables.iter().copied());
+        command.args(arguments).current_dir(self.directory.path()).stdin(Stdio::null()).env_clear();
         if let Some(keys) = &self.seal_keys {
             command.env("STEADFAST_SEAL_KEYS", keys);
         }
-        Said::new(&command.output().expect("the binary runs"))
+        command
     }
 
     /// Runs it with `--json` and gives its result.

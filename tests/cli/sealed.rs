@@ -121,3 +121,127 @@ async fn the_vendors_file_names_the_keys_of_the_store_that_it_names() {
     assert_eq!(wrong.code, 3, "{}", wrong.err);
     assert!(wrong.err.contains("the file is sealed"), "{}", wrong.err);
 }
+
+#[tokio::test]
+async fn after_a_reseal_the_older_key_is_needed_no_more() {
+    let mut place = sealed(1).await;
+    place.seal_keys = Some(format!("{}, {}", hex(2), hex(1)));
+    let before = place.json(0, &["show", "order-1", "--bodies", "--why", "ticket 7"])["request"].clone();
+    let counted = place.run(&["reseal", "--dry-run"]).ended(0);
+    let expected = "1 operations are not sealed with the current key\n\
+                    nothing was changed; to seal them: without --dry-run\n";
+    assert_eq!(counted, expected);
+    let resealed = place.run(&["reseal"]).ended(0);
+    let expected = "1 operations were not sealed with the current key; 1 now are\n\
+                    no operation on record needs an older key\n\
+                    the file's free space may still hold what was there before: --wipe writes it anew\n";
+    assert_eq!(resealed, expected);
+    let none = json!({"dry_run": false, "matched": 0, "resealed": 0, "remaining": 0, "unreadable": 0,
+        "why_unreadable": [], "wiped": true});
+    assert_eq!(place.json(0, &["reseal", "--wipe"]), none);
+    place.seal_keys = Some(hex(2));
+    let after = place.json(0, &["show", "order-1", "--bodies", "--why", "ticket 7"])["request"].clone();
+    assert_eq!(after, before);
+    place.seal_keys = Some(hex(1));
+    assert_eq!(place.run(&["stats"]).code, 3, "the older key alone");
+}
+
+#[tokio::test]
+async fn what_is_resealed_is_gone_from_the_file_once_it_is_written_anew() {
+    let mut place = Place::fresh();
+    place.lost("order-1", std::time::Duration::ZERO).await;
+    let holds = |place: &Place| {
+        let files =
+            ["calls.db", "calls.db-wal"].map(|name| std::fs::read(place.path(name)).unwrap_or_default());
+        files.iter().any(|file| file.windows(12).any(|window| window == b"amount=1000&"))
+    };
+    place.seal_keys = Some(hex(1));
+    let plain = holds(&place);
+    place.run(&["reseal", "--wipe"]).ended(0);
+    assert_eq!((plain, holds(&place)), (true, false));
+    assert_eq!(place.run(&["reseal", "--wipe", "--dry-run"]).code, 2);
+}
+
+#[tokio::test]
+async fn without_a_key_or_with_a_wrong_one_nothing_is_resealed() {
+    let mut place = sealed(1).await;
+    let before = std::fs::read(place.path("calls.db")).expect("reads");
+    for keys in [None, Some(hex(2))] {
+        place.seal_keys = keys;
+        assert_eq!(place.json_error(3, &["reseal"])["code"], "store");
+        assert!(std::fs::read(place.path("calls.db")).expect("reads") == before, "untouched");
+    }
+    let mut plain = Place::fresh();
+    plain.lost("order-1", std::time::Duration::ZERO).await;
+    let said = plain.run(&["reseal"]);
+    let problem = "no key was given to seal with; give the service's keys in STEADFAST_SEAL_KEYS, or name their variable \
+                   in the vendors file";
+    assert_eq!((said.code, said.err), (3, format!("steadfast: {problem}\n")));
+    // A row that was changed by somebody without a key is told of, and keeps the others from nothing.
+    let spoil = "UPDATE operation SET request = CAST(substr(request, 1, 40) || x'00' AS BLOB)";
+    let file = rusqlite::Connection::open(place.path("calls.db")).expect("opens");
+    file.execute_batch(spoil).expect("runs");
+    place.seal_keys = Some(format!("{},{}", hex(2), hex(1)));
+    let left = place.json(1, &["reseal"]);
+    assert_eq!((&left["remaining"], &left["unreadable"]), (&json!(1), &json!(1)));
+    assert_eq!(left["why_unreadable"][0]["key"], "order-1");
+    plain.seal_keys = Some(hex(1));
+    let text = place.run(&["reseal"]);
+    assert_eq!(text.code, 1);
+    assert!(
+        text.out.contains("1 cannot be read, and stay as they are:\nunreadable: default/stripe"),
+        "{}",
+        text.out
+    );
+}
+
+/// A process that is killed between batches, again and again, beside a service that goes on writing.
+#[allow(clippy::disallowed_methods, reason = "a real process is killed, and runs in real time")]
+#[tokio::test]
+async fn a_reseal_that_is_killed_is_completed_by_the_next() {
+    use std::process::Stdio;
+    use std::time::Duration;
+
+    let mut place = Place::fresh();
+    let keys = |current: u8, older: u8| SealKeys::new([current; 32]).with_older([older; 32]);
+    let store = Arc::new(Sqlite::builder(place.path("calls.db")).seal(keys(1, 2)).open().expect("opens"));
+    let network = ScriptedTransport::new().always(steadfast::answer::Answer::new(
+        http::StatusCode::OK,
+        http::HeaderMap::new(),
+        "{\"id\":\"po_1\"}",
+    ));
+    let client = Client::builder(Stripe::new("sk_test_secret"))
+        .policy(Policy::background().without_breaker().without_budget().without_rate())
+        .store(Arc::clone(&store))
+        .clock(TestClock::auto())
+        .transport(network)
+        .build()
+        .expect("a client");
+    let pay =
+        async |key: String| client.post("/v1/payouts").key(key).form(&[("amount", "1000")]).send().await;
+    for nth in 0..400 {
+        pay(format!("order-{nth}")).await.expect("paid");
+    }
+    place.seal_keys = Some(format!("{},{}", hex(2), hex(1)));
+    let mut killed = 0;
+    for nth in 0..12_u64 {
+        let mut process = place.command(&["--store", "calls.db", "reseal"]);
+        let mut process = process.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("runs");
+        // Real time: the other process runs in it. Whether it is killed early or late, the records must hold.
+        tokio::time::sleep(Duration::from_millis(2 + 3 * nth)).await;
+        pay(format!("more-{nth}")).await.expect("paid beside it");
+        killed += u32::from(process.try_wait().expect("a process").is_none());
+        process.kill().expect("killed, or gone already");
+        process.wait().expect("gone");
+    }
+    assert!(killed > 0, "none was killed in time");
+    drop(client);
+    Arc::into_inner(store).expect("no client is left").close().await;
+    assert_eq!(place.json(0, &["reseal"])["remaining"], 0);
+    place.seal_keys = Some(hex(2));
+    assert_eq!(place.json(0, &["stats"])["totals"]["succeeded"], 412);
+    for key in ["order-0", "order-399", "more-11"] {
+        let shown = place.json(0, &["show", key, "--bodies", "--why", "ticket 7"]);
+        assert_eq!(shown["request"]["body"]["text"], "amount=1000", "{key}");
+    }
+}

@@ -5,9 +5,10 @@ use std::fmt;
 
 use steadfast::Effect;
 use steadfast::operation::record::{Filter, Record, State};
-use steadfast::store::{Sqlite, Store as _};
+use steadfast::store::Store as _;
 use steadfast::testkit::fakes;
 
+use crate::file;
 use crate::plan::VENDORS;
 use crate::truth;
 use crate::words::AllHeard;
@@ -77,12 +78,12 @@ impl Report {
     /// Judges all operations of a file. What is judged is taken from the effects.
     pub async fn judge_file(
         &mut self,
-        file: &str,
+        path: &str,
         mut missing: BTreeSet<String>,
         effects: &mut Effects,
         heard: &mut AllHeard,
     ) {
-        let store = Sqlite::open(file).expect("the file opens");
+        let store = file::open(path);
         let mut after = None;
         loop {
             let page = store.list(&Filter::default(), after.as_ref(), PAGE).await.expect("a page");
@@ -106,7 +107,7 @@ impl Report {
         }
         for key in missing {
             self.lost += 1;
-            self.broken.push(format!("{file}: {key}: no record of it"));
+            self.broken.push(format!("{path}: {key}: no record of it"));
         }
         store.close().await;
     }

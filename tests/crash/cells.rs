@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::audit::Report;
+use crate::file;
 use crate::orders::{Ask, Job, Manner, Orders, Site, Task};
 use crate::plan::VENDORS;
 use crate::point::{Failpoint, Point, Sent, Step};
@@ -106,7 +107,9 @@ impl Lane {
         for meeting in MEETINGS {
             let points: BTreeSet<Point> = points(self.life, self.vendor, meeting).into_iter().collect();
             for point in std::iter::once(None).chain(points.into_iter().map(Some)) {
-                let file = format!("lane-{}-{}.db", self.number, cells.len());
+                // Every other one of each part, of which there are several.
+                let nth = (cells.len() / PARTS) as u64;
+                let file = file::name(nth, &format!("lane-{}-{}.db", self.number, cells.len()));
                 let file = self.vendors.directory().join(file).to_str().expect("a text").to_owned();
                 let asks = if meeting == Meeting::No { Ask::No } else { Ask::Yes };
                 let failpoint = point.map(|point| Failpoint { point, signal: Sent::Kill, operations: 1 });

@@ -15,6 +15,8 @@
 //! Waits, limits, leases, settle times and windows are those of the shipped preset and adapters, all of them faster by
 //! one factor: see [`clock`]. Where the exact steps are known beforehand ([`cells`]), each wait is at its longest.
 //!
+//! Every other file of [`cells`], and that of a random run with an odd seed, is sealed: see [`file`].
+//!
 //! Real time beneath that, and not a test clock: a process that is killed takes its clock with it, and leases, settle times
 //! and two processes on one file are only meant here if nobody steers them.
 
@@ -26,6 +28,7 @@ mod audit;
 mod cells;
 mod clock;
 mod driver;
+mod file;
 mod orders;
 mod plan;
 mod point;

@@ -7,6 +7,7 @@ use steadfast::random::Random as _;
 use steadfast::testkit::SeededRandom;
 
 use crate::audit::{Effects, Report};
+use crate::file;
 use crate::orders::{Job, Manner, Orders};
 use crate::plan::Plan;
 use crate::process::Process;
@@ -42,7 +43,8 @@ pub struct Run<'a> {
 
 pub async fn run(plan: &Plan) -> Report {
     let vendors = Vendors::start_at_random(plan.seed, FAULTS, plan.orders).await;
-    let file = vendors.directory().join("calls.db").to_str().expect("a text").to_owned();
+    let file =
+        vendors.directory().join(file::name(plan.seed, "calls.db")).to_str().expect("a text").to_owned();
     let mut run = Run { plan, vendors, file, killed: 0, stopped: 0 };
     run.kill_at_random().await;
     run.report().await

@@ -10,13 +10,11 @@ use http::Method;
 use http::header::DATE;
 use rustix::process::{Signal, getpid, kill_process};
 use steadfast::attempt::AttemptReport;
-use steadfast::clock::Timestamp;
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{
-    Act, Action, AuditEntry, Claim, Claimed, Cursor, Declined, Event, Filter, Forbidden, Left, Page, Record,
-    Summary, Take, Tally, Transition,
+    Act, Action, Claim, Claimed, Declined, Event, Filter, Forbidden, Left, Record, Take, Transition,
 };
-use steadfast::store::{Store, StoreError};
+use steadfast::store::{Store, StoreError, Wrapper};
 use steadfast::transport::{Exchange, Limits, Request, Transport};
 
 use crate::point::{Failpoint, Moment, Point, Sent, Step};
@@ -98,7 +96,11 @@ pub struct SeamStore<S> {
 }
 
 #[async_trait]
-impl<S: Store> Store for SeamStore<S> {
+impl<S: Store> Wrapper for SeamStore<S> {
+    fn inner(&self) -> &dyn Store {
+        &self.inner
+    }
+
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
         self.passage.before(Step::Claim).await;
         self.passage.asks_store();
@@ -167,43 +169,9 @@ impl<S: Store> Store for SeamStore<S> {
         appended
     }
 
-    async fn evidence(&self, id: &OperationId) -> Result<Vec<AttemptReport>, StoreError> {
-        self.inner.evidence(id).await
-    }
-
     async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
         self.passage.asks_store();
         self.inner.get(id).await
-    }
-
-    async fn list(
-        &self,
-        filter: &Filter,
-        after: Option<&Cursor>,
-        limit: usize,
-    ) -> Result<Page<Summary>, StoreError> {
-        self.inner.list(filter, after, limit).await
-    }
-
-    async fn tally(&self) -> Result<Vec<Tally>, StoreError> {
-        self.inner.tally().await
-    }
-
-    async fn audit(
-        &self,
-        id: Option<&OperationId>,
-        after: Option<&Cursor>,
-        limit: usize,
-    ) -> Result<Page<AuditEntry>, StoreError> {
-        self.inner.audit(id, after, limit).await
-    }
-
-    async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError> {
-        self.inner.believed(now).await
-    }
-
-    async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
-        self.inner.purge(now, limit).await
     }
 }
 

@@ -7,13 +7,14 @@ use std::time::{Duration, SystemTime};
 use serde_json::json;
 use steadfast::clock::Clock as _;
 use steadfast::policy::ConcurrencyConfig;
-use steadfast::store::{Sqlite, Store};
+use steadfast::store::Store;
 use steadfast::testkit::FixedRandom;
 use steadfast::transport::Http;
 use steadfast::vendor::{BigCommerce, Postmark, Stripe, Vendor};
 use steadfast::{Call, Client, Policy};
 
 use crate::clock::{MovedClock, Time};
+use crate::file;
 use crate::orders::{Ask, Orders, Site};
 use crate::plan::{DECLINED_EVERY, STEPS, address, key};
 use crate::seams::{Passage, SeamStore, SeamTransport};
@@ -55,9 +56,9 @@ pub struct Shop {
 impl Shop {
     /// The one place where clients are made: whoever wants to take a guard away puts a wrapper around the store
     /// or around a vendor here.
-    pub fn open(trade: &Trade, file: &str) -> Shop {
+    pub fn open(trade: &Trade, path: &str) -> Shop {
         let [stripe, bigcommerce, postmark] = &trade.orders.urls;
-        let sqlite = Sqlite::open(file).expect("the file opens");
+        let sqlite = file::open(path);
         let store: Arc<dyn Store> =
             Arc::new(SeamStore { inner: sqlite, passage: Arc::clone(&trade.passage) });
         let stripe = Stripe::new("sk_test_crash").base_url(stripe);

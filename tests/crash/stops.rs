@@ -8,11 +8,12 @@ use std::time::Duration;
 use rustix::process::Signal;
 use steadfast::Effect;
 use steadfast::operation::record::{Filter, Record, State};
-use steadfast::store::{Sqlite, Store as _};
+use steadfast::store::Store as _;
 use steadfast::testkit::Fault;
 use tokio::task::JoinSet;
 
 use crate::audit::Report;
+use crate::file;
 use crate::orders::{Ask, Job, Manner, Orders, Site, Task};
 use crate::plan::VENDORS;
 use crate::point::{Failpoint, Point, Sent, Step};
@@ -158,7 +159,7 @@ impl Stopped {
     }
 
     async fn record(&self) -> Record {
-        let store = Sqlite::open(&self.site.file).expect("the file opens");
+        let store = file::open(&self.site.file);
         let page = store.list(&Filter::default(), None, 2).await.expect("a page");
         let [row] = &page.rows[..] else { panic!("one operation in {}", self.site.file) };
         let record = store.get(&row.id).await.expect("works").expect("is listed");

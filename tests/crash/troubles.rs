@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use steadfast::operation::record::Action;
 use steadfast::random::Random as _;
-use steadfast::store::{Sqlite, Store as _};
+use steadfast::store::Store as _;
 use steadfast::testkit::{Fault, SeededRandom, WaitForm};
 
 use crate::audit::{Effects, Report};
 use crate::driver::STORE_FAILS;
+use crate::file;
 use crate::orders::{Ask, Job, Manner, Orders, Site, Task};
 use crate::plan::{STEPS, VENDORS, key};
 use crate::process::Process;
@@ -242,7 +243,7 @@ fn sites(vendors: &Vendors, vendor: usize, round: usize) -> Vec<Site> {
 /// Postmark's letters die again where the search finds nothing, and are then another operator's to redrive; the
 /// others end with their first redrive.
 async fn redriven_once(vendor: usize, site: &Site) -> Option<String> {
-    let store = Sqlite::open(&site.file).expect("the file opens");
+    let store = file::open(&site.file);
     let audit = store.audit(None, None, 100).await.expect("a page").rows;
     let redrives = audit.iter().filter(|entry| matches!(entry.action, Action::Redrive { .. })).count();
     store.close().await;

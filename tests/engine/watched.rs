@@ -4,14 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use steadfast::attempt::AttemptReport;
-use steadfast::clock::Timestamp;
 use steadfast::operation::OperationId;
-use steadfast::operation::record::{
-    Act, AuditEntry, Claim, Claimed, Cursor, Declined, Event, Filter, Forbidden, Page, Record, Summary, Take,
-    Tally, Transition,
-};
-use steadfast::store::{Memory, Store, StoreError};
+use steadfast::operation::record::{Claim, Claimed, Declined, Event, Record, Take, Transition};
+use steadfast::store::{Memory, Store, StoreError, Wrapper};
 use steadfast::testkit::TestClock;
 
 /// Counts what an operation costs in durable writes, may take its time over the answer to a renewal, and may fail.
@@ -47,7 +42,11 @@ fn gone() -> StoreError {
 }
 
 #[async_trait::async_trait]
-impl Store for Watched {
+impl Wrapper for Watched {
+    fn inner(&self) -> &dyn Store {
+        &self.store
+    }
+
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
         self.claims.fetch_add(1, Ordering::Relaxed);
         if let Some((clock, by)) = &self.claim_takes {
@@ -90,51 +89,5 @@ impl Store for Watched {
             Some(Failing::Takes) => Err(gone()),
             _ => self.store.take(take).await,
         }
-    }
-
-    async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> {
-        self.store.act(id, act).await
-    }
-
-    async fn append_evidence(
-        &self,
-        id: &OperationId,
-        reports: Vec<AttemptReport>,
-    ) -> Result<Result<(), Declined>, StoreError> {
-        self.store.append_evidence(id, reports).await
-    }
-
-    async fn evidence(&self, id: &OperationId) -> Result<Vec<AttemptReport>, StoreError> {
-        self.store.evidence(id).await
-    }
-
-    async fn list(
-        &self,
-        filter: &Filter,
-        after: Option<&Cursor>,
-        limit: usize,
-    ) -> Result<Page<Summary>, StoreError> {
-        self.store.list(filter, after, limit).await
-    }
-
-    async fn tally(&self) -> Result<Vec<Tally>, StoreError> {
-        self.store.tally().await
-    }
-
-    async fn audit(
-        &self,
-        id: Option<&OperationId>,
-        after: Option<&Cursor>,
-        limit: usize,
-    ) -> Result<Page<AuditEntry>, StoreError> {
-        self.store.audit(id, after, limit).await
-    }
-
-    async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError> {
-        self.store.believed(now).await
-    }
-
-    async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
-        self.store.purge(now, limit).await
     }
 }

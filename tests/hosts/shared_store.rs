@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use steadfast::attempt::AttemptReport;
-use steadfast::clock::{Clock as _, Timestamp};
+use steadfast::clock::Clock as _;
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{
-    Act, AuditEntry, Claim, Claimed, Cursor, Declined, Event, Filter, Forbidden, Page, Record, Summary, Take,
-    Tally, Transition,
+    Act, Claim, Claimed, Cursor, Declined, Event, Filter, Forbidden, Page, Record, Summary, Take, Transition,
 };
-use steadfast::store::{Store, StoreError};
+use steadfast::store::{Store, StoreError, Wrapper};
 
 use crate::plan::{When, ms};
 use crate::process::Life;
@@ -113,7 +112,11 @@ fn claimed(claimed: &Claimed) -> String {
 }
 
 #[async_trait]
-impl Store for SharedStore {
+impl Wrapper for SharedStore {
+    fn inner(&self) -> &dyn Store {
+        &self.inner
+    }
+
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
         let key = claim.id.key.clone();
         self.write(|| format!("claims {}", key.as_str()), self.inner.claim(claim), claimed).await
@@ -163,10 +166,6 @@ impl Store for SharedStore {
         self.carry_out(name, self.inner.append_evidence(id, reports), |_| "done".to_owned()).await
     }
 
-    async fn evidence(&self, id: &OperationId) -> Result<Vec<AttemptReport>, StoreError> {
-        self.inner.evidence(id).await
-    }
-
     async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
         let name = || format!("reads {}", id.key.as_str());
         self.carry_out(name, self.inner.get(id), |found| format!("{}", found.is_some())).await
@@ -183,26 +182,5 @@ impl Store for SharedStore {
             format!("{} rows", page.rows.len())
         })
         .await
-    }
-
-    async fn tally(&self) -> Result<Vec<Tally>, StoreError> {
-        self.inner.tally().await
-    }
-
-    async fn audit(
-        &self,
-        id: Option<&OperationId>,
-        after: Option<&Cursor>,
-        limit: usize,
-    ) -> Result<Page<AuditEntry>, StoreError> {
-        self.inner.audit(id, after, limit).await
-    }
-
-    async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError> {
-        self.inner.believed(now).await
-    }
-
-    async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
-        self.inner.purge(now, limit).await
     }
 }

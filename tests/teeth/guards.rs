@@ -15,16 +15,13 @@ use async_trait::async_trait;
 use http::{HeaderMap, HeaderValue};
 use parking_lot::Mutex;
 use steadfast::answer::Answer;
-use steadfast::attempt::AttemptReport;
-use steadfast::clock::Timestamp;
 use steadfast::error::Reason;
 use steadfast::operation::record::{
-    Act, Action, AuditEntry, Claim, Claimed, Cursor, Declined, Event, Filter, Forbidden, Left, Page, Record,
-    State, Summary, Take, Tally, Transition,
+    Act, Action, Claim, Claimed, Declined, Event, Forbidden, Left, Record, State, Take, Transition,
 };
 use steadfast::operation::{OperationId, WireKey};
 use steadfast::request::Request;
-use steadfast::store::{Store, StoreError};
+use steadfast::store::{Store, StoreError, Wrapper};
 use steadfast::vendor::{Attempt, Finding, Subject, Vendor, Verdict};
 use steadfast::{Effect, Error};
 use url::Url;
@@ -106,7 +103,11 @@ fn as_the_late_writer_says(mut record: Record, event: Event) -> Record {
 }
 
 #[async_trait]
-impl Store for StoreWithout {
+impl Wrapper for StoreWithout {
+    fn inner(&self) -> &dyn Store {
+        &self.inner
+    }
+
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
         match self.guard {
             Some(Guard::KeepOnError) if self.remember(&claim.id) => self.claim_forgotten(claim).await,
@@ -166,50 +167,8 @@ impl Store for StoreWithout {
         if self.has_forgotten(id) { Ok(Err(Forbidden::Absent)) } else { self.inner.act(id, act).await }
     }
 
-    async fn append_evidence(
-        &self,
-        id: &OperationId,
-        reports: Vec<AttemptReport>,
-    ) -> Result<Result<(), Declined>, StoreError> {
-        self.inner.append_evidence(id, reports).await
-    }
-
-    async fn evidence(&self, id: &OperationId) -> Result<Vec<AttemptReport>, StoreError> {
-        self.inner.evidence(id).await
-    }
-
     async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
         if self.has_forgotten(id) { Ok(None) } else { self.inner.get(id).await }
-    }
-
-    async fn list(
-        &self,
-        filter: &Filter,
-        after: Option<&Cursor>,
-        limit: usize,
-    ) -> Result<Page<Summary>, StoreError> {
-        self.inner.list(filter, after, limit).await
-    }
-
-    async fn tally(&self) -> Result<Vec<Tally>, StoreError> {
-        self.inner.tally().await
-    }
-
-    async fn audit(
-        &self,
-        id: Option<&OperationId>,
-        after: Option<&Cursor>,
-        limit: usize,
-    ) -> Result<Page<AuditEntry>, StoreError> {
-        self.inner.audit(id, after, limit).await
-    }
-
-    async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError> {
-        self.inner.believed(now).await
-    }
-
-    async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
-        self.inner.purge(now, limit).await
     }
 }
 

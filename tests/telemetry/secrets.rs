@@ -278,7 +278,7 @@ async fn a_failure_of_the_network_does_not_show_the_url() {
 }
 
 /// The marker as a key, in each form in which a key may be written or shown.
-#[cfg(feature = "seal")]
+#[cfg(all(feature = "seal", feature = "sqlite"))]
 #[tokio::test]
 async fn a_seal_key_is_in_nothing_that_is_said_or_shown() {
     use steadfast::operation::record::{Left, Take};

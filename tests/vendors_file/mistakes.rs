@@ -280,8 +280,8 @@ const MISTAKES: &[(&str, &str)] = &[
         r#"1:9: `store`: it needs the file's path, such as "sqlite:vendor-calls.db""#,
     ),
     (
-        "store = \"sqlite:///var/x.db\"\nHEAD",
-        r#"1:9: `store`: a path follows `sqlite:`; did you mean "sqlite:/var/x.db"?"#,
+        "store = \"sqlite://var/x.db\"\nHEAD",
+        r#"1:9: `store`: a path follows `sqlite:`; did you mean "sqlite:var/x.db"?"#,
     ),
     (
         "store = \"sqlite: x.db\"\nHEAD",
@@ -308,7 +308,7 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "store = \"postgres://u:hunter2@db/x\"\nHEAD",
-        r#"1:9: `store`: there is no store `postgres`; write "sqlite:" and a path, or "memory""#,
+        r#"1:9: `store`: this build opens no store `postgres`; write "sqlite:" and a path, such as "sqlite:vendor-calls.db", or "memory""#,
     ),
     (
         "store = \"\"\nHEAD",

@@ -88,7 +88,9 @@ fn it_is_a_schema_and_the_example_keeps_to_it() {
 fn it_refuses_what_an_editor_can_know_to_be_wrong() {
     let validator = jsonschema::draft202012::new(&schema()).expect("a schema");
     assert!(validator.is_valid(&to_json(STRIPE)));
-    for store in ["memory", "memory:", "sqlite:x.db", "sqlite:/var/lib/x.db", "sqlite:../x.db"] {
+    for store in
+        ["memory", "memory:", "sqlite:x.db", "sqlite:/var/lib/x.db", "sqlite:///var/x.db", "sqlite:../x.db"]
+    {
         let text = format!("store = '{store}'\n{STRIPE}");
         assert!(validator.is_valid(&to_json(&text)), "{text}");
         load(&text);

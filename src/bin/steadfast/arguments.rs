@@ -1,10 +1,11 @@
 //! What can be typed. Options come in the same order in every command: its own, which dead letters, who and why, and
 //! what every command has.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::{ArgAction, Args, Parser, Subcommand};
+use clap::{ArgAction, Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 
 use super::selection::Select;
@@ -19,10 +20,11 @@ use super::signature::{Signature, Signer};
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub command: Command,
-    /// The service's store, an SQLite file [default: STEADFAST_STORE, else what the vendors file names]
-    #[arg(long, global = true, value_name = "PATH")]
+    /// The service's store, such as sqlite:vendor-calls.db, or the path of its file [default: STEADFAST_STORE, else what
+    /// the vendors file names]
+    #[arg(long, global = true, value_name = "URL", value_hint = ValueHint::FilePath)]
     #[arg(help_heading = ALWAYS, display_order = LAST)]
-    pub store: Option<PathBuf>,
+    pub store: Option<OsString>,
     /// The vendors file, for the vendors' rules and its store; no vendor's secret is needed [default: STEADFAST_VENDORS]
     #[arg(long, global = true, value_name = "PATH")]
     #[arg(help_heading = ALWAYS, display_order = LAST + 1)]
@@ -68,6 +70,12 @@ pub(crate) enum Command {
     /// waits meanwhile, about a second for each 100 MiB; a call that waits for more than five seconds fails and sends
     /// nothing. Copies and backups of the file keep the secrets: replace them at the vendor.
     Scrub(ScrubArguments),
+    /// Seals every operation with the current key: what an older key sealed, and what is not sealed
+    ///
+    /// The keys are those of the service, the current one first: STEADFAST_SEAL_KEYS, or what the vendors file names. It
+    /// works in small batches beside the running service. If it is cut short, the same again does the rest. The exit code
+    /// is 1 if some operations are still not sealed with the current key at the end.
+    Reseal(ResealArguments),
     /// What failed, was not refused, and waits for a person
     #[command(subcommand)]
     DeadLetters(DeadLettersCommand),
@@ -261,6 +269,16 @@ pub(crate) struct ScrubArguments {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct ResealArguments {
+    /// Only counts
+    #[arg(long, conflicts_with = "wipe")]
+    pub dry_run: bool,
+    /// Then writes the file anew, because its free space may still hold what was there before; calls wait meanwhile
+    #[arg(long)]
+    pub wipe: bool,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct EditArguments {
     #[command(flatten)]
     pub operation: Operation,
@@ -286,6 +304,7 @@ impl Command {
             Command::Cancel(_) => "cancel",
             Command::Adopt(_) => "adopt",
             Command::Scrub(_) => "scrub",
+            Command::Reseal(_) => "reseal",
             Command::Check { .. } => "check",
             Command::Completions { .. } => "completions",
             Command::Man { .. } => "man",

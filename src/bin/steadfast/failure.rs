@@ -17,6 +17,8 @@ pub(crate) enum Failure {
     SealKeys(steadfast::Error),
     /// The store does not open.
     Store(StoreError),
+    /// The store is open, and could not be sealed or written anew.
+    Upkeep(StoreError),
     /// The store that the vendors file names, or what seals it.
     NamedStore(steadfast::Error),
     /// The library's word.
@@ -46,7 +48,7 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Failure::Usage(_) | Failure::Arguments(_) | Failure::SealKeys(_) => USAGE,
-            Failure::Store(_) => STORE,
+            Failure::Store(_) | Failure::Upkeep(_) => STORE,
             Failure::NamedStore(error) if error.source().is_some_and(|source| source.is::<StoreError>()) => {
                 STORE
             }
@@ -95,6 +97,11 @@ impl Failure {
                 ),
                 _ => format!("the store does not open: {}", chain(error)),
             },
+            Failure::Upkeep(error) if error.kind() == StoreErrorKind::Sealed => format!(
+                "{}; give the service's keys in STEADFAST_SEAL_KEYS, or name their variable in the vendors file",
+                chain(error)
+            ),
+            Failure::Upkeep(error) => chain(error),
             Failure::Letters(error @ DeadLetterError::Absent(_)) => format!(
                 "{}; it was never recorded in this store, or its record was removed when its time was over",
                 chain(error)

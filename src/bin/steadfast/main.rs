@@ -10,6 +10,7 @@ mod output;
 mod place;
 mod print;
 mod rename;
+mod reseal;
 mod scrub;
 mod selection;
 mod signature;

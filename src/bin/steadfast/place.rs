@@ -1,66 +1,71 @@
 //! Which store a command works on, and which vendors' rules it knows.
 
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use steadfast::config::Vendors;
 use steadfast::dead_letter::DeadLetters;
-use steadfast::store::{SealKeys, Sqlite, Store};
+use steadfast::store::{SealKeys, Store, StoreUrl};
 
 use super::failure::Failure;
 
 /// Where things are.
 pub(crate) struct Place {
-    store: Option<PathBuf>,
+    /// What names the store, and the name.
+    store: Option<(&'static str, OsString)>,
     pub vendors: Option<PathBuf>,
 }
 
 impl Place {
     /// The options, else the environment. clap could read the environment, but its usage lines then show what the
     /// environment sets as options that have to be typed.
-    pub fn named_by(store: Option<PathBuf>, vendors: Option<PathBuf>) -> Place {
-        let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    pub fn named_by(store: Option<OsString>, vendors: Option<PathBuf>) -> Place {
+        let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        let given = store.map(|store| ("--store", store));
         Place {
-            store: store.or_else(|| set("STEADFAST_STORE")),
-            vendors: vendors.or_else(|| set("STEADFAST_VENDORS")),
+            store: given.or_else(|| set(STORE).map(|store| (STORE, store))),
+            vendors: vendors.or_else(|| set("STEADFAST_VENDORS").map(PathBuf::from)),
         }
-    }
-
-    /// The file of the store that [`open`](Place::open) opens.
-    pub fn file(&self) -> Result<Option<PathBuf>, Failure> {
-        if self.store.is_some() {
-            return Ok(self.store.clone());
-        }
-        let vendors = self.vendors.as_ref().map(Vendors::from_file).transpose().map_err(Failure::Vendors)?;
-        Ok(vendors.and_then(|vendors| vendors.store_path().map(Path::to_owned)))
     }
 
     /// The last step before the work: what is wrong with the arguments is said first.
     pub fn open(&self) -> Result<DeadLetters, Failure> {
+        self.open_both().map(|(letters, _)| letters)
+    }
+
+    /// As [`open`](Place::open), with the store itself.
+    pub fn open_both(&self) -> Result<(DeadLetters, Arc<dyn Store>), Failure> {
         let vendors = self.vendors.as_ref().map(Vendors::from_file).transpose().map_err(Failure::Vendors)?;
         let rules = vendors.as_ref().map(Vendors::rules).transpose().map_err(Failure::Vendors)?;
         let store = match (&self.store, &vendors) {
-            (Some(path), _) => Some(open(path)?),
+            (Some((source, store)), _) => Some(open(source, store)?),
             (None, Some(vendors)) => vendors.existing_store().map_err(Failure::NamedStore)?,
             (None, None) => None,
         };
         let Some(store) = store else {
-            let problem = "which store? Name the service's file with --store PATH or in STEADFAST_STORE, or a vendors \
-                           file that names it with --vendors PATH or in STEADFAST_VENDORS";
+            let problem = "which store? Name the service's with --store URL or in STEADFAST_STORE, such as \
+                           sqlite:vendor-calls.db, or a vendors file that names it with --vendors PATH or in \
+                           STEADFAST_VENDORS";
             return Err(Failure::Arguments(problem.to_owned()));
         };
-        let letters = DeadLetters::new(store);
-        Ok(rules.iter().flatten().fold(letters, |letters, client| letters.with_client(client)))
+        let letters = DeadLetters::new(Arc::clone(&store));
+        let letters = rules.iter().flatten().fold(letters, |letters, client| letters.with_client(client));
+        Ok((letters, store))
     }
 }
 
-fn open(path: &Path) -> Result<Arc<dyn Store>, Failure> {
-    let mut store = Sqlite::builder(path).create(false);
+/// `source` is what named it.
+fn open(source: &str, store: &OsString) -> Result<Arc<dyn Store>, Failure> {
+    let url = StoreUrl::from_argument(store);
+    let mut url = url.map_err(|error| Failure::Arguments(format!("{source}: {error}")))?.create(false);
     if std::env::var_os(SEAL_KEYS).is_some() {
-        store = store.seal(SealKeys::from_env(SEAL_KEYS).map_err(Failure::SealKeys)?);
+        url = url.seal(SealKeys::from_env(SEAL_KEYS).map_err(Failure::SealKeys)?);
     }
-    Ok(Arc::new(store.open().map_err(Failure::Store)?))
+    url.open().map_err(Failure::Store)
 }
+
+const STORE: &str = "STEADFAST_STORE";
 
 /// Not an option of the command line, where every other process on the machine could read it.
 const SEAL_KEYS: &str = "STEADFAST_SEAL_KEYS";

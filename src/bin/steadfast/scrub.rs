@@ -4,7 +4,6 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 use steadfast::dead_letter::{Scrub, Scrubbed, Signed};
-use steadfast::store::Sqlite;
 
 use super::arguments::ScrubArguments;
 use super::failure::{DONE, Failure};
@@ -21,10 +20,11 @@ pub(crate) async fn scrub(
     let mut how =
         if yes { Scrub::by(signature.name_and_reason()?) } else { Scrub::by(Signed::new("", "")).rehearse() };
     how.headers = header;
-    let scrubbed = place.open()?.scrub(&how).await?;
-    let wiped = match place.file()? {
-        Some(file) if yes && !rows_only => {
-            Sqlite::wipe(file).map_err(Failure::Store)?;
+    let (letters, store) = place.open_both()?;
+    let scrubbed = letters.scrub(&how).await?;
+    let wiped = match store.upkeep() {
+        Some(upkeep) if yes && !rows_only => {
+            upkeep.wipe().await.map_err(Failure::Upkeep)?;
             true
         }
         _ => false,

@@ -7,6 +7,7 @@ use crate::guard::Guard;
 use crate::operation::record::{self, AuditEntry, Claim, Claimed, Forbidden, Record};
 use crate::operation::{OperationId, Scope};
 use crate::store::StoreError;
+use crate::store::seals::Seals;
 
 /// What a claim makes of the predecessor that it names.
 type Superseded = Result<Option<(Record, AuditEntry)>, (Obstacle, Effect)>;
@@ -24,18 +25,22 @@ impl Inner {
         &mut self,
         superseded: Option<Superseded>,
         claimed: &Claimed,
-    ) -> Option<Claimed> {
+        seals: &Seals,
+    ) -> Result<Option<Claimed>, StoreError> {
         match superseded {
             Some(Err((obstacle, effect))) if matches!(claimed, Claimed::Fresh(_)) => {
-                Some(Claimed::InTheWay { obstacle, effect })
+                return Ok(Some(Claimed::InTheWay { obstacle, effect }));
             }
             Some(Ok(Some((closed, entry)))) if !matches!(claimed, Claimed::Mismatch { .. }) => {
-                self.put(closed);
+                if let Some(row) = self.rows.get(&closed.id) {
+                    let closed = row.fill(closed, seals)?;
+                    self.put(closed, seals)?;
+                }
                 self.log(entry);
-                None
             }
-            _ => None,
+            _ => {}
         }
+        Ok(None)
     }
 
     /// Writes an operation down under its name in the scope `to`.
@@ -44,6 +49,7 @@ impl Inner {
         old: &OperationId,
         (to, now): (&Scope, Timestamp),
         records_max: usize,
+        seals: &Seals,
     ) -> Result<Result<(), Forbidden>, StoreError> {
         let id = OperationId::new(to.clone(), old.key.clone());
         // Not by the operator's clock alone, which may be days ahead.
@@ -56,12 +62,12 @@ impl Inner {
             return Err(full(records_max));
         }
         let Some(row) = self.rows.get(old) else { return Ok(Err(Forbidden::Absent)) };
-        let record = match row.record.adopted(to, now, self.notes.purged) {
+        let record = match row.whole(seals)?.adopted(to, now, self.notes.purged) {
             Ok(record) => record,
             Err(forbidden) => return Ok(Err(forbidden)),
         };
         let evidence = row.evidence.clone();
-        self.put(record);
+        self.put(record, seals)?;
         if let Some(row) = self.rows.get_mut(&id) {
             row.evidence = evidence;
         }

@@ -71,6 +71,20 @@ async fn the_contract_holds() {
     contract::check_all(async || Arc::new(Memory::new()) as Arc<dyn Store>).await;
 }
 
+#[cfg(feature = "seal")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_contract_holds_over_sealed_records() {
+    use crate::store::SealKeys;
+
+    let keys = || SealKeys::new([1; 32]).with_older([2; 32]);
+    contract::check_all(async || Arc::new(Memory::new().seal(keys())) as Arc<dyn Store>).await;
+    let fresh = || {
+        let memory = Memory::new();
+        Box::new(move |keys| Arc::new(memory.beside(keys)) as Arc<dyn Store>) as contract::Open
+    };
+    contract::check_sealing(fresh).await;
+}
+
 #[tokio::test]
 async fn a_full_store_names_its_bound_and_refuses_only_what_is_new() {
     let store = Memory::with_capacity(2);

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use super::Sqlite;
 use super::open::Settings;
-use super::seals::Seals;
 #[cfg(feature = "seal")]
 use crate::store::SealKeys;
 use crate::store::StoreError;
+use crate::store::seals::Seals;
 
 /// Opens a [`Sqlite`]. Made by [`Sqlite::builder`].
 ///

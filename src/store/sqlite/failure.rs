@@ -1,5 +1,6 @@
 //! SQLite's errors as a store's.
 
+use rusqlite::types::Type;
 use rusqlite::{Error, ErrorCode, ffi};
 
 use crate::store::{StoreError, StoreErrorKind};
@@ -31,6 +32,11 @@ fn kind(error: &Error) -> StoreErrorKind {
         // Not SQLite but the values that it gave: of another type or range than was written.
         None => StoreErrorKind::Corrupt,
     }
+}
+
+/// A column that does not hold what was written.
+pub(super) fn damaged(column: usize, problem: &'static str) -> Error {
+    Error::FromSqlConversionFailure(column, Type::Null, problem.into())
 }
 
 /// Makes a failure of SQLite's into a store's on the way out.

@@ -3,16 +3,17 @@
 use rusqlite::{Connection, params};
 
 use super::failure::While;
-use super::numbers::to_fence;
-use super::row::{self, OnFile, Stored};
-use super::seals::{Part, Seals};
+use super::row::{self, OnFile};
 use super::statements::COPY;
-use super::{notes, purge, write};
+use super::{notes, purge, sealed, write};
 use crate::clock::Timestamp;
 use crate::error::{Effect, Obstacle};
 use crate::operation::record::{self, Forbidden, Notes, Record};
 use crate::operation::{Key, OperationId, Scope};
 use crate::store::StoreError;
+use crate::store::numbers::to_fence;
+use crate::store::seals::{Part, Seals};
+use crate::store::stored::Stored;
 
 /// What became of the predecessor that a claim names.
 pub(super) enum Superseded {
@@ -38,7 +39,7 @@ pub(super) fn supersede(
     match record::supersede(old.as_ref().map(|old| &old.record), &id.key, now) {
         Ok(Some((closed, entry))) => {
             if let Some(old) = old {
-                if let Err(error) = seals.check_row(&old) {
+                if let Err(error) = old.check(seals) {
                     return Ok(Superseded::Unreadable(error));
                 }
                 row::update(connection, old.number, &closed, OnFile::Kept)?;
@@ -75,7 +76,7 @@ pub(super) fn adopt(
     let seal_anew = |part, blob: &Vec<u8>| seals.seal(part, &id, seals.unseal(part, old, blob.clone())?);
     let request = stored.request.as_ref().map(|blob| seal_anew(Part::Request, blob)).transpose()?;
     let answer = stored.answer.as_ref().map(|blob| seal_anew(Part::Answer, blob)).transpose()?;
-    seals.note_use(connection)?;
+    sealed::note_use(connection, seals)?;
     copy(connection, stored.number, &record, (request.as_deref(), answer.as_deref()))?;
     Ok(Ok(()))
 }

@@ -9,10 +9,10 @@ use std::cell::Cell;
 use rusqlite::{Connection, params};
 
 use super::failure::While;
-use super::numbers::{from_ms, to_fence, to_ms};
 use crate::clock::Timestamp;
 use crate::operation::record::{Act, Notes};
 use crate::store::StoreError;
+use crate::store::numbers::{from_ms, to_fence, to_ms};
 
 thread_local! {
     /// The notes on file, if this thread is a writer that knows them.

@@ -15,8 +15,8 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, ffi};
 
 use super::failure::{While, failed};
-use super::seals::Seals;
-use super::{log, scrub};
+use super::{log, scrub, sealed};
+use crate::store::seals::Seals;
 use crate::store::{StoreError, StoreErrorKind};
 
 /// What a file is opened with. The default is what [`Sqlite::open`](super::Sqlite::open) takes.
@@ -61,7 +61,7 @@ pub(super) fn writer(path: &Path, settings: Settings, seals: &Seals) -> Result<C
     let unused = check_seals(&connection, seals, logged)?;
     let mark = |version| scrub::mark(&connection, version, seals);
     migrate(&connection, path, (&MIGRATIONS, settings.create), mark)?;
-    seals.retire(&connection, &unused)?;
+    sealed::retire(&connection, seals, &unused)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).while_doing(doing)?;
     use_log(&connection, settings.wait_for_lock)?;
     connection
@@ -225,7 +225,7 @@ fn check_seals(connection: &Connection, seals: &Seals, logged: bool) -> Result<V
         // Nobody's yet, or another program's in its log alone: the migration says.
         return Ok(Vec::new());
     }
-    let checked = seals.check_file(connection);
+    let checked = sealed::check_file(connection, seals);
     if checked.is_err() && !logged {
         // There is no log to move into the file, so that closing it only removes what opening it put beside it.
         connection

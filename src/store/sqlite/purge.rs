@@ -4,10 +4,10 @@ use rusqlite::{Connection, params};
 
 use super::failure::While;
 use super::notes;
-use super::numbers::to_ms;
 use crate::clock::Timestamp;
 use crate::guard::Guard;
 use crate::store::StoreError;
+use crate::store::numbers::to_ms;
 
 /// Removes at most `limit` expired rows, and keeps the highest of their fences.
 pub(super) fn expired(connection: &Connection, now: Timestamp, limit: usize) -> Result<usize, StoreError> {

@@ -3,15 +3,15 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
-use super::codec;
-use super::failure::While;
+use super::failure::{While, damaged};
 use super::lane::Job;
-use super::numbers;
 use super::row::{self, COLUMNS};
 use crate::attempt::AttemptReport;
 use crate::operation::record::{AuditEntry, Cursor, Filter, Page, Phase, Summary, Tally};
 use crate::operation::{Key, OperationId, Scope};
-use crate::store::{StoreError, StoreErrorKind};
+use crate::store::filters::{self, Dialect};
+use crate::store::pages::{ROWS_MAX, page, start};
+use crate::store::{StoreError, numbers, reports};
 
 /// Carries out a batch, one by one.
 pub(super) fn answer(connection: &Connection, batch: &mut Vec<Box<dyn Job>>) {
@@ -32,7 +32,7 @@ pub(super) fn evidence(connection: &Connection, id: &OperationId) -> Result<Vec<
         .query_row(params![id.scope.as_str(), id.key.as_str()], |row| row.get(0))
         .optional()
         .while_doing(doing)?;
-    codec::reports(lines.as_deref().unwrap_or_default())
+    reports::read(lines.as_deref().unwrap_or_default())
 }
 
 pub(super) fn list(
@@ -43,8 +43,8 @@ pub(super) fn list(
 ) -> Result<Page<Summary>, StoreError> {
     let doing = "list operations";
     let (sql, mut values) = list_statement(filter);
-    values.push(Value::Integer(start(after)?));
-    let limit = limit.clamp(1, PAGE_ROWS_MAX);
+    values.push(Value::Integer(start(after)? as i64));
+    let limit = limit.clamp(1, ROWS_MAX);
     values.push(Value::Integer(limit as i64 + 1));
     let mut statement = connection.prepare_cached(&sql).while_doing(doing)?;
     let rows = statement
@@ -52,9 +52,9 @@ pub(super) fn list(
             let (number, record) = row::hollow(row)?;
             Ok((number, record.summary()))
         })
-        .and_then(Iterator::collect)
+        .and_then(Iterator::collect::<rusqlite::Result<Vec<_>>>)
         .while_doing(doing)?;
-    Ok(page(rows, limit))
+    Ok(page(rows.into_iter(), limit))
 }
 
 pub(super) fn tally(connection: &Connection) -> Result<Vec<Tally>, StoreError> {
@@ -81,14 +81,14 @@ pub(super) fn audit(
     limit: usize,
 ) -> Result<Page<AuditEntry>, StoreError> {
     let doing = "read the audit record";
-    let limit = limit.clamp(1, PAGE_ROWS_MAX);
+    let limit = limit.clamp(1, ROWS_MAX);
     let mut values = Vec::new();
     let clause = id.map_or("", |id| {
         values.push(text(id.scope.as_str()));
         values.push(text(id.key.as_str()));
         "scope = ? AND key = ? AND "
     });
-    values.push(Value::Integer(start(after)?));
+    values.push(Value::Integer(start(after)? as i64));
     values.push(Value::Integer(limit as i64 + 1));
     let sql = format!(
         "SELECT number, scope, key, action, by, why, at_ms, before, after FROM audit \
@@ -97,17 +97,17 @@ pub(super) fn audit(
     let mut statement = connection.prepare_cached(&sql).while_doing(doing)?;
     let rows = statement
         .query_map(params_from_iter(values), entry)
-        .and_then(Iterator::collect)
+        .and_then(Iterator::collect::<rusqlite::Result<Vec<_>>>)
         .while_doing(doing)?;
-    Ok(page(rows, limit))
+    Ok(page(rows.into_iter(), limit))
 }
 
 fn entry(row: &Row<'_>) -> rusqlite::Result<(i64, AuditEntry)> {
-    let key = Key::new(row.get::<_, String>(2)?).map_err(|_| numbers::damaged(2, "no key"))?;
+    let key = Key::new(row.get::<_, String>(2)?).map_err(|_| damaged(2, "no key"))?;
     let action: String = row.get(3)?;
     let entry = AuditEntry {
         id: OperationId::new(Scope::from_stored(row.get::<_, String>(1)?), key),
-        action: serde_json::from_str(&action).map_err(|_| numbers::damaged(3, "no action"))?,
+        action: serde_json::from_str(&action).map_err(|_| damaged(3, "no action"))?,
         by: row.get(4)?,
         why: row.get(5)?,
         at: numbers::from_ms(row.get(6)?),
@@ -118,101 +118,34 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<(i64, AuditEntry)> {
 }
 
 fn phase(row: &Row<'_>, column: usize) -> rusqlite::Result<Phase> {
-    numbers::phase(row.get(column)?).ok_or_else(|| numbers::damaged(column, "no such phase"))
+    numbers::phase(row.get(column)?).ok_or_else(|| damaged(column, "no such phase"))
 }
 
 /// Lacks two values: the number of the first row, and how many.
 fn list_statement(filter: &Filter) -> (String, Vec<Value>) {
-    let (clauses, values) = conditions(filter);
+    let (clauses, values) = filters::conditions(filter, &DIALECT);
     let sql = format!("SELECT {COLUMNS} FROM operation WHERE {clauses}number >= ? ORDER BY number LIMIT ?");
-    (sql, values)
-}
-
-/// A filter as SQL. A list goes through the table by number and not through an index, but for a key and for dead
-/// letters. The names of one scope come in another order, and each page would sort all of them: the `+` keeps
-/// SQLite from that index. A wire key has no index: it comes from a hash, so that every claim would write to another
-/// page of it.
-fn conditions(filter: &Filter) -> (String, Vec<Value>) {
-    let Filter { vendor, scope, key, wire_key, phases, reason, effect, status, updated_from, updated_before } =
-        filter;
-    let mut conditions = Conditions::default();
-    conditions.add("vendor = ?", vendor.as_deref().map(text));
-    let by_scope = if key.is_some() { "scope = ?" } else { "+scope = ?" };
-    conditions.add(by_scope, scope.as_ref().map(|scope| text(scope.as_str())));
-    if key.is_some() && scope.is_none() {
-        conditions.clauses.push_str(IN_ANY_SCOPE);
-    }
-    conditions.add("key = ?", key.as_ref().map(|key| text(key.as_str())));
-    conditions.add("wire_key = ?", wire_key.as_deref().map(text));
-    if let [Phase::Dead] = phases[..] {
-        // In words, since an index on a part of a table is not used for a value that is bound later.
-        conditions.clauses.push_str("phase = 5 AND ");
-    } else if !phases.is_empty() {
-        if phases.iter().all(|phase| matches!(phase, Phase::InProgress | Phase::Scheduled)) {
-            // As above: the index of what is open.
-            conditions.clauses.push_str("phase < 3 AND ");
-        }
-        let numbers: Vec<String> =
-            phases.iter().map(|phase| numbers::phase_number(*phase).to_string()).collect();
-        conditions.clauses.push_str(&format!("phase IN ({}) AND ", numbers.join(", ")));
-    }
-    conditions.add("phase > 4 AND detail = ?", reason.and_then(numbers::reason_number).map(Value::Integer));
-    // A success took effect, also where 0.1 wrote its row and another effect into it.
-    conditions.add(
-        "CASE phase WHEN 3 THEN 2 ELSE effect END = ?",
-        effect.map(|effect| Value::Integer(codec::effect_number(effect))),
-    );
-    conditions.add("status = ?", status.map(|status| Value::Integer(i64::from(status))));
-    conditions.add("updated_at_ms >= ?", updated_from.map(|at| Value::Integer(numbers::to_ms(at))));
-    conditions.add("updated_at_ms < ?", updated_before.map(|at| Value::Integer(numbers::to_ms(at))));
-    (conditions.clauses, conditions.values)
-}
-
-#[derive(Default)]
-struct Conditions {
-    clauses: String,
-    values: Vec<Value>,
-}
-
-impl Conditions {
-    fn add(&mut self, clause: &str, value: Option<Value>) {
-        if let Some(value) = value {
-            self.clauses.push_str(clause);
-            self.clauses.push_str(" AND ");
-            self.values.push(value);
-        }
-    }
+    let values = values.into_iter().map(|value| match value {
+        filters::Value::Text(text) => Value::Text(text),
+        filters::Value::Number(number) => Value::Integer(number),
+    });
+    (sql, values.collect())
 }
 
 fn text(text: &str) -> Value {
     Value::Text(text.to_owned())
 }
 
-/// The number of the first row after a page.
-fn start(after: Option<&Cursor>) -> Result<i64, StoreError> {
-    let Some(cursor) = after else { return Ok(0) };
-    cursor.as_str().parse().map_err(|_| {
-        let problem = format!("{:?} is not a place in a list of this store", cursor.as_str());
-        StoreError::new(problem).of_kind(StoreErrorKind::Invalid)
-    })
-}
-
-/// A page of `limit`, from one row more than that if there are more.
-fn page<T>(mut rows: Vec<(i64, T)>, limit: usize) -> Page<T> {
-    let next = rows.get(limit).map(|(number, _)| Cursor::new(number.to_string()));
-    rows.truncate(limit);
-    Page { rows: rows.into_iter().map(|(_, row)| row).collect(), next }
-}
-
-/// The most rows of one page, so that a list of everything does not become one answer.
-const PAGE_ROWS_MAX: usize = 1_000;
+/// A list goes through the table by number and not through an index, but for a key and for dead letters. The names of
+/// one scope come in another order, and each page would sort all of them: the `+` keeps SQLite from that index.
+const DIALECT: Dialect = Dialect { value: |_| "?".to_owned(), scope: "+scope", in_any_scope: IN_ANY_SCOPE };
 
 /// Goes from scope to scope in the index of names, which has the key behind the scope, and looks into each for the
 /// key. A million operations in ten scopes are ten look-ups; only where each has a scope of its own is it as slow as
 /// reading them all.
 const IN_ANY_SCOPE: &str = "scope IN (WITH RECURSIVE scopes (name) AS (SELECT min(scope) FROM operation UNION ALL \
                             SELECT (SELECT min(scope) FROM operation WHERE scope > name) FROM scopes \
-                            WHERE name IS NOT NULL) SELECT name FROM scopes WHERE name IS NOT NULL) AND ";
+                            WHERE name IS NOT NULL) SELECT name FROM scopes WHERE name IS NOT NULL)";
 
 /// Reads the whole table: a count is an operator's, and an index that it could use would be paid for by every
 /// call.

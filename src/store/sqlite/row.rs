@@ -1,67 +1,20 @@
-//! A record in columns.
-//!
-//! The state machine decides by names, times, fences and effects; what a request or an answer holds never
-//! matters to it. A row is therefore read *hollow*, with an empty request and an answer of the right status,
-//! decided upon, and filled from its blobs by the caller's task: the one writer thread does not parse bodies.
+//! A record in SQLite's columns: see [`columns`](crate::store::columns).
 
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::{HeaderMap, Method, StatusCode};
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use url::Url;
 
-use super::codec;
-use super::failure::While;
-use super::numbers::{
-    REASONS, REFUSALS, damaged, duration, duration_ms, from_ms, phase, phase_number, place, reason, refusal,
-    to_fence, to_ms,
-};
-use super::seals::{Part, Seals};
+use super::failure::{While, damaged};
 use super::statements::{APPEND, INSERT, UPDATE, UPDATE_HELD, UPDATE_KEEPING_ANSWER};
-use crate::answer::Answer;
 use crate::clock::Timestamp;
-use crate::operation::record::{Phase, Record, Resolved, State};
+use crate::operation::record::{Record, Resolved};
 use crate::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
 use crate::policy::OnUnknown;
-use crate::request::Request;
 use crate::store::StoreError;
-
-/// A record as it is in the file.
-#[derive(Clone, Debug)]
-pub(super) struct Stored {
-    pub number: i64,
-    pub record: Record,
-    /// The request, unless the record has it already.
-    pub request: Option<Vec<u8>>,
-    /// The answer, unless the record has it already or there is none.
-    pub answer: Option<Vec<u8>>,
-}
-
-impl Stored {
-    /// With the request in the record, and no longer beside it.
-    pub(super) fn with_request(mut self, seals: &Seals) -> Result<Stored, StoreError> {
-        if let Some(bytes) = self.request.take() {
-            self.record.request = codec::request(seals.unseal(Part::Request, &self.record.id, bytes)?)?;
-        }
-        Ok(self)
-    }
-
-    /// The record, filled from its blobs.
-    pub(super) fn whole(self, seals: &Seals) -> Result<Record, StoreError> {
-        let Stored { mut record, answer, .. } = self.with_request(seals)?;
-        let kept = match &mut record.state {
-            State::InProgress { .. } | State::Scheduled { .. } => None,
-            State::Succeeded { answer, .. } | State::Refused { answer, .. } => Some(answer),
-            State::Dead { answer, .. } => answer.as_mut(),
-        };
-        if let Some((kept, bytes)) = kept.zip(answer) {
-            *kept = codec::answer(seals.unseal(Part::Answer, &record.id, bytes)?)?;
-        }
-        Ok(record)
-    }
-}
+use crate::store::columns::{Columns, StateColumns, redacted};
+use crate::store::numbers::{self, duration, from_ms, to_fence, to_ms};
+use crate::store::stored::{Stored, hollow_request};
 
 /// The columns that [`hollow`] reads, in its order.
 pub(super) const COLUMNS: &str = "number, scope, key, fingerprint, wire_key, phase, until_ms, fence, attempts, \
@@ -74,25 +27,16 @@ pub(super) const REST: &str = "request, answer, redact, first_fence, unknown_sin
 /// Reads [`COLUMNS`]: the row's number, and its record without request and answer.
 pub(super) fn hollow(row: &Row<'_>) -> rusqlite::Result<(i64, Record)> {
     let time = |at| row.get::<_, i64>(at).map(|ms| Timestamp::from_millis(ms.max(0) as u64));
-    let until = row.get::<_, Option<i64>>(6)?.map_or(Timestamp::default(), from_ms);
-    let answer = hollow_answer(row.get(15)?)?;
-    let needed = || answer.clone().ok_or_else(|| damaged(15, "no status in a settled row"));
-    let detail: Option<i64> = row.get(14)?;
-    let dead = || Ok::<_, rusqlite::Error>(State::Dead { reason: reason(detail)?, answer: answer.clone() });
-    let state = match phase(row.get(5)?).ok_or_else(|| damaged(5, "no such phase"))? {
-        Phase::InProgress => State::InProgress { lease_until: until },
-        Phase::Scheduled => State::Scheduled { at: until },
-        Phase::Succeeded => State::Succeeded { answer: needed()?, reconciled: detail == Some(1) },
-        Phase::Refused => State::Refused { refusal: refusal(detail)?, answer: needed()? },
-        Phase::Dead | Phase::Resolved => dead()?,
-    };
+    let columns =
+        StateColumns { phase: row.get(5)?, until: row.get(6)?, detail: row.get(14)?, status: row.get(15)? };
+    let state = columns.state().map_err(|problem| damaged(5, problem))?;
     let resolved: Option<String> = row.get(16)?;
     let resolved: Option<Resolved> = resolved
         .map(|text| serde_json::from_str(&text).map_err(|_| damaged(16, "no resolution")))
         .transpose()?;
     let key: String = row.get(2)?;
     let key = Key::new(key).map_err(|_| damaged(2, "no key"))?;
-    let effect = codec::effect(&state, row.get(9)?);
+    let effect = numbers::effect(&state, row.get(9)?);
     let record = Record {
         id: OperationId::new(Scope::from_stored(row.get::<_, String>(1)?), key),
         fingerprint: Fingerprint::from_bytes(row.get(3)?),
@@ -280,67 +224,6 @@ pub(super) fn append(connection: &Connection, id: &OperationId, reports: &str) -
     let changed =
         statement.execute(params![id.scope.as_str(), id.key.as_str(), reports]).while_doing(doing)?;
     Ok(changed == 1)
-}
-
-/// What is in columns under another form than in the record.
-struct Columns {
-    phase: i64,
-    until: Option<i64>,
-    fence: i64,
-    effect: i64,
-    keep: i64,
-    on_unknown: i64,
-    detail: Option<i64>,
-    status: Option<u16>,
-    resolved: Option<String>,
-    unknown_since: Option<i64>,
-    attempt_max: i64,
-}
-
-impl Columns {
-    fn of(record: &Record) -> Result<Columns, StoreError> {
-        let (detail, answer) = match &record.state {
-            State::InProgress { .. } | State::Scheduled { .. } => (None, None),
-            State::Succeeded { answer, reconciled } => (Some(i64::from(*reconciled)), Some(answer)),
-            State::Refused { refusal, answer } => (place(&REFUSALS, refusal), Some(answer)),
-            State::Dead { reason, answer } => (place(&REASONS, reason), answer.as_ref()),
-        };
-        let resolved = record.resolved.as_ref().map(serde_json::to_string).transpose();
-        Ok(Columns {
-            phase: phase_number(record.phase()),
-            until: record.until().map(to_ms),
-            fence: to_fence(record.fence),
-            effect: codec::effect_number(record.effect),
-            keep: duration_ms(record.keep),
-            on_unknown: i64::from(record.on_unknown == OnUnknown::Resend),
-            detail,
-            status: answer.map(|answer| answer.status.as_u16()),
-            unknown_since: record.unknown_since.map(to_ms),
-            attempt_max: duration_ms(record.attempt_max),
-            resolved: resolved
-                .map_err(|error| StoreError::with_source("a resolution cannot be written", error))?,
-        })
-    }
-}
-
-fn redacted(record: &Record) -> Result<Option<String>, StoreError> {
-    if record.redact.is_empty() {
-        return Ok(None);
-    }
-    serde_json::to_string(record.redact.names())
-        .map(Some)
-        .map_err(|error| StoreError::with_source("names of fields cannot be written", error))
-}
-
-fn hollow_request() -> Request {
-    let url = Url::parse("about:blank").expect("a constant that parses");
-    Request::new(Method::GET, url)
-}
-
-fn hollow_answer(status: Option<u16>) -> rusqlite::Result<Option<Answer>> {
-    let Some(status) = status else { return Ok(None) };
-    let status = StatusCode::from_u16(status).map_err(|_| damaged(15, "no such status"))?;
-    Ok(Some(Answer::new(status, HeaderMap::new(), Bytes::new())))
 }
 
 static SELECT_BY_NAME: OnceLock<String> = OnceLock::new();

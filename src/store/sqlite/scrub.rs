@@ -7,14 +7,14 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags, params};
 
-use super::codec;
 use super::failure::While;
 use super::open::{self, Settings};
-use super::seals::{Part, Seals};
+use super::sealed;
 use crate::operation::record::Record;
 use crate::operation::secret::hold_a_secret;
 use crate::operation::{Key, OperationId, Scope};
-use crate::store::{StoreError, StoreErrorKind};
+use crate::store::seals::{Part, Seals};
+use crate::store::{StoreError, StoreErrorKind, codec};
 
 /// Flags the rows whose requests hold secrets, in a file that had this version of the schema, within the transaction of
 /// the migration. A row that cannot be read stays
@@ -70,7 +70,7 @@ pub(super) fn write_request(
 ) -> Result<(), StoreError> {
     let doing = "write a request without its secrets";
     let blob = seals.seal(Part::Request, &record.id, codec::request_bytes(&record.request)?)?;
-    seals.note_use(connection)?;
+    sealed::note_use(connection, seals)?;
     let mut statement = connection
         .prepare_cached("UPDATE operation SET request = ?2, secrets = ?3 WHERE number = ?1")
         .while_doing(doing)?;
@@ -78,10 +78,8 @@ pub(super) fn write_request(
     Ok(())
 }
 
-/// See [`Sqlite::wipe`](super::Sqlite::wipe). Free pages alone would not do: what was removed is in the gaps of pages
-/// that are in use, too, and in the log. A `VACUUM` writes every page anew; the log that it fills is then moved into the
-/// file and cut.
-pub(super) fn wipe(path: &Path, settings: Settings) -> Result<(), StoreError> {
+/// A connection for [`wipe`], to a file that is a store.
+pub(super) fn wiper(path: &Path, settings: Settings) -> Result<Connection, StoreError> {
     let doing = "write the file anew";
     open::find(path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -89,9 +87,17 @@ pub(super) fn wipe(path: &Path, settings: Settings) -> Result<(), StoreError> {
     connection.busy_handler(Some(settings.wait_for_lock)).while_doing(doing)?;
     connection
         .execute_batch(
-            "PRAGMA trusted_schema = OFF; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; VACUUM;",
+            "PRAGMA trusted_schema = OFF; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0;",
         )
         .while_doing(doing)?;
+    Ok(connection)
+}
+
+/// See [`Sqlite::wipe`](super::Sqlite::wipe). Free pages alone would not do: what was removed is in the gaps of pages
+/// that are in use, too, and in the log. A `VACUUM` writes every page anew; the log that it fills is then moved into the
+/// file and cut.
+pub(super) fn wipe(connection: &Connection) -> Result<(), StoreError> {
+    connection.execute_batch("VACUUM").while_doing("write the file anew")?;
     let busy: i64 = connection
         .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
         .while_doing("move the log into the file")?;

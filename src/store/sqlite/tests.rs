@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::error::Effect;
 use crate::operation::Key;
-use crate::store::{StoreErrorKind, contract};
+use crate::store::{StoreErrorKind, Wrapper, codec, contract};
 
 /// A directory, and a new path in it for each store.
 struct Place {
@@ -72,27 +72,10 @@ struct Two {
     turn: AtomicUsize,
 }
 
-impl Two {
-    fn next(&self) -> &Sqlite {
+impl Wrapper for Two {
+    fn inner(&self) -> &dyn Store {
         &self.stores[self.turn.fetch_add(1, Ordering::Relaxed) % 2]
     }
-}
-
-#[async_trait]
-#[rustfmt::skip]
-impl Store for Two {
-    async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> { self.next().claim(claim).await }
-    async fn transition(&self, held: &Record, transition: Transition) -> Result<Result<Record, Declined>, StoreError> { self.next().transition(held, transition).await }
-    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> { self.next().take(take).await }
-    async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> { self.next().act(id, act).await }
-    async fn append_evidence(&self, id: &OperationId, reports: Vec<AttemptReport>) -> Result<Result<(), Declined>, StoreError> { self.next().append_evidence(id, reports).await }
-    async fn evidence(&self, id: &OperationId) -> Result<Vec<AttemptReport>, StoreError> { self.next().evidence(id).await }
-    async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> { self.next().get(id).await }
-    async fn list(&self, filter: &Filter, after: Option<&Cursor>, limit: usize) -> Result<Page<Summary>, StoreError> { self.next().list(filter, after, limit).await }
-    async fn tally(&self) -> Result<Vec<Tally>, StoreError> { self.next().tally().await }
-    async fn audit(&self, id: Option<&OperationId>, after: Option<&Cursor>, limit: usize) -> Result<Page<AuditEntry>, StoreError> { self.next().audit(id, after, limit).await }
-    async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError> { self.next().believed(now).await }
-    async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> { self.next().purge(now, limit).await }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -7,11 +7,10 @@ use rusqlite::{Connection, params};
 use super::failure::While;
 use super::names::{Superseded, adopt, supersede};
 use super::notes;
-use super::numbers::{phase_number, to_ms};
 use super::purge;
-use super::row::{self, COLUMNS, OnFile, REST, Stored};
+use super::row::{self, COLUMNS, OnFile, REST};
 use super::scrub;
-use super::seals::Seals;
+use super::sealed;
 use crate::clock::Timestamp;
 use crate::error::{Effect, Obstacle};
 use crate::operation::record::{
@@ -20,6 +19,9 @@ use crate::operation::record::{
 };
 use crate::operation::{OperationId, Scope};
 use crate::store::StoreError;
+use crate::store::numbers::{phase_number, to_ms};
+use crate::store::seals::Seals;
+use crate::store::stored::Stored;
 
 /// A claim, as what it starts with if it is the first.
 pub(super) struct First {
@@ -52,7 +54,7 @@ pub(super) fn claim(connection: &Connection, first: &First) -> Result<Met, Store
             Superseded::Unreadable(error) => return Ok(Met::Unreadable(error)),
         }
     }
-    seals.note_use(connection)?;
+    sealed::note_use(connection, seals)?;
     // The index decides who is first; only then is there anything to read.
     let first_fence = notes.purged.saturating_add(1);
     if row::insert(connection, record, first_fence, request)? {
@@ -69,7 +71,7 @@ pub(super) fn claim(connection: &Connection, first: &First) -> Result<Met, Store
         return Ok(Met::Nobody { first_fence: record.first_fence });
     }
     if let Some(record) = claimed.changes() {
-        if let Err(error) = seals.check_row(&stored) {
+        if let Err(error) = stored.check(seals) {
             return Ok(Met::Unreadable(error));
         }
         row::update(connection, stored.number, record, OnFile::Now(None))?;
@@ -86,7 +88,7 @@ pub(super) struct Step {
     pub transition: Transition,
     /// The event's answer, if it has one.
     pub answer: Option<Vec<u8>>,
-    /// What the attempts met, as [`codec::report_lines`](super::codec::report_lines).
+    /// What the attempts met, as [`reports::lines`](crate::store::reports::lines).
     pub reports: String,
     pub seals: Seals,
 }
@@ -106,7 +108,7 @@ pub(super) fn transition(connection: &Connection, step: &Step) -> Result<Written
     let Step { record, foreseen, transition, answer, reports, seals } = step;
     let answer = answer.as_deref();
     if answer.is_some() {
-        seals.note_use(connection)?;
+        sealed::note_use(connection, seals)?;
     }
     if *foreseen && row::update_held(connection, record, answer, reports)? {
         return Ok(Written::AsForeseen);
@@ -165,7 +167,7 @@ fn look_for(
         "SELECT {COLUMNS}, {REST} FROM operation WHERE phase < 3 AND phase = ?1 {} {} \
          AND {clause} ORDER BY until_ms, number LIMIT ?3",
         if account.is_some() { OF_ACCOUNT } else { "AND ?4 IS NULL AND ?5 IS NULL" },
-        seals.readable_rows()
+        sealed::readable_rows(seals)
     );
     let mut statement = connection.prepare_cached(&sql).while_doing(doing)?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
@@ -195,7 +197,7 @@ pub(super) fn act(
     let Some(stored) = row::load(connection, id)? else {
         return Ok(Err(Forbidden::Absent));
     };
-    seals.check_row(&stored)?;
+    stored.check(seals)?;
     let stored =
         if matches!(act.action, Action::Scrub { .. }) { stored.with_request(seals)? } else { stored };
     let (record, entry) = match stored.record.act(&notes::seen(connection, act)?) {

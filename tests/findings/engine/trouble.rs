@@ -4,14 +4,10 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
-use steadfast::attempt::AttemptReport;
 use steadfast::clock::Timestamp;
 use steadfast::operation::OperationId;
-use steadfast::operation::record::{
-    Act, AuditEntry, Claim, Claimed, Cursor, Declined, Filter, Forbidden, Page, Record, Summary, Take, Tally,
-    Transition,
-};
-use steadfast::store::{Memory, Store, StoreError, StoreErrorKind};
+use steadfast::operation::record::{Claim, Claimed, Declined, Record, Take, Transition};
+use steadfast::store::{Memory, Store, StoreError, StoreErrorKind, Wrapper};
 
 /// What a store does to one call.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -91,18 +87,32 @@ async fn with<T>(
 }
 
 #[async_trait]
-#[rustfmt::skip]
-impl Store for Troubled {
-    async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> { with(&self.claims, self.store.claim(claim)).await }
-    async fn transition(&self, held: &Record, transition: Transition) -> Result<Result<Record, Declined>, StoreError> { with(&self.transitions, self.store.transition(held, transition)).await }
-    async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> { with(&self.gets, self.store.get(id)).await }
-    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> { with(&self.takes, self.store.take(take)).await }
-    async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> { self.store.act(id, act).await }
-    async fn append_evidence(&self, id: &OperationId, reports: Vec<AttemptReport>) -> Result<Result<(), Declined>, StoreError> { self.store.append_evidence(id, reports).await }
-    async fn evidence(&self, id: &OperationId) -> Result<Vec<AttemptReport>, StoreError> { self.store.evidence(id).await }
-    async fn list(&self, filter: &Filter, after: Option<&Cursor>, limit: usize) -> Result<Page<Summary>, StoreError> { self.store.list(filter, after, limit).await }
-    async fn tally(&self) -> Result<Vec<Tally>, StoreError> { self.store.tally().await }
-    async fn audit(&self, id: Option<&OperationId>, after: Option<&Cursor>, limit: usize) -> Result<Page<AuditEntry>, StoreError> { self.store.audit(id, after, limit).await }
-    async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError> { self.store.believed(now).await }
-    async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> { with(&self.purges, self.store.purge(now, limit)).await }
+impl Wrapper for Troubled {
+    fn inner(&self) -> &dyn Store {
+        &self.store
+    }
+
+    async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
+        with(&self.claims, self.store.claim(claim)).await
+    }
+
+    async fn transition(
+        &self,
+        held: &Record,
+        transition: Transition,
+    ) -> Result<Result<Record, Declined>, StoreError> {
+        with(&self.transitions, self.store.transition(held, transition)).await
+    }
+
+    async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
+        with(&self.gets, self.store.get(id)).await
+    }
+
+    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
+        with(&self.takes, self.store.take(take)).await
+    }
+
+    async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
+        with(&self.purges, self.store.purge(now, limit)).await
+    }
 }

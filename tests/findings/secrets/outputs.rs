@@ -170,6 +170,7 @@ fn typed(command: &str) -> &'static [&'static [&'static str]] {
             &["--header", "no name"],
             &["--yes"],
         ],
+        "reseal" => &[&["--dry-run"], &[], &["--wipe"], &["--store", "postgres://u:in-the-url@db/x"]],
         "dead-letters list" => &[&[], &["--group"], &["--vendor", "nobody"], &["--after", "x"]],
         "dead-letters show" => {
             &[&["other-stripe", "--bodies", "--why", "x"], &["other-bigcommerce"], &["absent"]]

@@ -1,6 +1,6 @@
-//! Requests and answers as bytes and the reports of attempts as text, in columns of their own.
+//! Requests and answers as bytes, in columns of their own: the same bytes in every store.
 //!
-//! A small binary form for the first two and not JSON: bodies and header values are bytes and not text, and
+//! A small binary form and not JSON: bodies and header values are bytes and not text, and
 //! escaping them would cost a third more space and most of the time of a commit. The first byte is the version; a
 //! reader knows every version up to its own, so that an older file needs no rewriting.
 //!
@@ -17,20 +17,14 @@
 //! ```text
 //! sealed  = 2u8, key id (8), nonce (24), ciphertext, tag (16)
 //! ```
-//!
-//! Reports are JSON, each with a line feed behind it, so that one more is written by appending.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use url::Url;
 
 use crate::answer::Answer;
-use crate::attempt::AttemptReport;
-use crate::error::Effect;
-use crate::operation::record::State;
 use crate::request::Request;
 use crate::store::{StoreError, StoreErrorKind};
-use crate::vendor::Verdict;
 
 pub(super) fn request_bytes(request: &Request) -> Result<Vec<u8>, StoreError> {
     let mut bytes = Vec::with_capacity(ROOM + request.body.len());
@@ -78,51 +72,6 @@ pub(super) fn answer(bytes: Vec<u8>) -> Result<Answer, StoreError> {
     let mut answer = Answer::new(status, headers, input.rest);
     answer.cut = cut;
     Ok(answer)
-}
-
-pub(super) fn report_lines(reports: &[AttemptReport]) -> Result<String, StoreError> {
-    let mut lines = Vec::with_capacity(REPORT_ROOM * reports.len());
-    let unwritable = |error| StoreError::with_source("a report of an attempt cannot be written", error);
-    for report in reports {
-        // JSON has no line feed of its own: those in its texts are escaped.
-        serde_json::to_writer(&mut lines, report).map_err(unwritable)?;
-        lines.push(b'\n');
-    }
-    String::from_utf8(lines).map_err(|error| StoreError::with_source("a report is not text", error))
-}
-
-pub(super) fn reports(lines: &str) -> Result<Vec<AttemptReport>, StoreError> {
-    let report = |line| {
-        let read = serde_json::from_str(line).map_err(|error| {
-            let problem = "a stored report of an attempt cannot be read";
-            StoreError::with_source(problem, error).of_kind(StoreErrorKind::Corrupt)
-        });
-        read.map(|mut report: AttemptReport| {
-            // 0.1 wrote what was known before the attempt.
-            if report.verdict == Verdict::DONE {
-                report.effect = Effect::Applied;
-            }
-            report
-        })
-    };
-    lines.lines().map(report).collect()
-}
-
-pub(super) const fn effect_number(effect: Effect) -> i64 {
-    match effect {
-        Effect::None => 0,
-        Effect::Unknown => 1,
-        Effect::Applied => 2,
-    }
-}
-
-/// What a row's number says. A row that 0.1 wrote says of a success what was known before it.
-pub(super) fn effect(state: &State, number: i64) -> Effect {
-    match (state, number) {
-        (State::Succeeded { .. }, _) => Effect::Applied,
-        (_, 0) => Effect::None,
-        _ => Effect::Unknown,
-    }
 }
 
 fn put_headers(bytes: &mut Vec<u8>, headers: &HeaderMap) -> Result<(), StoreError> {
@@ -203,9 +152,6 @@ const VERSION: u8 = 1;
 
 /// More than method, URL and headers usually take, so that one allocation does.
 const ROOM: usize = 512;
-
-/// As [`ROOM`], for the report of an attempt.
-const REPORT_ROOM: usize = 192;
 
 #[cfg(test)]
 mod tests {

@@ -13,8 +13,8 @@ use crate::answer::Answer;
 use crate::clock::Timestamp;
 use crate::error::Reason;
 use crate::operation::record::{Act, Action, Claim, Claimed, Event, Filter, Left, Phase, Record, Take};
-use crate::operation::{Key, Scope};
-use crate::store::{Sqlite, Store, contract};
+use crate::operation::{Key, OperationId, Scope};
+use crate::store::{SealKeys, Sqlite, Store, contract};
 
 const NOW: Timestamp = Timestamp::from_millis(1_000_000);
 const LATER: Timestamp = Timestamp::from_millis(2_000_000);
@@ -151,6 +151,16 @@ async fn the_contract_holds_over_a_sealed_file() {
         Arc::new(store.expect("opens")) as Arc<dyn Store>
     };
     contract::check_all(fresh).await;
+    let fresh = || {
+        let file = files.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let path = directory.path().join(format!("{file}.db"));
+        Box::new(move |keys: Option<SealKeys>| {
+            let builder = Sqlite::builder(&path);
+            let builder = keys.into_iter().fold(builder, |builder, keys| builder.seal(keys));
+            Arc::new(builder.open().expect("opens")) as Arc<dyn Store>
+        }) as contract::Open
+    };
+    contract::check_sealing(fresh).await;
 }
 
 #[tokio::test]
@@ -304,15 +314,15 @@ async fn a_key_that_is_used_while_it_is_being_retired_stays() {
     claims(&old, "a").await;
     let raw = place.raw();
     raw.execute("DELETE FROM operation", []).expect("gone");
-    let unused = rotated.check_file(&raw).expect("nothing needs a key that is not at hand");
+    let unused = check_file(&raw, &rotated).expect("nothing needs a key that is not at hand");
     assert_eq!(unused, [*key(1).current().as_bytes()]);
     claims(&old, "b").await;
-    let error = rotated.retire(&raw, &unused).expect_err("needed after all");
+    let error = retire(&raw, &rotated, &unused).expect_err("needed after all");
     assert_eq!(error.kind(), StoreErrorKind::Sealed, "{error}");
     assert!(raw.is_autocommit());
     assert_eq!(place.keys_named(), [key(1).current().to_string()]);
     raw.execute("DELETE FROM operation", []).expect("gone");
-    rotated.retire(&raw, &unused).expect("not needed");
+    retire(&raw, &rotated, &unused).expect("not needed");
     assert_eq!(place.keys_named(), [""; 0]);
 }
 
@@ -463,16 +473,4 @@ async fn a_file_of_the_first_schema_is_brought_up_to_date_and_sealed_from_then_o
     assert_whole(&store, "new").await;
     let version: i64 = place.raw().query_row("PRAGMA user_version", [], |row| row.get(0)).expect("readable");
     assert_eq!(version, super::super::open::SCHEMA_VERSION);
-}
-
-#[test]
-fn an_operation_in_a_store_that_only_seals_says_which_key_it_needs() {
-    let seals = Seals::default();
-    let blob = [&[SEALED][..], &[0xab; 8], &[0; 40]].concat();
-    assert_sealed(
-        seals.unseal(Part::Request, &id("a"), blob),
-        "the operation is sealed with the key abababababababab, which was not given",
-    );
-    assert_eq!(seals.unseal(Part::Answer, &id("a"), vec![1, 2]).expect("not sealed"), [1, 2]);
-    assert_eq!(seals.unseal(Part::Answer, &id("a"), vec![]).expect("the codec says"), [0; 0]);
 }

@@ -1,21 +1,16 @@
-//! Opening the SQLite file that the vendors file names.
+//! Opening the store that the vendors file names.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::config::Secrets;
 use crate::config::vendor::Variable;
 use crate::error::{Error, Mistake};
-use crate::store::Store;
+use crate::store::{Store, StoreErrorKind, StoreUrl};
 
-/// An SQLite file.
+/// The store as the file names it.
 #[derive(Clone, Debug)]
-#[cfg_attr(
-    not(feature = "sqlite"),
-    expect(dead_code, reason = "such a build refuses the file before it is opened")
-)]
-pub(in crate::config) struct File {
-    pub(super) path: PathBuf,
+pub(in crate::config) struct Named {
+    pub(super) url: StoreUrl,
     /// The vendors file, and line and column of `store` in it.
     pub(super) vendors: String,
     pub(super) place: (usize, usize),
@@ -23,39 +18,27 @@ pub(in crate::config) struct File {
     pub(super) keys: Option<Variable>,
 }
 
-impl File {
-    #[cfg(feature = "sqlite")]
+impl Named {
     pub(super) fn open(&self, secrets: &Secrets, create: bool) -> Result<Arc<dyn Store>, Error> {
-        let builder = crate::store::Sqlite::builder(&self.path).create(create);
+        let url = self.url.clone().create(create);
         #[cfg(feature = "seal")]
-        let builder = match &self.keys {
-            Some(variable) => builder.seal(self.seal_keys(variable, secrets)?),
-            None => builder,
+        let url = match &self.keys {
+            Some(variable) => url.seal(self.seal_keys(variable, secrets)?),
+            None => url,
         };
         #[cfg(not(feature = "seal"))]
         let _ = secrets;
-        match builder.open() {
-            Ok(store) => Ok(Arc::new(store)),
-            Err(error) => {
-                let problem =
-                    format!("`store`: {} does not open{}", self.path.display(), self.hint(error.kind()));
-                Err(self.refuse(self.place, problem).with_source(error))
-            }
-        }
-    }
-
-    #[cfg(not(feature = "sqlite"))]
-    pub(super) fn open(&self, _: &Secrets, _: bool) -> Result<Arc<dyn Store>, Error> {
-        Err(self.refuse(self.place, format!("`store`: {MISSING}")))
+        url.open().map_err(|error| {
+            let shown = self.url.path().map_or(self.url.to_string(), |path| path.display().to_string());
+            let problem = format!("`store`: {shown} does not open{}", self.hint(error.kind()));
+            self.refuse(self.place, problem).with_source(error)
+        })
     }
 
     /// What the store's own error cannot know.
-    #[cfg(feature = "sqlite")]
-    fn hint(&self, kind: crate::store::StoreErrorKind) -> String {
-        use crate::store::StoreErrorKind;
-
-        let directory = self.path.parent().filter(|directory| !directory.as_os_str().is_empty());
-        match directory {
+    fn hint(&self, kind: StoreErrorKind) -> String {
+        let directory = self.url.path().and_then(std::path::Path::parent);
+        match directory.filter(|directory| !directory.as_os_str().is_empty()) {
             Some(directory) if !directory.exists() => {
                 format!("; there is no directory {}", directory.display())
             }
@@ -91,6 +74,3 @@ impl File {
         Error::mistaken(vec![Mistake::new(&self.vendors, Some(place), problem)], false)
     }
 }
-
-/// What a build without SQLite says of such a store.
-pub(super) const MISSING: &str = "this build of steadfast has no SQLite; build it with feature `sqlite`";

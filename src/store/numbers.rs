@@ -1,14 +1,12 @@
-//! What is a number in a column: times, fences, and places in lists.
+//! What is a number in a column: times, fences, states, and places in lists. The same numbers in every database.
 
 use std::time::Duration;
 
-use rusqlite::types::Type;
-
 use crate::clock::Timestamp;
-use crate::error::{Reason, Refusal};
-use crate::operation::record::Phase;
+use crate::error::{Effect, Reason, Refusal};
+use crate::operation::record::{Phase, State};
 
-/// Milliseconds as SQLite holds them. What is beyond its range is its far end.
+/// Milliseconds as a column of 64 bits holds them. What is beyond its range is its far end.
 pub(super) fn to_ms(time: Timestamp) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
@@ -42,12 +40,12 @@ pub(super) fn reason_number(reason: Reason) -> Option<i64> {
     place(&REASONS, &reason)
 }
 
-pub(super) fn reason(detail: Option<i64>) -> rusqlite::Result<Reason> {
-    detail.and_then(|number| at(&REASONS, number)).ok_or_else(|| damaged(14, "no such reason"))
+pub(super) fn reason(detail: Option<i64>) -> Option<Reason> {
+    detail.and_then(|number| at(&REASONS, number))
 }
 
-pub(super) fn refusal(detail: Option<i64>) -> rusqlite::Result<Refusal> {
-    detail.and_then(|number| at(&REFUSALS, number)).ok_or_else(|| damaged(14, "no such refusal"))
+pub(super) fn refusal(detail: Option<i64>) -> Option<Refusal> {
+    detail.and_then(|number| at(&REFUSALS, number))
 }
 
 pub(super) fn place<T: PartialEq>(all: &[T], one: &T) -> Option<i64> {
@@ -58,8 +56,21 @@ pub(super) fn at<T: Copy>(all: &[T], place: i64) -> Option<T> {
     all.get(usize::try_from(place).ok()?).copied()
 }
 
-pub(super) fn damaged(column: usize, problem: &'static str) -> rusqlite::Error {
-    rusqlite::Error::FromSqlConversionFailure(column, Type::Null, problem.into())
+pub(super) const fn effect_number(effect: Effect) -> i64 {
+    match effect {
+        Effect::None => 0,
+        Effect::Unknown => 1,
+        Effect::Applied => 2,
+    }
+}
+
+/// What a row's number says. A row that 0.1 wrote says of a success what was known before it.
+pub(super) fn effect(state: &State, number: i64) -> Effect {
+    match (state, number) {
+        (State::Succeeded { .. }, _) => Effect::Applied,
+        (_, 0) => Effect::None,
+        _ => Effect::Unknown,
+    }
 }
 
 /// The numbers of a column are places in this list: it only ever grows at its end.

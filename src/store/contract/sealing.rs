@@ -1,0 +1,231 @@
+//! Sealed stores: what a process cannot read it leaves alone, and what is sealed anew stays what it was.
+//!
+//! A store that can seal runs this beside [`check_all`](super::check_all), which it runs on a sealed store too.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{LEASE, NOW, answer, bury, claim_at, id, take, transition_at, write};
+use crate::error::Reason;
+use crate::operation::OperationId;
+use crate::operation::record::{
+    Act, Action, Claimed, Event, Filter, Left, Phase, Record, State, Take, Transition,
+};
+use crate::store::{self, Reseal, SealKeys, Store, StoreErrorKind};
+
+/// Opens a store with these keys, or with none. Each that it gives is another one on the same records, as two processes
+/// have them; the first finds none.
+pub type Open = Box<dyn Fn(Option<SealKeys>) -> Arc<dyn Store> + Send + Sync>;
+
+/// Runs everything here. `fresh` gives a new set of records, and a way to open it, each time.
+pub async fn check_sealing(fresh: impl Fn() -> Open) {
+    check_unreadable_rows(&fresh()).await;
+    check_reseal(&fresh()).await;
+    check_reseal_needs_keys(&fresh()).await;
+    check_reseal_beside_a_service(&fresh()).await;
+}
+
+/// A row that cannot be read is neither claimed, nor taken, nor acted upon, and does not keep the others from their turn.
+pub async fn check_unreadable_rows(open: &Open) {
+    let (behind, ahead) = (open(Some(key(1))), open(Some(key(2).with_older([1; 32]))));
+    let sealed: Vec<OperationId> = (0..5).map(|nth| name(&format!("ahead {nth}"))).collect();
+    for id in &sealed {
+        take(&*ahead, claim_at(id, NOW)).await;
+    }
+    let later = NOW.plus(std::time::Duration::from_secs(1));
+    take(&*behind, claim_at(&name("behind"), later)).await;
+    let dead = name("dead");
+    take(&*ahead, claim_at(&dead, NOW)).await;
+    let held = whole(&*ahead, &dead).await;
+    move_on(&*ahead, &held, bury(Reason::Exhausted)).await;
+    let mut before = Vec::new();
+    for id in sealed.iter().chain([&dead]) {
+        before.push(whole(&*ahead, id).await);
+    }
+    let over = NOW.plus(LEASE).plus(LEASE);
+    for (id, at) in [(&sealed[0], over), (&dead, NOW)] {
+        let error = behind.claim(claim_at(id, at)).await.expect_err("its key was not given");
+        assert_eq!(error.kind(), StoreErrorKind::Sealed, "{error}");
+        let error = behind.get(id).await.expect_err("its key was not given");
+        assert_eq!(error.kind(), StoreErrorKind::Sealed, "{error}");
+    }
+    let redrive = Act {
+        action: Action::Redrive { forced: false },
+        by: "ada".to_owned(),
+        why: String::new(),
+        now: over,
+        fence: None,
+    };
+    let error = behind.act(&dead, redrive.clone()).await.expect_err("its key was not given");
+    assert_eq!(error.kind(), StoreErrorKind::Sealed, "{error}");
+    assert!(behind.audit(None, None, 10).await.expect("the store works").rows.is_empty());
+    let lapsed = |limit| Take {
+        what: Left::Lapsed,
+        account: None,
+        now: over,
+        lease: LEASE,
+        attempt_max: super::ATTEMPT,
+        vendor_clock_ms: None,
+        limit,
+    };
+    let taken = behind.take(lapsed(1)).await.expect("the store works");
+    assert_eq!(taken.iter().map(|record| &record.id).collect::<Vec<_>>(), [&name("behind")]);
+    assert_eq!(behind.take(lapsed(10)).await.expect("the store works"), []);
+    for (id, before) in sealed.iter().chain([&dead]).zip(&before) {
+        assert_eq!(whole(&*ahead, id).await, *before, "neither fence, nor lease, nor effect has moved");
+    }
+    // What columns can answer is answered.
+    let claimed = behind.claim(claim_at(&sealed[1], NOW)).await.expect("the store works");
+    assert!(matches!(claimed, Claimed::Busy { .. }), "{claimed:?}");
+    let letters = Filter { phases: vec![Phase::Dead], ..Filter::default() };
+    assert_eq!(behind.list(&letters, None, 10).await.expect("the store works").rows.len(), 1);
+    // Whoever can read them carries on.
+    assert_eq!(ahead.take(lapsed(10)).await.expect("the store works").len(), 5);
+    ahead.act(&dead, redrive).await.expect("the store works").expect("a dead letter");
+}
+
+/// Everything is sealed with the current key and nothing else changes; cut short, the same again does the rest.
+pub async fn check_reseal(open: &Open) {
+    let (plain, old) = (open(None), open(Some(key(1))));
+    let new = open(Some(key(2).with_older([1; 32])));
+    let mut names = Vec::new();
+    for (store, word) in [(&plain, "plain"), (&old, "old"), (&new, "new")] {
+        for end in ["held", "done", "dead"] {
+            let id = name(&format!("{word} {end}"));
+            let held = take(&**store, claim_at(&id, NOW)).await;
+            match end {
+                "done" => {
+                    let done = Event::Succeed { answer: answer(200, "done"), reconciled: false };
+                    move_on(&**store, &held, done).await;
+                }
+                "dead" => {
+                    move_on(&**store, &held, Event::Bury { reason: Reason::Unknown, answer: None }).await;
+                }
+                _ => {}
+            }
+            names.push(id);
+        }
+    }
+    let mut before = Vec::new();
+    for id in &names {
+        before.push(whole(&*new, id).await);
+    }
+    let counted = store::reseal(&*new, true).await.expect("the store works");
+    assert_eq!((counted.matched, counted.resealed, counted.remaining, counted.unreadable), (6, 0, 6, 0));
+    // Two batches of one, and no more.
+    let upkeep = new.upkeep().expect("it can seal");
+    let mut after = None;
+    for _ in 0..2 {
+        let one = Reseal { after, rows_max: 1, rehearsal: false };
+        let batch = upkeep.reseal(&one).await.expect("the store works");
+        assert_eq!((batch.found, batch.resealed, batch.changed), (1, 1, 0));
+        after = batch.next;
+        assert!(after.is_some(), "there is more");
+    }
+    let resealed = store::reseal(&*new, false).await.expect("the store works");
+    assert_eq!((resealed.matched, resealed.resealed, resealed.remaining), (4, 4, 0));
+    let again = store::reseal(&*new, false).await.expect("the store works");
+    assert_eq!((again.matched, again.resealed, again.remaining), (0, 0, 0));
+    // The older key is needed no more.
+    let rotated = open(Some(key(2)));
+    for (id, before) in names.iter().zip(&before) {
+        assert_eq!(whole(&*rotated, id).await, *before);
+        let error = old.get(id).await.expect_err("sealed with the newer key");
+        assert_eq!(error.kind(), StoreErrorKind::Sealed, "{error}");
+    }
+    // Who held an operation all the while holds it still.
+    for word in ["plain", "old"] {
+        let id = name(&format!("{word} held"));
+        let done = Event::Succeed { answer: answer(200, "late"), reconciled: false };
+        let ended = write(&*rotated, &id, transition_at(1, NOW, done)).await;
+        assert_eq!(ended.map(|record| record.phase()), Ok(Phase::Succeeded), "{word}");
+    }
+}
+
+/// Without a key nothing can be sealed; what another key sealed is told of and left.
+pub async fn check_reseal_needs_keys(open: &Open) {
+    let (plain, one, two) = (open(None), open(Some(key(1))), open(Some(key(2))));
+    take(&*one, claim_at(&name("one"), NOW)).await;
+    take(&*two, claim_at(&name("two"), NOW)).await;
+    take(&*plain, claim_at(&name("plain"), NOW)).await;
+    let error = store::reseal(&*plain, false).await.expect_err("no key");
+    assert_eq!(
+        (error.kind(), error.to_string()),
+        (StoreErrorKind::Sealed, "no key was given to seal with".into())
+    );
+    for matched in [2, 1] {
+        let resealed = store::reseal(&*two, false).await.expect("the store works");
+        assert_eq!((resealed.matched, resealed.resealed), (matched, matched - 1));
+        assert_eq!((resealed.remaining, resealed.unreadable), (1, 1));
+        let unreadable = &resealed.why_unreadable[0];
+        assert_eq!((&unreadable.id, unreadable.why.kind()), (&name("one"), StoreErrorKind::Sealed));
+    }
+    assert_eq!(
+        whole(&*one, &name("one")).await.request,
+        claim_at(&name("one"), NOW).request,
+        "left as it was"
+    );
+    assert_eq!(whole(&*two, &name("plain")).await.request, claim_at(&name("plain"), NOW).request);
+}
+
+/// A service that still seals with the older key loses nothing while its rows are sealed anew, again and again.
+pub async fn check_reseal_beside_a_service(open: &Open) {
+    let (service, new) = (open(Some(key(1))), open(Some(key(2).with_older([1; 32]))));
+    // The service reads what the newer key sealed: in a rotation it has both.
+    drop(service);
+    let service = open(Some(key(1).with_older([2; 32])));
+    let calls = async {
+        for nth in 0..OPERATIONS {
+            let id = name(&format!("order {nth}"));
+            let held = take(&*service, with_body(&id, nth)).await;
+            tokio::task::yield_now().await;
+            let done = Event::Succeed { answer: answer(200, "done"), reconciled: false };
+            move_on(&*service, &held, done).await;
+        }
+    };
+    let rotation = async {
+        for _ in 0..ROUNDS {
+            store::reseal(&*new, false).await.expect("the store works");
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::join!(calls, rotation);
+    let resealed = store::reseal(&*new, false).await.expect("the store works");
+    assert_eq!((resealed.resealed, resealed.remaining), (resealed.matched, 0));
+    let rotated = open(Some(key(2)));
+    for nth in 0..OPERATIONS {
+        let id = name(&format!("order {nth}"));
+        let record = whole(&*rotated, &id).await;
+        assert_eq!(record.request, with_body(&id, nth).request);
+        let State::Succeeded { answer: kept, .. } = &record.state else { panic!("{record:?}") };
+        assert_eq!(*kept, answer(200, "done"));
+    }
+}
+
+fn with_body(id: &OperationId, nth: usize) -> crate::operation::record::Claim {
+    let mut claim = claim_at(id, NOW);
+    claim.request.body = Bytes::from(format!("order={nth}"));
+    claim
+}
+
+fn key(byte: u8) -> SealKeys {
+    SealKeys::new([byte; 32])
+}
+
+fn name(key: &str) -> OperationId {
+    id("test/sealed//POST /x", &key.replace(' ', "-"))
+}
+
+async fn whole(store: &dyn Store, id: &OperationId) -> Record {
+    store.get(id).await.expect("it can be read").expect("a record")
+}
+
+async fn move_on(store: &dyn Store, held: &Record, event: Event) {
+    let transition: Transition = transition_at(held.fence, NOW, event);
+    store.transition(held, transition).await.expect("the store works").expect("the holder may write");
+}
+
+const OPERATIONS: usize = 60;
+
+const ROUNDS: usize = 20;

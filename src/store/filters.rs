@@ -1,0 +1,139 @@
+//! A [`Filter`] as SQL, for any database with the columns of [`columns`](super::columns).
+
+use super::numbers::{effect_number, phase_number, reason_number, to_ms};
+use crate::operation::record::{Filter, Phase};
+
+/// What one database writes otherwise than another.
+pub(super) struct Dialect {
+    /// Stands for the value of this number; the first is 1.
+    pub value: fn(usize) -> String,
+    /// The column `scope` where its index must not be used, because the list is wanted in another order.
+    pub scope: &'static str,
+    /// A condition that any scope meets and that lets an index of `(scope, key)` find a key alone.
+    pub in_any_scope: &'static str,
+}
+
+/// A value that a statement is given beside its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Value {
+    Text(String),
+    Number(i64),
+}
+
+/// The conditions, each with ` AND ` behind it, and their values. A wire key has no index: it comes from a hash, so that
+/// every claim would write to another page of it.
+pub(super) fn conditions(filter: &Filter, dialect: &Dialect) -> (String, Vec<Value>) {
+    let Filter { vendor, scope, key, wire_key, phases, reason, effect, status, updated_from, updated_before } =
+        filter;
+    let text = |text: &str| Value::Text(text.to_owned());
+    let mut conditions = Conditions { dialect, clauses: String::new(), values: Vec::new() };
+    conditions.add("vendor =", vendor.as_deref().map(text));
+    let by_scope = format!("{} =", if key.is_some() { "scope" } else { dialect.scope });
+    conditions.add(&by_scope, scope.as_ref().map(|scope| text(scope.as_str())));
+    if key.is_some() && scope.is_none() {
+        conditions.add_constant(dialect.in_any_scope);
+    }
+    conditions.add("key =", key.as_ref().map(|key| text(key.as_str())));
+    conditions.add("wire_key =", wire_key.as_deref().map(text));
+    conditions.add_phases(phases);
+    conditions.add("phase > 4 AND detail =", reason.and_then(reason_number).map(Value::Number));
+    // A success took effect, also where 0.1 wrote its row and another effect into it.
+    conditions.add(
+        "CASE phase WHEN 3 THEN 2 ELSE effect END =",
+        effect.map(|effect| Value::Number(effect_number(effect))),
+    );
+    conditions.add("status =", status.map(|status| Value::Number(i64::from(status))));
+    conditions.add("updated_at_ms >=", updated_from.map(|at| Value::Number(to_ms(at))));
+    conditions.add("updated_at_ms <", updated_before.map(|at| Value::Number(to_ms(at))));
+    (conditions.clauses, conditions.values)
+}
+
+struct Conditions<'a> {
+    dialect: &'a Dialect,
+    clauses: String,
+    values: Vec<Value>,
+}
+
+impl Conditions<'_> {
+    fn add(&mut self, compared: &str, value: Option<Value>) {
+        if let Some(value) = value {
+            self.values.push(value);
+            let value = (self.dialect.value)(self.values.len());
+            self.add_constant(&format!("{compared} {value}"));
+        }
+    }
+
+    fn add_constant(&mut self, clause: &str) {
+        self.clauses.push_str(clause);
+        self.clauses.push_str(" AND ");
+    }
+
+    /// In words, since an index on a part of a table is not used for a value that is bound later: there is one of dead
+    /// letters, and one of what is open.
+    fn add_phases(&mut self, phases: &[Phase]) {
+        if let [Phase::Dead] = phases[..] {
+            return self.add_constant("phase = 5");
+        }
+        if phases.is_empty() {
+            return;
+        }
+        if phases.iter().all(|phase| matches!(phase, Phase::InProgress | Phase::Scheduled)) {
+            self.add_constant("phase < 3");
+        }
+        let numbers: Vec<String> = phases.iter().map(|phase| phase_number(*phase).to_string()).collect();
+        self.add_constant(&format!("phase IN ({})", numbers.join(", ")));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Timestamp;
+    use crate::error::{Effect, Reason};
+    use crate::operation::{Key, Scope};
+
+    #[test]
+    fn a_dialect_with_numbered_values_gets_them_in_order() {
+        let dialect = Dialect {
+            value: |number| format!("${number}"),
+            scope: "scope",
+            in_any_scope: "scope IN (SELECT name FROM scope)",
+        };
+        let all = Filter {
+            vendor: Some("n/v".into()),
+            scope: Some(Scope::from_stored("n/v/a/POST /x")),
+            key: None,
+            wire_key: Some("w".into()),
+            phases: vec![Phase::Scheduled, Phase::InProgress],
+            reason: Some(Reason::Unknown),
+            effect: Some(Effect::Applied),
+            status: Some(503),
+            updated_from: Some(Timestamp::from_millis(5)),
+            updated_before: Some(Timestamp::from_millis(u64::MAX)),
+        };
+        let (clauses, values) = conditions(&all, &dialect);
+        assert_eq!(
+            clauses,
+            "vendor = $1 AND scope = $2 AND wire_key = $3 AND phase < 3 AND phase IN (2, 1) AND phase > 4 AND detail = $4 \
+             AND CASE phase WHEN 3 THEN 2 ELSE effect END = $5 AND status = $6 AND updated_at_ms >= $7 \
+             AND updated_at_ms < $8 AND "
+        );
+        let (text, number) = (|text: &str| Value::Text(text.to_owned()), Value::Number);
+        assert_eq!(
+            values,
+            [
+                text("n/v"),
+                text("n/v/a/POST /x"),
+                text("w"),
+                number(2),
+                number(2),
+                number(503),
+                number(5),
+                number(i64::MAX)
+            ]
+        );
+        let key = Filter { key: Key::new("order-42").ok(), ..Filter::default() };
+        assert_eq!(conditions(&key, &dialect).0, "scope IN (SELECT name FROM scope) AND key = $1 AND ");
+        assert_eq!(conditions(&Filter::default(), &dialect), (String::new(), Vec::new()));
+    }
+}

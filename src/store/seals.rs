@@ -1,0 +1,205 @@
+//! Sealed blobs: how a store seals what it writes, and what of its rows this process can read.
+//!
+//! A step that each backend takes between [`codec`](super::codec) and its columns, and not a store around a store.
+//! Such a wrapper would see whole records and no transaction, and could keep none of these rules:
+//!
+//! - A row that cannot be read is left to whoever can: it is neither claimed, nor taken, nor acted upon, so that its
+//!   fence, its lease and its effect stay what they were. Two processes of one service hold different keys for as
+//!   long as a rotation takes. Only within the transaction is it known which row that is.
+//! - Rows that cannot be read do not fill the limit of a take.
+//! - A blob is sealed for its operation's name. An adoption, which gives it another one, seals it anew in the same
+//!   commit; a scrub looks into the request.
+//!
+//! What a backend has to do: [`seal`](Seals::seal) what it writes and [`unseal`](Seals::unseal) what it reads, on the
+//! caller's task; [`check`](Seals::check) a row before it changes it; look for rows of [`ids`](Seals::ids) alone when it
+//! takes; and note beside its rows which keys they need, so that a process without one is refused at the start.
+
+use crate::operation::OperationId;
+#[cfg(feature = "seal")]
+use crate::store::seal::{SealKeyId, SealKeys, Unopened};
+use crate::store::{StoreError, StoreErrorKind};
+
+#[cfg(feature = "seal")]
+pub(super) use crate::store::seal::Part;
+
+/// Which of an operation's two blobs.
+#[cfg(not(feature = "seal"))]
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Part {
+    Request,
+    Answer,
+}
+
+/// What this process seals and unseals with: nothing, unless it was given keys. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seals {
+    #[cfg(feature = "seal")]
+    keys: Option<SealKeys>,
+}
+
+#[cfg(feature = "seal")]
+impl Seals {
+    pub(super) fn with(keys: SealKeys) -> Seals {
+        Seals { keys: Some(keys) }
+    }
+
+    /// `blob` as it is to be written.
+    pub(super) fn seal(&self, part: Part, id: &OperationId, blob: Vec<u8>) -> Result<Vec<u8>, StoreError> {
+        let Some(keys) = &self.keys else { return Ok(blob) };
+        let mut sealed = Vec::with_capacity(HEAD_BYTES + blob.len() + ROOM);
+        sealed.push(SEALED);
+        sealed.extend_from_slice(keys.current().as_bytes());
+        keys.seal((part, id), &blob, &mut sealed)?;
+        Ok(sealed)
+    }
+
+    /// `blob` as it was before it was sealed, if it was.
+    pub(super) fn unseal(&self, part: Part, id: &OperationId, blob: Vec<u8>) -> Result<Vec<u8>, StoreError> {
+        let Some((key, sealed)) = head(&blob)? else { return Ok(blob) };
+        let opened = match &self.keys {
+            Some(keys) => keys.open(SealKeyId::from_bytes(*key), (part, id), sealed),
+            None => Err(Unopened::NoKey),
+        };
+        opened.map_err(|unopened| match unopened {
+            Unopened::NoKey => missing(key),
+            Unopened::Broken => {
+                let problem = format!(
+                    "a stored {} does not open: it is not what was sealed, or was sealed for another operation",
+                    match part {
+                        Part::Request => "request",
+                        Part::Answer => "answer",
+                    }
+                );
+                StoreError::new(problem).of_kind(StoreErrorKind::Corrupt)
+            }
+        })
+    }
+
+    /// Whether the key `id` is at hand.
+    pub(super) fn has(&self, id: &KeyId) -> bool {
+        self.ids().any(|own| own == *id)
+    }
+
+    pub(super) fn ids(&self) -> impl Iterator<Item = KeyId> + '_ {
+        self.keys.iter().flat_map(SealKeys::ids).map(|id| *id.as_bytes())
+    }
+
+    pub(super) fn current(&self) -> Option<KeyId> {
+        self.keys.as_ref().map(|keys| *keys.current().as_bytes())
+    }
+}
+
+#[cfg(not(feature = "seal"))]
+impl Seals {
+    /// `blob` as it is to be written.
+    pub(super) fn seal(&self, _: Part, _: &OperationId, blob: Vec<u8>) -> Result<Vec<u8>, StoreError> {
+        Ok(blob)
+    }
+
+    /// `blob` as it was before it was sealed, if it was.
+    pub(super) fn unseal(&self, _: Part, _: &OperationId, blob: Vec<u8>) -> Result<Vec<u8>, StoreError> {
+        match head(&blob)? {
+            None => Ok(blob),
+            Some((key, _)) => Err(missing(key)),
+        }
+    }
+
+    /// Whether the key `id` is at hand.
+    pub(super) fn has(&self, _: &KeyId) -> bool {
+        false
+    }
+
+    #[cfg(feature = "sqlite")]
+    pub(super) fn ids(&self) -> impl Iterator<Item = KeyId> + '_ {
+        std::iter::empty()
+    }
+
+    pub(super) fn current(&self) -> Option<KeyId> {
+        None
+    }
+}
+
+impl Seals {
+    /// Fails without a key to seal with.
+    pub(super) fn needed(&self) -> Result<KeyId, StoreError> {
+        self.current().ok_or_else(|| {
+            let problem = if cfg!(feature = "seal") {
+                "no key was given to seal with"
+            } else {
+                "this build cannot seal (feature `seal`)"
+            };
+            StoreError::new(problem).of_kind(StoreErrorKind::Sealed)
+        })
+    }
+
+    /// Whether `blob` is sealed with the current key.
+    pub(super) fn is_current(&self, blob: &[u8]) -> bool {
+        matches!(head(blob), Ok(Some((key, _))) if Some(*key) == self.current())
+    }
+
+    /// Whether the key of `blob` is at hand, or it has none.
+    pub(super) fn check(&self, blob: &[u8]) -> Result<(), StoreError> {
+        match head(blob)? {
+            Some((key, _)) if !self.has(key) => Err(missing(key)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The key's id and what follows it, if `blob` is sealed.
+fn head(blob: &[u8]) -> Result<Option<(&KeyId, &[u8])>, StoreError> {
+    match blob.split_first() {
+        Some((&SEALED, rest)) => rest.split_first_chunk().map(Some).ok_or_else(|| {
+            StoreError::new("a sealed request or answer is cut short").of_kind(StoreErrorKind::Corrupt)
+        }),
+        _ => Ok(None),
+    }
+}
+
+fn missing(key: &KeyId) -> StoreError {
+    let problem = format!("the operation is sealed with the key {}, which was not given", hex(key));
+    StoreError::new(problem).of_kind(StoreErrorKind::Sealed)
+}
+
+pub(super) fn hex(id: &KeyId) -> String {
+    id.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+pub(super) type KeyId = [u8; KEY_ID_BYTES];
+
+pub(super) const KEY_ID_BYTES: usize = 8;
+
+/// The version of a blob that is sealed.
+pub(super) const SEALED: u8 = 2;
+
+/// Version and key id.
+#[cfg(any(feature = "sqlite", feature = "seal"))]
+pub(super) const HEAD_BYTES: usize = 1 + KEY_ID_BYTES;
+
+/// More than nonce and tag, so that one allocation does.
+#[cfg(feature = "seal")]
+const ROOM: usize = 64;
+
+#[cfg(all(test, feature = "seal"))]
+mod tests {
+    use super::*;
+    use crate::operation::{Key, Scope};
+
+    #[test]
+    fn a_process_that_was_given_no_key_says_which_one_an_operation_needs() {
+        let id = OperationId::new(Scope::from_stored("test/v//POST /x"), Key::new("a").expect("a key"));
+        let seals = Seals::default();
+        let blob = [&[SEALED][..], &[0xab; 8], &[0; 40]].concat();
+        for error in [seals.check(&blob), seals.unseal(Part::Request, &id, blob.clone()).map(drop)]
+            .map(Result::unwrap_err)
+        {
+            assert_eq!(error.kind(), StoreErrorKind::Sealed);
+            assert_eq!(
+                error.to_string(),
+                "the operation is sealed with the key abababababababab, which was not given"
+            );
+        }
+        assert_eq!(seals.unseal(Part::Answer, &id, vec![1, 2]).expect("not sealed"), [1, 2]);
+        assert_eq!(seals.unseal(Part::Answer, &id, vec![]).expect("the codec says"), [0; 0]);
+    }
+}

@@ -1,0 +1,107 @@
+//! Which keys a file's rows need, in its table `seal_key`. What sealing is, and the rules: [`seals`](crate::store::seals).
+//!
+//! The table names every key that any row may need. A key is put there in the transaction of each row that it seals, and
+//! not once at the start: another process may have retired it in the meantime, when no row used it.
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::failure::While;
+use crate::store::seals::{HEAD_BYTES, KEY_ID_BYTES, KeyId, SEALED, Seals, hex};
+use crate::store::{StoreError, StoreErrorKind};
+
+/// The rows that this process can read, in SQL, for a list of rows: those that it cannot must not fill its limit, or they
+/// would keep the others from their turn for ever.
+pub(super) fn readable_rows(seals: &Seals) -> String {
+    let ids: Vec<String> = seals.ids().map(|id| format!("x'{}'", hex(&id))).collect();
+    format!(
+        "AND (substr(request, 1, 1) <> x'{SEALED:02x}' OR substr(request, 2, {KEY_ID_BYTES}) IN ({}))",
+        ids.join(", ")
+    )
+}
+
+/// Names the key in the file that seals what this transaction writes.
+pub(super) fn note_use(connection: &Connection, seals: &Seals) -> Result<(), StoreError> {
+    let Some(id) = seals.current() else { return Ok(()) };
+    let doing = "note the seal key";
+    let mut statement = connection
+        .prepare_cached("INSERT INTO seal_key (id) VALUES (?1) ON CONFLICT DO NOTHING")
+        .while_doing(doing)?;
+    statement.execute([&id[..]]).while_doing(doing)?;
+    Ok(())
+}
+
+/// Whether everything in the file can be read. Gives the keys that are named there, are not at hand and are not
+/// needed by any row. Reads every row once for each key that is not at hand, and takes no lock.
+pub(super) fn check_file(connection: &Connection, seals: &Seals) -> Result<Vec<KeyId>, StoreError> {
+    let (mut unused, mut needed) = (Vec::new(), Vec::new());
+    for id in unknown(connection, seals)? {
+        match rows_sealed_with(connection, &id)? {
+            0 => unused.push(id),
+            rows => needed.push((id, rows)),
+        }
+    }
+    if needed.is_empty() { Ok(unused) } else { Err(refused(&needed)) }
+}
+
+/// Forgets keys that no row needs, in one transaction. One that another process has used in the meantime stays,
+/// and is an error.
+pub(super) fn retire(connection: &Connection, seals: &Seals, unused: &[KeyId]) -> Result<(), StoreError> {
+    if unused.is_empty() {
+        return Ok(());
+    }
+    let doing = "forget a seal key";
+    connection.execute_batch("BEGIN IMMEDIATE").while_doing(doing)?;
+    let retired = check_file(connection, seals).and_then(|unused| {
+        for id in unused {
+            connection.execute("DELETE FROM seal_key WHERE id = ?1", [&id[..]]).while_doing(doing)?;
+        }
+        connection.execute_batch("COMMIT").while_doing(doing)
+    });
+    if retired.is_err() && !connection.is_autocommit() {
+        // The error at hand says more than one of the rollback would.
+        let _ = connection.execute_batch("ROLLBACK");
+    }
+    retired
+}
+
+/// The keys that the file names and that are not at hand. A file of the first schema names none.
+fn unknown(connection: &Connection, seals: &Seals) -> Result<Vec<KeyId>, StoreError> {
+    let doing = "read which keys the file is sealed with";
+    let table = connection
+        .query_row("SELECT 1 FROM sqlite_schema WHERE name = 'seal_key'", [], |_| Ok(()))
+        .optional()
+        .while_doing(doing)?;
+    if table.is_none() {
+        return Ok(Vec::new());
+    }
+    let mut statement = connection.prepare("SELECT id FROM seal_key ORDER BY id").while_doing(doing)?;
+    let ids: Vec<KeyId> =
+        statement.query_map([], |row| row.get(0)).and_then(Iterator::collect).while_doing(doing)?;
+    Ok(ids.into_iter().filter(|id| !seals.has(id)).collect())
+}
+
+fn refused(needed: &[(KeyId, i64)]) -> StoreError {
+    let keys: Vec<String> = needed
+        .iter()
+        .map(|(id, rows)| format!("{rows} of its operations need the key {}", hex(id)))
+        .collect();
+    let mut problem = format!("the file is sealed: {}, which was not given", keys.join(", "));
+    if cfg!(not(feature = "seal")) {
+        problem.push_str("; this build cannot unseal (feature `seal`)");
+    }
+    StoreError::new(problem).of_kind(StoreErrorKind::Sealed)
+}
+
+fn rows_sealed_with(connection: &Connection, id: &KeyId) -> Result<i64, StoreError> {
+    let head = [&[SEALED][..], id].concat();
+    connection
+        .query_row(
+            "SELECT count(*) FROM operation WHERE substr(request, 1, ?2) = ?1 OR substr(answer, 1, ?2) = ?1",
+            params![head, HEAD_BYTES as i64],
+            |row| row.get(0),
+        )
+        .while_doing("count the rows that a key seals")
+}
+
+#[cfg(all(test, feature = "seal"))]
+mod tests;

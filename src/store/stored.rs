@@ -1,0 +1,83 @@
+//! A record as it is on file: its columns, and beside them two blobs.
+//!
+//! The state machine decides by names, times, fences and effects; what a request or an answer holds never
+//! matters to it. A row is therefore read *hollow*, with an empty request and an answer of the right status,
+//! decided upon, and filled from its blobs by the caller's task: whoever writes does not parse bodies.
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, StatusCode};
+use url::Url;
+
+use super::codec;
+use super::seals::{Part, Seals};
+use crate::answer::Answer;
+use crate::operation::record::{Record, State};
+use crate::request::Request;
+use crate::store::StoreError;
+
+/// A record as it is on file.
+#[cfg(feature = "sqlite")]
+#[derive(Clone, Debug)]
+pub(super) struct Stored {
+    pub number: i64,
+    pub record: Record,
+    /// The request, unless the record has it already.
+    pub request: Option<Vec<u8>>,
+    /// The answer, unless the record has it already or there is none.
+    pub answer: Option<Vec<u8>>,
+}
+
+#[cfg(feature = "sqlite")]
+impl Stored {
+    /// Whether the keys of both blobs are at hand. Asked before anything is written to the row.
+    pub(super) fn check(&self, seals: &Seals) -> Result<(), StoreError> {
+        [&self.request, &self.answer].into_iter().flatten().try_for_each(|blob| seals.check(blob))
+    }
+
+    /// With the request in the record, and no longer beside it.
+    pub(super) fn with_request(mut self, seals: &Seals) -> Result<Stored, StoreError> {
+        self.record = fill(self.record, (self.request.take(), None), seals)?;
+        Ok(self)
+    }
+
+    /// The record, filled from its blobs.
+    pub(super) fn whole(self, seals: &Seals) -> Result<Record, StoreError> {
+        fill(self.record, (self.request, self.answer), seals)
+    }
+}
+
+/// A record with its request and its answer from these blobs, as far as there are any. One whose state has no answer
+/// gets none.
+pub(super) fn fill(
+    mut record: Record,
+    (request, answer): (Option<Vec<u8>>, Option<Vec<u8>>),
+    seals: &Seals,
+) -> Result<Record, StoreError> {
+    if let Some(bytes) = request {
+        record.request = codec::request(seals.unseal(Part::Request, &record.id, bytes)?)?;
+    }
+    if let Some((kept, bytes)) = answer_of(&mut record.state).zip(answer) {
+        *kept = codec::answer(seals.unseal(Part::Answer, &record.id, bytes)?)?;
+    }
+    Ok(record)
+}
+
+/// The answer that a state holds, if it holds one.
+pub(super) fn answer_of(state: &mut State) -> Option<&mut Answer> {
+    match state {
+        State::InProgress { .. } | State::Scheduled { .. } => None,
+        State::Succeeded { answer, .. } | State::Refused { answer, .. } => Some(answer),
+        State::Dead { answer, .. } => answer.as_mut(),
+    }
+}
+
+/// Stands for a request that is in a blob.
+pub(super) fn hollow_request() -> Request {
+    let url = Url::parse("about:blank").expect("a constant that parses");
+    Request::new(Method::GET, url)
+}
+
+/// Stands for an answer that is in a blob.
+pub(super) fn hollow_answer(status: StatusCode) -> Answer {
+    Answer::new(status, HeaderMap::new(), Bytes::new())
+}

@@ -1,0 +1,185 @@
+//! [`Upkeep`]: what an operator's tool does to a whole store, where the store can.
+//!
+//! Apart from [`Store`] because not every store has files to write anew or keys to seal with, and no call of a service
+//! needs it: a store without upkeep is a whole store.
+
+use async_trait::async_trait;
+
+use super::{Store, StoreError};
+use crate::operation::OperationId;
+use crate::operation::record::Cursor;
+
+/// Work on all records of a store, which changes nothing that a call or an operator sees. See [`Store::upkeep`].
+#[async_trait]
+pub trait Upkeep: Send + Sync {
+    /// Looks for the next rows whose request or answer is not sealed with the store's current key: not at all, or with an
+    /// older key. Seals them anew, in one commit. A row that somebody else changes meanwhile is left as that one wrote it.
+    ///
+    /// [`reseal`] calls this until nothing is left.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`]; `Sealed` if the store was given no key, `Invalid` for a cursor that this store did not give. The
+    /// rows of earlier batches stay resealed.
+    ///
+    /// # Cancellation safety
+    ///
+    /// A batch is resealed as a whole, or not at all.
+    async fn reseal(&self, reseal: &Reseal) -> Result<ResealedBatch, StoreError>;
+
+    /// Writes what the store keeps anew, without what was removed from it or is no longer there in the clear. Until
+    /// then, a file's free space may still hold that. Copies and backups do.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`]; the same again completes it.
+    async fn wipe(&self) -> Result<(), StoreError>;
+}
+
+/// Which rows [`Upkeep::reseal`] looks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reseal {
+    /// After the batch that gave this; `None` is from the beginning.
+    pub after: Option<Cursor>,
+    /// At most so many; at least one.
+    pub rows_max: usize,
+    /// Whether nothing is changed and only counted.
+    pub rehearsal: bool,
+}
+
+/// What became of one batch.
+#[derive(Debug, Default)]
+pub struct ResealedBatch {
+    /// Rows that were not sealed with the current key.
+    pub found: u64,
+    /// Of these, now sealed with it.
+    pub resealed: u64,
+    /// Of these, left because somebody else changed them meanwhile.
+    pub changed: u64,
+    /// Of these, left because they cannot be read.
+    pub unreadable: Vec<Unreadable>,
+    /// Where the next batch starts; `None` if this was the last.
+    pub next: Option<Cursor>,
+}
+
+/// A row that no key at hand opens.
+#[derive(Debug)]
+pub struct Unreadable {
+    /// Its operation.
+    pub id: OperationId,
+    /// Why: `Sealed` for a key that was not given, `Corrupt` for what was changed by somebody without a key.
+    pub why: StoreError,
+}
+
+/// What a [`reseal`] did, or would do.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct Resealed {
+    /// Whether nothing was changed and only counted.
+    pub rehearsal: bool,
+    /// Operations that were not sealed with the current key. One that was changed meanwhile, and is then still not, counts
+    /// each time.
+    pub matched: u64,
+    /// Of these, now sealed with it.
+    pub resealed: u64,
+    /// Operations that are still not, by a count at the end. Without any that are unreadable, another process seals with
+    /// an older key, or with none.
+    pub remaining: u64,
+    /// Of the remaining, those that cannot be read.
+    pub unreadable: u64,
+    /// The first [`Resealed::WHY_UNREADABLE_MAX`] of those.
+    pub why_unreadable: Vec<Unreadable>,
+}
+
+impl Resealed {
+    /// How many unreadable operations are named.
+    pub const WHY_UNREADABLE_MAX: usize = 100;
+}
+
+/// Seals everything in a store with its current key: what is not sealed, and what an older key sealed. With `rehearsal`
+/// it only counts.
+///
+/// It works in small batches, each in one commit, so that a service may run beside it. If it is cut short, the same again
+/// does the rest.
+///
+/// # Errors
+///
+/// A [`StoreError`]: `Sealed` if the store was given no key, `Other` if it cannot seal. What was resealed before stays so.
+///
+/// # Cancellation safety
+///
+/// As when it is cut short.
+///
+/// # Example
+///
+/// ```
+/// # #[cfg(feature = "seal")]
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use steadfast::store::{self, Memory, SealKeys};
+///
+/// let rotated = SealKeys::new([2; 32]).with_older([1; 32]); // a service reads them: SealKeys::from_env
+/// let store = Memory::new().seal(rotated);
+/// let resealed = store::reseal(&store, false).await?;
+/// assert_eq!(resealed.remaining, 0); // from now on, nothing needs the older key
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "seal"))]
+/// # fn main() {}
+/// ```
+pub async fn reseal(store: &dyn Store, rehearsal: bool) -> Result<Resealed, StoreError> {
+    let upkeep = store.upkeep().ok_or_else(|| StoreError::new("this store cannot seal"))?;
+    let mut resealed = Resealed { rehearsal, ..Resealed::default() };
+    // What somebody changes meanwhile is looked for again. Whoever changes it for ever is told of at the end.
+    let passes = if rehearsal { 0 } else { PASSES_MAX };
+    for _ in 0..passes {
+        let pass = pass(upkeep, false).await?;
+        resealed.matched += pass.matched;
+        resealed.resealed += pass.resealed;
+        if pass.changed == 0 {
+            break;
+        }
+    }
+    let left = pass(upkeep, true).await?;
+    resealed.remaining = left.matched;
+    resealed.unreadable = left.unreadable;
+    resealed.why_unreadable = left.why_unreadable;
+    if rehearsal {
+        resealed.matched = left.matched;
+    }
+    Ok(resealed)
+}
+
+/// All rows once.
+#[derive(Default)]
+struct Pass {
+    matched: u64,
+    resealed: u64,
+    changed: u64,
+    unreadable: u64,
+    why_unreadable: Vec<Unreadable>,
+}
+
+async fn pass(upkeep: &dyn Upkeep, rehearsal: bool) -> Result<Pass, StoreError> {
+    let mut pass = Pass::default();
+    let mut reseal = Reseal { after: None, rows_max: BATCH_ROWS, rehearsal };
+    loop {
+        let batch = upkeep.reseal(&reseal).await?;
+        pass.matched += batch.found;
+        pass.resealed += batch.resealed;
+        pass.changed += batch.changed;
+        pass.unreadable += batch.unreadable.len() as u64;
+        let room = Resealed::WHY_UNREADABLE_MAX.saturating_sub(pass.why_unreadable.len());
+        pass.why_unreadable.extend(batch.unreadable.into_iter().take(room));
+        if batch.next.is_none() {
+            return Ok(pass);
+        }
+        reseal.after = batch.next;
+    }
+}
+
+/// Few enough that a claim is behind a few milliseconds of writing.
+const BATCH_ROWS: usize = 64;
+
+/// A row changes a few times in its life, so that the second pass is nearly always the last.
+const PASSES_MAX: usize = 5;

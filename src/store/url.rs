@@ -1,0 +1,313 @@
+//! [`StoreUrl`]: where a store is, in one line of text.
+//!
+//! One place that knows the schemes, for the vendors file, the command line and a service's own setting. What is refused
+//! is not repeated beyond the part before the colon: it may be an address with a password.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+
+#[cfg(feature = "seal")]
+use super::SealKeys;
+use super::{Memory, Store, StoreError, StoreErrorKind};
+use crate::suggest::{nearest, shown};
+
+/// A store by its URL, and how it is opened.
+///
+/// | | |
+/// |---|---|
+/// | `sqlite:vendor-calls.db` | an SQLite file, relative to the working directory (feature `sqlite`) |
+/// | `sqlite:/var/lib/shop/vendor-calls.db` | the same by its whole path |
+/// | `sqlite:///var/lib/shop/vendor-calls.db` | the same, as other libraries write it |
+/// | `memory:`, `memory` | a new store in memory |
+///
+/// A path is taken as it is written: nothing in it is decoded, and no options follow it.
+///
+/// `Display` and `Debug` show where the store is and never a secret.
+///
+/// ```
+/// use steadfast::store::StoreUrl;
+///
+/// let url: StoreUrl = "memory:".parse()?;
+/// assert!(url.open().is_ok());
+///
+/// let error = "mysql://shop:hunter2@db/calls".parse::<StoreUrl>().unwrap_err();
+/// assert!(error.to_string().starts_with("this build opens no store `mysql`"));
+/// # Ok::<(), steadfast::store::StoreError>(())
+/// ```
+#[derive(Clone)]
+pub struct StoreUrl {
+    place: Place,
+    create: bool,
+    #[cfg(feature = "seal")]
+    keys: Option<SealKeys>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    Memory,
+    Sqlite(PathBuf),
+}
+
+/// Opens the store at `url`, or makes it: [`StoreUrl`] with its defaults.
+///
+/// Blocks while it does so: open it before the service serves.
+///
+/// # Errors
+///
+/// A [`StoreError`]: `Invalid` for what is no URL of a store that this build knows, and what [`StoreUrl::open`] says.
+///
+/// # Example
+///
+/// ```
+/// # #[cfg(feature = "sqlite")]
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("vendor-calls.db").display().to_string();
+/// use steadfast::store;
+///
+/// let store = store::open(&format!("sqlite:{path}"))?;
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "sqlite"))]
+/// # fn main() {}
+/// ```
+pub fn open(url: &str) -> Result<Arc<dyn Store>, StoreError> {
+    url.parse::<StoreUrl>()?.open()
+}
+
+impl StoreUrl {
+    /// What somebody typed where the path of an SQLite file is taken too, as the command line does: what does not begin
+    /// with a scheme and a colon is a path. `./a:b.db` is a path with a colon.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreErrorKind::Invalid`] for a scheme that this build does not know.
+    pub fn from_argument(text: &OsStr) -> Result<StoreUrl, StoreError> {
+        match text.to_str() {
+            Some(text) if scheme(text).is_some() => text.parse(),
+            _ if cfg!(feature = "sqlite") => Ok(StoreUrl::at(Place::Sqlite(PathBuf::from(text)))),
+            _ => Err(invalid(NO_SQLITE)),
+        }
+    }
+
+    /// As [`FromStr`] reads it, with the problem alone, for an error that has a place of its own.
+    pub(crate) fn read(text: &str) -> Result<StoreUrl, String> {
+        parse(text).map(StoreUrl::at)
+    }
+
+    /// With a relative path taken from `directory`.
+    #[must_use]
+    pub fn relative_to(mut self, directory: &Path) -> StoreUrl {
+        if let Place::Sqlite(path) = &mut self.place {
+            *path = directory.join(&path);
+        }
+        self
+    }
+
+    /// Whether a store is made where there is none. A service wants that. A tool that looks after a service's store does
+    /// not: [`open`](StoreUrl::open) then refuses with [`StoreErrorKind::Absent`]; so it does for one in memory, which
+    /// nobody but its own process has.
+    ///
+    /// Default: true.
+    #[must_use]
+    pub fn create(mut self, create: bool) -> StoreUrl {
+        self.create = create;
+        self
+    }
+
+    /// Seals requests and answers from now on.
+    ///
+    /// Default: not sealed.
+    #[cfg(feature = "seal")]
+    #[must_use]
+    pub fn seal(mut self, keys: SealKeys) -> StoreUrl {
+        self.keys = Some(keys);
+        self
+    }
+
+    /// The file, if it is one.
+    pub fn path(&self) -> Option<&Path> {
+        match &self.place {
+            Place::Memory => None,
+            Place::Sqlite(path) => Some(path),
+        }
+    }
+
+    /// Whether it is in memory, and lost in a crash.
+    pub fn is_memory(&self) -> bool {
+        self.place == Place::Memory
+    }
+
+    /// Opens it, or makes it.
+    ///
+    /// Blocks while it does so: open it before the service serves.
+    ///
+    /// # Errors
+    ///
+    /// As `Sqlite::open`; `Absent` for what [`create`](StoreUrl::create) says.
+    pub fn open(self) -> Result<Arc<dyn Store>, StoreError> {
+        match self.place {
+            Place::Memory if self.create => {
+                let store = Memory::new();
+                #[cfg(feature = "seal")]
+                let store = self.keys.into_iter().fold(store, Memory::seal);
+                Ok(Arc::new(store))
+            }
+            Place::Memory => {
+                let problem = "a store in memory ends with its process, and no other process sees it";
+                Err(StoreError::new(problem).of_kind(StoreErrorKind::Absent))
+            }
+            #[cfg(feature = "sqlite")]
+            Place::Sqlite(path) => {
+                let builder = super::Sqlite::builder(path).create(self.create);
+                #[cfg(feature = "seal")]
+                let builder = self.keys.into_iter().fold(builder, super::SqliteBuilder::seal);
+                Ok(Arc::new(builder.open()?))
+            }
+            #[cfg(not(feature = "sqlite"))]
+            Place::Sqlite(_) => Err(invalid(NO_SQLITE)),
+        }
+    }
+
+    fn at(place: Place) -> StoreUrl {
+        StoreUrl {
+            place,
+            create: true,
+            #[cfg(feature = "seal")]
+            keys: None,
+        }
+    }
+}
+
+impl FromStr for StoreUrl {
+    type Err = StoreError;
+
+    fn from_str(text: &str) -> Result<StoreUrl, StoreError> {
+        StoreUrl::read(text).map_err(invalid)
+    }
+}
+
+impl fmt::Display for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Place::Memory => f.write_str("memory:"),
+            Place::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
+        }
+    }
+}
+
+impl fmt::Debug for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StoreUrl({self})")
+    }
+}
+
+fn invalid(problem: impl Into<String>) -> StoreError {
+    StoreError::new(problem).of_kind(StoreErrorKind::Invalid)
+}
+
+/// What is before the first colon, if it is a scheme. One letter is a drive of Windows.
+fn scheme(text: &str) -> Option<&str> {
+    let (scheme, _) = text.split_once(':')?;
+    let is_one = scheme.len() > 1
+        && scheme.chars().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '+' | '-' | '_'));
+    is_one.then_some(scheme)
+}
+
+/// The kind is judged before the spaces, so that what is repeated of the rest is a path.
+fn parse(text: &str) -> Result<Place, String> {
+    let bare = text.trim();
+    let place = parse_bare(bare)?;
+    if text == bare {
+        return Ok(place);
+    }
+    let instead = match &place {
+        Place::Memory => "did you mean \"memory\"?".to_owned(),
+        Place::Sqlite(path) => with_path(&path.to_string_lossy()),
+    };
+    Err(format!("it begins or ends with a space; {instead}"))
+}
+
+fn parse_bare(text: &str) -> Result<Place, String> {
+    let (scheme, rest) = match text.split_once(':') {
+        Some((scheme, rest)) => (scheme, Some(rest)),
+        None => (text, None),
+    };
+    match (scheme, rest) {
+        ("memory", None | Some("")) => Ok(Place::Memory),
+        ("memory", Some(_)) => Err("nothing follows `memory`; did you mean \"memory\"?".to_owned()),
+        ("sqlite", None | Some("")) => Err(format!("it needs the file's path, such as \"{EXAMPLE}\"")),
+        ("sqlite", Some(path)) => parse_sqlite(path),
+        _ => Err(unknown(text, scheme, rest)),
+    }
+}
+
+fn parse_sqlite(written: &str) -> Result<Place, String> {
+    let instead = || Err(format!("a path follows `sqlite:`; {}", with_path(written)));
+    if written == ":memory:" {
+        return Err("SQLite keeps that in memory; did you mean \"memory\"?".to_owned());
+    }
+    // Three slashes are an empty host and a whole path. After two comes a host, which a file does not have.
+    let path = match written.strip_prefix("//") {
+        Some(path) if path.starts_with('/') && !path.starts_with("//") => path,
+        Some(_) => return instead(),
+        None => written,
+    };
+    if path.contains('?') {
+        return Err(format!("no options follow the path; {}", with_path(path)));
+    }
+    if path != path.trim() {
+        return instead();
+    }
+    if path.starts_with('~') {
+        return Err("`~` is not expanded; write the whole path".to_owned());
+    }
+    if path.chars().any(char::is_control) {
+        return Err("the path has a character that cannot be printed".to_owned());
+    }
+    if cfg!(feature = "sqlite") { Ok(Place::Sqlite(PathBuf::from(path))) } else { Err(NO_SQLITE.to_owned()) }
+}
+
+/// What to write instead, with the path out of what was written. That may be an address with a password: its options
+/// are left out, and of one with an `@`, or with settings such as `Password=…`, nothing is repeated.
+fn with_path(written: &str) -> String {
+    let path = written.split_once('?').map_or(written, |(path, _)| path).trim();
+    let path = path.strip_prefix("//").unwrap_or(path);
+    if path.is_empty() || path.contains(['@', '=', ';']) {
+        return format!("did you mean \"{EXAMPLE}\"?");
+    }
+    format!("did you mean \"sqlite:{}\"?", shown(path))
+}
+
+fn unknown(text: &str, name: &str, rest: Option<&str>) -> String {
+    match nearest(name, ["sqlite", "memory"]) {
+        Some("memory") => "did you mean \"memory\"?".to_owned(),
+        Some(_) => with_path(rest.unwrap_or_default()),
+        None if scheme(text).is_some() => {
+            format!("this build opens no store `{}`; write {}", shown(name), known())
+        }
+        // A bare path, or one of Windows.
+        None if name.contains(['.', '/', '\\']) && rest.is_none() => {
+            format!("it names no kind of store; {}", with_path(name))
+        }
+        None => format!("write {}", known()),
+    }
+}
+
+/// What to write instead: what this build knows.
+fn known() -> String {
+    let sqlite = cfg!(feature = "sqlite").then(|| format!("\"sqlite:\" and a path, such as \"{EXAMPLE}\""));
+    let all: Vec<String> = sqlite.into_iter().chain(["\"memory\"".to_owned()]).collect();
+    all.join(", or ")
+}
+
+pub(crate) const EXAMPLE: &str = "sqlite:vendor-calls.db";
+
+/// What a build without SQLite says of such a store.
+const NO_SQLITE: &str = "this build of steadfast has no SQLite; build it with feature `sqlite`";
+
+#[cfg(test)]
+mod tests;

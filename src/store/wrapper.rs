@@ -1,0 +1,259 @@
+//! [`Wrapper`]: a store around another one.
+
+use std::fmt;
+
+use async_trait::async_trait;
+
+use super::{Store, StoreError, Upkeep};
+use crate::attempt::AttemptReport;
+use crate::clock::Timestamp;
+use crate::operation::OperationId;
+use crate::operation::record::{
+    Act, AuditEntry, Claim, Claimed, Cursor, Declined, Filter, Forbidden, Page, Record, Summary, Take, Tally,
+    Transition,
+};
+
+/// A store around another one that does more than it in some of its methods, or otherwise: for tests that count or fail,
+/// and for instrumentation.
+///
+/// Whatever implements this is a [`Store`]. Implement [`inner`](Wrapper::inner) and the methods that differ; the others
+/// are those of the inner store, also those that later versions add. A wrapper must keep the contract of [`Store`]: above
+/// all, whatever it says was written must be written.
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering};
+///
+/// use async_trait::async_trait;
+/// use steadfast::operation::record::{Claim, Claimed};
+/// use steadfast::store::{Memory, Store, StoreError, Wrapper};
+///
+/// #[derive(Debug, Default)]
+/// struct Counted {
+///     store: Memory,
+///     claims: AtomicU64,
+/// }
+///
+/// #[async_trait]
+/// impl Wrapper for Counted {
+///     fn inner(&self) -> &dyn Store {
+///         &self.store
+///     }
+///
+///     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
+///         self.claims.fetch_add(1, Ordering::Relaxed);
+///         self.store.claim(claim).await
+///     }
+/// }
+///
+/// fn is_a_store(_: impl Store) {}
+/// is_a_store(Counted::default());
+/// ```
+#[async_trait]
+pub trait Wrapper: fmt::Debug + Send + Sync + 'static {
+    /// The store that this one is around.
+    fn inner(&self) -> &dyn Store;
+
+    /// See [`Store::claim`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
+        self.inner().claim(claim).await
+    }
+
+    /// See [`Store::transition`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    async fn transition(
+        &self,
+        held: &Record,
+        transition: Transition,
+    ) -> Result<Result<Record, Declined>, StoreError> {
+        self.inner().transition(held, transition).await
+    }
+
+    /// See [`Store::take`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
+        self.inner().take(take).await
+    }
+
+    /// See [`Store::act`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> {
+        self.inner().act(id, act).await
+    }
+
+    /// See [`Store::append_evidence`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    async fn append_evidence(
+        &self,
+        id: &OperationId,
+        reports: Vec<AttemptReport>,
+    ) -> Result<Result<(), Declined>, StoreError> {
+        self.inner().append_evidence(id, reports).await
+    }
+
+    /// See [`Store::evidence`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    async fn evidence(&self, id: &OperationId) -> Result<Vec<AttemptReport>, StoreError> {
+        self.inner().evidence(id).await
+    }
+
+    /// See [`Store::get`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
+        self.inner().get(id).await
+    }
+
+    /// See [`Store::list`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    async fn list(
+        &self,
+        filter: &Filter,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page<Summary>, StoreError> {
+        self.inner().list(filter, after, limit).await
+    }
+
+    /// See [`Store::tally`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    async fn tally(&self) -> Result<Vec<Tally>, StoreError> {
+        self.inner().tally().await
+    }
+
+    /// See [`Store::audit`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    async fn audit(
+        &self,
+        id: Option<&OperationId>,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page<AuditEntry>, StoreError> {
+        self.inner().audit(id, after, limit).await
+    }
+
+    /// See [`Store::believed`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError> {
+        self.inner().believed(now).await
+    }
+
+    /// See [`Store::purge`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
+        self.inner().purge(now, limit).await
+    }
+
+    /// See [`Store::upkeep`].
+    fn upkeep(&self) -> Option<&dyn Upkeep> {
+        self.inner().upkeep()
+    }
+}
+
+#[async_trait]
+impl<W: Wrapper> Store for W {
+    async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
+        Wrapper::claim(self, claim).await
+    }
+
+    async fn transition(
+        &self,
+        held: &Record,
+        transition: Transition,
+    ) -> Result<Result<Record, Declined>, StoreError> {
+        Wrapper::transition(self, held, transition).await
+    }
+
+    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
+        Wrapper::take(self, take).await
+    }
+
+    async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> {
+        Wrapper::act(self, id, act).await
+    }
+
+    async fn append_evidence(
+        &self,
+        id: &OperationId,
+        reports: Vec<AttemptReport>,
+    ) -> Result<Result<(), Declined>, StoreError> {
+        Wrapper::append_evidence(self, id, reports).await
+    }
+
+    async fn evidence(&self, id: &OperationId) -> Result<Vec<AttemptReport>, StoreError> {
+        Wrapper::evidence(self, id).await
+    }
+
+    async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
+        Wrapper::get(self, id).await
+    }
+
+    async fn list(
+        &self,
+        filter: &Filter,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page<Summary>, StoreError> {
+        Wrapper::list(self, filter, after, limit).await
+    }
+
+    async fn tally(&self) -> Result<Vec<Tally>, StoreError> {
+        Wrapper::tally(self).await
+    }
+
+    async fn audit(
+        &self,
+        id: Option<&OperationId>,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page<AuditEntry>, StoreError> {
+        Wrapper::audit(self, id, after, limit).await
+    }
+
+    async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError> {
+        Wrapper::believed(self, now).await
+    }
+
+    async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
+        Wrapper::purge(self, now, limit).await
+    }
+
+    fn upkeep(&self) -> Option<&dyn Upkeep> {
+        Wrapper::upkeep(self)
+    }
+}
