@@ -150,11 +150,8 @@ fn resent(meeting: Meeting) -> Vec<Step> {
         Meeting::Fault(Fault::TooManyRequests(WaitForm::Seconds(_))) => {
             vec![Renew, Send, Schedule, TakeDue, Renew, Resend, Succeed]
         }
-        // The look-up is left to the schedule, and whoever takes it up may resend for as long as the ladder lasts.
-        Meeting::Fault(Fault::Stored500) => {
-            let again = [TakeDue, Renew, Resend, Schedule].repeat(4);
-            [&[Renew, Send, Schedule][..], &again, &[TakeDue, LookUp, Bury]].concat()
-        }
+        // Sent again it would be answered with the same 500: whoever takes it up looks.
+        Meeting::Fault(Fault::Stored500) => vec![Renew, Send, Schedule, TakeDue, LookUp, Bury],
         _ => [&[Renew][..], &call(STRIPE, meeting)].concat(),
     }
 }
