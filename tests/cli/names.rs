@@ -1,5 +1,9 @@
 //! What goes on under another name: started over, adopted, or cancelled.
 
+use std::time::Duration;
+
+use steadfast::testkit::ScriptedTransport;
+
 use super::{LONG_AGO, NOW, Place};
 
 const FROM_TO: [&str; 5] = ["adopt", "--from", "default/stripe/test", "--to", "default/stripe/test:acct_1"];
@@ -48,6 +52,29 @@ async fn what_waits_is_cancelled_with_a_reason_and_what_ended_is_not() {
     let shown = place.json(0, &["show", "order-1"]);
     assert_eq!((&shown["reason"], &shown["effect"]), (&"closed".into(), &"unknown".into()));
     assert_eq!(place.json(1, &["dead-letters", "redrive", "order-1"])["why_held_back"][0]["why"], "resolved");
+}
+
+#[tokio::test]
+async fn what_is_enqueued_is_counted_says_when_it_is_due_and_can_be_cancelled() {
+    let place = Place::fresh();
+    let stripe = place.stripe(Duration::from_secs(60), &ScriptedTransport::new());
+    let payouts = [("order-1", Duration::from_secs(3_600)), ("order-2", Duration::ZERO)];
+    for (key, wait) in payouts {
+        let payout = stripe.post("/v1/payouts").key(key).form(&[("amount", "1")]).after(wait);
+        assert!(payout.enqueue().await.expect("it is recorded").is_new());
+    }
+    let stats = place.run(&["stats"]).ended(0);
+    assert!(stats.starts_with("       2  scheduled    default/stripe, oldest 1m"), "{stats}");
+    let later = place.run(&["show", "order-1"]).ended(0);
+    assert!(later.contains("phase:    scheduled, effect none, 0 attempts\ndue:      "), "{later}");
+    assert!(later.contains(" GMT (in 58m ") || later.contains(" GMT (in 59m"), "{later}");
+    assert!(place.run(&["show", "order-2"]).ended(0).contains(" GMT (now)\n"));
+
+    place.run(&["cancel", "order-1", "--why", "paid by hand"]).ended(0);
+    let shown = place.json(0, &["show", "order-1"]);
+    assert_eq!((&shown["reason"], &shown["effect"]), (&"closed".into(), &"none".into()));
+    assert!(!place.run(&["show", "order-1"]).ended(0).contains("due:"));
+    assert_eq!(place.json(0, &["dead-letters", "list"])["letters"], serde_json::json!([]));
 }
 
 #[tokio::test]
