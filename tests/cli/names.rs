@@ -100,8 +100,8 @@ async fn a_redrive_stands_between_the_attempts_before_it_and_after_it() {
     let place = Place::fresh();
     place.lost("order-1", NOW).await;
     place.run(&["dead-letters", "redrive", "order-1"]).ended(0);
-    let network = steadfast::testkit::ScriptedTransport::new().json(200, serde_json::json!({"id": "po_1"}));
-    let later = std::time::Duration::from_secs(60);
+    let network = ScriptedTransport::new().json(200, serde_json::json!({"id": "po_1"}));
+    let later = Duration::from_secs(60);
     let service = place.stripe_in(later, &network);
     assert_eq!(service.recover(10).await.expect("works").succeeded, 1);
     let shown = place.run(&["show", "order-1"]).ended(0);
