@@ -32,7 +32,7 @@ use enqueue::Due;
 use path::set_path;
 pub(crate) use path::with_room;
 
-/// A call under construction. Nothing happens until [`send`](Call::send).
+/// A call under construction. Nothing happens until [`send`](Call::send) or [`enqueue`](Call::enqueue).
 ///
 /// ```
 #[doc = include_str!("docs/setup/stripe.md")]
@@ -54,7 +54,7 @@ pub(crate) use path::with_room;
 /// assert_eq!(error.code(), "VALIDATION.path");
 #[doc = include_str!("docs/setup/end.md")]
 /// ```
-#[must_use = "a call does nothing until send() is awaited"]
+#[must_use = "a call does nothing until send() or enqueue() is awaited"]
 pub struct Call {
     client: Client,
     request: Request,
@@ -95,8 +95,8 @@ impl Call {
     /// Names the operation, such as `order-42/charge`: 1 to 255 printable ASCII characters.
     ///
     /// The same key on the same route and account is the same operation, however often and from wherever it
-    /// is sent, until its record expires (7 days after it settled, by default; see [`retention`](Call::retention)). Derive it from what the
-    /// effect belongs to, never from the clock or a counter of attempts.
+    /// is sent, until its record expires (7 days after it settled, by default; see [`retention`](Call::retention)).
+    /// Derive it from what the effect belongs to, never from the clock or a counter of attempts.
     pub fn key(mut self, key: impl Into<String>) -> Call {
         match Key::new(key) {
             Ok(key) => self.work.key = Some(key),

@@ -130,7 +130,9 @@ impl Client {
     /// What fails is said in an event, and so is a panic of a store, an adapter or a transport of your own. It is tried
     /// again after `period`.
     ///
-    /// Run it in every process that has a durable store. [`PERIOD`] suits most.
+    /// Run it in every process that has a durable store. [`PERIOD`] suits most. What is
+    /// [enqueued](crate::Call::enqueue) in this process and due is sent at once; what is for later, up to a `period` after
+    /// its time.
     pub fn keep_recovering(&self, period: Duration) -> Dispatcher {
         let (stop, stopped) = watch::channel(());
         let count = Arc::new(AtomicUsize::new(0));

@@ -58,8 +58,9 @@ impl Enqueued {
     ///
     /// # Errors
     ///
-    /// How the operation ended, if not with a reply. [`is_in_progress`](Error::is_in_progress) if it has not by then,
-    /// with the time to ask again.
+    /// How the operation ended, if not with a reply. [`is_in_progress`](Error::is_in_progress) if it has not ended by then:
+    /// it goes on, and [`retry_at`](Error::retry_at) is when to ask again. [`is_store`](Error::is_store) if the store
+    /// failed at the last look, or has no record any more because its time is over: effect unknown.
     ///
     /// # Cancellation safety
     ///
@@ -79,7 +80,12 @@ impl Enqueued {
     ///
     /// # Errors
     ///
-    /// [`DeadLetterError::Refused`] if somebody is sending it now, or it has ended.
+    /// [`DeadLetterError::Refused`] if somebody is sending it now, or it has ended; nothing is changed then. Any other is
+    /// the store's: ask again; if it was closed all the same, that is `Refused`.
+    ///
+    /// # Cancellation safety
+    ///
+    /// Dropping the future may leave the operation closed or as it was, and nothing in between.
     pub async fn cancel(&self, why: impl Into<String>) -> Result<(), DeadLetterError> {
         let engine = &self.client.engine;
         let letters = DeadLetters::new(Arc::clone(&engine.store)).with_clock(Arc::clone(&engine.clock));

@@ -28,6 +28,7 @@
 pub mod anti_patterns {}
 
 /// [`send`]: crate::Call::send
+/// [`enqueue`]: crate::Call::enqueue
 /// [`code`]: crate::Error::code
 /// [operations]: crate::guide::operations
 /// [waits]: crate::InFlight::Wait
@@ -40,6 +41,7 @@ pub mod anti_patterns {}
 pub mod observability {}
 
 /// [observability]: crate::guide::observability
+/// [enqueued]: crate::guide::recipes#send-it-later-or-without-waiting
 /// [`gates`]: crate::Client::gates
 /// [breaker]: crate::policy::Breaker
 /// [dead letter]: crate::dead_letter
@@ -57,6 +59,9 @@ pub mod observability {}
 )]
 pub mod operations {}
 
+/// [`enqueue`]: crate::Call::enqueue
+/// [`keep_recovering`]: crate::Client::keep_recovering
+/// [`is_new`]: crate::Enqueued::is_new
 /// [`is_deadline`]: crate::Error::is_deadline
 /// [`retry_at`]: crate::Error::retry_at
 /// [wait]: crate::Call::in_flight

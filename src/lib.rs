@@ -105,7 +105,7 @@
 //! These are the pages of the module [`guide`]. Every policy's own page says why its defaults are what they are:
 //! [`policy`].
 //!
-//! - [Recipes](guide::recipes): deadlines, what to tell the user, a proxy, a vendor without code.
+//! - [Recipes](guide::recipes): deadlines, calls for later, what to tell the user, a proxy, a vendor without code.
 //! - [Anti-patterns](guide::anti_patterns): each has charged twice, lost an order or brought a vendor down.
 //! - [What is logged and counted](guide::observability): every span, event and metric.
 //! - [For whoever is paged](guide::operations): the vendor is down, a dead letter, keys that rotate.
@@ -115,12 +115,13 @@
 //! # The main types
 //!
 //! - [`Client`], one per vendor and account, and [`Call`], one call under construction.
+//! - [`Enqueued`]: a call that is on record and sent later, or without its caller ([`Call::enqueue`]).
 //! - [`Reply`], and [`Error`], which says whether the call may have taken effect.
 //! - [`Policy`]: backoff, budget, breaker, limits, timeouts. [`CallPolicy`] is the part one call may override.
 //! - [`vendor::Vendor`]: a vendor's rules. [`vendor::Stripe`], [`vendor::Postmark`], [`vendor::BigCommerce`],
 //!   and [`vendor::Keyed`], which is only data.
 //! - [`store::Store`]: where operations are recorded. [`store::Sqlite`] is a file; [`store::Memory`] is lost in a
-//!   crash.
+//!   crash. [`store::open`] opens either by its URL.
 //! - [`dispatcher`]: carries on with what a dead process left and with what is due.
 //! - [`config::Vendors`]: all of this from one file.
 //! - [`dead_letter::DeadLetters`]: what failed and waits for a person; the command line `steadfast` is over it.

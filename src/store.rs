@@ -189,7 +189,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// A [`StoreError`]; some may have been removed.
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError>;
 
-    /// What an operator's tool does to the whole store; `None` if there is nothing of that kind.
+    /// What an operator's tool does to the whole store, such as [`reseal`]; `None` if it can do nothing of that kind.
+    ///
+    /// Default: `None`.
     fn upkeep(&self) -> Option<&dyn Upkeep> {
         None
     }

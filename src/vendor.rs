@@ -283,10 +283,10 @@ pub enum Finding {
     Found(Answer),
     /// It provably did not take effect.
     Absent,
-    /// The look-up says neither.
+    /// The vendor answered, and its answer says neither. It counts as an answer: after a few, the operation is *unknown*.
     CannotTell,
-    /// It is no answer of the vendor's to this question: somebody on the way wrote a page, or it is no list at all. It
-    /// counts as a look-up that failed, and is made again.
+    /// It is no answer of the vendor's to this question: a proxy wrote a page, or a list was asked for and none came. It
+    /// counts as a look-up that failed, and is made again, for a day.
     Unanswered,
     /// The look-up goes on: its next page.
     Next(Request),

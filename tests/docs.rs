@@ -51,6 +51,7 @@ const HELD: &[&str] = &[
     "store::Sqlite",
     "store::SqliteBuilder",
     "store::StoreError",
+    "store::StoreUrl",
     "testkit::Fault",
     "testkit::FaultPlan",
     "testkit::FixedRandom",

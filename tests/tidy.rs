@@ -28,6 +28,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("client", 5),
     ("dead_letter", 5),
     ("dispatcher", 5),
+    ("enqueued", 5),
     ("config", 6),
     ("bin", 7),
     ("guide", 7),

@@ -19,14 +19,16 @@ pub(super) enum Due {
 }
 
 impl Call {
-    /// Sends it at `time` and not before, by the client's clock. Only for [`enqueue`](Call::enqueue). A time that has
-    /// passed is now.
+    /// [Enqueues](Call::enqueue) it for `time`: it is not sent before, by the wall clocks of the hosts. A time that has
+    /// passed is now. Of several, also with [`after`](Call::after), the last one counts.
+    ///
+    /// Default: now. It is a mistake in a call that is [sent](Call::send).
     pub fn at(mut self, time: impl Into<SystemTime>) -> Call {
         self.due = Some(Due::At(Timestamp::from(time.into())));
         self
     }
 
-    /// Sends it `wait` from now and not before. Only for [`enqueue`](Call::enqueue).
+    /// [Enqueues](Call::enqueue) it for a time that is `wait` after it is enqueued. Otherwise as [`at`](Call::at).
     pub fn after(mut self, wait: Duration) -> Call {
         self.due = Some(Due::After(wait));
         self
@@ -34,14 +36,17 @@ impl Call {
 
     /// Records the call durably, and returns before anything is sent. A dispatcher sends it: see
     /// [`Client::keep_recovering`](crate::Client::keep_recovering), in this process or another one on the same store.
-    /// One in this process begins at once.
+    /// One in this process begins at once, if it is due. Where none runs, nothing is sent.
     ///
     /// What is accepted is carried through to its one outcome, as a [sent](Call::send) call is after its caller has gone:
-    /// with the client's own policy, at recovery's rate. The vendor's replay window begins with the first send, however
-    /// long that is after this.
+    /// with the client's own policy, at recovery's rate. Ladder, timeouts, deadline and the mark not to retry of the call
+    /// itself are for the recording alone. No gate is asked: what cannot be sent now is sent later. The vendor's replay
+    /// window begins with the first send, however long that is after this.
     ///
     /// The same key is the same operation: one that is on record already stays as it is, and is what the handle is for.
     /// A call without a key is given one.
+    ///
+    /// As durable as the client's store: with [`Memory`](crate::store::Memory), a crash forgets what was accepted.
     ///
     /// ```
     #[doc = include_str!("../docs/setup/stripe.md")]

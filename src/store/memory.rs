@@ -6,7 +6,7 @@
 //! stall the claim that happens to trigger it. A list and a count do scan: they are an operator's, and this
 //! store is bounded.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
@@ -18,17 +18,19 @@ use crate::clock::Timestamp;
 use crate::operation::OperationId;
 use crate::operation::record::{
     self, Act, Action, AuditEntry, CLOCKS_DIFFER_MAX, Claim, Claimed, Cursor, Declined, Filter, Forbidden,
-    Left, Notes, Page, Phase, Record, Summary, Take, Tally, Transition,
+    Left, Notes, Page, Record, Summary, Take, Tally, Transition,
 };
 use crate::store::pages::{page, start};
 use crate::store::seals::Seals;
 use crate::store::{Store, StoreError, StoreErrorKind, Upkeep};
 
+mod ending;
 mod names;
 mod room;
 mod sealed;
 mod tally;
 
+use ending::{Bucket, Ending, begin_time, ends};
 use sealed::Blobs;
 
 /// The default store: in memory, bounded, and **lost in a crash**.
@@ -98,8 +100,6 @@ struct Inner {
     audit_first: u64,
 }
 
-type Ending = [BTreeSet<(Timestamp, Arc<OperationId>)>; 3];
-
 struct Row {
     /// The same as its key in [`Inner::rows`].
     id: Arc<OperationId>,
@@ -108,14 +108,6 @@ struct Row {
     record: Record,
     blobs: Option<Blobs>,
     evidence: Vec<AttemptReport>,
-}
-
-/// What the end of a record's time means.
-#[derive(Clone, Copy)]
-enum Bucket {
-    Lapses,
-    Due,
-    Expires,
 }
 
 impl Memory {
@@ -352,17 +344,6 @@ impl Row {
     }
 }
 
-/// When a record's time is over, if it ever is, and what that means.
-fn ends(record: &Record) -> Option<(Bucket, Timestamp)> {
-    bucket(record.phase()).zip(record.until())
-}
-
-fn begin_time(ending: &mut Ending, record: &Record, id: &Arc<OperationId>) {
-    if let Some((bucket, at)) = ends(record) {
-        ending[bucket as usize].insert((at, id.clone()));
-    }
-}
-
 impl Inner {
     /// Writes a record that is whole. Nothing is written if it cannot be sealed.
     fn put(&mut self, mut record: Record, seals: &Seals) -> Result<(), StoreError> {
@@ -411,15 +392,6 @@ fn full(records_max: usize) -> StoreError {
         "the store in memory is full: its bound is {records_max} records, and all of them are under way or dead letters"
     );
     StoreError::new(problem).of_kind(StoreErrorKind::Full)
-}
-
-fn bucket(phase: Phase) -> Option<Bucket> {
-    match phase {
-        Phase::InProgress => Some(Bucket::Lapses),
-        Phase::Scheduled => Some(Bucket::Due),
-        Phase::Succeeded | Phase::Refused | Phase::Resolved => Some(Bucket::Expires),
-        Phase::Dead => None,
-    }
 }
 
 /// How many expired records a claim clears away: more than the one it may add, so that the store shrinks

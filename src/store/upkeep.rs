@@ -33,6 +33,10 @@ pub trait Upkeep: Send + Sync {
     /// # Errors
     ///
     /// A [`StoreError`]; the same again completes it.
+    ///
+    /// # Cancellation safety
+    ///
+    /// What has begun is completed all the same.
     async fn wipe(&self) -> Result<(), StoreError>;
 }
 

@@ -13,12 +13,12 @@ use crate::operation::record::{
     Transition,
 };
 
-/// A store around another one that does more than it in some of its methods, or otherwise: for tests that count or fail,
-/// and for instrumentation.
+/// A store around another one, some of whose methods do more than the inner store's: for tests that count or fail, and
+/// for instrumentation.
 ///
-/// Whatever implements this is a [`Store`]. Implement [`inner`](Wrapper::inner) and the methods that differ; the others
-/// are those of the inner store, also those that later versions add. A wrapper must keep the contract of [`Store`]: above
-/// all, whatever it says was written must be written.
+/// Whatever implements this is a [`Store`]: do not implement that as well. Write down [`inner`](Wrapper::inner) and the
+/// methods that differ. All others are the inner store's, also those that later versions add. A wrapper must keep the
+/// contract of [`Store`]: above all, whatever it says was written must be written.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};

@@ -28,7 +28,7 @@ async fn a_file_that_another_process_holds_is_waited_for_and_then_named() {
 #[cfg(unix)]
 #[tokio::test]
 async fn a_file_that_may_not_be_written_is_named() {
-    use std::fs::{Permissions, copy, set_permissions};
+    use std::fs::{Permissions, set_permissions};
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     use std::os::unix::process::CommandExt;
 
@@ -38,7 +38,9 @@ async fn a_file_that_may_not_be_written_is_named() {
     mode("calls.db", 0o444).expect("its owner may");
     // Mode bits bind everybody but root.
     let binary = place.path("steadfast");
-    copy(env!("CARGO_BIN_EXE_steadfast"), &binary).expect("a copy that nobody can reach");
+    // By a process of its own: a child that another test forks while this one writes would keep the file busy.
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_steadfast")).arg(&binary).status();
+    assert!(copied.expect("cp runs").success());
     let mut command = Command::new(binary);
     if place.path("calls.db").metadata().expect("there").uid() == 0 {
         mode(".", 0o755).expect("its owner may");

@@ -43,12 +43,13 @@ async fn what_is_no_store_is_not_made_one() {
     assert_eq!(said.err, expected);
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn a_store_is_named_by_url_and_a_bare_path_is_one_too() {
     let place = Place::fresh();
     place.lost("order-1", NOW).await;
-    std::fs::create_dir(place.path("a:b")).expect("a directory");
-    std::fs::copy(place.path("calls.db"), place.path("a:b/calls.db")).expect("copied");
+    // Another name of the directory and no copy of the file: what was just written may still be in its log.
+    std::os::unix::fs::symlink(".", place.path("a:b")).expect("a link");
     let whole = place.path("calls.db").display().to_string();
     for store in [
         "calls.db",

@@ -1,5 +1,9 @@
 //! What goes on under another name: started over, adopted, or cancelled.
 
+use std::time::Duration;
+
+use steadfast::testkit::ScriptedTransport;
+
 use super::{LONG_AGO, NOW, Place};
 
 const FROM_TO: [&str; 5] = ["adopt", "--from", "default/stripe/test", "--to", "default/stripe/test:acct_1"];
@@ -51,6 +55,29 @@ async fn what_waits_is_cancelled_with_a_reason_and_what_ended_is_not() {
 }
 
 #[tokio::test]
+async fn what_is_enqueued_is_counted_says_when_it_is_due_and_can_be_cancelled() {
+    let place = Place::fresh();
+    let stripe = place.stripe(Duration::from_secs(60), &ScriptedTransport::new());
+    let payouts = [("order-1", Duration::from_secs(3_600)), ("order-2", Duration::ZERO)];
+    for (key, wait) in payouts {
+        let payout = stripe.post("/v1/payouts").key(key).form(&[("amount", "1")]).after(wait);
+        assert!(payout.enqueue().await.expect("it is recorded").is_new());
+    }
+    let stats = place.run(&["stats"]).ended(0);
+    assert!(stats.starts_with("       2  scheduled    default/stripe, oldest 1m"), "{stats}");
+    let later = place.run(&["show", "order-1"]).ended(0);
+    assert!(later.contains("phase:    scheduled, effect none, 0 attempts\ndue:      "), "{later}");
+    assert!(later.contains(" GMT (in 58m ") || later.contains(" GMT (in 59m"), "{later}");
+    assert!(place.run(&["show", "order-2"]).ended(0).contains(" GMT (now)\n"));
+
+    place.run(&["cancel", "order-1", "--why", "paid by hand"]).ended(0);
+    let shown = place.json(0, &["show", "order-1"]);
+    assert_eq!((&shown["reason"], &shown["effect"]), (&"closed".into(), &"none".into()));
+    assert!(!place.run(&["show", "order-1"]).ended(0).contains("due:"));
+    assert_eq!(place.json(0, &["dead-letters", "list"])["letters"], serde_json::json!([]));
+}
+
+#[tokio::test]
 async fn open_operations_of_a_namespace_that_the_vendors_file_no_longer_has_are_counted() {
     let place = Place::fresh();
     place.lost("order-1", NOW).await;
@@ -73,8 +100,8 @@ async fn a_redrive_stands_between_the_attempts_before_it_and_after_it() {
     let place = Place::fresh();
     place.lost("order-1", NOW).await;
     place.run(&["dead-letters", "redrive", "order-1"]).ended(0);
-    let network = steadfast::testkit::ScriptedTransport::new().json(200, serde_json::json!({"id": "po_1"}));
-    let later = std::time::Duration::from_secs(60);
+    let network = ScriptedTransport::new().json(200, serde_json::json!({"id": "po_1"}));
+    let later = Duration::from_secs(60);
     let service = place.stripe_in(later, &network);
     assert_eq!(service.recover(10).await.expect("works").succeeded, 1);
     let shown = place.run(&["show", "order-1"]).ended(0);

@@ -8,7 +8,7 @@ use humantime_serde::re::humantime::format_duration;
 use steadfast::clock::Timestamp;
 use steadfast::dead_letter::{Edited, Group, Letter, Redriven, Safety, Shown, ShownBody, Stats};
 use steadfast::error::Effect;
-use steadfast::operation::record::{Action, AuditEntry, Summary};
+use steadfast::operation::record::{Action, AuditEntry, Phase, Summary};
 
 type Out<'a> = &'a mut (dyn Write + Send);
 
@@ -143,6 +143,11 @@ pub(crate) fn shown(shown: &Shown, out: Out<'_>) -> io::Result<()> {
     let since = if redriven { " since the redrive" } else { "" };
     let attempts = attempts(summary.attempts);
     writeln!(out, "phase:    {}, effect {}, {attempts}{since}", summary.phase, summary.effect)?;
+    if let (Phase::Scheduled, Some(due)) = (summary.phase, summary.until) {
+        let wait = whole_seconds(due, shown.now);
+        let when = if due > shown.now { format!("in {wait}") } else { "now".to_owned() };
+        writeln!(out, "due:      {due} ({when})")?;
+    }
     if let (Some(reason), Some(code)) = (summary.reason, shown.code) {
         writeln!(out, "dead:     {reason}, {code}")?;
     }

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::error::Error as _;
 use std::time::Duration;
 
