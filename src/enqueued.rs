@@ -95,7 +95,7 @@ impl Enqueued {
     }
 
     /// Who signs [`cancel`](Enqueued::cancel).
-    pub const CANCELLED_BY: &'static str = "service";
+    pub const CANCELLED_BY: &'static str = "the service";
 }
 
 impl fmt::Debug for Enqueued {

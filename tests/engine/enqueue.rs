@@ -175,6 +175,20 @@ async fn what_is_cancelled_is_never_sent() {
     assert_eq!((said.by.as_str(), said.why.as_str()), (Enqueued::CANCELLED_BY, "paid by hand"));
 }
 
+/// A reminder that was cancelled, and is wanted after all.
+#[tokio::test]
+async fn what_was_cancelled_before_its_first_send_can_be_started_over() {
+    let bench = bench(ok());
+    enqueued(&bench).await.cancel("not yet").await.expect("nobody holds it");
+    let again = || bench.client.post("/charges").key("order-42/charge-2").supersedes("order-42/charge");
+    again().enqueue().await.expect("it had no effect");
+    assert_eq!(bench.client.recover(8).await.expect("a store").succeeded, 1);
+    let third = bench.client.post("/charges").key("order-42/charge-3").supersedes("order-42/charge");
+    let error = third.send().await.expect_err("another took its place");
+    assert!(error.is_predecessor_in_the_way() && error.effect() == Effect::Unknown, "{error}");
+    assert_eq!(bench.charges_sent(), 1);
+}
+
 #[tokio::test]
 async fn what_another_process_delivers_is_seen_within_a_second() {
     let bench = bench(ScriptedTransport::new());
