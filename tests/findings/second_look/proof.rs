@@ -110,9 +110,9 @@ fn vendor(
     clock: TestClock,
 ) -> ScriptedTransport {
     ScriptedTransport::new().always_with(move |request: &Request| {
-        let fault = if *calm.lock() { 0 } else { draw.below(12) };
+        let fault = if *calm.lock() { 0 } else { draw.below(18) };
         match fault {
-            0..=4 | 7 | 8 => {}
+            0..=4 | 7 | 8 | 12.. => {}
             5 => return Err(SendErrorKind::Connect),
             6 => return Ok(answer(429)),
             9 => return Ok(answer(503)),
@@ -246,8 +246,10 @@ impl World {
                 false
             }
             _ => {
-                let passed = self.draw.of(&[1, 60, 3_600, 7 * 3_600]);
-                self.clock.advance(Duration::from_secs(passed));
+                let passed = self.draw.of(&[1, 60, 3_600, 13 * 3_600, 25 * 3_600]);
+                // Well within the retention.
+                let is_late = self.clock.wall() > at(Duration::ZERO).wall().plus(3 * DAY);
+                self.clock.advance(Duration::from_secs(if is_late { 60 } else { passed }));
                 false
             }
         };
@@ -288,7 +290,7 @@ async fn run(seed: u64, store: Arc<dyn Store>) -> (u32, u32) {
         world.step().await;
     }
     (*calm.lock(), *world.store.is_calm.lock()) = (true, true);
-    for _ in 0..60 {
+    for _ in 0..32 {
         world.clock.advance(HOUR);
         world.clients[0].recover(8).await.expect("works");
     }
