@@ -6,7 +6,7 @@ use super::claim::{Keyed, Offered, in_the_way, key_reused};
 use super::in_flight::{LOOK_STEP_MAX, LOOK_STEP_MIN};
 use super::keyed::{Named, Stop};
 use super::on_record::{Standing, in_progress};
-use super::{Engine, Work};
+use super::{Engine, Work, no_time};
 use crate::clock::{Instant, Timestamp};
 use crate::error::{Effect, Error, Kind};
 use crate::operation::Key;
@@ -42,6 +42,11 @@ impl Engine {
         let call = Keyed { due: Some(due), ..named.call(&request, work, (started, deadline)) };
         let offered = call.offered;
         telemetry::named(call.whose(&self.vendor));
+        if deadline <= started {
+            let refused = self.named(no_time(), offered);
+            Box::pin(self.refused_before_claim(refused, call)).await.map_err(Stop::into_error)?;
+            return Ok(Accepted { named, request, is_new: false });
+        }
         let is_new = match self.claim(call).await.map(|claimed| *claimed) {
             Ok(Claimed::Fresh(_) | Claimed::TakenOver(_)) => true,
             Ok(Claimed::Busy { .. }) => false,

@@ -89,6 +89,7 @@ impl Engine {
             let reused = self.in_context(reused, &record.request, Some((id, None)));
             return Standing::Told { told: Box::new(Err(reused)), fence, is_over };
         }
+        let is_free = record.is_free(now);
         match record.state {
             // Its holder may be sending, or have died while it did.
             State::InProgress { lease_until: until } => Standing::Open(Open {
@@ -96,14 +97,14 @@ impl Engine {
                 until,
                 expected: self.expected_end(&record, until, now),
                 due: None,
-                is_free: until <= now || record.is_of_a_wrong_clock(now),
+                is_free,
             }),
             State::Scheduled { at } => Standing::Open(Open {
                 effect: record.effect,
                 until: at,
                 expected: at,
                 due: Some(at),
-                is_free: at <= now || record.is_of_a_wrong_clock(now),
+                is_free,
             }),
             State::Refused { refusal: Refusal::Unauthorized, .. } => {
                 let effect = record.effect;
@@ -168,7 +169,7 @@ impl Engine {
         call: Keyed<'_>,
     ) -> Result<Reply, Stop> {
         let named = |error| self.named(error, call.offered);
-        let until = self.clock.wall().plus(self.lease(call.work));
+        let until = call.due.unwrap_or_else(|| self.clock.wall().plus(self.lease(call.work)));
         Err(match failure {
             // An earlier call's record may be there all the same.
             Some(source) if wrote_nothing(&source) || Guard::FailedClaim.is_out() => {
@@ -248,7 +249,7 @@ impl Run<'_> {
 }
 
 /// A claim that failed and may be on file all the same: then it is carried out without its caller once the lease that
-/// it asked for is over.
+/// it asked for is over, or it is due.
 ///
 /// Why it is not withdrawn: a claim whose answer was lost gives no fence to withdraw it under. What is found on file
 /// may be another caller's claim of the same key, from the same millisecond, whose request is on its way; and what is

@@ -12,6 +12,7 @@ mod policies;
 mod record;
 mod recovery;
 mod rule;
+mod second_look;
 #[cfg(feature = "cli")]
 mod secrets;
 mod stories;

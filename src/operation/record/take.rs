@@ -6,7 +6,8 @@
 //! A record that was last moved in the future was moved by a clock that was wrong. Its lease says nothing of when
 //! its holder ends: a clock that was a day ahead would keep everybody out for a day, and its replay window would
 //! then be taken for open. Such a record may be taken at once. How long its lease was is still known, so whoever
-//! takes it waits that long before a look-up counts.
+//! takes it waits that long before a look-up counts. Not so a call that was left for later and that nobody has taken
+//! yet: it waits for its time.
 
 use std::time::Duration;
 
@@ -73,11 +74,7 @@ impl Record {
     pub(super) fn left_to(&self, taker: Taker) -> Option<Record> {
         let now = taker.now;
         match self.state {
-            State::InProgress { lease_until: until } | State::Scheduled { at: until }
-                if until > now && !Guard::LeaseOfWrongClock.keeps(self.is_of_a_wrong_clock(now)) =>
-            {
-                None
-            }
+            State::InProgress { .. } | State::Scheduled { .. } if !self.is_free(now) => None,
             // The holder may have sent and died before it could say so; its last request may still be on its way.
             State::InProgress { lease_until } => {
                 let mut record = self.taken(taker, Guard::LapsedIsUnknown.or(Effect::Unknown, self.effect));
@@ -91,8 +88,9 @@ impl Record {
             }
             State::Scheduled { .. } => {
                 let mut record = self.taken(taker, self.effect);
-                // Nothing was ever sent: the vendor's window has not begun, nor what a look-up may find.
-                if self.fence == self.first_fence && self.attempts == 0 && self.effect == Effect::None {
+                // The vendor's window has not begun, nor what a look-up may find. What was adopted may have been sent
+                // under its first name, and a person have said that it was not.
+                if self.is_as_enqueued() && self.first_scope.is_none() {
                     (record.claimed_at, record.vendor_clock_ms) = (now, taker.vendor_clock_ms);
                 }
                 Some(record)
@@ -114,6 +112,25 @@ impl Record {
             if is_possible { since } else { self.read_at(since, now) }
         });
         record
+    }
+
+    /// Whether somebody may take it at `now`, if it has not ended.
+    ///
+    /// A call that was left for later keeps its time, whatever clock said it: sent too late it is a nuisance, sent before
+    /// its time it cannot be taken back.
+    pub(crate) fn is_free(&self, now: Timestamp) -> bool {
+        let (until, is_for_later) = match self.state {
+            State::InProgress { lease_until } => (lease_until, false),
+            State::Scheduled { at } => (at, self.is_as_enqueued() && at > self.updated_at),
+            State::Succeeded { .. } | State::Refused { .. } | State::Dead { .. } => return false,
+        };
+        let is_of_a_wrong_clock = || Guard::LeaseOfWrongClock.keeps(self.is_of_a_wrong_clock(now));
+        until <= now || (!is_for_later && is_of_a_wrong_clock())
+    }
+
+    /// Whether nobody of this life has held it yet, or sent it.
+    fn is_as_enqueued(&self) -> bool {
+        self.fence == self.first_fence && self.attempts == 0 && self.effect == Effect::None
     }
 
     /// Whether the clock that last moved the record was ahead of `now` by more than clocks differ.
