@@ -107,8 +107,8 @@ impl Call {
 
     /// Starts over the operation with this key, on the same route and account, under this call's own key.
     ///
-    /// It needs a dead letter that provably had no effect (effect `none`, or resolved as not applied) or an operation
-    /// that the vendor refused. The first claim of the new key closes it in the same transaction: nobody can redrive,
+    /// It needs a dead letter that provably had no effect (effect `none`, also if it was cancelled, or resolved as not
+    /// applied) or an operation that the vendor refused. The first claim of the new key closes it in the same transaction: nobody can redrive,
     /// edit or reopen it any more, and no third key can start it over, so that the effect is not sought twice. Should
     /// the new one fail too, the next try starts over *its* key.
     ///

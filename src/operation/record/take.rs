@@ -105,7 +105,9 @@ impl Record {
         let mut record = self.moved(State::InProgress { lease_until: now.plus(taker.lease) }, now);
         record.fence = self.fence.saturating_add(1);
         record.effect = effect;
-        record.attempt_max = taker.attempt_max;
+        // A request of the longest of all holders may still be under way.
+        let longest = if effect == Effect::Unknown { self.attempt_max } else { Duration::ZERO };
+        record.attempt_max = taker.attempt_max.max(longest);
         record.unknown_since = self.unknown_since.map(|since| {
             // Later than a request that was sent by now can end: a clock that was wrong wrote it.
             let is_possible = since <= now.plus(CLOCKS_DIFFER_MAX).plus(self.attempt_max);

@@ -397,6 +397,20 @@ fn a_clock_that_was_wrong_keeps_nobody_out_and_hides_no_send() {
     }
 }
 
+/// A request that was sent with 20 ms to spare may be under way for so long, whoever takes it over.
+#[test]
+fn a_taker_with_shorter_attempts_waits_for_the_longest_of_all() {
+    for (effect, attempt_ms, expected_ms) in
+        [(Effect::Unknown, 5, 20), (Effect::Unknown, 50, 50), (Effect::None, 5, 5)]
+    {
+        let attempt_max = Duration::from_millis(attempt_ms);
+        let (what, now, vendor_clock_ms) = (Left::Due, at(100), None);
+        let take = Take { what, account: None, now, lease: LEASE, attempt_max, vendor_clock_ms, limit: 1 };
+        let taken = held(State::Scheduled { at: at(100) }, effect).take(&take).expect("it is due");
+        assert_eq!(taken.attempt_max.as_millis(), expected_ms, "{effect:?}");
+    }
+}
+
 #[test]
 fn only_what_is_settled_and_needs_nobody_expires() {
     for state in states() {
