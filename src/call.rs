@@ -291,19 +291,17 @@ impl Call {
     /// as in progress until its lease runs out; sending its key again then carries on with it. A call that only
     /// [waits](InFlight::Wait) for another one leaves nothing behind.
     pub async fn send(mut self) -> Result<Reply, Error> {
-        let result = {
-            if self.due.is_some() {
-                self.note(Error::invalid(
-                    "at",
-                    "a time to send at, or a wait, needs enqueue() and not send()",
-                ));
-            }
+        let mut result = {
             // Borrowed from here on down: moving a request from future to future costs more than most gates.
-            let Call { client, request, work, mistake, .. } = &mut self;
+            let Call { client, request, work, due, mistake } = &mut self;
             let engine = &*client.engine;
             let span = telemetry::call_span(&**engine.vendor, request);
             let started = engine.clock.now();
             let carried = pin!(async {
+                if due.is_some() {
+                    let problem = "a time to send at, or a wait, needs enqueue() and not send()";
+                    mistake.get_or_insert(Error::invalid("at", problem));
+                }
                 check(mistake, request, work, engine)?;
                 if work.key.is_none() && !crate::vendor::is_idempotent(&request.method) {
                     let key = generated_key(client);
@@ -317,9 +315,12 @@ impl Call {
             telemetry::ended(&span, labels, &result, &*engine.clock, started);
             result
         };
-        let Call { client, request: Request { method, url, .. }, .. } = self;
-        let vendor = Arc::clone(&client.engine.vendor);
-        result.map(|reply| reply.sent_by(vendor, method, url))
+        if let Ok(reply) = &mut result {
+            let Call { client, request: Request { method, url, .. }, .. } = self;
+            let vendor = Arc::clone(&client.engine.vendor);
+            reply.sent_by(vendor, method, url);
+        }
+        result
     }
 
     fn encoded(mut self, kind: &'static str, body: Result<Vec<u8>, String>) -> Call {

@@ -68,9 +68,10 @@ impl Enqueued {
     pub async fn wait(&self, limit: Duration) -> Result<Reply, Error> {
         let engine = &self.client.engine;
         let deadline = engine.clock.now().plus(limit);
-        let reply = engine.wait_for_end(&self.accepted, deadline).await?;
+        let mut reply = engine.wait_for_end(&self.accepted, deadline).await?;
         let (request, vendor) = (&self.accepted.request, Arc::clone(&engine.vendor));
-        Ok(reply.sent_by(vendor, request.method.clone(), request.url.clone()))
+        reply.sent_by(vendor, request.method.clone(), request.url.clone());
+        Ok(reply)
     }
 
     /// Closes the operation, so that nobody sends it any more. `why` is kept in the audit record, signed by

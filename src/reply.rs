@@ -11,6 +11,7 @@ use url::Url;
 
 use crate::answer::Answer;
 use crate::error::{Context, Effect, Error, Kind, Origin};
+use crate::operation::Key;
 
 mod unreadable;
 
@@ -69,7 +70,7 @@ pub struct Reply {
     obtained: Obtained,
     attempts: u32,
     waited: Duration,
-    key: Option<String>,
+    key: Option<Key>,
     wire_key: Option<String>,
     call: Option<Call>,
 }
@@ -99,15 +100,14 @@ impl Reply {
         self
     }
 
-    pub(crate) fn keyed(mut self, key: String, wire_key: String) -> Reply {
-        self.key = Some(key);
-        self.wire_key = Some(wire_key);
-        self
+    /// Names the operation. In place, as [`sent_by`](Reply::sent_by): a reply is large.
+    pub(crate) fn name(&mut self, key: Key, wire_key: String) {
+        (self.key, self.wire_key) = (Some(key), Some(wire_key));
     }
 
-    pub(crate) fn sent_by(mut self, origin: Arc<dyn Origin>, method: Method, url: Url) -> Reply {
+    /// Says which call it answers.
+    pub(crate) fn sent_by(&mut self, origin: Arc<dyn Origin>, method: Method, url: Url) {
         self.call = Some(Call { origin, method, url: url.into() });
-        self
     }
 
     /// The HTTP status.
@@ -142,7 +142,7 @@ impl Reply {
             let call = self.call.as_ref();
             let call = call.and_then(|call| Some(call.origin.context(&call.method, &call.url.parse().ok()?)));
             let call = call.unwrap_or_default();
-            let (key, wire_key) = (self.key.clone(), self.wire_key.clone());
+            let (key, wire_key) = (self.key().map(str::to_owned), self.wire_key.clone());
             Error::new(Kind::ReplyNotJson, Effect::Applied)
                 .with_answer(Some(self.answer.clone()))
                 .with_source(why)
@@ -167,7 +167,7 @@ impl Reply {
 
     /// The caller's key, or the one generated for a POST without. `None` for an unkeyed call.
     pub fn key(&self) -> Option<&str> {
-        self.key.as_deref()
+        self.key.as_ref().map(Key::as_str)
     }
 
     /// The key that the vendor saw. `None` for an unkeyed call.

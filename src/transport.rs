@@ -166,13 +166,12 @@ impl SendError {
         SendError::new(SendErrorKind::Timeout)
     }
 
-    /// The same failure, of a request to this URL. Nothing but its host and port is kept.
-    pub(crate) fn on_the_way_to(mut self, url: &Url) -> SendError {
+    /// Notes that the request was to this URL. Nothing but its host and port is kept.
+    pub(crate) fn note_host(&mut self, url: &Url) {
         self.host = url.host_str().map(|host| match url.port() {
             Some(port) => format!("{host}:{port}").into(),
             None => host.into(),
         });
-        self
     }
 
     /// How it failed.

@@ -58,10 +58,10 @@ impl<'a> Run<'a> {
             match lease {
                 Lease::ToRenew if Guard::RenewBeforeSend.holds() => {
                     self.renew_lease(self.timeout.attempt).await?;
+                    engine.clock.now()
                 }
                 _ => self.keep_lease(self.timeout.attempt).await?,
             }
-            engine.clock.now()
         } else {
             admitted
         };
@@ -70,8 +70,10 @@ impl<'a> Run<'a> {
         let exchanged = engine.exchange(self.request.clone(), self.bounds(), admitted, begun).await;
         self.account(admission, &exchanged);
         let of_an_outage = self.is_of_an_outage(&exchanged);
-        let Exchanged { outcome, ended, .. } = exchanged;
-        let outcome = outcome.map_err(|failure| failure.on_the_way_to(&self.request.url));
+        let Exchanged { mut outcome, ended, .. } = exchanged;
+        if let Err(failure) = &mut outcome {
+            failure.note_host(&self.request.url);
+        }
         self.attempts = self.attempts.saturating_add(1);
         if self.hold.is_some() && outcome.is_ok() {
             engine.latency.note(ended.since(begun));
@@ -82,7 +84,7 @@ impl<'a> Run<'a> {
         let judged_at = engine.clock.wall();
         let attempt = Attempt::new(self.request, keyed, outcome.as_ref(), judged_at)
             .after(self.phase.effect())
-            .in_window(matches!(self.window_at(|| judged_at), Window::Open { .. }));
+            .in_window(matches!(self.window_at(|| (judged_at, ended)), Window::Open { .. }));
         let verdict = engine.vendor.classify(&attempt);
         self.heed(&verdict, &outcome, ended);
         // What is replayed may carry the date of its first answer.

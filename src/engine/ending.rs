@@ -10,8 +10,8 @@ use crate::telemetry::Whose;
 use crate::transport::SendErrorKind;
 
 impl Run<'_> {
-    /// Writes a success down.
-    pub(super) async fn settle(&mut self, reply: Reply) -> Result<Reply, Error> {
+    /// Writes a success down, and names the operation in its reply.
+    pub(super) async fn settle(&mut self, reply: &mut Reply) -> Result<(), Error> {
         let reconciled = reply.obtained() == Obtained::Reconciled;
         let event = || Event::Succeed { answer: reply.answer().clone(), reconciled };
         if let Err(error) = self.write_down("record the outcome", event).await {
@@ -19,9 +19,10 @@ impl Run<'_> {
             let error = error.of_effect(Effect::Applied).with_answer(Some(reply.answer().clone()));
             return Err(self.in_context(error));
         }
-        let Some(hold) = &self.hold else { return Ok(reply) };
-        let (key, wire_key) = (hold.record.id.key.as_str().to_owned(), hold.record.wire_key.clone());
-        Ok(reply.keyed(key, wire_key))
+        if let Some(hold) = &self.hold {
+            reply.name(hold.record.id.key.clone(), hold.record.wire_key.clone());
+        }
+        Ok(())
     }
 
     /// What the next write to the record says of the attempts. Their reports go with the one write after them.

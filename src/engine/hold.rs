@@ -34,12 +34,12 @@ pub(super) struct Hold<'a> {
 impl<'a> Hold<'a> {
     /// `lease_until` was computed before the claim was made, so it is no later than what the store wrote. The hold began
     /// when the claim was made, by the time that the claim said: the wall clock may have been set while the store wrote.
-    pub(super) fn new(engine: &'a Engine, record: Record, lease_until: Instant) -> Hold<'a> {
+    pub(super) fn new(engine: &'a Engine, record: Record, lease_until: Instant) -> Box<Hold<'a>> {
         let age = record.updated_at.since(record.claimed_at);
         let lease = record.until().map_or(Duration::ZERO, |until| until.since(record.updated_at));
         let claimed = Instant::from_nanos(lease_until.as_nanos().saturating_sub(lease.as_nanos() as u64));
         let (began, wall) = ((claimed.min(engine.clock.now()), age), record.updated_at);
-        Hold { engine, record, lease_until, deadline: lease_until, began, wall, settling: None }
+        Box::new(Hold { engine, record, lease_until, deadline: lease_until, began, wall, settling: None })
     }
 
     /// A moment of this hold, for the record. A wall clock that is set during a hold makes it no earlier than it was:
@@ -51,11 +51,11 @@ impl<'a> Hold<'a> {
         by_now.max(Guard::SendNoEarlier.keeps(self.wall.plus(at.since(began))))
     }
 
-    /// The time since the first claim. What passed while this process held the operation is on our own monotonic
+    /// The time from the first claim to `now`. What passed while this process held the operation is on our own monotonic
     /// clock, so that a wall clock which is set back makes it no shorter.
-    pub(super) fn measured(&self) -> Duration {
+    pub(super) fn measured(&self, now: Instant) -> Duration {
         let (began, age) = self.began;
-        age.saturating_add(self.engine.clock.now().since(began))
+        age.saturating_add(now.since(began))
     }
 
     /// The same hold, for a call that has time until `deadline`.
@@ -79,7 +79,11 @@ impl<'a> Hold<'a> {
 
     /// Whether the hold lasts for `needed` from now, with the margin to spare.
     pub(super) fn lasts(&self, needed: Duration) -> bool {
-        self.engine.clock.now().plus(needed) < self.stop_at()
+        self.lasts_from(self.engine.clock.now(), needed)
+    }
+
+    pub(super) fn lasts_from(&self, now: Instant, needed: Duration) -> bool {
+        now.plus(needed) < self.stop_at()
     }
 
     /// Extends the hold to `needed` from now, and the margin.
@@ -88,7 +92,8 @@ impl<'a> Hold<'a> {
         let lease = needed.saturating_add(self.engine.policy.record.lease_margin);
         let lease_until = self.engine.clock.wall().plus(lease);
         // Nothing is sent once the call's time is over, so that the lease is not needed any more then.
-        self.write("renew the lease", Event::Renew { lease_until }, evidence, self.deadline).await?;
+        let renewal = self.transition(Event::Renew { lease_until }, evidence);
+        self.write("renew the lease", renewal, self.deadline).await?;
         self.lease_until = now.plus(lease);
         Ok(())
     }
@@ -98,14 +103,7 @@ impl<'a> Hold<'a> {
     /// is declined ends the call: whoever took the operation has the say.
     ///
     /// It is not waited for beyond `until`.
-    async fn write(
-        &mut self,
-        doing: &'static str,
-        event: Event,
-        evidence: Evidence,
-        until: Instant,
-    ) -> Written {
-        let transition = self.transition(event, evidence);
+    async fn write(&mut self, doing: &'static str, transition: Transition, until: Instant) -> Written {
         let clock = &*self.engine.clock;
         let written = (*self.engine.store).transition(&self.record, transition);
         let Some(written) = limit::within(clock, until, written).await else {
@@ -177,7 +175,8 @@ impl Run<'_> {
             let reports_before = self.reports_written;
             let evidence = self.evidence();
             let Some(hold) = &mut self.hold else { return Ok(()) };
-            let Err(error) = hold.write(doing, event(), evidence, until).await else {
+            let transition = hold.transition(event(), evidence);
+            let Err(error) = hold.write(doing, transition, until).await else {
                 self.note_unknown();
                 return Ok(());
             };

@@ -121,14 +121,14 @@ impl Engine {
         let hold = match *claimed {
             Claimed::Fresh(record) => {
                 self.earn(&admission);
-                Box::new(Hold::new(self, record, lease_until))
+                Hold::new(self, record, lease_until)
             }
             Claimed::TakenOver(record) => {
                 // Not the first send: it is charged and admitted as the retry that it is.
                 self.earn(&admission);
                 drop(admission);
                 telemetry::taken_over(&**self.vendor, &record);
-                let hold = Box::new(Hold::new(self, record, lease_until));
+                let hold = Hold::new(self, record, lease_until);
                 return Ok(Box::pin(self.carry_on_with(hold, work, started, deadline)).await?);
             }
             Claimed::Settled(record) => {

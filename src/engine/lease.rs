@@ -4,14 +4,18 @@ use std::time::Duration;
 
 use super::hold::{Evidence, Hold};
 use super::phase::Run;
+use crate::clock::Instant;
 use crate::error::{Disposition, Effect, Error, Kind};
 
 impl Run<'_> {
-    pub(super) async fn keep_lease(&mut self, needed: Duration) -> Result<(), Error> {
-        if self.hold.as_ref().is_none_or(|hold| hold.lasts(needed)) {
-            return Ok(());
+    /// Makes sure that the hold lasts for `needed`, and says from when on it does.
+    pub(super) async fn keep_lease(&mut self, needed: Duration) -> Result<Instant, Error> {
+        let now = self.engine.clock.now();
+        if self.hold.as_ref().is_none_or(|hold| hold.lasts_from(now, needed)) {
+            return Ok(now);
         }
-        self.renew_lease(needed).await
+        self.renew_lease(needed).await?;
+        Ok(self.engine.clock.now())
     }
 
     pub(super) async fn renew_lease(&mut self, needed: Duration) -> Result<(), Error> {

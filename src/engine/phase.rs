@@ -196,13 +196,15 @@ impl<'a> Run<'a> {
 
     /// Until when the vendor answers a resend from its own record. A call without a key has no window.
     pub(super) fn window(&self) -> Window {
-        self.window_at(|| self.engine.clock.wall())
+        let clock = &self.engine.clock;
+        self.window_at(|| (clock.wall(), clock.now()))
     }
 
-    /// The same, at a wall time.
-    pub(super) fn window_at(&self, wall: impl FnOnce() -> Timestamp) -> Window {
+    /// The same, at a moment by both clocks.
+    pub(super) fn window_at(&self, moment: impl FnOnce() -> (Timestamp, Instant)) -> Window {
         let Some(hold) = &self.hold else { return Window::None };
         let replay = self.engine.vendor.replay_window(self.request);
-        hold.record.window(replay, wall(), Some(hold.measured()))
+        let (wall, now) = moment();
+        hold.record.window(replay, wall, Some(hold.measured(now)))
     }
 }

@@ -42,7 +42,7 @@ impl Engine {
         let started = self.clock.now();
         let work = Work::background(record.on_unknown);
         let deadline = started.plus(work.time_allowed(&self.policy));
-        let hold = Box::new(Hold::new(self, record, lease_until));
+        let hold = Hold::new(self, record, lease_until);
         self.carry_on_with(hold, &work, started, deadline).await
     }
 

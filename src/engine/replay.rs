@@ -24,7 +24,9 @@ impl Engine {
                     return Err(named(ending::too_large(self.policy.limits.reply_bytes_max, answer)));
                 }
                 let obtained = if reconciled { Obtained::Reconciled } else { Obtained::Replayed };
-                Ok(Reply::new(answer, obtained, attempts).keyed(id.key.as_str().to_owned(), wire_key))
+                let mut reply = Reply::new(answer, obtained, attempts);
+                reply.name(id.key, wire_key);
+                Ok(reply)
             }
             State::Refused { refusal, answer } => {
                 let kind = Kind::Refused { refusal, status: answer.status.as_u16() };

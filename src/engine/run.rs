@@ -277,7 +277,7 @@ impl<'a> Run<'a> {
     async fn succeed(&mut self, answer: Answer, obtained: Obtained) -> Result<Reply, Error> {
         let mut reply = Reply::new(answer, obtained, self.attempts).after_waiting(self.waited);
         if self.hold.is_some() {
-            reply = Box::pin(self.settle(reply)).await?;
+            Box::pin(self.settle(&mut reply)).await?;
         }
         if reply.answer().cut {
             let limit_bytes = self.engine.policy.limits.reply_bytes_max;

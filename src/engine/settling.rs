@@ -9,6 +9,7 @@
 //! nobody has sent it again: else hosts that take it one after the other would all wait, and none would ever look.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -92,7 +93,11 @@ impl Engine {
 
 /// The operations of unknown effect that this process holds or has let go of.
 #[derive(Debug, Default)]
-pub(crate) struct LetGo(Mutex<HashMap<OperationId, Noted>>);
+pub(crate) struct LetGo {
+    /// How many are noted, so that a call whose effect was never unknown takes no lock.
+    count: AtomicUsize,
+    operations: Mutex<HashMap<OperationId, Noted>>,
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Noted {
@@ -110,7 +115,7 @@ impl LetGo {
     /// What is known of an operation that was taken just now, by what this process measured since it first held it.
     fn taken(&self, record: &Record, mut settling: Settling) -> Settling {
         let now = settling.taken;
-        let noted = self.0.lock().get(&record.id).copied();
+        let noted = self.operations.lock().get(&record.id).copied();
         if let Some(noted) = noted {
             settling.known_for = now.since(noted.first);
         }
@@ -124,12 +129,16 @@ impl LetGo {
 
     /// It has come to its end.
     pub(super) fn forget(&self, id: &OperationId) {
-        self.0.lock().remove(id);
+        if self.count.load(Ordering::SeqCst) > 0 {
+            let mut operations = self.operations.lock();
+            operations.remove(id);
+            self.count.store(operations.len(), Ordering::SeqCst);
+        }
     }
 
     /// What is known of the last send of an operation that this process lets go of.
     pub(super) fn note(&self, record: &Record, ended: Moment, unknown_for: Duration, now: Instant) {
-        let mut operations = self.0.lock();
+        let mut operations = self.operations.lock();
         if operations.len() >= NOTED_MAX && !operations.contains_key(&record.id) {
             // By then the record's own times say enough.
             operations.retain(|_, noted| now.since(noted.at) < NOTED_FOR);
@@ -140,6 +149,7 @@ impl LetGo {
         let first = operations.get(&record.id).map_or(now, |noted| noted.first);
         operations
             .insert(record.id.clone(), Noted { send: send(record), ended, unknown_for, at: now, first });
+        self.count.store(operations.len(), Ordering::SeqCst);
     }
 }
 
@@ -285,7 +295,7 @@ mod tests {
     fn what_is_noted_is_bounded_and_the_oldest_gives_way() {
         let let_go = LetGo::default();
         let note = |key: &str, now: Instant| let_go.note(&taken(key, 9_990), Moment::of(now), SETTLE, now);
-        let noted = |key: &str| let_go.0.lock().contains_key(&taken(key, 9_990).id);
+        let noted = |key: &str| let_go.operations.lock().contains_key(&taken(key, 9_990).id);
         (0..NOTED_MAX).for_each(|nth| note(&nth.to_string(), at(10)));
         note("more", at(20));
         assert!(!noted("more"), "full");

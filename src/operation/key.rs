@@ -1,7 +1,10 @@
 //! The names of an operation: the caller's [`Key`], the [`Scope`] it is unique in, and the [`WireKey`] that
 //! the vendor sees.
+//!
+//! Key and scope are shared text: each copy of a record has them, and a call makes several.
 
 use std::fmt;
+use std::sync::Arc;
 
 use http::Method;
 use serde::{Deserialize, Serialize};
@@ -21,7 +24,7 @@ use crate::error::Error;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Key(String);
+pub struct Key(Arc<str>);
 
 impl Key {
     /// The longest key: what Stripe takes, and long enough for any name worth reading.
@@ -44,7 +47,7 @@ impl Key {
             let problem = format!("{} characters; at most {} are allowed", text.len(), Key::LEN_MAX);
             return Err(Error::invalid("key", problem));
         }
-        Ok(Key(text))
+        Ok(Key(text.into()))
     }
 
     /// The key's text.
@@ -63,7 +66,7 @@ impl TryFrom<String> for Key {
 
 impl From<Key> for String {
     fn from(key: Key) -> String {
-        key.0
+        key.as_str().to_owned()
     }
 }
 
@@ -78,7 +81,8 @@ impl fmt::Display for Key {
 /// The route is part of it because Stripe holds a key for the whole account: the same caller's key on two
 /// endpoints must become two wire keys.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Scope(String);
+#[serde(from = "String", into = "String")]
+pub struct Scope(Arc<str>);
 
 impl Scope {
     /// The scope of calls to `route` at a vendor's account. A `/` inside namespace, vendor or account is
@@ -98,12 +102,12 @@ impl Scope {
         scope.push_str(method.as_str());
         scope.push(' ');
         scope.push_str(route);
-        Scope(scope)
+        Scope(scope.into())
     }
 
     /// A scope as it was stored.
     pub fn from_stored(text: impl Into<String>) -> Scope {
-        Scope(text.into())
+        Scope(text.into().into())
     }
 
     /// The scope's text.
@@ -138,6 +142,18 @@ impl Scope {
     pub fn account(&self) -> Option<String> {
         let part = self.0.split('/').nth(2)?;
         Some(part.replace("%2F", "/").replace("%25", "%"))
+    }
+}
+
+impl From<String> for Scope {
+    fn from(text: String) -> Scope {
+        Scope::from_stored(text)
+    }
+}
+
+impl From<Scope> for String {
+    fn from(scope: Scope) -> String {
+        scope.as_str().to_owned()
     }
 }
 

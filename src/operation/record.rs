@@ -467,7 +467,8 @@ impl Record {
 
     /// In another state. A person's word is on the state it was given on: it does not outlast that.
     fn moved(&self, state: State, now: Timestamp) -> Record {
-        let mut record = Record { state, updated_at: now, resolved: None, ..self.clone() };
+        let mut record = self.clone();
+        (record.state, record.updated_at, record.resolved) = (state, now, None);
         if record.expires_at().is_some() {
             record.updated_at = self.ended_at(now);
         }

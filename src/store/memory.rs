@@ -84,7 +84,8 @@ pub struct Memory {
 
 #[derive(Default)]
 struct Inner {
-    rows: HashMap<Arc<OperationId>, Row>,
+    /// Boxed: rows are large, and a map that grows moves what it holds.
+    rows: HashMap<Arc<OperationId>, Box<Row>>,
     /// Every record that time will end, by [`Bucket`] and [`Record::until`]. Kept in step by [`Row::replace`],
     /// [`Inner::add`], [`Inner::remove`] and [`Inner::purge`] alone.
     ending: Ending,
@@ -174,8 +175,8 @@ impl Store for Memory {
         let superseded = inner.supersede(&claim);
         let existing = inner.rows.get(&claim.id).map(|row| &row.record);
         let is_new = existing.is_none();
-        let (write, claimed) = record::claim(existing, claim, &inner.notes);
-        let claimed = inner.filled(claimed, &self.seals)?;
+        let (write, mut claimed) = record::claim(existing, claim, &inner.notes);
+        inner.fill_found(&mut claimed, &self.seals)?;
         if let Some(in_the_way) = inner.superseded(superseded, &claimed, &self.seals)? {
             return Ok(in_the_way);
         }
@@ -228,11 +229,11 @@ impl Store for Memory {
         // Of a clock that was wrong. Only those that end last are looked at: see `Take::limit`.
         let from = take.now.plus(CLOCKS_DIFFER_MAX);
         let far = ending.iter().rev().take_while(|(at, _)| *at > from).take(take.limit);
-        let readable = |row: &&Row| row.check(&self.seals).is_ok();
+        let readable = |row: &Row| row.check(&self.seals).is_ok();
         let taken = over
             .chain(far)
             .filter_map(|(_, id)| {
-                let row = inner.rows.get(id).filter(readable)?;
+                let row = inner.rows.get(id).filter(|row| readable(row))?;
                 Some(row.fill_request(row.record.take(&take)?, &self.seals))
             })
             .take(take.limit)
@@ -364,7 +365,8 @@ impl Inner {
         self.next += 1;
         self.order.insert(number, id.clone());
         begin_time(&mut self.ending, &record, &id);
-        self.rows.insert(id.clone(), Row { id, number, record, blobs, evidence: Vec::new() });
+        let row = Row { id: id.clone(), number, record, blobs, evidence: Vec::new() };
+        self.rows.insert(id, Box::new(row));
         Ok(())
     }
 

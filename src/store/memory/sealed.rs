@@ -115,17 +115,15 @@ impl Row {
 }
 
 impl Inner {
-    /// What a claim found, filled from the row's blobs.
-    pub(super) fn filled(&self, claimed: Claimed, seals: &Seals) -> Result<Claimed, StoreError> {
-        let fill = |record: Record| match self.rows.get(&record.id) {
-            Some(row) => row.fill(record, seals),
-            None => Ok(record),
-        };
-        Ok(match claimed {
-            Claimed::TakenOver(record) => Claimed::TakenOver(fill(record)?),
-            Claimed::Settled(record) => Claimed::Settled(fill(record)?),
-            other => other,
-        })
+    /// Fills what a claim found from the row's blobs. In place: a record is large.
+    pub(super) fn fill_found(&self, claimed: &mut Claimed, seals: &Seals) -> Result<(), StoreError> {
+        if let Claimed::TakenOver(record) | Claimed::Settled(record) = claimed
+            && let Some(row) = self.rows.get(&record.id)
+            && row.blobs.is_some()
+        {
+            *record = row.fill(record.clone(), seals)?;
+        }
+        Ok(())
     }
 
     /// See [`Upkeep::reseal`](crate::store::Upkeep::reseal).
@@ -137,7 +135,7 @@ impl Inner {
         let found: Vec<_> = self
             .order
             .range(from..)
-            .filter(|(_, id)| self.rows.get(*id).is_some_and(old))
+            .filter(|(_, id)| self.rows.get(*id).is_some_and(|row| old(row)))
             .take(reseal.rows_max.max(1))
             .map(|(number, id)| (*number, id.clone()))
             .collect();
