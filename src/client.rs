@@ -13,7 +13,7 @@ use url::Url;
 use crate::call::{Call, with_room};
 use crate::clock::{Clock, SystemClock};
 use crate::engine::retention::Retention;
-use crate::engine::{Engine, LateWrites, Latency, LetGo, VendorClock, Waiting};
+use crate::engine::{Began, Engine, LateWrites, Latency, LetGo, VendorClock, Waiting};
 use crate::error::Error;
 use crate::operation::RedactedFields;
 use crate::policy::{Gates, Policy};
@@ -341,6 +341,7 @@ impl ClientBuilder {
         };
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
         let random = self.random.unwrap_or_else(|| Arc::new(SystemRandom));
+        let began = Began::of(&*clock);
         let engine = Engine {
             meters: Meters::new(self.vendor.name()),
             base_with_room: with_room(self.vendor.base_url()),
@@ -362,6 +363,7 @@ impl ClientBuilder {
             latency: Latency::default(),
             late_writes: LateWrites::default(),
             let_go: LetGo::default(),
+            began,
             due: Notify::new(),
             secret_is_known: self.secret_is_known,
         };

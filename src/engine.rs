@@ -51,7 +51,7 @@ mod run;
 mod settling;
 mod waits;
 
-pub(crate) use clocks::VendorClock;
+pub(crate) use clocks::{Began, VendorClock};
 pub(crate) use enqueue::Accepted;
 pub(crate) use in_flight::Waiting;
 pub(crate) use late_write::LateWrites;
@@ -89,6 +89,7 @@ pub(crate) struct Engine {
     pub latency: Latency,
     pub late_writes: LateWrites,
     pub let_go: LetGo,
+    pub began: Began,
     /// Wakes a dispatcher of this client: there is something due.
     pub due: Notify,
 }

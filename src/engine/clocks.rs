@@ -2,6 +2,9 @@
 //!
 //! A look-up that searches by date needs the vendor's clock at the first claim: a host whose own was ahead would begin
 //! the search after what it looks for. Every answer carries a `Date`; the last one is remembered here, per client.
+//!
+//! And what our own two clocks say of each other: a wall clock that was set while this client lived says nothing of
+//! when another host sent.
 
 use std::time::Duration;
 
@@ -9,7 +12,27 @@ use http::header::{AGE, DATE};
 use parking_lot::Mutex;
 
 use crate::answer::Answer;
-use crate::clock::{Instant, Timestamp};
+use crate::clock::{Clock, Instant, Timestamp};
+use crate::operation::record::CLOCKS_DIFFER_MAX;
+
+/// Our own two clocks when this client was built.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Began {
+    wall: Timestamp,
+    now: Instant,
+}
+
+impl Began {
+    pub(crate) fn of(clock: &dyn Clock) -> Began {
+        Began { wall: clock.wall(), now: clock.now() }
+    }
+
+    /// Whether the wall clock was set ahead since then, by more than clocks differ: it was wrong before, or it is now.
+    /// After a machine slept it looks the same. Then what counts by our own measure alone takes longer, and no more.
+    pub(super) fn was_set_ahead(self, wall: Timestamp, now: Instant) -> bool {
+        wall.since(self.wall) > now.since(self.now).saturating_add(CLOCKS_DIFFER_MAX)
+    }
+}
 
 /// The vendor's clock, as far as its answers in this process tell it.
 #[derive(Debug, Default)]
@@ -94,6 +117,21 @@ mod tests {
 
     fn noon() -> Timestamp {
         Timestamp::from_millis(1_767_268_800_000)
+    }
+
+    #[test]
+    fn a_clock_was_set_ahead_if_it_went_further_than_time_did() {
+        let began = Began { wall: noon(), now: Instant::from_nanos(5) };
+        let was_set = |by_wall: Duration, passed: Duration| {
+            began.was_set_ahead(noon().plus(by_wall), began.now.plus(passed))
+        };
+        let (differ, more) = (CLOCKS_DIFFER_MAX, CLOCKS_DIFFER_MAX + Duration::from_millis(1));
+        assert!(!was_set(Duration::ZERO, Duration::ZERO));
+        assert!(!was_set(48 * HOUR, 48 * HOUR), "two days went by");
+        assert!(!was_set(HOUR + differ, HOUR));
+        assert!(was_set(HOUR + more, HOUR));
+        assert!(!was_set(Duration::ZERO, HOUR), "it was set back, or time stood still for it");
+        assert!(!began.was_set_ahead(noon().minus(HOUR), began.now));
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //!
 //! The settle time counts from there. The record says when the send ended, by the clock of whoever wrote that down, and
 //! two clocks may differ by [`CLOCKS_DIFFER_MAX`]: what the record says to have passed counts less that. A host whose
-//! clock the store doubts counts nothing by the record. Beside the record stands our own measure: what we took over has
-//! ended when the longest exchange is over, counted from the first time that we held it.
+//! clock the store doubts, or whose clock was set ahead while it ran, counts nothing by the record. Beside the record
+//! stands our own measure: what we took over has ended when the longest exchange is over, counted from the first time
+//! that we held it.
 //!
 //! Whichever is over first holds. The measure goes on while nobody holds the operation and while others do, as long as
 //! nobody has sent it again: else hosts that take it one after the other would all wait, and none would ever look.
@@ -86,7 +87,9 @@ impl Engine {
         record.unknown_since?;
         let read = limit::within(&*self.clock, deadline, self.store.believed(record.updated_at)).await;
         let now = self.clock.now();
-        let settling = Settling::of(record, now, read.and_then(Result::ok))?;
+        let believed = read.and_then(Result::ok);
+        let believed = believed.filter(|_| !self.began.was_set_ahead(record.updated_at, now));
+        let settling = Settling::of(record, now, believed)?;
         Some(self.let_go.taken(record, settling))
     }
 }

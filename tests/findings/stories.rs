@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use http::{HeaderMap, HeaderValue, StatusCode};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use steadfast::answer::Answer;
 use steadfast::attempt::AttemptReport;
@@ -218,6 +219,59 @@ async fn a5_look_ups_begin_after_two_days_without_a_process() {
     bench.clock.latency(48 * HOUR).await;
     bench.client.recover(1).await.expect("works");
     assert_eq!(phase(&*bench.store).await, Phase::Scheduled);
+}
+
+/// Seed 6226: a clock was set 12 minutes ahead, and the store believed it because another was hours ahead. By that clock
+/// the settle time of another host's send was over at once, the look-up did not show the order yet, and it was sent
+/// again.
+#[tokio::test]
+async fn d5_a_host_whose_clock_was_set_ahead_waits_out_the_settle_time_by_its_own_measure() {
+    let (exchange, settle) = (secs(30), secs(7));
+    for set_ahead in [Duration::ZERO, secs(12 * 60)] {
+        let store: Arc<dyn Store> = Arc::new(Memory::new());
+        let client = |network: ScriptedTransport, clock: &TestClock| {
+            Client::builder(Acme::searchable())
+                .policy(plain())
+                .transport(network)
+                .clock(clock.clone())
+                .random(FixedRandom::at(0.0))
+                .store(Arc::clone(&store))
+                .namespace("test")
+                .build()
+                .expect("a client")
+        };
+        let (theirs, ours) = (TestClock::auto(), TestClock::auto());
+        let asked_at = Arc::new(Mutex::new(Vec::new()));
+        let (asked, clock) = (Arc::clone(&asked_at), ours.clone());
+        let taker = client(
+            ScriptedTransport::new().always_with(move |_| {
+                asked.lock().push(clock.now());
+                Ok(Answer::new(StatusCode::SERVICE_UNAVAILABLE, HeaderMap::new(), Vec::new()))
+            }),
+            &ours,
+        );
+        let sender = client(ScriptedTransport::new().fail(SendErrorKind::Reset), &theirs);
+        let call = sender.post("/charges").key("k").json(&json!({}));
+        call.deadline(secs(1)).send().await.expect_err("no time for the look-up");
+        // It is due by both clocks.
+        ours.latency(secs(10)).await;
+        ours.jump_wall(set_ahead);
+        // Commands from our clock, and from one that is hours ahead.
+        for now in [ours.wall(), ours.wall().plus(13 * HOUR)] {
+            store.purge(now, 1).await.expect("works");
+        }
+        let began = ours.now();
+        while asked_at.lock().is_empty() {
+            taker.recover(1).await.expect("works");
+            ours.latency(secs(1)).await;
+            assert!(ours.now().since(began) < HOUR, "it never asks");
+        }
+        let waited = asked_at.lock()[0].since(began);
+        assert!(
+            (exchange + settle..exchange + settle + secs(5)).contains(&waited),
+            "{set_ahead:?}: {waited:?}"
+        );
+    }
 }
 
 #[async_trait]

@@ -561,8 +561,14 @@ fn judge_rate(world: &World, all: &All, calls: usize) -> Breaches {
             let is_open = call.began <= told.at && call.ended.is_none_or(|ended| ended >= told.at);
             of_vendor && is_open && *place != told.call
         };
+        // And so does a holder that is about to learn that it is none any more.
+        let fenced = |(operation, at): &&(usize, Instant)| {
+            let apart = at.since(told.at).max(told.at.since(*at));
+            world.schedule.operations[*operation].kind.vendor() == vendor && apart < secs(1)
+        };
         let used = all.attempts.iter().filter(lately).count()
-            + all.calls.iter().enumerate().filter(under_way).count();
+            + all.calls.iter().enumerate().filter(under_way).count()
+            + all.fenced.iter().filter(fenced).count();
         if used < calls {
             breaches.entry(Kind::RateSpentOnReplays).or_insert_with(|| format!("{told:?}"));
         }

@@ -40,6 +40,8 @@ pub struct All {
     pub pauses: Vec<Pause>,
     pub takes: Vec<Taken>,
     pub attempts: Vec<(u64, Name, Instant)>,
+    /// A holder asked for more time, and somebody else had taken its operation.
+    pub fenced: Vec<(usize, Instant)>,
     /// The store in memory refused a claim, and this many of its records were not settled.
     pub refused_as_full: Vec<usize>,
 }

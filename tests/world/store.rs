@@ -148,9 +148,15 @@ impl Store for Watched {
             Event::Schedule { at } => Some(self.clock.now().plus(at.since(transition.now))),
             _ => None,
         };
+        let is_renewal = matches!(transition.event, Event::Renew { .. });
         let moved = self.alone(self.inner.transition(record, transition)).await?;
-        if let Ok(record) = &moved {
-            self.of(record, |life| life.due = due);
+        match &moved {
+            Ok(record) => self.of(record, |life| life.due = due),
+            Err(_) if is_renewal => {
+                let (operation, now) = (operation_of(&record.request.headers), self.clock.now());
+                self.facts.with(|all| all.fenced.extend(operation.map(|operation| (operation, now))));
+            }
+            Err(_) => {}
         }
         Ok(moved)
     }
