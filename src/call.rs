@@ -28,7 +28,6 @@ mod enqueue;
 mod path;
 
 use enqueue::Due;
-
 use path::set_path;
 pub(crate) use path::with_room;
 
@@ -107,10 +106,10 @@ impl Call {
 
     /// Starts over the operation with this key, on the same route and account, under this call's own key.
     ///
-    /// It needs a dead letter that provably had no effect (effect `none`, also if it was cancelled, or resolved as not
-    /// applied) or an operation that the vendor refused. The first claim of the new key closes it in the same transaction: nobody can redrive,
-    /// edit or reopen it any more, and no third key can start it over, so that the effect is not sought twice. Should
-    /// the new one fail too, the next try starts over *its* key.
+    /// It needs an operation that provably had no effect: one that the vendor refused, or a dead letter that was resolved
+    /// as not applied or has effect `none`, also if it was cancelled. The first claim of the new key closes it in the same
+    /// transaction. Nobody can redrive, edit or reopen it any more, and no third key can start it over, so that the effect
+    /// is not sought twice. Should the new one fail too, the next try starts over *its* key.
     ///
     /// In every other case nothing is sent, and the error [says why](Error::is_predecessor_in_the_way): the operation is
     /// in progress or scheduled, it succeeded or may have, another key has taken its place, its credentials were refused

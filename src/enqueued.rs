@@ -9,6 +9,7 @@ use crate::dead_letter::{DeadLetterError, DeadLetters, Signed};
 use crate::engine::Accepted;
 use crate::error::Error;
 use crate::operation::OperationId;
+use crate::operation::record::BY_SERVICE;
 use crate::reply::Reply;
 
 /// An operation that is on record: what [`Call::enqueue`](crate::Call::enqueue) gives. Dropping it changes nothing.
@@ -96,7 +97,7 @@ impl Enqueued {
     }
 
     /// Who signs [`cancel`](Enqueued::cancel).
-    pub const CANCELLED_BY: &'static str = "the service";
+    pub const CANCELLED_BY: &'static str = BY_SERVICE;
 }
 
 impl fmt::Debug for Enqueued {

@@ -3,7 +3,7 @@
 use std::pin::pin;
 
 use super::claim::{Keyed, Offered, in_the_way, key_reused};
-use super::in_flight::{LOOK_STEP_MAX, LOOK_STEP_MIN};
+use super::in_flight::Pauses;
 use super::keyed::{Named, Stop};
 use super::on_record::{Standing, in_progress};
 use super::{Engine, Work, no_time};
@@ -83,7 +83,7 @@ impl Engine {
             error.after_waiting(self.clock.now().since(started))
         };
         let waiter = self.waiting.enter(offered.id);
-        let mut step = LOOK_STEP_MIN;
+        let mut pauses = Pauses::new();
         loop {
             // Before the look: an outcome that is written down in between still wakes.
             let mut woken = pin!(waiter.woken.notified());
@@ -105,14 +105,12 @@ impl Engine {
             if now >= deadline {
                 return Err(waited(told));
             }
-            // Equal jitter: those who began to wait together do not look together.
-            let pause = (step / 2).saturating_add((step / 2).mul_f64(self.random.unit()));
+            let pause = pauses.next(self.random.unit());
             tokio::select! {
                 biased;
                 () = woken => {}
                 () = self.clock.sleep_until(now.plus(pause).min(deadline)) => {}
             }
-            step = step.saturating_mul(2).min(LOOK_STEP_MAX);
         }
     }
 }

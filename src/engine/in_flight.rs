@@ -32,7 +32,7 @@ impl Engine {
     pub(super) async fn wait_for_holder(&self, call: Keyed<'_>, mut told: Error) -> Result<Reply, Error> {
         let offered = call.offered;
         let waiter = self.waiting.enter(offered.id);
-        let mut step = LOOK_STEP_MIN;
+        let mut pauses = Pauses::new();
         loop {
             // Before the look: an outcome that is written down in between still wakes.
             let mut woken = pin!(waiter.woken.notified());
@@ -65,8 +65,7 @@ impl Engine {
             if now >= offered.deadline {
                 return self.after_waiting(Err(told), call);
             }
-            // Equal jitter: those who began to wait together do not look together.
-            let pause = (step / 2).saturating_add((step / 2).mul_f64(self.random.unit()));
+            let pause = pauses.next(self.random.unit());
             let at = now.plus(due_in.map_or(pause, |due| due.min(pause))).min(offered.deadline);
             telemetry::waiting_for_holder(call.whose(&self.vendor), at.since(now));
             tokio::select! {
@@ -74,7 +73,6 @@ impl Engine {
                 () = woken => {}
                 () = self.clock.sleep_until(at) => {}
             }
-            step = step.saturating_mul(2).min(LOOK_STEP_MAX);
         }
     }
 
@@ -101,6 +99,22 @@ fn unless_sent_before(told: Error, ended: Result<Reply, Error>) -> Result<Reply,
 /// As long as it waits, a call that was overtaken is told so, and what goes on by now.
 fn in_place_of(told: Error, newer: Error) -> Error {
     if told.is_fenced() && !newer.is_fenced() { told.going_on(newer.disposition()) } else { newer }
+}
+
+/// What passes between two looks at a record that somebody else moves, if nobody wakes the waiter: longer each time.
+pub(super) struct Pauses(Duration);
+
+impl Pauses {
+    pub(super) const fn new() -> Pauses {
+        Pauses(LOOK_STEP_MIN)
+    }
+
+    /// Equal jitter: those who began to wait together do not look together.
+    pub(super) fn next(&mut self, unit: f64) -> Duration {
+        let half = self.0 / 2;
+        self.0 = self.0.saturating_mul(2).min(LOOK_STEP_MAX);
+        half.saturating_add(half.mul_f64(unit))
+    }
 }
 
 /// The calls of one client that wait for an operation.
@@ -169,11 +183,11 @@ impl Drop for Waiter<'_> {
 }
 
 /// The longest pause before the first look at the record: most calls end within a few tenths of a second.
-pub(super) const LOOK_STEP_MIN: Duration = Duration::from_millis(50);
+const LOOK_STEP_MIN: Duration = Duration::from_millis(50);
 
 /// The longest pause between two looks: the period of a dispatcher, and one read a second of a record that is indexed
 /// by its key.
-pub(super) const LOOK_STEP_MAX: Duration = Duration::from_secs(1);
+const LOOK_STEP_MAX: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {

@@ -148,7 +148,7 @@ impl Run<'_> {
     /// When to look up what has failed to be for all of a call's time: the longer it has been unknown, the later. A
     /// look-up that a vendor refuses for good is then not made every few seconds until the retention is over.
     fn much_later(&self) -> Instant {
-        self.engine.clock.now().plus((self.unknown_for() / UNKNOWN_PART).min(LOOK_UP_GAP_MAX))
+        self.engine.clock.now().plus(grown(self.unknown_for()))
     }
 
     /// One look-up, all its pages; `None` if it failed. A failure on the way is never taken for an absence.
@@ -250,7 +250,7 @@ impl Looked {
 
 /// How long look-ups that come to no answer are repeated: a vendor's outage is over within the day, and a person who is
 /// told later can do less.
-const LOOK_UPS_LAST: Duration = Duration::from_secs(24 * 3600);
+pub(super) const LOOK_UPS_LAST: Duration = Duration::from_secs(24 * 3600);
 
 /// What a look-up met on its way.
 struct Met {
@@ -274,9 +274,11 @@ const LOOK_UP_GAP_MIN: Duration = Duration::from_secs(1);
 /// with a short ladder, or none, does not ask a vendor that is down every second. It is the shipped ladder's last step.
 const LADDER_SPENT_GAP: Duration = Duration::from_secs(30);
 
-/// A call whose look-ups all failed is followed by a wait of a tenth of the time that the effect has been unknown: what
-/// fails for a minute is asked again within seconds, and what fails for a week about a hundred times in all.
-const UNKNOWN_PART: u32 = 10;
+/// The wait after `failing_for` without success, a tenth of it: what fails for a minute is tried again within seconds,
+/// and what fails for a week about a hundred times in all.
+pub(super) fn grown(failing_for: Duration) -> Duration {
+    (failing_for / 10).min(LOOK_UP_GAP_MAX)
+}
 
-/// However long it has been unknown: a vendor that answers again is asked within the hour.
-const LOOK_UP_GAP_MAX: Duration = Duration::from_secs(60 * 60);
+/// However long it has failed: a vendor that answers again is asked within the hour.
+pub(super) const LOOK_UP_GAP_MAX: Duration = Duration::from_secs(60 * 60);

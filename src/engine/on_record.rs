@@ -10,6 +10,7 @@ use super::claim::{Keyed, Offered, key_reused};
 use super::keyed::Stop;
 use super::phase::Run;
 use super::{Engine, limit};
+use crate::attempt::AttemptReport;
 use crate::clock::{Instant, Timestamp};
 use crate::error::{Disposition, Effect, Error, Kind, Refusal};
 use crate::guard::Guard;
@@ -228,6 +229,13 @@ impl Engine {
 }
 
 impl Run<'_> {
+    /// The operation's log; `None` if the store cannot say, or not in time.
+    pub(super) async fn log_of(&self, record: &Record) -> Option<Vec<AttemptReport>> {
+        let clock = &*self.engine.clock;
+        let until = self.deadline.max(clock.now().plus(STORE_GRACE));
+        limit::within(clock, until, self.engine.store.evidence(&record.id)).await?.ok()
+    }
+
     /// The effect that is told of an operation which this run let go of, by a write that began at `began`.
     ///
     /// From that write on somebody else may take the operation and send it. A process that stood still since then knows

@@ -15,6 +15,7 @@
 use std::time::Duration;
 
 use super::exchange::Exchanged;
+use super::look_up::{LOOK_UPS_LAST, grown};
 use super::phase::Run;
 use crate::clock::Instant;
 use crate::policy::{BreakerState, Mode, Outcome};
@@ -25,7 +26,7 @@ impl Run<'_> {
         if !self.recovered || exchanged.liveness() != Outcome::Failure {
             return false;
         }
-        self.is_down(exchanged.ended) && self.age() < self.engine.policy.record.keep.min(SPARED_FOR)
+        self.is_down(exchanged.ended) && self.age() < self.engine.policy.record.keep.min(LOOK_UPS_LAST)
     }
 
     /// After a look-up that failed: whether no other will be made. A recovered operation does not wait out an open
@@ -47,8 +48,7 @@ impl Run<'_> {
 
     /// After an attempt that was no step: half of a tenth of the operation's age to all of it.
     pub(super) fn outage_wait(&self, unit: f64) -> Duration {
-        let longest = (self.age() / AGE_PART).min(WAIT_MAX);
-        longest.mul_f64(f64::midpoint(1.0, unit)).max(self.first_step())
+        grown(self.age()).mul_f64(f64::midpoint(1.0, unit)).max(self.first_step())
     }
 
     /// The time since the first claim.
@@ -57,12 +57,3 @@ impl Run<'_> {
         self.hold.as_ref().map_or(Duration::ZERO, |hold| now.since(hold.record.claimed_at))
     }
 }
-
-/// How long an outage spares an operation its ladder: as long as look-ups that come to no answer are repeated.
-const SPARED_FOR: Duration = Duration::from_secs(24 * 3600);
-
-/// What is a minute old is tried again within seconds, and what is an hour old within minutes.
-const AGE_PART: u32 = 10;
-
-/// However old it is: a vendor that is back is asked within the hour.
-const WAIT_MAX: Duration = Duration::from_secs(3600);

@@ -3,8 +3,6 @@
 
 use std::time::Duration;
 
-use super::limit;
-use super::on_record::STORE_GRACE;
 use super::phase::Run;
 use crate::clock::Instant;
 use crate::error::{Effect, Error, Gate, Kind};
@@ -90,10 +88,7 @@ impl<'a> Run<'a> {
         let Some(record) = self.hold.as_ref().map(|hold| &hold.record).filter(|_| in_doubt) else {
             return false;
         };
-        let clock = &*self.engine.clock;
-        let until = self.deadline.max(clock.now().plus(STORE_GRACE));
-        let log = Box::pin(limit::within(clock, until, self.engine.store.evidence(&record.id))).await;
-        let reports = log.and_then(Result::ok).unwrap_or_default();
+        let reports = Box::pin(self.log_of(record)).await.unwrap_or_default();
         let last = reports.iter().rev().find(|report| !report.is_look_up());
         last.is_some_and(|report| report.verdict == Verdict::Unknown.name())
     }

@@ -7,9 +7,7 @@
 use std::time::Duration;
 
 use super::attempt::{Judged, Lease};
-use super::limit;
 use super::look_up::Looked;
-use super::on_record::STORE_GRACE;
 use super::phase::{Last, Phase, Run};
 use super::waits::spread_over;
 use crate::answer::Answer;
@@ -236,11 +234,9 @@ impl<'a> Run<'a> {
         if record.fence == record.first_fence {
             return false;
         }
-        let clock = &*self.engine.clock;
-        let until = self.deadline.max(clock.now().plus(STORE_GRACE));
-        let log = Box::pin(limit::within(clock, until, self.engine.store.evidence(&record.id))).await;
         let was_in_doubt = |report: &AttemptReport| report.is_look_up() || report.effect == Effect::Unknown;
-        log.and_then(Result::ok).is_none_or(|reports| reports.iter().any(was_in_doubt))
+        let log = Box::pin(self.log_of(record)).await;
+        log.is_none_or(|reports| reports.iter().any(was_in_doubt))
     }
 
     /// The vendor holds such a resource, although a look-up had not shown it: the miss may have come too early

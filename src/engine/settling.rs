@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::look_up::LOOK_UP_GAP_MAX;
 use super::{Engine, limit};
 use crate::clock::{Instant, Timestamp};
 use crate::guard::Guard;
@@ -40,25 +41,21 @@ impl Settling {
         let since = record.unknown_since?;
         let wall = record.updated_at;
         let longest = taken.plus(since.since(wall).max(record.attempt_max));
-        let Some(believed) =
-            believed.filter(|believed| !Guard::DoubtedClock.keeps(wall > believed.plus(CLOCKS_DIFFER_MAX)))
-        else {
-            return Some(Settling {
-                ended: Moment::of(longest),
-                taken,
-                unknown_for: Duration::ZERO,
-                known_for: Duration::ZERO,
-            });
-        };
-        let unknown_for = wall.min(believed).since(since);
-        let latest = since.plus(Guard::ClocksDiffer.keeps(CLOCKS_DIFFER_MAX));
-        let by_record = Moment::of(taken.plus(latest.since(wall))).minus(wall.since(latest));
-        Some(Settling {
-            ended: by_record.min(Moment::of(longest)),
+        let mut settling = Settling {
+            ended: Moment::of(longest),
             taken,
-            unknown_for,
+            unknown_for: Duration::ZERO,
             known_for: Duration::ZERO,
-        })
+        };
+        let is_doubted =
+            |believed: &Timestamp| Guard::DoubtedClock.keeps(wall > believed.plus(CLOCKS_DIFFER_MAX));
+        if let Some(believed) = believed.filter(|believed| !is_doubted(believed)) {
+            let latest = since.plus(Guard::ClocksDiffer.keeps(CLOCKS_DIFFER_MAX));
+            let by_record = Moment::of(taken.plus(latest.since(wall))).minus(wall.since(latest));
+            settling.ended = settling.ended.min(by_record);
+            settling.unknown_for = wall.min(believed).since(since);
+        }
+        Some(settling)
     }
 
     /// For how long this process has known of the operation.
@@ -124,7 +121,8 @@ impl LetGo {
         }
         if let Some(ours) = Guard::OwnMeasure.keeps(noted.filter(|noted| noted.send == send(record))) {
             settling.ended = settling.ended.min(ours.ended);
-            settling.unknown_for = ours.unknown_for.saturating_add(now.since(ours.at).min(LEFT_ALONE_MAX));
+            // No more of the time in which nobody came for it than what two look-ups that failed are apart.
+            settling.unknown_for = ours.unknown_for.saturating_add(now.since(ours.at).min(LOOK_UP_GAP_MAX));
         }
         self.note(record, settling.ended, settling.unknown_for, now);
         settling
@@ -182,10 +180,6 @@ impl Moment {
 
 /// A few MiB. A process that lets go of more within the hour counts by the record's times.
 const NOTED_MAX: usize = 10_000;
-
-/// How much of the time in which nobody came for an operation counts as time in which look-ups came to no answer. It is
-/// the longest that look-ups which fail are apart.
-const LEFT_ALONE_MAX: Duration = Duration::from_secs(3600);
 
 /// Far above a settle time and what clocks may differ by.
 const NOTED_FOR: Duration = Duration::from_secs(3600);

@@ -37,6 +37,7 @@ mod view;
 pub use act::{Act, Action, AuditEntry, Forbidden, Resolution, Resolved};
 pub use notes::{DOUBTED_FOR, Notes};
 pub use resend::{Facts, LookUp, Repeat, Ruling, Sent, Why, Window, may_send, slack, window};
+pub(crate) use successor::BY_SERVICE;
 pub use successor::supersede;
 use take::Taker;
 pub use take::{Left, Take};

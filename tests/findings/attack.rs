@@ -18,16 +18,16 @@ use steadfast::vendor::{BigCommerce, Postmark, Stripe, Vendor};
 use steadfast::{Call, Client, Effect, Error, Obtained, OnUnknown, Reply};
 use tempfile::TempDir;
 
-const DAY: Duration = Duration::from_secs(24 * 3600);
+pub const DAY: Duration = Duration::from_secs(24 * 3600);
 
-struct Bench {
-    store: Arc<dyn Store>,
-    network: ScriptedTransport,
+pub struct Bench {
+    pub store: Arc<dyn Store>,
+    pub network: ScriptedTransport,
     _place: TempDir,
 }
 
 impl Bench {
-    fn each() -> [Bench; 2] {
+    pub fn each() -> [Bench; 2] {
         [false, true].map(|in_file| {
             let place = TempDir::new().expect("a directory");
             let store: Arc<dyn Store> = match in_file {
@@ -39,7 +39,7 @@ impl Bench {
     }
 
     /// No gates, and a ladder of two waits without jitter.
-    fn policy() -> Policy {
+    pub fn policy() -> Policy {
         let mut backoff = Backoff::background();
         backoff.steps = vec![Duration::from_secs(1); 2];
         backoff.jitter = Jitter::None;
@@ -50,7 +50,7 @@ impl Bench {
         self.in_namespace("prod", vendor, policy, clock)
     }
 
-    fn in_namespace(&self, name: &str, vendor: impl Vendor, policy: Policy, clock: &TestClock) -> Client {
+    pub fn in_namespace(&self, name: &str, vendor: impl Vendor, policy: Policy, clock: &TestClock) -> Client {
         Client::builder(vendor)
             .policy(policy)
             .namespace(name)
@@ -72,7 +72,7 @@ impl Bench {
         self.store.get(&row.id).await.expect("works").expect("on record")
     }
 
-    async fn act(&self, id: &OperationId, action: Action, now: Timestamp) -> Result<Record, Forbidden> {
+    pub async fn act(&self, id: &OperationId, action: Action, now: Timestamp) -> Result<Record, Forbidden> {
         let (by, why) = ("ada".to_owned(), "ticket 7".to_owned());
         self.store.act(id, Act { action, by, why, now, fence: None }).await.expect("works")
     }

@@ -1,67 +1,26 @@
 //! Calls that are recorded now and sent later, looked at for a send that comes too early and for times that are lost.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use steadfast::clock::{Clock as _, Timestamp};
+use steadfast::clock::Clock as _;
 use steadfast::operation::Scope;
-use steadfast::operation::record::{Act, Action, Filter, Left, Phase, Record, Resolution, State, Take};
-use steadfast::policy::{Backoff, Jitter, Policy};
-use steadfast::store::{Memory, Sqlite, Store};
-use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
+use steadfast::operation::record::{Action, Filter, Left, Phase, Record, Resolution, State, Take};
+use steadfast::store::Store;
+use steadfast::testkit::TestClock;
 use steadfast::transport::SendErrorKind;
-use steadfast::vendor::{Postmark, Stripe, Vendor};
+use steadfast::vendor::{Postmark, Stripe};
 use steadfast::{Call, Client, Effect, InFlight};
-use tempfile::TempDir;
+
+use crate::attack::{Bench, DAY};
 
 mod proof;
 
 const HOUR: Duration = Duration::from_secs(3600);
-const DAY: Duration = Duration::from_secs(24 * 3600);
-
-struct Bench {
-    store: Arc<dyn Store>,
-    network: ScriptedTransport,
-    _place: TempDir,
-}
 
 impl Bench {
-    fn each() -> [Bench; 2] {
-        [false, true].map(|in_file| {
-            let place = TempDir::new().expect("a directory");
-            let store: Arc<dyn Store> = match in_file {
-                true => Arc::new(Sqlite::open(place.path().join("calls.db")).expect("opens")),
-                false => Arc::new(Memory::new()),
-            };
-            Bench { store, network: ScriptedTransport::new(), _place: place }
-        })
-    }
-
-    fn client(&self, namespace: &str, vendor: impl Vendor, clock: &TestClock) -> Client {
-        Client::builder(vendor)
-            .policy(policy().look_ups_max(0))
-            .namespace(namespace)
-            .store(Arc::clone(&self.store))
-            .clock(clock.clone())
-            .random(FixedRandom::at(0.5))
-            .transport(self.network.clone())
-            .build()
-            .expect("a client")
-    }
-
     fn stripe(&self, clock: &TestClock) -> Client {
-        self.client("prod", Stripe::new("sk_test_1"), clock)
-    }
-
-    fn sent(&self) -> usize {
-        self.network.requests().len()
-    }
-
-    async fn act(&self, record: &Record, action: Action, now: Timestamp) -> Record {
-        let (by, why) = ("ada".to_owned(), "ticket 7".to_owned());
-        let act = Act { action, by, why, now, fence: None };
-        self.store.act(&record.id, act).await.expect("works").expect("allowed")
+        self.in_namespace("prod", Stripe::new("sk_test_1"), Bench::policy().look_ups_max(0), clock)
     }
 
     async fn in_phase(&self, phase: Phase) -> Record {
@@ -69,13 +28,6 @@ impl Bench {
         let row = page.rows.iter().find(|row| row.phase == phase).expect("on record");
         self.store.get(&row.id).await.expect("works").expect("on record")
     }
-}
-
-fn policy() -> Policy {
-    let mut backoff = Backoff::background();
-    backoff.steps = vec![Duration::from_secs(1); 2];
-    backoff.jitter = Jitter::None;
-    Policy::background().backoff(backoff).without_budget().without_breaker()
 }
 
 fn at(after: Duration) -> TestClock {
@@ -105,7 +57,7 @@ async fn what_a_clock_that_was_ahead_left_for_later_is_not_sent_before_its_time(
                 let told = remind(&client).in_flight(InFlight::Wait).send().await.expect_err("not yet");
                 assert!(told.is_in_progress() && told.effect() == Effect::None, "{told}");
             }
-            assert_eq!(bench.sent(), 0);
+            assert_eq!(bench.network.requests().len(), 0);
             right.set_wall(time);
             let _ = bench.network.clone().status(200);
             assert_eq!(client.recover(8).await.expect("a store").succeeded, 1);
@@ -134,15 +86,16 @@ async fn an_adoption_does_not_forget_when_it_was_first_sent() {
         let clock = at(Duration::ZERO);
         let _ = bench.network.clone().fail(SendErrorKind::Reset);
         let mail = json!({"From": "a@x.test", "To": "b@x.test", "TextBody": "hello"});
-        let old = bench.client("old", Postmark::new("token"), &clock);
+        let old = bench.in_namespace("old", Postmark::new("token"), Bench::policy().look_ups_max(0), &clock);
         old.post("/email").key("mail-1").json(&mail).send().await.expect_err("nobody can tell");
         let dead = bench.in_phase(Phase::Dead).await;
         clock.advance(HOUR);
-        bench.act(&dead, Action::Resolve(Resolution::NotApplied), clock.wall()).await;
-        let redriven = bench.act(&dead, Action::Redrive { forced: false }, clock.wall()).await;
+        bench.act(&dead.id, Action::Resolve(Resolution::NotApplied), clock.wall()).await.expect("allowed");
+        let redriven =
+            bench.act(&dead.id, Action::Redrive { forced: false }, clock.wall()).await.expect("allowed");
         assert_eq!((redriven.effect, redriven.claimed_at), (Effect::None, dead.claimed_at));
         let to = Scope::from_stored(dead.id.scope.as_str().replacen("old/", "new/", 1));
-        bench.act(&redriven, Action::Adopt { to }, clock.wall()).await;
+        bench.act(&redriven.id, Action::Adopt { to }, clock.wall()).await.expect("allowed");
         let take = Take {
             what: Left::Due,
             account: None,

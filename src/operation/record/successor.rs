@@ -75,7 +75,7 @@ fn closed(old: &Record, successor: &Key, now: Timestamp) -> (Record, AuditEntry)
     (record, AuditEntry { id: old.id.clone(), action, by, why, at: now, before, after })
 }
 
-/// Who closed it, on its audit record: no person.
-const BY_SERVICE: &str = "the service";
+/// Who signs on an audit record what a service does by itself: no person.
+pub(crate) const BY_SERVICE: &str = "the service";
 
 const WHY: &str = "its call named this operation as the one that it starts over";

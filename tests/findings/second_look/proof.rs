@@ -21,7 +21,8 @@ use steadfast::vendor::Stripe;
 use steadfast::{Call, Client, Effect, Enqueued, Error, Reply};
 use tokio::sync::Notify;
 
-use super::{DAY, HOUR, at, policy};
+use super::{DAY, HOUR, at};
+use crate::attack::Bench;
 
 /// SplitMix64.
 #[derive(Debug)]
@@ -151,7 +152,7 @@ struct World {
 impl World {
     fn client(store: &Arc<Mortal>, clock: &TestClock, network: &ScriptedTransport) -> Client {
         Client::builder(Stripe::new("sk_test_1"))
-            .policy(policy())
+            .policy(Bench::policy())
             .namespace("prod")
             .store(Arc::clone(store))
             .clock(clock.clone())
