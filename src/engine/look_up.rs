@@ -17,6 +17,7 @@ use crate::attempt::{AttemptReport, LOOK_UP};
 use crate::clock::Instant;
 use crate::error::{Chain, Effect, Error};
 use crate::guard::Guard;
+use crate::policy::Admission;
 use crate::request::Request;
 use crate::telemetry;
 use crate::transport::SendError;
@@ -32,7 +33,7 @@ pub(super) enum Looked {
     CannotTell,
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
     /// Whether this vendor has a look-up for the operation.
     pub(super) fn has_look_up(&self) -> bool {
         self.first_question().is_some()
@@ -155,12 +156,8 @@ impl Run<'_> {
     async fn ask(&mut self, mut question: Request) -> Result<(Option<Looked>, Met), Error> {
         let mut met = Met { status: None, failure: None };
         for _ in 0..PAGES_MAX {
-            let mut admission = self.admit_again().await?;
-            let admitted = admission.admitted_at();
-            if Guard::LookUpKeepsLease.holds() {
-                self.keep_lease(self.timeout.attempt).await?;
-            }
-            let begun = self.engine.clock.now();
+            let mut admission = self.admit_look_up().await?;
+            let (admitted, begun) = (admission.admitted_at(), self.engine.clock.now());
             admission.begin(begun);
             let exchanged = self.engine.exchange(question.clone(), self.bounds(), admitted, begun).await;
             self.account(admission, &exchanged);
@@ -194,6 +191,19 @@ impl Run<'_> {
         }
         met.failure = Some(format!("no end after {PAGES_MAX} pages"));
         Ok((Some(Looked::CannotTell), met))
+    }
+
+    /// Waits for the gates, and keeps the lease for the look-up.
+    async fn admit_look_up(&mut self) -> Result<Admission<'a>, Error> {
+        loop {
+            let admission = self.admit_again().await?;
+            if Guard::LookUpKeepsLease.holds() {
+                self.keep_lease(self.timeout.attempt).await?;
+            }
+            if !self.is_asked_to_wait(self.engine.clock.now()) {
+                return Ok(admission);
+            }
+        }
     }
 
     /// Leaves a line on the operation's log: what it met, and what it found.

@@ -81,7 +81,14 @@ impl<'a> Run<'a> {
                 }
                 _ => {}
             }
-            let judged = self.attempt(permit, lease).await?;
+            let begins = self.hold_for(lease, permit.admitted_at()).await?;
+            if self.is_asked_to_wait(begins) {
+                // Another call was told so while this one wrote. What it may repeat is on record, and is not used twice.
+                self.resends_left =
+                    self.resends_left.saturating_add(u32::from(matches!(cleared, Cleared::AtRisk)));
+                continue;
+            }
+            let judged = self.attempt(permit, begins).await;
             if let Judged::Done { answer, replayed } = judged {
                 if replayed {
                     telemetry::replayed(self.whose(), "vendor");
@@ -287,12 +294,16 @@ impl<'a> Run<'a> {
         if self.hold.is_some() {
             self.phase = Phase::NotApplied;
         }
+        let began = self.engine.clock.now();
         let event = || Event::Refuse { refusal, answer: answer.clone() };
         if let Err(error) = self.write_down("record the outcome", event).await {
             return self.in_context(error.with_answer(Some(answer)));
         }
+        // The key is free again: whoever has the right credentials may have sent it since.
+        let is_free = Guard::FreedLongAgo.keeps(refusal == Refusal::Unauthorized);
+        let effect = if is_free { self.effect_since_let_go(began).await } else { self.phase.effect() };
         let kind = Kind::Refused { refusal, status: answer.status.as_u16() };
-        self.in_context(Error::new(kind, self.phase.effect()).with_answer(Some(answer)))
+        self.in_context(Error::new(kind, effect).with_answer(Some(answer)))
     }
 
     /// Ends a keyed call as a dead letter, an unkeyed one with what its last attempt met.

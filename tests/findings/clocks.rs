@@ -23,7 +23,7 @@ async fn d5_a_recoverer_whose_clock_is_off_waits_the_settle_time_out() {
         (0, 240, -3 * 86_400),
         (0, 240, 3 * 86_400),
     ] {
-        let apart = Apart { caller, recoverer, set_by };
+        let apart = Apart { caller, recoverer, set_by, ..Apart::default() };
         let came = order_recovered_by_another(apart).await;
         assert_eq!(came, Came { orders: 1, found: true }, "{apart:?}");
     }

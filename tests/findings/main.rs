@@ -7,6 +7,8 @@ mod clocks;
 mod edges;
 mod engine;
 mod lives;
+#[path = "../hosts/meanwhile.rs"]
+mod meanwhile;
 mod operator;
 mod policies;
 mod record;
@@ -19,4 +21,5 @@ mod stories;
 mod told;
 mod transport;
 mod vendors;
+mod wall_apart;
 mod world;

@@ -15,6 +15,10 @@ pub fn a_host_three_days_ahead_does_not_look_too_early() -> bool {
     is_found_once(Apart { recoverer: 3 * 86_400, ..Apart::default() })
 }
 
+pub fn a_host_minutes_ahead_is_doubted_beside_one_that_is_days_ahead() -> bool {
+    is_found_once(Apart { recoverer: 445, third: Some(2 * 86_400), ..Apart::default() })
+}
+
 pub fn a_clock_that_is_set_back_in_a_call_ends_no_settle_time() -> bool {
     is_found_once(Apart { set_by: -3_600, ..Apart::default() })
 }

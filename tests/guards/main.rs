@@ -11,6 +11,8 @@
 mod acme;
 #[path = "../hosts/apart.rs"]
 mod apart;
+#[path = "../hosts/meanwhile.rs"]
+mod meanwhile;
 #[path = "../findings/engine/trouble.rs"]
 #[allow(dead_code, reason = "the findings use the rest of it")]
 mod trouble;

@@ -22,6 +22,10 @@ pub struct Apart {
     pub recoverer: i64,
     /// What the caller's is set by while its order is under way.
     pub set_by: i64,
+    /// What the recoverer's is set by once it has taken the order for the first time.
+    pub recoverer_set_by: i64,
+    /// A third host that recovers after the other, each time.
+    pub third: Option<i64>,
 }
 
 /// A host's clocks: its wall clock is off by this many seconds.
@@ -49,7 +53,7 @@ impl Clock for Off {
 pub struct Came {
     /// How often it was sent.
     pub orders: usize,
-    /// Whether the recoverer found it.
+    /// Whether a recoverer found it.
     pub found: bool,
 }
 
@@ -85,13 +89,19 @@ pub async fn order_recovered_by_another(apart: Apart) -> Came {
             .build()
             .expect("a client")
     };
-    let (caller, other) = (client(caller_off), client(Arc::new(AtomicI64::new(apart.recoverer))));
+    let other_off = Arc::new(AtomicI64::new(apart.recoverer));
+    let (caller, other) = (client(caller_off), client(other_off.clone()));
+    let third = apart.third.map(|off| client(Arc::new(AtomicI64::new(off))));
     let order = json!({"products": [{"product_id": 7, "quantity": 1}]});
     let told = caller.post("/v2/orders").key("order-42").json(&order).send().await;
     assert_eq!(told.expect_err("no call waits for so long").effect(), Effect::Unknown);
     let mut found = 0;
     for _ in 0..100 {
         found += other.recover(8).await.expect("the store works").succeeded;
+        if let Some(third) = &third {
+            found += third.recover(8).await.expect("the store works").succeeded;
+        }
+        other_off.store(apart.recoverer + apart.recoverer_set_by, Ordering::Relaxed);
         clock.latency(Duration::from_secs(2)).await;
     }
     Came { orders: sent.lock().len(), found: found == 1 }

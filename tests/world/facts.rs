@@ -38,6 +38,7 @@ pub struct All {
     pub failures: Vec<Failure>,
     pub waits: Vec<Wait>,
     pub pauses: Vec<Pause>,
+    pub slowed: Vec<Slowed>,
     pub takes: Vec<Taken>,
     pub attempts: Vec<(u64, Name, Instant)>,
     /// A holder asked for more time, and somebody else had taken its operation.
@@ -139,6 +140,15 @@ pub struct Pause {
     pub vendor: Name,
     pub asked: Instant,
     pub wait: Duration,
+}
+
+/// An answer 429, whether or not it said for how long.
+#[derive(Clone, Debug)]
+pub struct Slowed {
+    pub vendor: Name,
+    pub at: Instant,
+    /// Nobody waited for what it answered.
+    pub is_recovered: bool,
 }
 
 /// A vendor asked to be left alone.
