@@ -5,9 +5,9 @@ use std::time::Duration;
 use steadfast::clock::Instant;
 use steadfast::operation::record::{CLOCKS_DIFFER_MAX, slack};
 
-use crate::facts::{All, CallMade, KeyLife, Send, Taken, Told};
+use crate::facts::{All, CallMade, KeyLife, Renewal, Send, Taken, Told, Wait};
 use crate::plan::{Schedule, secs};
-use crate::vendors::{Name, policy};
+use crate::vendors::{Kind, Name, policy};
 
 /// Whether a second effect past the vendor's window is due to a wall clock that was wrong, and that nothing on record
 /// showed to be: README, "What it cannot do".
@@ -94,6 +94,24 @@ fn is_just_now(told: &Told, at: Instant, is_calm: bool) -> bool {
     told.at.since(at) <= ANSWER_MAX || !is_calm
 }
 
+/// Whether an operation was sent earlier than a vendor had asked its process for, where hosts' clocks differ by `differ`.
+///
+/// A process holds itself back by its own measure, for as long as its policy has it. A longer wait is on record alone, as
+/// a time by the clock of whoever wrote it: not where its holder could not write it down, and a call without a key has
+/// no record.
+pub fn is_back_early(schedule: &Schedule, all: &All, wait: &Wait, send: &Send, differ: Duration) -> bool {
+    let is_of_it = send.operation == Some(wait.operation)
+        && (send.incarnation, send.vendor) == (wait.incarnation, wait.vendor)
+        && send.left > wait.told;
+    let held_until = wait.until.min(wait.told.plus(PAUSE_MAX));
+    let is_on_record = schedule.operations[wait.operation].kind != Kind::Get
+        && all
+            .let_go
+            .iter()
+            .any(|(operation, at)| *operation == wait.operation && (wait.told..send.left).contains(at));
+    is_of_it && (send.left < held_until || (is_on_record && send.left.plus(differ) < wait.until))
+}
+
 /// Whether the rate limit that refused a call was used up by what was sent, or by what was about to be: so many that may
 /// go in a second.
 pub fn is_rate_used_up(schedule: &Schedule, all: &All, told: &Told, calls: usize) -> bool {
@@ -112,14 +130,15 @@ pub fn is_rate_used_up(schedule: &Schedule, all: &All, told: &Told, calls: usize
         let is_open = call.began <= told.at && call.ended.is_none_or(|ended| ended >= told.began);
         of_vendor && is_open && *place != told.call
     };
-    // And so does a holder that is about to learn that it is none any more.
-    let fenced = |(operation, at): &&(usize, Instant)| {
-        let apart = at.since(told.at).max(told.at.since(*at));
-        schedule.operations[*operation].kind.vendor() == vendor && apart < secs(1)
+    // And so does a holder that asks for more time before its send.
+    let renewing = |renewal: &&Renewal| {
+        let is_open = renewal.began <= told.at && renewal.ended.is_none_or(|ended| ended >= told.began);
+        let of_vendor = schedule.operations[renewal.operation].kind.vendor() == vendor;
+        renewal.incarnation == told.incarnation && of_vendor && is_open
     };
     let used = all.attempts.iter().filter(lately).count()
         + all.calls.iter().enumerate().filter(under_way).count()
-        + all.fenced.iter().filter(fenced).count();
+        + all.renewals.iter().filter(renewing).count();
     used >= calls
 }
 

@@ -9,7 +9,7 @@ use steadfast::operation::record::{Record, State};
 use steadfast::reply::Obtained;
 
 use crate::allowed::{
-    ANSWER_MAX, PAUSE_MAX, WINDOW, arrived, is_claimed_meanwhile, is_of_a_wrong_clock, is_rate_used_up,
+    ANSWER_MAX, WINDOW, arrived, is_back_early, is_claimed_meanwhile, is_of_a_wrong_clock, is_rate_used_up,
     is_sent_meanwhile, is_taken_late,
 };
 use crate::facts::{All, Said, Told, operation_of};
@@ -361,16 +361,8 @@ pub fn judge_words(world: &World) -> Breaches {
             }
         }
         for wait in &all.waits {
-            // A process holds itself back by its own measure. A longer wait is on record alone, as a time by the clock of
-            // whoever wrote it.
-            let is_held = wait.until.since(wait.told) <= PAUSE_MAX;
-            let differ = if is_held { std::time::Duration::ZERO } else { clocks_differ(world) };
-            let early = all.sends_of(wait.operation).any(|send| {
-                send.incarnation == wait.incarnation
-                    && send.vendor == wait.vendor
-                    && send.left > wait.told
-                    && send.left.plus(differ) < wait.until
-            });
+            let differ = clocks_differ(world);
+            let early = all.sends.iter().any(|send| is_back_early(&world.schedule, all, wait, send, differ));
             if early {
                 breaches.entry(Kind::CameBackEarly).or_insert_with(|| format!("{wait:?}"));
             }

@@ -8,9 +8,12 @@ use steadfast::error::Gate;
 use steadfast::operation::{Key, OperationId, Scope};
 
 use crate::allowed::{
-    is_claimed_meanwhile, is_of_a_wrong_clock, is_rate_used_up, is_sent_meanwhile, is_taken_late,
+    is_back_early, is_claimed_meanwhile, is_of_a_wrong_clock, is_rate_used_up, is_sent_meanwhile,
+    is_taken_late,
 };
-use crate::facts::{All, CallMade, Failure, KeyLife, OnRecord, Pause, Said, Send, Slowed, Taken, Told};
+use crate::facts::{
+    All, CallMade, Failure, KeyLife, OnRecord, Pause, Renewal, Said, Send, Slowed, Taken, Told, Wait,
+};
 use crate::plan::{Operation, Schedule, secs};
 use crate::vendors::{Kind, Name};
 
@@ -184,10 +187,49 @@ fn a_rate_is_used_up_by_what_is_sent_or_is_about_to_be() {
     assert!(!is_used_up(&calls(&[(1, 8, 9), (1, 9, 12)])), "one had ended before");
     assert!(!is_used_up(&calls(&[(1, 12, 13), (1, 9, 12)])), "one came after");
     assert!(!is_used_up(&calls(&[(2, 9, 12), (1, 9, 12)])), "an order is another vendor's");
+    let renews = |incarnation, began, ended| Renewal { incarnation, operation: 1, began: at(began), ended };
+    let with = |renewal| All { renewals: vec![renewal], ..calls(&[(1, 9, 12)]) };
+    assert!(is_used_up(&with(renews(0, 3, None))), "a holder waits for its renewal");
+    assert!(!is_used_up(&with(renews(0, 3, Some(at(9))))), "it does not wait any more");
+    assert!(!is_used_up(&with(renews(1, 3, None))), "another process's");
     let sent = |seconds: &[u64]| {
         let attempts = seconds.iter().map(|seconds| (0, Name::Postmark, at(*seconds))).collect();
         All { attempts, ..calls(&[]) }
     };
     assert!(is_used_up(&sent(&[10, 10])));
     assert!(!is_used_up(&sent(&[9, 10])), "a second ago");
+}
+
+#[test]
+fn a_longer_wait_than_a_process_holds_itself_back_for_is_on_record_or_nowhere() {
+    let get = Operation { kind: Kind::Get, resends: false, callers: Vec::new() };
+    let with_get = Schedule { operations: vec![get], ..schedule() };
+    let asked = |seconds: u64| Wait {
+        incarnation: 0,
+        vendor: Name::Postmark,
+        operation: 0,
+        told: at(10),
+        until: at(10 + seconds),
+    };
+    let sent = |seconds| Send { vendor: Name::Postmark, ..send(seconds, 0, claimed(0, 0)) };
+    let let_go = All { let_go: vec![(0, at(11))], ..All::default() };
+    let is_early = |all: &All, wait: u64, seconds: u64| {
+        is_back_early(&schedule(), all, &asked(wait), &sent(seconds), Duration::ZERO)
+    };
+    assert!(is_early(&All::default(), 60, 69) && !is_early(&All::default(), 60, 70));
+    assert!(!is_early(&let_go, 60, 10), "it was sent when the answer came");
+    assert!(is_early(&let_go, 2 * HOUR, 2 * HOUR), "it is on record");
+    assert!(!is_early(&let_go, 2 * HOUR, 2 * HOUR + 10));
+    assert!(!is_early(&All::default(), 2 * HOUR, 2 * HOUR), "nobody could write it down");
+    assert!(is_early(&All::default(), 2 * HOUR, HOUR), "the process itself knew");
+    let later = All { let_go: vec![(0, at(2 * HOUR))], ..All::default() };
+    assert!(!is_early(&later, 2 * HOUR, HOUR + 10), "it was written down after that");
+    assert!(!is_back_early(&with_get, &let_go, &asked(2 * HOUR), &sent(2 * HOUR), Duration::ZERO));
+    let other = |send| is_back_early(&schedule(), &let_go, &asked(60), &send, Duration::ZERO);
+    assert!(!other(Send { incarnation: 1, ..sent(20) }), "another process was not told");
+    assert!(!other(Send { operation: Some(1), ..sent(20) }) && other(sent(20)));
+    assert!(
+        !is_back_early(&schedule(), &let_go, &asked(2 * HOUR), &sent(2 * HOUR), secs(20)),
+        "clocks differ"
+    );
 }

@@ -41,8 +41,9 @@ pub struct All {
     pub slowed: Vec<Slowed>,
     pub takes: Vec<Taken>,
     pub attempts: Vec<(u64, Name, Instant)>,
-    /// A holder asked for more time, and somebody else had taken its operation.
-    pub fenced: Vec<(usize, Instant)>,
+    pub renewals: Vec<Renewal>,
+    /// When the store wrote down that an operation was let go of until a later time.
+    pub let_go: Vec<(usize, Instant)>,
     /// The store in memory refused a claim, and this many of its records were not settled.
     pub refused_as_full: Vec<usize>,
 }
@@ -132,6 +133,15 @@ pub struct Taken {
     pub at: Instant,
     /// When it was due, if it was scheduled.
     pub due: Option<Instant>,
+}
+
+/// A holder asked the store for more time, as its process saw that.
+#[derive(Clone, Debug)]
+pub struct Renewal {
+    pub incarnation: u64,
+    pub operation: usize,
+    pub began: Instant,
+    pub ended: Option<Instant>,
 }
 
 /// A vendor, or somebody in front of it, asked that a host leaves it alone.
