@@ -111,7 +111,7 @@ guards! {
     RenewBeforeSend,
     /// The vendor's wish is asked again after the lease was renewed.
     PauseAskedAgain,
-    /// Whoever stood still since its key was free again says no word of before.
+    /// Whoever stood still since it let go of an operation says no word of before.
     FreedLongAgo,
     /// A takeover for a caller is charged as a retry.
     TakeoverPays,

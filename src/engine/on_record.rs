@@ -238,11 +238,13 @@ impl Run<'_> {
 
     /// The effect that is told of an operation which this run let go of, by a write that began at `began`.
     ///
-    /// From that write on somebody else may take the operation and send it. A process that stood still since then knows
-    /// nothing of that, so that its word *none* is as old as the write. It looks at the record again.
+    /// From that write on somebody else may take the operation and send it: because it is due, because its key is free
+    /// again, or because a person redrives it. A process that stood still since then knows nothing of that, so that its
+    /// word *none* is as old as the write. It looks at the record again.
     pub(super) async fn effect_since_let_go(&self, began: Instant) -> Effect {
         let (clock, known) = (&*self.engine.clock, self.phase.effect());
-        let is_recent = |since: Instant| clock.now().since(since) <= STORE_GRACE;
+        let is_recent =
+            |since: Instant| Guard::FreedLongAgo.is_out() || clock.now().since(since) <= STORE_GRACE;
         let Some(hold) = self.hold.as_ref().filter(|_| known == Effect::None && !is_recent(began)) else {
             return known;
         };

@@ -300,7 +300,7 @@ impl<'a> Run<'a> {
             return self.in_context(error.with_answer(Some(answer)));
         }
         // The key is free again: whoever has the right credentials may have sent it since.
-        let is_free = Guard::FreedLongAgo.keeps(refusal == Refusal::Unauthorized);
+        let is_free = refusal == Refusal::Unauthorized;
         let effect = if is_free { self.effect_since_let_go(began).await } else { self.phase.effect() };
         let kind = Kind::Refused { refusal, status: answer.status.as_u16() };
         self.in_context(Error::new(kind, effect).with_answer(Some(answer)))
@@ -308,7 +308,7 @@ impl<'a> Run<'a> {
 
     /// Ends a keyed call as a dead letter, an unkeyed one with what its last attempt met.
     async fn bury(&mut self, reason: Reason) -> Error {
-        let answer = self.last.answer.clone();
+        let (began, answer) = (self.engine.clock.now(), self.last.answer.clone());
         let mut kind = self.dependency();
         let event = || Event::Bury { reason, answer: answer.clone() };
         if let Err(error) = self.write_down("record the dead letter", event).await {
@@ -319,8 +319,9 @@ impl<'a> Run<'a> {
             telemetry::dead_letter(&**self.engine.vendor, &hold.record, reason, met);
             kind = Kind::DeadLetter { reason, timeout: self.timed_out(), rate_limited: self.rate_limited() };
         }
-        let error = Error::new(kind, self.phase.effect()).with_answer(answer);
-        let error = error.because_of(self.last.failure.take());
+        // A person may have redriven it since.
+        let effect = self.effect_since_let_go(began).await;
+        let error = Error::new(kind, effect).with_answer(answer).because_of(self.last.failure.take());
         self.in_context(error)
     }
 

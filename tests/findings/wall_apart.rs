@@ -8,7 +8,7 @@ use steadfast::{Disposition, Effect};
 use crate::apart::{Apart, Came, order_recovered_by_another};
 use crate::engine::vendor::Acme;
 use crate::engine::{plain, secs};
-use crate::meanwhile::{ASKED, Wrote, asked_meanwhile, refused_and_late};
+use crate::meanwhile::{ASKED, Wrote, asked_meanwhile, told_late};
 
 const HOUR: i64 = 3_600;
 
@@ -31,17 +31,22 @@ async fn d5_a_clock_that_is_minutes_off_is_no_less_doubted_because_another_is_ho
 }
 
 /// Seed 1323005: a host with an old secret wrote the refusal down and stood still for 48 s. By then another had sent the
-/// operation, and the caller was told that it had no effect.
+/// operation, and the caller was told that it had no effect. A dead letter that was redriven meanwhile is the same.
 #[tokio::test]
-async fn d7_none_is_not_said_of_a_refused_key_that_somebody_else_may_have_sent_since() {
-    for (stands_still, is_sent, effect) in [
-        (secs(48), true, Effect::Unknown),
-        (secs(48), false, Effect::None),
-        (Duration::ZERO, false, Effect::None),
-    ] {
-        let told = refused_and_late((Acme::new(), plain()), stands_still, is_sent).await;
-        assert!(told.is_refused(), "{told}");
-        assert_eq!((told.effect(), told.disposition()), (effect, Disposition::Ended), "{told}");
+async fn d7_none_is_not_said_of_what_ended_and_somebody_else_may_have_sent_since() {
+    for (what, next) in [(Wrote::Refusal, Disposition::Ended), (Wrote::Burial, Disposition::AwaitsOperator)] {
+        for (stands_still, is_sent, effect) in [
+            (secs(48), true, Effect::Unknown),
+            (secs(48), false, Effect::None),
+            (Duration::ZERO, false, Effect::None),
+        ] {
+            let told = told_late((Acme::new(), plain()), what, stands_still, is_sent).await;
+            assert_eq!(
+                (told.is_refused(), told.is_dead_letter()),
+                (what == Wrote::Refusal, what == Wrote::Burial)
+            );
+            assert_eq!((told.effect(), told.disposition()), (effect, next), "{told}");
+        }
     }
 }
 

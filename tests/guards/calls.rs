@@ -20,7 +20,7 @@ use steadfast::{Call, Client, Effect, Error, Obtained, OnUnknown, Reply};
 
 use crate::acme::Acme;
 use crate::life::{BURIED, says};
-use crate::meanwhile::{ASKED, Wrote, asked_meanwhile, refused_and_late};
+use crate::meanwhile::{ASKED, Wrote, asked_meanwhile, told_late};
 use crate::trouble::{Trouble, Troubled};
 use crate::wait;
 use crate::watched::Watched;
@@ -246,8 +246,8 @@ pub fn a_wish_that_comes_while_a_call_writes_is_heeded() -> bool {
     sent[1].since(asked_at) >= ASKED
 }
 
-pub fn no_none_is_said_of_a_key_that_was_free_for_long() -> bool {
-    wait(refused_and_late((Acme::new(), plain()), secs(48), true)).effect() == Effect::Unknown
+pub fn no_none_is_said_of_what_was_let_go_of_long_ago() -> bool {
+    wait(told_late((Acme::new(), plain()), Wrote::Refusal, secs(48), true)).effect() == Effect::Unknown
 }
 
 /// What the store in memory comes to, which never waits.

@@ -60,7 +60,7 @@ pub const PROOFS: &[Proof] = proofs! {
     LeaseMargin: calls::an_attempt_ends_before_its_lease,
     RenewBeforeSend: calls::whoever_was_overtaken_in_a_wait_does_not_send,
     PauseAskedAgain: calls::a_wish_that_comes_while_a_call_writes_is_heeded,
-    FreedLongAgo: calls::no_none_is_said_of_a_key_that_was_free_for_long,
+    FreedLongAgo: calls::no_none_is_said_of_what_was_let_go_of_long_ago,
     TakeoverPays: calls::a_takeover_for_a_caller_draws_on_the_budget,
     RetryPays: calls::a_retry_without_budget_is_not_sent,
     SafeHasNoEffect: calls::a_read_that_fails_has_no_unknown_effect,

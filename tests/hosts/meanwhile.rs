@@ -7,8 +7,9 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use serde_json::json;
 use steadfast::clock::{Clock as _, Instant};
+use steadfast::dead_letter::{DeadLetters, Redrive, Selection, Which};
 use steadfast::operation::record::{Claim, Claimed, Declined, Event, Record, Transition};
-use steadfast::policy::Policy;
+use steadfast::policy::{Backoff, Policy};
 use steadfast::store::{Memory, Store, StoreError, Wrapper};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
@@ -27,6 +28,7 @@ pub enum Wrote {
     Claim,
     Renewal,
     Refusal,
+    Burial,
 }
 
 impl<F> std::fmt::Debug for Then<F> {
@@ -59,6 +61,7 @@ where
         let wrote = match transition.event {
             Event::Renew { .. } => Some(Wrote::Renewal),
             Event::Refuse { .. } => Some(Wrote::Refusal),
+            Event::Bury { .. } => Some(Wrote::Burial),
             _ => None,
         };
         let moved = self.store.transition(record, transition).await;
@@ -90,30 +93,42 @@ fn charge(client: &Client) -> Call {
     client.post("/charges").key("k").json(&json!({"amount": 4711}))
 }
 
-/// What a caller is told whose credentials were refused, on a host that stands still once that is on record. Meanwhile
-/// another host, with the right ones, may have sent the operation.
-pub async fn refused_and_late<V: Vendor + Clone>(
-    of: (V, Policy),
+/// What a caller is told whose operation ended without an effect as `what`, on a host that stands still once that is on
+/// record: its credentials were refused, or it is a dead letter. Meanwhile another host may have sent the operation, with
+/// the right credentials, or because a person redrove it.
+pub async fn told_late<V: Vendor + Clone>(
+    (vendor, policy): (V, Policy),
+    what: Wrote,
     stands_still: Duration,
     is_sent: bool,
 ) -> Error {
     let (clock, store) = (TestClock::auto(), Arc::new(Memory::new()));
+    let of = (vendor, policy.backoff(Backoff::none()));
     let other = client(of.clone(), ScriptedTransport::new().status(200), &clock, Arc::clone(&store));
-    let time = clock.clone();
+    let letters = DeadLetters::new(store.clone()).with_clock(clock.clone()).with_client(&other);
+    let (time, is_late) = (clock.clone(), what);
     let then = move |wrote: Wrote| {
-        let (time, other) = (time.clone(), other.clone());
+        let (time, other, letters) = (time.clone(), other.clone(), letters.clone());
         async move {
-            if wrote == Wrote::Refusal {
-                time.advance(stands_still);
-                if is_sent {
-                    charge(&other).send().await.expect("it has the new secret");
-                }
+            if wrote != is_late {
+                return;
+            }
+            time.advance(stands_still);
+            if is_sent && what == Wrote::Refusal {
+                charge(&other).send().await.expect("it has the new secret");
+            } else if is_sent {
+                let all = Selection::default();
+                let redriven = letters.redrive(Which::Matching(&all), &Redrive::by("ann")).await;
+                assert_eq!(redriven.expect("the store works").due, 1);
+                assert_eq!(other.recover(1).await.expect("the store works").succeeded, 1);
             }
         }
     };
-    let network = ScriptedTransport::new().status(401);
+    let network = ScriptedTransport::new();
+    let network =
+        if what == Wrote::Refusal { network.status(401) } else { network.fail(SendErrorKind::Connect) };
     let sent = charge(&client(of, network, &clock, Then { store, then })).send().await;
-    sent.expect_err("an old secret")
+    sent.expect_err("it had no effect")
 }
 
 /// When a vendor asked to be left alone for [`ASKED`], in an answer to another call that came while this one wrote
