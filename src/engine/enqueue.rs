@@ -66,7 +66,7 @@ impl Engine {
             }
         };
         telemetry::enqueued(call.whose(&self.vendor), is_new);
-        if is_new && due <= self.clock.wall() {
+        if is_new && due <= self.wall() {
             self.due.notify_one();
         }
         Ok(Accepted { named, request, is_new })

@@ -328,9 +328,8 @@ impl<'a> Run<'a> {
     /// Ends this call but not its operation: what is keyed is scheduled and carries on when its key is sent
     /// again.
     pub(super) async fn postpone(&mut self, at: Instant, kind: Kind) -> Error {
-        let clock = &self.engine.clock;
-        let began = clock.now();
-        let at = clock.wall().plus(at.since(began));
+        let began = self.engine.clock.now();
+        let at = self.engine.wall().plus(at.since(began));
         if let Err(error) = self.write_down("schedule the next attempt", || Event::Schedule { at }).await {
             return self.in_context(error);
         }
