@@ -95,7 +95,7 @@ CREATE TABLE {schema}.seal_key (
 
 -- The highest fence of any row that was removed, in one row: a key that is claimed for the first time starts above it.
 CREATE TABLE {schema}.purged (
-    only  boolean PRIMARY KEY DEFAULT true CHECK (only),
+    sole  boolean PRIMARY KEY DEFAULT true CHECK (sole),
     fence bigint  NOT NULL
 ) WITH (fillfactor = 10);
 INSERT INTO {schema}.purged (fence) VALUES (0);
