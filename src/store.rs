@@ -42,6 +42,8 @@ mod wrapper;
 pub mod contract;
 mod error;
 mod memory;
+#[cfg(feature = "postgres")]
+mod postgres;
 #[cfg(feature = "seal")]
 mod seal;
 #[cfg(feature = "sqlite")]
@@ -49,6 +51,8 @@ mod sqlite;
 
 pub use error::{StoreError, StoreErrorKind};
 pub use memory::Memory;
+#[cfg(feature = "postgres")]
+pub use postgres::{Migrated, Postgres, PostgresBuilder};
 #[cfg(feature = "seal")]
 pub use seal::{SealKeyId, SealKeys};
 #[cfg(feature = "sqlite")]
