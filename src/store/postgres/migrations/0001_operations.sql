@@ -4,9 +4,9 @@
 CREATE FUNCTION {schema}.store_now() RETURNS bigint LANGUAGE sql VOLATILE PARALLEL SAFE
     AS $$ SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint $$;
 
--- A time and so many milliseconds. What is beyond the range of a column is its far end.
+-- A time and so many milliseconds; null for null. What is beyond the range of a column is its far end.
 CREATE FUNCTION {schema}.later(at bigint, by bigint) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    AS $$ SELECT greatest(0, at + least(by, 9223372036854775807 - greatest(at, 0))) $$;
+    AS $$ SELECT CASE WHEN by IS NULL THEN NULL ELSE greatest(0, at + least(by, 9223372036854775807 - at)) END $$;
 
 -- What changes of an operation, and nothing else. Each update writes the whole row anew, so that requests and answers
 -- stand in tables of their own. Room is left on each page: an update that changes no column of an index, such as a
