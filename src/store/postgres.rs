@@ -8,6 +8,7 @@ mod failure;
 mod line;
 mod migrate;
 mod opening;
+mod password;
 mod roles;
 mod schema;
 mod thread;
@@ -19,7 +20,6 @@ mod tls;
 
 pub(in crate::store) use address::Address;
 pub use builder::PostgresBuilder;
-pub use migrate::Migrated;
 
 use connections::Connections;
 

@@ -81,6 +81,7 @@ struct Shared {
 impl Connections {
     /// Starts the thread and connects nothing yet.
     pub(super) fn new(address: Address, limits: Limits) -> Result<Connections, StoreError> {
+        let address = address.with_password()?;
         let thread = Thread::start()?;
         let connect = Arc::new(thread.run_blocking(async { Connect::new(address) })?);
         let line = |_| Arc::new(Line::new(Arc::clone(&connect), limits.statement_max));
@@ -272,3 +273,6 @@ impl Drop for Exclusive {
         });
     }
 }
+
+#[cfg(test)]
+mod tests;
