@@ -289,6 +289,7 @@ fn wrote_nothing(failure: &StoreError) -> bool {
         | StoreErrorKind::Unreachable
         | StoreErrorKind::Busy
         | StoreErrorKind::Denied
+        | StoreErrorKind::Untrusted
         | StoreErrorKind::TimedOut
         | StoreErrorKind::Older
         | StoreErrorKind::Unsupported => true,

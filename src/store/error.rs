@@ -59,6 +59,9 @@ pub enum StoreErrorKind {
     Busy,
     /// The server refused the user: a wrong password, or a role without the right. Nothing was written.
     Denied,
+    /// The server is not known to be the right one: it has no TLS, or not the certificate that was asked for. Nothing
+    /// was said to it, and nothing was written.
+    Untrusted,
     /// A statement took longer than it may, and was undone. Nothing was written. Try again.
     TimedOut,
     /// An older release of this crate made the schema, and nobody has brought it up to date. It was not touched.

@@ -189,12 +189,14 @@ impl Own {
             // Any server with a certificate of a public root would do.
             return Err("`sslmode=verify-ca` needs `sslrootcert` and a file; or write verify-full".to_owned());
         }
+        // A socket is not a network, and its server offers no TLS on it.
+        let mode = if has_network(config) { mode } else { Mode::Disable };
         let identity = match (&self.certificate, &self.key) {
             (Some(certificate), Some(key)) => Some((certificate.clone(), key.clone())),
             (None, None) => None,
             _ => return Err("`sslcert` and `sslkey` go together".to_owned()),
         };
-        if !cfg!(feature = "rustls") && mode != Mode::Disable && has_network(config) {
+        if !cfg!(feature = "rustls") && mode != Mode::Disable {
             return Err(
                 "this build of steadfast has no TLS for Postgres: build it with feature `rustls`, or write \
                         sslmode=disable if nobody else is on the network"

@@ -7,7 +7,7 @@
 //! Of the server's error, its severity, code and text are kept. Its detail is not: it quotes rows, and a row holds a
 //! request.
 
-use std::fmt;
+use std::{fmt, io};
 
 use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, Severity};
@@ -31,6 +31,7 @@ pub(super) fn no_connection(place: &str, error: Error) -> StoreError {
         // The driver has no type for these, and no address or password in these texts.
         let kind = match error.to_string().as_str() {
             "authentication error" | "invalid configuration" => StoreErrorKind::Denied,
+            "error performing TLS handshake" if !is_broken(&error) => StoreErrorKind::Untrusted,
             _ => StoreErrorKind::Unreachable,
         };
         let problem = format!("no connection to Postgres at {place}: {}", advice(kind));
@@ -43,6 +44,13 @@ pub(super) fn no_connection(place: &str, error: Error) -> StoreError {
     };
     let problem = format!("no connection to Postgres at {place}: {}", advice(kind));
     StoreError::with_source(problem, said).of_kind(kind)
+}
+
+/// Whether the handshake ended because the connection did. A certificate that is refused is of `InvalidData`, and a server
+/// without TLS is no error of input and output.
+fn is_broken(error: &Error) -> bool {
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
+    source.is_some_and(|source| source.kind() != io::ErrorKind::InvalidData)
 }
 
 /// What is wrong, and what to do.
@@ -70,6 +78,9 @@ pub(super) fn advice(kind: StoreErrorKind) -> &'static str {
         StoreErrorKind::TimedOut => "the statement took too long and was undone; try again",
         StoreErrorKind::Unreachable => {
             "nobody answers there; check host and port, and whether the server runs"
+        }
+        StoreErrorKind::Untrusted => {
+            "it did not show what `sslmode` asks for; check its certificate, and name its root with sslrootcert"
         }
         StoreErrorKind::Unsupported => "the server cannot do this; is it Postgres 13 or newer?",
         _ => "the server refused the statement",

@@ -179,7 +179,7 @@ pub(super) fn as_sql(schema: &Schema, with_roles: bool) -> String {
 
 fn first(schema: &Schema) -> String {
     format!(
-        "CREATE SCHEMA IF NOT EXISTS {schema};\nCREATE TABLE {schema}.steadfast_migration (\n    \
+        "CREATE SCHEMA IF NOT EXISTS {schema};\nCREATE TABLE IF NOT EXISTS {schema}.steadfast_migration (\n    \
          version    integer PRIMARY KEY,\n    name       text NOT NULL,\n    \
          applied_at timestamptz NOT NULL DEFAULT now()\n);"
     )

@@ -1,0 +1,40 @@
+//! The store on real servers: each binary of tests starts a private Postgres, and some a PgBouncer before it. A machine
+//! without them says so and skips; with `STEADFAST_NO_SKIP` set that is a failure.
+//!
+//! Real time: what is waited for is another process.
+
+#![cfg(unix)]
+#![allow(clippy::disallowed_methods, reason = "other processes run in real time, see above")]
+#![allow(clippy::print_stderr, reason = "a test that is skipped says so")]
+
+mod migrations;
+mod opening;
+mod pooler;
+mod server;
+mod tls;
+
+use steadfast::store::{Postgres, StoreError, StoreErrorKind};
+
+/// Opens a store, and gives what it was told.
+fn opened(url: &str) -> Result<Postgres, StoreError> {
+    Postgres::builder(url)?.wait(std::time::Duration::from_millis(300)).open()
+}
+
+/// Asserts that a store does not open, and gives all layers of what was said.
+#[track_caller]
+fn refused(url: &str, kind: StoreErrorKind) -> String {
+    told(&opened(url).expect_err("it must not open"), kind)
+}
+
+/// All layers of an error of that kind.
+#[track_caller]
+fn told(error: &StoreError, kind: StoreErrorKind) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(error) = source {
+        text = format!("{text}: {error}");
+        source = error.source();
+    }
+    assert_eq!(error.kind(), kind, "{text}");
+    text
+}
