@@ -23,15 +23,15 @@ use crate::operation::record::{
 
 // What stores are made of: none of it knows a database.
 mod codec;
-#[cfg(feature = "sqlite")]
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod columns;
-#[cfg(feature = "sqlite")]
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod filters;
 mod migrated;
-#[cfg(feature = "sqlite")]
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod numbers;
 mod pages;
-#[cfg(feature = "sqlite")]
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod reports;
 mod seals;
 mod stored;

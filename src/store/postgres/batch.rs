@@ -19,35 +19,48 @@ use super::Shared;
 use crate::store::{StoreError, StoreErrorKind};
 
 /// One caller's part of a batch.
-pub(super) trait Job: Send + Sized + 'static {
+pub(super) trait Job: Send + Sync + Sized + 'static {
     /// What the caller is told.
-    type Done: Send + 'static;
+    type Done: Send + Sync + 'static;
 
     /// What it adds to a message.
     fn bytes(&self) -> usize;
 
-    /// Whether it is left undone when its caller has gone away.
-    const SKIPPED_WHEN_DROPPED: bool;
-
     /// The queue of such jobs.
     fn queue(shared: &Shared) -> &Queue<Self>;
 
-    /// Brings a batch in the order in which its rows are locked, and answers what needs no server.
-    fn sort(jobs: &mut Vec<Asked<Self>>);
+    /// Whether it is left undone when its caller has gone away.
+    const SKIPPED_WHEN_DROPPED: bool;
+
+    /// The row that it is about. A batch locks its rows in this order.
+    fn name(&self) -> (&str, &str);
+
+    /// What a job is told that is about the same row as another of its batch, once that one is done.
+    const SECOND: Self::Done;
 
     /// Has the server do all of a batch in one statement. What each came to, in their order.
-    fn send(shared: &Shared, jobs: &[Asked<Self>]) -> impl Future<Output = Result<Vec<Self::Done>, StoreError>> + Send;
+    fn send(
+        shared: &Shared,
+        jobs: &[Asked<Self>],
+    ) -> impl Future<Output = Result<Vec<Self::Done>, StoreError>> + Send;
 }
 
 /// A job and the one who waits for it.
 pub(super) struct Asked<J: Job> {
     pub(super) job: J,
-    reply: oneshot::Sender<Result<J::Done, StoreError>>,
+    reply: Reply<J>,
+    /// Of the other jobs about the same row.
+    seconds: Vec<Reply<J>>,
 }
 
+type Reply<J> = oneshot::Sender<Result<<J as Job>::Done, StoreError>>;
+
 impl<J: Job> Asked<J> {
-    pub(super) fn answer(self, done: Result<J::Done, StoreError>) {
+    fn answer(self, done: Result<J::Done, StoreError>) {
         // Whoever has gone away is told nothing.
+        for second in self.seconds {
+            let _ = second.send(done.as_ref().map(|_| J::SECOND).map_err(StoreError::again));
+        }
         let _ = self.reply.send(done);
     }
 }
@@ -71,13 +84,17 @@ pub(super) async fn run<J: Job>(shared: &Arc<Shared>, job: J) -> Result<J::Done,
     let (reply, answer) = oneshot::channel();
     let is_free = {
         let mut waiting = J::queue(shared).0.lock();
-        waiting.jobs.push_back(Asked { job, reply });
+        waiting.jobs.push_back(Asked { job, reply, seconds: Vec::new() });
         let is_free = waiting.under_way < UNDER_WAY_MAX;
         waiting.under_way += usize::from(is_free);
         is_free
     };
     if is_free {
-        shared.connections.spawn(work_off(Slot::<J> { shared: Arc::clone(shared), is_held: true, job: PhantomData }));
+        shared.connections.spawn(work_off(Slot::<J> {
+            shared: Arc::clone(shared),
+            is_held: true,
+            job: PhantomData,
+        }));
     }
     answer.await.unwrap_or_else(|_| {
         let problem = "the Postgres store has stopped before the answer came";
@@ -131,9 +148,22 @@ impl<J: Job> Drop for Slot<J> {
 
 async fn work_off<J: Job>(mut slot: Slot<J>) {
     while let Some(mut batch) = slot.next() {
-        J::sort(&mut batch);
+        sort(&mut batch);
         carry_out(&slot.shared, batch).await;
     }
+}
+
+/// By name, each name once.
+fn sort<J: Job>(batch: &mut Vec<Asked<J>>) {
+    batch.sort_by(|one, other| one.job.name().cmp(&other.job.name()));
+    batch.dedup_by(|next, first| {
+        let is_second = next.job.name() == first.job.name();
+        if is_second {
+            let (unheard, _) = oneshot::channel();
+            first.seconds.push(std::mem::replace(&mut next.reply, unheard));
+        }
+        is_second
+    });
 }
 
 /// A row that the server refuses undoes the statement of its whole batch. Its neighbours are not to suffer for it: the

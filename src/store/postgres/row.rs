@@ -117,8 +117,7 @@ pub(super) fn first_claim(record: &mut Record, from: &mut Reader<'_>) -> Result<
     record.keep = duration(from.next()?);
     record.first_fence = from.fence()?;
     let print: &[u8] = from.next()?;
-    record.fingerprint =
-        Fingerprint::from_bytes(print.try_into().map_err(|_| damaged("no fingerprint"))?);
+    record.fingerprint = Fingerprint::from_bytes(print.try_into().map_err(|_| damaged("no fingerprint"))?);
     record.wire_key = from.next()?;
     if let Some(names) = from.next::<Option<String>>()? {
         let names = serde_json::from_str(&names).map_err(|_| damaged("no names of fields"))?;
