@@ -166,7 +166,7 @@ fn purge(schema: &Schema) -> String {
          FOR UPDATE SKIP LOCKED), \
          gone AS (DELETE FROM {schema}.operation o USING expired e WHERE o.scope = e.scope AND o.key = e.key \
          RETURNING o.scope, o.key, o.fence, o.wake_ms), \
-         highest AS (SELECT least(max(fence), $3) AS fence FROM gone), \
+         highest AS (SELECT least(fence, $3) AS fence FROM gone ORDER BY fence DESC LIMIT 1), \
          noted AS (UPDATE {schema}.purged p SET fence = h.fence FROM highest h WHERE p.fence < h.fence), \
          requests AS ({}), outcomes AS ({}) SELECT count(*), max(wake_ms) FROM gone",
         names_gone("request"),
