@@ -111,6 +111,10 @@ async fn apply_once(connections: &Connections, with_roles: bool) -> Result<Migra
     refuse_newer(from, schema).map_err(Met::Failed)?;
     become_owner(&own, schema).await.map_err(|error| Met::of(MAKE, error))?;
     if from == 0 {
+        // Whoever owns a schema need not have the right to make one, which is asked for also where there is one.
+        if !is_there(&own, schema).await.map_err(|error| Met::of(MAKE, error))? {
+            own.batch_execute(&schema_itself(schema)).await.map_err(|error| Met::of(MAKE, error))?;
+        }
         own.batch_execute(&first(schema)).await.map_err(|error| Met::of(MAKE, error))?;
     }
     for (number, step) in (1..).zip(STEPS).skip(from as usize) {
@@ -143,6 +147,11 @@ async fn become_owner(client: &Client, schema: &Schema) -> Result<(), tokio_post
     }
 }
 
+async fn is_there(client: &Client, schema: &Schema) -> Result<bool, tokio_postgres::Error> {
+    let there = "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)";
+    client.query_typed_one(there, &[(&schema.name(), Type::TEXT)]).await?.try_get(0)
+}
+
 /// The version of the schema; 0 if there is none.
 async fn version(client: &Client, schema: &Schema) -> Result<u32, StoreError> {
     let there = "SELECT EXISTS (SELECT FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n \
@@ -167,6 +176,7 @@ pub(super) fn as_sql(schema: &Schema, with_roles: bool) -> String {
     if with_roles {
         add(&roles::create(schema));
     }
+    add(&schema_itself(schema));
     add(&first(schema));
     for (number, step) in (1..).zip(STEPS) {
         add(&numbered(number, step, schema));
@@ -178,9 +188,13 @@ pub(super) fn as_sql(schema: &Schema, with_roles: bool) -> String {
     sql
 }
 
+fn schema_itself(schema: &Schema) -> String {
+    format!("CREATE SCHEMA IF NOT EXISTS {schema};")
+}
+
 fn first(schema: &Schema) -> String {
     format!(
-        "CREATE SCHEMA IF NOT EXISTS {schema};\nCREATE TABLE IF NOT EXISTS {schema}.steadfast_migration (\n    \
+        "CREATE TABLE IF NOT EXISTS {schema}.steadfast_migration (\n    \
          version    integer PRIMARY KEY,\n    name       text NOT NULL,\n    \
          applied_at timestamptz NOT NULL DEFAULT now()\n);"
     )
