@@ -7,11 +7,13 @@
 #![allow(clippy::disallowed_methods, reason = "other processes run in real time, see above")]
 #![allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 
+mod calls;
 mod contract;
 mod driven;
 mod migrations;
 mod opening;
 mod pooler;
+mod races;
 mod roles;
 mod server;
 mod tls;
