@@ -285,6 +285,7 @@ fn wrote_nothing(failure: &StoreError) -> bool {
         | StoreErrorKind::Newer
         | StoreErrorKind::Sealed
         | StoreErrorKind::Replaced
+        | StoreErrorKind::Closed
         | StoreErrorKind::Invalid => true,
         // A commit that failed at the disk may have been written down; a writer that stopped, too.
         StoreErrorKind::Corrupt | StoreErrorKind::Stopped | StoreErrorKind::Other => false,

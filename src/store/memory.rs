@@ -22,8 +22,9 @@ use crate::operation::record::{
 };
 use crate::store::pages::{page, start};
 use crate::store::seals::Seals;
-use crate::store::{Store, StoreError, StoreErrorKind, Upkeep};
+use crate::store::{Standing, Store, StoreError, StoreErrorKind, Upkeep};
 
+mod copying;
 mod ending;
 mod names;
 mod room;
@@ -92,6 +93,9 @@ struct Inner {
     /// Every record, in the order of its first claim.
     order: BTreeMap<u64, Arc<OperationId>>,
     notes: Notes,
+    standing: Standing,
+    /// What clients have registered, by account.
+    accounts: BTreeMap<String, String>,
     /// The number that the next record gets.
     next: u64,
     /// How many settled records gave way before their time.
@@ -164,6 +168,7 @@ impl fmt::Debug for Memory {
 impl Store for Memory {
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
         let mut inner = self.inner.lock();
+        inner.standing.check_new()?;
         inner.notes.saw(claim.now);
         inner.purge(claim.now, PURGE_PER_CLAIM);
         if inner.rows.len() >= self.records_max
@@ -203,6 +208,7 @@ impl Store for Memory {
         mut transition: Transition,
     ) -> Result<Result<Record, Declined>, StoreError> {
         let inner = &mut *self.inner.lock();
+        inner.standing.check_held()?;
         let Some(row) = inner.rows.get_mut(&held.id) else {
             return Ok(Err(Declined::Absent));
         };
@@ -219,6 +225,7 @@ impl Store for Memory {
 
     async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
         let mut inner = self.inner.lock();
+        inner.standing.check_new()?;
         inner.notes.saw(take.now);
         let bucket = match take.what {
             Left::Lapsed => Bucket::Lapses,
@@ -246,6 +253,7 @@ impl Store for Memory {
 
     async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> {
         let mut inner = self.inner.lock();
+        inner.standing.check_new()?;
         let (act, _) = act.seen_by(&mut inner.notes);
         let Some(row) = inner.rows.get(id) else {
             return Ok(Err(Forbidden::Absent));
@@ -269,7 +277,9 @@ impl Store for Memory {
         id: &OperationId,
         mut reports: Vec<AttemptReport>,
     ) -> Result<Result<(), Declined>, StoreError> {
-        Ok(match self.inner.lock().rows.get_mut(id) {
+        let mut inner = self.inner.lock();
+        inner.standing.check_held()?;
+        Ok(match inner.rows.get_mut(id) {
             Some(row) => {
                 row.evidence.append(&mut reports);
                 Ok(())
@@ -326,6 +336,7 @@ impl Store for Memory {
 
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
         let mut inner = self.inner.lock();
+        inner.standing.check_new()?;
         inner.notes.saw(now);
         Ok(inner.purge(now, limit))
     }
