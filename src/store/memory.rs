@@ -22,7 +22,7 @@ use crate::operation::record::{
 };
 use crate::store::pages::{page, start};
 use crate::store::seals::Seals;
-use crate::store::{Standing, Store, StoreError, StoreErrorKind, Upkeep};
+use crate::store::{Standing, Store, StoreError, Upkeep};
 
 mod copying;
 mod ending;
@@ -32,6 +32,7 @@ mod sealed;
 mod tally;
 
 use ending::{Bucket, Ending, begin_time, ends};
+use room::full;
 use sealed::Blobs;
 
 /// The default store: in memory, bounded, and **lost in a crash**.
@@ -398,13 +399,6 @@ impl Inner {
             self.ending[bucket as usize].remove(&(at, id));
         }
     }
-}
-
-fn full(records_max: usize) -> StoreError {
-    let problem = format!(
-        "the store in memory is full: its bound is {records_max} records, and all of them are under way or dead letters"
-    );
-    StoreError::new(problem).of_kind(StoreErrorKind::Full)
 }
 
 /// How many expired records a claim clears away: more than the one it may add, so that the store shrinks

@@ -4,22 +4,20 @@
 //! [`Memory`](crate::store::Memory) on either.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
-
 use super::{LEASE, NOW, claim_at, id, let_pass, succeed, take, transition_at, write};
-use crate::clock::{Clock, Instant, Sleep, Timestamp};
+use crate::clock::Timestamp;
 use crate::operation::OperationId;
 use crate::operation::record::{Act, Action, AuditEntry, Filter, Left, Record, Summary, Take};
 use crate::store::{
-    self, CopyError, Copying, Head, Reseal, ResealedBatch, Restore, Row, Stage, Standing, Store, StoreError,
-    StoreErrorKind, Upkeep, Wrapper,
+    self, CopyError, Copying, Head, Restore, Row, Stage, Standing, Store, StoreErrorKind, Upkeep,
 };
 
+mod parts;
 mod rows;
 
+use parts::{Breaks, Claimed, Fixed};
 use rows::fill;
 
 /// Runs everything here. `from` and `to` each give a new and empty store, each time.
@@ -117,6 +115,13 @@ pub async fn check_copy_of_held_operations(
     for store in [&source, &target] {
         assert_eq!(head(store).await.standing, Standing::default());
     }
+    let late = Claimed(source.clone(), claim_at(&name("late"), ends));
+    let refused = store::copy(&late, &*target, &at(ends)).await.expect_err("late is held");
+    assert!(matches!(refused, CopyError::Held { held: 1, .. }), "{refused}");
+    for store in [&source, &target] {
+        assert_eq!(head(store).await.standing, Standing::default());
+    }
+    write(&*source, &name("late"), transition_at(1, ends, succeed())).await.expect("its holder");
     let waiting = at(last).wait();
     let settles = async {
         while head(&source).await.standing.stage != Stage::Leaving {
@@ -127,7 +132,7 @@ pub async fn check_copy_of_held_operations(
         write(&*source, &name("two"), transition_at(1, last, succeed())).await.expect("its holder");
     };
     let (copied, ()) = tokio::join!(store::copy(&*source, &*target, &waiting), settles);
-    assert_eq!(copied.expect("copies").operations, 2);
+    assert_eq!(copied.expect("copies").operations, 3);
     assert_eq!(Contents::of(&*target).await, Contents::of(&*source).await);
     let two = target.get(&name("two")).await.expect("the store works").expect("a record");
     assert_eq!(two.state.name(), "succeeded");
@@ -298,94 +303,8 @@ async fn cut_short(
     writes: usize,
     is_written: bool,
 ) -> Result<store::Copied, CopyError> {
-    let left = Arc::new(AtomicUsize::new(writes + 1));
-    let breaks = |store: &Arc<dyn Store>| Breaks { store: store.clone(), left: left.clone(), is_written };
-    store::copy(&breaks(source), &breaks(target), &how()).await
-}
-
-/// Fails at one of its writes, and from then on.
-#[derive(Debug)]
-struct Breaks {
-    store: Arc<dyn Store>,
-    /// With the one that fails.
-    left: Arc<AtomicUsize>,
-    /// Whether that one is carried out all the same.
-    is_written: bool,
-}
-
-impl Breaks {
-    /// Whether this write is carried out, and whether it fails.
-    fn next(&self) -> (bool, Result<(), StoreError>) {
-        let left = self.left.load(Ordering::SeqCst);
-        self.left.store(left.saturating_sub(1), Ordering::SeqCst);
-        match left {
-            2.. => (true, Ok(())),
-            1 => (self.is_written, Err(StoreError::new("cut short"))),
-            0 => (false, Err(StoreError::new("cut short"))),
-        }
-    }
-}
-
-impl Wrapper for Breaks {
-    fn inner(&self) -> &dyn Store {
-        &*self.store
-    }
-
-    fn upkeep(&self) -> Option<&dyn Upkeep> {
-        Some(self)
-    }
-}
-
-#[async_trait]
-impl Upkeep for Breaks {
-    async fn reseal(&self, reseal: &Reseal) -> Result<ResealedBatch, StoreError> {
-        upkeep(&self.store).reseal(reseal).await
-    }
-
-    async fn wipe(&self) -> Result<(), StoreError> {
-        upkeep(&self.store).wipe().await
-    }
-
-    async fn head(&self) -> Result<Head, StoreError> {
-        upkeep(&self.store).head().await
-    }
-
-    async fn stand(&self, from: &Standing, to: &Standing) -> Result<Standing, StoreError> {
-        let (is_written, ended) = self.next();
-        let to = if is_written { to } else { from };
-        let there = upkeep(&self.store).stand(from, to).await?;
-        ended.map(|()| there)
-    }
-
-    async fn restore(&self, restore: Restore) -> Result<(), StoreError> {
-        let (is_written, ended) = self.next();
-        if is_written {
-            upkeep(&self.store).restore(restore).await?;
-        }
-        ended
-    }
-
-    async fn register(&self, account: &str, terms: Option<&str>) -> Result<Option<String>, StoreError> {
-        upkeep(&self.store).register(account, terms).await
-    }
-}
-
-/// A clock that stands still, and on which nobody waits for long.
-#[derive(Debug)]
-struct Fixed(Timestamp);
-
-impl Clock for Fixed {
-    fn now(&self) -> Instant {
-        Instant::ORIGIN
-    }
-
-    fn wall(&self) -> Timestamp {
-        self.0
-    }
-
-    fn sleep_until(&self, _: Instant) -> Sleep {
-        Box::pin(tokio::task::yield_now())
-    }
+    let breaks = Breaks::at(source, writes, is_written);
+    store::copy(&breaks, &breaks.beside(target), &how()).await
 }
 
 fn how() -> Copying {
