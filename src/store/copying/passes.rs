@@ -1,5 +1,9 @@
 //! Comparing the two stores, and writing what differs.
 
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
+
 use sha2::{Digest, Sha256};
 
 use super::checksum::{answer, checksum};
@@ -52,18 +56,18 @@ impl Run<'_> {
         let mut after = None;
         loop {
             let (ids, next) = self.source.names(after.as_ref()).await?;
-            for id in ids {
-                // Purged meanwhile, if it is not there.
-                let Some(row) = self.source.row(&id).await? else { continue };
-                let sum = checksum(&row).map_err(self.source.failed())?;
-                all.update(sum);
-                pass.operations += 1;
-                let there = self.target.row(&id).await?;
-                let there = there.as_ref().map(checksum).transpose().map_err(self.target.failed())?;
-                if there != Some(sum) {
-                    pass.written += 1;
-                    pass.differed.get_or_insert(id);
-                    batch.add(row);
+            for ids in ids.chunks(ROWS_AT_ONCE) {
+                let pairs = all_of(ids.iter().map(|id| Box::pin(self.pair(id)) as _).collect());
+                let pairs: Vec<Result<Option<Compared>, CopyError>> = pairs.await;
+                for pair in pairs {
+                    let Some((row, sum, is_there)) = pair? else { continue };
+                    all.update(sum);
+                    pass.operations += 1;
+                    if !is_there {
+                        pass.written += 1;
+                        pass.differed.get_or_insert_with(|| row.record.id.clone());
+                        batch.add(row);
+                    }
                 }
                 if batch.is_full() {
                     self.target.restore(batch.take()).await?;
@@ -79,6 +83,15 @@ impl Run<'_> {
         }
         pass.checksum = all.finalize().into();
         Ok(pass)
+    }
+
+    /// A row of the source, its checksum, and whether the target has the same; `None` if it was purged meanwhile.
+    async fn pair(&self, id: &OperationId) -> Result<Option<Compared>, CopyError> {
+        let (row, there) = tokio::join!(self.source.row(id), self.target.row(id));
+        let (Some(row), there) = (row?, there?) else { return Ok(None) };
+        let sum = checksum(&row).map_err(self.source.failed())?;
+        let there = there.as_ref().map(checksum).transpose().map_err(self.target.failed())?;
+        Ok(Some((row, sum, there == Some(sum))))
     }
 
     /// Removes from the target what an earlier pass copied and the source has purged since, or has under another name.
@@ -168,6 +181,25 @@ impl Side<'_> {
     }
 }
 
+/// A row, its checksum, and whether it is the same in the target.
+type Compared = (Row, [u8; 32], bool);
+
+/// Completes when all of these have, which go on side by side: a store in a file has several readers, and one on a
+/// server is far away.
+async fn all_of<T>(mut futures: Vec<Pin<Box<dyn Future<Output = T> + Send + '_>>>) -> Vec<T> {
+    let mut done: Vec<Option<T>> = futures.iter().map(|_| None).collect();
+    poll_fn(|context| {
+        for (future, done) in futures.iter_mut().zip(&mut done).filter(|(_, done)| done.is_none()) {
+            if let Poll::Ready(output) = future.as_mut().poll(context) {
+                *done = Some(output);
+            }
+        }
+        if done.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    done.into_iter().flatten().collect()
+}
+
 /// Rows that are written in one commit.
 #[derive(Default)]
 struct Batch {
@@ -197,5 +229,8 @@ const BATCH_ROWS: usize = 256;
 
 /// So much is in memory at once, and one row more.
 const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// So many rows of each store are read side by side, and are in memory beside the batch.
+const ROWS_AT_ONCE: usize = 16;
 
 const PAGE: usize = 500;
