@@ -20,6 +20,7 @@ mod secrets;
 #[path = "../hosts/server_clock.rs"]
 mod server_clock;
 mod stories;
+mod terms;
 mod told;
 mod transport;
 mod vendors;
