@@ -86,11 +86,21 @@ impl Statements {
     }
 }
 
+/// The time of a batch. Nobody in it waits for long for one row, which somebody's open transaction may hold for minutes:
+/// the row then goes by itself. The setting ends with the statement.
+fn clock(schema: &Schema) -> String {
+    format!(
+        "clock AS MATERIALIZED (SELECT {schema}.store_now() AS now, \
+         set_config('lock_timeout', '{LOCK_WAIT_MS}', true) AS lock_timeout)"
+    )
+}
+
 /// First claims: a row each, unless its name is taken. Times count from the server's now. The fence is above whatever was
 /// purged; that it still is once the row is there, a trigger asks.
 fn start(schema: &Schema) -> String {
+    let clock = clock(schema);
     format!(
-        "WITH clock AS MATERIALIZED (SELECT {schema}.store_now() AS now), started AS (\
+        "WITH {clock}, started AS (\
          INSERT INTO {schema}.operation (scope, key, vendor, phase, until_ms, wake_ms, fence, attempts, effect, \
          claimed_at_ms, updated_at_ms, on_unknown, look_ups, resends_left, attempt_max_ms, vendor_clock_ms, seal) \
          SELECT c.scope, c.key, c.vendor, c.phase::smallint, {schema}.later(now, until_in), \
@@ -111,8 +121,9 @@ fn start(schema: &Schema) -> String {
 /// the row is left to a slower way where the holder's idea of the time is far from that.
 fn step(schema: &Schema) -> String {
     let until = format!("{schema}.later(clock.now, m.until_in)");
+    let clock = clock(schema);
     format!(
-        "WITH clock AS MATERIALIZED (SELECT {schema}.store_now() AS now), moved AS (\
+        "WITH {clock}, moved AS (\
          UPDATE {schema}.operation o SET phase = m.phase::smallint, until_ms = {until}, \
          wake_ms = CASE m.phase WHEN 1 THEN least(o.wake_ms, {until}) ELSE {until} END, \
          attempts = m.attempts, effect = m.effect::smallint, updated_at_ms = clock.now, detail = m.detail::smallint, \
@@ -173,6 +184,9 @@ fn purge(schema: &Schema) -> String {
         names_gone("outcome")
     )
 }
+
+/// Longer than a batch of somebody else's takes.
+const LOCK_WAIT_MS: u64 = 100;
 
 /// How far the holder's idea of the server's time may be off. It is off by an answer's way, and the state machine is asked
 /// nothing that this could change: the limits that it knows are minutes.
