@@ -27,6 +27,7 @@ mod codec;
 mod columns;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod filters;
+mod migrated;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod numbers;
 mod pages;
@@ -51,8 +52,9 @@ mod sqlite;
 
 pub use error::{StoreError, StoreErrorKind};
 pub use memory::Memory;
+pub use migrated::Migrated;
 #[cfg(feature = "postgres")]
-pub use postgres::{Migrated, Postgres, PostgresBuilder};
+pub use postgres::{Postgres, PostgresBuilder};
 #[cfg(feature = "seal")]
 pub use seal::{SealKeyId, SealKeys};
 #[cfg(feature = "sqlite")]

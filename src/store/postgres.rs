@@ -33,6 +33,7 @@ mod line;
 mod migrate;
 mod names;
 mod opening;
+mod password;
 mod purge;
 mod read;
 mod reseal;
@@ -55,7 +56,6 @@ mod write;
 
 pub(in crate::store) use address::Address;
 pub use builder::PostgresBuilder;
-pub use migrate::Migrated;
 
 use batch::Queue;
 use claim::Start;

@@ -40,8 +40,10 @@ impl Driven {
         let (plain, _) = url.split_once("&schema=").expect("a URL of the rig");
         let (client, connection) = tokio_postgres::connect(plain, NoTls).await.expect("the server answers");
         tokio::spawn(connection);
+        // Whatever role the store has, it may ask for the time.
         let make = format!(
             "CREATE TABLE IF NOT EXISTS {schema}.test_clock (now bigint NOT NULL); \
+             GRANT SELECT ON {schema}.test_clock TO PUBLIC; \
              CREATE OR REPLACE FUNCTION {schema}.store_now() RETURNS bigint LANGUAGE sql VOLATILE AS \
              $$ SELECT now FROM {schema}.test_clock $$; \
              INSERT INTO {schema}.test_clock SELECT 0 WHERE NOT EXISTS (SELECT FROM {schema}.test_clock)"

@@ -14,20 +14,23 @@ mod migrations;
 mod opening;
 mod pooler;
 mod races;
+mod roles;
 mod server;
 mod tls;
+mod troubles;
 
 use steadfast::store::{Postgres, StoreError, StoreErrorKind};
 
 /// Opens a store, and gives what it was told.
 fn opened(url: &str) -> Result<Postgres, StoreError> {
-    Postgres::builder(url)?.wait(std::time::Duration::from_millis(300)).open()
+    Postgres::builder(url)?.open()
 }
 
 /// Asserts that a store does not open, and gives all layers of what was said.
 #[track_caller]
 fn refused(url: &str, kind: StoreErrorKind) -> String {
-    told(&opened(url).expect_err("it must not open"), kind)
+    let builder = Postgres::builder(url).expect("a URL").wait(std::time::Duration::from_secs(1));
+    told(&builder.open().expect_err("it must not open"), kind)
 }
 
 /// All layers of an error of that kind.

@@ -9,7 +9,9 @@ use std::path::PathBuf;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
+use super::password;
 use super::schema::Schema;
+use crate::store::StoreError;
 use crate::suggest::{nearest, shown};
 
 /// Where a store on Postgres is. `Display` and `Debug` show no password.
@@ -19,6 +21,8 @@ pub(in crate::store) struct Address {
     schema: Schema,
     security: Security,
     portable: bool,
+    /// Where a password is that the URL does not have.
+    passwords: Option<PathBuf>,
 }
 
 /// What is asked of the way to the server, in libpq's words
@@ -57,6 +61,11 @@ impl Address {
         let mut others = Vec::new();
         for option in options.split('&').filter(|option| !option.is_empty()) {
             let (name, value) = option.split_once('=').unwrap_or((option, ""));
+            if name.eq_ignore_ascii_case("password") {
+                return Err("a password among the options would be shown; write it before the host, or in PGPASSWORD or \
+                            a passfile"
+                    .to_owned());
+            }
             if OWN.contains(&name) {
                 own.set(name, decoded(value).ok_or_else(|| format!("`{name}` is not text"))?)?;
             } else if OTHERS.contains(&name) {
@@ -76,12 +85,14 @@ impl Address {
         if config.get_application_name().is_none() {
             config.application_name("steadfast");
         }
-        Ok(Address {
-            config,
-            schema: own.schema.unwrap_or_default(),
-            security,
-            portable: own.portable.unwrap_or(false),
-        })
+        let (schema, portable) = (own.schema.unwrap_or_default(), own.portable.unwrap_or(false));
+        Ok(Address { config, schema, security, portable, passwords: own.passwords })
+    }
+
+    /// With the password that the URL does not have, if the environment knows of one.
+    pub(super) fn with_password(mut self) -> Result<Address, StoreError> {
+        password::complete(&mut self.config, self.passwords.as_deref(), |name| std::env::var_os(name))?;
+        Ok(self)
     }
 
     pub(super) fn config(&self) -> &Config {
@@ -160,6 +171,7 @@ struct Own {
     certificate: Option<PathBuf>,
     key: Option<PathBuf>,
     portable: Option<bool>,
+    passwords: Option<PathBuf>,
 }
 
 impl Own {
@@ -169,6 +181,7 @@ impl Own {
             "sslmode" => self.mode.replace(mode(&value)?).is_none(),
             "sslrootcert" => self.roots.replace(value.into()).is_none(),
             "portable" => self.portable.replace(is_on(&value)?).is_none(),
+            "passfile" => self.passwords.replace(value.into()).is_none(),
             "sslcert" => self.certificate.replace(value.into()).is_none(),
             _ => self.key.replace(value.into()).is_none(),
         };
@@ -258,14 +271,13 @@ fn decoded(text: &str) -> Option<String> {
     (!value.contains(char::REPLACEMENT_CHARACTER)).then(|| value.into_owned())
 }
 
-pub(in crate::store) const EXAMPLE: &str = "postgres://shop@db.internal/shop?schema=payments";
+const EXAMPLE: &str = "postgres://shop@db.internal/shop?schema=payments";
 
-const OWN: &[&str] = &["schema", "sslmode", "sslrootcert", "sslcert", "sslkey", "portable"];
+const OWN: &[&str] = &["schema", "sslmode", "sslrootcert", "sslcert", "sslkey", "passfile", "portable"];
 
 /// What the driver reads.
 const OTHERS: &[&str] = &[
     "user",
-    "password",
     "dbname",
     "options",
     "application_name",

@@ -5,11 +5,11 @@ use std::time::Duration;
 use super::Postgres;
 use super::address::Address;
 use super::connections::{Connections, Limits};
-use super::migrate::{Migrated, Migration};
+use super::migrate::Migration;
 #[cfg(feature = "seal")]
 use crate::store::SealKeys;
 use crate::store::seals::Seals;
-use crate::store::{StoreError, StoreErrorKind};
+use crate::store::{Migrated, StoreError, StoreErrorKind};
 
 /// Opens a [`Postgres`]. Made by [`Postgres::builder`].
 #[derive(Clone, Debug)]

@@ -13,7 +13,7 @@ use super::connections::{Connections, Exclusive};
 use super::failure::{advice, failure};
 use super::roles;
 use super::schema::Schema;
-use crate::store::{StoreError, StoreErrorKind};
+use crate::store::{Migrated, StoreError, StoreErrorKind};
 
 /// The steps, the oldest first. A step that was released is never changed.
 const STEPS: &[Step] = &[Step { name: "operations", sql: include_str!("migrations/0001_operations.sql") }];
@@ -28,16 +28,6 @@ impl Step {
     fn sql(&self, schema: &Schema) -> String {
         self.sql.replace("{schema}", &schema.to_string())
     }
-}
-
-/// What became of a schema.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Migrated {
-    /// The version before; 0 if there was no schema.
-    pub from: u32,
-    /// The version now, which this release has.
-    pub to: u32,
 }
 
 /// What opening a store does about its schema.
@@ -119,13 +109,20 @@ async fn apply_once(connections: &Connections, with_roles: bool) -> Result<Migra
     }
     let from = version(&own, schema).await.map_err(Met::Failed)?;
     refuse_newer(from, schema).map_err(Met::Failed)?;
+    become_owner(&own, schema).await.map_err(|error| Met::of(MAKE, error))?;
     if from == 0 {
+        // Whoever owns a schema need not have the right to make one, which is asked for also where there is one.
+        if !is_there(&own, schema).await.map_err(|error| Met::of(MAKE, error))? {
+            own.batch_execute(&schema_itself(schema)).await.map_err(|error| Met::of(MAKE, error))?;
+        }
         own.batch_execute(&first(schema)).await.map_err(|error| Met::of(MAKE, error))?;
     }
     for (number, step) in (1..).zip(STEPS).skip(from as usize) {
         own.batch_execute(&numbered(number, step, schema)).await.map_err(|error| Met::of(MAKE, error))?;
     }
-    if with_roles {
+    let row = own.query_typed_one(&roles::exist(schema), &[]).await.map_err(|error| Met::of(ROLES, error))?;
+    let have_roles: bool = row.try_get(0).map_err(|error| Met::of(ROLES, error))?;
+    if with_roles || (have_roles && from < LATEST) {
         own.batch_execute(&roles::grant(schema)).await.map_err(|error| Met::of(ROLES, error))?;
     }
     own.commit().await.map_err(Met::Failed)?;
@@ -140,6 +137,19 @@ impl Exclusive {
         let limits = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '30s'";
         self.batch_execute(limits).await.map_err(|error| failure(LOCK, error))
     }
+}
+
+/// Goes on, until the commit, as the role that the schema belongs to.
+async fn become_owner(client: &Client, schema: &Schema) -> Result<(), tokio_postgres::Error> {
+    match client.query_typed_opt(&roles::other_owner(schema), &[]).await? {
+        Some(row) => client.batch_execute(&format!("SET LOCAL ROLE {}", row.try_get::<_, &str>(0)?)).await,
+        None => Ok(()),
+    }
+}
+
+async fn is_there(client: &Client, schema: &Schema) -> Result<bool, tokio_postgres::Error> {
+    let there = "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)";
+    client.query_typed_one(there, &[(&schema.name(), Type::TEXT)]).await?.try_get(0)
 }
 
 /// The version of the schema; 0 if there is none.
@@ -166,6 +176,7 @@ pub(super) fn as_sql(schema: &Schema, with_roles: bool) -> String {
     if with_roles {
         add(&roles::create(schema));
     }
+    add(&schema_itself(schema));
     add(&first(schema));
     for (number, step) in (1..).zip(STEPS) {
         add(&numbered(number, step, schema));
@@ -177,9 +188,13 @@ pub(super) fn as_sql(schema: &Schema, with_roles: bool) -> String {
     sql
 }
 
+fn schema_itself(schema: &Schema) -> String {
+    format!("CREATE SCHEMA IF NOT EXISTS {schema};")
+}
+
 fn first(schema: &Schema) -> String {
     format!(
-        "CREATE SCHEMA IF NOT EXISTS {schema};\nCREATE TABLE IF NOT EXISTS {schema}.steadfast_migration (\n    \
+        "CREATE TABLE IF NOT EXISTS {schema}.steadfast_migration (\n    \
          version    integer PRIMARY KEY,\n    name       text NOT NULL,\n    \
          applied_at timestamptz NOT NULL DEFAULT now()\n);"
     )

@@ -134,6 +134,6 @@ mod tests {
     fn pauses_grow_to_a_limit_and_are_spread_over_their_upper_half() {
         let millis = |failed, lot| pause(failed, &Lot(lot)).as_millis();
         assert_eq!([1, 2, 3, 6, 7, 99].map(|failed| millis(failed, 0)), [25, 50, 100, 800, 1000, 1000]);
-        assert_eq!([1, 2, 7, u32::MAX].map(|failed| millis(failed, u64::MAX)), [49, 99, 1999, 1999]);
+        assert_eq!([1, 2, 7, u32::MAX].map(|failed| millis(failed, u64::MAX)), [50, 100, 2000, 2000]);
     }
 }
