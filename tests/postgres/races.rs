@@ -158,7 +158,7 @@ async fn a_row_that_the_server_refuses_fails_alone() {
     let [store, _] = two(server, &fresh_schema("races"));
     // Does not compress, and is longer than a third of a page.
     let random: String =
-        (0..6_000_u64).map(|nth| char::from(b'a' + (nth * nth * 2_654_435_761 >> 7) as u8 % 26)).collect();
+        (0..6_000_u64).map(|nth| char::from(b'a' + ((nth * nth * 2_654_435_761) >> 7) as u8 % 26)).collect();
     let bad =
         [named(&format!("test/races/a/POST /{random}"), "long"), named("test/races/a/POST /nul\0", "nul")];
     let calls = (0..100).map(|nth| {

@@ -27,6 +27,8 @@ pub(super) struct Statements {
     pub(super) insert: String,
     /// What a first claim brought; see [`write`](super::write).
     pub(super) insert_request: String,
+    /// The same of another life of the key, with a number of its own.
+    pub(super) replace_request: String,
     /// Adds to the log, and leaves the answer: scope, key, reports.
     pub(super) append: String,
     /// Adds to the log, and sets the answer: scope, key, reports, answer.
@@ -64,6 +66,11 @@ impl Statements {
             insert_request: format!(
                 "INSERT INTO {schema}.request (scope, key, keep_ms, first_fence, secrets, fingerprint, wire_key, redact, \
                  predecessor, request) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
+            ),
+            replace_request: format!(
+                "UPDATE {schema}.request SET number = DEFAULT, keep_ms = $3, first_fence = $4, secrets = $5, \
+                 fingerprint = $6, wire_key = $7, redact = $8, predecessor = $9, request = $10, first_scope = NULL \
+                 WHERE scope = $1 AND key = $2"
             ),
             append: format!(
                 "INSERT INTO {schema}.outcome AS a (scope, key, reports) VALUES ($1, $2, $3) \
