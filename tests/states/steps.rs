@@ -121,7 +121,7 @@ impl Search {
             // By what the record says, the settle time is over: a host that let go of it may know that earlier, but
             // those of the search remember nothing.
             let unknown_since = state.record.as_ref().and_then(|record| record.unknown_since);
-            let over = |since: Timestamp| since.plus(CLOCKS_DIFFER_MAX * 2).plus(self.kind.settle());
+            let over = |since: Timestamp| since.plus(CLOCKS_DIFFER_MAX).plus(self.kind.settle());
             moments.extend(unknown_since.filter(|_| self.kind == Kind::LooksUp).map(over).map(own));
             // A time that is doubted is believed from then on.
             moments.extend(state.notes.doubted.map(|(from, _)| own(from.plus(DOUBTED_FOR))));
