@@ -7,7 +7,6 @@ use std::sync::atomic::AtomicU16;
 use std::time::Duration;
 
 use http::Method;
-use tokio::sync::Notify;
 use url::Url;
 
 use crate::call::{Call, with_room};
@@ -342,6 +341,7 @@ impl ClientBuilder {
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
         let random = self.random.unwrap_or_else(|| Arc::new(SystemRandom));
         let began = Began::of(&*clock);
+        let wakes = store.wakes().cloned().unwrap_or_default();
         let engine = Engine {
             meters: Meters::new(self.vendor.name()),
             base_with_room: with_room(self.vendor.base_url()),
@@ -364,7 +364,7 @@ impl ClientBuilder {
             late_writes: LateWrites::default(),
             let_go: LetGo::default(),
             began,
-            due: Notify::new(),
+            wakes,
             secret_is_known: self.secret_is_known,
         };
         let client = Client { engine: Arc::new(engine) };

@@ -66,8 +66,8 @@ impl Engine {
             }
         };
         telemetry::enqueued(call.whose(&self.vendor), is_new);
-        if is_new && due <= self.clock.wall() {
-            self.due.notify_one();
+        if is_new {
+            self.wakes.wake(Some(&offered.id.scope), due);
         }
         Ok(Accepted { named, request, is_new })
     }

@@ -314,8 +314,16 @@ impl<'a> Run<'a> {
     }
 
     /// Ends this call but not its operation: what is keyed is scheduled and carries on when its key is sent
-    /// again.
+    /// again, or a dispatcher takes it. One of this process is woken for it.
     pub(super) async fn postpone(&mut self, at: Instant, kind: Kind) -> Error {
+        let postponed = self.schedule(at, kind).await;
+        if let (Some(hold), Some(at)) = (&self.hold, postponed.retry_at()) {
+            self.engine.wakes.wake(Some(&hold.record.id.scope), at.into());
+        }
+        postponed
+    }
+
+    async fn schedule(&mut self, at: Instant, kind: Kind) -> Error {
         let clock = &self.engine.clock;
         let began = clock.now();
         let at = clock.wall().plus(at.since(began));
@@ -348,10 +356,11 @@ impl<'a> Run<'a> {
         self.postpone(at, Kind::Gate(Gate::Budget)).await
     }
 
-    /// Lets go of an operation that is not this client's to carry on: somebody else may take it at once.
+    /// Lets go of an operation that is not this client's to carry on: somebody else may take it at once. This process
+    /// is not woken for it, or it would take it again and again.
     pub(super) async fn hand_back(&mut self) -> Error {
         let now = self.engine.clock.now();
-        self.postpone(now, Kind::Fenced).await
+        self.schedule(now, Kind::Fenced).await
     }
 
     /// Charged when the retry is decided on, not when it is sent: retries that wait are load already.

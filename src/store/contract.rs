@@ -36,6 +36,7 @@ use crate::request::Request;
 use crate::store::Store;
 
 mod enqueued;
+mod looks;
 mod names;
 mod operators;
 mod races;
@@ -49,6 +50,7 @@ mod values;
 mod views;
 
 pub use enqueued::check_enqueue;
+pub use looks::check_looks;
 pub use names::{
     check_adoption, check_adoption_of_a_name_that_is_taken, check_cancellation, check_starting_over,
     check_starting_over_again,
@@ -96,6 +98,7 @@ pub async fn check_all(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_wrong_clocks(&*fresh().await).await;
     check_unknown_since(&*fresh().await).await;
     check_settled_is_not_taken(&*fresh().await).await;
+    check_looks(&*fresh().await).await;
     check_takers_at_once(fresh().await).await;
     check_every_action_from_every_phase(&*fresh().await).await;
     check_redrive(&*fresh().await).await;

@@ -18,11 +18,11 @@ use crate::clock::Timestamp;
 use crate::operation::OperationId;
 use crate::operation::record::{
     self, Act, Action, AuditEntry, CLOCKS_DIFFER_MAX, Claim, Claimed, Cursor, Declined, Filter, Forbidden,
-    Left, Notes, Page, Record, Summary, Take, Tally, Transition,
+    Notes, Page, Record, Summary, Take, Tally, Transition,
 };
 use crate::store::pages::{page, start};
 use crate::store::seals::Seals;
-use crate::store::{Store, StoreError, StoreErrorKind, Upkeep};
+use crate::store::{Look, Sight, Store, StoreError, StoreErrorKind, Upkeep, Wakes};
 
 mod ending;
 mod names;
@@ -80,6 +80,7 @@ pub struct Memory {
     inner: Arc<Mutex<Inner>>,
     records_max: usize,
     seals: Seals,
+    wakes: Wakes,
 }
 
 #[derive(Default)]
@@ -125,7 +126,7 @@ impl Memory {
 
     /// An empty store for at most `records_max` records. Nothing is allocated ahead.
     pub fn with_capacity(records_max: usize) -> Memory {
-        Memory { inner: Arc::default(), records_max, seals: Seals::default() }
+        Memory { inner: Arc::default(), records_max, seals: Seals::default(), wakes: Wakes::new() }
     }
 
     /// How many records it holds, expired ones that are not yet purged included.
@@ -220,10 +221,7 @@ impl Store for Memory {
     async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
         let mut inner = self.inner.lock();
         inner.notes.saw(take.now);
-        let bucket = match take.what {
-            Left::Lapsed => Bucket::Lapses,
-            Left::Due => Bucket::Due,
-        };
+        let bucket = Bucket::of(take.what);
         let ending = &inner.ending[bucket as usize];
         let over = ending.iter().take_while(|(at, _)| *at <= take.now);
         // Of a clock that was wrong. Only those that end last are looked at: see `Take::limit`.
@@ -328,6 +326,14 @@ impl Store for Memory {
         let mut inner = self.inner.lock();
         inner.notes.saw(now);
         Ok(inner.purge(now, limit))
+    }
+
+    async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
+        Ok(Some(self.inner.lock().look(look, &self.seals)))
+    }
+
+    fn wakes(&self) -> Option<&Wakes> {
+        Some(&self.wakes)
     }
 
     fn upkeep(&self) -> Option<&dyn Upkeep> {

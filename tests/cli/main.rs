@@ -2,6 +2,7 @@
 //! says no.
 
 mod disk;
+mod dispatch;
 mod errors;
 mod letters;
 mod manual;

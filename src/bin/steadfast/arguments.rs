@@ -8,12 +8,13 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 
+use super::dispatch::DispatchArguments;
 use super::selection::Select;
 use super::signature::{Signature, Signer};
 
 /// Looks after the operations that a service recorded: dead letters above all.
 ///
-/// It works on the service's store while the service runs, and sends nothing itself.
+/// It works on the service's store while the service runs, and sends nothing itself but with `dispatch`.
 #[derive(Parser, Debug)]
 #[command(name = "steadfast", version, disable_help_flag = true, disable_version_flag = true)]
 #[command(after_help = "--help also lists the exit codes.", after_long_help = super::manual::after_help())]
@@ -76,6 +77,15 @@ pub(crate) enum Command {
     /// works in small batches beside the running service. If it is cut short, the same again does the rest. The exit code
     /// is 1 if some operations are still not sealed with the current key at the end.
     Reseal(ResealArguments),
+    /// Delivers what services enqueued, in a process of its own
+    ///
+    /// It carries on with what is due and with what a dead process left, of all vendors of the vendors file, until SIGTERM
+    /// or SIGINT. Then it takes nothing more, lets what was sent end, and lets go of the rest: another process carries it
+    /// on at once. The vendors' secrets must be set in the environment as for the service; the store must be there.
+    /// Any number of these may run beside each other and beside the service.
+    ///
+    /// GET /health is 200 while it works and its store answers, else 503 with the reason. GET /metrics is for Prometheus.
+    Dispatch(DispatchArguments),
     /// What failed, was not refused, and waits for a person
     #[command(subcommand)]
     DeadLetters(DeadLettersCommand),
@@ -305,6 +315,7 @@ impl Command {
             Command::Adopt(_) => "adopt",
             Command::Scrub(_) => "scrub",
             Command::Reseal(_) => "reseal",
+            Command::Dispatch(_) => "dispatch",
             Command::Check { .. } => "check",
             Command::Completions { .. } => "completions",
             Command::Man { .. } => "man",
