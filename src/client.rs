@@ -340,7 +340,7 @@ impl ClientBuilder {
         };
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
         let random = self.random.unwrap_or_else(|| Arc::new(SystemRandom));
-        let began = Began::of(&*clock);
+        let began = Began::of(&*clock, &*store);
         let wakes = store.wakes().cloned().unwrap_or_default();
         let engine = Engine {
             meters: Meters::new(self.vendor.name()),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
 use std::time::Duration;
 
-use crate::clock::{Clock, Instant};
+use crate::clock::{Clock, Instant, Timestamp};
 use crate::error::{Context, Effect, Error, Kind, Origin as _};
 use crate::operation::{Key, OperationId, RedactedFields};
 use crate::policy::{CallPolicy, Gates, InFlight, OnUnknown, Policy};
@@ -128,6 +128,11 @@ impl Work {
 }
 
 impl Engine {
+    /// What time it is in the store: what goes on record, or is compared with it, is of this clock.
+    pub(crate) fn wall(&self) -> Timestamp {
+        self.store.time(self.clock.wall())
+    }
+
     /// Carries a call that `started` just now through to its end, or to the end of its time.
     pub(crate) async fn call(
         &self,

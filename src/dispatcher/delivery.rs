@@ -23,7 +23,7 @@ use super::health::Pulse;
 use super::member::{GAP, Has, Member, Next};
 use super::under_way::UnderWay;
 use crate::clock::{Clock, Instant, Timestamp};
-use crate::engine::Leaving;
+use crate::engine::{Engine, Leaving};
 use crate::error::{Effect, Error, Kind};
 use crate::operation::Scope;
 use crate::store::{Look, Sight, Sleeper};
@@ -36,6 +36,8 @@ pub(super) struct Delivery {
     next: usize,
     under_way: UnderWay,
     sleeper: Arc<Sleeper>,
+    /// Of one of the clients, for its store and its clock.
+    engine: Arc<Engine>,
     clock: Arc<dyn Clock>,
     period: Duration,
     /// When to look, and how long after that at the earliest.
@@ -76,6 +78,7 @@ impl Delivery {
             sleeper: engine.wakes.sleeper(),
             look_at: clock.now(),
             clock,
+            engine,
             period: period.max(SHORTEST),
             pause: shortest(period),
             expired,
@@ -121,8 +124,9 @@ impl Delivery {
         }
     }
 
+    /// What time it is in the store.
     fn wall(&self) -> Timestamp {
-        self.clock.wall()
+        self.engine.wall()
     }
 
     /// Notes who has something due, as far as somebody said so. Gives when there is more.

@@ -120,7 +120,7 @@ impl Health {
             let over = engine.clock.limit_until(engine.clock.now().plus(limit));
             tokio::select! {
                 biased;
-                answered = engine.store.believed(engine.clock.wall()) => {
+                answered = engine.store.believed(engine.wall()) => {
                     answered.map_err(|source| Unwell {
                         problem: format!("{whose} fails"),
                         source: Some(Box::new(source)),

@@ -128,7 +128,7 @@ impl Member {
             return Ok(0);
         }
         let engine = &self.client.engine;
-        let wall = engine.clock.wall();
+        let wall = engine.wall();
         let take = Take {
             what,
             account: Some(self.account.clone()),

@@ -21,7 +21,7 @@ pub(super) async fn keep_purging(client: Client, period: Duration, expired: Arc<
         expired.notified().await;
         loop {
             let began = clock.now();
-            let purged = caught(client.engine.store.purge(clock.wall(), BATCH)).await;
+            let purged = caught(client.engine.store.purge(client.engine.wall(), BATCH)).await;
             let took = clock.now().since(began);
             match purged {
                 Ok(Ok(removed)) if removed >= BATCH => {

@@ -81,7 +81,7 @@ impl<'a> Run<'a> {
 
         let is_first = self.attempts == 1 && self.phase.effect() == Effect::None;
         let keyed = self.hold.is_some();
-        let judged_at = engine.clock.wall();
+        let judged_at = engine.wall();
         let attempt = Attempt::new(self.request, keyed, outcome.as_ref(), judged_at)
             .after(self.phase.effect())
             .in_window(matches!(self.window_at(|| (judged_at, ended)), Window::Open { .. }));
@@ -163,7 +163,7 @@ impl<'a> Run<'a> {
         let latency = ended.since(begun);
         self.reports.push(AttemptReport {
             number: self.attempts,
-            started_at: self.engine.clock.wall().minus(latency),
+            started_at: self.engine.wall().minus(latency),
             latency,
             status: met.ok().map(|status| status.as_u16()),
             failure: met.err().map(|failure| Chain(failure).to_string()),

@@ -164,7 +164,7 @@ impl Run<'_> {
             admission.begin(begun);
             let exchanged = self.engine.exchange(question.clone(), self.bounds(), admitted, begun).await;
             self.account(admission, &exchanged);
-            let judged_at = self.engine.clock.wall();
+            let judged_at = self.engine.wall();
             let attempt = Attempt::new(&question, false, exchanged.outcome.as_ref(), judged_at);
             let verdict = self.engine.vendor.classify(&attempt);
             self.heed(&verdict, &exchanged.outcome, exchanged.ended);
@@ -201,7 +201,7 @@ impl Run<'_> {
         let latency = self.engine.clock.now().since(begun);
         self.reports.push(AttemptReport {
             number: self.attempts,
-            started_at: self.engine.clock.wall().minus(latency),
+            started_at: self.engine.wall().minus(latency),
             latency,
             status: met.status,
             failure: met.failure,

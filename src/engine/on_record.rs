@@ -80,7 +80,7 @@ impl Engine {
             Some(Err(_)) | None => return Standing::CannotSay,
         };
         // Whether it has expired is the store's to say, at the claim: our own clock may be ahead.
-        let (now, fence) = (self.clock.wall(), record.fence);
+        let (now, fence) = (self.wall(), record.fence);
         let is_over = record.has_expired(now);
         if Guard::ReplayOfSameRequest.holds()
             && !self.is_of(record.fingerprint, offered)
@@ -170,7 +170,7 @@ impl Engine {
         call: Keyed<'_>,
     ) -> Result<Reply, Stop> {
         let named = |error| self.named(error, call.offered);
-        let until = call.due.unwrap_or_else(|| self.clock.wall().plus(self.lease(call.work)));
+        let until = call.due.unwrap_or_else(|| self.wall().plus(self.lease(call.work)));
         Err(match failure {
             // An earlier call's record may be there all the same.
             Some(source) if wrote_nothing(&source) || Guard::FailedClaim.is_out() => {

@@ -15,7 +15,7 @@ use crate::attempt::AttemptReport;
 use crate::clock::Instant;
 use crate::error::{Disposition, Effect, Error, Gate, Kind, Reason, Refusal, Step};
 use crate::guard::Guard;
-use crate::operation::record::{Event, LookUp, Ruling, Why};
+use crate::operation::record::{Event, LookUp, Ruling, State, Why};
 use crate::policy::Admission;
 use crate::reply::{Obtained, Reply};
 use crate::telemetry;
@@ -317,16 +317,18 @@ impl<'a> Run<'a> {
     /// again, or a dispatcher takes it. One of this process is woken for it.
     pub(super) async fn postpone(&mut self, at: Instant, kind: Kind) -> Error {
         let postponed = self.schedule(at, kind).await;
-        if let (Some(hold), Some(at)) = (&self.hold, postponed.retry_at()) {
-            self.engine.wakes.wake(Some(&hold.record.id.scope), at.into());
+        // At the time that is on record: it is of the store's own clock.
+        if let Some(record) = self.hold.as_ref().map(|hold| &hold.record)
+            && let State::Scheduled { at } = record.state
+        {
+            self.engine.wakes.wake(Some(&record.id.scope), at);
         }
         postponed
     }
 
     async fn schedule(&mut self, at: Instant, kind: Kind) -> Error {
-        let clock = &self.engine.clock;
-        let began = clock.now();
-        let at = clock.wall().plus(at.since(began));
+        let began = self.engine.clock.now();
+        let at = self.engine.wall().plus(at.since(began));
         if let Err(error) = self.write_down("schedule the next attempt", || Event::Schedule { at }).await {
             return self.in_context(error);
         }

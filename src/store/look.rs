@@ -5,12 +5,21 @@ use crate::clock::Timestamp;
 /// What a dispatcher asks of a store in [`Store::look`](crate::store::Store::look).
 #[derive(Clone, Debug)]
 pub struct Look {
-    /// The dispatcher's wall time.
+    /// As [`Claim::now`](crate::operation::record::Claim::now).
     pub now: Timestamp,
     /// What is due later than this is no matter yet: the dispatcher looks again before.
     pub until: Timestamp,
     /// The accounts that it delivers for, as [`Take::account`](crate::operation::record::Take::account) names one.
     pub accounts: Vec<String>,
+}
+
+impl Look {
+    /// The same look, taken at `now` by the store's own clock, as [`Take::rebased`](crate::operation::record::Take::rebased).
+    #[must_use]
+    pub fn rebased(self, now: Timestamp) -> Look {
+        let until = now.plus(self.until.since(self.now));
+        Look { now, until, ..self }
+    }
 }
 
 /// What a store says to a [`Look`].

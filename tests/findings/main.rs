@@ -16,6 +16,8 @@ mod rule;
 mod second_look;
 #[cfg(feature = "cli")]
 mod secrets;
+#[path = "../hosts/server_clock.rs"]
+mod server_clock;
 mod stories;
 mod told;
 mod transport;

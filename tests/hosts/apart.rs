@@ -15,6 +15,8 @@ use steadfast::transport::SendErrorKind;
 use steadfast::vendor::BigCommerce;
 use steadfast::{Client, Effect, Policy};
 
+use crate::server_clock::ServerTimed;
+
 /// By how many seconds the wall clocks are off.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Apart {
@@ -51,13 +53,25 @@ pub struct Came {
     pub orders: usize,
     /// Whether the recoverer found it.
     pub found: bool,
+    /// When, since it was sent.
+    pub after: Duration,
 }
 
 /// A caller's order is lost on its way back, and the call is over before a look-up would count. Then another host
 /// recovers.
 pub async fn order_recovered_by_another(apart: Apart) -> Came {
     let clock = TestClock::auto();
-    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    recovered_by_another(apart, Arc::new(Memory::new()), clock).await
+}
+
+/// The same, on a store whose server is off by this many seconds from the right time.
+pub async fn order_recovered_on_a_server(apart: Apart, server: i64) -> Came {
+    let clock = TestClock::auto();
+    let server = ServerTimed::new(Off(clock.clone(), Arc::new(AtomicI64::new(server))));
+    recovered_by_another(apart, Arc::new(server), clock).await
+}
+
+async fn recovered_by_another(apart: Apart, store: Arc<dyn Store>, clock: TestClock) -> Came {
     let sent: Arc<Mutex<Vec<Instant>>> = Arc::default();
     let (orders, watch) = (sent.clone(), clock.clone());
     let caller_off = Arc::new(AtomicI64::new(apart.caller));
@@ -89,12 +103,16 @@ pub async fn order_recovered_by_another(apart: Apart) -> Came {
     let order = json!({"products": [{"product_id": 7, "quantity": 1}]});
     let told = caller.post("/v2/orders").key("order-42").json(&order).send().await;
     assert_eq!(told.expect_err("no call waits for so long").effect(), Effect::Unknown);
-    let mut found = 0;
+    let (mut found, mut after) = (0, Duration::ZERO);
+    let sent_at = sent.lock()[0];
     for _ in 0..100 {
         found += other.recover(8).await.expect("the store works").succeeded;
+        if found == 0 {
+            after = clock.now().since(sent_at);
+        }
         clock.latency(Duration::from_secs(2)).await;
     }
-    Came { orders: sent.lock().len(), found: found == 1 }
+    Came { orders: sent.lock().len(), found: found == 1, after }
 }
 
 fn answer(status: u16, body: String) -> Answer {

@@ -64,7 +64,7 @@ pub(crate) async fn dispatch(
     // Before the clients are built: they count from their first call on.
     let board = Arc::new(Board::default());
     let _ = metrics::set_global_recorder(Arc::clone(&board));
-    let clients = place.open_clients(arguments.file)?;
+    let clients = place.open_clients(arguments.file.as_ref())?;
     let listener = match arguments.listen {
         Some(address) => Some(listen(address).await?),
         None => None,

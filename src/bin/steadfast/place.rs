@@ -56,8 +56,8 @@ impl Place {
     }
 
     /// The clients of all vendors of the vendors file, on the store: they can send. `file` comes before `--vendors`.
-    pub fn open_clients(&self, file: Option<PathBuf>) -> Result<Vec<Client>, Failure> {
-        let Some(file) = file.as_ref().or(self.vendors.as_ref()) else {
+    pub fn open_clients(&self, file: Option<&PathBuf>) -> Result<Vec<Client>, Failure> {
+        let Some(file) = file.or(self.vendors.as_ref()) else {
             let problem = "which vendors file? Name it: steadfast dispatch FILE, or set STEADFAST_VENDORS";
             return Err(Failure::Arguments(problem.to_owned()));
         };
