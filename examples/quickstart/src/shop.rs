@@ -4,7 +4,7 @@
 //! again, under the same keys.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde::Deserialize;
 use serde_json::json;
@@ -49,17 +49,17 @@ impl Shop {
         [&self.stripe, &self.bigcommerce, &self.postmark]
     }
 
-    /// Sends what is enqueued, and carries on with what a dead process left, until the guard is dropped.
-    pub fn deliver(&self, period: Duration) -> Dispatcher {
-        Dispatcher::over(self.clients()).period(period).start()
+    /// Carries on with what a dead process left and with what is due, until the guards are dropped.
+    pub fn keep_recovering(&self, period: Duration) -> [Dispatcher; 3] {
+        self.clients().map(|client| client.keep_recovering(period))
     }
 
     /// Charges the order, creates it, mails the receipt. A step that fails for good ends it: no order without
     /// a charge, no receipt without an order.
     pub async fn take(&self, order: usize) -> Result<(), Error> {
-        outcome(self.charge(order)).await?;
-        let created: Created = outcome(self.create(order)).await?.json()?;
-        outcome(self.mail(order, created.id)).await?;
+        to_its_end(|| self.charge(order)).await?;
+        let created: Created = to_its_end(|| self.create(order)).await?.json()?;
+        to_its_end(|| self.mail(order, created.id)).await?;
         Ok(())
     }
 
@@ -103,9 +103,19 @@ impl Shop {
     }
 }
 
-/// Records the call, and waits for what becomes of it. What a process before this one recorded is the same operation.
-async fn outcome(call: Call) -> Result<Reply, Error> {
-    call.enqueue().await?.wait(DAY).await
+/// Sends a call until its operation has ended, each time under the same key: what is put off carries on when it
+/// is due, and what has ended answers from the record.
+async fn to_its_end(call: impl Fn() -> Call) -> Result<Reply, Error> {
+    loop {
+        match call().send().await {
+            Err(error) if error.is_store() || error.retry_at().is_some() => {
+                let wait = error.retry_at().and_then(|at| at.duration_since(SystemTime::now()).ok());
+                // Recovery may end it long before it is due.
+                tokio::time::sleep(wait.unwrap_or(ASK_AGAIN_MAX).min(ASK_AGAIN_MAX)).await;
+            }
+            ended => return ended,
+        }
+    }
 }
 
 /// Names one step of an order: the same text in every process that ever works on it.
@@ -134,4 +144,4 @@ pub const MAIL: &str = "mail";
 pub const FIRST_TEMPLATE: usize = 150;
 pub const TEMPLATE_ROUTE: &str = "/email/withTemplate";
 const FROM: &str = "shop@example.com";
-const DAY: Duration = Duration::from_secs(24 * 3600);
+const ASK_AGAIN_MAX: Duration = Duration::from_millis(250);
