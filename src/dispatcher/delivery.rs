@@ -211,7 +211,7 @@ impl Delivery {
     /// Takes from each client that has something and may, once. Whether a look had found it.
     async fn take_in_turn(&mut self) -> bool {
         let (count, first) = (self.members.len(), self.next);
-        let mut took_by_look = false;
+        let (mut took_by_look, mut first_took) = (false, false);
         for member in (first..first + count).map(|turn| turn % count) {
             let now = self.clock.now();
             if self.members.get(member).is_none_or(|turn| !turn.may_take(now)) {
@@ -236,10 +236,12 @@ impl Delivery {
                     self.pulse.asked(None);
                     took_by_look |= std::mem::take(&mut turn.by_look) && taken > 0;
                     if taken > 0 {
-                        // Where all had their part, another one begins: what the division leaves over is not always
+                        // Where the first had its part too, another one begins: what the division leaves over is not always
                         // the same one's.
                         let after = (member + 1) % count;
-                        self.next = if after == first { (first + 1) % count } else { after };
+                        first_took |= member == first;
+                        let is_round = after == first && first_took;
+                        self.next = if is_round { (first + 1) % count } else { after };
                     }
                     if turn.member.has.any() {
                         turn.not_before = self.clock.now().plus(GAP);
