@@ -27,6 +27,8 @@ const HELD: &[&str] = &[
     "dead_letter::Stats",
     "dead_letter::View",
     "dispatcher::Dispatcher",
+    "dispatcher::DispatcherBuilder",
+    "dispatcher::Health",
     "dispatcher::Recovered",
     "inbound::Inbound",
     "operation::Key",

@@ -48,7 +48,11 @@ impl Engine {
             return Ok(Accepted { named, request, is_new: false });
         }
         let is_new = match self.claim(call).await.map(|claimed| *claimed) {
-            Ok(Claimed::Fresh(_) | Claimed::TakenOver(_)) => true,
+            Ok(Claimed::Fresh(record) | Claimed::TakenOver(record)) => {
+                // At the time that is on record: it is of the store's own clock.
+                self.wakes.wake(Some(&record.id.scope), record.until().unwrap_or(due));
+                true
+            }
             Ok(Claimed::Busy { .. }) => false,
             Ok(Claimed::Settled(record)) => {
                 self.with_cause_on_record(self.replay(record), offered.id, deadline).await?;
@@ -66,9 +70,6 @@ impl Engine {
             }
         };
         telemetry::enqueued(call.whose(&self.vendor), is_new);
-        if is_new && due <= self.wall() {
-            self.due.notify_one();
-        }
         Ok(Accepted { named, request, is_new })
     }
 

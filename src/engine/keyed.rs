@@ -130,7 +130,7 @@ impl Engine {
                 drop(admission);
                 telemetry::taken_over(&**self.vendor, &record);
                 let hold = Hold::new(self, record, lease_until);
-                return Ok(Box::pin(self.carry_on_with(hold, work, started, deadline)).await?);
+                return Ok(Box::pin(self.carry_on_with(hold, work, (started, deadline), None)).await?);
             }
             Claimed::Settled(record) => {
                 drop(admission);

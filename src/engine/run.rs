@@ -15,7 +15,7 @@ use crate::attempt::AttemptReport;
 use crate::clock::Instant;
 use crate::error::{Disposition, Effect, Error, Gate, Kind, Reason, Refusal, Step};
 use crate::guard::Guard;
-use crate::operation::record::{Event, LookUp, Ruling, Why};
+use crate::operation::record::{Event, LookUp, Ruling, State, Why};
 use crate::policy::Admission;
 use crate::reply::{Obtained, Reply};
 use crate::telemetry;
@@ -326,8 +326,19 @@ impl<'a> Run<'a> {
     }
 
     /// Ends this call but not its operation: what is keyed is scheduled and carries on when its key is sent
-    /// again.
+    /// again, or a dispatcher takes it. One of this process is woken for it.
     pub(super) async fn postpone(&mut self, at: Instant, kind: Kind) -> Error {
+        let postponed = self.schedule(at, kind).await;
+        // At the time that is on record: it is of the store's own clock.
+        if let Some(record) = self.hold.as_ref().map(|hold| &hold.record)
+            && let State::Scheduled { at } = record.state
+        {
+            self.engine.wakes.wake(Some(&record.id.scope), at);
+        }
+        postponed
+    }
+
+    async fn schedule(&mut self, at: Instant, kind: Kind) -> Error {
         let began = self.engine.clock.now();
         let at = self.engine.wall().plus(at.since(began));
         if let Err(error) = self.write_down("schedule the next attempt", || Event::Schedule { at }).await {
@@ -359,10 +370,11 @@ impl<'a> Run<'a> {
         self.postpone(at, Kind::Gate(Gate::Budget)).await
     }
 
-    /// Lets go of an operation that is not this client's to carry on: somebody else may take it at once.
+    /// Lets go of an operation that is not this client's to carry on: somebody else may take it at once. This process
+    /// is not woken for it, or it would take it again and again.
     pub(super) async fn hand_back(&mut self) -> Error {
         let now = self.engine.clock.now();
-        self.postpone(now, Kind::Fenced).await
+        self.schedule(now, Kind::Fenced).await
     }
 
     /// Charged when the retry is decided on, not when it is sent: retries that wait are load already.

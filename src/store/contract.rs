@@ -37,6 +37,7 @@ use crate::store::Store;
 
 mod copying;
 mod enqueued;
+mod looks;
 mod names;
 mod operators;
 mod races;
@@ -54,6 +55,7 @@ pub use copying::{
     check_copy_that_is_cut_short, check_copying, check_giving_a_copy_up, check_registered_terms,
 };
 pub use enqueued::check_enqueue;
+pub use looks::check_looks;
 pub use names::{
     check_adoption, check_adoption_by_one_clock, check_adoption_of_a_name_that_is_taken, check_cancellation,
     check_starting_over, check_starting_over_again,
@@ -109,6 +111,7 @@ pub async fn check_server_timed(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_wrong_clocks(&*fresh().await).await;
     check_unknown_since(&*fresh().await).await;
     check_settled_is_not_taken(&*fresh().await).await;
+    check_looks(&*fresh().await).await;
     check_takers_at_once(fresh().await).await;
     check_every_action_from_every_phase(&*fresh().await).await;
     check_redrive(&*fresh().await).await;

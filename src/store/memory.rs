@@ -18,11 +18,11 @@ use crate::clock::Timestamp;
 use crate::operation::OperationId;
 use crate::operation::record::{
     self, Act, Action, AuditEntry, CLOCKS_DIFFER_MAX, Claim, Claimed, Cursor, Declined, Filter, Forbidden,
-    Left, Notes, Page, Record, Summary, Take, Tally, Transition,
+    Notes, Page, Record, Summary, Take, Tally, Transition,
 };
 use crate::store::pages::{page, start};
 use crate::store::seals::Seals;
-use crate::store::{Standing, Store, StoreError, Upkeep};
+use crate::store::{Look, Sight, Standing, Store, StoreError, Upkeep, Wakes};
 
 mod copying;
 mod ending;
@@ -82,6 +82,7 @@ pub struct Memory {
     inner: Arc<Mutex<Inner>>,
     records_max: usize,
     seals: Seals,
+    wakes: Wakes,
 }
 
 #[derive(Default)]
@@ -130,7 +131,7 @@ impl Memory {
 
     /// An empty store for at most `records_max` records. Nothing is allocated ahead.
     pub fn with_capacity(records_max: usize) -> Memory {
-        Memory { inner: Arc::default(), records_max, seals: Seals::default() }
+        Memory { inner: Arc::default(), records_max, seals: Seals::default(), wakes: Wakes::new() }
     }
 
     /// How many records it holds, expired ones that are not yet purged included.
@@ -228,10 +229,7 @@ impl Store for Memory {
         let mut inner = self.inner.lock();
         inner.standing.check_new()?;
         inner.notes.saw(take.now);
-        let bucket = match take.what {
-            Left::Lapsed => Bucket::Lapses,
-            Left::Due => Bucket::Due,
-        };
+        let bucket = Bucket::of(take.what);
         let ending = &inner.ending[bucket as usize];
         let over = ending.iter().take_while(|(at, _)| *at <= take.now);
         // Of a clock that was wrong. Only those that end last are looked at: see `Take::limit`.
@@ -340,6 +338,14 @@ impl Store for Memory {
         inner.standing.check_new()?;
         inner.notes.saw(now);
         Ok(inner.purge(now, limit))
+    }
+
+    async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
+        Ok(Some(self.inner.lock().look(look, &self.seals)))
+    }
+
+    fn wakes(&self) -> Option<&Wakes> {
+        Some(&self.wakes)
     }
 
     fn upkeep(&self) -> Option<&dyn Upkeep> {

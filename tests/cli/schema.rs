@@ -124,6 +124,7 @@ async fn every_command_answers_with_one_object_of_the_documented_shape() {
     seen.extend(shows_terms(&place).await);
     seen.insert(reseals(&mut place));
     seen.extend(copies(&place));
+    seen.insert(super::dispatch::command().await);
     for letter in std::fs::read_to_string(place.path("letters.jsonl")).expect("reads").lines() {
         line(letter);
     }

@@ -5,7 +5,11 @@ use std::sync::Arc;
 
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
-use crate::operation::record::{Phase, Record};
+use crate::operation::record::{CLOCKS_DIFFER_MAX, Left, Phase, Record};
+use crate::store::seals::Seals;
+use crate::store::{Look, Sight, Waiting};
+
+use super::Inner;
 
 /// By [`Bucket`], the earliest first.
 pub(super) type Ending = [BTreeSet<(Timestamp, Arc<OperationId>)>; 3];
@@ -16,6 +20,58 @@ pub(super) enum Bucket {
     Lapses,
     Due,
     Expires,
+}
+
+impl Bucket {
+    /// Where a taker finds what was left so.
+    pub(super) const fn of(what: Left) -> Bucket {
+        match what {
+            Left::Lapsed => Bucket::Lapses,
+            Left::Due => Bucket::Due,
+        }
+    }
+}
+
+impl Inner {
+    /// What a dispatcher finds.
+    pub(super) fn look(&mut self, look: &Look, seals: &Seals) -> Sight {
+        self.notes.saw(look.now);
+        let now = self.notes.now(look.now);
+        Sight {
+            waiting: look.accounts.iter().map(|account| self.waiting(account, look, seals)).collect(),
+            expired: self.ending[Bucket::Expires as usize].first().is_some_and(|(at, _)| *at <= now),
+        }
+    }
+
+    /// What waits for a taker of this account.
+    fn waiting(&self, account: &str, look: &Look, seals: &Seals) -> Waiting {
+        Waiting {
+            due: self.first_of(Left::Due, account, (look.now, look.until), seals),
+            lapsed: self.first_of(Left::Lapsed, account, (look.now, look.now), seals).is_some(),
+        }
+    }
+
+    /// When the first of this account ends, if that is by `until`; at once, if a clock that was wrong put it far off.
+    fn first_of(
+        &self,
+        what: Left,
+        account: &str,
+        (now, until): (Timestamp, Timestamp),
+        seals: &Seals,
+    ) -> Option<Timestamp> {
+        let ending = &self.ending[Bucket::of(what) as usize];
+        let is_ours = |id: &OperationId| {
+            let row = self.rows.get(id).filter(|row| row.check(seals).is_ok());
+            row.filter(|row| row.record.id.scope.is_reached_by(account))
+        };
+        let in_time = ending.iter().take_while(|(at, _)| *at <= until);
+        let first = in_time.filter(|(_, id)| is_ours(id).is_some()).map(|(at, _)| *at).next();
+        let from = now.plus(CLOCKS_DIFFER_MAX);
+        // As a take looks for them: among those that end last.
+        let far = || ending.iter().rev().take_while(|(at, _)| *at > from).take(FAR_MAX);
+        let is_free = |id: &OperationId| is_ours(id).is_some_and(|row| row.record.is_free(now));
+        first.filter(|at| *at <= now).or_else(|| far().any(|(_, id)| is_free(id)).then_some(now)).or(first)
+    }
 }
 
 /// When a record's time is over, if it ever is, and what that means.
@@ -37,3 +93,6 @@ fn bucket(phase: Phase) -> Option<Bucket> {
         Phase::Dead => None,
     }
 }
+
+/// Among how many a look searches for those of a clock that was wrong: a take of the usual size sees as many.
+const FAR_MAX: usize = 16;

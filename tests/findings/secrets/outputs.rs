@@ -148,6 +148,12 @@ fn builders() -> [ClientBuilder; 4] {
 fn typed(command: &str) -> &'static [&'static [&'static str]] {
     match command {
         "stats" => &[&[], &["--store", "absent.db"]],
+        // An address of nobody's (RFC 5737), so that each ends before it delivers. What it logs then is in tests/cli.
+        "dispatch" => &[
+            &["--listen", "192.0.2.1:1", "--log-level", "trace"],
+            &["absent.toml"],
+            &["--store", "postgres://u:in-the-url@db/x"],
+        ],
         "check" => &[&[], &["vendors.toml"], &["absent.toml"]],
         "completions" => &[&["bash"], &["csh"]],
         "man" => &[&[], &["--out", "more"], &["--out", "body.json"]],
