@@ -170,7 +170,12 @@ fn typed(command: &str) -> &'static [&'static [&'static str]] {
             &["--header", "no name"],
             &["--yes"],
         ],
-        "reseal" => &[&["--dry-run"], &[], &["--wipe"], &["--store", "postgres://u:in-the-url@db/x"]],
+        "reseal" => {
+            &[&["--dry-run"], &[], &["--wipe"], &["--store", "postgres://u:in-the-url@127.0.0.1:1/x"]]
+        }
+        "migrate" => {
+            &[&[], &["--sql", "--roles"], &["--store", "postgres://u:in-the-url@127.0.0.1:1/x", "--sql"]]
+        }
         "dead-letters list" => &[&[], &["--group"], &["--vendor", "nobody"], &["--after", "x"]],
         "dead-letters show" => {
             &[&["other-stripe", "--bodies", "--why", "x"], &["other-bigcommerce"], &["absent"]]
