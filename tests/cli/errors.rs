@@ -88,7 +88,7 @@ async fn a_store_is_named_by_url_and_a_bare_path_is_one_too() {
     }
     let said = place.run_with(&["--store", "memory:"], &["stats"]);
     let problem = "no such store: a store in memory ends with its process, and no other process sees it; name the service's \
-                   file with --store or in STEADFAST_STORE";
+                   store with --store or in STEADFAST_STORE";
     assert_eq!((said.code, said.err), (3, format!("steadfast: {problem}\n")));
     assert!(!place.path("sqlite:").exists() && !place.path("memory:").exists());
 }
