@@ -15,6 +15,7 @@ use tokio_postgres::error::{DbError, Severity};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// What a statement met while `doing` something.
+#[allow(clippy::needless_pass_by_value, reason = "it stands in map_err")]
 pub(super) fn failure(doing: &'static str, error: Error) -> StoreError {
     let Some(said) = error.as_db_error().map(Said::from) else {
         let problem = format!("Postgres could not {doing}: {}", advice(StoreErrorKind::Lost));
@@ -26,6 +27,7 @@ pub(super) fn failure(doing: &'static str, error: Error) -> StoreError {
 }
 
 /// What stood in the way of a connection to `place`.
+#[allow(clippy::needless_pass_by_value, reason = "it stands in map_err")]
 pub(super) fn no_connection(place: &str, error: Error) -> StoreError {
     let Some(said) = error.as_db_error().map(Said::from) else {
         // The driver has no type for these, and no address or password in these texts.
