@@ -39,6 +39,7 @@ impl Connect {
         let place = self.address.place();
         let config = self.address.config();
         // Boxed: the driver's future is as large as a page, and would be part of every caller's.
+        #[allow(clippy::clone_on_copy, reason = "without TLS the connector is nothing, and with it an Arc")]
         let connecting = Box::pin(config.connect(self.connector.clone()));
         let connecting = self.within(CONNECT_MAX, connecting).await;
         let Some(connected) = connecting else {

@@ -176,9 +176,14 @@ fn typed(command: &str) -> &'static [&'static [&'static str]] {
             &["--header", "no name"],
             &["--yes"],
         ],
-        "reseal" => &[&["--dry-run"], &[], &["--wipe"], &["--store", "postgres://u:in-the-url@db/x"]],
+        "reseal" => {
+            &[&["--dry-run"], &[], &["--wipe"], &["--store", "postgres://u:in-the-url@127.0.0.1:1/x"]]
+        }
+        "migrate" => {
+            &[&[], &["--sql", "--roles"], &["--store", "postgres://u:in-the-url@127.0.0.1:1/x", "--sql"]]
+        }
         "copy" => &[
-            &["--from", "postgres://u:in-the-url@db/x", "--to", "postgres://u:in-the-url@db/y"],
+            &["--from", "postgres://u:in-the-url@127.0.0.1:1/x", "--to", "postgres://u:in-the-url@127.0.0.1:1/y"],
             &["--from", "calls.db", "--to", "copied.db"],
             &["--from", "calls.db", "--to", "elsewhere.db"],
             &["--from", "calls.db", "--give-up", "--to", "copied.db"],
