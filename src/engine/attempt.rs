@@ -57,7 +57,7 @@ impl<'a> Run<'a> {
             // The claim, or a renewed lease, comes between.
             match lease {
                 Lease::ToRenew if Guard::RenewBeforeSend.holds() => {
-                    self.renew_lease(self.timeout.attempt).await?;
+                    Box::pin(self.renew_lease(self.timeout.attempt)).await?;
                     engine.clock.now()
                 }
                 _ => self.keep_lease(self.timeout.attempt).await?,
@@ -67,7 +67,7 @@ impl<'a> Run<'a> {
         };
         admission.begin(begins);
         let begun = admission.admitted_at();
-        let exchanged = engine.exchange(self.request.clone(), self.bounds(), admitted, begun).await;
+        let exchanged = engine.exchange(self.request, self.bounds(), admitted, begun).await;
         self.account(admission, &exchanged);
         let of_an_outage = self.is_of_an_outage(&exchanged);
         let Exchanged { mut outcome, ended, .. } = exchanged;

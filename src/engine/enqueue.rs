@@ -47,7 +47,7 @@ impl Engine {
             Box::pin(self.refused_before_claim(refused, call)).await.map_err(Stop::into_error)?;
             return Ok(Accepted { named, request, is_new: false });
         }
-        let is_new = match self.claim(call).await.map(|claimed| *claimed) {
+        let is_new = match self.claim(&call).await.map(|claimed| *claimed) {
             Ok(Claimed::Fresh(_) | Claimed::TakenOver(_)) => true,
             Ok(Claimed::Busy { .. }) => false,
             Ok(Claimed::Settled(record)) => {

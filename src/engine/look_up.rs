@@ -162,7 +162,7 @@ impl Run<'_> {
             }
             let begun = self.engine.clock.now();
             admission.begin(begun);
-            let exchanged = self.engine.exchange(question.clone(), self.bounds(), admitted, begun).await;
+            let exchanged = self.engine.exchange(&question, self.bounds(), admitted, begun).await;
             self.account(admission, &exchanged);
             let judged_at = self.engine.clock.wall();
             let attempt = Attempt::new(&question, false, exchanged.outcome.as_ref(), judged_at);
