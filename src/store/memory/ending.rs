@@ -1,17 +1,16 @@
 //! The index by time: which records time will end, and what their end means.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use crate::clock::Timestamp;
-use crate::operation::OperationId;
 use crate::operation::record::{Phase, Record};
 
-/// By [`Bucket`], the earliest first.
-pub(super) type Ending = [BTreeSet<(Timestamp, Arc<OperationId>)>; 3];
+/// By [`Bucket`], the earliest first; of one time, the one that was claimed first. Records by their numbers, which are
+/// quicker to compare than their names.
+pub(super) type Ending = [BTreeSet<(Timestamp, u64)>; 3];
 
 /// What the end of a record's time means.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bucket {
     Lapses,
     Due,
@@ -23,9 +22,21 @@ pub(super) fn ends(record: &Record) -> Option<(Bucket, Timestamp)> {
     bucket(record.phase()).zip(record.until())
 }
 
-pub(super) fn begin_time(ending: &mut Ending, record: &Record, id: &Arc<OperationId>) {
-    if let Some((bucket, at)) = ends(record) {
-        ending[bucket as usize].insert((at, id.clone()));
+/// Notes when the time of the record with this number ends now, and no more when it ended `before`.
+pub(super) fn move_time(
+    ending: &mut Ending,
+    number: u64,
+    before: Option<(Bucket, Timestamp)>,
+    now: Option<(Bucket, Timestamp)>,
+) {
+    if before == now {
+        return;
+    }
+    if let Some((bucket, at)) = before {
+        ending[bucket as usize].remove(&(at, number));
+    }
+    if let Some((bucket, at)) = now {
+        ending[bucket as usize].insert((at, number));
     }
 }
 
