@@ -106,7 +106,7 @@ proptest! {
             let in_period = starts[index..].iter().take_while(|&&later| later < start + per).count();
             prop_assert!(in_period <= calls as usize, "{in_period} from {start}");
         }
-        if burst.is_none() && calls <= BATCHES_MAX {
+        if burst.is_none() && calls <= ONE_BY_ONE_MAX {
             let mut counted: Vec<u64> = Vec::new();
             for now in asked {
                 let held = counted.iter().rev().take_while(|&&start| start + per > now).count();
