@@ -32,23 +32,31 @@ fn few_plain_pairs<'a, 'r>(body: &'a [u8], room: &'r mut [Pair<'a>; FEW]) -> Opt
     if body.len() > SHORT_BYTES {
         return None;
     }
-    let (mut count, mut begins, mut value_begins, mut is_sorted) = (0, 0, None, true);
-    for (at, byte) in body.iter().chain(b"&").enumerate() {
-        match byte {
-            b'%' | b'+' | b'[' | 0x80.. => return None,
-            b'=' if value_begins.is_none() => value_begins = Some(at + 1),
-            b'&' => {
-                if at > begins {
-                    let name_ends = value_begins.map_or(at, |value| value - 1);
-                    let pair = (&body[begins..name_ends], &body[value_begins.unwrap_or(at)..at]);
-                    is_sorted &= count == 0 || room[count - 1].0 <= pair.0;
-                    *room.get_mut(count)? = pair;
-                    count += 1;
+    let (mut count, mut is_sorted, mut rest) = (0, true, body);
+    while !rest.is_empty() {
+        let (mut ends, mut name_ends) = (rest.len(), None);
+        for (at, byte) in rest.iter().enumerate() {
+            match byte {
+                b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' => {}
+                b'=' if name_ends.is_none() => name_ends = Some(at),
+                b'&' => {
+                    ends = at;
+                    break;
                 }
-                (begins, value_begins) = (at + 1, None);
+                b'%' | b'+' | b'[' | 0x80.. => return None,
+                _ => {}
             }
-            _ => {}
         }
+        if ends > 0 {
+            let pair = match name_ends {
+                Some(name_ends) => (&rest[..name_ends], &rest[name_ends + 1..ends]),
+                None => (&rest[..ends], &rest[ends..ends]),
+            };
+            is_sorted &= count == 0 || room[count - 1].0 <= pair.0;
+            *room.get_mut(count)? = pair;
+            count += 1;
+        }
+        rest = rest.get(ends + 1..).unwrap_or_default();
     }
     let pairs = &mut room[..count];
     if !is_sorted {
@@ -104,7 +112,7 @@ fn decoded(body: &[u8]) -> Option<Vec<(Cow<'_, str>, Cow<'_, str>)>> {
     Some(pairs)
 }
 
-const FEW: usize = 16;
+const FEW: usize = 8;
 const SHORT_BYTES: usize = 512;
 
 #[cfg(test)]
@@ -128,7 +136,7 @@ mod tests {
                 "[a-e=&]{0,40}",
                 "[a-e_]{0,40}",
                 "[a-c=&+%2\\[\\]é]{0,40}",
-                "[a-c]=(x{20}|y)(&[a-c]=(x{20}|y)){14,18}",
+                "[a-c]=(x{20}|y)(&[a-c]=(x{20}|y)){5,11}",
                 "[a-c=&x]{500,530}",
                 "[a-c]{500,530}",
             ]
