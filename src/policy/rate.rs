@@ -18,7 +18,7 @@
 //! What is set aside and what is remembered is one number, so that setting aside is one atomic step, as GCRA is. Starts
 //! of one moment are remembered as a number too; a lock is taken by the first of them, and by whoever finds no room, to
 //! forget what is old. A moment is a nanosecond, and of a limit with more calls than can be remembered one by one a
-//! thousandth of its period, to the end of which each start in it is taken to be.
+//! part of its period, to the end of which each start in it is taken to be.
 //!
 //! Starts are counted here, not at the vendor: requests that left a second apart can arrive closer together. A limit
 //! just below the vendor's leaves room for that.
@@ -58,8 +58,7 @@ use crate::guard::Guard;
 #[non_exhaustive]
 pub struct RateConfig {
     /// How many attempts may start within any time of the length [`per`](RateConfig::per), wherever it begins.
-    /// Default 25; at least 1. Over 1,024 those of each thousandth of `per` are remembered together, and make room as
-    /// one.
+    /// Default 25; at least 1. Over 512 those of each 500th of `per` are remembered together, and make room as one.
     pub calls: u32,
     /// The time that `calls` is counted in. Default 1 s.
     #[serde(with = "humantime_serde")]
@@ -406,12 +405,12 @@ impl Reference for GateTime {
     }
 }
 
-/// A limit of more calls than this does not remember them one by one: 16 kB at most, whatever the limit.
-const ONE_BY_ONE_MAX: u32 = 1_024;
+/// A limit of more calls than this does not remember them one by one: 8 kB at most, whatever the limit.
+const ONE_BY_ONE_MAX: u32 = 512;
 
 /// How many moments a period has of a limit that does not remember its starts one by one. Fewer than
 /// [`ONE_BY_ONE_MAX`].
-const MOMENTS: u64 = 1_000;
+const MOMENTS: u64 = 500;
 
 /// Governor adds burst × spacing to the time without checking. Both stay under a third of what 64 bits hold,
 /// some 190 years.
