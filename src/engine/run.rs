@@ -286,19 +286,6 @@ impl<'a> Run<'a> {
         self.read(reply)
     }
 
-    fn reply(&self, answer: Answer, obtained: Obtained) -> Reply {
-        Reply::new(answer, obtained, self.attempts).after_waiting(self.waited)
-    }
-
-    /// The reply, if all of it was read.
-    fn read(&mut self, reply: Reply) -> Result<Reply, Error> {
-        if reply.answer().cut {
-            let limit_bytes = self.engine.policy.limits.reply_bytes_max;
-            return Err(self.in_context(super::ending::too_large(limit_bytes, reply.answer().clone())));
-        }
-        Ok(reply)
-    }
-
     /// A definite no that is the operation's outcome.
     async fn refused(&mut self, refusal: Refusal, answer: Answer) -> Error {
         if self.hold.is_some() {
