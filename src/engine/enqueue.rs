@@ -47,7 +47,7 @@ impl Engine {
             Box::pin(self.refused_before_claim(refused, call)).await.map_err(Stop::into_error)?;
             return Ok(Accepted { named, request, is_new: false });
         }
-        let is_new = match self.claim(call).await.map(|claimed| *claimed) {
+        let is_new = match self.claim(&call).await.map(|claimed| *claimed) {
             Ok(Claimed::Fresh(record) | Claimed::TakenOver(record)) => {
                 // At the time that is on record: it is of the store's own clock.
                 self.wakes.wake(Some(&record.id.scope), record.until().unwrap_or(due));

@@ -70,9 +70,12 @@ impl<'a> Run<'a> {
                 Some(permit) => (permit, Lease::Claimed),
                 None => (Box::pin(self.admit_again()).await?, Lease::ToRenew),
             };
+            let waited = lease == Lease::ToRenew;
             match cleared {
                 // Waiting for the gates uses the window up too.
-                Cleared::Safe if Guard::AskedAgain.holds() && !matches!(self.ruling(), Ruling::Send(_)) => {
+                Cleared::Safe
+                    if waited && Guard::AskedAgain.holds() && !matches!(self.ruling(), Ruling::Send(_)) =>
+                {
                     continue;
                 }
                 // The renewal before the send writes it down. Not earlier: a gate that refuses would use it up.
@@ -94,7 +97,12 @@ impl<'a> Run<'a> {
                     telemetry::replayed(self.whose(), "vendor");
                 }
                 let obtained = if replayed { Obtained::Replayed } else { Obtained::Fresh };
-                return self.succeed(answer, obtained).await;
+                // As `succeed`, whose future would have the answer twice.
+                let mut reply = self.reply(answer, obtained);
+                if self.hold.is_some() {
+                    Box::pin(self.settle(&mut reply)).await?;
+                }
+                return self.read(reply);
             }
             if let Some(reply) = Box::pin(self.after_failure(judged)).await? {
                 return Ok(reply);
@@ -278,15 +286,11 @@ impl<'a> Run<'a> {
     }
 
     async fn succeed(&mut self, answer: Answer, obtained: Obtained) -> Result<Reply, Error> {
-        let mut reply = Reply::new(answer, obtained, self.attempts).after_waiting(self.waited);
+        let mut reply = self.reply(answer, obtained);
         if self.hold.is_some() {
             Box::pin(self.settle(&mut reply)).await?;
         }
-        if reply.answer().cut {
-            let limit_bytes = self.engine.policy.limits.reply_bytes_max;
-            return Err(self.in_context(super::ending::too_large(limit_bytes, reply.answer().clone())));
-        }
-        Ok(reply)
+        self.read(reply)
     }
 
     /// A definite no that is the operation's outcome.

@@ -31,7 +31,7 @@ mod room;
 mod sealed;
 mod tally;
 
-use ending::{Bucket, Ending, begin_time, ends};
+use ending::{Bucket, Ending, ends, move_time};
 use room::full;
 use sealed::Blobs;
 
@@ -90,7 +90,7 @@ struct Inner {
     /// Boxed: rows are large, and a map that grows moves what it holds.
     rows: HashMap<Arc<OperationId>, Box<Row>>,
     /// Every record that time will end, by [`Bucket`] and [`Record::until`]. Kept in step by [`Row::replace`],
-    /// [`Inner::add`], [`Inner::remove`] and [`Inner::purge`] alone.
+    /// [`Row::apply`], [`Inner::add`], [`Inner::remove`] and [`Inner::purge`] alone.
     ending: Ending,
     /// Every record, in the order of its first claim.
     order: BTreeMap<u64, Arc<OperationId>>,
@@ -108,8 +108,6 @@ struct Inner {
 }
 
 struct Row {
-    /// The same as its key in [`Inner::rows`].
-    id: Arc<OperationId>,
     number: u64,
     /// Hollow, if its request and answer are in `blobs`.
     record: Record,
@@ -182,24 +180,23 @@ impl Store for Memory {
         let superseded = inner.supersede(&claim);
         let existing = inner.rows.get(&claim.id).map(|row| &row.record);
         let is_new = existing.is_none();
-        let (write, mut claimed) = record::claim(existing, claim, &inner.notes);
-        inner.fill_found(&mut claimed, &self.seals)?;
-        if let Some(in_the_way) = inner.superseded(superseded, &claimed, &self.seals)? {
+        let mut claimed = record::claimed(existing, claim, &inner.notes);
+        if !is_new {
+            inner.fill_found(&mut claimed, &self.seals)?;
+        }
+        if superseded.is_some()
+            && let Some(in_the_way) = inner.superseded(superseded, &claimed, &self.seals)?
+        {
             return Ok(in_the_way);
         }
-        let write = match &claimed {
-            Claimed::TakenOver(record) => Some(record.clone()),
-            _ => write,
-        };
-        if let Some(record) = write {
-            if is_new {
-                inner.add(record, &self.seals)?;
-            } else {
-                if matches!(claimed, Claimed::Fresh(_)) {
-                    inner.remove(&record.id);
-                }
-                inner.put(record, &self.seals)?;
+        match &claimed {
+            Claimed::Fresh(record) if is_new => inner.add(record.clone(), &self.seals)?,
+            Claimed::Fresh(record) => {
+                inner.remove(&record.id);
+                inner.put(record.clone(), &self.seals)?;
             }
+            Claimed::TakenOver(record) => inner.put(record.clone(), &self.seals)?,
+            _ => {}
         }
         Ok(claimed)
     }
@@ -215,6 +212,9 @@ impl Store for Memory {
             return Ok(Err(Declined::Absent));
         };
         row.evidence.append(&mut transition.reports);
+        if self.seals.current().is_none() && row.blobs.is_none() {
+            return Ok(row.apply(transition, &mut inner.ending).map(|()| row.record.clone()));
+        }
         let record = match row.record.apply(transition) {
             Ok(record) => row.fill_request(record, &self.seals)?,
             Err(declined) => return Ok(Err(declined)),
@@ -238,8 +238,8 @@ impl Store for Memory {
         let readable = |row: &Row| row.check(&self.seals).is_ok();
         let taken = over
             .chain(far)
-            .filter_map(|(_, id)| {
-                let row = inner.rows.get(id).filter(|row| readable(row))?;
+            .filter_map(|(_, number)| {
+                let row = inner.rows.get(inner.order.get(number)?).filter(|row| readable(row))?;
                 Some(row.fill_request(row.record.take(&take)?, &self.seals))
             })
             .take(take.limit)
@@ -355,11 +355,16 @@ impl Store for Memory {
 
 impl Row {
     fn replace(&mut self, record: Record, blobs: Option<Blobs>, ending: &mut Ending) {
-        if let Some((bucket, at)) = ends(&self.record) {
-            ending[bucket as usize].remove(&(at, self.id.clone()));
-        }
-        begin_time(ending, &record, &self.id);
+        move_time(ending, self.number, ends(&self.record), ends(&record));
         (self.record, self.blobs) = (record, blobs);
+    }
+
+    /// Carries a transition out in place, on a record that is whole.
+    fn apply(&mut self, transition: Transition, ending: &mut Ending) -> Result<(), Declined> {
+        let before = ends(&self.record);
+        self.record.apply_here(transition)?;
+        move_time(ending, self.number, before, ends(&self.record));
+        Ok(())
     }
 }
 
@@ -382,9 +387,8 @@ impl Inner {
         let (id, number) = (Arc::new(record.id.clone()), self.next);
         self.next += 1;
         self.order.insert(number, id.clone());
-        begin_time(&mut self.ending, &record, &id);
-        let row = Row { id: id.clone(), number, record, blobs, evidence: Vec::new() };
-        self.rows.insert(id, Box::new(row));
+        move_time(&mut self.ending, number, None, ends(&record));
+        self.rows.insert(id, Box::new(Row { number, record, blobs, evidence: Vec::new() }));
         Ok(())
     }
 
@@ -398,12 +402,10 @@ impl Inner {
 
     /// Removes a record, and remembers its fence.
     fn remove(&mut self, id: &OperationId) {
-        let Some((id, row)) = self.rows.remove_entry(id) else { return };
+        let Some(row) = self.rows.remove(id) else { return };
         self.order.remove(&row.number);
         self.notes.purged = self.notes.purged.max(row.record.fence);
-        if let Some((bucket, at)) = ends(&row.record) {
-            self.ending[bucket as usize].remove(&(at, id));
-        }
+        move_time(&mut self.ending, row.number, ends(&row.record), None);
     }
 }
 

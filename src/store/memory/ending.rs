@@ -1,21 +1,20 @@
 //! The index by time: which records time will end, and what their end means.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use crate::clock::Timestamp;
-use crate::operation::OperationId;
 use crate::operation::record::{CLOCKS_DIFFER_MAX, Left, Phase, Record};
 use crate::store::seals::Seals;
 use crate::store::{Look, Sight, Waiting};
 
 use super::Inner;
 
-/// By [`Bucket`], the earliest first.
-pub(super) type Ending = [BTreeSet<(Timestamp, Arc<OperationId>)>; 3];
+/// By [`Bucket`], the earliest first; of one time, the one that was claimed first. Records by their numbers, which are
+/// quicker to compare than their names.
+pub(super) type Ending = [BTreeSet<(Timestamp, u64)>; 3];
 
 /// What the end of a record's time means.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bucket {
     Lapses,
     Due,
@@ -60,17 +59,20 @@ impl Inner {
         seals: &Seals,
     ) -> Option<Timestamp> {
         let ending = &self.ending[Bucket::of(what) as usize];
-        let is_ours = |id: &OperationId| {
-            let row = self.rows.get(id).filter(|row| row.check(seals).is_ok());
+        let is_ours = |number: &u64| {
+            let row = self.rows.get(self.order.get(number)?).filter(|row| row.check(seals).is_ok());
             row.filter(|row| row.record.id.scope.is_reached_by(account))
         };
         let in_time = ending.iter().take_while(|(at, _)| *at <= until);
-        let first = in_time.filter(|(_, id)| is_ours(id).is_some()).map(|(at, _)| *at).next();
+        let first = in_time.filter(|(_, number)| is_ours(number).is_some()).map(|(at, _)| *at).next();
         let from = now.plus(CLOCKS_DIFFER_MAX);
         // As a take looks for them: among those that end last.
         let far = || ending.iter().rev().take_while(|(at, _)| *at > from).take(FAR_MAX);
-        let is_free = |id: &OperationId| is_ours(id).is_some_and(|row| row.record.is_free(now));
-        first.filter(|at| *at <= now).or_else(|| far().any(|(_, id)| is_free(id)).then_some(now)).or(first)
+        let is_free = |number: &u64| is_ours(number).is_some_and(|row| row.record.is_free(now));
+        first
+            .filter(|at| *at <= now)
+            .or_else(|| far().any(|(_, number)| is_free(number)).then_some(now))
+            .or(first)
     }
 }
 
@@ -79,9 +81,21 @@ pub(super) fn ends(record: &Record) -> Option<(Bucket, Timestamp)> {
     bucket(record.phase()).zip(record.until())
 }
 
-pub(super) fn begin_time(ending: &mut Ending, record: &Record, id: &Arc<OperationId>) {
-    if let Some((bucket, at)) = ends(record) {
-        ending[bucket as usize].insert((at, id.clone()));
+/// Notes when the time of the record with this number ends now, and no more when it ended `before`.
+pub(super) fn move_time(
+    ending: &mut Ending,
+    number: u64,
+    before: Option<(Bucket, Timestamp)>,
+    now: Option<(Bucket, Timestamp)>,
+) {
+    if before == now {
+        return;
+    }
+    if let Some((bucket, at)) = before {
+        ending[bucket as usize].remove(&(at, number));
+    }
+    if let Some((bucket, at)) = now {
+        ending[bucket as usize].insert((at, number));
     }
 }
 

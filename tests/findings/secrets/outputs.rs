@@ -183,7 +183,12 @@ fn typed(command: &str) -> &'static [&'static [&'static str]] {
             &[&[], &["--sql", "--roles"], &["--store", "postgres://u:in-the-url@127.0.0.1:1/x", "--sql"]]
         }
         "copy" => &[
-            &["--from", "postgres://u:in-the-url@127.0.0.1:1/x", "--to", "postgres://u:in-the-url@127.0.0.1:1/y"],
+            &[
+                "--from",
+                "postgres://u:in-the-url@127.0.0.1:1/x",
+                "--to",
+                "postgres://u:in-the-url@127.0.0.1:1/y",
+            ],
             &["--from", "calls.db", "--to", "copied.db"],
             &["--from", "calls.db", "--to", "elsewhere.db"],
             &["--from", "calls.db", "--give-up", "--to", "copied.db"],
