@@ -30,10 +30,12 @@ use crate::clock::Clock;
 use crate::error::Error;
 use crate::telemetry;
 
+mod admit;
 mod caught;
 mod purge;
 mod under_way;
 
+pub(crate) use admit::Admission;
 use caught::caught;
 use under_way::{Next, UnderWay};
 
@@ -121,6 +123,12 @@ impl Client {
             under_way.one_ends().await;
         }
         ended.map(|()| under_way.recovered)
+    }
+
+    /// Tells this client's [dispatcher](Client::keep_recovering) in this process that there may be something to do, such as
+    /// a [row of the outbox](crate::outbox) that was just committed. Without, it looks after its `period`. Nothing waits.
+    pub fn wake(&self) {
+        self.engine.due.notify_one();
     }
 
     /// Recovers in the background, at once and from then on, until the returned guard is dropped or

@@ -32,6 +32,7 @@ pub mod anti_patterns {}
 /// [`code`]: crate::Error::code
 /// [operations]: crate::guide::operations
 /// [waits]: crate::InFlight::Wait
+/// [outbox]: crate::outbox
 /// [stored secrets]: crate::guide::operations#secrets-that-an-older-version-stored
 /// [was renamed]: crate::guide::operations#an-account-a-namespace-or-a-vendor-was-renamed
 /// [knows them as harmless]: crate::vendor::Vendor::may_show

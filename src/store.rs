@@ -29,6 +29,7 @@ mod columns;
 mod filters;
 #[cfg(feature = "sqlite")]
 mod numbers;
+mod outbox;
 mod pages;
 #[cfg(feature = "sqlite")]
 mod reports;
@@ -49,6 +50,7 @@ mod sqlite;
 
 pub use error::{StoreError, StoreErrorKind};
 pub use memory::Memory;
+pub use outbox::{Account, Database, Outbox, OutboxTally, Rejected, Row, Statement, Value};
 #[cfg(feature = "seal")]
 pub use seal::{SealKeyId, SealKeys};
 #[cfg(feature = "sqlite")]
@@ -195,6 +197,13 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     fn upkeep(&self) -> Option<&dyn Upkeep> {
         None
     }
+
+    /// The store's [outbox](crate::outbox), where callers put calls in transactions of their own; `None` if it has none.
+    ///
+    /// Default: `None`.
+    fn outbox(&self) -> Option<&dyn Outbox> {
+        None
+    }
 }
 
 #[async_trait]
@@ -267,5 +276,9 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     fn upkeep(&self) -> Option<&dyn Upkeep> {
         (**self).upkeep()
+    }
+
+    fn outbox(&self) -> Option<&dyn Outbox> {
+        (**self).outbox()
     }
 }

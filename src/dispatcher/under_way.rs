@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 
-use super::{Recovered, caught};
+use super::{Admission, Recovered, caught};
 use crate::client::Client;
 use crate::clock::Instant;
 use crate::engine::SLEEP_MAX;
@@ -25,6 +25,7 @@ pub(super) struct UnderWay {
     count: Arc<AtomicUsize>,
     /// Which kind is taken first this time: neither is to wait until there is none left of the other.
     due_first: bool,
+    admission: Admission,
 }
 
 /// When there may be more to take.
@@ -48,6 +49,7 @@ impl UnderWay {
             recovered: Recovered::default(),
             count: Arc::default(),
             due_first: false,
+            admission: Admission::default(),
         }
     }
 
@@ -113,6 +115,7 @@ impl UnderWay {
             return Ok(Next::Nothing);
         }
         let client = self.client.clone();
+        let may_be_more = self.admit().await;
         let (engine, recovery) = (&client.engine, client.engine.gates.recovery());
         let places = recovery.at_once().saturating_sub(self.tasks.len());
         if places == 0 {
@@ -141,7 +144,19 @@ impl UnderWay {
         };
         let limit = at_most.min(places).min(starts).min(room);
         let taken = self.take_both(limit).await?;
-        Ok(if taken < limit || taken == at_most { Next::Nothing } else { Next::At(now.plus(GAP)) })
+        let is_all = (taken < limit && !may_be_more) || taken == at_most;
+        Ok(if is_all { Next::Nothing } else { Next::At(now.plus(GAP)) })
+    }
+
+    /// Takes rows of the outbox on record. Says whether there may be more of them. What is on record already is not to
+    /// wait for a store that fails here.
+    async fn admit(&mut self) -> bool {
+        let client = &self.client;
+        let admitted = self.admission.round(client).await;
+        admitted.unwrap_or_else(|error| {
+            telemetry::recovery_failed(client.vendor(), &error);
+            false
+        })
     }
 
     /// Takes `limit` of what a dead process left and of what is due, half of each if there is as much.

@@ -21,15 +21,17 @@ use crate::operation::record::{
 };
 use crate::store::seals::{Part, Seals};
 use crate::store::stored::Stored;
-use crate::store::{Reseal, ResealedBatch, Store, StoreError, Upkeep, codec, reports};
+use crate::store::{Outbox, Reseal, ResealedBatch, Store, StoreError, Upkeep, codec, reports};
 
 mod builder;
 mod failure;
 mod lane;
 mod log;
+mod migrations;
 mod names;
 mod notes;
 mod open;
+mod outbox;
 mod place;
 mod purge;
 mod read;
@@ -214,6 +216,26 @@ impl Sqlite {
         Ok(Box::new(First { record: Record::first(claim), request, lease, seals }))
     }
 
+    /// What the caller is told of its claim.
+    fn claimed(&self, mut first: First, met: Met) -> Result<Claimed, StoreError> {
+        let (claimed, stored) = match met {
+            Met::Nobody { first_fence } => {
+                (first.record.fence, first.record.first_fence) = (first_fence, first_fence);
+                return Ok(Claimed::Fresh(first.record));
+            }
+            Met::Unreadable(error) => return Err(error),
+            Met::InTheWay(obstacle, effect) => return Ok(Claimed::InTheWay { obstacle, effect }),
+            Met::Somebody(somebody) => *somebody,
+        };
+        Ok(match claimed {
+            Claimed::TakenOver(record) => {
+                Claimed::TakenOver(Stored { record, answer: None, ..stored }.whole(&self.seals)?)
+            }
+            Claimed::Settled(record) => Claimed::Settled(Stored { record, ..stored }.whole(&self.seals)?),
+            other => other,
+        })
+    }
+
     /// As [`first`](Self::first), for a transition: with what it comes to, if nobody else has moved the operation
     /// since.
     fn step(&self, held: &Record, mut transition: Transition) -> Result<Box<Step>, StoreError> {
@@ -238,24 +260,9 @@ impl Store for Sqlite {
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
         self.place.check(&self.path)?;
         let first = self.first(claim)?;
-        let (mut first, met) =
+        let (first, met) =
             self.writer.run_on(OnDrop::Skip, first, |to, first| write::claim(to, first)).await?;
-        let (claimed, stored) = match met {
-            Met::Nobody { first_fence } => {
-                (first.record.fence, first.record.first_fence) = (first_fence, first_fence);
-                return Ok(Claimed::Fresh(first.record));
-            }
-            Met::Unreadable(error) => return Err(error),
-            Met::InTheWay(obstacle, effect) => return Ok(Claimed::InTheWay { obstacle, effect }),
-            Met::Somebody(somebody) => *somebody,
-        };
-        Ok(match claimed {
-            Claimed::TakenOver(record) => {
-                Claimed::TakenOver(Stored { record, answer: None, ..stored }.whole(&self.seals)?)
-            }
-            Claimed::Settled(record) => Claimed::Settled(Stored { record, ..stored }.whole(&self.seals)?),
-            other => other,
-        })
+        self.claimed(*first, met)
     }
 
     async fn transition(
@@ -369,6 +376,10 @@ impl Store for Sqlite {
     }
 
     fn upkeep(&self) -> Option<&dyn Upkeep> {
+        Some(self)
+    }
+
+    fn outbox(&self) -> Option<&dyn Outbox> {
         Some(self)
     }
 }

@@ -66,6 +66,7 @@ async fn every_command_answers_with_one_object_of_the_documented_shape() {
     place.busy("busy").await;
     place.succeeds("done", NOW).await;
     place.succeeds("old", LONG_AGO).await;
+    place.rejects(2).await;
     std::fs::write(place.path("body"), "amount=900").expect("writes");
     let why = ["--why", "ticket 7"];
     let mut seen = BTreeSet::new();
@@ -75,6 +76,8 @@ async fn every_command_answers_with_one_object_of_the_documented_shape() {
         (0, &["man"]),
         (0, &["man", "--out", "pages"]),
         (0, &["stats"]),
+        (0, &["outbox"]),
+        (0, &["outbox", "--limit", "1"]),
         (0, &["dead-letters", "list"]),
         (0, &["dead-letters", "list", "--limit", "1"]),
         (0, &["dead-letters", "list", "--status", "599"]),

@@ -20,7 +20,7 @@ use super::output::Output;
 use super::place::Place;
 use super::selection::Select;
 use super::signature::Signature;
-use super::{manual, print, rename, reseal, scrub};
+use super::{manual, outbox, print, rename, reseal, scrub};
 
 pub(crate) async fn run(arguments: Arguments, mut output: Output<'_>) -> Result<u8, Failure> {
     let output = &mut output;
@@ -35,6 +35,7 @@ pub(crate) async fn run(arguments: Arguments, mut output: Output<'_>) -> Result<
         }
         Command::Man { out } => man(out.as_deref(), output),
         Command::Stats => rename::stats(&place, output).await,
+        Command::Outbox(arguments) => outbox::rejected(&place, arguments, output).await,
         Command::Cancel(arguments) => rename::cancel(&place, &arguments, output).await,
         Command::Adopt(arguments) => rename::adopt(&place, arguments, output).await,
         Command::Scrub(arguments) => scrub::scrub(&place, arguments, output).await,
