@@ -12,6 +12,8 @@
 //! operation that has only to wait, for a settle time or a long backoff, does not keep its place: it is scheduled for
 //! that time. So what is held in memory is bounded by the places.
 //!
+//! Before each look for what is due, committed rows of the store's [outbox](crate::outbox) become operations.
+//!
 //! A panic of a store, an adapter or a transport ends one round, or one operation's task. An operation that was left so
 //! stays in progress until its lease runs out, and is then taken up again.
 //!
@@ -140,7 +142,8 @@ impl Client {
     ///
     /// Run it in every process that has a durable store. [`PERIOD`] suits most. What is
     /// [enqueued](crate::Call::enqueue) in this process and due is sent at once; what is for later, up to a `period` after
-    /// its time.
+    /// its time. So does a call that was [committed](crate::outbox::Uncommitted::committed) with a transaction: told of it,
+    /// at once, and else within a `period`.
     pub fn keep_recovering(&self, period: Duration) -> Dispatcher {
         let (stop, stopped) = watch::channel(());
         let count = Arc::new(AtomicUsize::new(0));

@@ -62,6 +62,8 @@ pub mod operations {}
 
 /// [`enqueue`]: crate::Call::enqueue
 /// [`keep_recovering`]: crate::Client::keep_recovering
+/// [`enqueue_in`]: crate::Call::enqueue_in
+/// [outbox]: crate::outbox
 /// [`is_new`]: crate::Enqueued::is_new
 /// [`is_deadline`]: crate::Error::is_deadline
 /// [`retry_at`]: crate::Error::retry_at

@@ -23,9 +23,10 @@
 //! - A call in the outbox is as durable as your connection's `synchronous` makes your commit. `FULL` is SQLite's default
 //!   and the store's.
 //!
-//! Drivers: rusqlite 0.39, which the feature `sqlite` has anyway, re-exported as [`rusqlite`](self#reexports); sqlx 0.9
+//! Drivers: rusqlite 0.39, which the feature `sqlite` has anyway, re-exported as `steadfast::outbox::rusqlite`; sqlx 0.9
 //! with feature `sqlx-sqlite`. A program links one SQLite, so that a driver of another version does not build beside it.
 //! For any other driver, implement [`Transaction`].
+#![cfg_attr(feature = "sqlx-sqlite", doc = include_str!("docs/setup/outbox_sqlx.md"))]
 //!
 //! # From SQL
 //!

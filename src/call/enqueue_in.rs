@@ -93,7 +93,7 @@ impl Call {
         let due = self.due.map(|due| due.time(engine.clock.wall()));
         // Its own ladder and timeouts are not for whoever admits it: what they allow is not allowed then.
         self.work.policy = None;
-        let put = engine.put(self.request, &self.work, (key, due), database)?;
+        let put = engine.put(&self.request, &self.work, (key, due), database)?;
         Ok((self.client, put))
     }
 

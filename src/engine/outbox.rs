@@ -47,18 +47,18 @@ impl Engine {
     /// record knows.
     pub(crate) fn put(
         &self,
-        request: Request,
+        request: &Request,
         work: &Work,
         (key, due): (Key, Option<Timestamp>),
         database: Database,
     ) -> Result<Put, Error> {
-        let refused = |error| self.in_context(error, &request, None);
+        let refused = |error| self.in_context(error, request, None);
         let Some(outbox) = self.outbox() else {
             let problem =
                 "the client's store has no outbox; take a store::Sqlite in the transaction's own file";
             return Err(refused(Error::invalid("store", problem)));
         };
-        let row = self.row(&request, work, &key, due).map_err(refused)?;
+        let row = self.row(request, work, &key, due).map_err(refused)?;
         let mut stamped = request.clone();
         let named = self.name(&mut stamped, work, key)?;
         let statements = outbox.put(&self.account(), &row).map_err(|source| {

@@ -65,7 +65,7 @@ async fn a_call_waits_for_a_transaction_that_holds_the_file() {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).expect("begins");
     shop.charge(1).blocking_enqueue_in(&transaction).expect("it is written");
     let live = tokio::spawn(shop.charge(2).send());
-    thread::sleep(Duration::from_millis(200));
+    thread::park_timeout(Duration::from_millis(200));
     assert!(!live.is_finished(), "its claim waits");
     transaction.commit().expect("commits");
     live.await.expect("no panic").expect("it is sent");

@@ -73,7 +73,7 @@ async fn a_row_is_left_to_whoever_has_its_key() {
     assert_eq!(error.kind(), StoreErrorKind::Sealed);
     super::bench::deliver(&renewed).await;
     assert_eq!((shop.fake.ledger().count(), shop.waiting()), (2, 0));
-    let resealed = reseal(&*renewed.store(), false).await.expect("a store that seals");
+    let resealed = reseal(renewed.store(), false).await.expect("a store that seals");
     assert_eq!(resealed.remaining, 0);
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
 use steadfast::answer::Answer;
-use steadfast::clock::Clock as _;
+use steadfast::clock::{Clock as _, SystemClock};
 use steadfast::dead_letter::DeadLetterError;
 use steadfast::error::Disposition;
 use steadfast::outbox::rusqlite::Connection;
@@ -144,13 +144,14 @@ async fn a_dispatcher_of_the_process_begins_when_it_is_told_of_the_commit() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dispatcher_that_nobody_tells_looks() {
     let shop = Shop::open();
+    let real = SystemClock::new();
     let (stripe, transport) = in_real_time(&shop);
     let _dispatcher = stripe.keep_recovering(Duration::from_millis(20));
     for order in 0..3 {
         let written = charge(&stripe, order).blocking_enqueue_in(&shop.connection()).expect("it is written");
         drop(written);
         while shop.waiting() > 0 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            real.sleep_until(real.now().plus(Duration::from_millis(5))).await;
         }
         let done = charge(&stripe, order).enqueue().await.expect("it is on record");
         assert!(!done.is_new());

@@ -69,8 +69,8 @@ impl Outbox for Sqlite {
     async fn admit(&self, number: u64, claim: Claim) -> Result<Option<Claimed>, StoreError> {
         self.place.check(&self.path)?;
         let first = self.first(claim)?;
-        let work = move |connection: &_, first: &Box<First>| admit(connection, number, first);
-        let (first, met) = self.writer.run_on(OnDrop::Skip, first, work).await?;
+        let (first, met) =
+            self.writer.run_on(OnDrop::Skip, first, move |to, first| admit(to, number, first)).await?;
         met.map(|met| self.claimed(*first, met)).transpose()
     }
 
@@ -128,14 +128,16 @@ fn values(account: &Account, row: &Row, sealed: Option<Vec<u8>>) -> Vec<Value> {
     ]
 }
 
-/// Rows with what is sealed of them, in their order.
+/// A row, and what is sealed of it.
+type Found = (Row, Option<Vec<u8>>);
+
 fn waiting(
     connection: &Connection,
     account: &Account,
     from: u64,
     (limit, body_bytes_max): (usize, usize),
     seals: &Seals,
-) -> Result<Page<(Row, Option<Vec<u8>>)>, StoreError> {
+) -> Result<Page<Found>, StoreError> {
     let doing = "look into the outbox";
     let sql = format!(
         "SELECT number, method, path, key, headers, content_type, \
@@ -164,7 +166,7 @@ fn waiting(
     Ok(found)
 }
 
-fn read(row: &SqliteRow<'_>, body_bytes_max: usize) -> rusqlite::Result<(Row, Option<Vec<u8>>)> {
+fn read(row: &SqliteRow<'_>, body_bytes_max: usize) -> rusqlite::Result<Found> {
     let body = match row.get_ref(6)? {
         ValueRef::Null => None,
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(Bytes::copy_from_slice(bytes)),
