@@ -9,7 +9,7 @@
 //! # In the store's own database
 //!
 //! One transaction is in one database. So the service's tables and the store share it: for
-//! [`Sqlite`](crate::store::Sqlite), one file.
+//! [`Sqlite`], one file.
 //!
 //! - Let the store make the file, then make your tables in it. Leave the file's `user_version` and `application_id` as
 //!   they are: the store knows its file by them. Its own tables are `operation`, `audit`, `purged`, `seal_key` and
@@ -72,8 +72,13 @@
 //!
 //! # Sealed stores
 //!
-//! A client whose store [seals](crate::store::SqliteBuilder::seal) seals the row's query, headers and body with the same
+//! A client whose store [seals] seals the row's query, headers and body with the same
 //! key. What SQL wrote is in the clear until it is admitted, and longer in the file's free space.
+//!
+#![cfg_attr(feature = "sqlite", doc = "[`Sqlite`]: crate::store::Sqlite")]
+#![cfg_attr(not(feature = "sqlite"), doc = "[`Sqlite`]: crate#features")]
+#![cfg_attr(all(feature = "seal", feature = "sqlite"), doc = "[seals]: crate::store::SqliteBuilder::seal")]
+#![cfg_attr(not(all(feature = "seal", feature = "sqlite")), doc = "[seals]: crate#features")]
 
 use std::fmt;
 use std::future::Future;

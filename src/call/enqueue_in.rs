@@ -17,7 +17,7 @@ impl Call {
     /// never if it is rolled back. The business row and the vendor call are one.
     ///
     /// It writes one row into the store's [outbox](crate::outbox), through the transaction and nothing else. So the
-    /// transaction must be in the store's own database: for [`Sqlite`](crate::store::Sqlite), in the same file. A
+    /// transaction must be in the store's own database: for a store in an SQLite file, in the same file. A
     /// dispatcher, in this process or another one, finds the row once it is committed, records the operation and sends it.
     /// Until then no store call, no lock and no gate is involved but the transaction's own.
     ///
