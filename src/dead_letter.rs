@@ -18,7 +18,7 @@ use crate::clock::{Clock, SystemClock, Timestamp};
 use crate::error::Error;
 use crate::operation::OperationId;
 use crate::operation::record::{
-    Act, Action, AuditEntry, Cursor, Filter, Page, Phase, Record, Resolution, Summary,
+    Act, Action, AuditEntry, Cursor, Filter, Page, Phase, Record, Resolution, State, Summary,
 };
 use crate::store::Store;
 
@@ -168,7 +168,7 @@ impl DeadLetters {
         if signed.by.trim().is_empty() {
             return Err(DeadLetterError::Invalid(Error::validation("by", "a purge needs somebody's name")));
         }
-        let now = self.clock.wall();
+        let now = self.now();
         self.sign_for_expired(now, &signed).await?;
         let mut removed = 0;
         loop {
@@ -218,7 +218,7 @@ impl DeadLetters {
     }
 
     fn now(&self) -> Timestamp {
-        self.clock.wall()
+        self.store.time(self.clock.wall())
     }
 
     async fn get(&self, id: &OperationId) -> Result<Option<Record>, DeadLetterError> {
@@ -248,7 +248,12 @@ impl DeadLetters {
         let Signed { by, why } = signed.clone();
         let act = Act { action, by, why, now: self.now(), fence };
         let acted = self.store.act(id, act).await.map_err(DeadLetterError::store("record the action"))?;
-        acted.map_err(|forbidden| DeadLetterError::refused(id, Refused::Forbidden(forbidden)))
+        let record =
+            acted.map_err(|forbidden| DeadLetterError::refused(id, Refused::Forbidden(forbidden)))?;
+        if let (State::Scheduled { at }, Some(wakes)) = (&record.state, self.store.wakes()) {
+            wakes.wake(Some(&record.id.scope), *at);
+        }
+        Ok(record)
     }
 }
 

@@ -9,16 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
 use std::time::Duration;
 
-use tokio::sync::Notify;
-
-use crate::clock::{Clock, Instant};
+use crate::clock::{Clock, Instant, Timestamp};
 use crate::error::{Context, Effect, Error, Kind, Origin as _};
 use crate::operation::{Key, OperationId, RedactedFields};
 use crate::policy::{CallPolicy, Gates, InFlight, OnUnknown, Policy};
 use crate::random::Random;
 use crate::reply::Reply;
 use crate::request::Request;
-use crate::store::Store;
+use crate::store::{Store, Wakes};
 use crate::telemetry::{self, Whose};
 use crate::transport::Transport;
 use crate::vendor::Adapter;
@@ -37,6 +35,7 @@ mod keyed;
 mod late_write;
 mod latency;
 mod lease;
+mod leaving;
 mod limit;
 mod liveness;
 mod look_up;
@@ -50,6 +49,7 @@ mod replay;
 pub(crate) mod retention;
 mod run;
 mod settling;
+mod terms;
 mod waits;
 
 pub(crate) use clocks::{Began, VendorClock};
@@ -57,11 +57,13 @@ pub(crate) use enqueue::Accepted;
 pub(crate) use in_flight::Waiting;
 pub(crate) use late_write::LateWrites;
 pub(crate) use latency::Latency;
+pub(crate) use leaving::Leaving;
 pub(crate) use outbox::{NotAdmitted, Put};
 pub(crate) use patience::SLEEP_MAX;
 use phase::Run;
 use retention::{Floor, Retention};
 pub(crate) use settling::LetGo;
+pub(crate) use terms::Disagreement;
 
 /// Everything one client is made of.
 #[derive(Debug)]
@@ -92,8 +94,9 @@ pub(crate) struct Engine {
     pub late_writes: LateWrites,
     pub let_go: LetGo,
     pub began: Began,
-    /// Wakes a dispatcher of this client: there is something due.
-    pub due: Notify,
+    pub disagreement: Disagreement,
+    /// Wakes the dispatchers of this process: there is something due, or will be.
+    pub wakes: Wakes,
 }
 
 /// What one call asks for beside its request.
@@ -130,6 +133,11 @@ impl Work {
 }
 
 impl Engine {
+    /// What time it is in the store: what goes on record, or is compared with it, is of this clock.
+    pub(crate) fn wall(&self) -> Timestamp {
+        self.store.time(self.clock.wall())
+    }
+
     /// Carries a call that `started` just now through to its end, or to the end of its time.
     pub(crate) async fn call(
         &self,

@@ -587,6 +587,7 @@ fn validation_code(what: &str) -> &'static str {
         "policy" => "VALIDATION.policy",
         "redact" => "VALIDATION.redact",
         "retention" => "VALIDATION.retention",
+        "terms" => "VALIDATION.terms",
         _ => "VALIDATION.input",
     }
 }

@@ -6,6 +6,7 @@
 //! | see what not to do, and why | [anti-patterns](anti_patterns) |
 //! | read its logs and metrics, or alert on them | [observability] |
 //! | know what happened and what to do, when paged | [operations] |
+//! | keep the records in Postgres | [postgres] |
 //! | look up a key of the vendors file, or its default | [the vendors file](vendors_file) |
 //! | call a vendor that no table describes | [an adapter of one's own](adapter) |
 //!
@@ -37,11 +38,14 @@ pub mod anti_patterns {}
 /// [was renamed]: crate::guide::operations#an-account-a-namespace-or-a-vendor-was-renamed
 /// [knows them as harmless]: crate::vendor::Vendor::may_show
 /// [clients that tests build]: crate::ClientBuilder::store
+/// [Another service]: crate::guide::operations#two-services-one-account
 ///
 #[doc = include_str!("docs/observability.md")]
 pub mod observability {}
 
 /// [observability]: crate::guide::observability
+/// [the metrics]: crate::guide::observability#the-metrics
+/// [`Dispatcher`]: crate::dispatcher::Dispatcher
 /// [enqueued]: crate::guide::recipes#send-it-later-or-without-waiting
 /// [`gates`]: crate::Client::gates
 /// [breaker]: crate::policy::Breaker
@@ -60,8 +64,16 @@ pub mod observability {}
 )]
 pub mod operations {}
 
+/// [`StoreErrorKind`]: crate::store::StoreErrorKind
+/// [`keep_recovering`]: crate::Client::keep_recovering
+///
+#[doc = include_str!("docs/postgres.md")]
+pub mod postgres {}
+
 /// [`enqueue`]: crate::Call::enqueue
 /// [`keep_recovering`]: crate::Client::keep_recovering
+/// [`Dispatcher`]: crate::dispatcher::Dispatcher
+/// [a process of its own]: crate::guide::operations#a-process-that-delivers
 /// [`enqueue_in`]: crate::Call::enqueue_in
 /// [outbox]: crate::outbox
 /// [`is_new`]: crate::Enqueued::is_new

@@ -123,7 +123,7 @@
 //!   and [`vendor::Keyed`], which is only data.
 //! - [`store::Store`]: where operations are recorded. [`store::Sqlite`] is a file; [`store::Memory`] is lost in a
 //!   crash. [`store::open`] opens either by its URL.
-//! - [`dispatcher`]: carries on with what a dead process left and with what is due.
+//! - [`dispatcher`]: carries on with what a dead process left and with what is due, of one client or of many.
 //! - [`config::Vendors`]: all of this from one file.
 //! - [`dead_letter::DeadLetters`]: what failed and waits for a person; the command line `steadfast` is over it.
 //! - [`testkit`]: fakes of the vendors, faults, a scripted transport, a clock.
@@ -150,6 +150,7 @@
 //! |---|---|
 //! | `rustls` (default) | TLS by rustls |
 //! | `sqlite` (default) | [`store::Sqlite`]: records in a file that survive the process |
+//! | `postgres` | [`store::Postgres`]: records in a database that many hosts share |
 //! | `sqlx-sqlite` | [`outbox`]: calls in transactions of `sqlx` 0.9; those of rusqlite need only `sqlite` |
 //! | `native-tls` | TLS by the platform's library |
 //! | `seal` | [`store::SealKeys`]: requests and answers are encrypted where they are stored |
@@ -162,6 +163,7 @@
 //! stack and no database, and only `http` on loopback (or where it is allowed) can be called.
 //!
 #![cfg_attr(not(feature = "sqlite"), doc = "[`store::Sqlite`]: crate#features")]
+#![cfg_attr(not(feature = "postgres"), doc = "[`store::Postgres`]: crate#features")]
 #![cfg_attr(not(feature = "seal"), doc = "[`store::SealKeys`]: crate#features")]
 #![cfg_attr(not(feature = "testkit"), doc = "[`testkit`]: crate#features")]
 #![forbid(unsafe_code)]

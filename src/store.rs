@@ -23,41 +23,57 @@ use crate::operation::record::{
 
 // What stores are made of: none of it knows a database.
 mod codec;
-#[cfg(feature = "sqlite")]
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod columns;
-#[cfg(feature = "sqlite")]
+mod copying;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod filters;
-#[cfg(feature = "sqlite")]
+mod look;
+mod migrated;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod numbers;
 mod outbox;
 mod pages;
-#[cfg(feature = "sqlite")]
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod reports;
 mod seals;
+mod standing;
 mod stored;
 mod upkeep;
 mod url;
+mod wakes;
 mod wrapper;
 
 #[cfg(any(test, feature = "testkit"))]
 pub mod contract;
 mod error;
 mod memory;
+#[cfg(feature = "postgres")]
+mod postgres;
 #[cfg(feature = "seal")]
 mod seal;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
+pub use copying::{Copied, CopyError, Copying, copy, give_up_copy};
 pub use error::{StoreError, StoreErrorKind};
+pub use look::{Look, Sight, Waiting};
 pub use memory::Memory;
-pub use outbox::{Account, Database, Outbox, OutboxTally, Rejected, Row, Statement, Value};
+pub use migrated::Migrated;
+pub use outbox::{Account, Database, Outbox, OutboxRow, OutboxTally, Rejected, Statement, Value};
+#[cfg(feature = "postgres")]
+pub use postgres::{Postgres, PostgresBuilder};
 #[cfg(feature = "seal")]
 pub use seal::{SealKeyId, SealKeys};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{Sqlite, SqliteBuilder};
-pub use upkeep::{Reseal, Resealed, ResealedBatch, Unreadable, Upkeep, reseal};
+pub use standing::{Stage, Standing};
+use upkeep::AUDIT_MOVED;
+pub use upkeep::{Head, Reseal, Resealed, ResealedBatch, Restore, Row, Unreadable, Upkeep, reseal};
 pub(crate) use url::EXAMPLE;
 pub use url::{StoreUrl, open};
+pub(crate) use wakes::Sleeper;
+pub use wakes::Wakes;
 pub use wrapper::Wrapper;
 
 /// Keeps the record of every keyed call.
@@ -172,9 +188,19 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         limit: usize,
     ) -> Result<Page<AuditEntry>, StoreError>;
 
+    /// What time it is in the store where the host's own clock says `now`.
+    ///
+    /// Default: `now`. A file and the memory of a process have no clock: each host that writes to them is believed, as
+    /// far as [`believed`](Store::believed) goes. A server has one, and its store answers from what the server said last
+    /// and the time that passed since. Nothing that is on record there is then compared with a host's own clock. Such a
+    /// store carries out each command [`rebased`](Claim::rebased) on the server's now.
+    fn time(&self, now: Timestamp) -> Timestamp {
+        now
+    }
+
     /// What time it is in the store for a host whose clock says `now`: earlier than that while the store doubts this
     /// clock, else `now` itself. See [`Notes`](crate::operation::record::Notes::now), which has
-    /// [seen](crate::operation::record::Notes::saw) the claims, takes and purges before. A store that only one clock
+    /// [seen](crate::operation::record::Notes::saw) the claims, takes, looks and purges before. A store that only one clock
     /// writes to gives `now`.
     ///
     /// # Errors
@@ -190,6 +216,26 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ///
     /// A [`StoreError`]; some may have been removed.
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError>;
+
+    /// What there is for [`take`](Store::take) and [`purge`](Store::purge) to find, for all accounts of a dispatcher in
+    /// one question. It changes nothing but what the store notes of the time, as a take does.
+    ///
+    /// Default: `None`. The dispatcher then takes for each of its accounts, and purges, to find out.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`].
+    async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
+        let _ = look;
+        Ok(None)
+    }
+
+    /// What wakes the dispatchers of this process that deliver from this store: one for all who hold it.
+    ///
+    /// Default: `None`. Then each client wakes its own dispatcher alone, and looks for itself.
+    fn wakes(&self) -> Option<&Wakes> {
+        None
+    }
 
     /// What an operator's tool does to the whole store, such as [`reseal`]; `None` if it can do nothing of that kind.
     ///
@@ -266,12 +312,24 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         (**self).audit(id, after, limit).await
     }
 
+    fn time(&self, now: Timestamp) -> Timestamp {
+        (**self).time(now)
+    }
+
     async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError> {
         (**self).believed(now).await
     }
 
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
         (**self).purge(now, limit).await
+    }
+
+    async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
+        (**self).look(look).await
+    }
+
+    fn wakes(&self) -> Option<&Wakes> {
+        (**self).wakes()
     }
 
     fn upkeep(&self) -> Option<&dyn Upkeep> {

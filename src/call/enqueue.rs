@@ -83,7 +83,7 @@ impl Call {
     pub async fn enqueue(mut self) -> Result<Enqueued, Error> {
         let engine = Arc::clone(&self.client.engine);
         let span = telemetry::call_span(&**engine.vendor, &self.request);
-        let (now, wall) = (engine.clock.now(), engine.clock.wall());
+        let (now, wall) = (engine.clock.now(), engine.wall());
         let due = self.due.map_or(wall, |due| due.time(wall).max(wall));
         check(&mut self.mistake, &self.request, &self.work, &engine)?;
         let Call { client, request, mut work, .. } = self;

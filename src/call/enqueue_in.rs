@@ -9,7 +9,7 @@ use crate::client::Client;
 use crate::engine::{NotAdmitted, Put};
 use crate::error::{BoxError, Effect, Error, Kind};
 use crate::outbox::{Transaction, Uncommitted};
-use crate::store::{Database, Outbox, Row};
+use crate::store::{Database, Outbox, OutboxRow};
 use crate::telemetry;
 
 impl Call {
@@ -90,7 +90,7 @@ impl Call {
             None => generated_key(&self.client)
                 .map_err(|mistake| in_context(mistake, engine, &self.request, &self.work))?,
         };
-        let due = self.due.map(|due| due.time(engine.clock.wall()));
+        let due = self.due.map(|due| due.time(engine.wall()));
         // Its own ladder and timeouts are not for whoever admits it: what they allow is not allowed then.
         self.work.policy = None;
         let put = engine.put(&self.request, &self.work, (key, due), database)?;
@@ -99,7 +99,7 @@ impl Call {
 
     /// The call that a row asks for, with the row's first mistake: what is wrong with it is what would be wrong with a
     /// call of the same parts.
-    pub(crate) fn of_row(client: &Client, row: &Row) -> Call {
+    pub(crate) fn of_row(client: &Client, row: &OutboxRow) -> Call {
         let method = Method::from_bytes(row.method.as_bytes()).ok();
         let is_method = method.is_some();
         let mut call = client.request(method.unwrap_or(Method::POST), &row.path);
@@ -134,7 +134,7 @@ impl Call {
         let engine = &self.client.engine;
         let span = telemetry::call_span(&**engine.vendor, &self.request);
         check(&mut self.mistake, &self.request, &self.work, engine).map_err(NotAdmitted::Rejected)?;
-        let due = self.due.map(|due| due.time(engine.clock.wall()));
+        let due = self.due.map(|due| due.time(engine.wall()));
         let Some(key) = self.work.key.take() else {
             return Err(NotAdmitted::Rejected(Error::invalid("key", "a row needs one")));
         };

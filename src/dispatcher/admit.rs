@@ -1,8 +1,8 @@
 //! Takes committed rows of the store's [outbox](crate::outbox) on record.
 //!
-//! Before each look for what is due, and through no gate: a row becomes an operation whether or not the vendor can be
-//! called, so that an operator sees it and its caller can wait for it. What is admitted and due is taken in the same
-//! round.
+//! After each look that found some, before anything is taken, and through no gate: a row becomes an operation whether or
+//! not the vendor can be called, so that an operator sees it and its caller can wait for it. What is admitted and due is
+//! taken in the same round.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use crate::client::Client;
 use crate::engine::NotAdmitted;
 use crate::error::{Effect, Error, Kind};
 use crate::operation::record::Cursor;
-use crate::store::{Outbox, Row, StoreError};
+use crate::store::{Outbox, OutboxRow, StoreError};
 use crate::telemetry;
 
 /// Where one dispatcher is in the outbox.
@@ -37,6 +37,8 @@ impl Admission {
     pub(crate) async fn round(&mut self, client: &Client) -> Result<bool, Error> {
         let engine = &client.engine;
         let Some(outbox) = engine.outbox() else { return Ok(false) };
+        // Whoever may not deliver for the account leaves its rows to those who may.
+        engine.disagreement.check()?;
         let bytes_max = engine.policy.limits.request_bytes_max;
         let found = outbox.waiting(&engine.account(), self.next.as_ref(), (ROWS, bytes_max)).await;
         let page = found.map_err(|source| {
@@ -51,13 +53,13 @@ impl Admission {
 }
 
 /// Records one row's operation, or rejects the row. What the store could not do is said, and tried again.
-async fn admit(client: &Client, outbox: &dyn Outbox, row: &Row) {
+async fn admit(client: &Client, outbox: &dyn Outbox, row: &OutboxRow) {
     let failed = |error: &StoreError| telemetry::recovery_failed(client.vendor(), error);
     match Call::of_row(client, row).admit((outbox, row.number)).await {
         Ok(()) => {}
         Err(NotAdmitted::Failed(error)) => telemetry::recovery_failed(client.vendor(), &error),
         Err(NotAdmitted::Rejected(error)) => {
-            let now = client.engine.clock.wall();
+            let now = client.engine.wall();
             match outbox.reject(row.number, &format!("{error:#}"), now).await {
                 Ok(true) => telemetry::rejected(client.vendor(), row.number, &error),
                 // Another dispatcher was first.

@@ -49,8 +49,12 @@ impl Engine {
             Box::pin(self.refused_before_claim(refused, call)).await.map_err(Stop::into_error)?;
             return Ok(Accepted { named, request, is_new: false, in_outbox: false });
         }
-        let is_new = match self.claim(call).await.map(|claimed| *claimed) {
-            Ok(Claimed::Fresh(_) | Claimed::TakenOver(_)) => true,
+        let is_new = match self.claim(&call).await.map(|claimed| *claimed) {
+            Ok(Claimed::Fresh(record) | Claimed::TakenOver(record)) => {
+                // At the time that is on record: it is of the store's own clock.
+                self.wakes.wake(Some(&record.id.scope), record.until().unwrap_or(due));
+                true
+            }
             Ok(Claimed::Busy { .. }) => false,
             Ok(Claimed::Settled(record)) => {
                 self.with_cause_on_record(self.replay(record), offered.id, deadline).await?;
@@ -68,9 +72,6 @@ impl Engine {
             }
         };
         telemetry::enqueued(call.whose(&self.vendor), is_new);
-        if is_new && due <= self.clock.wall() {
-            self.due.notify_one();
-        }
         Ok(Accepted { named, request, is_new, in_outbox: false })
     }
 

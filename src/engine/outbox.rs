@@ -10,7 +10,7 @@ use crate::error::{Effect, Error, Kind};
 use crate::operation::Key;
 use crate::operation::record::Claimed;
 use crate::request::Request;
-use crate::store::{Account, Database, Outbox, Row, Statement};
+use crate::store::{Account, Database, Outbox, OutboxRow, Statement};
 use crate::telemetry::{self, Whose};
 
 /// What a transaction has to execute, and what becomes of it.
@@ -85,7 +85,13 @@ impl Engine {
     }
 
     /// The row of a call that is not stamped yet.
-    fn row(&self, request: &Request, work: &Work, key: &Key, due: Option<Timestamp>) -> Result<Row, Error> {
+    fn row(
+        &self,
+        request: &Request,
+        work: &Work,
+        key: &Key,
+        due: Option<Timestamp>,
+    ) -> Result<OutboxRow, Error> {
         let base = self.vendor.base_url().path().trim_end_matches('/');
         let path = request.url.path();
         let mut path = path.strip_prefix(base).unwrap_or(path).to_owned();
@@ -102,7 +108,7 @@ impl Engine {
             })?;
             headers.push((name.as_str().to_owned(), value.to_owned()));
         }
-        Ok(Row {
+        Ok(OutboxRow {
             number: 0,
             method: request.method.as_str().to_owned(),
             path,
@@ -114,7 +120,7 @@ impl Engine {
             keep: work.retention,
             redact: work.redact.names().to_vec(),
             supersedes: work.predecessor.as_ref().map(|key| key.as_str().to_owned()),
-            enqueued_at: self.clock.wall(),
+            enqueued_at: self.wall(),
             problem: None,
         })
     }
@@ -127,15 +133,20 @@ impl Engine {
         (key, due): (Key, Option<Timestamp>),
         row: (&dyn Outbox, u64),
     ) -> Result<(), NotAdmitted> {
-        let (started, wall) = (self.clock.now(), self.clock.wall());
+        let (started, wall) = (self.clock.now(), self.wall());
         let deadline = started.plus(work.time_allowed(&self.policy));
         let due = due.map_or(wall, |due| due.max(wall));
+        // It may agree again, and the row is not to blame.
+        self.disagreement.check().map_err(NotAdmitted::Failed)?;
         let named = self.name(&mut request, work, key).map_err(NotAdmitted::Rejected)?;
         let call =
             Keyed { due: Some(due), row: Some(row), ..named.call(&request, work, (started, deadline)) };
         let rejected = |error| Err(NotAdmitted::Rejected(self.named(error, call.offered)));
-        let is_new = match self.claim(call).await.map(|claimed| *claimed) {
-            Ok(Claimed::Fresh(_) | Claimed::TakenOver(_)) => true,
+        let is_new = match self.claim(&call).await.map(|claimed| *claimed) {
+            Ok(Claimed::Fresh(record) | Claimed::TakenOver(record)) => {
+                self.wakes.wake(Some(&record.id.scope), record.until().unwrap_or(due));
+                true
+            }
             Ok(Claimed::Busy { .. } | Claimed::Settled(_)) => false,
             Ok(Claimed::Mismatch { held }) => return rejected(key_reused(held, call.offered.fingerprint)),
             Ok(Claimed::InTheWay { obstacle, effect }) => {

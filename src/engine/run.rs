@@ -15,7 +15,7 @@ use crate::attempt::AttemptReport;
 use crate::clock::Instant;
 use crate::error::{Disposition, Effect, Error, Gate, Kind, Reason, Refusal, Step};
 use crate::guard::Guard;
-use crate::operation::record::{Event, LookUp, Ruling, Why};
+use crate::operation::record::{Event, LookUp, Ruling, State, Why};
 use crate::policy::Admission;
 use crate::reply::{Obtained, Reply};
 use crate::telemetry;
@@ -70,9 +70,12 @@ impl<'a> Run<'a> {
                 Some(permit) => (permit, Lease::Claimed),
                 None => (Box::pin(self.admit_again()).await?, Lease::ToRenew),
             };
+            let waited = lease == Lease::ToRenew;
             match cleared {
                 // Waiting for the gates uses the window up too.
-                Cleared::Safe if Guard::AskedAgain.holds() && !matches!(self.ruling(), Ruling::Send(_)) => {
+                Cleared::Safe
+                    if waited && Guard::AskedAgain.holds() && !matches!(self.ruling(), Ruling::Send(_)) =>
+                {
                     continue;
                 }
                 // The renewal before the send writes it down. Not earlier: a gate that refuses would use it up.
@@ -81,13 +84,25 @@ impl<'a> Run<'a> {
                 }
                 _ => {}
             }
-            let judged = self.attempt(permit, lease).await?;
+            let begins = self.hold_for(lease, permit.admitted_at()).await?;
+            if self.is_asked_to_wait(begins) {
+                // Another call was told so while this one wrote. What it may repeat is on record, and is not used twice.
+                self.resends_left =
+                    self.resends_left.saturating_add(u32::from(matches!(cleared, Cleared::AtRisk)));
+                continue;
+            }
+            let judged = self.attempt(permit, begins).await;
             if let Judged::Done { answer, replayed } = judged {
                 if replayed {
                     telemetry::replayed(self.whose(), "vendor");
                 }
                 let obtained = if replayed { Obtained::Replayed } else { Obtained::Fresh };
-                return self.succeed(answer, obtained).await;
+                // As `succeed`, whose future would have the answer twice.
+                let mut reply = self.reply(answer, obtained);
+                if self.hold.is_some() {
+                    Box::pin(self.settle(&mut reply)).await?;
+                }
+                return self.read(reply);
             }
             if let Some(reply) = Box::pin(self.after_failure(judged)).await? {
                 return Ok(reply);
@@ -271,15 +286,11 @@ impl<'a> Run<'a> {
     }
 
     async fn succeed(&mut self, answer: Answer, obtained: Obtained) -> Result<Reply, Error> {
-        let mut reply = Reply::new(answer, obtained, self.attempts).after_waiting(self.waited);
+        let mut reply = self.reply(answer, obtained);
         if self.hold.is_some() {
             Box::pin(self.settle(&mut reply)).await?;
         }
-        if reply.answer().cut {
-            let limit_bytes = self.engine.policy.limits.reply_bytes_max;
-            return Err(self.in_context(super::ending::too_large(limit_bytes, reply.answer().clone())));
-        }
-        Ok(reply)
+        self.read(reply)
     }
 
     /// A definite no that is the operation's outcome.
@@ -287,17 +298,21 @@ impl<'a> Run<'a> {
         if self.hold.is_some() {
             self.phase = Phase::NotApplied;
         }
+        let began = self.engine.clock.now();
         let event = || Event::Refuse { refusal, answer: answer.clone() };
         if let Err(error) = self.write_down("record the outcome", event).await {
             return self.in_context(error.with_answer(Some(answer)));
         }
+        // The key is free again: whoever has the right credentials may have sent it since.
+        let is_free = refusal == Refusal::Unauthorized;
+        let effect = if is_free { self.effect_since_let_go(began).await } else { self.phase.effect() };
         let kind = Kind::Refused { refusal, status: answer.status.as_u16() };
-        self.in_context(Error::new(kind, self.phase.effect()).with_answer(Some(answer)))
+        self.in_context(Error::new(kind, effect).with_answer(Some(answer)))
     }
 
     /// Ends a keyed call as a dead letter, an unkeyed one with what its last attempt met.
     async fn bury(&mut self, reason: Reason) -> Error {
-        let answer = self.last.answer.clone();
+        let (began, answer) = (self.engine.clock.now(), self.last.answer.clone());
         let mut kind = self.dependency();
         let event = || Event::Bury { reason, answer: answer.clone() };
         if let Err(error) = self.write_down("record the dead letter", event).await {
@@ -308,17 +323,28 @@ impl<'a> Run<'a> {
             telemetry::dead_letter(&**self.engine.vendor, &hold.record, reason, met);
             kind = Kind::DeadLetter { reason, timeout: self.timed_out(), rate_limited: self.rate_limited() };
         }
-        let error = Error::new(kind, self.phase.effect()).with_answer(answer);
-        let error = error.because_of(self.last.failure.take());
+        // A person may have redriven it since.
+        let effect = self.effect_since_let_go(began).await;
+        let error = Error::new(kind, effect).with_answer(answer).because_of(self.last.failure.take());
         self.in_context(error)
     }
 
     /// Ends this call but not its operation: what is keyed is scheduled and carries on when its key is sent
-    /// again.
+    /// again, or a dispatcher takes it. One of this process is woken for it.
     pub(super) async fn postpone(&mut self, at: Instant, kind: Kind) -> Error {
-        let clock = &self.engine.clock;
-        let began = clock.now();
-        let at = clock.wall().plus(at.since(began));
+        let postponed = self.schedule(at, kind).await;
+        // At the time that is on record: it is of the store's own clock.
+        if let Some(record) = self.hold.as_ref().map(|hold| &hold.record)
+            && let State::Scheduled { at } = record.state
+        {
+            self.engine.wakes.wake(Some(&record.id.scope), at);
+        }
+        postponed
+    }
+
+    async fn schedule(&mut self, at: Instant, kind: Kind) -> Error {
+        let began = self.engine.clock.now();
+        let at = self.engine.wall().plus(at.since(began));
         if let Err(error) = self.write_down("schedule the next attempt", || Event::Schedule { at }).await {
             return self.in_context(error);
         }
@@ -348,10 +374,11 @@ impl<'a> Run<'a> {
         self.postpone(at, Kind::Gate(Gate::Budget)).await
     }
 
-    /// Lets go of an operation that is not this client's to carry on: somebody else may take it at once.
+    /// Lets go of an operation that is not this client's to carry on: somebody else may take it at once. This process
+    /// is not woken for it, or it would take it again and again.
     pub(super) async fn hand_back(&mut self) -> Error {
         let now = self.engine.clock.now();
-        self.postpone(now, Kind::Fenced).await
+        self.schedule(now, Kind::Fenced).await
     }
 
     /// Charged when the retry is decided on, not when it is sent: retries that wait are load already.

@@ -4,13 +4,13 @@ use super::numbers::{effect_number, phase_number, reason_number, to_ms};
 use crate::operation::record::{Filter, Phase};
 
 /// What one database writes otherwise than another.
-pub(super) struct Dialect {
+pub(super) struct Dialect<'a> {
     /// Stands for the value of this number; the first is 1.
     pub value: fn(usize) -> String,
     /// The column `scope` where its index must not be used, because the list is wanted in another order.
-    pub scope: &'static str,
+    pub scope: &'a str,
     /// A condition that any scope meets and that lets an index of `(scope, key)` find a key alone.
-    pub in_any_scope: &'static str,
+    pub in_any_scope: &'a str,
 }
 
 /// A value that a statement is given beside its text.
@@ -22,7 +22,7 @@ pub(super) enum Value {
 
 /// The conditions, each with ` AND ` behind it, and their values. A wire key has no index: it comes from a hash, so that
 /// every claim would write to another page of it.
-pub(super) fn conditions(filter: &Filter, dialect: &Dialect) -> (String, Vec<Value>) {
+pub(super) fn conditions(filter: &Filter, dialect: &Dialect<'_>) -> (String, Vec<Value>) {
     let Filter { vendor, scope, key, wire_key, phases, reason, effect, status, updated_from, updated_before } =
         filter;
     let text = |text: &str| Value::Text(text.to_owned());
@@ -49,7 +49,7 @@ pub(super) fn conditions(filter: &Filter, dialect: &Dialect) -> (String, Vec<Val
 }
 
 struct Conditions<'a> {
-    dialect: &'a Dialect,
+    dialect: &'a Dialect<'a>,
     clauses: String,
     values: Vec<Value>,
 }

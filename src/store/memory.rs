@@ -18,19 +18,21 @@ use crate::clock::Timestamp;
 use crate::operation::OperationId;
 use crate::operation::record::{
     self, Act, Action, AuditEntry, CLOCKS_DIFFER_MAX, Claim, Claimed, Cursor, Declined, Filter, Forbidden,
-    Left, Notes, Page, Record, Summary, Take, Tally, Transition,
+    Notes, Page, Record, Summary, Take, Tally, Transition,
 };
 use crate::store::pages::{page, start};
 use crate::store::seals::Seals;
-use crate::store::{Store, StoreError, StoreErrorKind, Upkeep};
+use crate::store::{Look, Sight, Standing, Store, StoreError, Upkeep, Wakes};
 
+mod copying;
 mod ending;
 mod names;
 mod room;
 mod sealed;
 mod tally;
 
-use ending::{Bucket, Ending, begin_time, ends};
+use ending::{Bucket, Ending, ends, move_time};
+use room::full;
 use sealed::Blobs;
 
 /// The default store: in memory, bounded, and **lost in a crash**.
@@ -80,6 +82,7 @@ pub struct Memory {
     inner: Arc<Mutex<Inner>>,
     records_max: usize,
     seals: Seals,
+    wakes: Wakes,
 }
 
 #[derive(Default)]
@@ -87,11 +90,14 @@ struct Inner {
     /// Boxed: rows are large, and a map that grows moves what it holds.
     rows: HashMap<Arc<OperationId>, Box<Row>>,
     /// Every record that time will end, by [`Bucket`] and [`Record::until`]. Kept in step by [`Row::replace`],
-    /// [`Inner::add`], [`Inner::remove`] and [`Inner::purge`] alone.
+    /// [`Row::apply`], [`Inner::add`], [`Inner::remove`] and [`Inner::purge`] alone.
     ending: Ending,
     /// Every record, in the order of its first claim.
     order: BTreeMap<u64, Arc<OperationId>>,
     notes: Notes,
+    standing: Standing,
+    /// What clients have registered, by account.
+    accounts: BTreeMap<String, String>,
     /// The number that the next record gets.
     next: u64,
     /// How many settled records gave way before their time.
@@ -102,8 +108,6 @@ struct Inner {
 }
 
 struct Row {
-    /// The same as its key in [`Inner::rows`].
-    id: Arc<OperationId>,
     number: u64,
     /// Hollow, if its request and answer are in `blobs`.
     record: Record,
@@ -125,7 +129,7 @@ impl Memory {
 
     /// An empty store for at most `records_max` records. Nothing is allocated ahead.
     pub fn with_capacity(records_max: usize) -> Memory {
-        Memory { inner: Arc::default(), records_max, seals: Seals::default() }
+        Memory { inner: Arc::default(), records_max, seals: Seals::default(), wakes: Wakes::new() }
     }
 
     /// How many records it holds, expired ones that are not yet purged included.
@@ -164,6 +168,7 @@ impl fmt::Debug for Memory {
 impl Store for Memory {
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
         let mut inner = self.inner.lock();
+        inner.standing.check_new()?;
         inner.notes.saw(claim.now);
         inner.purge(claim.now, PURGE_PER_CLAIM);
         if inner.rows.len() >= self.records_max
@@ -175,24 +180,23 @@ impl Store for Memory {
         let superseded = inner.supersede(&claim);
         let existing = inner.rows.get(&claim.id).map(|row| &row.record);
         let is_new = existing.is_none();
-        let (write, mut claimed) = record::claim(existing, claim, &inner.notes);
-        inner.fill_found(&mut claimed, &self.seals)?;
-        if let Some(in_the_way) = inner.superseded(superseded, &claimed, &self.seals)? {
+        let mut claimed = record::claimed(existing, claim, &inner.notes);
+        if !is_new {
+            inner.fill_found(&mut claimed, &self.seals)?;
+        }
+        if superseded.is_some()
+            && let Some(in_the_way) = inner.superseded(superseded, &claimed, &self.seals)?
+        {
             return Ok(in_the_way);
         }
-        let write = match &claimed {
-            Claimed::TakenOver(record) => Some(record.clone()),
-            _ => write,
-        };
-        if let Some(record) = write {
-            if is_new {
-                inner.add(record, &self.seals)?;
-            } else {
-                if matches!(claimed, Claimed::Fresh(_)) {
-                    inner.remove(&record.id);
-                }
-                inner.put(record, &self.seals)?;
+        match &claimed {
+            Claimed::Fresh(record) if is_new => inner.add(record.clone(), &self.seals)?,
+            Claimed::Fresh(record) => {
+                inner.remove(&record.id);
+                inner.put(record.clone(), &self.seals)?;
             }
+            Claimed::TakenOver(record) => inner.put(record.clone(), &self.seals)?,
+            _ => {}
         }
         Ok(claimed)
     }
@@ -203,10 +207,14 @@ impl Store for Memory {
         mut transition: Transition,
     ) -> Result<Result<Record, Declined>, StoreError> {
         let inner = &mut *self.inner.lock();
+        inner.standing.check_held()?;
         let Some(row) = inner.rows.get_mut(&held.id) else {
             return Ok(Err(Declined::Absent));
         };
         row.evidence.append(&mut transition.reports);
+        if self.seals.current().is_none() && row.blobs.is_none() {
+            return Ok(row.apply(transition, &mut inner.ending).map(|()| row.record.clone()));
+        }
         let record = match row.record.apply(transition) {
             Ok(record) => row.fill_request(record, &self.seals)?,
             Err(declined) => return Ok(Err(declined)),
@@ -219,11 +227,9 @@ impl Store for Memory {
 
     async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
         let mut inner = self.inner.lock();
+        inner.standing.check_new()?;
         inner.notes.saw(take.now);
-        let bucket = match take.what {
-            Left::Lapsed => Bucket::Lapses,
-            Left::Due => Bucket::Due,
-        };
+        let bucket = Bucket::of(take.what);
         let ending = &inner.ending[bucket as usize];
         let over = ending.iter().take_while(|(at, _)| *at <= take.now);
         // Of a clock that was wrong. Only those that end last are looked at: see `Take::limit`.
@@ -232,8 +238,8 @@ impl Store for Memory {
         let readable = |row: &Row| row.check(&self.seals).is_ok();
         let taken = over
             .chain(far)
-            .filter_map(|(_, id)| {
-                let row = inner.rows.get(id).filter(|row| readable(row))?;
+            .filter_map(|(_, number)| {
+                let row = inner.rows.get(inner.order.get(number)?).filter(|row| readable(row))?;
                 Some(row.fill_request(row.record.take(&take)?, &self.seals))
             })
             .take(take.limit)
@@ -246,6 +252,7 @@ impl Store for Memory {
 
     async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> {
         let mut inner = self.inner.lock();
+        inner.standing.check_new()?;
         let (act, _) = act.seen_by(&mut inner.notes);
         let Some(row) = inner.rows.get(id) else {
             return Ok(Err(Forbidden::Absent));
@@ -269,7 +276,9 @@ impl Store for Memory {
         id: &OperationId,
         mut reports: Vec<AttemptReport>,
     ) -> Result<Result<(), Declined>, StoreError> {
-        Ok(match self.inner.lock().rows.get_mut(id) {
+        let mut inner = self.inner.lock();
+        inner.standing.check_held()?;
+        Ok(match inner.rows.get_mut(id) {
             Some(row) => {
                 row.evidence.append(&mut reports);
                 Ok(())
@@ -326,8 +335,17 @@ impl Store for Memory {
 
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
         let mut inner = self.inner.lock();
+        inner.standing.check_new()?;
         inner.notes.saw(now);
         Ok(inner.purge(now, limit))
+    }
+
+    async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
+        Ok(Some(self.inner.lock().look(look, &self.seals)))
+    }
+
+    fn wakes(&self) -> Option<&Wakes> {
+        Some(&self.wakes)
     }
 
     fn upkeep(&self) -> Option<&dyn Upkeep> {
@@ -337,11 +355,16 @@ impl Store for Memory {
 
 impl Row {
     fn replace(&mut self, record: Record, blobs: Option<Blobs>, ending: &mut Ending) {
-        if let Some((bucket, at)) = ends(&self.record) {
-            ending[bucket as usize].remove(&(at, self.id.clone()));
-        }
-        begin_time(ending, &record, &self.id);
+        move_time(ending, self.number, ends(&self.record), ends(&record));
         (self.record, self.blobs) = (record, blobs);
+    }
+
+    /// Carries a transition out in place, on a record that is whole.
+    fn apply(&mut self, transition: Transition, ending: &mut Ending) -> Result<(), Declined> {
+        let before = ends(&self.record);
+        self.record.apply_here(transition)?;
+        move_time(ending, self.number, before, ends(&self.record));
+        Ok(())
     }
 }
 
@@ -364,9 +387,8 @@ impl Inner {
         let (id, number) = (Arc::new(record.id.clone()), self.next);
         self.next += 1;
         self.order.insert(number, id.clone());
-        begin_time(&mut self.ending, &record, &id);
-        let row = Row { id: id.clone(), number, record, blobs, evidence: Vec::new() };
-        self.rows.insert(id, Box::new(row));
+        move_time(&mut self.ending, number, None, ends(&record));
+        self.rows.insert(id, Box::new(Row { number, record, blobs, evidence: Vec::new() }));
         Ok(())
     }
 
@@ -380,20 +402,11 @@ impl Inner {
 
     /// Removes a record, and remembers its fence.
     fn remove(&mut self, id: &OperationId) {
-        let Some((id, row)) = self.rows.remove_entry(id) else { return };
+        let Some(row) = self.rows.remove(id) else { return };
         self.order.remove(&row.number);
         self.notes.purged = self.notes.purged.max(row.record.fence);
-        if let Some((bucket, at)) = ends(&row.record) {
-            self.ending[bucket as usize].remove(&(at, id));
-        }
+        move_time(&mut self.ending, row.number, ends(&row.record), None);
     }
-}
-
-fn full(records_max: usize) -> StoreError {
-    let problem = format!(
-        "the store in memory is full: its bound is {records_max} records, and all of them are under way or dead letters"
-    );
-    StoreError::new(problem).of_kind(StoreErrorKind::Full)
 }
 
 /// How many expired records a claim clears away: more than the one it may add, so that the store shrinks

@@ -41,10 +41,18 @@ pub trait Outbox: Send + Sync {
     /// # Errors
     ///
     /// A [`StoreError`]: the store cannot seal.
-    fn put(&self, account: &Account, row: &Row) -> Result<Vec<Statement>, StoreError>;
+    fn put(&self, account: &Account, row: &OutboxRow) -> Result<Vec<Statement>, StoreError>;
+
+    /// Which of these accounts have committed rows that were not rejected. It may say too much. What a dispatcher asks at
+    /// each of its looks, for all of its clients at once: it must cost little where there are none.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`].
+    async fn have_rows(&self, accounts: &[Account]) -> Result<Vec<bool>, StoreError>;
 
     /// A page of the committed rows of the account that were not rejected, by number: at most `limit`, and fewer if they
-    /// are large. A body of more than `body_bytes_max` is not read, and is the row's [`problem`](Row::problem). Rows that
+    /// are large. A body of more than `body_bytes_max` is not read, and is the row's [`problem`](OutboxRow::problem). Rows that
     /// are sealed with a key which is not at hand are left out.
     ///
     /// # Errors
@@ -55,7 +63,7 @@ pub trait Outbox: Send + Sync {
         account: &Account,
         after: Option<&Cursor>,
         (limit, body_bytes_max): (usize, usize),
-    ) -> Result<Page<Row>, StoreError>;
+    ) -> Result<Page<OutboxRow>, StoreError>;
 
     /// Carries out [`Store::claim`](super::Store::claim), and removes the row in the same commit if the operation is then
     /// on record for this request. `None` if the row is not there any more or was rejected: nothing was claimed.
@@ -104,7 +112,7 @@ pub struct Account {
 ///
 /// `Debug` shows neither the query, nor headers' values, nor the body.
 #[derive(Clone, PartialEq)]
-pub struct Row {
+pub struct OutboxRow {
     /// Its place in the outbox.
     pub number: u64,
     /// The method.
@@ -133,9 +141,9 @@ pub struct Row {
     pub problem: Option<String>,
 }
 
-impl fmt::Debug for Row {
+impl fmt::Debug for OutboxRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Row")
+        f.debug_struct("OutboxRow")
             .field("number", &self.number)
             .field("method", &self.method)
             .field("path", &self.path.split('?').next())

@@ -21,12 +21,14 @@ use crate::operation::record::{
 };
 use crate::store::seals::{Part, Seals};
 use crate::store::stored::Stored;
-use crate::store::{Outbox, Reseal, ResealedBatch, Store, StoreError, Upkeep, codec, reports};
+use crate::store::{Look, Outbox, Sight, Store, StoreError, Upkeep, Wakes, codec, reports};
 
 mod builder;
+mod copying;
 mod failure;
 mod lane;
 mod log;
+mod look;
 mod migrations;
 mod names;
 mod notes;
@@ -40,6 +42,7 @@ mod row;
 mod scrub;
 mod sealed;
 mod statements;
+mod upkeep;
 mod write;
 mod writer;
 
@@ -65,8 +68,8 @@ use write::{First, Met, Step, Written};
 ///   nothing. So does a claim that is dropped before its commit began; a settlement is written all the same.
 /// - Another process that holds the file is waited for, up to about five seconds.
 /// - Times are kept to the millisecond, and up to 2^63 of them.
-/// - A file that is deleted or replaced while it is open is noticed by the next [`take`](Store::take) or
-///   [`purge`](Store::purge), so by each round of recovery. From then on every write fails with
+/// - A file that is deleted or replaced while it is open is noticed by the next [`take`](Store::take),
+///   [`look`](Store::look) or [`purge`](Store::purge), so by each round of recovery. From then on every write fails with
 ///   [`Replaced`](crate::store::StoreErrorKind::Replaced), and nothing is sent. (Unix.)
 /// - The file's mode is 0600, and so are those of `-wal` and `-shm` beside it. Copy it with SQLite's tools, not
 ///   with `cp`, as long as it is open.
@@ -115,6 +118,7 @@ pub struct Sqlite {
     /// Moves the log into the file, see [`log`].
     mover: Lane,
     place: Place,
+    wakes: Wakes,
 }
 
 impl Sqlite {
@@ -150,7 +154,7 @@ impl Sqlite {
         };
         let readers = [reader()?, reader()?];
         let (path, turn) = (path.to_owned(), AtomicUsize::new(0));
-        Ok(Sqlite { path, settings, seals, writer, readers, turn, mover, place })
+        Ok(Sqlite { path, settings, seals, writer, readers, turn, mover, place, wakes: Wakes::new() })
     }
 
     /// Writes the file anew without what was removed from it, and moves its log into it. Until then, what was removed
@@ -375,41 +379,23 @@ impl Store for Sqlite {
         Ok(removed)
     }
 
+    async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
+        self.place.look(&self.path)?;
+        let (look, seals) = (look.clone(), self.seals.clone());
+        let work = move |connection: &_| look::look(connection, &look, &seals);
+        self.writer.run(OnDrop::Skip, work).await.map(Some)
+    }
+
+    fn wakes(&self) -> Option<&Wakes> {
+        Some(&self.wakes)
+    }
+
     fn upkeep(&self) -> Option<&dyn Upkeep> {
         Some(self)
     }
 
     fn outbox(&self) -> Option<&dyn Outbox> {
         Some(self)
-    }
-}
-
-#[async_trait]
-impl Upkeep for Sqlite {
-    async fn reseal(&self, reseal: &Reseal) -> Result<ResealedBatch, StoreError> {
-        self.place.look(&self.path)?;
-        let (reseal, key) = (reseal.clone(), self.seals.needed()?);
-        let rehearsal = reseal.rehearsal;
-        let work = move |connection: &_| reseal::find(connection, &reseal, &key);
-        let found = self.reader().run(OnDrop::Skip, work).await?;
-        let (mut batch, rows) = reseal::seal(found, &self.seals);
-        if rehearsal || rows.is_empty() {
-            return Ok(batch);
-        }
-        let (seals, count) = (self.seals.clone(), rows.len() as u64);
-        let work = move |connection: &_, rows: &Vec<_>| reseal::write(connection, rows, &seals);
-        let (_, written) = self.writer.run_on(OnDrop::Skip, rows, work).await?;
-        (batch.resealed, batch.changed) = (written, count - written);
-        Ok(batch)
-    }
-
-    async fn wipe(&self) -> Result<(), StoreError> {
-        self.place.look(&self.path)?;
-        let connection = scrub::wiper(&self.path, self.settings)?;
-        let lane = Lane::start("steadfast-wipe", connection, (1, 1), read::answer)?;
-        let wiped = lane.run(OnDrop::Finish, scrub::wipe).await;
-        lane.close().await;
-        wiped
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 
-use super::{Outbox, Store, StoreError, Upkeep};
+use super::{Look, Outbox, Sight, Store, StoreError, Upkeep, Wakes};
 use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
@@ -161,6 +161,11 @@ pub trait Wrapper: fmt::Debug + Send + Sync + 'static {
         self.inner().audit(id, after, limit).await
     }
 
+    /// See [`Store::time`].
+    fn time(&self, now: Timestamp) -> Timestamp {
+        self.inner().time(now)
+    }
+
     /// See [`Store::believed`].
     ///
     /// # Errors
@@ -177,6 +182,20 @@ pub trait Wrapper: fmt::Debug + Send + Sync + 'static {
     /// As there.
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
         self.inner().purge(now, limit).await
+    }
+
+    /// See [`Store::look`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
+        self.inner().look(look).await
+    }
+
+    /// See [`Store::wakes`].
+    fn wakes(&self) -> Option<&Wakes> {
+        self.inner().wakes()
     }
 
     /// See [`Store::upkeep`].
@@ -250,12 +269,24 @@ impl<W: Wrapper> Store for W {
         Wrapper::audit(self, id, after, limit).await
     }
 
+    fn time(&self, now: Timestamp) -> Timestamp {
+        Wrapper::time(self, now)
+    }
+
     async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError> {
         Wrapper::believed(self, now).await
     }
 
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
         Wrapper::purge(self, now, limit).await
+    }
+
+    async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
+        Wrapper::look(self, look).await
+    }
+
+    fn wakes(&self) -> Option<&Wakes> {
+        Wrapper::wakes(self)
     }
 
     fn upkeep(&self) -> Option<&dyn Upkeep> {

@@ -1,7 +1,9 @@
 //! The real binary on a store file that a client filled: each command, with and without `--json`, and how it
 //! says no.
 
+mod copying;
 mod disk;
+mod dispatch;
 mod errors;
 mod letters;
 mod manual;
@@ -127,6 +129,12 @@ impl Place {
     pub async fn busy(&self, key: &str) {
         let network = ScriptedTransport::new().status(503);
         assert!(self.pays(key, Duration::ZERO, network).await.expect_err("busy").is_dead_letter());
+    }
+
+    /// Runs what a program without this crate would.
+    pub fn sql(&self, sql: &str) {
+        let file = rusqlite::Connection::open(self.path("calls.db")).expect("opens");
+        file.execute_batch(sql).expect(sql);
     }
 
     /// So many rows of the outbox that cannot be admitted, and one that nobody here has a client for.

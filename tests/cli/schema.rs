@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
+use steadfast::testkit::ScriptedTransport;
 
 use super::{LONG_AGO, NOW, Place};
 
@@ -119,14 +120,56 @@ async fn every_command_answers_with_one_object_of_the_documented_shape() {
         assert_eq!(answer["exit_code"], code, "{arguments:?}");
         seen.insert(answer["command"].as_str().expect("a command").to_owned());
     }
-    seen.extend([rejects(&place).await, reseals(&mut place)]);
+    seen.extend(shows_terms(&place).await);
+    seen.extend([migrates(&place), rejects(&place).await, reseals(&mut place)]);
+    seen.extend(copies(&place).into_iter().chain([super::dispatch::command().await]));
     for letter in std::fs::read_to_string(place.path("letters.jsonl")).expect("reads").lines() {
         line(letter);
     }
     assert_eq!(seen, super::manual::commands(), "a command that is not run here");
+    assert_eq!(seen, described(), "a command that the schema has not");
+}
+
+/// The commands of the schema.
+fn described() -> BTreeSet<String> {
     let described = schema()["properties"]["command"]["enum"].as_array().expect("commands").clone();
-    let described: BTreeSet<String> = described.iter().filter_map(Value::as_str).map(str::to_owned).collect();
-    assert_eq!(seen, described, "a command that the schema has not");
+    described.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+async fn shows_terms(place: &Place) -> Vec<String> {
+    place.stripe(NOW, &ScriptedTransport::new()).register().await.expect("the first");
+    let account = "default/stripe/test";
+    let commands = [&["terms"][..], &["terms", "--forget", account], &["terms", "--forget", "none"]];
+    commands.map(|arguments| command_of(place, arguments)).to_vec()
+}
+
+/// Opens the store again at the end.
+fn copies(place: &Place) -> Vec<String> {
+    let ends = [&["--to", "new.db"][..], &["--to", "new.db"], &["--give-up", "--lost"]];
+    ends.map(|end| command_of(place, &[&["copy", "--from", "calls.db"], end].concat())).to_vec()
+}
+
+/// The command that an answer names.
+fn command_of(place: &Place, arguments: &[&str]) -> String {
+    let answer = answer(&place.run(&[arguments, &["--json"]].concat()).ended(0));
+    answer["command"].as_str().expect("a command").to_owned()
+}
+
+/// On a file it refuses; what it does on a server is in the tests of that.
+fn migrates(place: &Place) -> String {
+    let refused = answer(&place.run(&["migrate", "--json"]).out);
+    assert_eq!((&refused["exit_code"], &refused["error"]["code"]), (&json!(2), &json!("usage")), "{refused}");
+    if cfg!(feature = "postgres") {
+        let url = "postgres://shop:hunter2@db/shop?schema=payments";
+        let printed =
+            answer(&place.run_with(&["--store", url], &["migrate", "--sql", "--roles", "--json"]).ended(0));
+        let sql = printed["result"]["sql"].as_str().expect("statements");
+        assert!(
+            sql.contains("CREATE SCHEMA IF NOT EXISTS \"payments\"") && sql.contains("payments_dispatcher"),
+            "{sql}"
+        );
+    }
+    refused["command"].as_str().expect("a command").to_owned()
 }
 
 /// Rows that no other command shows. Gives the command's name.
@@ -136,6 +179,8 @@ async fn rejects(place: &Place) -> String {
     assert_eq!(counted["result"]["outbox"].as_array().map(Vec::len), Some(2), "{counted}");
     let listed = answer(&place.run(&["outbox", "--limit", "1", "--json"]).ended(0));
     assert!(listed["result"]["next"].is_string(), "{listed}");
+    // A store whose outbox is not empty is not copied.
+    place.sql("DELETE FROM steadfast_outbox");
     listed["command"].as_str().expect("a command").to_owned()
 }
 

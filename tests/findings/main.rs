@@ -4,9 +4,12 @@
 mod apart;
 mod attack;
 mod clocks;
+mod dispatch;
 mod edges;
 mod engine;
 mod lives;
+#[path = "../hosts/meanwhile.rs"]
+mod meanwhile;
 mod operator;
 mod policies;
 mod record;
@@ -15,8 +18,12 @@ mod rule;
 mod second_look;
 #[cfg(feature = "cli")]
 mod secrets;
+#[path = "../hosts/server_clock.rs"]
+mod server_clock;
 mod stories;
+mod terms;
 mod told;
 mod transport;
 mod vendors;
+mod wall_apart;
 mod world;

@@ -3,6 +3,8 @@
 mod admission;
 mod bench;
 mod busy;
+mod copying;
+mod dispatching;
 mod from_sql;
 mod same_request;
 mod sealed;

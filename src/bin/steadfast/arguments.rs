@@ -8,12 +8,13 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 
+use super::dispatch::DispatchArguments;
 use super::selection::Select;
 use super::signature::{Signature, Signer};
 
 /// Looks after the operations that a service recorded: dead letters above all.
 ///
-/// It works on the service's store while the service runs, and sends nothing itself.
+/// It works on the service's store while the service runs, and sends nothing itself but with `dispatch`.
 #[derive(Parser, Debug)]
 #[command(name = "steadfast", version, disable_help_flag = true, disable_version_flag = true)]
 #[command(after_help = "--help also lists the exit codes.", after_long_help = super::manual::after_help())]
@@ -81,6 +82,37 @@ pub(crate) enum Command {
     /// works in small batches beside the running service. If it is cut short, the same again does the rest. The exit code
     /// is 1 if some operations are still not sealed with the current key at the end.
     Reseal(ResealArguments),
+    /// Makes the schema of a store on Postgres, or brings it up to date
+    ///
+    /// A service does so itself when it starts, if its role may. This is for a role that may, before the services of a
+    /// new release start, and beside those of the old one. It is one transaction; of several at once, one does it and
+    /// the others find it done. An SQLite file needs no such thing: whoever opens it brings it up to date.
+    Migrate(MigrateArguments),
+    /// Copies all records to another store, and closes the one that they were in
+    ///
+    /// Stop the service first: from the beginning, nobody can write to either store. While somebody holds an operation in
+    /// the old store, the copy is refused, and the exit code is 1. At the end every operation, its log and every entry of
+    /// the audit record are compared; then the new store is open. A process that still uses the old one sends nothing, and
+    /// is told where the new one is.
+    ///
+    /// If it is cut short, the same again goes on with it. Both stores are opened with the keys in STEADFAST_SEAL_KEYS, and
+    /// the new one is sealed with the first of them.
+    Copy(CopyArguments),
+    /// Shows what clients have registered for their accounts, or removes it
+    ///
+    /// A client registers its base URL and what else must be the same for all services that share an account, when it first
+    /// recovers. A service whose client differs is refused. Before a deployment that changes such a thing on purpose,
+    /// --forget removes what is registered; the next process to start registers its own.
+    Terms(TermsArguments),
+    /// Delivers what services enqueued, in a process of its own
+    ///
+    /// It carries on with what is due and with what a dead process left, of all vendors of the vendors file, until SIGTERM
+    /// or SIGINT. Then it takes nothing more, lets what was sent end, and lets go of the rest: another process carries it
+    /// on at once. The vendors' secrets must be set in the environment as for the service; the store must be there.
+    /// Any number of these may run beside each other and beside the service.
+    ///
+    /// GET /health is 200 while it works and its store answers, else 503 with the reason. GET /metrics is for Prometheus.
+    Dispatch(DispatchArguments),
     /// What failed, was not refused, and waits for a person
     #[command(subcommand)]
     DeadLetters(DeadLettersCommand),
@@ -294,6 +326,46 @@ pub(crate) struct ResealArguments {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct MigrateArguments {
+    /// Also makes the roles NAME_owner, NAME_app, NAME_dispatcher and NAME_reader, after the schema, and gives each what
+    /// it needs; make whoever logs in a member of one
+    #[arg(long)]
+    pub roles: bool,
+    /// Prints the statements for an empty database instead, and connects to nothing
+    #[arg(long)]
+    pub sql: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CopyArguments {
+    /// The store that has the records, such as sqlite:vendor-calls.db, or the path of its file
+    #[arg(long, value_name = "URL", value_hint = ValueHint::FilePath)]
+    pub from: OsString,
+    /// The new store; it is made if it is not there
+    #[arg(long, value_name = "URL", value_hint = ValueHint::FilePath, required_unless_present = "lost")]
+    pub to: Option<OsString>,
+    /// Waits for those who hold operations; the old store takes no new ones meanwhile
+    #[arg(long)]
+    pub wait: bool,
+    /// Does not seal the new store
+    #[arg(long)]
+    pub unsealed: bool,
+    /// Opens the old store again, if the copy is not complete; remove the new one then
+    #[arg(long, conflicts_with_all = ["wait", "unsealed"])]
+    pub give_up: bool,
+    /// The new store is lost for good; with --give-up. Found again and used, it sends what the old one sends
+    #[arg(long, requires = "give_up", conflicts_with = "to")]
+    pub lost: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct TermsArguments {
+    /// Removes what is registered for this account, NAMESPACE/VENDOR/ACCOUNT, such as prod/stripe/live
+    #[arg(long, value_name = "ACCOUNT_PATH")]
+    pub forget: Option<String>,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct EditArguments {
     #[command(flatten)]
     pub operation: Operation,
@@ -321,6 +393,10 @@ impl Command {
             Command::Adopt(_) => "adopt",
             Command::Scrub(_) => "scrub",
             Command::Reseal(_) => "reseal",
+            Command::Migrate(_) => "migrate",
+            Command::Copy(_) => "copy",
+            Command::Terms(_) => "terms",
+            Command::Dispatch(_) => "dispatch",
             Command::Check { .. } => "check",
             Command::Completions { .. } => "completions",
             Command::Man { .. } => "man",

@@ -20,7 +20,7 @@ use super::output::Output;
 use super::place::Place;
 use super::selection::Select;
 use super::signature::Signature;
-use super::{manual, outbox, print, rename, reseal, scrub};
+use super::{copying, dispatch, manual, migrate, outbox, print, rename, reseal, scrub, terms};
 
 pub(crate) async fn run(arguments: Arguments, mut output: Output<'_>) -> Result<u8, Failure> {
     let output = &mut output;
@@ -34,12 +34,16 @@ pub(crate) async fn run(arguments: Arguments, mut output: Output<'_>) -> Result<
             })
         }
         Command::Man { out } => man(out.as_deref(), output),
+        Command::Dispatch(arguments) => dispatch::dispatch(&place, arguments, output).await,
         Command::Stats => rename::stats(&place, output).await,
         Command::Outbox(arguments) => outbox::rejected(&place, arguments, output).await,
         Command::Cancel(arguments) => rename::cancel(&place, &arguments, output).await,
         Command::Adopt(arguments) => rename::adopt(&place, arguments, output).await,
         Command::Scrub(arguments) => scrub::scrub(&place, arguments, output).await,
         Command::Reseal(arguments) => reseal::reseal(&place, arguments, output).await,
+        Command::Migrate(arguments) => migrate::migrate(&place, &arguments, output),
+        Command::Copy(arguments) => copying::copy(arguments, output).await,
+        Command::Terms(arguments) => terms::terms(&place, arguments, output).await,
         Command::Show(arguments) => show(&place, &arguments, output).await,
         Command::DeadLetters(command) => dead_letters(&place, command, output).await,
     }

@@ -2,11 +2,12 @@
 
 use std::error::Error as StdError;
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use steadfast::dead_letter::DeadLetterError;
-use steadfast::store::{StoreError, StoreErrorKind};
+use steadfast::store::{CopyError, StoreError, StoreErrorKind};
 
 pub(crate) enum Failure {
     /// Arguments that cannot be read.
@@ -19,12 +20,18 @@ pub(crate) enum Failure {
     Store(StoreError),
     /// The store is open, and could not be sealed or written anew.
     Upkeep(StoreError),
+    /// Records were not copied.
+    Copy(CopyError),
     /// The store that the vendors file names, or what seals it.
     NamedStore(steadfast::Error),
     /// The library's word.
     Letters(DeadLetterError),
     /// The vendors file.
     Vendors(steadfast::Error),
+    /// The address that was to be listened on.
+    Listen(SocketAddr, io::Error),
+    /// Signals cannot be waited for.
+    Signals(io::Error),
     /// A file that was to be read.
     Input(PathBuf, io::Error),
     /// A file or a directory that was to be written.
@@ -48,7 +55,9 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Failure::Usage(_) | Failure::Arguments(_) | Failure::SealKeys(_) => USAGE,
-            Failure::Store(_) | Failure::Upkeep(_) => STORE,
+            Failure::Store(_) | Failure::Upkeep(_) | Failure::Copy(CopyError::Store { .. }) => STORE,
+            Failure::Copy(CopyError::SameStore) => USAGE,
+            Failure::Copy(_) => HELD_BACK,
             Failure::NamedStore(error) if error.source().is_some_and(|source| source.is::<StoreError>()) => {
                 STORE
             }
@@ -65,6 +74,7 @@ impl Failure {
             Failure::Letters(DeadLetterError::Absent(_)) => ABSENT,
             Failure::Letters(_) => HELD_BACK,
             Failure::Vendors(_) => VENDORS,
+            Failure::Listen(..) | Failure::Signals(_) => FILES,
             Failure::Input(..) | Failure::File(..) | Failure::Output(_) => FILES,
         }
     }
@@ -88,7 +98,7 @@ impl Failure {
             }
             Failure::Store(error) => match error.kind() {
                 StoreErrorKind::Absent => format!(
-                    "no such store: {}; name the service's file with --store or in STEADFAST_STORE",
+                    "no such store: {}; name the service's store with --store or in STEADFAST_STORE",
                     chain(error)
                 ),
                 StoreErrorKind::Sealed => format!(
@@ -102,11 +112,20 @@ impl Failure {
                 chain(error)
             ),
             Failure::Upkeep(error) => chain(error),
+            Failure::Copy(error @ CopyError::Held { .. }) => {
+                format!("{}, or let --wait do so", chain(error))
+            }
+            Failure::Copy(error @ CopyError::Elsewhere { .. }) => format!("{} with --give-up", chain(error)),
+            Failure::Copy(error) => chain(error),
             Failure::Letters(error @ DeadLetterError::Absent(_)) => format!(
                 "{}; it was never recorded in this store, or its record was removed when its time was over",
                 chain(error)
             ),
             Failure::Letters(error) => chain(error),
+            Failure::Listen(address, error) => {
+                format!("{address} cannot be listened on: {error}; name another address with --listen")
+            }
+            Failure::Signals(error) => format!("signals cannot be waited for: {error}"),
             Failure::Input(path, error) => format!("{} cannot be read: {error}", path.display()),
             Failure::File(path, error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 format!("{} is there already and is not written over; name a new file", path.display())
@@ -151,7 +170,8 @@ impl From<clap::Error> for Failure {
     }
 }
 
-fn chain(error: &(dyn StdError + 'static)) -> String {
+/// All layers of an error.
+pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {

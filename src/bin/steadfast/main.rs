@@ -1,11 +1,14 @@
 //! `steadfast`: the operator's command line. It parses, calls the library and prints; what a command means is
-//! said and tested in [`steadfast::dead_letter`].
+//! said and tested in [`steadfast::dead_letter`] and [`steadfast::dispatcher`].
 #![forbid(unsafe_code)]
 
 mod arguments;
 mod commands;
+mod copying;
+mod dispatch;
 mod failure;
 mod manual;
+mod migrate;
 mod outbox;
 mod output;
 mod place;
@@ -15,6 +18,7 @@ mod reseal;
 mod scrub;
 mod selection;
 mod signature;
+mod terms;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -67,7 +71,7 @@ fn say(problem: &str) -> io::Result<()> {
 }
 
 fn run(arguments: Arguments) -> Result<u8, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut out = io::BufWriter::new(io::stdout());
     let output = Output { out: &mut out, json: arguments.json, command: arguments.command.name() };
     let code = runtime.block_on(commands::run(arguments, output))?;

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use steadfast::Client;
 use steadfast::config::Vendors;
 use steadfast::dead_letter::DeadLetters;
 use steadfast::store::{SealKeys, Store, StoreUrl};
@@ -43,26 +44,67 @@ impl Place {
             (None, Some(vendors)) => vendors.existing_store().map_err(Failure::NamedStore)?,
             (None, None) => None,
         };
-        let Some(store) = store else {
-            let problem = "which store? Name the service's with --store URL or in STEADFAST_STORE, such as \
-                           sqlite:vendor-calls.db, or a vendors file that names it with --vendors PATH or in \
-                           STEADFAST_VENDORS";
-            return Err(Failure::Arguments(problem.to_owned()));
-        };
+        let store = store.ok_or_else(which_store)?;
         let letters = DeadLetters::new(Arc::clone(&store));
         let letters = rules.iter().flatten().fold(letters, |letters, client| letters.with_client(client));
         Ok((letters, store))
     }
+
+    /// The clients of all vendors of the vendors file, on the store: they can send. `file` comes before `--vendors`.
+    pub fn open_clients(&self, file: Option<&PathBuf>) -> Result<Vec<Client>, Failure> {
+        let Some(file) = file.or(self.vendors.as_ref()) else {
+            let problem = "which vendors file? Name it: steadfast dispatch FILE, or set STEADFAST_VENDORS";
+            return Err(Failure::Arguments(problem.to_owned()));
+        };
+        let vendors = Vendors::from_file(file).map_err(Failure::Vendors)?;
+        let store = match &self.store {
+            Some((source, store)) => Some(open(source, store)?),
+            None => vendors.existing_store().map_err(Failure::NamedStore)?,
+        };
+        let Some(store) = store else {
+            let problem = "which store? The vendors file names none that another process can see; name the service's \
+                           with --store URL, in STEADFAST_STORE, or in the file: store = \"sqlite:vendor-calls.db\"";
+            return Err(Failure::Arguments(problem.to_owned()));
+        };
+        let vendors = vendors.with_store(store);
+        vendors.names().map(|name| vendors.client(name)).collect::<Result<_, _>>().map_err(Failure::Vendors)
+    }
+}
+
+impl Place {
+    /// Where the store is, and nothing of it is opened.
+    pub fn url(&self) -> Result<StoreUrl, Failure> {
+        if let Some((source, store)) = &self.store {
+            return url(source, store);
+        }
+        let Some(vendors) = &self.vendors else { return Err(which_store()) };
+        let vendors = Vendors::from_file(vendors).map_err(Failure::Vendors)?;
+        vendors.store_url().cloned().ok_or_else(which_store)
+    }
+}
+
+fn which_store() -> Failure {
+    let problem = "which store? Name the service's with --store URL or in STEADFAST_STORE, such as \
+                   sqlite:vendor-calls.db, or a vendors file that names it with --vendors PATH or in \
+                   STEADFAST_VENDORS";
+    Failure::Arguments(problem.to_owned())
 }
 
 /// `source` is what named it.
+fn url(source: &str, store: &OsString) -> Result<StoreUrl, Failure> {
+    StoreUrl::from_argument(store).map_err(|error| Failure::Arguments(format!("{source}: {error}")))
+}
+
 fn open(source: &str, store: &OsString) -> Result<Arc<dyn Store>, Failure> {
-    let url = StoreUrl::from_argument(store);
-    let mut url = url.map_err(|error| Failure::Arguments(format!("{source}: {error}")))?.create(false);
-    if std::env::var_os(SEAL_KEYS).is_some() {
-        url = url.seal(SealKeys::from_env(SEAL_KEYS).map_err(Failure::SealKeys)?);
-    }
+    let url = url(source, store)?.create(false);
+    let url = seal_keys()?.into_iter().fold(url, StoreUrl::seal);
     url.open().map_err(Failure::Store)
+}
+
+/// The keys of the environment, if it has any.
+pub(crate) fn seal_keys() -> Result<Option<SealKeys>, Failure> {
+    let is_set = std::env::var_os(SEAL_KEYS).is_some();
+    is_set.then(|| SealKeys::from_env(SEAL_KEYS).map_err(Failure::SealKeys)).transpose()
 }
 
 const STORE: &str = "STEADFAST_STORE";

@@ -11,10 +11,12 @@ use super::{Inner, Memory, Row};
 use crate::operation::record::{Claimed, Cursor, Record};
 #[cfg(feature = "seal")]
 use crate::store::SealKeys;
+#[cfg(all(feature = "seal", any(test, feature = "testkit")))]
+use crate::store::Wakes;
 use crate::store::pages::start;
 use crate::store::seals::{Part, Seals};
 use crate::store::stored::{answer_of, fill, hollow_answer, hollow_request};
-use crate::store::{Reseal, ResealedBatch, StoreError, Unreadable, Upkeep, codec};
+use crate::store::{Head, Reseal, ResealedBatch, Restore, Standing, StoreError, Unreadable, Upkeep, codec};
 
 impl Memory {
     /// Keeps requests and answers sealed from now on, as a file would. That hides nothing from anybody who can read this
@@ -33,7 +35,7 @@ impl Memory {
     #[must_use]
     pub fn beside(&self, keys: Option<SealKeys>) -> Memory {
         let seals = keys.map_or_else(Seals::default, Seals::with);
-        Memory { inner: self.inner.clone(), records_max: self.records_max, seals }
+        Memory { inner: self.inner.clone(), records_max: self.records_max, seals, wakes: Wakes::new() }
     }
 }
 
@@ -45,6 +47,22 @@ impl Upkeep for Memory {
 
     async fn wipe(&self) -> Result<(), StoreError> {
         Ok(())
+    }
+
+    async fn head(&self) -> Result<Head, StoreError> {
+        Ok(self.inner.lock().head())
+    }
+
+    async fn stand(&self, from: &Standing, to: &Standing) -> Result<Standing, StoreError> {
+        Ok(self.inner.lock().stand(from, to))
+    }
+
+    async fn restore(&self, restore: Restore) -> Result<(), StoreError> {
+        self.inner.lock().restore(restore, self.records_max, &self.seals)
+    }
+
+    async fn register(&self, account: &str, terms: Option<&str>) -> Result<Option<String>, StoreError> {
+        self.inner.lock().register(account, terms)
     }
 }
 

@@ -59,7 +59,7 @@ async fn settle(store: &Memory, key: usize, now: Timestamp, event: Event) -> Rec
     store.transition(&held, transition).await.expect("the store works").expect("the holder may write")
 }
 
-fn expiring(store: &Memory) -> BTreeSet<(Timestamp, Arc<OperationId>)> {
+fn expiring(store: &Memory) -> BTreeSet<(Timestamp, u64)> {
     store.inner.lock().ending[Bucket::Expires as usize].clone()
 }
 
@@ -70,6 +70,12 @@ fn done() -> Event {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_contract_holds() {
     contract::check_all(async || Arc::new(Memory::new()) as Arc<dyn Store>).await;
+}
+
+#[tokio::test]
+async fn records_are_copied_from_and_to_memory() {
+    let fresh = async || Arc::new(Memory::new()) as Arc<dyn Store>;
+    contract::check_copying(fresh, fresh).await;
 }
 
 #[cfg(feature = "seal")]

@@ -7,7 +7,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::{Account, Row};
+use super::{Account, OutboxRow};
 use crate::operation::{Key, OperationId, Scope};
 use crate::request::Request;
 use crate::store::seals::{Part, Seals};
@@ -92,7 +92,7 @@ pub(in crate::store) fn names(text: Option<&str>) -> Result<Vec<String>, String>
 pub(in crate::store) fn sealed_bytes(
     seals: &Seals,
     account: &Account,
-    row: &Row,
+    row: &OutboxRow,
 ) -> Result<Vec<u8>, StoreError> {
     let unfit = |what: &str| StoreError::new(format!("{what} cannot be sealed for the outbox"));
     let id = sealed_for(account, &row.key).ok_or_else(|| unfit("a key that is none"))?;
@@ -117,7 +117,7 @@ pub(in crate::store) fn sealed_bytes(
 pub(in crate::store) fn unsealed(
     seals: &Seals,
     account: &Account,
-    (row, blob): (&mut Row, Vec<u8>),
+    (row, blob): (&mut OutboxRow, Vec<u8>),
 ) -> Result<(), StoreError> {
     let id = sealed_for(account, &row.key).ok_or_else(|| StoreError::new("a sealed row has no key"))?;
     let request = codec::request(seals.unseal(Part::Request, &id, blob)?)?;
@@ -146,8 +146,8 @@ const NOWHERE: &str = "https://outbox.invalid";
 
 /// A row without anything in it.
 #[cfg(test)]
-pub(in crate::store) fn empty() -> Row {
-    Row {
+pub(in crate::store) fn empty() -> OutboxRow {
+    OutboxRow {
         number: 0,
         method: "POST".to_owned(),
         path: "/".to_owned(),
@@ -230,7 +230,8 @@ mod tests {
         (row.path, row.body) = ("/x?token=1".to_owned(), Bytes::from_static(b"{}"));
         row.headers = pairs(&[("a", "1"), ("a", "é")]);
         let blob = sealed_bytes(&seals, &account("a"), &row).expect("seals");
-        let mut read = Row { path: "/x".to_owned(), headers: Vec::new(), body: Bytes::new(), ..row.clone() };
+        let mut read =
+            OutboxRow { path: "/x".to_owned(), headers: Vec::new(), body: Bytes::new(), ..row.clone() };
         unsealed(&seals, &account("a"), (&mut read, blob.clone())).expect("opens");
         assert_eq!(read, row);
         assert!(unsealed(&seals, &account("b"), (&mut read, blob.clone())).is_err(), "of another account");

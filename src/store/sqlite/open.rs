@@ -286,8 +286,7 @@ fn use_log(connection: &Connection, wait_for_lock: fn(i32) -> bool) -> Result<()
         match mode {
             Ok(mode) if mode == "wal" => return Ok(()),
             Ok(mode) => {
-                let problem = format!("SQLite could not {doing}: it stays with {mode}");
-                return Err(StoreError::new(problem));
+                return Err(StoreError::new(format!("SQLite could not {doing}: it stays with {mode}")));
             }
             Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy) => {
                 if !wait_for_lock(tries) {

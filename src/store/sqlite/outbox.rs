@@ -17,8 +17,8 @@ use crate::operation::record::{Claim, Claimed, Cursor, Page};
 use crate::policy::OnUnknown;
 use crate::store::numbers::{duration, duration_ms, from_ms, to_ms};
 use crate::store::outbox::{
-    Account, Database, Outbox, OutboxTally, Rejected, Row, Statement, Value, headers, headers_text, names,
-    names_text, sealed_bytes, unsealed,
+    Account, Database, Outbox, OutboxRow, OutboxTally, Rejected, Statement, Value, headers, headers_text,
+    names, names_text, sealed_bytes, unsealed,
 };
 use crate::store::pages::{ROWS_MAX, page, start};
 use crate::store::seals::Seals;
@@ -26,7 +26,7 @@ use crate::store::{StoreError, StoreErrorKind};
 
 #[async_trait]
 impl Outbox for Sqlite {
-    fn put(&self, account: &Account, row: &Row) -> Result<Vec<Statement>, StoreError> {
+    fn put(&self, account: &Account, row: &OutboxRow) -> Result<Vec<Statement>, StoreError> {
         let mut statements = Vec::with_capacity(2);
         let sealed = match self.seals.current() {
             None => None,
@@ -41,12 +41,17 @@ impl Outbox for Sqlite {
         Ok(statements)
     }
 
+    async fn have_rows(&self, accounts: &[Account]) -> Result<Vec<bool>, StoreError> {
+        let accounts = accounts.to_vec();
+        self.reader().run(OnDrop::Skip, move |connection| have_rows(connection, &accounts)).await
+    }
+
     async fn waiting(
         &self,
         account: &Account,
         after: Option<&Cursor>,
         (limit, body_bytes_max): (usize, usize),
-    ) -> Result<Page<Row>, StoreError> {
+    ) -> Result<Page<OutboxRow>, StoreError> {
         let (asked, seals, from) = (account.clone(), self.seals.clone(), start(after)?);
         let limit = limit.clamp(1, ROWS_MAX);
         let work = move |connection: &_| waiting(connection, &asked, from, (limit, body_bytes_max), &seals);
@@ -99,7 +104,7 @@ fn statement(sql: &'static str, values: Vec<Value>) -> Statement {
 }
 
 /// The parameters of [`PUT`].
-fn values(account: &Account, row: &Row, sealed: Option<Vec<u8>>) -> Vec<Value> {
+fn values(account: &Account, row: &OutboxRow, sealed: Option<Vec<u8>>) -> Vec<Value> {
     let text = |text: &str| Value::Text(Some(text.to_owned()));
     let is_sealed = sealed.is_some();
     // The route of a sealed row stays readable, as an operation's does in its scope. Its query does not.
@@ -129,7 +134,17 @@ fn values(account: &Account, row: &Row, sealed: Option<Vec<u8>>) -> Vec<Value> {
 }
 
 /// A row, and what is sealed of it.
-type Found = (Row, Option<Vec<u8>>);
+type Found = (OutboxRow, Option<Vec<u8>>);
+
+fn have_rows(connection: &Connection, accounts: &[Account]) -> Result<Vec<bool>, StoreError> {
+    let doing = "look whose rows are in the outbox";
+    let mut statement = connection.prepare_cached(HAS_ROWS).while_doing(doing)?;
+    accounts
+        .iter()
+        .map(|Account { namespace, vendor, account }| statement.exists([namespace, vendor, account]))
+        .collect::<rusqlite::Result<_>>()
+        .while_doing(doing)
+}
 
 fn waiting(
     connection: &Connection,
@@ -195,7 +210,7 @@ fn read(row: &SqliteRow<'_>, body_bytes_max: usize) -> rusqlite::Result<Found> {
         problem.get_or_insert(told);
         Vec::new()
     });
-    let read = Row {
+    let read = OutboxRow {
         number: row.get::<_, i64>(0)?.max(0) as u64,
         method: row.get(1)?,
         path: row.get(2)?,
@@ -300,6 +315,9 @@ fn to_number(number: u64) -> i64 {
 const PUT: &str = "INSERT INTO steadfast_outbox (namespace, vendor, account, method, path, key, headers, \
      content_type, body, sealed, due_ms, on_unknown, keep_ms, redact, supersedes, enqueued_at_ms) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, NULL, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
+
+const HAS_ROWS: &str = "SELECT 1 FROM steadfast_outbox \
+     WHERE namespace = ?1 AND vendor = ?2 AND account = ?3 AND rejected_at_ms IS NULL";
 
 const IS_THERE: &str = "SELECT 1 FROM steadfast_outbox WHERE number = ?1 AND rejected_at_ms IS NULL";
 

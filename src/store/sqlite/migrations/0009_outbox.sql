@@ -28,3 +28,10 @@ CREATE TABLE steadfast_outbox (
 -- What a dispatcher looks for. What was rejected costs it nothing.
 CREATE INDEX steadfast_outbox_waiting ON steadfast_outbox (namespace, vendor, account, number)
 WHERE rejected_at_ms IS NULL;
+
+-- Nobody would admit it. Its writer is to hear of it, and not to commit an order whose call stays behind.
+CREATE TRIGGER steadfast_outbox_closed BEFORE INSERT ON steadfast_outbox
+WHEN EXISTS (SELECT 1 FROM purged WHERE json_extract(standing, '$.stage') <> 'open')
+BEGIN
+    SELECT RAISE(ABORT, 'the store is closed: its records are copied to another store, which takes the calls');
+END;
