@@ -299,8 +299,9 @@ async fn a_store_with_calls_in_its_outbox_is_not_copied() {
     let place = Place::fresh();
     place.never_sent("due").await;
     place.rejects(2).await;
-    let told = place.run_with(&[], &COPY).ended(1);
-    let words: String = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    let told = place.run_with(&[], &COPY);
+    assert_eq!(told.code, 1, "{}{}", told.out, told.err);
+    let words: String = told.err.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
         words.contains(
             "3 calls lie in the source's outbox (2 rejected), and an outbox is not copied; let a dispatcher"
