@@ -18,6 +18,16 @@ pub(super) enum Due {
     After(Duration),
 }
 
+impl Due {
+    /// The time that is meant, where it is `wall` now.
+    pub(super) fn time(self, wall: Timestamp) -> Timestamp {
+        match self {
+            Due::At(time) => time,
+            Due::After(wait) => wall.plus(wait),
+        }
+    }
+}
+
 impl Call {
     /// [Enqueues](Call::enqueue) it for `time`: it is not sent before, by the wall clocks of the hosts. A time that has
     /// passed is now. Of several, also with [`after`](Call::after), the last one counts.
@@ -74,11 +84,7 @@ impl Call {
         let engine = Arc::clone(&self.client.engine);
         let span = telemetry::call_span(&**engine.vendor, &self.request);
         let (now, wall) = (engine.clock.now(), engine.wall());
-        let due = match self.due {
-            None => wall,
-            Some(Due::At(time)) => time.max(wall),
-            Some(Due::After(wait)) => wall.plus(wait),
-        };
+        let due = self.due.map_or(wall, |due| due.time(wall).max(wall));
         check(&mut self.mistake, &self.request, &self.work, &engine)?;
         let Call { client, request, mut work, .. } = self;
         let key = match work.key.take() {

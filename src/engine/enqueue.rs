@@ -23,6 +23,8 @@ pub(crate) struct Accepted {
     pub request: Request,
     /// Whether this call recorded it.
     pub is_new: bool,
+    /// Whether it lies in the outbox until a dispatcher records it.
+    pub in_outbox: bool,
 }
 
 impl Engine {
@@ -45,7 +47,7 @@ impl Engine {
         if deadline <= started {
             let refused = self.named(no_time(), offered);
             Box::pin(self.refused_before_claim(refused, call)).await.map_err(Stop::into_error)?;
-            return Ok(Accepted { named, request, is_new: false });
+            return Ok(Accepted { named, request, is_new: false, in_outbox: false });
         }
         let is_new = match self.claim(&call).await.map(|claimed| *claimed) {
             Ok(Claimed::Fresh(record) | Claimed::TakenOver(record)) => {
@@ -70,7 +72,7 @@ impl Engine {
             }
         };
         telemetry::enqueued(call.whose(&self.vendor), is_new);
-        Ok(Accepted { named, request, is_new })
+        Ok(Accepted { named, request, is_new, in_outbox: false })
     }
 
     /// Waits until the operation has ended, at most until `deadline`. Sends nothing.
@@ -84,7 +86,7 @@ impl Engine {
             error.after_waiting(self.clock.now().since(started))
         };
         let waiter = self.waiting.enter(offered.id);
-        let mut pauses = Pauses::new();
+        let (mut pauses, mut in_outbox) = (Pauses::new(), accepted.in_outbox);
         loop {
             // Before the look: an outcome that is written down in between still wakes.
             let mut woken = pin!(waiter.woken.notified());
@@ -95,7 +97,12 @@ impl Engine {
                     return told.map(|reply| reply.after_waiting(passed)).map_err(waited);
                 }
                 Standing::Free(refused) => return Err(waited(refused)),
-                Standing::Open(open) => in_progress(&open),
+                Standing::Open(open) => {
+                    in_outbox = false;
+                    in_progress(&open)
+                }
+                // No dispatcher has recorded it yet.
+                Standing::Absent if in_outbox => Error::new(Kind::InProgress, Effect::None),
                 // Its time on record is over, or somebody removed it.
                 Standing::Absent => {
                     return Err(waited(Error::new(Kind::Store { doing: FIND }, Effect::Unknown)));
