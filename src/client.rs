@@ -7,7 +7,6 @@ use std::sync::atomic::AtomicU16;
 use std::time::Duration;
 
 use http::Method;
-use tokio::sync::Notify;
 use url::Url;
 
 use crate::call::{Call, with_room};
@@ -364,7 +363,7 @@ impl ClientBuilder {
             late_writes: LateWrites::default(),
             let_go: LetGo::default(),
             began,
-            due: Notify::new(),
+            due: Arc::default(),
             secret_is_known: self.secret_is_known,
         };
         let client = Client { engine: Arc::new(engine) };

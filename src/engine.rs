@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 use crate::clock::{Clock, Instant};
 use crate::error::{Context, Effect, Error, Kind, Origin as _};
-use crate::operation::{Key, OperationId, RedactedFields};
+use crate::operation::{Key, OperationId, RedactedFields, Sequence};
 use crate::policy::{CallPolicy, Gates, InFlight, OnUnknown, Policy};
 use crate::random::Random;
 use crate::reply::Reply;
@@ -91,7 +91,7 @@ pub(crate) struct Engine {
     pub let_go: LetGo,
     pub began: Began,
     /// Wakes a dispatcher of this client: there is something due.
-    pub due: Notify,
+    pub due: Arc<Notify>,
 }
 
 /// What one call asks for beside its request.
@@ -118,6 +118,8 @@ pub(crate) struct Work {
     pub redact: RedactedFields,
     /// The key of the dead letter that it starts over.
     pub predecessor: Option<Key>,
+    /// What it is enqueued into.
+    pub sequence: Option<Sequence>,
 }
 
 impl Work {

@@ -67,6 +67,15 @@ guards! {
     Tombstone,
     /// No single host's clock says that a record has expired.
     BelievedTime,
+    // Sequences.
+    /// What waits for its turn in a sequence is neither taken nor claimed.
+    SequenceOrder,
+    /// Of a sequence, one is sent at a time.
+    OneAtATime,
+    /// A dead letter holds its sequence, unless its call said to skip it.
+    DeadLetterHoldsSequence,
+    /// What waits for its next attempt holds its sequence.
+    RetryHoldsSequence,
     // Sending again.
     /// What nobody can tell is not sent again.
     UnknownIsParked,

@@ -116,6 +116,7 @@
 //!
 //! - [`Client`], one per vendor and account, and [`Call`], one call under construction.
 //! - [`Enqueued`]: a call that is on record and sent later, or without its caller ([`Call::enqueue`]).
+//! - [`Sequence`]: enqueued calls that are delivered one at a time and in order ([`Call::sequence`]).
 //! - [`Reply`], and [`Error`], which says whether the call may have taken effect.
 //! - [`Policy`]: backoff, budget, breaker, limits, timeouts. [`CallPolicy`] is the part one call may override.
 //! - [`vendor::Vendor`]: a vendor's rules. [`vendor::Stripe`], [`vendor::Postmark`], [`vendor::BigCommerce`],
@@ -208,6 +209,7 @@ pub use call::Call;
 pub use client::{Client, ClientBuilder};
 pub use enqueued::Enqueued;
 pub use error::{Disposition, Effect, Error};
+pub use operation::Sequence;
 pub use policy::{CallPolicy, InFlight, OnUnknown, Policy};
 pub use reply::{Obtained, Reply};
 

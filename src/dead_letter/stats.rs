@@ -1,8 +1,8 @@
 //! How many operations there are, of whom, and how old.
 
-use super::{DeadLetterError, DeadLetters};
+use super::{DeadLetterError, DeadLetters, OPEN};
 use crate::clock::Timestamp;
-use crate::operation::record::{Phase, Tally};
+use crate::operation::record::{Filter, Phase, Summary, Tally};
 
 /// The store in numbers.
 ///
@@ -21,6 +21,10 @@ pub struct Stats {
     pub now: Timestamp,
     /// By vendor, then by phase; empty groups are left out.
     pub groups: Vec<Tally>,
+    /// Dead letters that hold their [sequence](crate::Sequence), oldest first, at most [`Stats::HELD_MAX`].
+    pub held: Vec<Summary>,
+    /// Whether there are more of them.
+    pub held_more: bool,
 }
 
 impl DeadLetters {
@@ -31,11 +35,16 @@ impl DeadLetters {
     /// [`DeadLetterError::Store`].
     pub async fn stats(&self) -> Result<Stats, DeadLetterError> {
         let groups = self.store.tally().await.map_err(DeadLetterError::store("count"))?;
-        Ok(Stats { now: self.now(), groups })
+        let holding = Filter { phases: OPEN.to_vec(), holds_sequence: true, ..Filter::default() };
+        let held = self.page(&holding, None, Stats::HELD_MAX).await?;
+        Ok(Stats { now: self.now(), groups, held_more: held.next.is_some(), held: held.rows })
     }
 }
 
 impl Stats {
+    /// How many dead letters that hold a sequence are named: as many as a person reads.
+    pub const HELD_MAX: usize = 20;
+
     /// How many operations hold a secret in the headers of their request, which version 0.1 stored and
     /// [`DeadLetters::scrub`] removes.
     pub fn secrets(&self) -> u64 {

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::attempt::AttemptReport;
 use crate::operation::OperationId;
-use crate::operation::record::{Action, AuditEntry, Phase, Resolution, Resolved, Summary};
+use crate::operation::record::{Action, AuditEntry, Phase, Place, Resolution, Resolved, Summary};
 
 macro_rules! serialize_as {
     ($($kind:ty => $form:expr;)*) => {
@@ -85,6 +85,8 @@ serialize_as! {
             "totals": totals,
             "groups": stats.groups.iter().map(group).collect::<Vec<_>>(),
             "secrets": stats.secrets(),
+            "held_sequences": stats.held.iter().map(|held| Value::Object(summary(held))).collect::<Vec<_>>(),
+            "held_sequences_more": stats.held_more,
         })
     };
     Shown => shown;
@@ -130,11 +132,26 @@ fn summary(summary: &Summary) -> Map<String, Value> {
         "claimed_at_ms": summary.claimed_at.as_millis(),
         "updated_at_ms": summary.updated_at.as_millis(),
         "until_ms": summary.until.map(crate::clock::Timestamp::as_millis),
+        "sequence": summary.sequence.as_ref().map(place),
     });
     if let Value::Object(rest) = rest {
         form.extend(rest);
     }
     form
+}
+
+fn place(place: &Place) -> Value {
+    let behind = place.behind.as_ref().map(|ahead| {
+        let mut form = name(&ahead.id);
+        form.insert("phase".to_owned(), json!(ahead.phase.name()));
+        Value::Object(form)
+    });
+    json!({
+        "name": place.sequence.name(),
+        "position": place.position,
+        "skips_dead_letters": place.sequence.skips_dead_letters(),
+        "behind": behind,
+    })
 }
 
 fn resolved(said: &Resolved) -> Value {

@@ -19,7 +19,10 @@ use crate::telemetry;
 
 pub(super) struct UnderWay {
     client: Client,
-    tasks: JoinSet<Result<Reply, Error>>,
+    /// Each says with its end whether it was in a sequence.
+    tasks: JoinSet<(bool, Result<Reply, Error>)>,
+    /// How many of them are.
+    sequenced: usize,
     pub recovered: Recovered,
     /// How many there are, for whoever cannot ask.
     count: Arc<AtomicUsize>,
@@ -45,6 +48,7 @@ impl UnderWay {
         UnderWay {
             client: client.clone(),
             tasks: JoinSet::new(),
+            sequenced: 0,
             recovered: Recovered::default(),
             count: Arc::default(),
             due_first: false,
@@ -59,6 +63,11 @@ impl UnderWay {
 
     pub(super) fn is_empty(&self) -> bool {
         self.tasks.is_empty()
+    }
+
+    /// Whether the end of one of those under way may be the turn of the next in its sequence.
+    pub(super) fn may_pass_turns(&self) -> bool {
+        self.sequenced > 0 && !self.is_empty()
     }
 
     /// Takes for ever, until `stopped` says so; what is under way then is carried to its end.
@@ -182,7 +191,10 @@ impl UnderWay {
         for record in records {
             telemetry::taken_over(&**engine.vendor, &record);
             let client = self.client.clone();
-            self.tasks.spawn(async move { client.engine.carry_on(record, lease_until).await });
+            let is_sequenced = record.sequence.is_some();
+            self.sequenced += usize::from(is_sequenced);
+            self.tasks
+                .spawn(async move { (is_sequenced, client.engine.carry_on(record, lease_until).await) });
         }
         self.recovered.taken += taken;
         self.count.store(self.tasks.len(), Ordering::Relaxed);
@@ -202,9 +214,13 @@ impl UnderWay {
         }
     }
 
-    fn ended(&mut self, ended: Result<Result<Reply, Error>, JoinError>) {
+    fn ended(&mut self, ended: Result<(bool, Result<Reply, Error>), JoinError>) {
         match ended {
-            Ok(outcome) => self.recovered.count(&outcome),
+            Ok((is_sequenced, outcome)) => {
+                self.sequenced -= usize::from(is_sequenced);
+                let outcome = self.recovered.count(&outcome);
+                telemetry::recovered(self.client.vendor(), outcome);
+            }
             // Its operation stays in progress until its lease runs out.
             Err(ended) => {
                 self.recovered.failed += 1;

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 
 use super::hold::{WRITE_PAUSE_MAX, WRITE_PAUSE_MIN, leads_to};
 use super::in_flight::Waiting;
@@ -41,6 +41,7 @@ impl Run<'_> {
             store: Arc::clone(&self.engine.store),
             clock: Arc::clone(&self.engine.clock),
             waiting: Arc::clone(&self.engine.waiting),
+            due: Arc::clone(&self.engine.due),
             held: hold.record.clone(),
             transition: hold.transition(event, evidence),
             over_at,
@@ -48,6 +49,9 @@ impl Run<'_> {
         drop(runtime.spawn(async move {
             write.carry_out().await;
             write.waiting.wake(&write.held.id);
+            if write.held.sequence.is_some() {
+                write.due.notify_one();
+            }
             drop(place);
         }));
     }
@@ -58,6 +62,8 @@ struct LateWrite {
     clock: Arc<dyn Clock>,
     /// Who waits for the outcome.
     waiting: Arc<Waiting>,
+    /// Who takes the next one of its sequence.
+    due: Arc<Notify>,
     held: Record,
     transition: Transition,
     over_at: Instant,

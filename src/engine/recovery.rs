@@ -104,6 +104,7 @@ impl Work {
             recovered: true,
             redact: RedactedFields::NONE,
             predecessor: None,
+            sequence: None,
         }
     }
 }

@@ -42,6 +42,7 @@ mod races;
 #[cfg(feature = "seal")]
 mod sealing;
 mod secrets;
+mod sequences;
 mod table;
 mod takers;
 mod times;
@@ -64,6 +65,10 @@ pub use sealing::{
     check_unreadable_rows,
 };
 pub use secrets::{check_count_of_secrets, check_scrub, check_scrub_beside_others};
+pub use sequences::{
+    check_sequence_adoption, check_sequence_claims, check_sequence_dead_letters, check_sequence_lives,
+    check_sequence_retries, check_sequences, check_sequences_at_once,
+};
 pub use table::check_every_call_from_every_state;
 pub use takers::{
     check_settled_is_not_taken, check_takers_at_once, check_takes, check_unknown_since, check_wrong_clocks,
@@ -92,6 +97,13 @@ pub async fn check_all(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_claims_at_once(fresh().await).await;
     check_settlements_at_once(fresh().await).await;
     check_enqueue(&*fresh().await).await;
+    check_sequences(&*fresh().await).await;
+    check_sequence_retries(&*fresh().await).await;
+    check_sequence_dead_letters(&*fresh().await).await;
+    check_sequence_claims(&*fresh().await).await;
+    check_sequence_lives(&*fresh().await).await;
+    check_sequence_adoption(&*fresh().await).await;
+    check_sequences_at_once(fresh().await).await;
     check_takes(&*fresh().await).await;
     check_wrong_clocks(&*fresh().await).await;
     check_unknown_since(&*fresh().await).await;
@@ -152,6 +164,7 @@ pub(crate) fn claim_at(id: &OperationId, now: Timestamp) -> Claim {
         vendor_clock_ms: None,
         redact: RedactedFields::NONE,
         predecessor: None,
+        sequence: None,
     }
 }
 

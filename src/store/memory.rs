@@ -27,11 +27,14 @@ use crate::store::{Store, StoreError, StoreErrorKind, Upkeep};
 mod ending;
 mod names;
 mod room;
+mod rows;
 mod sealed;
+mod sequence;
 mod tally;
 
-use ending::{Bucket, Ending, begin_time, ends};
+use ending::{Bucket, Ending};
 use sealed::Blobs;
+use sequence::{Line, Name};
 
 /// The default store: in memory, bounded, and **lost in a crash**.
 ///
@@ -86,11 +89,12 @@ pub struct Memory {
 struct Inner {
     /// Boxed: rows are large, and a map that grows moves what it holds.
     rows: HashMap<Arc<OperationId>, Box<Row>>,
-    /// Every record that time will end, by [`Bucket`] and [`Record::until`]. Kept in step by [`Row::replace`],
-    /// [`Inner::add`], [`Inner::remove`] and [`Inner::purge`] alone.
+    /// Every record that time will end, by [`Bucket`] and [`Record::until`], but what waits for its turn in a sequence.
+    /// Kept in step by [`Row::replace`], [`Inner::add`], [`Inner::remove`], [`Inner::purge`] and [`sequence`] alone.
     ending: Ending,
     /// Every record, in the order of its first claim.
     order: BTreeMap<u64, Arc<OperationId>>,
+    sequences: HashMap<Name, Line>,
     notes: Notes,
     /// The number that the next record gets.
     next: u64,
@@ -109,6 +113,8 @@ struct Row {
     record: Record,
     blobs: Option<Blobs>,
     evidence: Vec<AttemptReport>,
+    /// Whether another operation of its sequence has the turn.
+    waits: bool,
 }
 
 impl Memory {
@@ -174,6 +180,9 @@ impl Store for Memory {
         }
         let superseded = inner.supersede(&claim);
         let existing = inner.rows.get(&claim.id).map(|row| &row.record);
+        let placed =
+            existing.filter(|record| record.sequence.is_some()).map(|record| inner.placed(record.clone()));
+        let existing = placed.as_ref().or(existing);
         let is_new = existing.is_none();
         let (write, mut claimed) = record::claim(existing, claim, &inner.notes);
         inner.fill_found(&mut claimed, &self.seals)?;
@@ -193,6 +202,9 @@ impl Store for Memory {
                 }
                 inner.put(record, &self.seals)?;
             }
+        }
+        if let Claimed::Fresh(record) | Claimed::TakenOver(record) = &mut claimed {
+            inner.fill_place(record);
         }
         Ok(claimed)
     }
@@ -214,6 +226,7 @@ impl Store for Memory {
         let mut kept = record.clone();
         let blobs = Blobs::of(&mut kept, &self.seals)?;
         row.replace(kept, blobs, &mut inner.ending);
+        inner.moved_in_sequence(&held.id);
         Ok(Ok(record))
     }
 
@@ -250,7 +263,7 @@ impl Store for Memory {
         let Some(row) = inner.rows.get(id) else {
             return Ok(Err(Forbidden::Absent));
         };
-        let (record, entry) = match row.whole(&self.seals)?.act(&act) {
+        let (record, entry) = match inner.placed(row.whole(&self.seals)?).act(&act) {
             Ok(acted) => acted,
             Err(forbidden) => return Ok(Err(forbidden)),
         };
@@ -283,7 +296,8 @@ impl Store for Memory {
     }
 
     async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
-        self.inner.lock().rows.get(id).map(|row| row.whole(&self.seals)).transpose()
+        let inner = self.inner.lock();
+        inner.rows.get(id).map(|row| Ok(inner.placed(row.whole(&self.seals)?))).transpose()
     }
 
     async fn list(
@@ -295,7 +309,9 @@ impl Store for Memory {
         let start = start(after)?;
         let inner = self.inner.lock();
         let rows = inner.order.range(start..).filter_map(|(number, id)| {
-            let summary = inner.rows.get(id)?.record.summary();
+            let record = &inner.rows.get(id)?.record;
+            let placed = record.sequence.is_some().then(|| inner.placed(record.clone()));
+            let summary = placed.as_ref().unwrap_or(record).summary();
             filter.matches(&summary).then_some((*number, summary))
         });
         Ok(page(rows, limit))
@@ -332,60 +348,6 @@ impl Store for Memory {
 
     fn upkeep(&self) -> Option<&dyn Upkeep> {
         Some(self)
-    }
-}
-
-impl Row {
-    fn replace(&mut self, record: Record, blobs: Option<Blobs>, ending: &mut Ending) {
-        if let Some((bucket, at)) = ends(&self.record) {
-            ending[bucket as usize].remove(&(at, self.id.clone()));
-        }
-        begin_time(ending, &record, &self.id);
-        (self.record, self.blobs) = (record, blobs);
-    }
-}
-
-impl Inner {
-    /// Writes a record that is whole. Nothing is written if it cannot be sealed.
-    fn put(&mut self, mut record: Record, seals: &Seals) -> Result<(), StoreError> {
-        match self.rows.get_mut(&record.id) {
-            Some(row) => {
-                let blobs = Blobs::of(&mut record, seals)?;
-                row.replace(record, blobs, &mut self.ending);
-                Ok(())
-            }
-            None => self.add(record, seals),
-        }
-    }
-
-    /// A record whose name is not there yet.
-    fn add(&mut self, mut record: Record, seals: &Seals) -> Result<(), StoreError> {
-        let blobs = Blobs::of(&mut record, seals)?;
-        let (id, number) = (Arc::new(record.id.clone()), self.next);
-        self.next += 1;
-        self.order.insert(number, id.clone());
-        begin_time(&mut self.ending, &record, &id);
-        let row = Row { id: id.clone(), number, record, blobs, evidence: Vec::new() };
-        self.rows.insert(id, Box::new(row));
-        Ok(())
-    }
-
-    fn log(&mut self, entry: AuditEntry) {
-        self.audit.push_back(entry);
-        if self.audit.len() > Memory::AUDIT_MAX {
-            self.audit.pop_front();
-            self.audit_first += 1;
-        }
-    }
-
-    /// Removes a record, and remembers its fence.
-    fn remove(&mut self, id: &OperationId) {
-        let Some((id, row)) = self.rows.remove_entry(id) else { return };
-        self.order.remove(&row.number);
-        self.notes.purged = self.notes.purged.max(row.record.fence);
-        if let Some((bucket, at)) = ends(&row.record) {
-            self.ending[bucket as usize].remove(&(at, id));
-        }
     }
 }
 

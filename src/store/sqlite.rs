@@ -37,6 +37,7 @@ mod reseal;
 mod row;
 mod scrub;
 mod sealed;
+mod sequence;
 mod statements;
 mod write;
 mod writer;
@@ -241,8 +242,9 @@ impl Store for Sqlite {
         let (mut first, met) =
             self.writer.run_on(OnDrop::Skip, first, |to, first| write::claim(to, first)).await?;
         let (claimed, stored) = match met {
-            Met::Nobody { first_fence } => {
+            Met::Nobody { first_fence, place } => {
                 (first.record.fence, first.record.first_fence) = (first_fence, first_fence);
+                first.record.sequence = place;
                 return Ok(Claimed::Fresh(first.record));
             }
             Met::Unreadable(error) => return Err(error),

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::Row;
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
-use crate::operation::record::{Phase, Record};
+use crate::operation::record::Phase;
 
 /// By [`Bucket`], the earliest first.
 pub(super) type Ending = [BTreeSet<(Timestamp, Arc<OperationId>)>; 3];
@@ -18,14 +19,24 @@ pub(super) enum Bucket {
     Expires,
 }
 
-/// When a record's time is over, if it ever is, and what that means.
-pub(super) fn ends(record: &Record) -> Option<(Bucket, Timestamp)> {
-    bucket(record.phase()).zip(record.until())
+/// When a record's time is over, if it ever is, and what that means. What waits for its turn is due at no time.
+fn ends(row: &Row) -> Option<(Bucket, Timestamp)> {
+    let phase = row.record.phase();
+    if phase == Phase::Scheduled && row.waits {
+        return None;
+    }
+    bucket(phase).zip(row.record.until())
 }
 
-pub(super) fn begin_time(ending: &mut Ending, record: &Record, id: &Arc<OperationId>) {
-    if let Some((bucket, at)) = ends(record) {
-        ending[bucket as usize].insert((at, id.clone()));
+pub(super) fn begin_time(ending: &mut Ending, row: &Row) {
+    if let Some((bucket, at)) = ends(row) {
+        ending[bucket as usize].insert((at, row.id.clone()));
+    }
+}
+
+pub(super) fn end_time(ending: &mut Ending, row: &Row) {
+    if let Some((bucket, at)) = ends(row) {
+        ending[bucket as usize].remove(&(at, row.id.clone()));
     }
 }
 

@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 use super::failure::{While, damaged};
 use super::lane::Job;
 use super::row::{self, COLUMNS};
+use super::sequence::PLACE;
 use crate::attempt::AttemptReport;
 use crate::operation::record::{AuditEntry, Cursor, Filter, Page, Phase, Summary, Tally};
 use crate::operation::{Key, OperationId, Scope};
@@ -124,7 +125,9 @@ fn phase(row: &Row<'_>, column: usize) -> rusqlite::Result<Phase> {
 /// Lacks two values: the number of the first row, and how many.
 fn list_statement(filter: &Filter) -> (String, Vec<Value>) {
     let (clauses, values) = filters::conditions(filter, &DIALECT);
-    let sql = format!("SELECT {COLUMNS} FROM operation WHERE {clauses}number >= ? ORDER BY number LIMIT ?");
+    let sql = format!(
+        "SELECT {COLUMNS}, {PLACE} FROM operation WHERE {clauses}number >= ? ORDER BY number LIMIT ?"
+    );
     let values = values.into_iter().map(|value| match value {
         filters::Value::Text(text) => Value::Text(text),
         filters::Value::Number(number) => Value::Integer(number),
