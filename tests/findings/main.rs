@@ -15,6 +15,7 @@ mod rule;
 mod second_look;
 #[cfg(feature = "cli")]
 mod secrets;
+mod sequences;
 mod stories;
 mod told;
 mod transport;
