@@ -42,6 +42,7 @@ pub mod observability {}
 
 /// [observability]: crate::guide::observability
 /// [enqueued]: crate::guide::recipes#send-it-later-or-without-waiting
+/// [sequence]: crate::guide::recipes#keep-calls-in-order
 /// [`gates`]: crate::Client::gates
 /// [breaker]: crate::policy::Breaker
 /// [dead letter]: crate::dead_letter
@@ -62,6 +63,7 @@ pub mod operations {}
 /// [`enqueue`]: crate::Call::enqueue
 /// [`keep_recovering`]: crate::Client::keep_recovering
 /// [`is_new`]: crate::Enqueued::is_new
+/// [`sequence`]: crate::Call::sequence
 /// [`is_deadline`]: crate::Error::is_deadline
 /// [`retry_at`]: crate::Error::retry_at
 /// [wait]: crate::Call::in_flight
