@@ -340,7 +340,7 @@ impl ClientBuilder {
         };
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
         let random = self.random.unwrap_or_else(|| Arc::new(SystemRandom));
-        let began = Began::of(&*clock);
+        let began = Began::of(&*clock, &*store);
         let engine = Engine {
             meters: Meters::new(self.vendor.name()),
             base_with_room: with_room(self.vendor.base_url()),

@@ -168,7 +168,7 @@ impl DeadLetters {
         if signed.by.trim().is_empty() {
             return Err(DeadLetterError::Invalid(Error::validation("by", "a purge needs somebody's name")));
         }
-        let now = self.clock.wall();
+        let now = self.now();
         self.sign_for_expired(now, &signed).await?;
         let mut removed = 0;
         loop {
@@ -218,7 +218,7 @@ impl DeadLetters {
     }
 
     fn now(&self) -> Timestamp {
-        self.clock.wall()
+        self.store.time(self.clock.wall())
     }
 
     async fn get(&self, id: &OperationId) -> Result<Option<Record>, DeadLetterError> {

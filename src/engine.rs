@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::clock::{Clock, Instant};
+use crate::clock::{Clock, Instant, Timestamp};
 use crate::error::{Context, Effect, Error, Kind, Origin as _};
 use crate::operation::{Key, OperationId, RedactedFields, Sequence};
 use crate::policy::{CallPolicy, Gates, InFlight, OnUnknown, Policy};
@@ -130,6 +130,11 @@ impl Work {
 }
 
 impl Engine {
+    /// What time it is in the store: what goes on record, or is compared with it, is of this clock.
+    pub(crate) fn wall(&self) -> Timestamp {
+        self.store.time(self.clock.wall())
+    }
+
     /// Carries a call that `started` just now through to its end, or to the end of its time.
     pub(crate) async fn call(
         &self,

@@ -67,6 +67,8 @@ guards! {
     Tombstone,
     /// No single host's clock says that a record has expired.
     BelievedTime,
+    /// The nearer of two wrong clocks is no less doubted than the other.
+    NearerOfTwo,
     // Sequences.
     /// What waits for its turn in a sequence is neither taken nor claimed.
     SequenceOrder,
@@ -116,6 +118,10 @@ guards! {
     LeaseMargin,
     /// Each send but the one behind the claim asks the store first.
     RenewBeforeSend,
+    /// The vendor's wish is asked again after the lease was renewed.
+    PauseAskedAgain,
+    /// Whoever stood still since it let go of an operation says no word of before.
+    FreedLongAgo,
     /// A takeover for a caller is charged as a retry.
     TakeoverPays,
     /// A retry draws on the budget.

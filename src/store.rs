@@ -184,6 +184,16 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         limit: usize,
     ) -> Result<Page<AuditEntry>, StoreError>;
 
+    /// What time it is in the store where the host's own clock says `now`.
+    ///
+    /// Default: `now`. A file and the memory of a process have no clock: each host that writes to them is believed, as
+    /// far as [`believed`](Store::believed) goes. A server has one, and its store answers from what the server said last
+    /// and the time that passed since. Nothing that is on record there is then compared with a host's own clock. Such a
+    /// store carries out each command [`rebased`](Claim::rebased) on the server's now.
+    fn time(&self, now: Timestamp) -> Timestamp {
+        now
+    }
+
     /// What time it is in the store for a host whose clock says `now`: earlier than that while the store doubts this
     /// clock, else `now` itself. See [`Notes`](crate::operation::record::Notes::now), which has
     /// [seen](crate::operation::record::Notes::saw) the claims, takes and purges before. A store that only one clock
@@ -269,6 +279,10 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         limit: usize,
     ) -> Result<Page<AuditEntry>, StoreError> {
         (**self).audit(id, after, limit).await
+    }
+
+    fn time(&self, now: Timestamp) -> Timestamp {
+        (**self).time(now)
     }
 
     async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError> {

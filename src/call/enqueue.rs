@@ -105,7 +105,7 @@ impl Call {
     async fn record(mut self) -> Result<Enqueued, Error> {
         let engine = Arc::clone(&self.client.engine);
         let span = telemetry::call_span(&**engine.vendor, &self.request);
-        let (now, wall) = (engine.clock.now(), engine.clock.wall());
+        let (now, wall) = (engine.clock.now(), engine.wall());
         let due = match self.due {
             None => wall,
             Some(Due::At(time)) => time.max(wall),

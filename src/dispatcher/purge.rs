@@ -15,7 +15,7 @@ pub(super) async fn keep_purging(client: Client, period: Duration) {
     let clock = &client.engine.clock;
     loop {
         let began = clock.now();
-        let purged = caught(client.engine.store.purge(clock.wall(), BATCH)).await;
+        let purged = caught(client.engine.store.purge(client.engine.wall(), BATCH)).await;
         let pause = match purged {
             Ok(Ok(removed)) if removed >= BATCH => {
                 let took = clock.now().since(began);

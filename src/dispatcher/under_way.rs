@@ -173,7 +173,7 @@ impl UnderWay {
             return Ok(0);
         }
         let engine = &self.client.engine;
-        let wall = engine.clock.wall();
+        let wall = engine.wall();
         let take = Take {
             what,
             account: Some(engine.account_path()),

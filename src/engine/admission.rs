@@ -32,7 +32,7 @@ impl Engine {
                 }
                 _ => {
                     telemetry::refused(whose, refusal.gate);
-                    let retry_at = refusal.retry_at.map(|at| self.clock.wall().plus(at.since(now)));
+                    let retry_at = refusal.retry_at.map(|at| self.wall().plus(at.since(now)));
                     return Err(Error::refused_by(refusal.gate, retry_at, Effect::None));
                 }
             }

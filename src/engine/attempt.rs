@@ -42,29 +42,28 @@ pub(super) enum Lease {
 }
 
 impl<'a> Run<'a> {
+    /// Makes sure of the hold for one attempt, and says when the attempt begins: a claim, or a renewed lease, comes
+    /// between that and its admission.
+    pub(super) async fn hold_for(&mut self, lease: Lease, admitted: Instant) -> Result<Instant, Error> {
+        if self.hold.is_none() {
+            return Ok(admitted);
+        }
+        match lease {
+            Lease::ToRenew if Guard::RenewBeforeSend.holds() => {
+                self.renew_lease(self.timeout.attempt).await?;
+                Ok(self.engine.clock.now())
+            }
+            _ => self.keep_lease(self.timeout.attempt).await,
+        }
+    }
+
     /// Sends once and judges what came of it. What is left to know is in `self.last`.
     ///
     /// Dropping the future releases the admission without counting it; a keyed operation stays in progress on
     /// record until its lease runs out.
-    pub(super) async fn attempt(
-        &mut self,
-        mut admission: Admission<'a>,
-        lease: Lease,
-    ) -> Result<Judged, Error> {
+    pub(super) async fn attempt(&mut self, mut admission: Admission<'a>, begins: Instant) -> Judged {
         let engine = self.engine;
         let admitted = admission.admitted_at();
-        let begins = if self.hold.is_some() {
-            // The claim, or a renewed lease, comes between.
-            match lease {
-                Lease::ToRenew if Guard::RenewBeforeSend.holds() => {
-                    self.renew_lease(self.timeout.attempt).await?;
-                    engine.clock.now()
-                }
-                _ => self.keep_lease(self.timeout.attempt).await?,
-            }
-        } else {
-            admitted
-        };
         admission.begin(begins);
         let begun = admission.admitted_at();
         let exchanged = engine.exchange(self.request.clone(), self.bounds(), admitted, begun).await;
@@ -81,7 +80,7 @@ impl<'a> Run<'a> {
 
         let is_first = self.attempts == 1 && self.phase.effect() == Effect::None;
         let keyed = self.hold.is_some();
-        let judged_at = engine.clock.wall();
+        let judged_at = engine.wall();
         let attempt = Attempt::new(self.request, keyed, outcome.as_ref(), judged_at)
             .after(self.phase.effect())
             .in_window(matches!(self.window_at(|| (judged_at, ended)), Window::Open { .. }));
@@ -100,7 +99,7 @@ impl<'a> Run<'a> {
             self.spared = self.spared.saturating_add(1);
             self.last.of_an_outage = true;
         }
-        Ok(judged)
+        judged
     }
 
     /// What an exchange of this call may take.
@@ -163,7 +162,7 @@ impl<'a> Run<'a> {
         let latency = ended.since(begun);
         self.reports.push(AttemptReport {
             number: self.attempts,
-            started_at: self.engine.clock.wall().minus(latency),
+            started_at: self.engine.wall().minus(latency),
             latency,
             status: met.ok().map(|status| status.as_u16()),
             failure: met.err().map(|failure| Chain(failure).to_string()),

@@ -79,7 +79,7 @@ impl Engine {
 
     fn claim_of(&self, call: Keyed<'_>, fingerprint: Fingerprint) -> Claim {
         let Keyed { offered, wire_key, work, keep, due, .. } = call;
-        let now = self.clock.wall();
+        let now = self.wall();
         Claim {
             id: offered.id.clone(),
             fingerprint,

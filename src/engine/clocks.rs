@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use crate::answer::Answer;
 use crate::clock::{Clock, Instant, Timestamp};
 use crate::operation::record::CLOCKS_DIFFER_MAX;
+use crate::store::Store;
 
 /// Our own two clocks when this client was built.
 #[derive(Clone, Copy, Debug)]
@@ -23,8 +24,8 @@ pub(crate) struct Began {
 }
 
 impl Began {
-    pub(crate) fn of(clock: &dyn Clock) -> Began {
-        Began { wall: clock.wall(), now: clock.now() }
+    pub(crate) fn of(clock: &dyn Clock, store: &dyn Store) -> Began {
+        Began { wall: store.time(clock.wall()), now: clock.now() }
     }
 
     /// Whether the wall clock was set ahead since then, by more than clocks differ: it was wrong before, or it is now.

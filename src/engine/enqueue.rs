@@ -43,7 +43,7 @@ impl Engine {
         telemetry::named(call.whose(&self.vendor));
         let is_new = self.record_as_due(call).await?;
         telemetry::enqueued(call.whose(&self.vendor), is_new);
-        if is_new && due <= self.clock.wall() {
+        if is_new && due <= self.wall() {
             self.due.notify_one();
         }
         Ok(Accepted { named, request, is_new })

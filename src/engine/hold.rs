@@ -45,9 +45,8 @@ impl<'a> Hold<'a> {
     /// A moment of this hold, for the record. A wall clock that is set during a hold makes it no earlier than it was:
     /// a settle time counts from it.
     pub(super) fn on_record(&self, at: Instant) -> Timestamp {
-        let clock = &self.engine.clock;
         let (began, _) = self.began;
-        let by_now = clock.wall().minus(clock.now().since(at));
+        let by_now = self.engine.wall().minus(self.engine.clock.now().since(at));
         by_now.max(Guard::SendNoEarlier.keeps(self.wall.plus(at.since(began))))
     }
 
@@ -90,7 +89,7 @@ impl<'a> Hold<'a> {
     pub(super) async fn renew(&mut self, needed: Duration, evidence: Evidence) -> Result<(), Error> {
         let now = self.engine.clock.now();
         let lease = needed.saturating_add(self.engine.policy.record.lease_margin);
-        let lease_until = self.engine.clock.wall().plus(lease);
+        let lease_until = self.engine.wall().plus(lease);
         // Nothing is sent once the call's time is over, so that the lease is not needed any more then.
         let renewal = self.transition(Event::Renew { lease_until }, evidence);
         self.write("renew the lease", renewal, self.deadline).await?;
@@ -125,7 +124,7 @@ impl<'a> Hold<'a> {
 
     pub(super) fn transition(&self, event: Event, evidence: Evidence) -> Transition {
         let Evidence { attempts, effect, unknown_since, look_ups, resends_left, reports } = evidence;
-        let (fence, now) = (self.record.fence, self.engine.clock.wall());
+        let (fence, now) = (self.record.fence, self.engine.wall());
         Transition { fence, now, attempts, effect, unknown_since, look_ups, resends_left, event, reports }
     }
 

@@ -47,7 +47,7 @@ impl Engine {
                 }
                 Standing::Open(open) if !open.is_free => {
                     told = in_place_of(told, in_progress(&open));
-                    due_in = open.due.map(|due| due.since(self.clock.wall()));
+                    due_in = open.due.map(|due| due.since(self.wall()));
                     if !self.may_end_in_time(&open, call) {
                         return self.after_waiting(Err(told), call);
                     }
@@ -80,7 +80,7 @@ impl Engine {
     /// sent by nobody until then.
     pub(super) fn may_end_in_time(&self, open: &Open, call: Keyed<'_>) -> bool {
         let left = call.offered.deadline.since(self.clock.now());
-        open.due.is_none_or(|due| due.since(self.clock.wall()) < left)
+        open.due.is_none_or(|due| due.since(self.wall()) < left)
     }
 
     fn after_waiting(&self, ended: Result<Reply, Error>, call: Keyed<'_>) -> Result<Reply, Error> {

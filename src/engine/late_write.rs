@@ -82,7 +82,8 @@ impl LateWrite {
             if self.is_over().await {
                 return;
             }
-            let transition = Transition { now: self.clock.wall(), ..self.transition.clone() };
+            let transition =
+                Transition { now: self.store.time(self.clock.wall()), ..self.transition.clone() };
             let written = self.store.transition(&self.held, transition);
             if let Some(Ok(_)) = limit::within(&*self.clock, self.over_at, written).await {
                 return;

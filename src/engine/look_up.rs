@@ -17,6 +17,7 @@ use crate::attempt::{AttemptReport, LOOK_UP};
 use crate::clock::Instant;
 use crate::error::{Chain, Effect, Error};
 use crate::guard::Guard;
+use crate::policy::Admission;
 use crate::request::Request;
 use crate::telemetry;
 use crate::transport::SendError;
@@ -32,7 +33,7 @@ pub(super) enum Looked {
     CannotTell,
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
     /// Whether this vendor has a look-up for the operation.
     pub(super) fn has_look_up(&self) -> bool {
         self.first_question().is_some()
@@ -155,16 +156,12 @@ impl Run<'_> {
     async fn ask(&mut self, mut question: Request) -> Result<(Option<Looked>, Met), Error> {
         let mut met = Met { status: None, failure: None };
         for _ in 0..PAGES_MAX {
-            let mut admission = self.admit_again().await?;
-            let admitted = admission.admitted_at();
-            if Guard::LookUpKeepsLease.holds() {
-                self.keep_lease(self.timeout.attempt).await?;
-            }
-            let begun = self.engine.clock.now();
+            let mut admission = self.admit_look_up().await?;
+            let (admitted, begun) = (admission.admitted_at(), self.engine.clock.now());
             admission.begin(begun);
             let exchanged = self.engine.exchange(question.clone(), self.bounds(), admitted, begun).await;
             self.account(admission, &exchanged);
-            let judged_at = self.engine.clock.wall();
+            let judged_at = self.engine.wall();
             let attempt = Attempt::new(&question, false, exchanged.outcome.as_ref(), judged_at);
             let verdict = self.engine.vendor.classify(&attempt);
             self.heed(&verdict, &exchanged.outcome, exchanged.ended);
@@ -196,12 +193,25 @@ impl Run<'_> {
         Ok((Some(Looked::CannotTell), met))
     }
 
+    /// Waits for the gates, and keeps the lease for the look-up.
+    async fn admit_look_up(&mut self) -> Result<Admission<'a>, Error> {
+        loop {
+            let admission = self.admit_again().await?;
+            if Guard::LookUpKeepsLease.holds() {
+                self.keep_lease(self.timeout.attempt).await?;
+            }
+            if !self.is_asked_to_wait(self.engine.clock.now()) {
+                return Ok(admission);
+            }
+        }
+    }
+
     /// Leaves a line on the operation's log: what it met, and what it found.
     fn report_look_up(&mut self, looked: Option<&Looked>, met: Met, begun: Instant) {
         let latency = self.engine.clock.now().since(begun);
         self.reports.push(AttemptReport {
             number: self.attempts,
-            started_at: self.engine.clock.wall().minus(latency),
+            started_at: self.engine.wall().minus(latency),
             latency,
             status: met.status,
             failure: met.failure,

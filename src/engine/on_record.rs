@@ -83,7 +83,7 @@ impl Engine {
             Some(Err(_)) | None => return Standing::CannotSay,
         };
         // Whether it has expired is the store's to say, at the claim: our own clock may be ahead.
-        let (now, fence) = (self.clock.wall(), record.fence);
+        let (now, fence) = (self.wall(), record.fence);
         let is_over = record.has_expired(now);
         if Guard::ReplayOfSameRequest.holds()
             && !self.is_of(record.fingerprint, offered)
@@ -180,7 +180,7 @@ impl Engine {
         call: Keyed<'_>,
     ) -> Result<Reply, Stop> {
         let named = |error| self.named(error, call.offered);
-        let until = call.due.unwrap_or_else(|| self.clock.wall().plus(self.lease(call.work)));
+        let until = call.due.unwrap_or_else(|| self.wall().plus(self.lease(call.work)));
         Err(match failure {
             // An earlier call's record may be there all the same.
             Some(source) if wrote_nothing(&source) || Guard::FailedClaim.is_out() => {
@@ -248,11 +248,13 @@ impl Run<'_> {
 
     /// The effect that is told of an operation which this run let go of, by a write that began at `began`.
     ///
-    /// From that write on somebody else may take the operation and send it. A process that stood still since then knows
-    /// nothing of that, so that its word *none* is as old as the write. It looks at the record again.
+    /// From that write on somebody else may take the operation and send it: because it is due, because its key is free
+    /// again, or because a person redrives it. A process that stood still since then knows nothing of that, so that its
+    /// word *none* is as old as the write. It looks at the record again.
     pub(super) async fn effect_since_let_go(&self, began: Instant) -> Effect {
         let (clock, known) = (&*self.engine.clock, self.phase.effect());
-        let is_recent = |since: Instant| clock.now().since(since) <= STORE_GRACE;
+        let is_recent =
+            |since: Instant| Guard::FreedLongAgo.is_out() || clock.now().since(since) <= STORE_GRACE;
         let Some(hold) = self.hold.as_ref().filter(|_| known == Effect::None && !is_recent(began)) else {
             return known;
         };

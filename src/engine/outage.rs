@@ -53,7 +53,7 @@ impl Run<'_> {
 
     /// The time since the first claim.
     fn age(&self) -> Duration {
-        let now = self.engine.clock.wall();
+        let now = self.engine.wall();
         self.hold.as_ref().map_or(Duration::ZERO, |hold| now.since(hold.record.claimed_at))
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::phase::Run;
 use crate::clock::Instant;
 use crate::error::{Effect, Error, Gate, Kind};
+use crate::guard::Guard;
 use crate::policy::{Admission, Refusal as GateRefusal};
 use crate::telemetry;
 use crate::vendor::Verdict;
@@ -46,6 +47,13 @@ impl<'a> Run<'a> {
         }
         self.starts += 1;
         Ok(admission)
+    }
+
+    /// Whether the vendor asks to be left alone by now. What was admitted may have been written down since then, and
+    /// another call have been told so meanwhile. A call without a key leaves at once.
+    pub(super) fn is_asked_to_wait(&self, now: Instant) -> bool {
+        let is_paused = self.hold.is_some() && self.engine.gates.pause().until(now).is_some();
+        Guard::PauseAskedAgain.keeps(is_paused)
     }
 
     /// Sleeps with the lease kept for the sleep and the attempt after it.

@@ -196,8 +196,8 @@ impl<'a> Run<'a> {
 
     /// Until when the vendor answers a resend from its own record. A call without a key has no window.
     pub(super) fn window(&self) -> Window {
-        let clock = &self.engine.clock;
-        self.window_at(|| (clock.wall(), clock.now()))
+        let engine = self.engine;
+        self.window_at(|| (engine.wall(), engine.clock.now()))
     }
 
     /// The same, at a moment by both clocks.

@@ -81,7 +81,14 @@ impl<'a> Run<'a> {
                 }
                 _ => {}
             }
-            let judged = self.attempt(permit, lease).await?;
+            let begins = self.hold_for(lease, permit.admitted_at()).await?;
+            if self.is_asked_to_wait(begins) {
+                // Another call was told so while this one wrote. What it may repeat is on record, and is not used twice.
+                self.resends_left =
+                    self.resends_left.saturating_add(u32::from(matches!(cleared, Cleared::AtRisk)));
+                continue;
+            }
+            let judged = self.attempt(permit, begins).await;
             if let Judged::Done { answer, replayed } = judged {
                 if replayed {
                     telemetry::replayed(self.whose(), "vendor");
@@ -287,17 +294,21 @@ impl<'a> Run<'a> {
         if self.hold.is_some() {
             self.phase = Phase::NotApplied;
         }
+        let began = self.engine.clock.now();
         let event = || Event::Refuse { refusal, answer: answer.clone() };
         if let Err(error) = self.write_down("record the outcome", event).await {
             return self.in_context(error.with_answer(Some(answer)));
         }
+        // The key is free again: whoever has the right credentials may have sent it since.
+        let is_free = refusal == Refusal::Unauthorized;
+        let effect = if is_free { self.effect_since_let_go(began).await } else { self.phase.effect() };
         let kind = Kind::Refused { refusal, status: answer.status.as_u16() };
-        self.in_context(Error::new(kind, self.phase.effect()).with_answer(Some(answer)))
+        self.in_context(Error::new(kind, effect).with_answer(Some(answer)))
     }
 
     /// Ends a keyed call as a dead letter, an unkeyed one with what its last attempt met.
     async fn bury(&mut self, reason: Reason) -> Error {
-        let answer = self.last.answer.clone();
+        let (began, answer) = (self.engine.clock.now(), self.last.answer.clone());
         let mut kind = self.dependency();
         let event = || Event::Bury { reason, answer: answer.clone() };
         if let Err(error) = self.write_down("record the dead letter", event).await {
@@ -308,17 +319,17 @@ impl<'a> Run<'a> {
             telemetry::dead_letter(&**self.engine.vendor, &hold.record, reason, met);
             kind = Kind::DeadLetter { reason, timeout: self.timed_out(), rate_limited: self.rate_limited() };
         }
-        let error = Error::new(kind, self.phase.effect()).with_answer(answer);
-        let error = error.because_of(self.last.failure.take());
+        // A person may have redriven it since.
+        let effect = self.effect_since_let_go(began).await;
+        let error = Error::new(kind, effect).with_answer(answer).because_of(self.last.failure.take());
         self.in_context(error)
     }
 
     /// Ends this call but not its operation: what is keyed is scheduled and carries on when its key is sent
     /// again.
     pub(super) async fn postpone(&mut self, at: Instant, kind: Kind) -> Error {
-        let clock = &self.engine.clock;
-        let began = clock.now();
-        let at = clock.wall().plus(at.since(began));
+        let began = self.engine.clock.now();
+        let at = self.engine.wall().plus(at.since(began));
         if let Err(error) = self.write_down("schedule the next attempt", || Event::Schedule { at }).await {
             return self.in_context(error);
         }

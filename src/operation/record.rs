@@ -28,6 +28,7 @@ use crate::request::Request;
 mod act;
 mod notes;
 mod place;
+mod rebased;
 mod rename;
 mod resend;
 mod scrub;
@@ -161,7 +162,8 @@ pub struct Claim {
     pub wire_key: String,
     /// The request, without secrets.
     pub request: Request,
-    /// The caller's wall time.
+    /// What time it is in the store, as far as the caller can tell; see [`Store::time`](crate::store::Store::time).
+    /// The command's other times count from here.
     pub now: Timestamp,
     /// How long the caller may hold the operation before somebody else may take it.
     pub lease: Duration,
@@ -258,7 +260,7 @@ pub enum Event {
 pub struct Transition {
     /// The fence that the holder was given.
     pub fence: u64,
-    /// The holder's wall time.
+    /// As [`Claim::now`].
     pub now: Timestamp,
     /// Attempts made so far.
     pub attempts: u32,

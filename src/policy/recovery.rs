@@ -257,9 +257,10 @@ impl Recovery {
         }
         let earned = now.since(pace.refilled_at).as_secs_f64() * pace.per_second;
         pace.refilled_at = pace.refilled_at.max(now);
-        // Debt of a faster time is not to hold up a vendor that is back: at any rate ten seconds pay it off.
+        // Debt of a faster time is not to hold up a vendor that is back: at any rate ten seconds pay it off. What was
+        // earned since then counts on top.
         let least = -(pace.per_second * DEBT_SECONDS).max(1.0);
-        pace.starts = (pace.starts + earned).clamp(least, self.most(pace.per_second));
+        pace.starts = (pace.starts.max(least) + earned).min(self.most(pace.per_second));
         then(&mut pace)
     }
 

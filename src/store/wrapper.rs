@@ -161,6 +161,11 @@ pub trait Wrapper: fmt::Debug + Send + Sync + 'static {
         self.inner().audit(id, after, limit).await
     }
 
+    /// See [`Store::time`].
+    fn time(&self, now: Timestamp) -> Timestamp {
+        self.inner().time(now)
+    }
+
     /// See [`Store::believed`].
     ///
     /// # Errors
@@ -243,6 +248,10 @@ impl<W: Wrapper> Store for W {
         limit: usize,
     ) -> Result<Page<AuditEntry>, StoreError> {
         Wrapper::audit(self, id, after, limit).await
+    }
+
+    fn time(&self, now: Timestamp) -> Timestamp {
+        Wrapper::time(self, now)
     }
 
     async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError> {

@@ -1,6 +1,8 @@
 //! Clocks that differ.
 
-use crate::apart::{Apart, Came, order_recovered_by_another};
+use std::time::Duration;
+
+use crate::apart::{Apart, order_recovered_by_another, order_recovered_on_a_server};
 
 #[tokio::test]
 async fn d5_a_recoverer_whose_clock_is_off_waits_the_settle_time_out() {
@@ -23,8 +25,30 @@ async fn d5_a_recoverer_whose_clock_is_off_waits_the_settle_time_out() {
         (0, 240, -3 * 86_400),
         (0, 240, 3 * 86_400),
     ] {
-        let apart = Apart { caller, recoverer, set_by };
+        let apart = Apart { caller, recoverer, set_by, ..Apart::default() };
         let came = order_recovered_by_another(apart).await;
-        assert_eq!(came, Came { orders: 1, found: true }, "{apart:?}");
+        assert_eq!((came.orders, came.found), (1, true), "{apart:?}");
+    }
+}
+
+/// What the recoverer waits is the settle time, and never longer because of a clock.
+#[tokio::test]
+async fn on_a_server_with_a_clock_of_its_own_no_hosts_clock_makes_a_difference() {
+    let right = order_recovered_on_a_server(Apart::default(), 0).await;
+    assert_eq!((right.orders, right.found), (1, true));
+    assert!(right.after < Duration::from_secs(120), "{right:?}");
+    for (caller, recoverer, set_by) in [
+        (0, 20, 0),
+        (0, 3_600, 0),
+        (0, -3_600, 0),
+        (-3 * 86_400, 3 * 86_400, 0),
+        (3 * 86_400, 0, -3 * 86_400),
+        (0, 0, 3_600),
+        (300, -300, 61),
+    ] {
+        for server in [0, -86_400, 600] {
+            let apart = Apart { caller, recoverer, set_by, ..Apart::default() };
+            assert_eq!(order_recovered_on_a_server(apart, server).await, right, "{apart:?} {server}");
+        }
     }
 }

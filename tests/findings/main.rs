@@ -7,6 +7,8 @@ mod clocks;
 mod edges;
 mod engine;
 mod lives;
+#[path = "../hosts/meanwhile.rs"]
+mod meanwhile;
 mod operator;
 mod policies;
 mod record;
@@ -16,8 +18,11 @@ mod second_look;
 #[cfg(feature = "cli")]
 mod secrets;
 mod sequences;
+#[path = "../hosts/server_clock.rs"]
+mod server_clock;
 mod stories;
 mod told;
 mod transport;
 mod vendors;
+mod wall_apart;
 mod world;

@@ -20,6 +20,7 @@ use steadfast::{Call, Client, Effect, Error, Obtained, OnUnknown, Reply};
 
 use crate::acme::Acme;
 use crate::life::{BURIED, says};
+use crate::meanwhile::{ASKED, Wrote, asked_meanwhile, told_late};
 use crate::trouble::{Trouble, Troubled};
 use crate::wait;
 use crate::watched::Watched;
@@ -238,6 +239,15 @@ pub fn whoever_was_overtaken_in_a_wait_does_not_send() -> bool {
     let bench = Bench::on(clock, store, Acme::new(), plain(), script().always_with(overtake));
     let _ = bench.send();
     bench.charges() == 1
+}
+
+pub fn a_wish_that_comes_while_a_call_writes_is_heeded() -> bool {
+    let (asked_at, sent) = wait(asked_meanwhile((Acme::new(), plain()), Wrote::Renewal));
+    sent[1].since(asked_at) >= ASKED
+}
+
+pub fn no_none_is_said_of_what_was_let_go_of_long_ago() -> bool {
+    wait(told_late((Acme::new(), plain()), Wrote::Refusal, secs(48), true)).effect() == Effect::Unknown
 }
 
 /// What the store in memory comes to, which never waits.

@@ -9,8 +9,14 @@
 #[path = "../engine/vendor.rs"]
 #[allow(dead_code, reason = "the engine's own tests use the rest of it")]
 mod acme;
+#[allow(dead_code, reason = "the findings use the rest of it")]
 #[path = "../hosts/apart.rs"]
 mod apart;
+#[path = "../hosts/meanwhile.rs"]
+mod meanwhile;
+#[allow(dead_code, reason = "the findings use it")]
+#[path = "../hosts/server_clock.rs"]
+mod server_clock;
 #[path = "../findings/engine/trouble.rs"]
 #[allow(dead_code, reason = "the findings use the rest of it")]
 mod trouble;

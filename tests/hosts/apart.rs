@@ -15,6 +15,8 @@ use steadfast::transport::SendErrorKind;
 use steadfast::vendor::BigCommerce;
 use steadfast::{Client, Effect, Policy};
 
+use crate::server_clock::ServerTimed;
+
 /// By how many seconds the wall clocks are off.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Apart {
@@ -22,6 +24,10 @@ pub struct Apart {
     pub recoverer: i64,
     /// What the caller's is set by while its order is under way.
     pub set_by: i64,
+    /// What the recoverer's is set by once it has taken the order for the first time.
+    pub recoverer_set_by: i64,
+    /// A third host that recovers after the other, each time.
+    pub third: Option<i64>,
 }
 
 /// A host's clocks: its wall clock is off by this many seconds.
@@ -49,15 +55,27 @@ impl Clock for Off {
 pub struct Came {
     /// How often it was sent.
     pub orders: usize,
-    /// Whether the recoverer found it.
+    /// Whether a recoverer found it.
     pub found: bool,
+    /// When, since it was sent.
+    pub after: Duration,
 }
 
 /// A caller's order is lost on its way back, and the call is over before a look-up would count. Then another host
 /// recovers.
 pub async fn order_recovered_by_another(apart: Apart) -> Came {
     let clock = TestClock::auto();
-    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    recovered_by_another(apart, Arc::new(Memory::new()), clock).await
+}
+
+/// The same, on a store whose server is off by this many seconds from the right time.
+pub async fn order_recovered_on_a_server(apart: Apart, server: i64) -> Came {
+    let clock = TestClock::auto();
+    let server = ServerTimed::new(Off(clock.clone(), Arc::new(AtomicI64::new(server))));
+    recovered_by_another(apart, Arc::new(server), clock).await
+}
+
+async fn recovered_by_another(apart: Apart, store: Arc<dyn Store>, clock: TestClock) -> Came {
     let sent: Arc<Mutex<Vec<Instant>>> = Arc::default();
     let (orders, watch) = (sent.clone(), clock.clone());
     let caller_off = Arc::new(AtomicI64::new(apart.caller));
@@ -85,16 +103,26 @@ pub async fn order_recovered_by_another(apart: Apart) -> Came {
             .build()
             .expect("a client")
     };
-    let (caller, other) = (client(caller_off), client(Arc::new(AtomicI64::new(apart.recoverer))));
+    let other_off = Arc::new(AtomicI64::new(apart.recoverer));
+    let (caller, other) = (client(caller_off), client(other_off.clone()));
+    let third = apart.third.map(|off| client(Arc::new(AtomicI64::new(off))));
     let order = json!({"products": [{"product_id": 7, "quantity": 1}]});
     let told = caller.post("/v2/orders").key("order-42").json(&order).send().await;
     assert_eq!(told.expect_err("no call waits for so long").effect(), Effect::Unknown);
-    let mut found = 0;
+    let (mut found, mut after) = (0, Duration::ZERO);
+    let sent_at = sent.lock()[0];
     for _ in 0..100 {
         found += other.recover(8).await.expect("the store works").succeeded;
+        if let Some(third) = &third {
+            found += third.recover(8).await.expect("the store works").succeeded;
+        }
+        other_off.store(apart.recoverer + apart.recoverer_set_by, Ordering::Relaxed);
+        if found == 0 {
+            after = clock.now().since(sent_at);
+        }
         clock.latency(Duration::from_secs(2)).await;
     }
-    Came { orders: sent.lock().len(), found: found == 1 }
+    Came { orders: sent.lock().len(), found: found == 1, after }
 }
 
 fn answer(status: u16, body: String) -> Answer {

@@ -5,9 +5,9 @@ use std::time::Duration;
 use steadfast::clock::Instant;
 use steadfast::operation::record::{CLOCKS_DIFFER_MAX, slack};
 
-use crate::facts::{All, Send, Taken};
+use crate::facts::{All, CallMade, KeyLife, Renewal, Send, Taken, Told, Wait};
 use crate::plan::{Schedule, secs};
-use crate::vendors::{Name, policy};
+use crate::vendors::{Kind, Name, policy};
 
 /// Whether a second effect past the vendor's window is due to a wall clock that was wrong, and that nothing on record
 /// showed to be: README, "What it cannot do".
@@ -37,8 +37,8 @@ pub fn arrived(send: &Send) -> Instant {
 /// Whether a dispatcher took an operation later than policy explains, on a host that did nothing but call and dispatch.
 ///
 /// It is explained by what holds recovery back for its whole vendor: recovery's rate, which falls to one start in ten
-/// seconds while what it sends fails, and whose debt is then as much again; an open circuit; a pause that was asked
-/// for. What holds back another operation alone explains nothing.
+/// seconds while what it sends fails or is too much, and whose debt is then as much again; an open circuit; a pause that
+/// was asked for. What holds back another operation alone explains nothing.
 pub fn is_taken_late(schedule: &Schedule, all: &All, taken: &Taken) -> bool {
     let Some(due) = taken.due else { return false };
     let vendor = schedule.operations[taken.operation].kind.vendor();
@@ -52,7 +52,13 @@ fn held_back_until(schedule: &Schedule, all: &All, taken: &Taken, vendor: Name) 
     // A failure of a live call says nothing of recovery's rate, and a look-up here has no caller.
     let slowed = failures().filter(|failure| failure.is_recovered).map(|failure| failure.at);
     let limited = all.pauses.iter().filter(|pause| pause.vendor == vendor && before(pause.asked));
-    let slowed = slowed.chain(limited.clone().map(|pause| pause.asked)).max();
+    let too_many = all
+        .slowed
+        .iter()
+        .filter(|slowed| slowed.is_recovered && slowed.vendor == vendor && before(slowed.at));
+    let slowed =
+        slowed.chain(limited.clone().map(|pause| pause.asked)).chain(too_many.map(|slowed| slowed.at));
+    let slowed = slowed.max();
     let by_rate = slowed.map(|at| {
         let others = all.takes.iter().filter(|other| {
             of_vendor(other.operation)
@@ -68,6 +74,76 @@ fn held_back_until(schedule: &Schedule, all: &All, taken: &Taken, vendor: Name) 
     let by_pause = limited.map(|pause| pause.asked.plus(pause.wait.min(PAUSE_MAX) + SPREAD_MAX)).max();
     [by_rate, by_circuit, by_pause].into_iter().flatten().max().unwrap_or(Instant::ORIGIN)
 }
+
+/// Whether another call claimed the key for this life while this call was under way: it may have looked a moment before.
+/// On a host that stands still the moment may be long.
+pub fn is_claimed_meanwhile(all: &All, told: &Told, life: &KeyLife, is_calm: bool) -> bool {
+    told.attempts == 0
+        && life.began >= told.began
+        && all.overlaps(told)
+        && is_just_now(told, life.began, is_calm)
+}
+
+/// Whether somebody sent the operation while a call was under way that was told that it goes on: the call may have
+/// looked a moment before.
+pub fn is_sent_meanwhile(told: &Told, send: &Send, is_calm: bool) -> bool {
+    told.attempts == 0 && told.goes_on && send.left >= told.began && is_just_now(told, send.left, is_calm)
+}
+
+fn is_just_now(told: &Told, at: Instant, is_calm: bool) -> bool {
+    told.at.since(at) <= ANSWER_MAX || !is_calm
+}
+
+/// Whether an operation was sent earlier than a vendor had asked its process for, where hosts' clocks differ by `differ`.
+///
+/// A process holds itself back by its own measure, for as long as its policy has it. A longer wait is on record alone, as
+/// a time by the clock of whoever wrote it: not where its holder could not write it down, and a call without a key has
+/// no record.
+pub fn is_back_early(schedule: &Schedule, all: &All, wait: &Wait, send: &Send, differ: Duration) -> bool {
+    let is_of_it = send.operation == Some(wait.operation)
+        && (send.incarnation, send.vendor) == (wait.incarnation, wait.vendor)
+        && send.left > wait.told;
+    let held_until = wait.until.min(wait.told.plus(PAUSE_MAX));
+    let is_on_record = schedule.operations[wait.operation].kind != Kind::Get
+        && all
+            .let_go
+            .iter()
+            .any(|(operation, at)| *operation == wait.operation && (wait.told..send.left).contains(at));
+    is_of_it && (send.left < held_until || (is_on_record && send.left.plus(differ) < wait.until))
+}
+
+/// Whether the rate limit that refused a call was used up by what was sent, or by what was about to be: so many that may
+/// go in a second.
+pub fn is_rate_used_up(schedule: &Schedule, all: &All, told: &Told, calls: usize) -> bool {
+    let vendor = schedule.operations[told.operation].kind.vendor();
+    let lately = |(of, at_vendor, at): &&(u64, Name, Instant)| {
+        *of == told.incarnation
+            && *at_vendor == vendor
+            // What was let through holds its place until it starts.
+            && *at <= told.at.plus(secs(1))
+            && told.began.since(*at) < secs(1)
+    };
+    // So does a call that is about to learn that there is nothing to send. The gate was asked at some time of the call
+    // that it refused, which looked at the record after that.
+    let under_way = |(place, call): &(usize, &CallMade)| {
+        let of_vendor = schedule.operations[call.operation].kind.vendor() == vendor;
+        let is_open = call.began <= told.at && call.ended.is_none_or(|ended| ended >= told.began);
+        of_vendor && is_open && *place != told.call
+    };
+    // And so does a holder that asks for more time before its send.
+    let renewing = |renewal: &&Renewal| {
+        let is_open = renewal.began <= told.at && renewal.ended.is_none_or(|ended| ended >= told.began);
+        let of_vendor = schedule.operations[renewal.operation].kind.vendor() == vendor;
+        renewal.incarnation == told.incarnation && of_vendor && is_open
+    };
+    let used = all.attempts.iter().filter(lately).count()
+        + all.calls.iter().enumerate().filter(under_way).count()
+        + all.renewals.iter().filter(renewing).count();
+    used >= calls
+}
+
+/// A call that is out of time may still look at the store once.
+pub const ANSWER_MAX: Duration = secs(1);
 
 /// What Stripe and the vendor by configuration document.
 pub const WINDOW: Duration = secs(24 * 3600);

@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 
 use steadfast::Effect;
-use steadfast::clock::Instant;
+use steadfast::clock::{Instant, Timestamp};
 use steadfast::error::Gate;
 use steadfast::operation::record::{Record, State};
 use steadfast::reply::Obtained;
 
-use crate::allowed::{PAUSE_MAX, WINDOW, arrived, is_of_a_wrong_clock, is_taken_late};
-use crate::facts::{All, CallMade, Said, Told, operation_of};
+use crate::allowed::{
+    ANSWER_MAX, WINDOW, arrived, is_back_early, is_claimed_meanwhile, is_of_a_wrong_clock, is_rate_used_up,
+    is_sent_meanwhile, is_taken_late,
+};
+use crate::facts::{All, Said, Told, operation_of};
 use crate::plan::{What, secs};
 use crate::vendors::{Kind as Asked, Name, SECRETS};
 use crate::world::World;
@@ -71,6 +74,7 @@ pub enum Kind {
     LateAnswer,
     RefusedByFullStore,
     TakenLate,
+    KeptTooLong,
     BacklogStarves,
     NeverLookedUp,
     NotAtRest,
@@ -118,6 +122,13 @@ pub fn judge_records(world: &World, records: &[Record], stuck: Vec<Record>) -> B
         }
     });
     breaches
+}
+
+/// What is on record although its time was over by then.
+pub fn judge_growth(records: &[Record], over: Timestamp) -> Breaches {
+    let kept = records.iter().find(|record| record.expires_at().is_some_and(|expires| expires < over));
+    let what = kept.map(|record| format!("{}: expired at {:?}", record.id.key, record.expires_at()));
+    what.map(|what| (Kind::KeptTooLong, what)).into_iter().collect()
 }
 
 /// Whether the record holds what a client was given as a secret.
@@ -350,16 +361,8 @@ pub fn judge_words(world: &World) -> Breaches {
             }
         }
         for wait in &all.waits {
-            // A process holds itself back by its own measure. A longer wait is on record alone, as a time by the clock of
-            // whoever wrote it.
-            let is_held = wait.until.since(wait.told) <= PAUSE_MAX;
-            let differ = if is_held { std::time::Duration::ZERO } else { clocks_differ(world) };
-            let early = all.sends_of(wait.operation).any(|send| {
-                send.incarnation == wait.incarnation
-                    && send.vendor == wait.vendor
-                    && send.left > wait.told
-                    && send.left.plus(differ) < wait.until
-            });
+            let differ = clocks_differ(world);
+            let early = all.sends.iter().any(|send| is_back_early(&world.schedule, all, wait, send, differ));
             if early {
                 breaches.entry(Kind::CameBackEarly).or_insert_with(|| format!("{wait:?}"));
             }
@@ -405,12 +408,13 @@ fn judge_word(world: &World, all: &All, told: &Told) -> Vec<Kind> {
                     return false;
                 }
                 // What another call claimed a moment ago, this one may not have seen when it looked.
-                let is_just_now = told.at.since(life.began) <= ANSWER_MAX || !is_calm(world);
-                let is_anothers = told.attempts == 0 && life.began >= told.began && all.overlaps(told);
-                !(is_anothers && is_just_now) && life.evicted.is_none_or(|evicted| evicted > told.at)
+                !is_claimed_meanwhile(all, told, life, is_calm(world))
+                    && life.evicted.is_none_or(|evicted| evicted > told.at)
             })
         };
-        let counts = |send: &&crate::facts::Send| recent(send) && is_known(send.life);
+        let counts = |send: &&crate::facts::Send| {
+            recent(send) && is_known(send.life) && !is_sent_meanwhile(told, send, is_calm(world))
+        };
         if caused().any(|send| counts(&send)) {
             let is_own = caused().any(|send| counts(&send) && Some(send.life) == told.life);
             found.push(match told.said {
@@ -425,7 +429,7 @@ fn judge_word(world: &World, all: &All, told: &Told) -> Vec<Kind> {
                 Said::Dead => Kind::NoneToldOfAnAbsentOne,
                 _ => Kind::NoneTold,
             });
-        } else if !told.goes_on && is_sent_by_nobody(all, told) {
+        } else if !told.goes_on && is_sent_by_nobody(all, told, is_calm(world)) {
             found.push(Kind::NoneToldAndThenSent);
         }
     }
@@ -466,7 +470,7 @@ fn is_late(world: &World, told: &Told) -> bool {
 }
 
 /// Whether it was sent after its caller was told that nothing came of it, although nobody asked for that.
-fn is_sent_by_nobody(all: &All, told: &Told) -> bool {
+fn is_sent_by_nobody(all: &All, told: &Told, is_calm: bool) -> bool {
     let Some(life) = told.life.and_then(|life| all.lives.get(&told.operation)?.get(life)) else {
         return false;
     };
@@ -476,7 +480,8 @@ fn is_sent_by_nobody(all: &All, told: &Told) -> bool {
             && (call.began > told.at || call.ended.is_none_or(|ended| ended > told.at))
     });
     let mut sends = all.sends_of(told.operation).filter(|send| Some(send.life) == told.life);
-    life.redrives == 0 && !called_again && sends.any(|send| send.left > told.at && !send.effects.is_empty())
+    let by_itself = life.redrives == 0 && !called_again && !is_claimed_meanwhile(all, told, life, is_calm);
+    by_itself && sends.any(|send| send.left > told.at && !send.effects.is_empty())
 }
 
 /// Whether no request of this operation ever left, and whoever was told had it in hand all the time.
@@ -547,29 +552,7 @@ fn judge_sends(world: &World, all: &All) -> Breaches {
 fn judge_rate(world: &World, all: &All, calls: usize) -> Breaches {
     let mut breaches = Breaches::new();
     for told in all.told.iter().filter(|told| matches!(told.said, Said::Refusing(Gate::Rate))) {
-        let vendor = world.schedule.operations[told.operation].kind.vendor();
-        let lately = |(of, at_vendor, at): &&(u64, Name, Instant)| {
-            *of == told.incarnation
-                && *at_vendor == vendor
-                // What was let through holds its place until it starts.
-                && *at <= told.at.plus(secs(1))
-                && told.began.since(*at) < secs(1)
-        };
-        // So does a call that is about to learn that there is nothing to send.
-        let under_way = |(place, call): &(usize, &CallMade)| {
-            let of_vendor = world.schedule.operations[call.operation].kind.vendor() == vendor;
-            let is_open = call.began <= told.at && call.ended.is_none_or(|ended| ended >= told.at);
-            of_vendor && is_open && *place != told.call
-        };
-        // And so does a holder that is about to learn that it is none any more.
-        let fenced = |(operation, at): &&(usize, Instant)| {
-            let apart = at.since(told.at).max(told.at.since(*at));
-            world.schedule.operations[*operation].kind.vendor() == vendor && apart < secs(1)
-        };
-        let used = all.attempts.iter().filter(lately).count()
-            + all.calls.iter().enumerate().filter(under_way).count()
-            + all.fenced.iter().filter(fenced).count();
-        if used < calls {
+        if !is_rate_used_up(&world.schedule, all, told, calls) {
             breaches.entry(Kind::RateSpentOnReplays).or_insert_with(|| format!("{told:?}"));
         }
     }
@@ -593,9 +576,6 @@ fn judge_rate(world: &World, all: &All, calls: usize) -> Breaches {
 
 /// How the key of an edited operation ends.
 pub const EDITED: &str = "-edited";
-
-/// A call that is out of time may still look at the store once.
-const ANSWER_MAX: std::time::Duration = secs(1);
 
 /// No default has kept a record for less: who forgets it earlier believes a clock that is wrong.
 const RETENTION_MIN: std::time::Duration = secs(23 * 3600);

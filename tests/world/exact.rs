@@ -4,8 +4,16 @@ use std::time::Duration;
 
 use steadfast::clock::{Instant, Timestamp};
 
-use crate::allowed::{is_of_a_wrong_clock, is_taken_late};
-use crate::facts::{All, Failure, OnRecord, Pause, Send, Taken};
+use steadfast::error::Gate;
+use steadfast::operation::{Key, OperationId, Scope};
+
+use crate::allowed::{
+    is_back_early, is_claimed_meanwhile, is_of_a_wrong_clock, is_rate_used_up, is_sent_meanwhile,
+    is_taken_late,
+};
+use crate::facts::{
+    All, CallMade, Failure, KeyLife, OnRecord, Pause, Renewal, Said, Send, Slowed, Taken, Told, Wait,
+};
 use crate::plan::{Operation, Schedule, secs};
 use crate::vendors::{Kind, Name};
 
@@ -50,6 +58,13 @@ fn a_take_is_late_unless_its_whole_vendor_was_held_back() {
     assert!(!is_late(&All { takes: vec![other.clone()], ..start.clone() }), "another mail had the start");
     let order = Taken { operation: 2, ..other };
     assert!(is_late(&All { takes: vec![order], ..start }), "an order is another vendor's");
+    let slowed = |vendor, is_recovered| All {
+        slowed: vec![Slowed { vendor, at: at(100), is_recovered }],
+        ..All::default()
+    };
+    assert!(!is_late(&slowed(Name::Postmark, true)), "it was too much for the vendor");
+    assert!(is_late(&slowed(Name::Postmark, false)), "a live call was");
+    assert!(is_late(&slowed(Name::BigCommerce, true)), "another vendor's");
     let pause = |vendor, wait| Pause { vendor, asked: at(60), wait: secs(wait) };
     let paused = |vendor, wait| All { pauses: vec![pause(vendor, wait)], ..All::default() };
     assert!(!is_late(&paused(Name::Postmark, 60)));
@@ -100,4 +115,121 @@ fn a_window_is_stretched_by_a_wrong_clock_alone() {
     assert!(!is_allowed(&early), "the vendor's window was open");
     let bare = Send { vendor: Name::Bare, ..last(taken(claimed(0, 20 * HOUR), 5 * HOUR)) };
     assert!(!is_allowed(&bare), "this vendor has no window");
+}
+
+/// Call 0, which lasted from 10 s to 11 s and was told that nothing took effect.
+fn told() -> Told {
+    Told {
+        operation: 0,
+        call: 0,
+        life: Some(0),
+        incarnation: 0,
+        began: at(10),
+        at: at(11),
+        deadline_zero: true,
+        deadline: Some(Duration::ZERO),
+        said: Said::Deadline,
+        effect: Some(steadfast::Effect::None),
+        attempts: 0,
+        goes_on: true,
+    }
+}
+
+fn life(began: u64) -> KeyLife {
+    let scope = Scope::new("world", "keyed", "main", &http::Method::POST, "/v1/things");
+    KeyLife {
+        key: "k".to_owned(),
+        began: at(began),
+        takeovers: 0,
+        redrives: 0,
+        forced: 0,
+        redriven_at: None,
+        store_failed: false,
+        due: None,
+        id: OperationId::new(scope, Key::new("k").expect("a key")),
+        evicted: None,
+        on_record: claimed(began, 0),
+    }
+}
+
+fn calls(others: &[(usize, u64, u64)]) -> All {
+    let call = |operation, began, ended| CallMade { operation, began: at(began), ended: Some(at(ended)) };
+    let others = others.iter().map(|(operation, began, ended)| call(*operation, *began, *ended));
+    All { calls: [call(0, 10, 11)].into_iter().chain(others).collect(), ..All::default() }
+}
+
+#[test]
+fn none_is_said_only_of_what_somebody_else_did_during_the_call() {
+    let with = calls(&[(0, 9, 12)]);
+    assert!(is_claimed_meanwhile(&with, &told(), &life(10), true));
+    assert!(!is_claimed_meanwhile(&with, &told(), &life(9), true), "it was on record when the call began");
+    assert!(!is_claimed_meanwhile(&calls(&[]), &told(), &life(10), true), "nobody else called");
+    assert!(!is_claimed_meanwhile(&calls(&[(1, 9, 12)]), &told(), &life(10), true), "of another operation");
+    assert!(!is_claimed_meanwhile(&with, &Told { attempts: 1, ..told() }, &life(10), true), "it sent itself");
+    let late = Told { at: at(13), ..told() };
+    assert!(!is_claimed_meanwhile(&with, &late, &life(10), true), "three seconds ago");
+    assert!(is_claimed_meanwhile(&with, &late, &life(10), false), "its host stood still");
+
+    let sent = |seconds| send(seconds, 0, claimed(0, 0));
+    assert!(is_sent_meanwhile(&told(), &sent(10), true));
+    assert!(!is_sent_meanwhile(&told(), &sent(9), true), "before the call began");
+    assert!(!is_sent_meanwhile(&Told { goes_on: false, ..told() }, &sent(10), true), "nothing was to go on");
+    assert!(!is_sent_meanwhile(&Told { attempts: 1, ..told() }, &sent(10), true), "it may be its own");
+    assert!(!is_sent_meanwhile(&late, &sent(10), true), "three seconds ago");
+}
+
+#[test]
+fn a_rate_is_used_up_by_what_is_sent_or_is_about_to_be() {
+    let refused = Told { said: Said::Refusing(Gate::Rate), ..told() };
+    let is_used_up = |all: &All| is_rate_used_up(&schedule(), all, &refused, 2);
+    assert!(is_used_up(&calls(&[(1, 9, 10), (1, 9, 12)])), "both were under way");
+    assert!(!is_used_up(&calls(&[(1, 9, 12)])), "one place was free");
+    assert!(!is_used_up(&calls(&[(1, 8, 9), (1, 9, 12)])), "one had ended before");
+    assert!(!is_used_up(&calls(&[(1, 12, 13), (1, 9, 12)])), "one came after");
+    assert!(!is_used_up(&calls(&[(2, 9, 12), (1, 9, 12)])), "an order is another vendor's");
+    let renews = |incarnation, began, ended| Renewal { incarnation, operation: 1, began: at(began), ended };
+    let with = |renewal| All { renewals: vec![renewal], ..calls(&[(1, 9, 12)]) };
+    assert!(is_used_up(&with(renews(0, 3, None))), "a holder waits for its renewal");
+    assert!(!is_used_up(&with(renews(0, 3, Some(at(9))))), "it does not wait any more");
+    assert!(!is_used_up(&with(renews(1, 3, None))), "another process's");
+    let sent = |seconds: &[u64]| {
+        let attempts = seconds.iter().map(|seconds| (0, Name::Postmark, at(*seconds))).collect();
+        All { attempts, ..calls(&[]) }
+    };
+    assert!(is_used_up(&sent(&[10, 10])));
+    assert!(!is_used_up(&sent(&[9, 10])), "a second ago");
+}
+
+#[test]
+fn a_longer_wait_than_a_process_holds_itself_back_for_is_on_record_or_nowhere() {
+    let get = Operation { kind: Kind::Get, resends: false, callers: Vec::new() };
+    let with_get = Schedule { operations: vec![get], ..schedule() };
+    let asked = |seconds: u64| Wait {
+        incarnation: 0,
+        vendor: Name::Postmark,
+        operation: 0,
+        told: at(10),
+        until: at(10 + seconds),
+    };
+    let sent = |seconds| Send { vendor: Name::Postmark, ..send(seconds, 0, claimed(0, 0)) };
+    let let_go = All { let_go: vec![(0, at(11))], ..All::default() };
+    let is_early = |all: &All, wait: u64, seconds: u64| {
+        is_back_early(&schedule(), all, &asked(wait), &sent(seconds), Duration::ZERO)
+    };
+    assert!(is_early(&All::default(), 60, 69) && !is_early(&All::default(), 60, 70));
+    assert!(!is_early(&let_go, 60, 10), "it was sent when the answer came");
+    assert!(is_early(&let_go, 2 * HOUR, 2 * HOUR), "it is on record");
+    assert!(!is_early(&let_go, 2 * HOUR, 2 * HOUR + 10));
+    assert!(!is_early(&All::default(), 2 * HOUR, 2 * HOUR), "nobody could write it down");
+    assert!(is_early(&All::default(), 2 * HOUR, HOUR), "the process itself knew");
+    let later = All { let_go: vec![(0, at(2 * HOUR))], ..All::default() };
+    assert!(!is_early(&later, 2 * HOUR, HOUR + 10), "it was written down after that");
+    assert!(!is_back_early(&with_get, &let_go, &asked(2 * HOUR), &sent(2 * HOUR), Duration::ZERO));
+    let other = |send| is_back_early(&schedule(), &let_go, &asked(60), &send, Duration::ZERO);
+    assert!(!other(Send { incarnation: 1, ..sent(20) }), "another process was not told");
+    assert!(!other(Send { operation: Some(1), ..sent(20) }) && other(sent(20)));
+    assert!(
+        !is_back_early(&schedule(), &let_go, &asked(2 * HOUR), &sent(2 * HOUR), secs(20)),
+        "clocks differ"
+    );
 }

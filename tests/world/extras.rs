@@ -22,6 +22,8 @@ pub struct Extras {
     pub records_max: Option<usize>,
     /// An operator gives dead letters another body once all is at rest.
     pub edits: bool,
+    /// All is over for longer than a record is kept.
+    pub is_outlived: bool,
 }
 
 /// What the vendors make of look-ups, as long as the weather lasts.

@@ -38,10 +38,12 @@ pub struct All {
     pub failures: Vec<Failure>,
     pub waits: Vec<Wait>,
     pub pauses: Vec<Pause>,
+    pub slowed: Vec<Slowed>,
     pub takes: Vec<Taken>,
     pub attempts: Vec<(u64, Name, Instant)>,
-    /// A holder asked for more time, and somebody else had taken its operation.
-    pub fenced: Vec<(usize, Instant)>,
+    pub renewals: Vec<Renewal>,
+    /// When the store wrote down that an operation was let go of until a later time.
+    pub let_go: Vec<(usize, Instant)>,
     /// The store in memory refused a claim, and this many of its records were not settled.
     pub refused_as_full: Vec<usize>,
 }
@@ -133,12 +135,30 @@ pub struct Taken {
     pub due: Option<Instant>,
 }
 
+/// A holder asked the store for more time, as its process saw that.
+#[derive(Clone, Debug)]
+pub struct Renewal {
+    pub incarnation: u64,
+    pub operation: usize,
+    pub began: Instant,
+    pub ended: Option<Instant>,
+}
+
 /// A vendor, or somebody in front of it, asked that a host leaves it alone.
 #[derive(Clone, Debug)]
 pub struct Pause {
     pub vendor: Name,
     pub asked: Instant,
     pub wait: Duration,
+}
+
+/// An answer 429, whether or not it said for how long.
+#[derive(Clone, Debug)]
+pub struct Slowed {
+    pub vendor: Name,
+    pub at: Instant,
+    /// Nobody waited for what it answered.
+    pub is_recovered: bool,
 }
 
 /// A vendor asked to be left alone.

@@ -17,7 +17,7 @@ use steadfast::transport::{Exchange, Limits, Progress, SendError, SendErrorKind,
 use tokio::sync::oneshot;
 
 use crate::extras::Lists;
-use crate::facts::{CALL, Failure, Pause, Send, Wait, operation_of};
+use crate::facts::{CALL, Failure, Pause, Send, Slowed, Wait, operation_of};
 use crate::plan::{Page, Trouble, When, ms};
 use crate::process::Life;
 use crate::vendors::{Backend, Name, SECRETS, policy, secret_header, unauthorized};
@@ -143,6 +143,10 @@ impl Network {
                 all.sends[send].answered = status;
             } else {
                 all.sends[send].page = status;
+            }
+            if status == Some(429) {
+                let is_recovered = !operation.is_some_and(|operation| all.has_caller(operation));
+                all.slowed.push(Slowed { vendor: self.name, at: told, is_recovered });
             }
             let asked = seconds.filter(|_| answer.status.as_u16() >= 400).map(Duration::from_secs);
             if let Some(wait) = asked {

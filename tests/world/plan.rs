@@ -211,7 +211,9 @@ impl Schedule {
             3 | 4 => schedule.with_dispatcher(&draw),
             _ => schedule,
         };
-        schedule.with_extras(&Draw::new(seed, 2), span)
+        let mut schedule = schedule.with_extras(&Draw::new(seed, 2), span);
+        schedule.extras.is_outlived = Draw::new(seed, 4).one_in(8);
+        schedule
     }
 
     /// A crash leaves dozens of operations at a healthy vendor.

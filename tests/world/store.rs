@@ -12,11 +12,13 @@ use steadfast::operation::record::{
     Act, Action, AuditEntry, Claim, Claimed, Cursor, Declined, Event, Filter, Forbidden, Page, Phase, Record,
     Summary, Take, Tally, Transition,
 };
-use steadfast::store::{Memory, Store, StoreError};
+use steadfast::store::{Memory, Store, StoreError, Wrapper};
 use steadfast::testkit::TestClock;
 use tokio::sync::Mutex;
 
-use crate::facts::{Facts, KeyLife, OnRecord, Taken, operation_of};
+use crate::facts::{Facts, KeyLife, OnRecord, Renewal, Taken, operation_of};
+use crate::shared_store::SharedStore;
+use crate::world::World;
 
 /// A store that notes lives of keys, and carries out one operation at a time: the order in which a store with
 /// threads answers would be the operating system's.
@@ -148,15 +150,12 @@ impl Store for Watched {
             Event::Schedule { at } => Some(self.clock.now().plus(at.since(transition.now))),
             _ => None,
         };
-        let is_renewal = matches!(transition.event, Event::Renew { .. });
         let moved = self.alone(self.inner.transition(record, transition)).await?;
-        match &moved {
-            Ok(record) => self.of(record, |life| life.due = due),
-            Err(_) if is_renewal => {
-                let (operation, now) = (operation_of(&record.request.headers), self.clock.now());
-                self.facts.with(|all| all.fenced.extend(operation.map(|operation| (operation, now))));
-            }
-            Err(_) => {}
+        if let Ok(record) = &moved {
+            self.of(record, |life| life.due = due);
+            let (operation, now) = (operation_of(&record.request.headers), self.clock.now());
+            let let_go = operation.filter(|_| due.is_some()).map(|operation| (operation, now));
+            self.facts.with(|all| all.let_go.extend(let_go));
         }
         Ok(moved)
     }
@@ -238,5 +237,51 @@ impl Store for Watched {
 
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
         self.alone(self.inner.purge(now, limit)).await
+    }
+}
+
+/// One process's way to the store, which notes for how long a holder waits for its renewal.
+#[derive(Debug)]
+pub struct Renewing {
+    pub inner: SharedStore,
+    pub incarnation: u64,
+}
+
+#[async_trait]
+impl Wrapper for Renewing {
+    fn inner(&self) -> &dyn Store {
+        &self.inner
+    }
+
+    async fn transition(
+        &self,
+        record: &Record,
+        transition: Transition,
+    ) -> Result<Result<Record, Declined>, StoreError> {
+        let world = &self.inner.life.world;
+        let operation = operation_of(&record.request.headers);
+        let is_renewal = matches!(transition.event, Event::Renew { .. });
+        let _noted = operation.filter(|_| is_renewal).map(|operation| {
+            let (incarnation, began) = (self.incarnation, world.clock.now());
+            let place = world.facts.with(|all| {
+                all.renewals.push(Renewal { incarnation, operation, began, ended: None });
+                all.renewals.len() - 1
+            });
+            Waits { world, place }
+        });
+        Store::transition(&self.inner, record, transition).await
+    }
+}
+
+/// Until it is dropped: also where nobody waits for the store any more.
+struct Waits<'a> {
+    world: &'a World,
+    place: usize,
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        let now = self.world.clock.now();
+        self.world.facts.with(|all| all.renewals[self.place].ended = Some(now));
     }
 }

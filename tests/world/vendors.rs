@@ -22,6 +22,7 @@ use crate::plain::Plain;
 use crate::plan::{Schedule, ms};
 use crate::process::{Life, ProcessClock};
 use crate::shared_store::SharedStore;
+use crate::store::Renewing;
 use crate::world::exact_wall;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -227,7 +228,10 @@ impl Vendors {
             .transport(Network { life: life.clone(), name, incarnation, backend: self.backend(name) })
             .clock(ProcessClock(life.clone()))
             .random(SeededRandom::new(world.draw.below(u64::MAX)))
-            .store(SharedStore { life: life.clone(), inner: world.store.clone() })
+            .store(Renewing {
+                inner: SharedStore { life: life.clone(), inner: world.store.clone() },
+                incarnation,
+            })
             .namespace("world")
             .build()
             .expect("a client")

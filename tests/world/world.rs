@@ -11,7 +11,7 @@ use steadfast::clock::{Clock as _, Instant, Timestamp};
 use steadfast::dead_letter::{DeadLetters, Edit, Redrive, Selection, Signed, Which};
 use steadfast::dispatcher::PERIOD;
 use steadfast::operation::Key;
-use steadfast::operation::record::{Filter, Phase, Record, Resolution};
+use steadfast::operation::record::{DOUBTED_FOR, Filter, Phase, Record, Resolution};
 use steadfast::policy::InFlight;
 use steadfast::store::{Memory, Sqlite, Store};
 use steadfast::testkit::TestClock;
@@ -178,8 +178,26 @@ impl World {
             self.use_keys_again(&operator).await;
             breaches.extend(self.rest_and_judge(&operator).await);
         }
+        if self.schedule.extras.is_outlived {
+            breaches.extend(self.outlive(&operator).await);
+            breaches.extend(self.rest_and_judge(&operator).await);
+        }
         breaches.extend(audit::judge_words(&self));
         breaches
+    }
+
+    /// Longer than any record is kept nobody calls, and then one process does nothing but dispatch. Once the store has
+    /// seen its clock for an hour, what has expired goes as it expires.
+    async fn outlive(&self, operator: &Arc<Life>) -> Breaches {
+        self.clock.latency(IDLE).await;
+        let (clients, _) = self.clients(operator);
+        let dispatchers: Vec<_> =
+            clients.iter().map(|(_, client)| client.keep_recovering(PURGES_EVERY)).collect();
+        self.clock.latency(DOUBTED_FOR + PURGES_EVERY * 4).await;
+        drop(dispatchers);
+        let records = self.records().await;
+        self.note(|| format!("a week later {} are on record", records.len()));
+        audit::judge_growth(&records, exact_wall(&self.clock).minus(PURGES_EVERY * 2))
     }
 
     async fn rest_and_judge(self: &Arc<World>, operator: &Arc<Life>) -> Breaches {
@@ -610,6 +628,12 @@ const CALLS_MAX: u32 = 12;
 
 /// A lease, and a minute for a few dozen operations at a healthy vendor.
 const BACKLOG_MAX: Duration = secs(60 + 60);
+
+/// A day more than what is settled is kept.
+const IDLE: Duration = secs(8 * 24 * 3600);
+
+/// A dispatcher that looks so seldom does not fill a week's schedule with its looks.
+const PURGES_EVERY: Duration = secs(60);
 
 /// Longer than any settle time.
 const PATIENCE: Duration = secs(100);

@@ -29,7 +29,7 @@ pub struct Act {
     pub by: String,
     /// Why. At most [`Act::WHY_BYTES_MAX`]; only a redrive that is not forced may do without.
     pub why: String,
-    /// The operator's wall time.
+    /// As [`Claim::now`](super::Claim::now).
     pub now: Timestamp,
     /// The fence of the record that the operator looked at, so that an operation that has moved on since is
     /// left alone. `None` acts on whatever is there.

@@ -10,6 +10,12 @@
 //! errors that remain are on the side of keeping: after an idle time a store expires nothing for an hour, and beside a
 //! clock that is behind it keeps records for longer by as much.
 //!
+//! A second time that is far ahead of a doubted one is that of another clock, or of another idle time. The nearer of the
+//! two is still believed by nobody: what is believed is an hour before it. A service that is used once a day goes on to
+//! expire its records so, and a clock that is wrong by minutes is no less doubted because another is wrong by days. The
+//! price: where a host that is hours ahead goes on after an idle time, a right clock is doubted for as long as that
+//! host does. Then records expire an hour late, and a settle time ends by each process's own measure alone.
+//!
 //! What this cannot tell: a store that only hosts with a clock that is ahead have used for an hour, or that two hosts
 //! have used, one after the other, whose clocks are ahead by different times. Nor what a clock that was behind by more
 //! than a record's retention has settled: by all other clocks its time is over, once the doubt is.
@@ -57,8 +63,9 @@ impl Notes {
             // Another clock, and the earlier one.
             self.doubted = Some((now, now));
         } else if now > last.plus(DOUBTED_FOR) {
-            // Another clock, or an idle time: either way the earlier of the two is believed, and the later one doubted.
-            (self.believed, self.doubted) = (Some(last), Some((now, now)));
+            // Another clock, or an idle time. Nobody has seen the earlier of the two for an hour either.
+            let nearer = last.minus(Guard::NearerOfTwo.keeps(DOUBTED_FOR));
+            (self.believed, self.doubted) = (Some(believed.max(nearer)), Some((now, now)));
         } else if now >= from.plus(DOUBTED_FOR) {
             (self.believed, self.doubted) = (Some(now), None);
         } else {
@@ -107,11 +114,19 @@ mod tests {
             (vec![0, 7 * day, 7 * day + 59], 0),
             (vec![0, 7 * day, 7 * day + 60], 7 * day + 60),
             // Once a day.
-            (vec![0, day, 2 * day], day),
-            (vec![0, day, 2 * day, 3 * day], 2 * day),
-            // Two hosts, of which one is three days ahead for hours.
-            (vec![0, 3 * day, 20, 3 * day + 40, 60, 3 * day + 120, 80, 3 * day + 140], 80),
-            (vec![0, 3 * day, 20, 3 * day + 40, 24], 24),
+            (vec![0, day, 2 * day], day - HOUR),
+            (vec![0, day, 2 * day, 3 * day], 2 * day - HOUR),
+            // One clock is seven minutes ahead, and then another is by days.
+            (vec![0, 7, 3 * day, 8], 0),
+            (vec![0, 7, 3 * day, 8, 3 * day + 1, 9, 3 * day + 2, 10], 0),
+            (vec![0, 7, 3 * day, 90, 3 * day + 83, 91], 90 - HOUR),
+            // The one that is by days is gone for an hour.
+            (vec![0, 7, 3 * day, 8, 67], 0),
+            (vec![0, 7, 3 * day, 8, 68], 68),
+            // Two hosts, of which one is three days ahead for hours. The other is doubted too where it comes seldom.
+            (vec![0, 3 * day, 20, 3 * day + 40, 60, 3 * day + 120, 80, 3 * day + 140], 80 - HOUR),
+            (vec![0, 3 * day, 20, 3 * day + 40, 24], 0),
+            (vec![0, 3 * day, 4, 3 * day + 4, 8, 3 * day + 8, 12], 12),
             // It was alone for an hour, until the other came back.
             (vec![0, 3 * day, 3 * day + 60], 3 * day + 60),
             (vec![0, 3 * day, 3 * day + 60, 80], 80),

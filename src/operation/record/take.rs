@@ -24,7 +24,7 @@ pub struct Take {
     /// Only those that this account [reaches](crate::operation::Scope::is_reached_by): another account's
     /// secret would send them elsewhere. `None` for any.
     pub account: Option<String>,
-    /// The taker's wall time.
+    /// As [`Claim::now`](super::Claim::now).
     pub now: Timestamp,
     /// How long the taker may hold each before somebody else may take it.
     pub lease: Duration,

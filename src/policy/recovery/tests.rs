@@ -150,3 +150,20 @@ fn every_point_in_time_can_be_asked_at() {
         recovery.pay(1, now);
     }
 }
+
+#[test]
+fn debt_of_a_faster_time_takes_no_longer_than_all_that_a_slower_one_can_have() {
+    // Whoever looks at once, and whoever looks later: ten seconds for the debt, and ten for a start.
+    for looks in [1, 5_000, 11_000, 19_000] {
+        let recovery = recovery(RecoveryConfig::new(10, 200));
+        recovery.pay(40, at(0));
+        // To the floor, and no further look at it.
+        for _ in 0..7 {
+            recovery.heed(Sign::Failed, at(0));
+        }
+        let ready = recovery.ready(at(looks)).expect_err("still in debt");
+        assert!(ready <= at(20_100), "looked at {looks} ms: {ready:?}");
+        assert_eq!(recovery.per_second(at(looks)), FLOOR_PER_SECOND);
+        assert_eq!(recovery.ready(at(20_100)), Ok(1));
+    }
+}

@@ -1,0 +1,101 @@
+//! A command on a store's own clock.
+//!
+//! Each time in a command counts from the command's `now`, which is what time it was in the store as far as the host
+//! could tell ([`Store::time`](crate::store::Store::time)). A store that several hosts write to and that has a clock of
+//! its own, such as a database server, carries a command out at *its* now: it moves every time of the command by as much
+//! as the two differ. So a lease is as long as its holder asked for, whatever clock the holder has, and however late the
+//! store's last answer reached it.
+
+use super::{Act, Claim, Event, Take, Transition};
+use crate::clock::Timestamp;
+
+impl Claim {
+    /// The same claim, made at `now` by the store's own clock.
+    #[must_use]
+    pub fn rebased(mut self, now: Timestamp) -> Claim {
+        self.due = self.due.map(|due| moved(due, self.now, now));
+        self.now = now;
+        self
+    }
+}
+
+impl Transition {
+    /// The same transition, made at `now` by the store's own clock.
+    #[must_use]
+    pub fn rebased(mut self, now: Timestamp) -> Transition {
+        let moved = |time: Timestamp| moved(time, self.now, now);
+        match &mut self.event {
+            Event::Renew { lease_until: at } | Event::Schedule { at } => *at = moved(*at),
+            Event::Succeed { .. } | Event::Refuse { .. } | Event::Bury { .. } => {}
+        }
+        self.unknown_since = self.unknown_since.map(moved);
+        self.now = now;
+        self
+    }
+}
+
+impl Take {
+    /// The same take, made at `now` by the store's own clock.
+    #[must_use]
+    pub fn rebased(self, now: Timestamp) -> Take {
+        Take { now, ..self }
+    }
+}
+
+impl Act {
+    /// The same action, made at `now` by the store's own clock.
+    #[must_use]
+    pub fn rebased(self, now: Timestamp) -> Act {
+        Act { now, ..self }
+    }
+}
+
+/// As far from `to` as `time` is from `from`.
+fn moved(time: Timestamp, from: Timestamp, to: Timestamp) -> Timestamp {
+    // One of the two is nothing.
+    to.plus(time.since(from)).minus(from.since(time))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Effect;
+    use crate::operation::OperationId;
+    use crate::store::contract::claim_at;
+    use crate::{operation::Key, operation::Scope};
+
+    fn at(s: u64) -> Timestamp {
+        Timestamp::from_millis(s * 1_000)
+    }
+
+    fn transition(event: Event) -> Transition {
+        Transition {
+            fence: 1,
+            now: at(1_000),
+            attempts: 1,
+            effect: Effect::Unknown,
+            unknown_since: Some(at(990)),
+            look_ups: 0,
+            resends_left: 0,
+            event,
+            reports: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn every_time_of_a_command_stays_as_far_from_its_now_as_it_was() {
+        // The server's clock is a day ahead of the host's, a minute behind it, and the same.
+        for now in [87_400, 940, 1_000] {
+            let by = |s: i64| at(u64::try_from(i64::try_from(now).expect("small") + s).expect("positive"));
+            let renewed = transition(Event::Renew { lease_until: at(1_060) }).rebased(at(now));
+            assert_eq!((renewed.now, renewed.unknown_since), (by(0), Some(by(-10))));
+            assert_eq!(renewed.event, Event::Renew { lease_until: by(60) });
+            let scheduled = transition(Event::Schedule { at: at(1_030) }).rebased(at(now));
+            assert_eq!(scheduled.event, Event::Schedule { at: by(30) });
+
+            let id = OperationId::new(Scope::from_stored("test/v//POST /x"), Key::new("k").expect("a key"));
+            let claim = Claim { due: Some(at(4_600)), ..claim_at(&id, at(1_000)) }.rebased(at(now));
+            assert_eq!((claim.now, claim.due), (by(0), Some(by(3_600))));
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! What happens while a call writes: another host sends, or another call is told to leave the vendor alone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use serde_json::json;
+use steadfast::clock::{Clock as _, Instant};
+use steadfast::dead_letter::{DeadLetters, Redrive, Selection, Which};
+use steadfast::operation::record::{Claim, Claimed, Declined, Event, Record, Transition};
+use steadfast::policy::{Backoff, Policy};
+use steadfast::store::{Memory, Store, StoreError, Wrapper};
+use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
+use steadfast::transport::SendErrorKind;
+use steadfast::vendor::Vendor;
+use steadfast::{Call, Client, Error};
+
+/// A store that does something once it has carried out a write, before its caller knows.
+struct Then<F> {
+    store: Arc<Memory>,
+    then: F,
+}
+
+/// What was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wrote {
+    Claim,
+    Renewal,
+    Refusal,
+    Burial,
+}
+
+impl<F> std::fmt::Debug for Then<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Then").finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl<F, W> Wrapper for Then<F>
+where
+    F: Fn(Wrote) -> W + Send + Sync + 'static,
+    W: Future<Output = ()> + Send,
+{
+    fn inner(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
+        let claimed = self.store.claim(claim).await;
+        (self.then)(Wrote::Claim).await;
+        claimed
+    }
+
+    async fn transition(
+        &self,
+        record: &Record,
+        transition: Transition,
+    ) -> Result<Result<Record, Declined>, StoreError> {
+        let wrote = match transition.event {
+            Event::Renew { .. } => Some(Wrote::Renewal),
+            Event::Refuse { .. } => Some(Wrote::Refusal),
+            Event::Bury { .. } => Some(Wrote::Burial),
+            _ => None,
+        };
+        let moved = self.store.transition(record, transition).await;
+        if let Some(wrote) = wrote {
+            (self.then)(wrote).await;
+        }
+        moved
+    }
+}
+
+fn client<V: Vendor>(
+    (vendor, policy): (V, Policy),
+    network: ScriptedTransport,
+    clock: &TestClock,
+    store: impl Store,
+) -> Client {
+    Client::builder(vendor)
+        .policy(policy)
+        .transport(network)
+        .clock(clock.clone())
+        .random(FixedRandom::at(0.0))
+        .store(store)
+        .namespace("test")
+        .build()
+        .expect("a client")
+}
+
+fn charge(client: &Client) -> Call {
+    client.post("/charges").key("k").json(&json!({"amount": 4711}))
+}
+
+/// What a caller is told whose operation ended without an effect as `what`, on a host that stands still once that is on
+/// record: its credentials were refused, or it is a dead letter. Meanwhile another host may have sent the operation, with
+/// the right credentials, or because a person redrove it.
+pub async fn told_late<V: Vendor + Clone>(
+    (vendor, policy): (V, Policy),
+    what: Wrote,
+    stands_still: Duration,
+    is_sent: bool,
+) -> Error {
+    let (clock, store) = (TestClock::auto(), Arc::new(Memory::new()));
+    let of = (vendor, policy.backoff(Backoff::none()));
+    let other = client(of.clone(), ScriptedTransport::new().status(200), &clock, Arc::clone(&store));
+    let letters = DeadLetters::new(store.clone()).with_clock(clock.clone()).with_client(&other);
+    let (time, is_late) = (clock.clone(), what);
+    let then = move |wrote: Wrote| {
+        let (time, other, letters) = (time.clone(), other.clone(), letters.clone());
+        async move {
+            if wrote != is_late {
+                return;
+            }
+            time.advance(stands_still);
+            if is_sent && what == Wrote::Refusal {
+                charge(&other).send().await.expect("it has the new secret");
+            } else if is_sent {
+                let all = Selection::default();
+                let redriven = letters.redrive(Which::Matching(&all), &Redrive::by("ann")).await;
+                assert_eq!(redriven.expect("the store works").due, 1);
+                assert_eq!(other.recover(1).await.expect("the store works").succeeded, 1);
+            }
+        }
+    };
+    let network = ScriptedTransport::new();
+    let network =
+        if what == Wrote::Refusal { network.status(401) } else { network.fail(SendErrorKind::Connect) };
+    let sent = charge(&client(of, network, &clock, Then { store, then })).send().await;
+    sent.expect_err("it had no effect")
+}
+
+/// When a vendor asked to be left alone for [`ASKED`], in an answer to another call that came while this one wrote
+/// `what`; and when this one was sent. Its first send is none, so that there is a second.
+pub async fn asked_meanwhile<V: Vendor + Clone>(of: (V, Policy), what: Wrote) -> (Instant, Vec<Instant>) {
+    let clock = TestClock::auto();
+    let (sent, asked_at) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(None)));
+    let (times, watch) = (sent.clone(), clock.clone());
+    let network = ScriptedTransport::new().always_with(move |_| {
+        let mut times = times.lock();
+        times.push(watch.now());
+        Err(if times.len() == 1 { SendErrorKind::Connect } else { SendErrorKind::Reset })
+    });
+    let told: Arc<Mutex<Option<Client>>> = Arc::default();
+    let (whom, noted, time) = (told.clone(), asked_at.clone(), clock.clone());
+    let then = move |wrote: Wrote| {
+        let mut noted = noted.lock();
+        if wrote == what && noted.is_none() {
+            let now = *noted.insert(time.now());
+            whom.lock().as_ref().expect("a client").gates().pause().hold_until(now, ASKED);
+        }
+        std::future::ready(())
+    };
+    let client = client(of, network, &clock, Then { store: Arc::new(Memory::new()), then });
+    *told.lock() = Some(client.clone());
+    charge(&client).send().await.expect_err("the second is lost");
+    *told.lock() = None;
+    let (sent, asked_at) = (sent.lock().clone(), asked_at.lock().expect("it was asked"));
+    (asked_at, sent)
+}
+
+pub const ASKED: Duration = Duration::from_secs(40);

@@ -1,0 +1,59 @@
+//! A store whose server has a clock of its own, as a database server has: for hosts whose clocks are wrong.
+
+use async_trait::async_trait;
+use steadfast::clock::{Clock, Timestamp};
+use steadfast::operation::OperationId;
+use steadfast::operation::record::{Act, Claim, Claimed, Declined, Forbidden, Record, Take, Transition};
+use steadfast::store::{Memory, Store, StoreError, Wrapper};
+
+/// Carries every command out at its own now, and gives a host's clock no hearing.
+#[derive(Debug)]
+pub struct ServerTimed<C> {
+    store: Memory,
+    clock: C,
+}
+
+impl<C: Clock> ServerTimed<C> {
+    pub fn new(clock: C) -> ServerTimed<C> {
+        ServerTimed { store: Memory::new(), clock }
+    }
+}
+
+#[async_trait]
+impl<C: Clock> Wrapper for ServerTimed<C> {
+    fn inner(&self) -> &dyn Store {
+        &self.store
+    }
+
+    fn time(&self, _: Timestamp) -> Timestamp {
+        self.clock.wall()
+    }
+
+    async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
+        self.store.claim(claim.rebased(self.clock.wall())).await
+    }
+
+    async fn transition(
+        &self,
+        held: &Record,
+        transition: Transition,
+    ) -> Result<Result<Record, Declined>, StoreError> {
+        self.store.transition(held, transition.rebased(self.clock.wall())).await
+    }
+
+    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
+        self.store.take(take.rebased(self.clock.wall())).await
+    }
+
+    async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> {
+        self.store.act(id, act.rebased(self.clock.wall())).await
+    }
+
+    async fn believed(&self, _: Timestamp) -> Result<Timestamp, StoreError> {
+        Ok(self.clock.wall())
+    }
+
+    async fn purge(&self, _: Timestamp, limit: usize) -> Result<usize, StoreError> {
+        self.store.purge(self.clock.wall(), limit).await
+    }
+}
