@@ -74,7 +74,7 @@ use secrecy::SecretString;
 use crate::client::{Client, ClientBuilder};
 use crate::error::Error;
 pub use crate::error::Mistake;
-use crate::store::Store;
+use crate::store::{Store, StoreUrl};
 use crate::suggest::shown;
 
 mod adapter;
@@ -275,6 +275,12 @@ impl Vendors {
     /// [given](Vendors::with_store).
     pub fn store_path(&self) -> Option<&Path> {
         self.store.as_ref().and_then(|store| store.path())
+    }
+
+    /// The store that is named here, for a tool that opens it in a way of its own; `None` if none is, or a store was
+    /// [given](Vendors::with_store).
+    pub fn store_url(&self) -> Option<&StoreUrl> {
+        self.store.as_ref().and_then(|store| store.url())
     }
 
     /// A client of each vendor that knows its rules and can send nothing: for tools such as

@@ -6,6 +6,7 @@
 //! | see what not to do, and why | [anti-patterns](anti_patterns) |
 //! | read its logs and metrics, or alert on them | [observability] |
 //! | know what happened and what to do, when paged | [operations] |
+//! | keep the records in Postgres | [postgres] |
 //! | look up a key of the vendors file, or its default | [the vendors file](vendors_file) |
 //! | call a vendor that no table describes | [an adapter of one's own](adapter) |
 //!
@@ -59,6 +60,12 @@ pub mod observability {}
     doc = include_str!("docs/operations.md")
 )]
 pub mod operations {}
+
+/// [`StoreErrorKind`]: crate::store::StoreErrorKind
+/// [`keep_recovering`]: crate::Client::keep_recovering
+///
+#[doc = include_str!("docs/postgres.md")]
+pub mod postgres {}
 
 /// [`enqueue`]: crate::Call::enqueue
 /// [`keep_recovering`]: crate::Client::keep_recovering

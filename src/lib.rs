@@ -150,6 +150,7 @@
 //! |---|---|
 //! | `rustls` (default) | TLS by rustls |
 //! | `sqlite` (default) | [`store::Sqlite`]: records in a file that survive the process |
+//! | `postgres` | [`store::Postgres`]: records in a database that many hosts share |
 //! | `native-tls` | TLS by the platform's library |
 //! | `seal` | [`store::SealKeys`]: requests and answers are encrypted where they are stored |
 //! | `cli` | the operator's command line, `steadfast`, over [`dead_letter::DeadLetters`]; with it `seal` and `sqlite` |
@@ -161,6 +162,7 @@
 //! stack and no database, and only `http` on loopback (or where it is allowed) can be called.
 //!
 #![cfg_attr(not(feature = "sqlite"), doc = "[`store::Sqlite`]: crate#features")]
+#![cfg_attr(not(feature = "postgres"), doc = "[`store::Postgres`]: crate#features")]
 #![cfg_attr(not(feature = "seal"), doc = "[`store::SealKeys`]: crate#features")]
 #![cfg_attr(not(feature = "testkit"), doc = "[`testkit`]: crate#features")]
 #![forbid(unsafe_code)]

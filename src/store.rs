@@ -23,14 +23,15 @@ use crate::operation::record::{
 
 // What stores are made of: none of it knows a database.
 mod codec;
-#[cfg(feature = "sqlite")]
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod columns;
-#[cfg(feature = "sqlite")]
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod filters;
-#[cfg(feature = "sqlite")]
+mod migrated;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod numbers;
 mod pages;
-#[cfg(feature = "sqlite")]
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod reports;
 mod seals;
 mod stored;
@@ -42,6 +43,8 @@ mod wrapper;
 pub mod contract;
 mod error;
 mod memory;
+#[cfg(feature = "postgres")]
+mod postgres;
 #[cfg(feature = "seal")]
 mod seal;
 #[cfg(feature = "sqlite")]
@@ -49,6 +52,9 @@ mod sqlite;
 
 pub use error::{StoreError, StoreErrorKind};
 pub use memory::Memory;
+pub use migrated::Migrated;
+#[cfg(feature = "postgres")]
+pub use postgres::{Postgres, PostgresBuilder};
 #[cfg(feature = "seal")]
 pub use seal::{SealKeyId, SealKeys};
 #[cfg(feature = "sqlite")]

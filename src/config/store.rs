@@ -46,6 +46,11 @@ impl Shared {
         self.named.as_ref().and_then(|named| named.url.path())
     }
 
+    /// What the file names.
+    pub(super) fn url(&self) -> Option<&StoreUrl> {
+        self.named.as_ref().map(|named| &named.url)
+    }
+
     /// The store, opened now if it is not open yet. One that does not open is tried again the next time.
     pub(super) fn open(&self, secrets: &Secrets) -> Result<Arc<dyn Store>, Error> {
         let mut open = self.open.lock();

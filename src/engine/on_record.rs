@@ -297,9 +297,19 @@ fn wrote_nothing(failure: &StoreError) -> bool {
         | StoreErrorKind::Newer
         | StoreErrorKind::Sealed
         | StoreErrorKind::Replaced
-        | StoreErrorKind::Invalid => true,
-        // A commit that failed at the disk may have been written down; a writer that stopped, too.
-        StoreErrorKind::Corrupt | StoreErrorKind::Stopped | StoreErrorKind::Other => false,
+        | StoreErrorKind::Invalid
+        | StoreErrorKind::Unreachable
+        | StoreErrorKind::Busy
+        | StoreErrorKind::Denied
+        | StoreErrorKind::Untrusted
+        | StoreErrorKind::TimedOut
+        | StoreErrorKind::Older
+        | StoreErrorKind::Unsupported => true,
+        // A commit that failed at the disk may have been written down; one whose answer was lost, or whose writer
+        // stopped, too.
+        StoreErrorKind::Corrupt | StoreErrorKind::Lost | StoreErrorKind::Stopped | StoreErrorKind::Other => {
+            false
+        }
     }
 }
 

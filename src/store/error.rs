@@ -49,8 +49,25 @@ pub enum StoreErrorKind {
     Replaced,
     /// The store's own work has stopped; it must be opened again.
     Stopped,
-    /// The caller's input: a cursor of another store.
+    /// The caller's input: a cursor of another store, or what this store does not keep.
     Invalid,
+    /// The server cannot be reached, or takes no connections yet. Nothing was written.
+    Unreachable,
+    /// The connection broke before the answer came. What was asked may be on record, or may not.
+    Lost,
+    /// No connection was free in time, or the server has none left. Nothing was written. Try again.
+    Busy,
+    /// The server refused the user: a wrong password, or a role without the right. Nothing was written.
+    Denied,
+    /// The server is not known to be the right one: it has no TLS, or not the certificate that was asked for. Nothing
+    /// was said to it, and nothing was written.
+    Untrusted,
+    /// A statement took longer than it may, and was undone. Nothing was written. Try again.
+    TimedOut,
+    /// An older release of this crate made the schema, and nobody has brought it up to date. It was not touched.
+    Older,
+    /// The server cannot do what this crate needs: it is too old. Nothing was written.
+    Unsupported,
     /// Anything else.
     Other,
 }
@@ -73,7 +90,7 @@ impl StoreError {
     }
 
     /// The same failure for somebody else who met it.
-    #[cfg(feature = "sqlite")]
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
     pub(crate) fn again(&self) -> StoreError {
         let source = self.source.as_ref().map(|source| source.to_string().into());
         StoreError { kind: self.kind, problem: self.problem.clone(), source }

@@ -4,13 +4,17 @@ use super::numbers::{effect_number, phase_number, reason_number, to_ms};
 use crate::operation::record::{Filter, Phase};
 
 /// What one database writes otherwise than another.
-pub(super) struct Dialect {
+pub(super) struct Dialect<'a> {
     /// Stands for the value of this number; the first is 1.
     pub value: fn(usize) -> String,
     /// The column `scope` where its index must not be used, because the list is wanted in another order.
-    pub scope: &'static str,
+    pub scope: &'a str,
     /// A condition that any scope meets and that lets an index of `(scope, key)` find a key alone.
-    pub in_any_scope: &'static str,
+    pub in_any_scope: &'a str,
+    /// A condition that an operation of the sequence meets whose name this value has.
+    pub in_sequence: fn(&str) -> String,
+    /// A condition that an operation meets which holds its sequence.
+    pub holds_sequence: &'a str,
 }
 
 /// A value that a statement is given beside its text.
@@ -22,7 +26,7 @@ pub(super) enum Value {
 
 /// The conditions, each with ` AND ` behind it, and their values. A wire key has no index: it comes from a hash, so that
 /// every claim would write to another page of it.
-pub(super) fn conditions(filter: &Filter, dialect: &Dialect) -> (String, Vec<Value>) {
+pub(super) fn conditions(filter: &Filter, dialect: &Dialect<'_>) -> (String, Vec<Value>) {
     let Filter {
         vendor,
         scope,
@@ -60,19 +64,17 @@ pub(super) fn conditions(filter: &Filter, dialect: &Dialect) -> (String, Vec<Val
     if let Some(name) = sequence {
         conditions.values.push(text(name));
         let value = (dialect.value)(conditions.values.len());
-        conditions
-            .add_constant(&format!("number IN (SELECT operation FROM sequenced WHERE sequence = {value})"));
+        conditions.add_constant(&(dialect.in_sequence)(&value));
     }
     if *holds_sequence {
-        conditions.add_constant(
-            "phase = 5 AND EXISTS (SELECT 1 FROM sequenced WHERE operation = number AND holds = 1)",
-        );
+        conditions.add_constant("phase = 5");
+        conditions.add_constant(dialect.holds_sequence);
     }
     (conditions.clauses, conditions.values)
 }
 
 struct Conditions<'a> {
-    dialect: &'a Dialect,
+    dialect: &'a Dialect<'a>,
     clauses: String,
     values: Vec<Value>,
 }
@@ -121,6 +123,8 @@ mod tests {
             value: |number| format!("${number}"),
             scope: "scope",
             in_any_scope: "scope IN (SELECT name FROM scope)",
+            in_sequence: |name| format!("number IN (SELECT o FROM s WHERE name = {name})"),
+            holds_sequence: "held",
         };
         let all = Filter {
             vendor: Some("n/v".into()),
@@ -141,8 +145,8 @@ mod tests {
             clauses,
             "vendor = $1 AND scope = $2 AND wire_key = $3 AND phase < 3 AND phase IN (2, 1) AND phase > 4 AND detail = $4 \
              AND CASE phase WHEN 3 THEN 2 ELSE effect END = $5 AND status = $6 AND updated_at_ms >= $7 \
-             AND updated_at_ms < $8 AND number IN (SELECT operation FROM sequenced WHERE sequence = $9) \
-             AND phase = 5 AND EXISTS (SELECT 1 FROM sequenced WHERE operation = number AND holds = 1) AND "
+             AND updated_at_ms < $8 AND number IN (SELECT o FROM s WHERE name = $9) \
+             AND phase = 5 AND held AND "
         );
         let (text, number) = (|text: &str| Value::Text(text.to_owned()), Value::Number);
         assert_eq!(

@@ -27,7 +27,7 @@ pub(super) fn page<N: ToString, T>(rows: impl Iterator<Item = (N, T)>, limit: us
 }
 
 /// The most rows of one page, so that a list of everything does not become one answer.
-#[cfg(feature = "sqlite")]
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(super) const ROWS_MAX: usize = 1_000;
 
 #[cfg(test)]

@@ -109,7 +109,7 @@ impl Seals {
         false
     }
 
-    #[cfg(feature = "sqlite")]
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
     pub(super) fn ids(&self) -> impl Iterator<Item = KeyId> + '_ {
         std::iter::empty()
     }
@@ -173,7 +173,7 @@ pub(super) const KEY_ID_BYTES: usize = 8;
 pub(super) const SEALED: u8 = 2;
 
 /// Version and key id.
-#[cfg(any(feature = "sqlite", feature = "seal"))]
+#[cfg(any(feature = "postgres", feature = "sqlite", feature = "seal"))]
 pub(super) const HEAD_BYTES: usize = 1 + KEY_ID_BYTES;
 
 /// More than nonce and tag, so that one allocation does.

@@ -16,7 +16,7 @@ use crate::request::Request;
 use crate::store::StoreError;
 
 /// A record as it is on file.
-#[cfg(feature = "sqlite")]
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 #[derive(Clone, Debug)]
 pub(super) struct Stored {
     pub number: i64,
@@ -27,7 +27,7 @@ pub(super) struct Stored {
     pub answer: Option<Vec<u8>>,
 }
 
-#[cfg(feature = "sqlite")]
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 impl Stored {
     /// Whether the keys of both blobs are at hand. Asked before anything is written to the row.
     pub(super) fn check(&self, seals: &Seals) -> Result<(), StoreError> {

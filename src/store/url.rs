@@ -11,7 +11,9 @@ use std::sync::Arc;
 
 #[cfg(feature = "seal")]
 use super::SealKeys;
-use super::{Memory, Store, StoreError, StoreErrorKind};
+#[cfg(feature = "postgres")]
+use super::postgres::{Address, PostgresBuilder};
+use super::{Memory, Migrated, Store, StoreError, StoreErrorKind};
 use crate::suggest::{nearest, shown};
 
 /// A store by its URL, and how it is opened.
@@ -21,9 +23,11 @@ use crate::suggest::{nearest, shown};
 /// | `sqlite:vendor-calls.db` | an SQLite file, relative to the working directory (feature `sqlite`) |
 /// | `sqlite:/var/lib/shop/vendor-calls.db` | the same by its whole path |
 /// | `sqlite:///var/lib/shop/vendor-calls.db` | the same, as other libraries write it |
+/// | `postgres://shop@db.internal/shop?schema=payments` | a schema of a Postgres database (feature `postgres`) |
 /// | `memory:`, `memory` | a new store in memory |
 ///
-/// A path is taken as it is written: nothing in it is decoded, and no options follow it.
+/// A path is taken as it is written: nothing in it is decoded, and no options follow it. The URL of a Postgres database
+/// is libpq's, with `schema` beside its options; [the page on Postgres](crate::guide::postgres) lists them.
 ///
 /// `Display` and `Debug` show where the store is and never a secret.
 ///
@@ -45,10 +49,12 @@ pub struct StoreUrl {
     keys: Option<SealKeys>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 enum Place {
     Memory,
     Sqlite(PathBuf),
+    #[cfg(feature = "postgres")]
+    Postgres(Box<Address>),
 }
 
 /// Opens the store at `url`, or makes it: [`StoreUrl`] with its defaults.
@@ -131,8 +137,8 @@ impl StoreUrl {
     /// The file, if it is one.
     pub fn path(&self) -> Option<&Path> {
         match &self.place {
-            Place::Memory => None,
             Place::Sqlite(path) => Some(path),
+            _ => None,
         }
     }
 
@@ -147,7 +153,7 @@ impl StoreUrl {
     ///
     /// # Errors
     ///
-    /// As `Sqlite::open`; `Absent` for what [`create`](StoreUrl::create) says.
+    /// As `Sqlite::open` or `PostgresBuilder::open`; `Absent` for what [`create`](StoreUrl::create) says.
     pub fn open(self) -> Result<Arc<dyn Store>, StoreError> {
         match self.place {
             Place::Memory if self.create => {
@@ -169,6 +175,50 @@ impl StoreUrl {
             }
             #[cfg(not(feature = "sqlite"))]
             Place::Sqlite(_) => Err(invalid(NO_SQLITE)),
+            #[cfg(feature = "postgres")]
+            Place::Postgres(address) => {
+                let builder = PostgresBuilder::at(*address).create(self.create);
+                #[cfg(feature = "seal")]
+                let builder = self.keys.into_iter().fold(builder, PostgresBuilder::seal);
+                Ok(Arc::new(builder.open()?))
+            }
+        }
+    }
+
+    /// Makes the schema of a store on Postgres, or brings it up to date, and with `roles` also the roles that a service
+    /// and its tools connect as. [The page on Postgres](crate::guide::postgres) says what they may.
+    ///
+    /// Blocks while it does so. A schema that is up to date is left as it is.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`], and nothing was changed: `Unreachable`, `Denied`, `Newer`; `Invalid` for a store that is not on
+    /// Postgres: an SQLite file is brought up to date by whoever opens it.
+    pub fn migrate(self, roles: bool) -> Result<Migrated, StoreError> {
+        match self.place {
+            #[cfg(feature = "postgres")]
+            Place::Postgres(address) => PostgresBuilder::at(*address).apply_migrations(roles),
+            _ => {
+                let _ = roles;
+                Err(invalid(NOT_MIGRATED))
+            }
+        }
+    }
+
+    /// The statements that [`migrate`](StoreUrl::migrate) has an empty database carry out, for whoever has another tool
+    /// carry them out. Connects to nothing.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid`, as for [`migrate`](StoreUrl::migrate).
+    pub fn migrations_as_sql(&self, roles: bool) -> Result<String, StoreError> {
+        match &self.place {
+            #[cfg(feature = "postgres")]
+            Place::Postgres(address) => Ok(PostgresBuilder::at((**address).clone()).migrations_as_sql(roles)),
+            _ => {
+                let _ = roles;
+                Err(invalid(NOT_MIGRATED))
+            }
         }
     }
 
@@ -195,6 +245,8 @@ impl fmt::Display for StoreUrl {
         match &self.place {
             Place::Memory => f.write_str("memory:"),
             Place::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
+            #[cfg(feature = "postgres")]
+            Place::Postgres(address) => fmt::Display::fmt(address, f),
         }
     }
 }
@@ -227,6 +279,8 @@ fn parse(text: &str) -> Result<Place, String> {
     let instead = match &place {
         Place::Memory => "did you mean \"memory\"?".to_owned(),
         Place::Sqlite(path) => with_path(&path.to_string_lossy()),
+        #[cfg(feature = "postgres")]
+        Place::Postgres(_) => "leave it out".to_owned(),
     };
     Err(format!("it begins or ends with a space; {instead}"))
 }
@@ -241,11 +295,29 @@ fn parse_bare(text: &str) -> Result<Place, String> {
         ("memory", Some(_)) => Err("nothing follows `memory`; did you mean \"memory\"?".to_owned()),
         ("sqlite", None | Some("")) => Err(format!("it needs the file's path, such as \"{EXAMPLE}\"")),
         ("sqlite", Some(path)) => parse_sqlite(path),
+        ("postgres" | "postgresql", rest) => parse_postgres(text, rest.unwrap_or_default()),
         _ => Err(unknown(text, scheme, rest)),
     }
 }
 
+#[cfg(feature = "postgres")]
+fn parse_postgres(text: &str, rest: &str) -> Result<Place, String> {
+    if rest.starts_with("//") {
+        return Address::parse(text).map(|address| Place::Postgres(Box::new(address)));
+    }
+    Err(format!("two slashes and a host follow `postgres:`; write \"{EXAMPLE_POSTGRES}\""))
+}
+
+#[cfg(not(feature = "postgres"))]
+fn parse_postgres(_: &str, _: &str) -> Result<Place, String> {
+    Err("this build of steadfast has no Postgres; build it with feature `postgres`".to_owned())
+}
+
 fn parse_sqlite(written: &str) -> Result<Place, String> {
+    // It may have a password, which a path does not hide.
+    if written.split_once("://").is_some_and(|(name, _)| scheme(&format!("{name}:")).is_some()) {
+        return Err(format!("the address of a server follows, where a path has to; write {}", known()));
+    }
     let instead = || Err(format!("a path follows `sqlite:`; {}", with_path(written)));
     if written == ":memory:" {
         return Err("SQLite keeps that in memory; did you mean \"memory\"?".to_owned());
@@ -283,8 +355,9 @@ fn with_path(written: &str) -> String {
 }
 
 fn unknown(text: &str, name: &str, rest: Option<&str>) -> String {
-    match nearest(name, ["sqlite", "memory"]) {
+    match nearest(name, ["sqlite", "memory", "postgres", "postgresql"]) {
         Some("memory") => "did you mean \"memory\"?".to_owned(),
+        Some("postgres" | "postgresql") => format!("did you mean \"{EXAMPLE_POSTGRES}\"?"),
         Some(_) => with_path(rest.unwrap_or_default()),
         None if scheme(text).is_some() => {
             format!("this build opens no store `{}`; write {}", shown(name), known())
@@ -300,11 +373,17 @@ fn unknown(text: &str, name: &str, rest: Option<&str>) -> String {
 /// What to write instead: what this build knows.
 fn known() -> String {
     let sqlite = cfg!(feature = "sqlite").then(|| format!("\"sqlite:\" and a path, such as \"{EXAMPLE}\""));
-    let all: Vec<String> = sqlite.into_iter().chain(["\"memory\"".to_owned()]).collect();
+    let postgres = cfg!(feature = "postgres").then(|| format!("\"{EXAMPLE_POSTGRES}\""));
+    let all: Vec<String> = sqlite.into_iter().chain(postgres).chain(["\"memory\"".to_owned()]).collect();
     all.join(", or ")
 }
 
 pub(crate) const EXAMPLE: &str = "sqlite:vendor-calls.db";
+
+const EXAMPLE_POSTGRES: &str = "postgres://shop@db.internal/shop?schema=payments";
+
+const NOT_MIGRATED: &str =
+    "only a store on Postgres is migrated; an SQLite file is brought up to date by whoever opens it";
 
 /// What a build without SQLite says of such a store.
 const NO_SQLITE: &str = "this build of steadfast has no SQLite; build it with feature `sqlite`";

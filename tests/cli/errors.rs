@@ -28,7 +28,7 @@ async fn what_is_no_store_is_not_made_one() {
         for command in commands {
             let said = place.run(command);
             let expected = format!(
-                "steadfast: no such store: {problem}; name the service's file with --store or in STEADFAST_STORE\n"
+                "steadfast: no such store: {problem}; name the service's store with --store or in STEADFAST_STORE\n"
             );
             assert_eq!((said.code, said.err), (3, expected), "{command:?}");
             assert_eq!(said.out, "");
@@ -245,7 +245,7 @@ async fn a_directory_is_neither_a_store_nor_a_file_to_write() {
     place.lost("order-1", NOW).await;
     std::fs::create_dir(place.path("directory")).expect("a directory");
     let said = place.run_with(&["--store", "directory"], &["stats"]);
-    let expected = "steadfast: no such store: directory is not a file; name the service's file with --store or in \
+    let expected = "steadfast: no such store: directory is not a file; name the service's store with --store or in \
                     STEADFAST_STORE\n";
     assert_eq!((said.code, said.err.as_str()), (3, expected));
     for (path, problem) in [

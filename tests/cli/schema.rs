@@ -119,6 +119,7 @@ async fn every_command_answers_with_one_object_of_the_documented_shape() {
         assert_eq!(answer["exit_code"], code, "{arguments:?}");
         seen.insert(answer["command"].as_str().expect("a command").to_owned());
     }
+    seen.insert(migrates(&place));
     seen.insert(reseals(&mut place));
     for letter in std::fs::read_to_string(place.path("letters.jsonl")).expect("reads").lines() {
         line(letter);
@@ -127,6 +128,23 @@ async fn every_command_answers_with_one_object_of_the_documented_shape() {
     let described = schema()["properties"]["command"]["enum"].as_array().expect("commands").clone();
     let described: BTreeSet<String> = described.iter().filter_map(Value::as_str).map(str::to_owned).collect();
     assert_eq!(seen, described, "a command that the schema has not");
+}
+
+/// On a file it refuses; what it does on a server is in the tests of that.
+fn migrates(place: &Place) -> String {
+    let refused = answer(&place.run(&["migrate", "--json"]).out);
+    assert_eq!((&refused["exit_code"], &refused["error"]["code"]), (&json!(2), &json!("usage")), "{refused}");
+    if cfg!(feature = "postgres") {
+        let url = "postgres://shop:hunter2@db/shop?schema=payments";
+        let printed =
+            answer(&place.run_with(&["--store", url], &["migrate", "--sql", "--roles", "--json"]).ended(0));
+        let sql = printed["result"]["sql"].as_str().expect("statements");
+        assert!(
+            sql.contains("CREATE SCHEMA IF NOT EXISTS \"payments\"") && sql.contains("payments_dispatcher"),
+            "{sql}"
+        );
+    }
+    refused["command"].as_str().expect("a command").to_owned()
 }
 
 /// Needs a key, with which no other command then does without. Gives the command's name.

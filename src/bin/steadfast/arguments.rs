@@ -76,6 +76,12 @@ pub(crate) enum Command {
     /// works in small batches beside the running service. If it is cut short, the same again does the rest. The exit code
     /// is 1 if some operations are still not sealed with the current key at the end.
     Reseal(ResealArguments),
+    /// Makes the schema of a store on Postgres, or brings it up to date
+    ///
+    /// A service does so itself when it starts, if its role may. This is for a role that may, before the services of a
+    /// new release start, and beside those of the old one. It is one transaction; of several at once, one does it and
+    /// the others find it done. An SQLite file needs no such thing: whoever opens it brings it up to date.
+    Migrate(MigrateArguments),
     /// What failed, was not refused, and waits for a person
     #[command(subcommand)]
     DeadLetters(DeadLettersCommand),
@@ -279,6 +285,17 @@ pub(crate) struct ResealArguments {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct MigrateArguments {
+    /// Also makes the roles NAME_owner, NAME_app, NAME_dispatcher and NAME_reader, after the schema, and gives each what
+    /// it needs; make whoever logs in a member of one
+    #[arg(long)]
+    pub roles: bool,
+    /// Prints the statements for an empty database instead, and connects to nothing
+    #[arg(long)]
+    pub sql: bool,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct EditArguments {
     #[command(flatten)]
     pub operation: Operation,
@@ -305,6 +322,7 @@ impl Command {
             Command::Adopt(_) => "adopt",
             Command::Scrub(_) => "scrub",
             Command::Reseal(_) => "reseal",
+            Command::Migrate(_) => "migrate",
             Command::Check { .. } => "check",
             Command::Completions { .. } => "completions",
             Command::Man { .. } => "man",

@@ -20,7 +20,7 @@ use super::output::Output;
 use super::place::Place;
 use super::selection::Select;
 use super::signature::Signature;
-use super::{manual, print, rename, reseal, scrub};
+use super::{manual, migrate, print, rename, reseal, scrub};
 
 pub(crate) async fn run(arguments: Arguments, mut output: Output<'_>) -> Result<u8, Failure> {
     let output = &mut output;
@@ -39,6 +39,7 @@ pub(crate) async fn run(arguments: Arguments, mut output: Output<'_>) -> Result<
         Command::Adopt(arguments) => rename::adopt(&place, arguments, output).await,
         Command::Scrub(arguments) => scrub::scrub(&place, arguments, output).await,
         Command::Reseal(arguments) => reseal::reseal(&place, arguments, output).await,
+        Command::Migrate(arguments) => migrate::migrate(&place, &arguments, output),
         Command::Show(arguments) => show(&place, &arguments, output).await,
         Command::DeadLetters(command) => dead_letters(&place, command, output).await,
     }

@@ -88,7 +88,7 @@ impl Failure {
             }
             Failure::Store(error) => match error.kind() {
                 StoreErrorKind::Absent => format!(
-                    "no such store: {}; name the service's file with --store or in STEADFAST_STORE",
+                    "no such store: {}; name the service's store with --store or in STEADFAST_STORE",
                     chain(error)
                 ),
                 StoreErrorKind::Sealed => format!(

@@ -6,6 +6,7 @@ mod arguments;
 mod commands;
 mod failure;
 mod manual;
+mod migrate;
 mod output;
 mod place;
 mod print;

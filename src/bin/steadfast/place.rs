@@ -43,22 +43,39 @@ impl Place {
             (None, Some(vendors)) => vendors.existing_store().map_err(Failure::NamedStore)?,
             (None, None) => None,
         };
-        let Some(store) = store else {
-            let problem = "which store? Name the service's with --store URL or in STEADFAST_STORE, such as \
-                           sqlite:vendor-calls.db, or a vendors file that names it with --vendors PATH or in \
-                           STEADFAST_VENDORS";
-            return Err(Failure::Arguments(problem.to_owned()));
-        };
+        let store = store.ok_or_else(which_store)?;
         let letters = DeadLetters::new(Arc::clone(&store));
         let letters = rules.iter().flatten().fold(letters, |letters, client| letters.with_client(client));
         Ok((letters, store))
     }
 }
 
+impl Place {
+    /// Where the store is, and nothing of it is opened.
+    pub fn url(&self) -> Result<StoreUrl, Failure> {
+        if let Some((source, store)) = &self.store {
+            return url(source, store);
+        }
+        let Some(vendors) = &self.vendors else { return Err(which_store()) };
+        let vendors = Vendors::from_file(vendors).map_err(Failure::Vendors)?;
+        vendors.store_url().cloned().ok_or_else(which_store)
+    }
+}
+
+fn which_store() -> Failure {
+    let problem = "which store? Name the service's with --store URL or in STEADFAST_STORE, such as \
+                   sqlite:vendor-calls.db, or a vendors file that names it with --vendors PATH or in \
+                   STEADFAST_VENDORS";
+    Failure::Arguments(problem.to_owned())
+}
+
 /// `source` is what named it.
+fn url(source: &str, store: &OsString) -> Result<StoreUrl, Failure> {
+    StoreUrl::from_argument(store).map_err(|error| Failure::Arguments(format!("{source}: {error}")))
+}
+
 fn open(source: &str, store: &OsString) -> Result<Arc<dyn Store>, Failure> {
-    let url = StoreUrl::from_argument(store);
-    let mut url = url.map_err(|error| Failure::Arguments(format!("{source}: {error}")))?.create(false);
+    let mut url = url(source, store)?.create(false);
     if std::env::var_os(SEAL_KEYS).is_some() {
         url = url.seal(SealKeys::from_env(SEAL_KEYS).map_err(Failure::SealKeys)?);
     }

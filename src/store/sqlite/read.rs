@@ -141,7 +141,13 @@ fn text(text: &str) -> Value {
 
 /// A list goes through the table by number and not through an index, but for a key and for dead letters. The names of
 /// one scope come in another order, and each page would sort all of them: the `+` keeps SQLite from that index.
-const DIALECT: Dialect = Dialect { value: |_| "?".to_owned(), scope: "+scope", in_any_scope: IN_ANY_SCOPE };
+const DIALECT: Dialect<'_> = Dialect {
+    value: |_| "?".to_owned(),
+    scope: "+scope",
+    in_any_scope: IN_ANY_SCOPE,
+    in_sequence: |name| format!("number IN (SELECT operation FROM sequenced WHERE sequence = {name})"),
+    holds_sequence: "EXISTS (SELECT 1 FROM sequenced WHERE operation = number AND holds = 1)",
+};
 
 /// Goes from scope to scope in the index of names, which has the key behind the scope, and looks into each for the
 /// key. A million operations in ten scopes are ten look-ups; only where each has a scope of its own is it as slow as

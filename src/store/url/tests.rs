@@ -43,8 +43,11 @@ fn memory_is_made_and_never_found() {
 #[cfg(feature = "sqlite")]
 #[test]
 fn another_scheme_is_refused_with_what_this_build_knows() {
-    let knows = "\"sqlite:\" and a path, such as \"sqlite:vendor-calls.db\", or \"memory\"";
-    for (text, scheme) in [("postgres://u@db/calls", "postgres"), ("redis+tls://db", "redis+tls")] {
+    let postgres =
+        cfg!(feature = "postgres").then_some(", or \"postgres://shop@db.internal/shop?schema=payments\"");
+    let file = "\"sqlite:\" and a path, such as \"sqlite:vendor-calls.db\"";
+    let knows = format!("{file}{}, or \"memory\"", postgres.unwrap_or_default());
+    for (text, scheme) in [("mysql://u@db/calls", "mysql"), ("redis+tls://db", "redis+tls")] {
         assert_eq!(problem(text), format!("this build opens no store `{scheme}`; write {knows}"));
     }
     for text in ["", "calls", "C:\\calls.db"] {
@@ -58,15 +61,59 @@ fn a_build_without_sqlite_says_which_feature_has_it() {
     let missing = "this build of steadfast has no SQLite; build it with feature `sqlite`";
     assert_eq!(problem("sqlite:x.db"), missing);
     assert_eq!(StoreUrl::from_argument(OsStr::new("x.db")).expect_err("a file").to_string(), missing);
-    assert_eq!(problem("postgres:x"), "this build opens no store `postgres`; write \"memory\"");
+    let postgres =
+        cfg!(feature = "postgres").then_some(", or \"postgres://shop@db.internal/shop?schema=payments\"");
+    let knows = format!(
+        "{}\"memory\"",
+        postgres.map_or(String::new(), |postgres| format!("{}, or ", &postgres[5..]))
+    );
+    assert_eq!(problem("mysql:x"), format!("this build opens no store `mysql`; write {knows}"));
+}
+
+#[cfg(feature = "postgres")]
+#[test]
+fn a_database_is_shown_without_its_password() {
+    for (text, shown) in [
+        ("postgres://shop:hunter2@db/calls", "postgres://shop@db/calls?schema=steadfast"),
+        (
+            "postgresql://shop:hunter2@db:6432/calls?schema=pay&sslmode=disable",
+            "postgres://shop@db:6432/calls?schema=pay",
+        ),
+        ("postgres://shop:hunter%322@a,b:5433/calls", "postgres://shop@a,b:5433/calls?schema=steadfast"),
+        (
+            "postgres://shop:hunter2@/calls?host=/run/postgresql",
+            "postgres://shop@/run/postgresql/calls?schema=steadfast",
+        ),
+    ] {
+        let url: StoreUrl = text.parse().expect(text);
+        assert_eq!((url.to_string(), format!("{url:?}")), (shown.to_owned(), format!("StoreUrl({shown})")));
+        assert_eq!((url.path(), url.is_memory()), (None, false));
+    }
+}
+
+#[test]
+fn only_a_database_is_migrated() {
+    let url: StoreUrl = "memory:".parse().expect("a URL");
+    assert_eq!(url.migrations_as_sql(true).expect_err("none").kind(), StoreErrorKind::Invalid);
+    assert_eq!(url.migrate(false).expect_err("none").kind(), StoreErrorKind::Invalid);
 }
 
 #[test]
 fn no_refusal_repeats_a_password() {
     for text in [
-        "postgres://shop:hunter2@db/calls",
+        "mysql://shop:hunter2@db/calls",
         "postgres://db/calls?password=hunter2",
         "postgres:hunter2",
+        "postgresql:shop:hunter2@db",
+        "postgres://shop:hunter2@db/calls?hunter2=1",
+        "postgres://shop:hunter2@db/calls?sslmode=hunter2",
+        "postgres://shop:hunter2@db:x/calls",
+        "postgres://shop:a?hunter2@db/calls",
+        "postgres://shop:hunter2@/calls",
+        "postgres://shop:hunter2@db/calls?schema=Hunter2;hunter2",
+        "sqlite:postgres://shop:hunter2@db/calls",
+        "sqlite:mysql+ssl://shop:hunter2@db/calls",
+        "postgers://shop:hunter2@db/calls",
         " postgres://shop:hunter2@db/calls ",
         "sqlite://shop:hunter2@db/calls",
         "sqlite:////hunter2@db",

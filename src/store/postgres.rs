@@ -1,0 +1,222 @@
+//! [`Postgres`]: records in a database that many processes share.
+//!
+//! The database arbitrates, and the state machine decides. A claim of a new key is one `INSERT`, and a holder's transition
+//! one `UPDATE` of a row that is still as it was; such statements of many callers go in batches ([`batch`]). Everything
+//! else locks its row, reads it, has [`operation::record`](crate::operation::record) decide, and writes, in one short
+//! transaction ([`transaction`]).
+//!
+//! The time is the server's ([`time`]): every command is carried out at its now.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::attempt::AttemptReport;
+use crate::clock::{SystemClock, Timestamp};
+use crate::operation::OperationId;
+use crate::operation::record::{
+    Act, AuditEntry, Claim, Claimed, Cursor, Declined, Filter, Forbidden, Page, Record, Summary, Take, Tally,
+    Transition,
+};
+use crate::store::seals::Seals;
+use crate::store::{Reseal, ResealedBatch, Store, StoreError, Upkeep};
+
+mod act;
+mod address;
+mod batch;
+mod builder;
+mod claim;
+mod connect;
+mod connections;
+mod failure;
+mod line;
+mod migrate;
+mod names;
+mod opening;
+mod password;
+mod purge;
+mod read;
+mod reseal;
+mod roles;
+mod row;
+mod schema;
+mod sealed;
+mod statements;
+mod take;
+mod thread;
+mod time;
+#[cfg(feature = "rustls")]
+mod tls;
+#[cfg(not(feature = "rustls"))]
+#[path = "postgres/no_tls.rs"]
+mod tls;
+mod transaction;
+mod transition;
+mod write;
+
+pub(in crate::store) use address::Address;
+pub use builder::PostgresBuilder;
+
+use batch::Queue;
+use claim::Start;
+use connections::Connections;
+use statements::Statements;
+use take::Bounds;
+use time::ServerTime;
+use transition::Step;
+
+/// A store in a Postgres database, which any number of processes on any number of hosts may share.
+///
+/// Whatever a method has acknowledged is committed, as durably as the server commits (`synchronous_commit`).
+///
+/// # Behaviour
+///
+/// - A claim and a settlement are a commit each. Those that come together share one, and a lone one is sent at once.
+/// - Times are the server's, to the millisecond. No host's clock is compared with what is on record.
+/// - A claim that is dropped before it was sent leaves nothing. A settlement is written all the same.
+/// - An answer that never came says nothing: the error's kind is then [`Lost`](crate::store::StoreErrorKind::Lost), and
+///   what was asked may be on record.
+///
+/// # Bound
+///
+/// Nothing but the server's disk: call [`purge`](Store::purge) now and then. It works in small batches, and no claim but
+/// of a row that it removes waits for it.
+#[derive(Clone, Debug)]
+pub struct Postgres(Arc<Shared>);
+
+/// What all work on a store shares.
+struct Shared {
+    connections: Connections,
+    seals: Seals,
+    statements: Statements,
+    time: ServerTime,
+    bounds: Bounds,
+    starts: Queue<Start>,
+    steps: Queue<Step>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("connections", &self.connections).finish_non_exhaustive()
+    }
+}
+
+impl Postgres {
+    /// Opens the store at `url`, with more than its defaults.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` for what is no URL of a store on Postgres.
+    pub fn builder(url: &str) -> Result<PostgresBuilder, StoreError> {
+        PostgresBuilder::parse(url)
+    }
+
+    /// On connections to a schema that is up to date. Blocks while it looks which keys that needs.
+    fn on(connections: Connections, seals: Seals) -> Result<Postgres, StoreError> {
+        let shared = Arc::new(Shared {
+            statements: Statements::of(connections.schema()),
+            time: ServerTime::new(Arc::new(SystemClock::new())),
+            bounds: Bounds::default(),
+            starts: Queue::default(),
+            steps: Queue::default(),
+            seals,
+            connections,
+        });
+        let own = Arc::clone(&shared);
+        shared.connections.run_blocking(async move {
+            // Whoever asks for the time is then told the server's.
+            own.now().await?;
+            sealed::check(&own).await
+        })?;
+        Ok(Postgres(shared))
+    }
+}
+
+#[async_trait]
+impl Store for Postgres {
+    async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
+        claim::claim(&self.0, claim).await
+    }
+
+    async fn transition(
+        &self,
+        held: &Record,
+        transition: Transition,
+    ) -> Result<Result<Record, Declined>, StoreError> {
+        transition::transition(&self.0, held, transition).await
+    }
+
+    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
+        take::take(&self.0, take).await
+    }
+
+    async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> {
+        act::act(&self.0, id, act).await
+    }
+
+    async fn append_evidence(
+        &self,
+        id: &OperationId,
+        reports: Vec<AttemptReport>,
+    ) -> Result<Result<(), Declined>, StoreError> {
+        self.0.append(id, &reports).await
+    }
+
+    async fn evidence(&self, id: &OperationId) -> Result<Vec<AttemptReport>, StoreError> {
+        self.0.evidence(id).await
+    }
+
+    async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
+        let stored = self.0.read(id).await?;
+        stored.map(|(_, stored)| stored.whole(&self.0.seals)).transpose()
+    }
+
+    async fn list(
+        &self,
+        filter: &Filter,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page<Summary>, StoreError> {
+        self.0.list(filter, after, limit).await
+    }
+
+    async fn tally(&self) -> Result<Vec<Tally>, StoreError> {
+        self.0.tally().await
+    }
+
+    async fn audit(
+        &self,
+        id: Option<&OperationId>,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page<AuditEntry>, StoreError> {
+        self.0.audit(id, after, limit).await
+    }
+
+    fn time(&self, now: Timestamp) -> Timestamp {
+        self.0.time.now().unwrap_or(now)
+    }
+
+    async fn believed(&self, _: Timestamp) -> Result<Timestamp, StoreError> {
+        self.0.now().await
+    }
+
+    async fn purge(&self, _: Timestamp, limit: usize) -> Result<usize, StoreError> {
+        purge::expired(&self.0, limit).await
+    }
+
+    fn upkeep(&self) -> Option<&dyn Upkeep> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Upkeep for Postgres {
+    async fn reseal(&self, reseal: &Reseal) -> Result<ResealedBatch, StoreError> {
+        reseal::reseal(&self.0, reseal).await
+    }
+
+    async fn wipe(&self) -> Result<(), StoreError> {
+        purge::wipe(&self.0).await
+    }
+}

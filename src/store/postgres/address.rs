@@ -1,0 +1,299 @@
+//! [`Address`]: a server, a database, a schema, and how the way there is kept safe.
+//!
+//! The driver reads what libpq's URLs have. What it does not know is read here and left out of what it is given: the
+//! schema, and the words of `sslmode` that it lacks.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use tokio_postgres::Config;
+use tokio_postgres::config::{Host, SslMode};
+
+use super::password;
+use super::schema::Schema;
+use crate::store::StoreError;
+use crate::suggest::{nearest, shown};
+
+/// Where a store on Postgres is. `Display` and `Debug` show no password.
+#[derive(Clone, PartialEq)]
+pub(in crate::store) struct Address {
+    config: Config,
+    schema: Schema,
+    security: Security,
+    portable: bool,
+    /// Where a password is that the URL does not have.
+    passwords: Option<PathBuf>,
+}
+
+/// What is asked of the way to the server, in libpq's words
+/// (<https://www.postgresql.org/docs/current/libpq-ssl.html#LIBPQ-SSL-PROTECTION>).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Security {
+    pub(super) mode: Mode,
+    /// A file of certificates that are trusted, and no others.
+    pub(super) roots: Option<PathBuf>,
+    /// The files of the client's own certificate and of its key.
+    pub(super) identity: Option<(PathBuf, PathBuf)>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Mode {
+    Disable,
+    /// TLS if the server has it. Somebody on the way can say that it has not.
+    #[default]
+    Prefer,
+    /// TLS, with whomever.
+    Require,
+    /// TLS, and the certificate is of a trusted root.
+    VerifyCa,
+    /// TLS, and the certificate is of a trusted root, for this host.
+    VerifyFull,
+}
+
+impl Address {
+    /// The problem, for an error that has a place of its own. It repeats nothing but the names of options.
+    pub(in crate::store) fn parse(text: &str) -> Result<Address, String> {
+        let (head, options) = text.split_once('?').unwrap_or((text, ""));
+        if head.contains('#') || options.contains('@') {
+            return Err("a `?`, `#` or `@` in a name or a password is written %3F, %23 or %40".to_owned());
+        }
+        let mut own = Own::default();
+        let mut others = Vec::new();
+        for option in options.split('&').filter(|option| !option.is_empty()) {
+            let (name, value) = option.split_once('=').unwrap_or((option, ""));
+            if name.eq_ignore_ascii_case("password") {
+                return Err("a password among the options would be shown; write it before the host, or in PGPASSWORD or \
+                            a passfile"
+                    .to_owned());
+            }
+            if OWN.contains(&name) {
+                own.set(name, decoded(value).ok_or_else(|| format!("`{name}` is not text"))?)?;
+            } else if OTHERS.contains(&name) {
+                others.push(option);
+            } else {
+                return Err(unknown(name));
+            }
+        }
+        let mut config: Config = format!("{head}?{}", others.join("&")).parse().map_err(unreadable)?;
+        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+            return Err(format!(
+                "it names no host; write \"{EXAMPLE}\", or ?host=/run/postgresql for a socket"
+            ));
+        }
+        let security = own.security(&config)?;
+        config.ssl_mode(security.mode.as_driver());
+        if config.get_application_name().is_none() {
+            config.application_name("steadfast");
+        }
+        let (schema, portable) = (own.schema.unwrap_or_default(), own.portable.unwrap_or(false));
+        Ok(Address { config, schema, security, portable, passwords: own.passwords })
+    }
+
+    /// With the password that the URL does not have, if the environment knows of one.
+    pub(super) fn with_password(mut self) -> Result<Address, StoreError> {
+        password::complete(&mut self.config, self.passwords.as_deref(), |name| std::env::var_os(name))?;
+        Ok(self)
+    }
+
+    pub(super) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    pub(super) fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    pub(super) fn security(&self) -> &Security {
+        &self.security
+    }
+
+    /// Whether nothing may be used that a distributed Postgres lacks.
+    pub(super) fn is_portable(&self) -> bool {
+        self.portable
+    }
+
+    /// The hosts and the database, for a text.
+    pub(super) fn place(&self) -> String {
+        let database = self.config.get_dbname().or(self.config.get_user()).unwrap_or_default();
+        format!("{}/{database}", self.hosts())
+    }
+
+    fn hosts(&self) -> String {
+        let ports = self.config.get_ports();
+        let port = |turn: usize| ports.get(turn).or(ports.first()).filter(|port| **port != PORT);
+        let hosts = self.config.get_hosts();
+        let addresses = self.config.get_hostaddrs();
+        let host = |turn: usize| match (hosts.get(turn), addresses.get(turn)) {
+            (Some(Host::Tcp(name)), _) if name.contains(':') => format!("[{name}]"),
+            (Some(Host::Tcp(name)), _) => name.clone(),
+            #[cfg(unix)]
+            (Some(Host::Unix(path)), _) => path.display().to_string(),
+            (None, Some(address)) => address.to_string(),
+            (None, None) => String::new(),
+        };
+        let shown = |turn| port(turn).map_or_else(|| host(turn), |port| format!("{}:{port}", host(turn)));
+        let all: Vec<String> = (0..hosts.len().max(addresses.len())).map(shown).collect();
+        all.join(",")
+    }
+}
+
+/// As a URL, without the password and what else is not needed to know the place.
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let user = self.config.get_user().map(|user| format!("{user}@")).unwrap_or_default();
+        write!(f, "postgres://{user}{}?schema={}", self.place(), self.schema.name())
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Address({self})")
+    }
+}
+
+impl Mode {
+    /// What is beyond the driver's words is checked in the handshake.
+    fn as_driver(self) -> SslMode {
+        match self {
+            Mode::Disable => SslMode::Disable,
+            Mode::Prefer => SslMode::Prefer,
+            Mode::Require | Mode::VerifyCa | Mode::VerifyFull => SslMode::Require,
+        }
+    }
+}
+
+/// The options that are read here.
+#[derive(Default)]
+struct Own {
+    schema: Option<Schema>,
+    mode: Option<Mode>,
+    roots: Option<PathBuf>,
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
+    portable: Option<bool>,
+    passwords: Option<PathBuf>,
+}
+
+impl Own {
+    fn set(&mut self, name: &str, value: String) -> Result<(), String> {
+        let is_new = match name {
+            "schema" => self.schema.replace(Schema::parse(&value)?).is_none(),
+            "sslmode" => self.mode.replace(mode(&value)?).is_none(),
+            "sslrootcert" => self.roots.replace(value.into()).is_none(),
+            "portable" => self.portable.replace(is_on(&value)?).is_none(),
+            "passfile" => self.passwords.replace(value.into()).is_none(),
+            "sslcert" => self.certificate.replace(value.into()).is_none(),
+            _ => self.key.replace(value.into()).is_none(),
+        };
+        if is_new { Ok(()) } else { Err(format!("`{name}` is there twice")) }
+    }
+
+    fn security(&self, config: &Config) -> Result<Security, String> {
+        let is_system = |roots: &PathBuf| roots.as_os_str() == "system";
+        let given = self.roots.clone().filter(|roots| !is_system(roots));
+        let mode = match (self.mode, &given) {
+            // As libpq has it: whoever names a root wants it asked.
+            (Some(Mode::Require), Some(_)) => Mode::VerifyCa,
+            (Some(mode), _) => mode,
+            (None, _) if self.roots.is_some() => Mode::VerifyFull,
+            (None, _) => Mode::default(),
+        };
+        if mode == Mode::VerifyCa && given.is_none() {
+            // Any server with a certificate of a public root would do.
+            return Err("`sslmode=verify-ca` needs `sslrootcert` and a file; or write verify-full".to_owned());
+        }
+        // A socket is not a network, and its server offers no TLS on it.
+        let mode = if has_network(config) { mode } else { Mode::Disable };
+        let identity = match (&self.certificate, &self.key) {
+            (Some(certificate), Some(key)) => Some((certificate.clone(), key.clone())),
+            (None, None) => None,
+            _ => return Err("`sslcert` and `sslkey` go together".to_owned()),
+        };
+        if !cfg!(feature = "rustls") && mode != Mode::Disable {
+            return Err(
+                "this build of steadfast has no TLS for Postgres: build it with feature `rustls`, or write \
+                        sslmode=disable if nobody else is on the network"
+                    .to_owned(),
+            );
+        }
+        Ok(Security { mode, roots: given, identity })
+    }
+}
+
+fn has_network(config: &Config) -> bool {
+    let is_tcp = |host: &Host| matches!(host, Host::Tcp(_));
+    !config.get_hostaddrs().is_empty() || config.get_hosts().iter().any(is_tcp)
+}
+
+fn mode(word: &str) -> Result<Mode, String> {
+    match word {
+        "disable" => Ok(Mode::Disable),
+        "prefer" => Ok(Mode::Prefer),
+        "require" => Ok(Mode::Require),
+        "verify-ca" => Ok(Mode::VerifyCa),
+        "verify-full" => Ok(Mode::VerifyFull),
+        _ => Err("`sslmode` is disable, prefer, require, verify-ca or verify-full".to_owned()),
+    }
+}
+
+fn is_on(word: &str) -> Result<bool, String> {
+    match word {
+        "on" | "true" | "1" => Ok(true),
+        "off" | "false" | "0" => Ok(false),
+        _ => Err("`portable` is on or off".to_owned()),
+    }
+}
+
+fn unknown(name: &str) -> String {
+    // Long or odd, it may be a piece of a password.
+    let is_word =
+        name.len() <= 32 && name.bytes().all(|letter| letter.is_ascii_lowercase() || letter == b'_');
+    match nearest(name, OWN.iter().chain(OTHERS).copied()) {
+        Some(meant) => format!("it has no such option; did you mean `{meant}`?"),
+        None if is_word => format!("there is no option `{}`", shown(name)),
+        None => "it has an option that nobody knows".to_owned(),
+    }
+}
+
+/// The driver names the option at fault, and no value.
+fn unreadable(error: tokio_postgres::Error) -> String {
+    match error.into_source() {
+        Some(source) if source.to_string().starts_with("invalid value for option") => source.to_string(),
+        _ => format!("it cannot be read; write \"{EXAMPLE}\""),
+    }
+}
+
+/// With `%2F` and the like read; `None` for what is not UTF-8 then.
+fn decoded(text: &str) -> Option<String> {
+    let form = text.replace('+', "%2B");
+    let pair = format!("v={form}");
+    let (_, value) = url::form_urlencoded::parse(pair.as_bytes()).next()?;
+    (!value.contains(char::REPLACEMENT_CHARACTER)).then(|| value.into_owned())
+}
+
+const EXAMPLE: &str = "postgres://shop@db.internal/shop?schema=payments";
+
+const OWN: &[&str] = &["schema", "sslmode", "sslrootcert", "sslcert", "sslkey", "passfile", "portable"];
+
+/// What the driver reads.
+const OTHERS: &[&str] = &[
+    "user",
+    "dbname",
+    "options",
+    "application_name",
+    "host",
+    "hostaddr",
+    "port",
+    "connect_timeout",
+    "tcp_user_timeout",
+    "keepalives",
+    "keepalives_idle",
+    "keepalives_interval",
+    "keepalives_retries",
+    "target_session_attrs",
+    "channel_binding",
+    "sslnegotiation",
+    "load_balance_hosts",
+];
+
+const PORT: u16 = 5432;

@@ -1,0 +1,214 @@
+//! Group commit: everything that waits when a slot is free goes to the server as one statement, and into one commit.
+//!
+//! A commit's cost is its sync and its round trip, and both are the same for one row and for a hundred. While a batch is
+//! under way, the queue fills; the next batch takes all of it. No timer: a lone caller never waits for company. A few
+//! batches are under way at once, so that the server works on one while it syncs another.
+//!
+//! A reply goes out after the commit of its batch. Whatever was acknowledged is on record; and a batch whose answer never
+//! came may be on record or not, which each of its callers is told.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use super::Shared;
+use crate::store::{StoreError, StoreErrorKind};
+
+/// One caller's part of a batch.
+pub(super) trait Job: Send + Sync + Sized + 'static {
+    /// What the caller is told.
+    type Done: Send + Sync + 'static;
+
+    /// What it adds to a message.
+    fn bytes(&self) -> usize;
+
+    /// The queue of such jobs.
+    fn queue(shared: &Shared) -> &Queue<Self>;
+
+    /// Whether it is left undone when its caller has gone away.
+    const SKIPPED_WHEN_DROPPED: bool;
+
+    /// The row that it is about. A batch locks its rows in this order.
+    fn name(&self) -> (&str, &str);
+
+    /// What a job is told that is about the same row as another of its batch, once that one is done.
+    const SECOND: Self::Done;
+
+    /// Has the server do all of a batch in one statement. What each came to, in their order.
+    fn send(
+        shared: &Shared,
+        jobs: &[Asked<Self>],
+    ) -> impl Future<Output = Result<Vec<Self::Done>, StoreError>> + Send;
+}
+
+/// A job and the one who waits for it.
+pub(super) struct Asked<J: Job> {
+    pub(super) job: J,
+    reply: Reply<J>,
+    /// Of the other jobs about the same row.
+    seconds: Vec<Reply<J>>,
+}
+
+type Reply<J> = oneshot::Sender<Result<<J as Job>::Done, StoreError>>;
+
+impl<J: Job> Asked<J> {
+    fn answer(self, done: Result<J::Done, StoreError>) {
+        // Whoever has gone away is told nothing.
+        for second in self.seconds {
+            let _ = second.send(done.as_ref().map(|_| J::SECOND).map_err(StoreError::again));
+        }
+        let _ = self.reply.send(done);
+    }
+}
+
+/// What waits, and how many batches are under way.
+pub(super) struct Queue<J: Job>(Mutex<Waiting<J>>);
+
+struct Waiting<J: Job> {
+    jobs: VecDeque<Asked<J>>,
+    under_way: usize,
+}
+
+impl<J: Job> Default for Queue<J> {
+    fn default() -> Queue<J> {
+        Queue(Mutex::new(Waiting { jobs: VecDeque::new(), under_way: 0 }))
+    }
+}
+
+/// Has `job` done in a batch.
+pub(super) async fn run<J: Job>(shared: &Arc<Shared>, job: J) -> Result<J::Done, StoreError> {
+    let (reply, answer) = oneshot::channel();
+    let is_free = {
+        let mut waiting = J::queue(shared).0.lock();
+        waiting.jobs.push_back(Asked { job, reply, seconds: Vec::new() });
+        let is_free = waiting.under_way < UNDER_WAY_MAX;
+        waiting.under_way += usize::from(is_free);
+        is_free
+    };
+    if is_free {
+        shared.connections.spawn(work_off(Slot::<J> {
+            shared: Arc::clone(shared),
+            is_held: true,
+            job: PhantomData,
+        }));
+    }
+    answer.await.unwrap_or_else(|_| {
+        let problem = "the Postgres store has stopped before the answer came";
+        Err(StoreError::new(problem).of_kind(StoreErrorKind::Lost))
+    })
+}
+
+/// A batch that is under way, or about to be. Given back when nothing waits, also if the work panics.
+struct Slot<J: Job> {
+    shared: Arc<Shared>,
+    is_held: bool,
+    job: PhantomData<fn(J)>,
+}
+
+impl<J: Job> Slot<J> {
+    /// What waits, up to the size of a batch. Once nothing waits, the slot is given back: in the same step, since
+    /// whoever comes next either finds it free or is found.
+    fn next(&mut self) -> Option<Vec<Asked<J>>> {
+        let mut waiting = J::queue(&self.shared).0.lock();
+        let (mut batch, mut bytes) = (Vec::new(), 0);
+        while let Some(asked) = waiting.jobs.pop_front() {
+            if J::SKIPPED_WHEN_DROPPED && asked.reply.is_closed() {
+                continue;
+            }
+            bytes += asked.job.bytes();
+            if !batch.is_empty() && bytes > BATCH_BYTES_MAX {
+                waiting.jobs.push_front(asked);
+                break;
+            }
+            batch.push(asked);
+            if batch.len() == BATCH_MAX {
+                break;
+            }
+        }
+        if batch.is_empty() {
+            waiting.under_way -= 1;
+            self.is_held = false;
+            return None;
+        }
+        Some(batch)
+    }
+}
+
+impl<J: Job> Drop for Slot<J> {
+    fn drop(&mut self) {
+        if self.is_held {
+            J::queue(&self.shared).0.lock().under_way -= 1;
+        }
+    }
+}
+
+async fn work_off<J: Job>(mut slot: Slot<J>) {
+    while let Some(mut batch) = slot.next() {
+        sort(&mut batch);
+        carry_out(&slot.shared, batch).await;
+    }
+}
+
+/// By name, each name once.
+fn sort<J: Job>(batch: &mut Vec<Asked<J>>) {
+    batch.sort_by(|one, other| one.job.name().cmp(&other.job.name()));
+    batch.dedup_by(|next, first| {
+        let is_second = next.job.name() == first.job.name();
+        if is_second {
+            let (unheard, _) = oneshot::channel();
+            first.seconds.push(std::mem::replace(&mut next.reply, unheard));
+        }
+        is_second
+    });
+}
+
+/// A row that the server refuses undoes the statement of its whole batch. Its neighbours are not to suffer for it: the
+/// batch is halved until the row is alone.
+async fn carry_out<J: Job>(shared: &Shared, batch: Vec<Asked<J>>) {
+    let mut parts = vec![batch];
+    while let Some(mut part) = parts.pop() {
+        if part.is_empty() {
+            continue;
+        }
+        match sent(shared, &part).await {
+            Ok(done) => part.into_iter().zip(done).for_each(|(asked, done)| asked.answer(Ok(done))),
+            Err(error) if part.len() > 1 && is_of_a_row(&error) => {
+                let rest = part.split_off(part.len() / 2);
+                parts.extend([rest, part]);
+            }
+            Err(error) => part.into_iter().for_each(|asked| asked.answer(Err(error.again()))),
+        }
+    }
+}
+
+/// What other transactions undid is done again.
+async fn sent<J: Job>(shared: &Shared, part: &[Asked<J>]) -> Result<Vec<J::Done>, StoreError> {
+    let mut turn = 1;
+    loop {
+        match J::send(shared, part).await {
+            Err(error) if error.kind() == StoreErrorKind::Locked && turn < TURNS_MAX => turn += 1,
+            sent => return sent,
+        }
+    }
+}
+
+/// Whether the server found fault with what it was given, and not with itself.
+fn is_of_a_row(error: &StoreError) -> bool {
+    error.kind() == StoreErrorKind::Other
+}
+
+/// Two work and sync in turn. More are smaller, and cost the server more for each call.
+const UNDER_WAY_MAX: usize = 2;
+
+/// The most calls in one statement: enough that the sync is shared by many, few enough that none waits long.
+const BATCH_MAX: usize = 256;
+
+/// The most bytes of one statement, but for a call that is larger by itself.
+const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Of a statement that other transactions undo: a deadlock, or a purge in between.
+pub(super) const TURNS_MAX: u32 = 5;

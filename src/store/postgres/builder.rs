@@ -1,0 +1,132 @@
+//! Opening a store with more than a URL.
+
+use std::time::Duration;
+
+use super::Postgres;
+use super::address::Address;
+use super::connections::{Connections, Limits};
+use super::migrate::Migration;
+#[cfg(feature = "seal")]
+use crate::store::SealKeys;
+use crate::store::seals::Seals;
+use crate::store::{Migrated, StoreError, StoreErrorKind};
+
+/// Opens a [`Postgres`]. Made by [`Postgres::builder`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing is opened until open() is called"]
+pub struct PostgresBuilder {
+    address: Address,
+    limits: Limits,
+    migration: Migration,
+    seals: Seals,
+}
+
+impl PostgresBuilder {
+    pub(super) fn parse(url: &str) -> Result<PostgresBuilder, StoreError> {
+        let address = Address::parse(url);
+        let invalid = |problem| StoreError::new(problem).of_kind(StoreErrorKind::Invalid);
+        address.map(PostgresBuilder::at).map_err(invalid)
+    }
+
+    pub(in crate::store) fn at(address: Address) -> PostgresBuilder {
+        PostgresBuilder {
+            address,
+            limits: Limits::default(),
+            migration: Migration::default(),
+            seals: Seals::default(),
+        }
+    }
+
+    /// Whether the schema is made where there is none. A service wants that. A tool that looks after a service's store
+    /// does not: then [`open`](PostgresBuilder::open) refuses with [`Absent`](StoreErrorKind::Absent), and neither does
+    /// it bring an older schema up to date.
+    ///
+    /// Default: true.
+    pub fn create(mut self, create: bool) -> PostgresBuilder {
+        self.migration.create = create;
+        self
+    }
+
+    /// Whether [`open`](PostgresBuilder::open) makes the schema or brings it up to date, if it has to and its role may.
+    /// Without it, that is for `steadfast migrate` alone, and a schema that is not there or too old is refused.
+    ///
+    /// Default: true.
+    pub fn migrate(mut self, migrate: bool) -> PostgresBuilder {
+        self.migration.apply = migrate;
+        self
+    }
+
+    /// How many connections are shared by single statements, and how many more there may be for transactions of several
+    /// statements. At least one each.
+    ///
+    /// Default: 2 and 4.
+    pub fn connections(mut self, shared: usize, exclusive: usize) -> PostgresBuilder {
+        self.limits.lines = shared.max(1);
+        self.limits.exclusive = exclusive.max(1);
+        self
+    }
+
+    /// What a statement may take. The server then cancels it, and the store says
+    /// [`TimedOut`](StoreErrorKind::TimedOut); at most a second later where statements share a connection.
+    ///
+    /// Default: 10 s.
+    pub fn statement_timeout(mut self, limit: Duration) -> PostgresBuilder {
+        self.limits.statement_max = limit.max(Duration::from_millis(1));
+        self
+    }
+
+    /// How long a call waits for a connection: for one that is free, or for a server that restarts.
+    ///
+    /// Default: 5 s.
+    pub fn wait(mut self, limit: Duration) -> PostgresBuilder {
+        self.limits.wait_max = limit;
+        self
+    }
+
+    /// Seals requests and answers from now on, as [`Sqlite`](crate::store) does.
+    ///
+    /// Default: not sealed.
+    #[cfg(feature = "seal")]
+    pub fn seal(mut self, keys: SealKeys) -> PostgresBuilder {
+        self.seals = Seals::with(keys);
+        self
+    }
+
+    /// Connects, and makes the schema or brings it up to date.
+    ///
+    /// Blocks while it does so: open it before the service serves.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`]: `Unreachable`, `Denied`, `Unsupported`; `Absent` and `Older` for a schema that is not made or
+    /// brought up to date here; `Newer` for that of a newer release; `Sealed` if it needs a key that was not given;
+    /// `Invalid` for certificates that cannot be read.
+    pub fn open(self) -> Result<Postgres, StoreError> {
+        let connections = Connections::new(self.address, self.limits)?;
+        let opened = connections.clone();
+        let migration = self.migration;
+        connections.run_blocking(async move { migration.at_open(&opened).await })?;
+        Postgres::on(connections, self.seals)
+    }
+
+    /// Makes the schema, or brings it up to date, and says what it did. With `roles`, also the roles
+    /// that a service and its tools connect as, with their rights; see
+    /// [the page on Postgres](crate::guide::postgres).
+    ///
+    /// Blocks while it does so.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`]; nothing was changed.
+    pub fn apply_migrations(self, roles: bool) -> Result<Migrated, StoreError> {
+        let connections = Connections::new(self.address, self.limits)?;
+        let opened = connections.clone();
+        connections.run_blocking(async move { super::migrate::apply(&opened, roles).await })
+    }
+
+    /// What [`apply_migrations`](PostgresBuilder::apply_migrations) would have the server do to an empty database, for
+    /// whoever runs statements by another tool. Connects to nothing.
+    pub fn migrations_as_sql(&self, roles: bool) -> String {
+        super::migrate::as_sql(self.address.schema(), roles)
+    }
+}

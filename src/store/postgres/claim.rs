@@ -1,0 +1,247 @@
+//! Claims: nearly always the first of its key, which needs no decision but that of the unique name.
+//!
+//! What meets a row is read, and decided upon by [`operation::record`](crate::operation::record). Nearly always it is a
+//! repeat of what is settled or under way, and nothing is to be written. Only what is to be written is decided again in
+//! a transaction that has locked the row.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio_postgres::types::Type;
+
+use super::batch::{self, Asked, Job, Queue, TURNS_MAX};
+use super::failure::failure;
+use super::row::{Reader, Value};
+use super::transaction::{Turn, Within, in_transaction};
+use super::{Shared, names, write};
+use crate::clock::Timestamp;
+use crate::operation::OperationId;
+use crate::operation::record::{Claim, Claimed, Notes, Record};
+use crate::store::columns::{Columns, redacted};
+use crate::store::numbers::{duration_ms, to_ms};
+use crate::store::seals::Part;
+use crate::store::stored::Stored;
+use crate::store::{StoreError, StoreErrorKind, codec};
+
+pub(super) async fn claim(shared: &Arc<Shared>, claim: Claim) -> Result<Claimed, StoreError> {
+    if claim.due.is_some() && claim.sequence.is_some() {
+        let problem =
+            "sequences are not kept in Postgres yet; enqueue the call without one, or use a store in a file";
+        return Err(StoreError::new(problem).of_kind(StoreErrorKind::Invalid));
+    }
+    let request = shared.seals.seal(Part::Request, &claim.id, codec::request_bytes(&claim.request)?)?;
+    let request = Bytes::from(request);
+    if claim.predecessor.is_some() {
+        return decide(shared, claim, request).await;
+    }
+    let mut turn = 1;
+    loop {
+        let job = Start::of(&claim, request.clone())?;
+        if let Started::Fresh { fence, now } = batch::run(shared, job).await? {
+            let record = Record::first(claim.rebased(now));
+            return Ok(Claimed::Fresh(record.after_fence(fence - 1)));
+        }
+        match shared.read(&claim.id).await? {
+            Some((now, stored)) => {
+                let first = Record::first(claim.clone().rebased(now));
+                let claimed = stored.record.claim(&first, claim.lease, &Notes::default());
+                return match claimed.changes() {
+                    None => told(shared, claimed, stored),
+                    Some(_) => decide(shared, claim, request).await,
+                };
+            }
+            // It was purged in between.
+            None if turn < TURNS_MAX => turn += 1,
+            None => return decide(shared, claim, request).await,
+        }
+    }
+}
+
+/// With the row of the key locked, and that of its predecessor.
+async fn decide(shared: &Arc<Shared>, claim: Claim, request: Bytes) -> Result<Claimed, StoreError> {
+    let work = move |within: Within| {
+        let (claim, request) = (claim.clone(), request.clone());
+        async move {
+            let ended = decide_within(&within, claim, &request).await;
+            within.ended(ended).await
+        }
+    };
+    let (claimed, stored) = in_transaction(shared, work).await?;
+    match stored {
+        Some(stored) => told(shared, claimed, *stored),
+        None => Ok(claimed),
+    }
+}
+
+/// What the claim is told, and the row that it met.
+type Decided = Turn<(Claimed, Option<Box<Stored>>)>;
+
+async fn decide_within(within: &Within, claim: Claim, request: &[u8]) -> Result<Decided, StoreError> {
+    let old = claim.predecessor.as_ref();
+    let old = old.map(|key| OperationId::new(claim.id.scope.clone(), key.clone()));
+    let names = std::iter::once(&claim.id).chain(old.iter().filter(|old| **old != claim.id));
+    let mut found = within.lock(names).await?;
+    let lease = claim.lease;
+    let first = Record::first(claim.rebased(found.now));
+    let held = found.remove(&first.id);
+    if let Some(old) = old {
+        // A key that names itself as its predecessor is its own record.
+        let old = if old == first.id { held.clone() } else { found.remove(&old) };
+        if let Some(in_the_way) = names::supersede(within, (&first, held.as_ref()), old).await? {
+            return Ok(Turn::Done((in_the_way, None)));
+        }
+    }
+    let Some(held) = held else {
+        let record = first.after_fence(found.notes.purged);
+        let is_free = write::start(within, &record, request).await?;
+        return Ok(if is_free { Turn::Done((Claimed::Fresh(record), None)) } else { Turn::Again });
+    };
+    let claimed = held.record.claim(&first, lease, &found.notes);
+    match &claimed {
+        Claimed::Fresh(record) => write::start_over(within, record, request).await?,
+        Claimed::TakenOver(record) => {
+            held.check(&within.shared.seals)?;
+            write::update(within, [record]).await?;
+            write::unanswer(within, [&record.id]).await?;
+        }
+        _ => {}
+    }
+    Ok(Turn::Done((claimed, Some(Box::new(held)))))
+}
+
+/// What the caller is told of a row that was there.
+fn told(shared: &Shared, claimed: Claimed, stored: Stored) -> Result<Claimed, StoreError> {
+    Ok(match claimed {
+        Claimed::TakenOver(record) => {
+            Claimed::TakenOver(Stored { record, answer: None, ..stored }.whole(&shared.seals)?)
+        }
+        Claimed::Settled(record) => Claimed::Settled(Stored { record, ..stored }.whole(&shared.seals)?),
+        other => other,
+    })
+}
+
+/// A claim as the first of its key: what is written, with times that count from the claim's own.
+pub(super) struct Start {
+    scope: String,
+    key: String,
+    vendor: String,
+    phase: i64,
+    until_in: i64,
+    on_unknown: i64,
+    resends: i64,
+    attempt_max: i64,
+    vendor_clock: Option<i64>,
+    keep: i64,
+    secrets: bool,
+    fingerprint: [u8; 32],
+    wire_key: String,
+    redact: Option<String>,
+    request: Bytes,
+}
+
+/// What became of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Started {
+    /// It is on record under this fence, at this time of the server's.
+    Fresh { fence: u64, now: Timestamp },
+    /// The name is taken.
+    Taken,
+}
+
+impl Start {
+    fn of(claim: &Claim, request: Bytes) -> Result<Start, StoreError> {
+        let record = Record::first(claim.clone());
+        let columns = Columns::of(&record)?;
+        let from = to_ms(claim.now);
+        Ok(Start {
+            phase: columns.phase,
+            until_in: columns.until.unwrap_or(from).saturating_sub(from),
+            on_unknown: columns.on_unknown,
+            resends: record.resends_left.into(),
+            attempt_max: columns.attempt_max,
+            vendor_clock: record.vendor_clock_ms,
+            keep: duration_ms(record.keep),
+            secrets: record.holds_secrets(),
+            fingerprint: *record.fingerprint.as_bytes(),
+            redact: redacted(&record)?,
+            vendor: record.id.scope.vendor_path().to_owned(),
+            scope: record.id.scope.as_str().to_owned(),
+            key: record.id.key.as_str().to_owned(),
+            wire_key: record.wire_key,
+            request,
+        })
+    }
+}
+
+impl Job for Start {
+    type Done = Started;
+
+    /// A claim would hold an operation for nobody.
+    const SKIPPED_WHEN_DROPPED: bool = true;
+
+    fn bytes(&self) -> usize {
+        self.request.len()
+    }
+
+    fn queue(shared: &Shared) -> &Queue<Start> {
+        &shared.starts
+    }
+
+    fn name(&self) -> (&str, &str) {
+        (&self.scope, &self.key)
+    }
+
+    const SECOND: Started = Started::Taken;
+
+    async fn send(shared: &Shared, jobs: &[Asked<Start>]) -> Result<Vec<Started>, StoreError> {
+        macro_rules! column {
+            ($field:ident) => {
+                jobs.iter().map(|asked| asked.job.$field).collect::<Vec<_>>()
+            };
+            (& $($field:tt)+) => {
+                jobs.iter().map(|asked| &asked.job.$($field)+).collect::<Vec<_>>()
+            };
+        }
+        let (scope, key, vendor) = (column!(&scope), column!(&key), column!(&vendor));
+        let (phase, until_in, on_unknown) = (column!(phase), column!(until_in), column!(on_unknown));
+        let (resends, attempt_max, vendor_clock) =
+            (column!(resends), column!(attempt_max), column!(vendor_clock));
+        let seal = shared.seals.current();
+        let seal: Option<&[u8]> = seal.as_ref().map(|id| &id[..]);
+        let (keep, secrets) = (column!(keep), column!(secrets));
+        let fingerprint = column!(&fingerprint[..]);
+        let (wire_key, redact, request) = (column!(&wire_key), column!(&redact), column!(&request[..]));
+        let values: [Value<'_>; 16] = [
+            (&scope, Type::TEXT_ARRAY),
+            (&key, Type::TEXT_ARRAY),
+            (&vendor, Type::TEXT_ARRAY),
+            (&phase, Type::INT8_ARRAY),
+            (&until_in, Type::INT8_ARRAY),
+            (&on_unknown, Type::INT8_ARRAY),
+            (&resends, Type::INT8_ARRAY),
+            (&attempt_max, Type::INT8_ARRAY),
+            (&vendor_clock, Type::INT8_ARRAY),
+            (&seal, Type::BYTEA),
+            (&keep, Type::INT8_ARRAY),
+            (&secrets, Type::BOOL_ARRAY),
+            (&fingerprint, Type::BYTEA_ARRAY),
+            (&wire_key, Type::TEXT_ARRAY),
+            (&redact, Type::TEXT_ARRAY),
+            (&request, Type::BYTEA_ARRAY),
+        ];
+        let client = shared.connections.get().await?;
+        let rows = client.query_typed(&shared.statements.start, &values).await;
+        let rows = rows.map_err(|error| failure("write claims", error))?;
+        let mut started = HashMap::with_capacity(rows.len());
+        for row in &rows {
+            let mut from = Reader::of(row);
+            let name: (&str, &str) = (from.next()?, from.next()?);
+            let (fence, now): (i64, _) = (from.next()?, from.time()?);
+            started.insert(name, Started::Fresh { fence: fence.max(1) as u64, now });
+            shared.time.saw(now);
+        }
+        let of = |asked: &Asked<Start>| started.get(&asked.job.name()).copied().unwrap_or(Started::Taken);
+        Ok(jobs.iter().map(of).collect())
+    }
+}

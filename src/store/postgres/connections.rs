@@ -1,0 +1,278 @@
+//! [`Connections`]: few of them, shared by all callers.
+//!
+//! Two kinds. On a *line* statements of many callers follow each other without waiting for answers, each of them a
+//! transaction of its own. An *exclusive* one is for a transaction of several statements. A pool of one connection for
+//! each call under way, the usual way, needs as many as there are calls, and the server and its poolers have few.
+//!
+//! Nothing here is the state of a session: no prepared statement with a name, no setting outside a transaction. So a
+//! pooler in transaction mode may stand between.
+//!
+//! # Never wedged
+//!
+//! - A connection that is gone is made anew by whoever needs it next: one at a time, at growing pauses, and those who
+//!   wait do so for a limited time.
+//! - A line on which somebody waits is watched: once a second an empty query joins the queue. If that is not answered
+//!   within the time that a statement may take, the server is asked to cancel; if even then nothing comes, the line is
+//!   cut, and whoever waited is told that the answer is lost.
+//! - A caller must not stop reading half way: the driver keeps the next answer back for it, and everybody's. So whatever
+//!   is asked on a line runs as a task of the store's own thread ([`run`](Connections::run)), and not in the caller's
+//!   future, which may be kept without being polled.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_postgres::Client;
+
+use super::address::Address;
+use super::connect::{Connect, Connected};
+use super::failure::{advice, failure};
+use super::line::Line;
+use super::opening::Opening;
+use super::schema::Schema;
+use super::thread::Thread;
+use crate::store::{StoreError, StoreErrorKind};
+
+/// How many connections, and what is waited for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Shared by all statements that are a transaction of their own.
+    pub(super) lines: usize,
+    /// Transactions of several statements at once.
+    pub(super) exclusive: usize,
+    /// What a statement may take before it is cancelled.
+    pub(super) statement_max: Duration,
+    /// What a caller waits for a connection.
+    pub(super) wait_max: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            lines: 2,
+            exclusive: 4,
+            statement_max: Duration::from_secs(10),
+            // As long as SQLite waits for its file.
+            wait_max: Duration::from_secs(5),
+        }
+    }
+}
+
+/// The connections of a store. Cheap to clone. The last one dropped ends them.
+#[derive(Clone)]
+pub(super) struct Connections(Arc<Shared>);
+
+struct Shared {
+    connect: Arc<Connect>,
+    opening: Arc<Opening>,
+    limits: Limits,
+    lines: Box<[Arc<Line>]>,
+    /// Which line is next.
+    turn: AtomicUsize,
+    idle: Mutex<Vec<Connected>>,
+    permits: Arc<Semaphore>,
+    thread: Thread,
+}
+
+impl Connections {
+    /// Starts the thread and connects nothing yet.
+    pub(super) fn new(address: Address, limits: Limits) -> Result<Connections, StoreError> {
+        let address = address.with_password()?;
+        let thread = Thread::start()?;
+        let connect = Arc::new(thread.run_blocking(async { Connect::new(address) })?);
+        let line = |_| Arc::new(Line::new(Arc::clone(&connect), limits.statement_max));
+        Ok(Connections(Arc::new(Shared {
+            opening: Arc::new(Opening::new(Arc::clone(&connect))),
+            limits,
+            lines: (0..limits.lines.max(1)).map(line).collect(),
+            turn: AtomicUsize::new(0),
+            idle: Mutex::new(Vec::new()),
+            permits: Arc::new(Semaphore::new(limits.exclusive.max(1))),
+            thread,
+            connect,
+        })))
+    }
+
+    /// A connection to pipeline statements on, for a task of [`run`](Connections::run). One that is gone is made anew,
+    /// for at most [`wait_max`](Limits::wait_max).
+    pub(super) async fn get(&self) -> Result<Arc<Client>, StoreError> {
+        let shared = &self.0;
+        let turn = shared.turn.fetch_add(1, Ordering::Relaxed);
+        let line = &shared.lines[turn % shared.lines.len()];
+        if let Some(client) = line.current() {
+            return Ok(client);
+        }
+        let (line, opening, wait) = (Arc::clone(line), Arc::clone(&shared.opening), shared.limits.wait_max);
+        shared
+            .thread
+            .run(async move {
+                let opened = Arc::clone(&line);
+                let connected = opening.within(wait, || opened.current()).await?;
+                Ok(connected.map_or_else(|current| current, |connected| line.set(connected)))
+            })
+            .await
+    }
+
+    /// A connection for a transaction of several statements, nobody else's until it is dropped. Dropped inside one, it is
+    /// rolled back.
+    pub(super) async fn exclusive(&self) -> Result<Exclusive, StoreError> {
+        let (this, wait) = (self.clone(), self.0.limits.wait_max);
+        self.run(async move {
+            let permits = Arc::clone(&this.0.permits);
+            let Some(permit) = this.0.connect.within(wait, permits.acquire_owned()).await else {
+                let problem = format!(
+                    "all {} connections of the store were in use for {wait:?}: {}",
+                    this.0.limits.exclusive,
+                    advice(StoreErrorKind::Busy)
+                );
+                return Err(StoreError::new(problem).of_kind(StoreErrorKind::Busy));
+            };
+            let permit = permit.map_err(|error| {
+                StoreError::with_source("the Postgres store has stopped", error)
+                    .of_kind(StoreErrorKind::Stopped)
+            })?;
+            let opened = this.0.opening.within(wait, || this.idle()).await?;
+            let connected = opened.unwrap_or_else(|idle| idle);
+            Ok(Exclusive {
+                connected: Some(connected),
+                is_open: false,
+                connections: this,
+                permit: Some(permit),
+            })
+        })
+        .await
+    }
+
+    /// Has the store's own thread do `work`, and gives what it gave. Dropped, the work goes on.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.0.thread.run(work).await
+    }
+
+    /// As [`run`](Connections::run), and blocks meanwhile: for opening a store.
+    pub(super) fn run_blocking<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.0.thread.run_blocking(work)
+    }
+
+    /// Has the store's own thread do `work` in the background.
+    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.0.thread.spawn(work);
+    }
+
+    pub(super) fn schema(&self) -> &Schema {
+        self.0.connect.address.schema()
+    }
+
+    /// Whether nothing may be used that a distributed Postgres lacks: advisory locks, LISTEN.
+    pub(super) fn is_portable(&self) -> bool {
+        self.0.connect.address.is_portable()
+    }
+
+    /// Where the server is, for a text. Without a password.
+    pub(super) fn place(&self) -> String {
+        self.0.connect.address.place()
+    }
+
+    fn idle(&self) -> Option<Connected> {
+        let mut idle = self.0.idle.lock();
+        idle.retain(|connected| !connected.client.is_closed());
+        idle.pop()
+    }
+}
+
+impl fmt::Debug for Connections {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Connections").field(&self.0.connect).field(&self.0.limits).finish()
+    }
+}
+
+/// A connection that nobody else has. It [derefs](Deref) to the client.
+pub(super) struct Exclusive {
+    /// There until it is dropped.
+    connected: Option<Connected>,
+    /// Whether a transaction is open.
+    is_open: bool,
+    connections: Connections,
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Exclusive {
+    /// Begins a transaction, whose statements the server cancels when one takes too long.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`]. Nothing was written: what fails here has not begun.
+    pub(super) async fn begin(&mut self) -> Result<(), StoreError> {
+        let Limits { statement_max, .. } = self.connections.0.limits;
+        // In the transaction, so that a pooler gives the next one a session without it.
+        let begin = format!(
+            "BEGIN; SET LOCAL statement_timeout = {0}; SET LOCAL idle_in_transaction_session_timeout = {1}",
+            statement_max.as_millis(),
+            statement_max.as_millis().saturating_mul(3)
+        );
+        self.is_open = true;
+        self.batch_execute(&begin).await.map_err(|error| {
+            let failed = failure("begin a transaction", error);
+            let nothing = failed.kind() == StoreErrorKind::Lost;
+            if nothing { failed.of_kind(StoreErrorKind::Unreachable) } else { failed }
+        })
+    }
+
+    /// Commits. After an error [`Lost`](StoreErrorKind::Lost) it may have been, or not.
+    pub(super) async fn commit(&mut self) -> Result<(), StoreError> {
+        self.batch_execute("COMMIT").await.map_err(|error| failure("commit", error))?;
+        self.is_open = false;
+        Ok(())
+    }
+}
+
+impl Deref for Exclusive {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.connected.as_ref().expect("there until it is dropped").client
+    }
+}
+
+impl DerefMut for Exclusive {
+    fn deref_mut(&mut self) -> &mut Client {
+        &mut self.connected.as_mut().expect("there until it is dropped").client
+    }
+}
+
+impl Drop for Exclusive {
+    fn drop(&mut self) {
+        let (Some(connected), permit) = (self.connected.take(), self.permit.take()) else { return };
+        if connected.client.is_closed() {
+            return;
+        }
+        if !self.is_open {
+            self.connections.0.idle.lock().push(connected);
+            return;
+        }
+        let connections = self.connections.clone();
+        let limit = connections.0.limits.statement_max;
+        self.connections.spawn(async move {
+            let rollback =
+                connections.0.connect.within(limit, connected.client.batch_execute("ROLLBACK")).await;
+            if matches!(rollback, Some(Ok(()))) {
+                connections.0.idle.lock().push(connected);
+            } else {
+                connected.driver.abort();
+            }
+            drop(permit);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

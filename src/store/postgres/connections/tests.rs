@@ -1,0 +1,325 @@
+//! Connections under trouble, on a private server: each is cut, killed, blocked or exhausted for real.
+#![cfg(unix)]
+#![allow(clippy::disallowed_methods, reason = "what is waited for is another process")]
+#![allow(clippy::print_stderr, reason = "a test that is skipped says so")]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio_postgres::types::Type;
+
+use super::*;
+
+#[path = "../../../../tests/postgres/pooler.rs"]
+#[allow(unreachable_pub, dead_code, reason = "as the binary of tests shares it")]
+mod pooler;
+#[allow(unreachable_pub, dead_code, reason = "as the binary of tests shares it")]
+#[path = "../../../../tests/postgres/server.rs"]
+mod server;
+
+use pooler::Pooler;
+use server::{Server, soon};
+
+const SHORT: Limits = Limits {
+    lines: 1,
+    exclusive: 2,
+    statement_max: Duration::from_millis(300),
+    wait_max: Duration::from_millis(500),
+};
+
+fn connections(url: &str, limits: Limits) -> Connections {
+    Connections::new(Address::parse(url).expect("a URL"), limits).expect("a thread")
+}
+
+/// Has the server carry out a statement on a line.
+async fn ask(connections: &Connections, statement: &'static str) -> Result<i32, StoreError> {
+    let lines = connections.clone();
+    connections
+        .run(async move {
+            let client = lines.get().await?;
+            let row = client.query_typed_one(statement, &[]).await.map_err(|error| failure("ask", error))?;
+            row.try_get(0).map_err(|error| failure("ask", error))
+        })
+        .await
+}
+
+fn kind(asked: Result<i32, StoreError>) -> StoreErrorKind {
+    asked.expect_err("it fails").kind()
+}
+
+/// Waits until a statement of another test's connection is under way at the server.
+fn until_under_way(server: &Server, what: &str) {
+    let count =
+        format!("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '{what}%' AND state = 'active'");
+    soon(|| if server.sql(&count) == "0" { Err("not under way") } else { Ok(()) });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_under_way_on_a_killed_connection_is_lost_and_the_next_has_a_new_one() {
+    let Some(server) = Server::start(&[]) else { return };
+    let connections =
+        connections(&server.url("x"), Limits { statement_max: Duration::from_secs(60), ..SHORT });
+    assert_eq!(ask(&connections, "SELECT 1").await.expect("an answer"), 1);
+    for _ in 0..3 {
+        let asking = connections.clone();
+        let waits = tokio::spawn(async move { ask(&asking, "SELECT 2 FROM pg_sleep(60)").await });
+        until_under_way(&server, "SELECT 2");
+        server.kill_backends();
+        assert_eq!(kind(waits.await.expect("no panic")), StoreErrorKind::Lost);
+        assert_eq!(ask(&connections, "SELECT 3").await.expect("a new connection"), 3);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_restarts_is_waited_for_by_all_and_one_that_stays_away_by_none_for_long() {
+    let Some(server) = Server::start(&[]) else { return };
+    let patient = connections(&server.url("x"), Limits { wait_max: Duration::from_secs(20), ..SHORT });
+    let hasty = connections(&server.url("x"), SHORT);
+    for connections in [&patient, &hasty] {
+        ask(connections, "SELECT 1").await.expect("an answer");
+    }
+    server.crash();
+    soon(|| if patient.0.lines[0].current().is_none() { Ok(()) } else { Err("not noticed") });
+    let waiting: Vec<_> = (0..20)
+        .map(|_| {
+            let connections = patient.clone();
+            tokio::spawn(async move { ask(&connections, "SELECT 1").await })
+        })
+        .collect();
+    let began = Instant::now();
+    let all: Vec<_> = (0..20).map(|_| ask(&hasty, "SELECT 1")).collect();
+    for asked in all {
+        assert_eq!(kind(asked.await), StoreErrorKind::Unreachable);
+    }
+    assert!(began.elapsed() < Duration::from_secs(20 * 2), "{:?}", began.elapsed());
+    server.start_again();
+    for waits in waiting {
+        assert_eq!(waits.await.expect("no panic").expect("the server is back"), 1);
+    }
+    soon(|| server.sql_as("postgres", "postgres", "SELECT 1"));
+    ask(&hasty, "SELECT 1").await.expect("the server is back");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_that_takes_too_long_is_cancelled_and_those_behind_it_are_answered() {
+    let Some(server) = Server::start(&[]) else { return };
+    let connections = connections(&server.url("x"), SHORT);
+    let began = Instant::now();
+    let slow = ask(&connections, "SELECT 1 FROM pg_sleep(60)");
+    let behind = ask(&connections, "SELECT 2");
+    let (slow, behind) = tokio::join!(slow, behind);
+    assert_eq!(kind(slow), StoreErrorKind::TimedOut);
+    assert_eq!(behind.expect("answered"), 2);
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_whose_server_stands_still_is_cut_and_made_anew() {
+    let Some(server) = Server::start(&[]) else { return };
+    let connections = connections(&server.url("x"), SHORT);
+    let backend = ask(&connections, "SELECT pg_backend_pid()").await.expect("an answer");
+    let stopped = Stopped::new(backend);
+    let began = Instant::now();
+    assert_eq!(kind(ask(&connections, "SELECT 1").await), StoreErrorKind::Lost);
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    let other = ask(&connections, "SELECT pg_backend_pid()").await.expect("a new connection");
+    assert_ne!(other, backend);
+    drop(stopped);
+}
+
+/// A process that stands still until this is dropped.
+struct Stopped(rustix::process::Pid);
+
+impl Stopped {
+    fn new(process: i32) -> Stopped {
+        let process = rustix::process::Pid::from_raw(process).expect("a process");
+        rustix::process::kill_process(process, rustix::process::Signal::STOP).expect("stopped");
+        Stopped(process)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        let _ = rustix::process::kill_process(self.0, rustix::process::Signal::CONT);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_caller_that_goes_away_holds_nobody_up() {
+    let Some(server) = Server::start(&[]) else { return };
+    let connections =
+        connections(&server.url("x"), Limits { statement_max: Duration::from_secs(60), ..SHORT });
+    ask(&connections, "SELECT 1").await.expect("an answer");
+    for _ in 0..5 {
+        let lines = connections.clone();
+        let long = connections.run(async move {
+            let client = lines.get().await?;
+            let rows =
+                client.query_typed("SELECT repeat('x', 1000) FROM generate_series(1, 20000)", &[]).await;
+            rows.map(|rows| rows.len()).map_err(|error| failure("ask", error))
+        });
+        let gone = tokio::time::timeout(Duration::from_millis(1), long).await;
+        drop(gone);
+    }
+    assert_eq!(ask(&connections, "SELECT 2").await.expect("answered"), 2);
+}
+
+/// Writes a row in a transaction, and does what `end` says.
+async fn write(connections: &Connections, number: i32) -> Result<Exclusive, StoreError> {
+    let mut own = connections.exclusive().await?;
+    own.begin().await?;
+    let sql = "INSERT INTO public.row VALUES ($1)";
+    own.execute_typed(sql, &[(&number, Type::INT4)]).await.map_err(|error| failure("write", error))?;
+    Ok(own)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transaction_is_committed_or_undone_when_it_is_dropped() {
+    let Some(server) = Server::start(&[]) else { return };
+    server.sql("CREATE TABLE public.row (number integer)");
+    let connections = connections(&server.url("x"), SHORT);
+    for number in 1..=20 {
+        let mut own = write(&connections, number).await.expect("written");
+        if number % 2 == 0 {
+            own.commit().await.expect("committed");
+        }
+    }
+    assert_eq!(
+        ask(&connections, "SELECT count(*)::int FROM public.row WHERE number % 2 = 0").await.expect("rows"),
+        10
+    );
+    assert_eq!(ask(&connections, "SELECT count(*)::int FROM public.row").await.expect("rows"), 10);
+    let open = "SELECT count(*)::int FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'";
+    assert_eq!(ask(&connections, open).await.expect("a count"), 0);
+    let made = "SELECT count(*)::int FROM pg_stat_activity WHERE application_name = 'steadfast'";
+    assert!(ask(&connections, made).await.expect("a count") <= 3, "connections are used again");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_comes_when_all_are_in_use_waits_for_a_time_and_is_told() {
+    let Some(server) = Server::start(&[]) else { return };
+    server.sql("CREATE TABLE public.row (number integer)");
+    let connections = connections(&server.url("x"), SHORT);
+    let held = [write(&connections, 1).await.expect("free"), write(&connections, 2).await.expect("free")];
+    let error = write(&connections, 3).await.err().expect("both are in use");
+    assert_eq!(error.kind(), StoreErrorKind::Busy);
+    assert!(error.to_string().starts_with("all 2 connections of the store were in use for 500ms"), "{error}");
+    drop(held);
+    write(&connections, 4).await.expect("free again").commit().await.expect("committed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_of_a_transaction_is_limited_by_the_server() {
+    let Some(server) = Server::start(&[]) else { return };
+    server.sql("CREATE TABLE public.row (number integer)");
+    let connections = connections(&server.url("x"), SHORT);
+    let own = write(&connections, 1).await.expect("written");
+    let slow = own.batch_execute("SELECT pg_sleep(60)").await.expect_err("too long");
+    assert_eq!(failure("wait", slow).kind(), StoreErrorKind::TimedOut);
+    drop(own);
+    assert_eq!(ask(&connections, "SELECT count(*)::int FROM public.row").await.expect("a count"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_whose_answer_never_came_is_lost_and_not_failed() {
+    let Some(server) = Server::start(&[]) else { return };
+    server.sql(
+        "CREATE TABLE public.row (number integer); \
+         CREATE FUNCTION public.dawdle() RETURNS trigger LANGUAGE plpgsql AS \
+         $$ BEGIN PERFORM pg_sleep(60); RETURN NULL; END $$; \
+         CREATE CONSTRAINT TRIGGER late AFTER INSERT ON public.row DEFERRABLE INITIALLY DEFERRED \
+         FOR EACH ROW EXECUTE FUNCTION public.dawdle()",
+    );
+    let connections =
+        connections(&server.url("x"), Limits { statement_max: Duration::from_secs(60), ..SHORT });
+    let mut own = write(&connections, 1).await.expect("written");
+    let commits = tokio::spawn(async move { own.commit().await });
+    until_under_way(&server, "COMMIT");
+    server.crash();
+    let error = commits.await.expect("no panic").expect_err("no answer");
+    assert_eq!(error.kind(), StoreErrorKind::Lost, "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn behind_a_pooler_in_transaction_mode_nothing_is_left_in_a_session() {
+    let Some(server) = Server::start(&[]) else { return };
+    server.sql("CREATE TABLE public.row (number integer)");
+    let Some(pooler) = Pooler::start(&server, &["default_pool_size = 2"]) else { return };
+    let limits = Limits {
+        lines: 2,
+        exclusive: 4,
+        statement_max: Duration::from_secs(5),
+        wait_max: Duration::from_secs(20),
+    };
+    let connections = connections(&pooler.url("x"), limits);
+    let mut working = Vec::new();
+    for number in 0..200 {
+        let connections = connections.clone();
+        working.push(tokio::spawn(async move {
+            if number % 4 == 0 {
+                let mut own = write(&connections, number).await?;
+                own.commit().await?;
+                return Ok(1);
+            }
+            ask(
+                &connections,
+                "WITH added AS (INSERT INTO public.row VALUES (1) RETURNING 1) SELECT 1 FROM added",
+            )
+            .await
+        }));
+    }
+    for work in working {
+        assert_eq!(work.await.expect("no panic").expect("done"), 1);
+    }
+    assert_eq!(ask(&connections, "SELECT count(*)::int FROM public.row").await.expect("a count"), 200);
+    // Each session that the pooler has, more than once.
+    for _ in 0..8 {
+        let set = "SELECT count(*)::int FROM pg_prepared_statements WHERE name <> ''";
+        assert_eq!(ask(&connections, set).await.expect("a count"), 0);
+        let limit = "SELECT setting::int FROM pg_settings WHERE name = 'statement_timeout'";
+        assert_eq!(ask(&connections, limit).await.expect("a setting"), 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pooler_with_no_connection_left_is_busy_and_one_without_a_server_unreachable() {
+    let Some(server) = Server::start(&[]) else { return };
+    let settings = ["default_pool_size = 1", "query_wait_timeout = 1", "server_login_retry = 1"];
+    let Some(pooler) = Pooler::start(&server, &settings) else { return };
+    let limits = Limits { statement_max: Duration::from_secs(30), ..SHORT };
+    let (one, other) = (connections(&pooler.url("x"), limits), connections(&pooler.url("x"), limits));
+    ask(&other, "SELECT 1").await.expect("an answer");
+    let mut holds = one.exclusive().await.expect("a connection");
+    holds.begin().await.expect("begun");
+    assert_eq!(kind(ask(&other, "SELECT 1").await), StoreErrorKind::Busy);
+    drop(holds);
+    server.crash();
+    let met = kind(ask(&other, "SELECT 1").await);
+    assert!(
+        matches!(met, StoreErrorKind::Unreachable | StoreErrorKind::Lost | StoreErrorKind::Busy),
+        "{met:?}"
+    );
+    server.start_again();
+    let since = Instant::now();
+    while ask(&other, "SELECT 1").await.is_err() {
+        assert!(
+            since.elapsed() < Duration::from_secs(20),
+            "the pooler's server is back, and the store is not"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_asks_in_a_line_is_told_what_the_server_refused() {
+    let Some(server) = Server::start(&[]) else { return };
+    let connections = connections(&server.url("x"), SHORT);
+    for (statement, expected) in [
+        ("SELECT 1 FROM nowhere.operation", StoreErrorKind::Absent),
+        ("SELECT absent FROM pg_class", StoreErrorKind::Older),
+        ("SELECT 1 / 0", StoreErrorKind::Other),
+    ] {
+        assert_eq!(kind(ask(&connections, statement).await), expected, "{statement}");
+    }
+    let error = ask(&connections, "SELECT 1 FROM nowhere.operation").await.expect_err("absent");
+    assert!(Arc::new(error).to_string().contains("run `steadfast migrate`"));
+}

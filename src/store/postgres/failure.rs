@@ -1,0 +1,219 @@
+//! Postgres' errors as a store's.
+//!
+//! The one question that decides about a vendor call: is it certain that nothing was written? An *error* of the server
+//! has undone its transaction, so that it is. A connection that broke is not: the commit may have been the last that the
+//! server did. So every `FATAL`, and every end without an answer, is [`Lost`](StoreErrorKind::Lost).
+//!
+//! Of the server's error, its severity, code and text are kept. Its detail is not: it quotes rows, and a row holds a
+//! request.
+
+use std::{fmt, io};
+
+use tokio_postgres::Error;
+use tokio_postgres::error::{DbError, Severity};
+
+use crate::store::{StoreError, StoreErrorKind};
+
+/// What a statement met while `doing` something.
+pub(super) fn failure(doing: &'static str, error: Error) -> StoreError {
+    let Some(said) = error.as_db_error().map(Said::from) else {
+        let problem = format!("Postgres could not {doing}: {}", advice(StoreErrorKind::Lost));
+        return StoreError::with_source(problem, error).of_kind(StoreErrorKind::Lost);
+    };
+    let kind = said.kind();
+    let problem = format!("Postgres could not {doing}: {}", advice(kind));
+    StoreError::with_source(problem, said).of_kind(kind)
+}
+
+/// What stood in the way of a connection to `place`.
+pub(super) fn no_connection(place: &str, error: Error) -> StoreError {
+    let Some(said) = error.as_db_error().map(Said::from) else {
+        // The driver has no type for these, and no address or password in these texts.
+        let kind = match error.to_string().as_str() {
+            "authentication error" | "invalid configuration" => StoreErrorKind::Denied,
+            "error performing TLS handshake" if !is_broken(&error) => StoreErrorKind::Untrusted,
+            _ => StoreErrorKind::Unreachable,
+        };
+        let problem = format!("no connection to Postgres at {place}: {}", advice(kind));
+        return StoreError::with_source(problem, error).of_kind(kind);
+    };
+    let kind = match said.kind() {
+        // No statement was on its way: that connection is not lost, there was none.
+        StoreErrorKind::Lost | StoreErrorKind::Other => StoreErrorKind::Unreachable,
+        kind => kind,
+    };
+    let problem = format!("no connection to Postgres at {place}: {}", advice(kind));
+    StoreError::with_source(problem, said).of_kind(kind)
+}
+
+/// Whether the handshake ended because the connection did. A certificate that is refused is of `InvalidData`, and a server
+/// without TLS is no error of input and output.
+fn is_broken(error: &Error) -> bool {
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
+    source.is_some_and(|source| source.kind() != io::ErrorKind::InvalidData)
+}
+
+/// What is wrong, and what to do.
+pub(super) fn advice(kind: StoreErrorKind) -> &'static str {
+    match kind {
+        StoreErrorKind::Absent => {
+            "the database, the schema or a table is not there; create the database, and run `steadfast migrate`"
+        }
+        StoreErrorKind::Busy => {
+            "no connection was free in time; raise the server's or the pooler's limit, or use fewer connections"
+        }
+        StoreErrorKind::Corrupt => "the server found its own files damaged; look at its log",
+        StoreErrorKind::Denied => {
+            "the server refused the user; check name, password and what the role may do (`steadfast migrate --roles`)"
+        }
+        StoreErrorKind::Full => "the server has no room left on its disk",
+        StoreErrorKind::Locked => "another transaction was in the way for too long; try again",
+        StoreErrorKind::Lost => {
+            "the connection broke before the answer came, so that it may be on record or not"
+        }
+        StoreErrorKind::Older => "the schema is not what this release needs; run `steadfast migrate`",
+        StoreErrorKind::ReadOnly => {
+            "the server may only be read; name the primary, or add target_session_attrs=read-write"
+        }
+        StoreErrorKind::TimedOut => "the statement took too long and was undone; try again",
+        StoreErrorKind::Unreachable => {
+            "nobody answers there; check host and port, and whether the server runs"
+        }
+        StoreErrorKind::Untrusted => {
+            "it did not show what `sslmode` asks for; check its certificate, and name its root with sslrootcert"
+        }
+        StoreErrorKind::Unsupported => "the server cannot do this; is it Postgres 13 or newer?",
+        _ => "the server refused the statement",
+    }
+}
+
+/// What the server said, without its detail.
+#[derive(Debug)]
+struct Said {
+    severity: String,
+    is_fatal: bool,
+    code: String,
+    text: String,
+}
+
+impl Said {
+    fn kind(&self) -> StoreErrorKind {
+        kind(&self.code, self.is_fatal, &self.text)
+    }
+}
+
+impl From<&DbError> for Said {
+    fn from(error: &DbError) -> Said {
+        let is_fatal = match error.parsed_severity() {
+            Some(severity) => matches!(severity, Severity::Fatal | Severity::Panic),
+            // Before Postgres 9.6, and from poolers: the word may be translated, but theirs is not.
+            None => matches!(error.severity(), "FATAL" | "PANIC"),
+        };
+        Said {
+            severity: error.severity().to_owned(),
+            is_fatal,
+            code: error.code().code().to_owned(),
+            text: error.message().to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}: {}", self.severity, self.code, self.text)
+    }
+}
+
+impl std::error::Error for Said {}
+
+/// The kind of an SQLSTATE (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
+fn kind(code: &str, is_fatal: bool, text: &str) -> StoreErrorKind {
+    match code {
+        // A read-only transaction: a replica, or `default_transaction_read_only`.
+        "25006" => StoreErrorKind::ReadOnly,
+        // No such database, schema, table, function.
+        "3D000" | "3F000" | "42P01" | "42883" => StoreErrorKind::Absent,
+        // No such column, or two that are the same: a schema of another release.
+        "42703" | "42702" => StoreErrorKind::Older,
+        // No right; no such user, no entry in pg_hba.conf; a wrong password.
+        "42501" | "28000" | "28P01" => StoreErrorKind::Denied,
+        "53100" => StoreErrorKind::Full,
+        // Resources, memory, connections, a limit of the configuration.
+        "53000" | "53200" | "53300" | "53400" => StoreErrorKind::Busy,
+        // Rollback, serialization, deadlock, lock not available, object in use.
+        "40000" | "40001" | "40P01" | "55P03" | "55006" => StoreErrorKind::Locked,
+        // Cancelled, by `statement_timeout` or by the store: before the commit, or it would not be an error.
+        "57014" => StoreErrorKind::TimedOut,
+        // Starting up, shutting down or recovering: it takes no connections.
+        "57P03" => StoreErrorKind::Unreachable,
+        // Whether it was committed is not known.
+        "40003" | "08007" => StoreErrorKind::Lost,
+        "0A000" => StoreErrorKind::Unsupported,
+        "XX001" | "XX002" => StoreErrorKind::Corrupt,
+        "08P01" => kind_by_pooler(text),
+        _ if is_fatal || code.starts_with("08") => StoreErrorKind::Lost,
+        _ => StoreErrorKind::Other,
+    }
+}
+
+/// PgBouncer has one code for whatever it says itself (`src/client.c`, `src/objects.c`, 1.18).
+fn kind_by_pooler(text: &str) -> StoreErrorKind {
+    let says = |what: &[&str]| what.iter().any(|what| text.contains(what));
+    if says(&["query_wait_timeout", "no more connections allowed"]) {
+        StoreErrorKind::Busy
+    } else if says(&["server login", "login failed", "cannot connect to server", "client_login_timeout"]) {
+        StoreErrorKind::Unreachable
+    } else if says(&["no such user", "password authentication failed", "auth failed"]) {
+        StoreErrorKind::Denied
+    } else if says(&["no such database", "does not exist"]) {
+        StoreErrorKind::Absent
+    } else {
+        StoreErrorKind::Lost
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_code_has_its_kind() {
+        for (code, is_fatal, text, expected) in [
+            ("25006", false, "", StoreErrorKind::ReadOnly),
+            ("3D000", true, "", StoreErrorKind::Absent),
+            ("3F000", false, "", StoreErrorKind::Absent),
+            ("42P01", false, "", StoreErrorKind::Absent),
+            ("42883", false, "", StoreErrorKind::Absent),
+            ("42703", false, "", StoreErrorKind::Older),
+            ("42501", false, "", StoreErrorKind::Denied),
+            ("28000", true, "", StoreErrorKind::Denied),
+            ("28P01", true, "", StoreErrorKind::Denied),
+            ("53100", false, "", StoreErrorKind::Full),
+            ("53200", false, "", StoreErrorKind::Busy),
+            ("53300", true, "", StoreErrorKind::Busy),
+            ("40001", false, "", StoreErrorKind::Locked),
+            ("40P01", false, "", StoreErrorKind::Locked),
+            ("55P03", false, "", StoreErrorKind::Locked),
+            ("57014", false, "", StoreErrorKind::TimedOut),
+            ("57P01", true, "", StoreErrorKind::Lost),
+            ("57P02", true, "", StoreErrorKind::Lost),
+            ("57P03", true, "", StoreErrorKind::Unreachable),
+            ("25P03", true, "", StoreErrorKind::Lost),
+            ("40003", false, "", StoreErrorKind::Lost),
+            ("08007", false, "", StoreErrorKind::Lost),
+            ("08006", false, "", StoreErrorKind::Lost),
+            ("0A000", false, "", StoreErrorKind::Unsupported),
+            ("XX001", false, "", StoreErrorKind::Corrupt),
+            ("XX000", true, "", StoreErrorKind::Lost),
+            ("XX000", false, "", StoreErrorKind::Other),
+            ("23505", false, "", StoreErrorKind::Other),
+            ("08P01", true, "query_wait_timeout", StoreErrorKind::Busy),
+            ("08P01", true, "no more connections allowed (max_client_conn)", StoreErrorKind::Busy),
+            ("08P01", true, "server login has been failing, try again later", StoreErrorKind::Unreachable),
+            ("08P01", true, "no such user: x", StoreErrorKind::Denied),
+            ("08P01", true, "server conn crashed?", StoreErrorKind::Lost),
+        ] {
+            assert_eq!(kind(code, is_fatal, text), expected, "{code} {text}");
+        }
+    }
+}

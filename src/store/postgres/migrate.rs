@@ -1,0 +1,250 @@
+//! The schema: made, and brought up to date in numbered steps.
+//!
+//! All steps are one transaction. Its first act is a lock, so that of many processes that start at once one makes the
+//! schema, and the others find it made.
+
+use std::fmt::Write as _;
+
+use sha2::{Digest, Sha256};
+use tokio_postgres::Client;
+use tokio_postgres::types::Type;
+
+use super::connections::{Connections, Exclusive};
+use super::failure::{advice, failure};
+use super::roles;
+use super::schema::Schema;
+use crate::store::{Migrated, StoreError, StoreErrorKind};
+
+/// The steps, the oldest first. A step that was released is never changed.
+const STEPS: &[Step] = &[Step { name: "operations", sql: include_str!("migrations/0001_operations.sql") }];
+
+struct Step {
+    name: &'static str,
+    /// With `{schema}` for the schema's name.
+    sql: &'static str,
+}
+
+impl Step {
+    fn sql(&self, schema: &Schema) -> String {
+        self.sql.replace("{schema}", &schema.to_string())
+    }
+}
+
+/// What opening a store does about its schema.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Migration {
+    pub(super) create: bool,
+    pub(super) apply: bool,
+}
+
+impl Default for Migration {
+    fn default() -> Migration {
+        Migration { create: true, apply: true }
+    }
+}
+
+impl Migration {
+    pub(super) async fn at_open(self, connections: &Connections) -> Result<(), StoreError> {
+        let client = connections.get().await?;
+        let schema = connections.schema();
+        let found = version(&client, schema).await?;
+        drop(client);
+        refuse_newer(found, schema)?;
+        if found == LATEST {
+            return Ok(());
+        }
+        if !(self.create && self.apply) {
+            return Err(refused(found, connections));
+        }
+        match apply(connections, false).await {
+            Ok(_) => Ok(()),
+            // The role may use a schema, but not make one.
+            Err(error) if error.kind() == StoreErrorKind::Denied => Err(refused(found, connections)),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Makes the schema or brings it up to date.
+pub(super) async fn apply(connections: &Connections, with_roles: bool) -> Result<Migrated, StoreError> {
+    let mut turn = 0;
+    loop {
+        turn += 1;
+        let applied = apply_once(connections, with_roles).await;
+        match applied {
+            // Without an advisory lock, whoever came second meets what the first one made, and finds it the next time.
+            Err(Met::Another(_)) if turn < TURNS_MAX => {}
+            Err(Met::Another(error) | Met::Failed(error)) => return Err(error),
+            Ok(migrated) => return Ok(migrated),
+        }
+    }
+}
+
+enum Met {
+    /// Somebody else is making the same.
+    Another(StoreError),
+    Failed(StoreError),
+}
+
+impl Met {
+    fn of(doing: &'static str, error: tokio_postgres::Error) -> Met {
+        // Unique violation, duplicate schema, table, object; serialization failure.
+        let made = ["23505", "42P06", "42P07", "42710", "40001"];
+        let is_another = error.code().is_some_and(|code| made.contains(&code.code()));
+        let failed = failure(doing, error);
+        if is_another { Met::Another(failed) } else { Met::Failed(failed) }
+    }
+}
+
+async fn apply_once(connections: &Connections, with_roles: bool) -> Result<Migrated, Met> {
+    let schema = connections.schema();
+    let mut own = connections.exclusive().await.map_err(Met::Failed)?;
+    own.begin_migration().await.map_err(Met::Failed)?;
+    if !connections.is_portable() {
+        let lock = format!("SELECT pg_advisory_xact_lock({})", lock_of(schema));
+        own.batch_execute(&lock).await.map_err(|error| Met::of(LOCK, error))?;
+    }
+    if with_roles {
+        own.batch_execute(&roles::create(schema)).await.map_err(|error| Met::of(ROLES, error))?;
+    }
+    let from = version(&own, schema).await.map_err(Met::Failed)?;
+    refuse_newer(from, schema).map_err(Met::Failed)?;
+    become_owner(&own, schema).await.map_err(|error| Met::of(MAKE, error))?;
+    if from == 0 {
+        // Whoever owns a schema need not have the right to make one, which is asked for also where there is one.
+        if !is_there(&own, schema).await.map_err(|error| Met::of(MAKE, error))? {
+            own.batch_execute(&schema_itself(schema)).await.map_err(|error| Met::of(MAKE, error))?;
+        }
+        own.batch_execute(&first(schema)).await.map_err(|error| Met::of(MAKE, error))?;
+    }
+    for (number, step) in (1..).zip(STEPS).skip(from as usize) {
+        own.batch_execute(&numbered(number, step, schema)).await.map_err(|error| Met::of(MAKE, error))?;
+    }
+    let row = own.query_typed_one(&roles::exist(schema), &[]).await.map_err(|error| Met::of(ROLES, error))?;
+    let have_roles: bool = row.try_get(0).map_err(|error| Met::of(ROLES, error))?;
+    if with_roles || (have_roles && from < LATEST) {
+        own.batch_execute(&roles::grant(schema)).await.map_err(|error| Met::of(ROLES, error))?;
+    }
+    own.commit().await.map_err(Met::Failed)?;
+    Ok(Migrated { from, to: LATEST })
+}
+
+impl Exclusive {
+    /// A step may take long on a large table. A lock that somebody holds is not waited for as long: whoever comes after
+    /// us would wait behind us.
+    async fn begin_migration(&mut self) -> Result<(), StoreError> {
+        self.begin().await?;
+        let limits = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '30s'";
+        self.batch_execute(limits).await.map_err(|error| failure(LOCK, error))
+    }
+}
+
+/// Goes on, until the commit, as the role that the schema belongs to.
+async fn become_owner(client: &Client, schema: &Schema) -> Result<(), tokio_postgres::Error> {
+    match client.query_typed_opt(&roles::other_owner(schema), &[]).await? {
+        Some(row) => client.batch_execute(&format!("SET LOCAL ROLE {}", row.try_get::<_, &str>(0)?)).await,
+        None => Ok(()),
+    }
+}
+
+async fn is_there(client: &Client, schema: &Schema) -> Result<bool, tokio_postgres::Error> {
+    let there = "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)";
+    client.query_typed_one(there, &[(&schema.name(), Type::TEXT)]).await?.try_get(0)
+}
+
+/// The version of the schema; 0 if there is none.
+async fn version(client: &Client, schema: &Schema) -> Result<u32, StoreError> {
+    let there = "SELECT EXISTS (SELECT FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n \
+                 ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = 'steadfast_migration')";
+    let read = |error| failure("read the schema's version", error);
+    let row = client.query_typed_one(there, &[(&schema.name(), Type::TEXT)]).await.map_err(read)?;
+    if !row.try_get::<_, bool>(0).map_err(read)? {
+        return Ok(0);
+    }
+    let latest = format!("SELECT coalesce(max(version), 0) FROM {schema}.steadfast_migration");
+    let row = client.query_typed_one(&latest, &[]).await.map_err(read)?;
+    let version: i32 = row.try_get(0).map_err(read)?;
+    Ok(u32::try_from(version).unwrap_or_default())
+}
+
+/// What [`apply`] does to an empty database.
+pub(super) fn as_sql(schema: &Schema, with_roles: bool) -> String {
+    let mut sql = String::from("BEGIN;\n");
+    let mut add = |text: &str| {
+        let _ = writeln!(sql, "{}\n", text.trim_end());
+    };
+    if with_roles {
+        add(&roles::create(schema));
+    }
+    add(&schema_itself(schema));
+    add(&first(schema));
+    for (number, step) in (1..).zip(STEPS) {
+        add(&numbered(number, step, schema));
+    }
+    if with_roles {
+        add(&roles::grant(schema));
+    }
+    add("COMMIT;");
+    sql
+}
+
+fn schema_itself(schema: &Schema) -> String {
+    format!("CREATE SCHEMA IF NOT EXISTS {schema};")
+}
+
+fn first(schema: &Schema) -> String {
+    format!(
+        "CREATE TABLE IF NOT EXISTS {schema}.steadfast_migration (\n    \
+         version    integer PRIMARY KEY,\n    name       text NOT NULL,\n    \
+         applied_at timestamptz NOT NULL DEFAULT now()\n);"
+    )
+}
+
+/// The number first: of two that apply the same step at once, it stops the second.
+fn numbered(number: u32, step: &Step, schema: &Schema) -> String {
+    format!(
+        "INSERT INTO {schema}.steadfast_migration (version, name) VALUES ({number}, '{}');\n{}",
+        step.name,
+        step.sql(schema)
+    )
+}
+
+fn refuse_newer(found: u32, schema: &Schema) -> Result<(), StoreError> {
+    if found <= LATEST {
+        return Ok(());
+    }
+    let problem = format!(
+        "schema {schema} has version {found} of a newer release, and this one knows {LATEST}; upgrade this program"
+    );
+    Err(StoreError::new(problem).of_kind(StoreErrorKind::Newer))
+}
+
+/// What is told where the schema is not as it has to be, and is not to be changed.
+fn refused(found: u32, connections: &Connections) -> StoreError {
+    let (schema, place) = (connections.schema(), connections.place());
+    let (kind, problem) = if found == 0 {
+        (StoreErrorKind::Absent, format!("there is no schema {schema} of this crate at {place}"))
+    } else {
+        (
+            StoreErrorKind::Older,
+            format!("schema {schema} at {place} has version {found}, and this release needs {LATEST}"),
+        )
+    };
+    let problem = format!("{problem}: {}", advice(kind));
+    StoreError::new(problem).of_kind(kind)
+}
+
+/// A number for the schema's name that no other program's lock is likely to have.
+fn lock_of(schema: &Schema) -> i64 {
+    let hash = Sha256::digest(format!("steadfast migrate {}", schema.name()));
+    hash.iter().take(8).fold(0, |number, byte| (number << 8) | i64::from(*byte))
+}
+
+const LATEST: u32 = STEPS.len() as u32;
+
+/// Far more processes than start at the same moment.
+const TURNS_MAX: u32 = 20;
+
+const LOCK: &str = "lock the schema";
+const MAKE: &str = "make the schema";
+const ROLES: &str = "make the roles";

@@ -1,0 +1,134 @@
+//! Operations that go on under another name: see [`crate::operation::record::supersede`] and [`Record::adopted`].
+
+use tokio_postgres::types::Type;
+
+use super::row::Value;
+use super::transaction::Within;
+use super::write;
+use crate::clock::Timestamp;
+use crate::operation::record::{self, Claimed, Forbidden, Notes, Record};
+use crate::operation::{OperationId, Scope};
+use crate::store::StoreError;
+use crate::store::numbers::to_fence;
+use crate::store::seals::{Part, Seals};
+use crate::store::stored::Stored;
+
+/// Closes what the claim `first` starts over. Gives what is in its way, if the claim would be the first of its key.
+/// `held` is what is on record of that key.
+pub(super) async fn supersede(
+    within: &Within,
+    (first, held): (&Record, Option<&Stored>),
+    old: Option<Stored>,
+) -> Result<Option<Claimed>, StoreError> {
+    let now = first.claimed_at;
+    let held = held.filter(|held| !held.record.has_expired(now));
+    if held.is_some_and(|held| held.record.fingerprint != first.fingerprint) {
+        return Ok(None);
+    }
+    match record::supersede(old.as_ref().map(|old| &old.record), &first.id.key, now) {
+        Ok(Some((closed, entry))) => {
+            if let Some(old) = old {
+                old.check(&within.shared.seals)?;
+                write::update(within, [&closed]).await?;
+                write::log(within, &entry).await?;
+            }
+            Ok(None)
+        }
+        Err((obstacle, effect)) if held.is_none() => Ok(Some(Claimed::InTheWay { obstacle, effect })),
+        Ok(None) | Err(_) => Ok(None),
+    }
+}
+
+/// What came of writing an operation down under another name.
+pub(super) enum Adopted {
+    Done,
+    Forbidden(Forbidden),
+    /// Somebody has taken the name in the meantime.
+    Again,
+}
+
+/// Writes an operation down under its name in the scope `to`, of which `held` is what is on record.
+pub(super) async fn adopt(
+    within: &Within,
+    stored: &Stored,
+    (to, held): (&Scope, Option<Stored>),
+    (now, notes): (Timestamp, &Notes),
+) -> Result<Adopted, StoreError> {
+    let old = &stored.record.id;
+    let id = OperationId::new(to.clone(), old.key.clone());
+    let mut above = notes.purged;
+    if let Some(held) = held {
+        if !held.record.has_expired(notes.now(now)) {
+            return Ok(Adopted::Forbidden(Forbidden::NameTaken));
+        }
+        above = above.max(held.record.fence);
+    }
+    let record = match stored.record.adopted(to, now, above) {
+        Ok(record) => record,
+        Err(forbidden) => return Ok(Adopted::Forbidden(forbidden)),
+    };
+    let seals = &within.shared.seals;
+    let request =
+        stored.request.as_ref().map(|blob| seal_anew(seals, Part::Request, old, &id, blob)).transpose()?;
+    let answer =
+        stored.answer.as_ref().map(|blob| seal_anew(seals, Part::Answer, old, &id, blob)).transpose()?;
+    remove(within, &id).await?;
+    if !write::insert(within, &record).await? {
+        return Ok(Adopted::Again);
+    }
+    copy(within, (old, &record), (request.as_deref(), answer.as_deref())).await?;
+    Ok(Adopted::Done)
+}
+
+fn seal_anew(
+    seals: &Seals,
+    part: Part,
+    old: &OperationId,
+    id: &OperationId,
+    blob: &[u8],
+) -> Result<Vec<u8>, StoreError> {
+    seals.seal(part, id, seals.unseal(part, old, blob.to_vec())?)
+}
+
+/// Removes what is on record under a name, whose time is over.
+async fn remove(within: &Within, id: &OperationId) -> Result<(), StoreError> {
+    let schema = within.shared.connections.schema();
+    let name: [Value<'_>; 2] = [(&id.scope.as_str(), Type::TEXT), (&id.key.as_str(), Type::TEXT)];
+    for table in ["operation", "request", "outcome"] {
+        let sql = format!("DELETE FROM {schema}.{table} WHERE scope = $1 AND key = $2");
+        within.ask("remove what has expired", &sql, &name).await?;
+    }
+    Ok(())
+}
+
+/// Adds what the row of `record` needs beside it, from what is on record under its old name, with these blobs.
+async fn copy(
+    within: &Within,
+    (old, record): (&OperationId, &Record),
+    (request, answer): (Option<&[u8]>, Option<&[u8]>),
+) -> Result<(), StoreError> {
+    let (schema, doing) = (within.shared.connections.schema(), "write an operation under another name");
+    let (scope, key, to) = (old.scope.as_str(), old.key.as_str(), record.id.scope.as_str());
+    let first_scope = record.first_scope.as_ref().map(Scope::as_str);
+    let sql = format!(
+        "INSERT INTO {schema}.request (keep_ms, first_fence, secrets, scope, key, fingerprint, wire_key, redact, \
+         predecessor, first_scope, request) SELECT keep_ms, $4, secrets, $3, key, fingerprint, wire_key, redact, \
+         predecessor, $5, $6 FROM {schema}.request WHERE scope = $1 AND key = $2"
+    );
+    let values: [Value<'_>; 6] = [
+        (&scope, Type::TEXT),
+        (&key, Type::TEXT),
+        (&to, Type::TEXT),
+        (&to_fence(record.first_fence), Type::INT8),
+        (&first_scope, Type::TEXT),
+        (&request, Type::BYTEA),
+    ];
+    within.ask(doing, &sql, &values).await?;
+    let sql = format!(
+        "INSERT INTO {schema}.outcome (scope, key, reports, answer) SELECT $3, key, reports, $4 \
+         FROM {schema}.outcome WHERE scope = $1 AND key = $2"
+    );
+    let values: [Value<'_>; 4] =
+        [(&scope, Type::TEXT), (&key, Type::TEXT), (&to, Type::TEXT), (&answer, Type::BYTEA)];
+    within.ask(doing, &sql, &values).await.map(drop)
+}

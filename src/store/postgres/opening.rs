@@ -1,0 +1,139 @@
+//! [`Opening`]: connections made one at a time, at growing pauses while they fail.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::connect::{Connect, Connected};
+use super::failure::advice;
+use crate::clock::Instant;
+use crate::random::{Random, SystemRandom};
+use crate::store::{StoreError, StoreErrorKind};
+
+/// Whoever needs a connection waits here for its turn, so that a server that comes back is not met by all at once.
+pub(super) struct Opening {
+    connect: Arc<Connect>,
+    turn: tokio::sync::Mutex<Pauses>,
+    /// Why the last one failed, for those who never had their turn.
+    last: Mutex<Option<StoreError>>,
+}
+
+#[derive(Default)]
+struct Pauses {
+    failed: u32,
+    /// Before then, nobody tries.
+    not_before: Instant,
+}
+
+impl Opening {
+    pub(super) fn new(connect: Arc<Connect>) -> Opening {
+        Opening { connect, turn: tokio::sync::Mutex::default(), last: Mutex::new(None) }
+    }
+
+    /// A new connection, or `Err` of what `instead` found meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// What stands in the way: at once if waiting does not help, else after `wait`.
+    pub(super) async fn within<T>(
+        &self,
+        wait: Duration,
+        instead: impl Fn() -> Option<T>,
+    ) -> Result<Result<Connected, T>, StoreError> {
+        match self.connect.within(wait, self.until(instead)).await {
+            Some(opened) => opened,
+            None => Err(self.last.lock().as_ref().map_or_else(
+                || {
+                    let place = self.connect.address.place();
+                    let problem =
+                        format!("no connection to Postgres at {place} within {wait:?}: {}", advice(BUSY));
+                    StoreError::new(problem).of_kind(BUSY)
+                },
+                StoreError::again,
+            )),
+        }
+    }
+
+    async fn until<T>(&self, instead: impl Fn() -> Option<T>) -> Result<Result<Connected, T>, StoreError> {
+        if let Some(found) = instead() {
+            return Ok(Err(found));
+        }
+        let mut pauses = self.turn.lock().await;
+        loop {
+            if let Some(found) = instead() {
+                return Ok(Err(found));
+            }
+            let now = self.connect.clock.now();
+            if now < pauses.not_before {
+                // What does not pass by waiting was just found out by somebody else.
+                let last = self.last.lock().as_ref().map(StoreError::again);
+                if let Some(lasting) = last.filter(|last| !passes(last.kind())) {
+                    return Err(lasting);
+                }
+                self.connect.clock.sleep_until(pauses.not_before).await;
+            }
+            match self.connect.connect().await {
+                Ok(connected) => {
+                    *pauses = Pauses::default();
+                    *self.last.lock() = None;
+                    return Ok(Ok(connected));
+                }
+                Err(error) => {
+                    pauses.failed = pauses.failed.saturating_add(1);
+                    pauses.not_before = self.connect.clock.now().plus(pause(pauses.failed, &SystemRandom));
+                    *self.last.lock() = Some(error.again());
+                    if !passes(error.kind()) {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Whether it is worth waiting for: a server that restarts or fails over. A wrong password is not.
+fn passes(kind: StoreErrorKind) -> bool {
+    matches!(
+        kind,
+        StoreErrorKind::Unreachable
+            | StoreErrorKind::Busy
+            | StoreErrorKind::Lost
+            | StoreErrorKind::Locked
+            | StoreErrorKind::TimedOut
+            | StoreErrorKind::ReadOnly
+    )
+}
+
+/// Twice as long after each failure, and never less than half of that: a restart takes a second, and 50 ms after it the
+/// store is back; a server that is down for a night is asked twice in three seconds.
+fn pause(failed: u32, random: &dyn Random) -> Duration {
+    let step = PAUSE_MIN.saturating_mul(2u32.saturating_pow(failed.saturating_sub(1))).min(PAUSE_MAX);
+    step.mul_f64((1.0 + random.unit()) / 2.0)
+}
+
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+const BUSY: StoreErrorKind = StoreErrorKind::Busy;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Lot(u64);
+
+    impl Random for Lot {
+        fn next_u64(&self) -> u64 {
+            self.0
+        }
+    }
+
+    #[test]
+    fn pauses_grow_to_a_limit_and_are_spread_over_their_upper_half() {
+        let millis = |failed, lot| pause(failed, &Lot(lot)).as_millis();
+        assert_eq!([1, 2, 3, 6, 7, 99].map(|failed| millis(failed, 0)), [25, 50, 100, 800, 1000, 1000]);
+        assert_eq!([1, 2, 7, u32::MAX].map(|failed| millis(failed, u64::MAX)), [50, 100, 2000, 2000]);
+    }
+}

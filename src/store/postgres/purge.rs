@@ -1,0 +1,67 @@
+//! Removing rows, and what stays of them: the highest of their fences, so that no key's fence ever goes back.
+
+use std::sync::Arc;
+
+use tokio_postgres::types::Type;
+
+use super::Shared;
+use super::failure::failure;
+use super::row::{Reader, Value, damaged};
+use crate::guard::Guard;
+use crate::store::StoreError;
+
+/// Removes at most `limit` rows that have expired by the server's clock, in batches that are a commit each: a claim is
+/// never behind more than one of them, and only behind those of its own rows.
+pub(super) async fn expired(shared: &Arc<Shared>, limit: usize) -> Result<usize, StoreError> {
+    let (mut removed, mut from) = (0, 0);
+    while removed < limit {
+        let batch = BATCH.min(limit - removed);
+        let (gone, last) = batch_of(shared, from, batch).await?;
+        removed += gone;
+        if gone < batch {
+            break;
+        }
+        // What lies before it in the index is gone, and vacuum may not come by for long.
+        from = last.unwrap_or(from);
+    }
+    Ok(removed)
+}
+
+async fn batch_of(shared: &Arc<Shared>, from: i64, batch: usize) -> Result<(usize, Option<i64>), StoreError> {
+    let own = Arc::clone(shared);
+    shared
+        .connections
+        .run(async move {
+            let batch = i64::try_from(batch).unwrap_or(i64::MAX);
+            let noted: i64 = Guard::PurgeNotesFence.keeps(i64::MAX);
+            let values: [Value<'_>; 3] = [(&from, Type::INT8), (&batch, Type::INT8), (&noted, Type::INT8)];
+            let client = own.connections.get().await?;
+            let rows = client.query_typed(&own.statements.purge, &values).await;
+            let rows = rows.map_err(|error| failure("purge", error))?;
+            let mut from = Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?);
+            let gone: i64 = from.next()?;
+            Ok((usize::try_from(gone).unwrap_or_default(), from.next()?))
+        })
+        .await
+}
+
+/// Writes the tables anew, without what was removed from them. Whoever writes to one waits meanwhile.
+pub(super) async fn wipe(shared: &Arc<Shared>) -> Result<(), StoreError> {
+    let own = Arc::clone(shared);
+    shared
+        .connections
+        .run(async move {
+            let schema = own.connections.schema();
+            let exclusive = own.connections.exclusive().await?;
+            // One by one: no transaction may hold a VACUUM.
+            for table in ["outcome", "request", "operation", "audit"] {
+                let sql = format!("VACUUM (FULL) {schema}.{table}");
+                exclusive.batch_execute(&sql).await.map_err(|error| failure("write a table anew", error))?;
+            }
+            Ok(())
+        })
+        .await
+}
+
+/// How many rows are removed in one commit, which takes some ten milliseconds.
+const BATCH: usize = 500;

@@ -1,0 +1,228 @@
+//! What is only read: one statement each, on a snapshot of its own.
+
+use std::sync::Arc;
+
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use super::Shared;
+use super::failure::failure;
+use super::row::{self, OPERATION, REQUEST, Reader, Value, damaged};
+use crate::attempt::AttemptReport;
+use crate::clock::Timestamp;
+use crate::operation::OperationId;
+use crate::operation::record::{AuditEntry, Cursor, Declined, Filter, Page, Phase, Summary, Tally};
+use crate::store::filters::{self, Dialect};
+use crate::store::pages::{ROWS_MAX, page, start};
+use crate::store::stored::Stored;
+use crate::store::{StoreError, numbers, reports};
+
+impl Shared {
+    /// One statement, which is a transaction of its own, among those of everybody.
+    pub(super) async fn ask(
+        self: &Arc<Self>,
+        doing: &'static str,
+        statement: String,
+        values: Vec<(Given, Type)>,
+    ) -> Result<Vec<Row>, StoreError> {
+        let own = Arc::clone(self);
+        self.connections
+            .run(async move {
+                let client = own.connections.get().await?;
+                let values: Vec<Value<'_>> =
+                    values.iter().map(|(value, kind)| (&**value as _, kind.clone())).collect();
+                client.query_typed(&statement, &values).await.map_err(|error| failure(doing, error))
+            })
+            .await
+    }
+
+    /// What is on record of an operation, and the server's time.
+    pub(super) async fn read(
+        self: &Arc<Self>,
+        id: &OperationId,
+    ) -> Result<Option<(Timestamp, Stored)>, StoreError> {
+        let rows = self.ask("read an operation", self.statements.read.clone(), name(id)).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let mut from = Reader::of(row);
+        let now = from.time()?;
+        self.time.saw(now);
+        let record = row::operation(&mut from)?;
+        Ok(Some((now, row::stored(record, &mut from)?)))
+    }
+
+    /// The server's time.
+    pub(super) async fn now(self: &Arc<Self>) -> Result<Timestamp, StoreError> {
+        let sql = self.statements.notes.clone();
+        let rows = self.ask("read the server's time", sql, Vec::new()).await?;
+        let now = Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?).time()?;
+        self.time.saw(now);
+        Ok(now)
+    }
+
+    pub(super) async fn evidence(
+        self: &Arc<Self>,
+        id: &OperationId,
+    ) -> Result<Vec<AttemptReport>, StoreError> {
+        let schema = self.connections.schema();
+        let sql = format!("SELECT reports FROM {schema}.outcome WHERE scope = $1 AND key = $2");
+        let rows = self.ask("read evidence", sql, name(id)).await?;
+        match rows.first() {
+            Some(row) => reports::read(Reader::of(row).next()?),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Adds to the log of an operation, if there is one. The row is locked, so that a purge leaves no log behind.
+    pub(super) async fn append(
+        self: &Arc<Self>,
+        id: &OperationId,
+        reports: &[AttemptReport],
+    ) -> Result<Result<(), Declined>, StoreError> {
+        let schema = self.connections.schema();
+        let sql = format!(
+            "WITH there AS MATERIALIZED (SELECT scope, key FROM {schema}.operation WHERE scope = $1 AND key = $2 \
+             FOR UPDATE), wrote AS (INSERT INTO {schema}.outcome AS a (scope, key, reports) SELECT scope, key, $3 \
+             FROM there WHERE $3 <> '' ON CONFLICT (scope, key) DO UPDATE SET reports = a.reports || excluded.reports) \
+             SELECT FROM there"
+        );
+        let mut values = name(id);
+        values.push((Box::new(reports::lines(reports)?), Type::TEXT));
+        let rows = self.ask("write evidence", sql, values).await?;
+        Ok(if rows.is_empty() { Err(Declined::Absent) } else { Ok(()) })
+    }
+
+    pub(super) async fn list(
+        self: &Arc<Self>,
+        filter: &Filter,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page<Summary>, StoreError> {
+        let limit = limit.clamp(1, ROWS_MAX);
+        let (sql, mut values) = list_statement(&self.connections.schema().to_string(), filter);
+        values.push((Box::new(start(after)? as i64), Type::INT8));
+        values.push((Box::new(limit as i64 + 1), Type::INT8));
+        let rows = self.ask("list operations", sql, values).await?;
+        let summaries = rows.iter().map(|row| {
+            let mut from = Reader::of(row);
+            let mut record = row::operation(&mut from)?;
+            let number = row::first_claim(&mut record, &mut from)?;
+            Ok((number, record.summary()))
+        });
+        Ok(page(summaries.collect::<Result<Vec<_>, StoreError>>()?.into_iter(), limit))
+    }
+
+    pub(super) async fn tally(self: &Arc<Self>) -> Result<Vec<Tally>, StoreError> {
+        let schema = self.connections.schema();
+        let sql = format!(
+            "WITH flagged AS (SELECT o.vendor, o.phase, count(*) AS secrets FROM {schema}.request r \
+             JOIN {schema}.operation o USING (scope, key) WHERE r.secrets GROUP BY o.vendor, o.phase), \
+             counted AS (SELECT vendor, phase, count(*) AS amount, min(updated_at_ms) AS oldest \
+             FROM {schema}.operation GROUP BY vendor, phase) \
+             SELECT vendor, phase, amount, oldest, coalesce(secrets, 0) FROM counted LEFT JOIN flagged \
+             USING (vendor, phase) ORDER BY vendor, phase"
+        );
+        let rows = self.ask("count operations", sql, Vec::new()).await?;
+        let tally = rows.iter().map(|row| {
+            let mut from = Reader::of(row);
+            Ok(Tally {
+                vendor: from.next()?,
+                phase: phase(&mut from)?,
+                count: from.next::<i64>()?.max(0) as u64,
+                oldest: from.time()?,
+                secrets: from.next::<i64>()?.max(0) as u64,
+            })
+        });
+        tally.collect()
+    }
+
+    pub(super) async fn audit(
+        self: &Arc<Self>,
+        id: Option<&OperationId>,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page<AuditEntry>, StoreError> {
+        let schema = self.connections.schema();
+        let limit = limit.clamp(1, ROWS_MAX);
+        let (clause, mut values) = match id {
+            Some(id) => ("scope = $1 AND key = $2 AND number >= $3", name(id)),
+            None => ("number >= $1", Vec::new()),
+        };
+        values.push((Box::new(start(after)? as i64), Type::INT8));
+        values.push((Box::new(limit as i64 + 1), Type::INT8));
+        let sql = format!(
+            "SELECT number, scope, key, action, by, why, at_ms, before, after FROM {schema}.audit WHERE {clause} \
+             ORDER BY number LIMIT ${}",
+            values.len()
+        );
+        let rows = self.ask("read the audit record", sql, values).await?;
+        let entries = rows.iter().map(|row| entry(&mut Reader::of(row)));
+        Ok(page(entries.collect::<Result<Vec<_>, _>>()?.into_iter(), limit))
+    }
+}
+
+/// A value that a task can take along.
+pub(super) type Given = Box<dyn tokio_postgres::types::ToSql + Sync + Send>;
+
+fn name(id: &OperationId) -> Vec<(Given, Type)> {
+    vec![
+        (Box::new(id.scope.as_str().to_owned()), Type::TEXT),
+        (Box::new(id.key.as_str().to_owned()), Type::TEXT),
+    ]
+}
+
+fn entry(from: &mut Reader<'_>) -> Result<(i64, AuditEntry), StoreError> {
+    let number = from.next()?;
+    let id = from.id()?;
+    let action = serde_json::from_str(from.next()?).map_err(|_| damaged("no action"))?;
+    let entry = AuditEntry {
+        id,
+        action,
+        by: from.next()?,
+        why: from.next()?,
+        at: from.time()?,
+        before: phase(from)?,
+        after: phase(from)?,
+    };
+    Ok((number, entry))
+}
+
+fn phase(from: &mut Reader<'_>) -> Result<Phase, StoreError> {
+    let number: i16 = from.next()?;
+    numbers::phase(number.into()).ok_or_else(|| damaged("no such phase"))
+}
+
+/// Lacks two values: the number of the first row, and how many.
+fn list_statement(schema: &str, filter: &Filter) -> (String, Vec<(Given, Type)>) {
+    let in_any_scope = in_any_scope(schema);
+    let dialect = Dialect {
+        value: |number| format!("${number}"),
+        scope: "scope",
+        in_any_scope: &in_any_scope,
+        in_sequence: |name| format!("{name} IS NULL"),
+        holds_sequence: "FALSE",
+    }; // It keeps no sequences.
+    let (clauses, values) = filters::conditions(filter, &dialect);
+    let count = values.len();
+    let sql = format!(
+        "SELECT {OPERATION}, {REQUEST} FROM {schema}.operation o JOIN {schema}.request r USING (scope, key) \
+         WHERE {clauses}r.number >= ${} ORDER BY r.number LIMIT ${}",
+        count + 1,
+        count + 2
+    );
+    let values = values.into_iter().map(|value| -> (Given, Type) {
+        match value {
+            filters::Value::Text(text) => (Box::new(text), Type::TEXT),
+            filters::Value::Number(number) => (Box::new(number), Type::INT8),
+        }
+    });
+    (sql, values.collect())
+}
+
+/// Goes from scope to scope in the index of names, which has the key behind the scope, and looks into each for the key.
+fn in_any_scope(schema: &str) -> String {
+    format!(
+        "scope IN (WITH RECURSIVE scopes (name) AS ((SELECT min(scope) FROM {schema}.operation) UNION ALL \
+         SELECT (SELECT min(scope) FROM {schema}.operation WHERE scope > name) FROM scopes WHERE name IS NOT NULL) \
+         SELECT name FROM scopes WHERE name IS NOT NULL)"
+    )
+}

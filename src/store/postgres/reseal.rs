@@ -1,0 +1,154 @@
+//! Sealing rows anew: found by one statement, sealed on the caller's task, written in one commit.
+//!
+//! A row is written only if both its blobs are still those that were read. Nothing else of it is touched, so that whoever
+//! moves the operation meanwhile loses nothing, and neither does the row.
+
+use std::sync::Arc;
+
+use tokio_postgres::types::Type;
+
+use super::Shared;
+use super::row::{Reader, Value, damaged};
+use super::transaction::{Turn, Within, in_transaction};
+use crate::operation::OperationId;
+use crate::operation::record::Cursor;
+use crate::store::pages::start;
+use crate::store::seals::{HEAD_BYTES, KeyId, Part, SEALED, Seals};
+use crate::store::{Reseal, ResealedBatch, StoreError, Unreadable};
+
+pub(super) async fn reseal(shared: &Arc<Shared>, reseal: &Reseal) -> Result<ResealedBatch, StoreError> {
+    let key = shared.seals.needed()?;
+    let found = find(shared, reseal, &key).await?;
+    let (mut batch, rows) = seal(found, &shared.seals);
+    if reseal.rehearsal || rows.is_empty() {
+        return Ok(batch);
+    }
+    let (count, rows) = (rows.len() as u64, Arc::new(rows));
+    let work = move |within: Within| {
+        let rows = Arc::clone(&rows);
+        async move {
+            let ended = write(&within, &rows, &key).await;
+            within.ended(ended).await
+        }
+    };
+    let written = in_transaction(shared, work).await?;
+    (batch.resealed, batch.changed) = (written, count.saturating_sub(written));
+    Ok(batch)
+}
+
+/// Rows that are not sealed with the current key.
+struct Found {
+    rows: Vec<(i64, OperationId, Blobs)>,
+    next: Option<Cursor>,
+}
+
+/// A request, and an answer if there is one, as they are on file.
+struct Blobs {
+    request: Vec<u8>,
+    answer: Option<Vec<u8>>,
+}
+
+/// A row with what is there and what is to be there.
+struct Resealed {
+    number: i64,
+    id: OperationId,
+    old: Blobs,
+    new: Blobs,
+}
+
+async fn find(shared: &Arc<Shared>, reseal: &Reseal, key: &KeyId) -> Result<Found, StoreError> {
+    let schema = shared.connections.schema();
+    // The sizes come first: a batch of rows is bounded, and not what they hold.
+    let sql = format!(
+        "WITH found AS MATERIALIZED (SELECT r.number, r.scope, r.key, octet_length(r.request) + \
+         coalesce(octet_length(a.answer), 0) AS bytes FROM {schema}.request r LEFT JOIN {schema}.outcome a \
+         USING (scope, key) WHERE r.number >= $1 AND (substr(r.request, 1, {HEAD_BYTES}) <> $2 \
+         OR substr(a.answer, 1, {HEAD_BYTES}) <> $2) ORDER BY r.number LIMIT $3), \
+         summed AS (SELECT *, sum(bytes) OVER (ORDER BY number) - bytes AS before, \
+         count(*) OVER () AS amount FROM found) \
+         SELECT r.number, r.scope, r.key, r.request, a.answer, f.amount FROM summed f JOIN {schema}.request r \
+         ON r.scope = f.scope AND r.key = f.key LEFT JOIN {schema}.outcome a ON a.scope = f.scope AND a.key = f.key \
+         WHERE f.before <= {BATCH_BYTES_MAX} ORDER BY r.number"
+    );
+    let head = [&[SEALED][..], key].concat();
+    let rows_max = i64::try_from(reseal.rows_max.max(1)).unwrap_or(i64::MAX);
+    let values: Vec<(super::read::Given, Type)> = vec![
+        (Box::new(start(reseal.after.as_ref())? as i64), Type::INT8),
+        (Box::new(head), Type::BYTEA),
+        (Box::new(rows_max), Type::INT8),
+    ];
+    let (mut rows, mut amount) = (Vec::<(i64, OperationId, Blobs)>::new(), 0_i64);
+    for row in shared.ask("look for operations to seal", sql, values).await? {
+        let mut from = Reader::of(&row);
+        let (number, id) = (from.next()?, from.id()?);
+        rows.push((number, id, Blobs { request: from.next()?, answer: from.next()? }));
+        amount = from.next()?;
+    }
+    let is_more = amount >= rows_max || (rows.len() as i64) < amount;
+    let next = rows.last().filter(|_| is_more).map(|(number, ..)| Cursor::new((number + 1).to_string()));
+    Ok(Found { rows, next })
+}
+
+/// What is to be written. A row that cannot be read stays as it is.
+fn seal(found: Found, seals: &Seals) -> (ResealedBatch, Vec<Resealed>) {
+    let mut batch =
+        ResealedBatch { found: found.rows.len() as u64, next: found.next, ..ResealedBatch::default() };
+    let mut rows = Vec::with_capacity(found.rows.len());
+    for (number, id, old) in found.rows {
+        let anew = |part, blob: &Vec<u8>| seals.seal(part, &id, seals.unseal(part, &id, blob.clone())?);
+        let request = anew(Part::Request, &old.request);
+        let answer = old.answer.as_ref().map(|blob| anew(Part::Answer, blob)).transpose();
+        match request.and_then(|request| Ok(Blobs { request, answer: answer? })) {
+            Ok(new) => rows.push(Resealed { number, id, old, new }),
+            Err(why) => batch.unreadable.push(Unreadable { id, why }),
+        }
+    }
+    (batch, rows)
+}
+
+/// Writes them, and says how many nobody had changed meanwhile. The rows of the operations are locked first: whoever
+/// changes a request or an answer has locked its operation.
+async fn write(within: &Within, rows: &[Resealed], key: &KeyId) -> Result<Turn<u64>, StoreError> {
+    within.lock(rows.iter().map(|row| &row.id)).await?;
+    let schema = within.shared.connections.schema();
+    let sql = format!(
+        "WITH same AS MATERIALIZED (SELECT w.* FROM unnest($1, $2, $3, $4, $5, $6, $7) \
+         AS w (number, scope, key, old_request, old_answer, request, answer) \
+         JOIN {schema}.request r ON r.scope = w.scope AND r.key = w.key \
+         LEFT JOIN {schema}.outcome a ON a.scope = w.scope AND a.key = w.key \
+         WHERE r.number = w.number AND r.request = w.old_request AND a.answer IS NOT DISTINCT FROM w.old_answer), \
+         requests AS (UPDATE {schema}.request r SET request = w.request FROM same w \
+         WHERE r.scope = w.scope AND r.key = w.key), \
+         answers AS (UPDATE {schema}.outcome a SET answer = w.answer FROM same w \
+         WHERE a.scope = w.scope AND a.key = w.key AND w.answer IS NOT NULL), \
+         noted AS (UPDATE {schema}.operation o SET seal = $8 FROM same w WHERE o.scope = w.scope AND o.key = w.key) \
+         SELECT count(*) FROM same"
+    );
+    let number: Vec<i64> = rows.iter().map(|row| row.number).collect();
+    let scope: Vec<&str> = rows.iter().map(|row| row.id.scope.as_str()).collect();
+    let key_of: Vec<&str> = rows.iter().map(|row| row.id.key.as_str()).collect();
+    let (old_request, old_answer) = columns(rows.iter().map(|row| &row.old));
+    let (request, answer) = columns(rows.iter().map(|row| &row.new));
+    let key = &key[..];
+    let values: [Value<'_>; 8] = [
+        (&number, Type::INT8_ARRAY),
+        (&scope, Type::TEXT_ARRAY),
+        (&key_of, Type::TEXT_ARRAY),
+        (&old_request, Type::BYTEA_ARRAY),
+        (&old_answer, Type::BYTEA_ARRAY),
+        (&request, Type::BYTEA_ARRAY),
+        (&answer, Type::BYTEA_ARRAY),
+        (&key, Type::BYTEA),
+    ];
+    let written = within.ask("seal operations", &sql, &values).await?;
+    let written: i64 = Reader::of(written.first().ok_or_else(|| damaged("no answer"))?).next()?;
+    Ok(Turn::Done(written.max(0) as u64))
+}
+
+/// Requests, and answers.
+fn columns<'a>(blobs: impl Iterator<Item = &'a Blobs>) -> (Vec<&'a [u8]>, Vec<Option<&'a [u8]>>) {
+    blobs.map(|blobs| (&blobs.request[..], blobs.answer.as_deref())).unzip()
+}
+
+/// So much is read at once, and one row more: what is written in one commit.
+const BATCH_BYTES_MAX: usize = 1024 * 1024;

@@ -1,0 +1,74 @@
+//! The roles that a service and its tools connect as, each with what it needs and no more.
+//!
+//! | role | what it may | for whom |
+//! |---|---|---|
+//! | `…_owner` | everything; the tables are its | `steadfast migrate` |
+//! | `…_app` | claim, enqueue, settle and cancel; remove nothing | a service that calls vendors |
+//! | `…_dispatcher` | what the app may, and purge | whoever recovers and dispatches; operators |
+//! | `…_reader` | look | dashboards |
+//!
+//! None of them can log in: whoever does is made a member. A schema of 52 letters leaves room for the longest name.
+
+use super::schema::Schema;
+
+/// The four, for a schema.
+fn names(schema: &Schema) -> [String; 4] {
+    ["owner", "app", "dispatcher", "reader"].map(|role| format!("{}_{role}", schema.name()))
+}
+
+/// Makes them, unless they are there.
+pub(super) fn create(schema: &Schema) -> String {
+    let names = names(schema);
+    let make = |name: &String| {
+        format!(
+            "DO $$ BEGIN\n    CREATE ROLE \"{name}\" NOLOGIN;\nEXCEPTION WHEN duplicate_object THEN NULL;\nEND $$;\n"
+        )
+    };
+    let made: String = names.iter().map(make).collect();
+    // Whoever gives tables to a role must be of it.
+    format!("{made}GRANT \"{}\" TO CURRENT_USER;\n", names[0])
+}
+
+/// Asks whether they are there.
+pub(super) fn exist(schema: &Schema) -> String {
+    let names = names(schema).map(|name| format!("'{name}'")).join(", ");
+    format!("SELECT count(*) = 4 FROM pg_catalog.pg_roles WHERE rolname IN ({names})")
+}
+
+/// Asks for the role that a schema belongs to, if it is another than ours and we are of it: what is made there is to be
+/// that role's.
+pub(super) fn other_owner(schema: &Schema) -> String {
+    format!(
+        "SELECT pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(nspowner)) FROM pg_catalog.pg_namespace \
+         WHERE nspname = '{}' AND pg_catalog.pg_get_userbyid(nspowner) <> current_user \
+         AND pg_catalog.pg_has_role(current_user, nspowner, 'MEMBER')",
+        schema.name()
+    )
+}
+
+/// Gives them the tables and their rights. Again after each step of the schema, for what that has made.
+pub(super) fn grant(schema: &Schema) -> String {
+    let [owner, app, dispatcher, reader] = names(schema).map(|name| format!("\"{name}\""));
+    let name = schema.name();
+    format!(
+        r#"ALTER SCHEMA {schema} OWNER TO {owner};
+DO $$ DECLARE what text; BEGIN
+    FOR what IN SELECT c.oid::regclass FROM pg_catalog.pg_class AS c
+        WHERE c.relnamespace = '{name}'::regnamespace AND c.relkind IN ('r', 'p')
+    LOOP
+        EXECUTE format('ALTER TABLE %s OWNER TO {owner}', what);
+    END LOOP;
+    FOR what IN SELECT p.oid::regprocedure FROM pg_catalog.pg_proc AS p WHERE p.pronamespace = '{name}'::regnamespace
+    LOOP
+        EXECUTE format('ALTER FUNCTION %s OWNER TO {owner}', what);
+    END LOOP;
+END $$;
+GRANT USAGE ON SCHEMA {schema} TO {app}, {dispatcher}, {reader};
+GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {app}, {dispatcher}, {reader};
+GRANT INSERT, UPDATE ON {schema}.operation, {schema}.request, {schema}.outcome TO {app}, {dispatcher};
+GRANT INSERT ON {schema}.audit, {schema}.seal_key TO {app}, {dispatcher};
+GRANT DELETE ON {schema}.operation, {schema}.request, {schema}.outcome, {schema}.seal_key TO {dispatcher};
+GRANT UPDATE ON {schema}.purged TO {dispatcher};
+"#
+    )
+}

@@ -1,0 +1,72 @@
+//! [`Schema`]: where in the database the tables are.
+
+use std::fmt;
+
+/// A schema's name, which is safe to stand in a statement: `Display` quotes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Schema(Box<str>);
+
+impl Schema {
+    /// The problem, for an error that has a place of its own.
+    pub(super) fn parse(name: &str) -> Result<Schema, String> {
+        let letters = |letter: u8| matches!(letter, b'a'..=b'z' | b'0'..=b'9' | b'_');
+        let problem = if name.is_empty() || name.len() > LENGTH_MAX {
+            format!("a schema's name has 1 to {LENGTH_MAX} letters")
+        } else if !name.bytes().all(letters) || name.as_bytes()[0].is_ascii_digit() {
+            "a schema's name is of lower-case letters, digits and `_`, and does not begin with a digit"
+                .to_owned()
+        } else if name.starts_with("pg_") || matches!(name, "information_schema") {
+            "that schema is the server's own; name another".to_owned()
+        } else {
+            return Ok(Schema(name.into()));
+        };
+        Err(problem)
+    }
+
+    /// The bare name, for a value in a catalogue.
+    pub(super) fn name(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for Schema {
+    fn default() -> Schema {
+        Schema("steadfast".into())
+    }
+}
+
+impl fmt::Display for Schema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", self.0)
+    }
+}
+
+/// An identifier has at most 63 bytes, and a role's name adds `_dispatcher`.
+const LENGTH_MAX: usize = 52;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_can_neither_leave_its_quotes_nor_mean_another_schema() {
+        for good in ["steadfast", "payments", "_x1", "user", "a".repeat(52).as_str()] {
+            assert_eq!(Schema::parse(good).expect(good).to_string(), format!("\"{good}\""));
+        }
+        let long = "a".repeat(53);
+        for bad in [
+            "",
+            "Payments",
+            "pay-ments",
+            "1st",
+            "a b",
+            "a\"; DROP",
+            "pg_catalog",
+            "information_schema",
+            "ä",
+            &long,
+        ] {
+            assert!(Schema::parse(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The statements, with the names of one schema.
+//!
+//! None is prepared under a name: a pooler in transaction mode hands sessions about, and a plan that was made while a
+//! table was small is not kept after it has grown. Of many rows, their values are arrays.
+
+use super::row::{BLOBS, Changes, OPERATION, REQUEST};
+use super::schema::Schema;
+
+/// What is asked often, or from several places.
+#[derive(Debug)]
+pub(super) struct Statements {
+    /// See [`claim`](super::claim).
+    pub(super) start: String,
+    /// See [`transition`](super::transition).
+    pub(super) step: String,
+    /// One operation as it is, with the time: scope, key.
+    pub(super) read: String,
+    /// Locks operations, in the order of their names: scopes, keys. What is read beside them must be read afterwards.
+    pub(super) lock: String,
+    /// What the first claims of operations brought, and their blobs: scopes, keys.
+    pub(super) rest: String,
+    /// The time, and the highest fence that was purged.
+    pub(super) notes: String,
+    /// [`Changes`].
+    pub(super) update: String,
+    /// [`Changes`], then vendor and seal. Gives a row if the name was free.
+    pub(super) insert: String,
+    /// What a first claim brought; see [`write`](super::write).
+    pub(super) insert_request: String,
+    /// Adds to the log, and leaves the answer: scope, key, reports.
+    pub(super) append: String,
+    /// Adds to the log, and sets the answer: scope, key, reports, answer.
+    pub(super) answer: String,
+    /// Takes answers away: scopes, keys.
+    pub(super) unanswer: String,
+    /// See [`write::log`](super::write::log).
+    pub(super) audit: String,
+    /// See [`purge`](super::purge).
+    pub(super) purge: String,
+}
+
+impl Statements {
+    pub(super) fn of(schema: &Schema) -> Statements {
+        Statements {
+            start: start(schema),
+            step: step(schema),
+            read: format!(
+                "SELECT {schema}.store_now(), {OPERATION}, {REQUEST}, {BLOBS} FROM {schema}.operation o \
+                 JOIN {schema}.request r USING (scope, key) LEFT JOIN {schema}.outcome a USING (scope, key) \
+                 WHERE o.scope = $1 AND o.key = $2"
+            ),
+            lock: format!(
+                "SELECT {OPERATION} FROM unnest($1, $2) AS n (scope, key) JOIN {schema}.operation o \
+                 ON o.scope = n.scope AND o.key = n.key ORDER BY o.scope, o.key FOR UPDATE OF o"
+            ),
+            rest: format!(
+                "SELECT r.scope, r.key, {REQUEST}, {BLOBS} FROM unnest($1, $2) AS n (scope, key) \
+                 JOIN {schema}.request r ON r.scope = n.scope AND r.key = n.key \
+                 LEFT JOIN {schema}.outcome a ON a.scope = n.scope AND a.key = n.key"
+            ),
+            notes: format!("SELECT {schema}.store_now(), fence FROM {schema}.purged"),
+            update: update(schema),
+            insert: insert(schema),
+            insert_request: format!(
+                "INSERT INTO {schema}.request (scope, key, keep_ms, first_fence, secrets, fingerprint, wire_key, redact, \
+                 predecessor, request) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
+            ),
+            append: format!(
+                "INSERT INTO {schema}.outcome AS a (scope, key, reports) VALUES ($1, $2, $3) \
+                 ON CONFLICT (scope, key) DO UPDATE SET reports = a.reports || excluded.reports"
+            ),
+            answer: format!(
+                "INSERT INTO {schema}.outcome AS a (scope, key, reports, answer) VALUES ($1, $2, $3, $4) ON CONFLICT \
+                 (scope, key) DO UPDATE SET reports = a.reports || excluded.reports, answer = excluded.answer"
+            ),
+            unanswer: format!(
+                "UPDATE {schema}.outcome a SET answer = NULL FROM unnest($1, $2) AS n (scope, key) \
+                 WHERE a.scope = n.scope AND a.key = n.key AND a.answer IS NOT NULL"
+            ),
+            audit: format!(
+                "INSERT INTO {schema}.audit (scope, key, action, by, why, at_ms, before, after) \
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"
+            ),
+            purge: purge(schema),
+        }
+    }
+}
+
+/// First claims: a row each, unless its name is taken. Times count from the server's now. The fence is above whatever was
+/// purged; that it still is once the row is there, a trigger asks.
+fn start(schema: &Schema) -> String {
+    format!(
+        "WITH clock AS MATERIALIZED (SELECT {schema}.store_now() AS now), started AS (\
+         INSERT INTO {schema}.operation (scope, key, vendor, phase, until_ms, wake_ms, fence, attempts, effect, \
+         claimed_at_ms, updated_at_ms, on_unknown, look_ups, resends_left, attempt_max_ms, vendor_clock_ms, seal) \
+         SELECT c.scope, c.key, c.vendor, c.phase::smallint, {schema}.later(now, until_in), \
+         {schema}.later(now, until_in), {schema}.later(fence, 1), 0, 0, now, now, on_unknown::smallint, 0, resends, \
+         attempt_max, vendor_clock, $10 \
+         FROM clock, {schema}.purged, unnest($1, $2, $3, $4, $5, $6, $7, $8, $9) \
+         AS c (scope, key, vendor, phase, until_in, on_unknown, resends, attempt_max, vendor_clock) \
+         ON CONFLICT (scope, key) DO NOTHING RETURNING scope, key, fence, updated_at_ms), \
+         kept AS (INSERT INTO {schema}.request (scope, key, keep_ms, first_fence, secrets, fingerprint, wire_key, \
+         redact, request) SELECT c.scope, c.key, keep, fence, secrets, fingerprint, wire_key, redact, request \
+         FROM unnest($1, $2, $11, $12, $13, $14, $15, $16) \
+         AS c (scope, key, keep, secrets, fingerprint, wire_key, redact, request) JOIN started USING (scope, key)) \
+         SELECT scope, key, fence, updated_at_ms FROM started"
+    )
+}
+
+/// A holder's transitions, of rows that are in progress under its fence. Times count from the server's now, and
+/// the row is left to a slower way where the holder's idea of the time is far from that.
+fn step(schema: &Schema) -> String {
+    let until = format!("{schema}.later(clock.now, m.until_in)");
+    format!(
+        "WITH clock AS MATERIALIZED (SELECT {schema}.store_now() AS now), moved AS (\
+         UPDATE {schema}.operation o SET phase = m.phase::smallint, until_ms = {until}, \
+         wake_ms = CASE m.phase WHEN 1 THEN least(o.wake_ms, {until}) ELSE {until} END, \
+         attempts = m.attempts, effect = m.effect::smallint, updated_at_ms = clock.now, detail = m.detail::smallint, \
+         status = m.status::smallint, resolved = NULL, unknown_since_ms = {schema}.later(clock.now, m.unknown_in), \
+         look_ups = m.look_ups, resends_left = m.resends \
+         FROM clock, unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) AS m (scope, key, fence, now, phase, \
+         until_in, attempts, effect, detail, status, unknown_in, look_ups, resends) \
+         WHERE o.scope = m.scope AND o.key = m.key AND o.fence = m.fence AND o.phase = 1 \
+         AND clock.now - m.now BETWEEN -{SKEW_MAX_MS} AND {SKEW_MAX_MS} \
+         RETURNING o.scope, o.key, o.fence, o.updated_at_ms), \
+         wrote AS (INSERT INTO {schema}.outcome AS a (scope, key, reports, answer) \
+         SELECT m.scope, m.key, m.reports, m.answer FROM unnest($1, $2, $3, $14, $15) \
+         AS m (scope, key, fence, reports, answer) JOIN moved USING (scope, key, fence) \
+         WHERE m.answer IS NOT NULL OR m.reports <> '' ON CONFLICT (scope, key) \
+         DO UPDATE SET reports = a.reports || excluded.reports, answer = excluded.answer) \
+         SELECT scope, key, updated_at_ms FROM moved"
+    )
+}
+
+fn update(schema: &Schema) -> String {
+    let (names, places) = (Changes::NAMES, Changes::PLACES);
+    format!(
+        "UPDATE {schema}.operation o SET phase = c.phase::smallint, until_ms = c.until_ms, wake_ms = c.until_ms, \
+         fence = c.fence, attempts = c.attempts, effect = c.effect::smallint, claimed_at_ms = c.claimed_at_ms, \
+         updated_at_ms = c.updated_at_ms, on_unknown = c.on_unknown::smallint, detail = c.detail::smallint, \
+         status = c.status::smallint, resolved = c.resolved, unknown_since_ms = c.unknown_since_ms, \
+         look_ups = c.look_ups, resends_left = c.resends_left, attempt_max_ms = c.attempt_max_ms, \
+         vendor_clock_ms = c.vendor_clock_ms FROM unnest({places}) AS c ({names}) \
+         WHERE o.scope = c.scope AND o.key = c.key"
+    )
+}
+
+fn insert(schema: &Schema) -> String {
+    let (names, places) = (Changes::NAMES, Changes::PLACES);
+    format!(
+        "INSERT INTO {schema}.operation ({names}, wake_ms, vendor, seal) SELECT scope, key, phase::smallint, until_ms, \
+         fence, attempts, effect::smallint, claimed_at_ms, updated_at_ms, on_unknown::smallint, detail::smallint, \
+         status::smallint, resolved, unknown_since_ms, look_ups, resends_left, attempt_max_ms, vendor_clock_ms, \
+         until_ms, $19, $20 FROM unnest({places}) AS c ({names}) ON CONFLICT (scope, key) DO NOTHING RETURNING 1"
+    )
+}
+
+/// From when on, how many, and the cap of what is noted. The fence is noted and the rows go in one commit.
+fn purge(schema: &Schema) -> String {
+    let names_gone = |table: &str| {
+        format!("DELETE FROM {schema}.{table} t USING gone g WHERE t.scope = g.scope AND t.key = g.key")
+    };
+    format!(
+        "WITH expired AS MATERIALIZED (SELECT scope, key FROM {schema}.operation WHERE phase > 2 \
+         AND wake_ms >= $1 AND wake_ms <= (SELECT {schema}.store_now()) ORDER BY wake_ms LIMIT $2 \
+         FOR UPDATE SKIP LOCKED), \
+         gone AS (DELETE FROM {schema}.operation o USING expired e WHERE o.scope = e.scope AND o.key = e.key \
+         RETURNING o.scope, o.key, o.fence, o.wake_ms), \
+         highest AS (SELECT least(fence, $3) AS fence FROM gone ORDER BY fence DESC LIMIT 1), \
+         noted AS (UPDATE {schema}.purged p SET fence = h.fence FROM highest h WHERE p.fence < h.fence), \
+         requests AS ({}), outcomes AS ({}) SELECT count(*), max(wake_ms) FROM gone",
+        names_gone("request"),
+        names_gone("outcome")
+    )
+}
+
+/// How far the holder's idea of the server's time may be off. It is off by an answer's way, and the state machine is asked
+/// nothing that this could change: the limits that it knows are minutes.
+pub(super) const SKEW_MAX_MS: u64 = 30_000;

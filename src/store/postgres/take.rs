@@ -1,0 +1,278 @@
+//! Taking what nobody holds any more.
+//!
+//! Found by an index of times, from a lower bound that moves with what was found. Whatever is taken or settled leaves an
+//! entry behind in that index, which no vacuum can remove while a transaction anywhere in the database is older: a report
+//! that runs for an hour. From the beginning each time, a taker would read all of them, and more each time.
+//!
+//! The bound is only what this process remembers. What appears below it (a transaction that committed late, a taker whose
+//! own transaction was undone) is found by a look at everything, every few seconds, and less often where that takes long.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio_postgres::types::Type;
+
+use super::row::{self, OPERATION, Reader, Value};
+use super::transaction::{Turn, Within, in_transaction};
+use super::{Shared, write};
+use crate::clock::{Instant, Timestamp};
+use crate::operation::Scope;
+use crate::operation::record::{CLOCKS_DIFFER_MAX, Left, Phase, Record, Take};
+use crate::store::StoreError;
+use crate::store::numbers::{duration_ms, phase_number, to_ms};
+use crate::store::stored::Stored;
+
+/// From when on each taker of this process looks.
+#[derive(Debug, Default)]
+pub(super) struct Bounds(Mutex<HashMap<(Phase, Option<String>), Bound>>);
+
+#[derive(Clone, Copy, Debug)]
+struct Bound {
+    /// What was due before that is taken, as far as this process saw.
+    from: i64,
+    /// When everything is looked at again.
+    whole_at: Instant,
+    /// Whether there was more than was asked for.
+    is_more: bool,
+}
+
+pub(super) async fn take(shared: &Arc<Shared>, take: Take) -> Result<Vec<Record>, StoreError> {
+    if take.limit == 0 {
+        return Ok(Vec::new());
+    }
+    let name = (phase_of(&take), take.account.clone());
+    let began = shared.time.instant();
+    let bound = shared.bounds.0.lock().get(&name).copied();
+    let is_whole = bound.is_none_or(|bound| began >= bound.whole_at);
+    let from = bound.filter(|_| !is_whole).map_or(0, |bound| bound.from);
+    let is_more = bound.is_some_and(|bound| bound.is_more);
+    // A transaction only where there is something to take.
+    let found = match nothing_at(shared, &take, from, is_more).await? {
+        Some(now) => Looked { now, ..Looked::default() },
+        None => locked(shared, take.clone(), from).await?,
+    };
+    let took = shared.time.instant().since(began);
+    let whole_at = match bound {
+        // The server's clock was set back: what is due by now may lie below the bound.
+        Some(bound) if to_ms(found.now) < bound.from => began,
+        Some(bound) if !is_whole => bound.whole_at,
+        _ => began.plus(WHOLE_EVERY.max(took * WHOLE_PART)),
+    };
+    let from = match found.last {
+        Some(last) if found.is_full => last,
+        // Whatever was due by then was seen, but for what commits late.
+        _ => to_ms(found.now.minus(OVERLAP)),
+    };
+    shared.bounds.0.lock().insert(name, Bound { from, whole_at, is_more: found.is_full });
+    // One that cannot be read is not to cost the others their turn: its lease runs out again.
+    let readable = found.rows.into_iter().filter_map(|stored| {
+        let id = stored.record.id.clone();
+        let whole = stored.whole(&shared.seals);
+        whole.inspect_err(|error| tracing::error!(%id, %error, "a record cannot be read")).ok()
+    });
+    Ok(readable.collect())
+}
+
+/// What a look came to.
+#[derive(Default)]
+struct Looked {
+    /// The server's.
+    now: Timestamp,
+    /// Now the taker's.
+    rows: Vec<Stored>,
+    /// When the last of those that were over was.
+    last: Option<i64>,
+    /// As many as were asked for.
+    is_full: bool,
+}
+
+fn phase_of(take: &Take) -> Phase {
+    match take.what {
+        Left::Lapsed => Phase::InProgress,
+        Left::Due => Phase::Scheduled,
+    }
+}
+
+/// The server's time, if there is nothing to take: one statement, and no lock.
+async fn nothing_at(
+    shared: &Arc<Shared>,
+    take: &Take,
+    from: i64,
+    is_more: bool,
+) -> Result<Option<Timestamp>, StoreError> {
+    if is_more {
+        return Ok(None);
+    }
+    let schema = shared.connections.schema();
+    let sql = format!(
+        "SELECT EXISTS (SELECT FROM {schema}.operation o WHERE {OPEN} AND {OF_ACCOUNT} AND {READABLE} \
+         AND o.wake_ms >= $5 AND o.wake_ms <= (SELECT {schema}.store_now())) OR \
+         EXISTS (SELECT FROM {schema}.operation o WHERE {}), {schema}.store_now()",
+        of_a_wrong_clock(shared)
+    );
+    let (asked, own) = (Asked::of(shared, take, from), Arc::clone(shared));
+    shared
+        .connections
+        .run(async move {
+            let client = own.connections.get().await?;
+            let rows = client.query_typed(&sql, &asked.values(&asked.limit)).await;
+            let rows = rows.map_err(|error| super::failure::failure(LOOK, error))?;
+            let row = rows.first().ok_or_else(|| row::damaged("no answer"))?;
+            let mut from = Reader::of(row);
+            let (is_there, now): (bool, _) = (from.next()?, from.time()?);
+            own.time.saw(now);
+            Ok((!is_there).then_some(now))
+        })
+        .await
+}
+
+async fn locked(shared: &Arc<Shared>, take: Take, from: i64) -> Result<Looked, StoreError> {
+    let work = move |within: Within| {
+        let take = take.clone();
+        async move {
+            let ended = look(&within, &take, from).await;
+            within.ended(ended).await
+        }
+    };
+    in_transaction(shared, work).await
+}
+
+async fn look(within: &Within, take: &Take, from: i64) -> Result<Turn<Looked>, StoreError> {
+    let shared = &within.shared;
+    let schema = shared.connections.schema();
+    let mut asked = Asked::of(shared, take, from);
+    if take.what == Left::Lapsed {
+        move_on(within, &asked).await?;
+    }
+    let over = format!(
+        "SELECT {OPERATION}, o.wake_ms FROM {schema}.operation o WHERE {OPEN} AND {OF_ACCOUNT} AND {READABLE} \
+         AND o.wake_ms >= $5 AND o.wake_ms <= (SELECT {schema}.store_now()) AND o.until_ms <= (SELECT {schema}.store_now()) \
+         ORDER BY o.wake_ms LIMIT $6 FOR UPDATE SKIP LOCKED"
+    );
+    let (mut records, mut last) = (Vec::new(), None);
+    for row in within.ask(LOOK, &over, &asked.values(&asked.limit)).await? {
+        let mut columns = Reader::of(&row);
+        records.push(row::operation(&mut columns)?);
+        last = columns.next::<Option<i64>>()?;
+    }
+    let is_full = records.len() >= take.limit;
+    if !is_full {
+        asked.limit -= i64::try_from(records.len()).unwrap_or(asked.limit);
+        let wrong = format!(
+            "SELECT {OPERATION} FROM {schema}.operation o WHERE {} AND {READABLE} ORDER BY o.until_ms LIMIT $6 \
+             FOR UPDATE SKIP LOCKED",
+            of_a_wrong_clock(shared)
+        );
+        for row in within.ask(LOOK, &wrong, &asked.values(&asked.limit)).await? {
+            let record = row::operation(&mut Reader::of(&row))?;
+            if records.iter().all(|other: &Record| other.id != record.id) {
+                records.push(record);
+            }
+        }
+    }
+    if records.is_empty() {
+        let now = within.complete(records).await?.now;
+        return Ok(Turn::Done(Looked { now, ..Looked::default() }));
+    }
+    let found = within.complete(records).await?;
+    let now = found.now;
+    let take = take.clone().rebased(found.now);
+    let taken = found.into_rows().into_iter().filter_map(|stored| {
+        let record = stored.record.take(&take)?;
+        Some(Stored { record, answer: None, ..stored })
+    });
+    let rows: Vec<Stored> = taken.collect();
+    write::update(within, rows.iter().map(|stored| &stored.record)).await?;
+    write::unanswer(within, rows.iter().map(|stored| &stored.record.id)).await?;
+    Ok(Turn::Done(Looked { now, rows, last, is_full }))
+}
+
+/// Leases that were renewed since they were last looked at: the index learns of it now.
+async fn move_on(within: &Within, asked: &Asked) -> Result<(), StoreError> {
+    let schema = within.shared.connections.schema();
+    let sql = format!(
+        "UPDATE {schema}.operation w SET wake_ms = w.until_ms FROM (SELECT o.scope, o.key FROM {schema}.operation o \
+         WHERE {OPEN} AND {OF_ACCOUNT} AND {READABLE} AND o.wake_ms >= $5 AND o.wake_ms <= (SELECT {schema}.store_now()) \
+         AND o.until_ms > (SELECT {schema}.store_now()) ORDER BY o.wake_ms LIMIT $6 FOR UPDATE SKIP LOCKED) renewed \
+         WHERE w.scope = renewed.scope AND w.key = renewed.key"
+    );
+    within.ask("look after leases", &sql, &asked.values(&MOVED_MAX)).await.map(drop)
+}
+
+/// The values of the statements here.
+struct Asked {
+    phase: i64,
+    vendor: Option<String>,
+    account: Option<String>,
+    /// The keys at hand.
+    seals: Vec<Vec<u8>>,
+    from: i64,
+    limit: i64,
+}
+
+impl Asked {
+    fn of(shared: &Shared, take: &Take, from: i64) -> Asked {
+        let scope = take.account.as_deref().map(Scope::from_stored);
+        Asked {
+            phase: phase_number(phase_of(take)),
+            // The vendor is for the index, the account for what it finds.
+            vendor: scope.as_ref().map(|scope| scope.vendor_path().to_owned()),
+            account: take.account.clone(),
+            seals: shared.seals.ids().map(|id| id.to_vec()).collect(),
+            from,
+            limit: i64::try_from(take.limit).unwrap_or(i64::MAX),
+        }
+    }
+
+    fn values<'a>(&'a self, limit: &'a i64) -> [Value<'a>; 6] {
+        [
+            (&self.phase, Type::INT8),
+            (&self.vendor, Type::TEXT),
+            (&self.account, Type::TEXT),
+            (&self.seals, Type::BYTEA_ARRAY),
+            (&self.from, Type::INT8),
+            (limit, Type::INT8),
+        ]
+    }
+}
+
+/// What a clock that was wrong has put far off: a server that another one took over from. No index has the time of the
+/// last move, so that only those are looked at that end last: a backlog that is due in an hour must not be read through
+/// each second.
+fn of_a_wrong_clock(shared: &Shared) -> String {
+    let schema = shared.connections.schema();
+    let far = duration_ms(CLOCKS_DIFFER_MAX);
+    format!(
+        "{OPEN} AND {OF_ACCOUNT} AND o.updated_at_ms - {far} > (SELECT {schema}.store_now()) AND (o.scope, o.key) IN \
+         (SELECT f.scope, f.key FROM {schema}.operation f WHERE f.phase < 3 AND f.phase = $1 \
+         AND ($2 IS NULL OR f.vendor = $2) AND f.wake_ms - {far} > (SELECT {schema}.store_now()) AND $5 >= 0 \
+         ORDER BY f.wake_ms DESC LIMIT $6)"
+    )
+}
+
+/// What is open, of the phase that is asked for.
+const OPEN: &str = "o.phase < 3 AND o.phase = $1";
+
+/// [`Scope::is_reached_by`](crate::operation::Scope::is_reached_by), in SQL.
+const OF_ACCOUNT: &str = "($2 IS NULL OR o.vendor = $2) AND ($3 IS NULL \
+     OR substr(o.scope, 1, length($3) + 1) IN ($3 || '/', $3 || '>'))";
+
+/// What this process has the key of. What it cannot read must not fill the limit, or it would keep the others from their
+/// turn for ever.
+const READABLE: &str = "(o.seal IS NULL OR o.seal = ANY ($4))";
+
+const LOOK: &str = "look for operations to take";
+
+/// A transaction that commits later than this after its own time is found by the look at everything.
+const OVERLAP: Duration = Duration::from_secs(2);
+
+/// How often everything is looked at.
+const WHOLE_EVERY: Duration = Duration::from_secs(5);
+
+/// A look at everything takes at most one part in so many of the time.
+const WHOLE_PART: u32 = 50;
+
+/// More leases than a process renews between two looks, and few enough to lock.
+const MOVED_MAX: i64 = 1_000;

@@ -1,0 +1,69 @@
+//! [`Thread`]: where connections are driven.
+//!
+//! A connection is driven by a task, and a task needs a runtime that is never late. The caller's is not that: a test
+//! pauses its clock, the command line's ends between two commands, and a handler that computes for a second would delay
+//! every statement of everybody. So the store has a runtime of one thread of its own, as SQLite has a thread that writes.
+//! It also lets [`open`](super::PostgresBuilder::open) block, inside a runtime and outside of one.
+
+use std::future::Future;
+
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+
+use crate::guard;
+use crate::store::{StoreError, StoreErrorKind};
+
+/// Ends when it is dropped, and with it every connection.
+#[derive(Debug)]
+pub(super) struct Thread {
+    handle: Handle,
+    /// Dropped, it ends the thread. Nobody waits for that: the last owner may be a task on the thread itself.
+    _stop: oneshot::Sender<()>,
+}
+
+impl Thread {
+    pub(super) fn start() -> Result<Thread, StoreError> {
+        let no_thread = |error| StoreError::with_source("the Postgres store cannot start a thread", error);
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(no_thread)?;
+        let handle = runtime.handle().clone();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let run = move || {
+            // An error says that the sender is gone, which is what is waited for.
+            let _ = runtime.block_on(stopped);
+        };
+        std::thread::Builder::new()
+            .name("steadfast-postgres".to_owned())
+            .spawn(guard::inherited(run))
+            .map_err(no_thread)?;
+        Ok(Thread { handle, _stop: stop })
+    }
+
+    /// Has the thread do `work` in the background.
+    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.handle.spawn(work);
+    }
+
+    /// Has the thread do `work`, and gives what it gave. Dropped, the work goes on.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.handle.spawn(work).await.unwrap_or_else(|_| Err(stopped()))
+    }
+
+    /// As [`run`](Thread::run), and blocks meanwhile.
+    pub(super) fn run_blocking<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (reply, answer) = std::sync::mpsc::sync_channel(1);
+        self.handle.spawn(async move {
+            let _ = reply.send(work.await);
+        });
+        answer.recv().unwrap_or_else(|_| Err(stopped()))
+    }
+}
+
+fn stopped() -> StoreError {
+    StoreError::new("the Postgres store has stopped; open it again").of_kind(StoreErrorKind::Stopped)
+}

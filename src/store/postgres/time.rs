@@ -1,0 +1,109 @@
+//! What time it is at the server, between two of its answers.
+//!
+//! Each answer that carries the server's time gives a reading: by how much the server's clock is ahead of our own
+//! monotonic one. An answer that was late on the way makes the server look behind, and never ahead. So the largest reading
+//! of the last minutes is the truest. Of the last minutes and not of all: the two clocks drift apart, and a server may be
+//! set back or give way to another one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::clock::{Clock, Instant, Timestamp};
+use crate::store::numbers::{from_ms, to_ms};
+
+/// The server's clock, as far as its answers tell.
+#[derive(Debug)]
+pub(super) struct ServerTime {
+    clock: Arc<dyn Clock>,
+    readings: Mutex<Readings>,
+}
+
+/// By how many milliseconds the server is ahead of the monotonic clock: the largest reading of each of two spans.
+#[derive(Clone, Copy, Debug, Default)]
+struct Readings {
+    since: Instant,
+    now: Option<i64>,
+    before: Option<i64>,
+}
+
+impl ServerTime {
+    pub(super) fn new(clock: Arc<dyn Clock>) -> ServerTime {
+        ServerTime { clock, readings: Mutex::default() }
+    }
+
+    /// An answer came just now, and the server had read this from its clock.
+    pub(super) fn saw(&self, server: Timestamp) {
+        let now = self.clock.now();
+        let ahead = to_ms(server).saturating_sub(millis(now));
+        let mut readings = self.readings.lock();
+        if now.since(readings.since) >= SPAN {
+            *readings = Readings { since: now, now: None, before: readings.now };
+        }
+        readings.now = readings.now.max(Some(ahead));
+    }
+
+    /// What time it is there; `None` before the first answer.
+    pub(super) fn now(&self) -> Option<Timestamp> {
+        let readings = *self.readings.lock();
+        let ahead = readings.now.max(readings.before)?;
+        Some(from_ms(millis(self.clock.now()).saturating_add(ahead)))
+    }
+
+    /// The monotonic clock.
+    pub(super) fn instant(&self) -> Instant {
+        self.clock.now()
+    }
+}
+
+fn millis(at: Instant) -> i64 {
+    i64::try_from(at.as_nanos() / 1_000_000).unwrap_or(i64::MAX)
+}
+
+/// Two clocks that are not steered drift apart by some ten milliseconds in this time (100 ppm).
+const SPAN: Duration = Duration::from_secs(120);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Sleep;
+
+    #[derive(Debug, Default)]
+    struct Hand(Mutex<u64>);
+
+    impl Clock for Hand {
+        fn now(&self) -> Instant {
+            Instant::from_nanos(*self.0.lock() * 1_000_000)
+        }
+
+        fn wall(&self) -> Timestamp {
+            panic!("the host's own wall clock is never asked")
+        }
+
+        fn sleep_until(&self, _: Instant) -> Sleep {
+            panic!("nobody waits")
+        }
+    }
+
+    #[test]
+    fn an_answer_that_was_late_does_not_set_the_time_back_and_an_old_one_is_forgotten() {
+        let hand = Arc::new(Hand::default());
+        let time = ServerTime::new(Arc::<Hand>::clone(&hand));
+        let read = || time.now().map(Timestamp::as_millis);
+        assert_eq!(read(), None);
+        let at = |mine: u64, server: u64| {
+            *hand.0.lock() = mine;
+            time.saw(Timestamp::from_millis(server));
+            read().expect("an answer came")
+        };
+        assert_eq!(at(10, 5_010), 5_010);
+        // Read by the server at 5,040 and two seconds on its way.
+        assert_eq!(at(2_040, 5_040), 7_040);
+        assert_eq!(at(2_050, 7_051), 7_051, "the best reading counts");
+        // The server was set back by three seconds: for one span nobody believes it, and for one more the other half.
+        assert_eq!(at(119_000, 121_000), 124_001);
+        assert_eq!(at(121_000, 123_000), 126_001);
+        assert_eq!(at(242_000, 244_000), 244_000);
+    }
+}

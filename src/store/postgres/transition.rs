@@ -1,0 +1,214 @@
+//! Transitions: nearly always of a record that is still as its holder left it. Fence and phase tell, and a batch of such
+//! steps is one statement.
+//!
+//! What it comes to is foreseen from the record that the holder has, with the holder's idea of the server's time; the
+//! statement moves its times onto the server's. A step for which the exact time could matter to the state machine takes
+//! the slower way, and so does one whose row is not as foreseen: lock, read, decide, write.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_postgres::types::Type;
+
+use super::Shared;
+use super::batch::{self, Asked, Job, Queue};
+use super::failure::failure;
+use super::row::{Reader, Value};
+use super::statements::SKEW_MAX_MS;
+use super::transaction::{Turn, Within, in_transaction};
+use super::write::{self, OnFile};
+use crate::clock::Timestamp;
+use crate::operation::record::{CLOCKS_DIFFER_MAX, Declined, Event, Phase, Record, Transition};
+use crate::store::columns::Columns;
+use crate::store::numbers::to_ms;
+use crate::store::seals::Part;
+use crate::store::stored::Stored;
+use crate::store::{StoreError, codec, reports};
+
+pub(super) async fn transition(
+    shared: &Arc<Shared>,
+    held: &Record,
+    mut transition: Transition,
+) -> Result<Result<Record, Declined>, StoreError> {
+    let reports = reports::lines(&std::mem::take(&mut transition.reports))?;
+    let answer = match &transition.event {
+        Event::Succeed { answer, .. } | Event::Refuse { answer, .. } => Some(answer),
+        Event::Bury { answer, .. } => answer.as_ref(),
+        Event::Renew { .. } | Event::Schedule { .. } => None,
+    };
+    let seal = |answer| shared.seals.seal(Part::Answer, &held.id, codec::answer_bytes(answer)?);
+    let written = Written { answer: answer.map(seal).transpose()?, reports };
+    let written = Arc::new(written);
+    if let Some(step) = Step::foreseen(held, &transition, &written)?
+        && let Some(now) = batch::run(shared, step).await?
+    {
+        return Ok(held.apply(transition.rebased(now)));
+    }
+    let id = held.id.clone();
+    let work = move |within: Within| {
+        let (id, transition, written) = (id.clone(), transition.clone(), Arc::clone(&written));
+        async move {
+            let ended = decide(&within, &id, transition, &written).await;
+            within.ended(ended).await
+        }
+    };
+    match in_transaction(shared, work).await? {
+        Ok(stored) => stored.whole(&shared.seals).map(Ok),
+        Err(declined) => Ok(Err(declined)),
+    }
+}
+
+/// What a transition brings beside the record.
+struct Written {
+    answer: Option<Vec<u8>>,
+    /// As [`reports::lines`].
+    reports: String,
+}
+
+async fn decide(
+    within: &Within,
+    id: &crate::operation::OperationId,
+    transition: Transition,
+    written: &Written,
+) -> Result<Turn<Result<Box<Stored>, Declined>>, StoreError> {
+    let mut found = within.lock([id]).await?;
+    let Some(stored) = found.remove(id) else { return Ok(Turn::Done(Err(Declined::Absent))) };
+    match stored.record.apply(transition.rebased(found.now)) {
+        Ok(record) => {
+            write::update(within, [&record]).await?;
+            let answer = OnFile::Now(written.answer.as_deref());
+            write::outcome(within, id, &written.reports, answer).await?;
+            Ok(Turn::Done(Ok(Box::new(Stored { record, answer: None, ..stored }))))
+        }
+        Err(declined) => {
+            // Evidence is not fenced.
+            write::outcome(within, id, &written.reports, OnFile::Kept).await?;
+            Ok(Turn::Done(Err(declined)))
+        }
+    }
+}
+
+/// A transition whose outcome is foreseen, with times that count from the holder's now.
+pub(super) struct Step {
+    scope: String,
+    key: String,
+    fence: i64,
+    now: i64,
+    phase: i64,
+    until_in: Option<i64>,
+    attempts: i64,
+    effect: i64,
+    detail: Option<i64>,
+    status: Option<i64>,
+    unknown_in: Option<i64>,
+    look_ups: i64,
+    resends: i64,
+    written: Arc<Written>,
+}
+
+impl Step {
+    /// `None` if the row must be looked at first.
+    fn foreseen(
+        held: &Record,
+        transition: &Transition,
+        written: &Arc<Written>,
+    ) -> Result<Option<Step>, StoreError> {
+        let now = transition.now;
+        let is_held = held.phase() == Phase::InProgress && held.fence == transition.fence;
+        // Of a clock that was wrong: see `Record::moved`.
+        let skew = Duration::from_millis(SKEW_MAX_MS);
+        let is_ahead = held.updated_at.max(held.claimed_at).plus(skew) > now.plus(CLOCKS_DIFFER_MAX);
+        if !is_held || is_ahead {
+            return Ok(None);
+        }
+        let Ok(record) = held.apply(transition.clone()) else { return Ok(None) };
+        let columns = Columns::of(&record)?;
+        let from_now = |at: i64| at.saturating_sub(to_ms(now));
+        Ok(Some(Step {
+            scope: record.id.scope.as_str().to_owned(),
+            key: record.id.key.as_str().to_owned(),
+            fence: columns.fence,
+            now: to_ms(now),
+            phase: columns.phase,
+            until_in: columns.until.map(from_now),
+            attempts: record.attempts.into(),
+            effect: columns.effect,
+            detail: columns.detail,
+            status: columns.status.map(i64::from),
+            unknown_in: columns.unknown_since.map(from_now),
+            look_ups: record.look_ups.into(),
+            resends: record.resends_left.into(),
+            written: Arc::clone(written),
+        }))
+    }
+}
+
+impl Job for Step {
+    /// The server's time, if the row was as foreseen and is now as it was to be.
+    type Done = Option<Timestamp>;
+
+    /// What a holder learned is worth keeping.
+    const SKIPPED_WHEN_DROPPED: bool = false;
+
+    fn name(&self) -> (&str, &str) {
+        (&self.scope, &self.key)
+    }
+
+    const SECOND: Option<Timestamp> = None;
+
+    fn bytes(&self) -> usize {
+        self.written.reports.len() + self.written.answer.as_ref().map_or(0, Vec::len)
+    }
+
+    fn queue(shared: &Shared) -> &Queue<Step> {
+        &shared.steps
+    }
+
+    async fn send(shared: &Shared, jobs: &[Asked<Step>]) -> Result<Vec<Option<Timestamp>>, StoreError> {
+        macro_rules! column {
+            ($field:ident) => {
+                jobs.iter().map(|asked| asked.job.$field).collect::<Vec<_>>()
+            };
+            (& $($field:tt)+) => {
+                jobs.iter().map(|asked| &asked.job.$($field)+).collect::<Vec<_>>()
+            };
+        }
+        let (scope, key, fence, now) = (column!(&scope), column!(&key), column!(fence), column!(now));
+        let (phase, until_in, attempts) = (column!(phase), column!(until_in), column!(attempts));
+        let (effect, detail, status) = (column!(effect), column!(detail), column!(status));
+        let (unknown_in, look_ups, resends) = (column!(unknown_in), column!(look_ups), column!(resends));
+        let reports = column!(&written.reports);
+        let answer: Vec<Option<&[u8]>> =
+            jobs.iter().map(|asked| asked.job.written.answer.as_deref()).collect();
+        let values: [Value<'_>; 15] = [
+            (&scope, Type::TEXT_ARRAY),
+            (&key, Type::TEXT_ARRAY),
+            (&fence, Type::INT8_ARRAY),
+            (&now, Type::INT8_ARRAY),
+            (&phase, Type::INT8_ARRAY),
+            (&until_in, Type::INT8_ARRAY),
+            (&attempts, Type::INT8_ARRAY),
+            (&effect, Type::INT8_ARRAY),
+            (&detail, Type::INT8_ARRAY),
+            (&status, Type::INT8_ARRAY),
+            (&unknown_in, Type::INT8_ARRAY),
+            (&look_ups, Type::INT8_ARRAY),
+            (&resends, Type::INT8_ARRAY),
+            (&reports, Type::TEXT_ARRAY),
+            (&answer, Type::BYTEA_ARRAY),
+        ];
+        let client = shared.connections.get().await?;
+        let rows = client.query_typed(&shared.statements.step, &values).await;
+        let rows = rows.map_err(|error| failure("write transitions", error))?;
+        let mut moved = HashMap::with_capacity(rows.len());
+        for row in &rows {
+            let mut from = Reader::of(row);
+            let name: (&str, &str) = (from.next()?, from.next()?);
+            let now = from.time()?;
+            moved.insert(name, now);
+            shared.time.saw(now);
+        }
+        Ok(jobs.iter().map(|asked| moved.get(&asked.job.name()).copied()).collect())
+    }
+}

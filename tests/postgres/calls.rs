@@ -1,0 +1,102 @@
+//! Operations for stores under test, by what they say to a store.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use steadfast::answer::Answer;
+
+use steadfast::clock::Timestamp;
+use steadfast::error::Effect;
+use steadfast::http::{HeaderMap, Method, StatusCode};
+use steadfast::operation::record::{Claim, Claimed, Event, Left, Record, Take, Transition};
+use steadfast::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
+use steadfast::policy::OnUnknown;
+use steadfast::request::Request;
+use steadfast::store::Store;
+
+/// Longer than any test here.
+pub const LEASE: Duration = Duration::from_secs(600);
+
+pub const KEEP: Duration = Duration::from_secs(24 * 3_600);
+
+pub fn id(key: &str) -> OperationId {
+    named("test/races/a/POST /x", key)
+}
+
+pub fn named(scope: &str, key: &str) -> OperationId {
+    OperationId::new(Scope::from_stored(scope), Key::new(key).expect("a key"))
+}
+
+/// A claim, at what time the store says it is.
+pub fn claim_of(store: &dyn Store, id: &OperationId) -> Claim {
+    let url = "https://vendor.test/v1/things".parse().expect("a URL");
+    let mut request = Request::new(Method::POST, url);
+    request.body = Bytes::from_static(b"{\"amount\":1000}");
+    Claim {
+        id: id.clone(),
+        fingerprint: Fingerprint::from_bytes([7; 32]),
+        wire_key: id.wire_key().to_string(),
+        request,
+        now: store.time(Timestamp::default()),
+        lease: LEASE,
+        due: None,
+        keep: KEEP,
+        on_unknown: OnUnknown::Park,
+        attempt_max: Duration::from_secs(20),
+        vendor_clock_ms: None,
+        redact: RedactedFields::NONE,
+        predecessor: None,
+    }
+}
+
+/// Claims what must be free.
+pub async fn held(store: &dyn Store, claim: Claim) -> Record {
+    match store.claim(claim).await.expect("the store works") {
+        Claimed::Fresh(record) | Claimed::TakenOver(record) => record,
+        other => panic!("it must be free: {other:?}"),
+    }
+}
+
+/// What a holder writes, at what time the store says it is.
+pub fn step(store: &dyn Store, held: &Record, event: Event) -> Transition {
+    let now = store.time(Timestamp::default());
+    let event = match event {
+        Event::Renew { .. } => Event::Renew { lease_until: now.plus(LEASE) },
+        other => other,
+    };
+    Transition {
+        fence: held.fence,
+        now,
+        attempts: 1,
+        effect: Effect::None,
+        unknown_since: None,
+        look_ups: 0,
+        resends_left: 0,
+        event,
+        reports: Vec::new(),
+    }
+}
+
+pub fn succeed() -> Event {
+    let answer = Answer::new(StatusCode::OK, HeaderMap::new(), Bytes::from_static(b"done"));
+    Event::Succeed { answer, reconciled: false }
+}
+
+/// Settles what is held.
+pub async fn settle(store: &dyn Store, held: &Record) -> Record {
+    let done = step(store, held, succeed());
+    store.transition(held, done).await.expect("the store works").expect("the holder may write")
+}
+
+pub fn due(store: &dyn Store, limit: usize) -> Take {
+    Take {
+        what: Left::Due,
+        account: Some("test/races/a".to_owned()),
+        now: store.time(Timestamp::default()),
+        lease: LEASE,
+        attempt_max: Duration::from_secs(20),
+        vendor_clock_ms: None,
+        limit,
+    }
+}

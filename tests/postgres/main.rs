@@ -1,0 +1,47 @@
+//! The store on real servers: each binary of tests starts a private Postgres, and some a PgBouncer before it. A machine
+//! without them says so and skips; with `STEADFAST_NO_SKIP` set that is a failure.
+//!
+//! Real time: what is waited for is another process.
+
+#![cfg(unix)]
+#![allow(clippy::disallowed_methods, reason = "other processes run in real time, see above")]
+#![allow(clippy::print_stderr, reason = "a test that is skipped says so")]
+
+mod calls;
+mod contract;
+mod driven;
+mod migrations;
+mod opening;
+mod pooler;
+mod races;
+mod roles;
+mod server;
+mod tls;
+mod troubles;
+
+use steadfast::store::{Postgres, StoreError, StoreErrorKind};
+
+/// Opens a store, and gives what it was told.
+fn opened(url: &str) -> Result<Postgres, StoreError> {
+    Postgres::builder(url)?.open()
+}
+
+/// Asserts that a store does not open, and gives all layers of what was said.
+#[track_caller]
+fn refused(url: &str, kind: StoreErrorKind) -> String {
+    let builder = Postgres::builder(url).expect("a URL").wait(std::time::Duration::from_secs(1));
+    told(&builder.open().expect_err("it must not open"), kind)
+}
+
+/// All layers of an error of that kind.
+#[track_caller]
+fn told(error: &StoreError, kind: StoreErrorKind) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(error) = source {
+        text = format!("{text}: {error}");
+        source = error.source();
+    }
+    assert_eq!(error.kind(), kind, "{text}");
+    text
+}

@@ -1,0 +1,112 @@
+//! The schema: made once, by whoever comes first, and by nobody who may not.
+
+use steadfast::store::{Postgres, StoreErrorKind};
+
+use super::server::{self, Server};
+use super::{opened, refused, told};
+
+fn versions(server: &Server, schema: &str) -> String {
+    server.sql(&format!("SELECT string_agg(version || ' ' || name, ', ' ORDER BY version) FROM \"{schema}\".steadfast_migration"))
+}
+
+const ALL: &str = "1 operations";
+
+#[test]
+fn migrating_makes_the_schema_and_then_nothing_more() {
+    let Some(server) = server::shared() else { return };
+    let builder = Postgres::builder(&server.url("made")).expect("a URL");
+    let made = builder.clone().apply_migrations(false).expect("it is made");
+    assert_eq!((made.from, made.to), (0, 1));
+    let again = builder.apply_migrations(false).expect("it is there");
+    assert_eq!((again.from, again.to), (1, 1));
+    assert_eq!(versions(server, "made"), ALL);
+}
+
+#[test]
+fn of_many_that_start_at_once_one_makes_the_schema() {
+    let Some(server) = server::shared() else { return };
+    for (schema, portable) in [("crowd", "off"), ("portable_crowd", "on")] {
+        let url = format!("{}&portable={portable}", server.url(schema));
+        std::thread::scope(|scope| {
+            let opening: Vec<_> = (0..8).map(|_| scope.spawn(|| Postgres::builder(&url)?.open())).collect();
+            for opened in opening {
+                opened.join().expect("no panic").expect("it opens");
+            }
+        });
+        assert_eq!(versions(server, schema), ALL);
+    }
+}
+
+#[test]
+fn a_newer_schema_is_refused_and_left_as_it_is() {
+    let Some(server) = server::shared() else { return };
+    opened(&server.url("newer")).expect("it opens");
+    server.sql("INSERT INTO newer.steadfast_migration (version, name) VALUES (99, 'of the future')");
+    let said = refused(&server.url("newer"), StoreErrorKind::Newer);
+    assert!(said.contains("version 99") && said.contains("upgrade this program"), "{said}");
+    let builder = Postgres::builder(&server.url("newer")).expect("a URL");
+    told(&builder.apply_migrations(true).expect_err("newer"), StoreErrorKind::Newer);
+    assert_eq!(versions(server, "newer"), format!("{ALL}, 99 of the future"));
+}
+
+#[test]
+fn an_older_schema_is_brought_up_to_date_or_refused() {
+    let Some(server) = server::shared() else { return };
+    let url = server.url("older");
+    // As if no step had been taken yet: what a step that was cut off leaves.
+    server.sql(
+        "CREATE SCHEMA older; CREATE TABLE older.steadfast_migration (version integer PRIMARY KEY, name text NOT NULL, \
+         applied_at timestamptz NOT NULL DEFAULT now())",
+    );
+    let only_looks = Postgres::builder(&url).expect("a URL").migrate(false);
+    let said = told(&only_looks.open().expect_err("nobody made it"), StoreErrorKind::Absent);
+    assert!(said.contains("run `steadfast migrate`"), "{said}");
+    opened(&url).expect("it opens");
+    assert_eq!(versions(server, "older"), ALL);
+}
+
+#[test]
+fn a_schema_that_is_not_there_is_not_made_by_a_tool() {
+    let Some(server) = server::shared() else { return };
+    let url = server.url("not_there");
+    let said = told(
+        &Postgres::builder(&url).expect("a URL").create(false).open().expect_err("absent"),
+        StoreErrorKind::Absent,
+    );
+    assert!(said.contains("\"not_there\"") && said.contains("run `steadfast migrate`"), "{said}");
+    assert_eq!(server.sql("SELECT count(*) FROM pg_namespace WHERE nspname = 'not_there'"), "0");
+}
+
+#[test]
+fn a_role_that_may_not_make_the_schema_is_told_who_does() {
+    let Some(server) = server::shared() else { return };
+    server.sql("CREATE ROLE visitor LOGIN");
+    let url = server.url_as("visitor", "postgres", "visited");
+    let said = refused(&url, StoreErrorKind::Absent);
+    assert!(said.contains("run `steadfast migrate`"), "{said}");
+    let denied = Postgres::builder(&url).expect("a URL").apply_migrations(false).expect_err("no right");
+    told(&denied, StoreErrorKind::Denied);
+}
+
+#[test]
+fn two_schemas_of_one_database_know_nothing_of_each_other() {
+    let Some(server) = server::shared() else { return };
+    for schema in ["one", "user", "_two"] {
+        opened(&server.url(schema)).expect(schema);
+        assert_eq!(versions(server, schema), ALL, "{schema}");
+    }
+    let tables = "SELECT count(DISTINCT table_schema) FROM information_schema.tables \
+                  WHERE table_name = 'steadfast_migration' AND table_schema IN ('one', 'user', '_two')";
+    assert_eq!(server.sql(tables), "3");
+}
+
+#[test]
+fn the_printed_statements_make_what_migrating_makes() {
+    let Some(server) = server::shared() else { return };
+    let sql = Postgres::builder(&server.url("printed")).expect("a URL").migrations_as_sql(true);
+    server.sql(&sql);
+    let found = Postgres::builder(&server.url("printed")).expect("a URL").migrate(false);
+    found.clone().open().expect("it is there");
+    let applied = found.apply_migrations(true).expect("nothing to do");
+    assert_eq!((applied.from, applied.to), (1, 1));
+}

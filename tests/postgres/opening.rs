@@ -1,0 +1,109 @@
+//! What stands in the way of opening a store: each with its kind, and with what to do.
+
+use std::time::{Duration, Instant};
+
+use steadfast::store::{Postgres, StoreErrorKind};
+
+use super::server::{self, Server, free_port};
+use super::{opened, refused};
+
+#[test]
+fn a_store_opens_and_opens_again() {
+    let Some(server) = server::shared() else { return };
+    for _ in 0..2 {
+        opened(&server.url("opening")).expect("it opens");
+    }
+    assert_eq!(server.sql("SELECT count(*) FROM opening.steadfast_migration"), "1");
+}
+
+#[tokio::test]
+async fn a_store_opens_inside_a_runtime() {
+    let Some(server) = server::shared() else { return };
+    opened(&server.url("inside")).expect("it opens");
+}
+
+#[test]
+fn a_dropped_store_ends_its_connections() {
+    let Some(server) = server::shared() else { return };
+    let mut url = server.url("dropped");
+    url.push_str("&application_name=dropped");
+    let count = || server.sql("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'dropped'");
+    let store = opened(&url).expect("it opens");
+    assert_ne!(count(), "0");
+    drop(store);
+    server::soon(|| if count() == "0" { Ok(()) } else { Err("connections stay") });
+}
+
+#[test]
+fn nobody_at_the_address_is_unreachable_after_the_wait() {
+    let since = Instant::now();
+    let url = format!("postgres://shop:hunter2@127.0.0.1:{}/shop?sslmode=disable", free_port());
+    let said = refused(&url, StoreErrorKind::Unreachable);
+    assert!(said.contains("check host and port") && !said.contains("hunter2"), "{said}");
+    assert!(since.elapsed() >= Duration::from_secs(1), "a server that restarts is waited for");
+    assert!(since.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn a_wrong_password_is_denied_at_once_and_never_shown() {
+    let Some(server) = Server::start(&[]) else { return };
+    server.sql("CREATE ROLE shop LOGIN PASSWORD 'right'");
+    let hba = "local all postgres trust\nlocal all all scram-sha-256\n";
+    std::fs::write(server.directory().join("data/pg_hba.conf"), hba).expect("written");
+    server.sql("SELECT pg_reload_conf()");
+    let url = |password: &str| server.url_as(&format!("shop{password}"), "postgres", "shop");
+    let since = Instant::now();
+    let said = refused(&url(":hunter2"), StoreErrorKind::Denied);
+    assert!(said.contains("check name, password") && !said.contains("hunter2"), "{said}");
+    refused(&url(""), StoreErrorKind::Denied);
+    assert!(since.elapsed() < Duration::from_secs(2), "waiting does not help, so nobody waits");
+    server.sql("GRANT CREATE ON DATABASE postgres TO shop");
+    let store = opened(&url(":right")).expect("it opens");
+    assert!(!format!("{store:?}").contains("right"), "{store:?}");
+    let builder = Postgres::builder(&url(":right")).expect("a URL");
+    assert!(!format!("{builder:?}").contains("right"), "{builder:?}");
+}
+
+#[test]
+fn a_user_or_a_database_that_is_not_there_says_so() {
+    let Some(server) = server::shared() else { return };
+    refused(&server.url_as("nobody_here", "postgres", "x"), StoreErrorKind::Denied);
+    let said = refused(&server.url_as("postgres", "nowhere", "x"), StoreErrorKind::Absent);
+    assert!(said.contains("create the database"), "{said}");
+}
+
+#[test]
+fn a_server_that_may_only_be_read_is_read_only() {
+    let Some(server) = Server::start(&["default_transaction_read_only = on"]) else { return };
+    let said = refused(&server.url("shop"), StoreErrorKind::ReadOnly);
+    assert!(said.contains("name the primary"), "{said}");
+    // Told to look for one that may be written, it finds none.
+    let mut url = server.url("shop");
+    url.push_str("&target_session_attrs=read-write");
+    refused(&url, StoreErrorKind::Unreachable);
+}
+
+#[test]
+fn a_server_without_a_free_connection_is_busy() {
+    let Some(server) = server::shared() else { return };
+    server.sql("CREATE ROLE crowded LOGIN CONNECTION LIMIT 2; GRANT CREATE ON DATABASE postgres TO crowded");
+    let url = server.url_as("crowded", "postgres", "crowded");
+    let store = Postgres::builder(&url).expect("a URL").connections(1, 1).open().expect("two are free");
+    let said = refused(&url, StoreErrorKind::Busy);
+    assert!(said.contains("raise the server's or the pooler's limit"), "{said}");
+    drop(store);
+}
+
+#[test]
+fn a_server_that_crashes_and_comes_back_is_waited_for() {
+    let Some(server) = Server::start(&[]) else { return };
+    server.crash();
+    std::thread::scope(|scope| {
+        let url = server.url("shop");
+        let opening =
+            scope.spawn(move || Postgres::builder(&url).expect("a URL").wait(Duration::from_secs(20)).open());
+        std::thread::sleep(Duration::from_millis(300));
+        server.start_again();
+        opening.join().expect("no panic").expect("it opens once the server is back");
+    });
+}

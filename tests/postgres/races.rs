@@ -1,0 +1,225 @@
+//! Several processes on one database: one winner, no fence that goes back, and nobody who suffers for another's row.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use steadfast::operation::record::{Claim, Claimed, Event};
+use steadfast::store::{Postgres, Store, StoreErrorKind};
+
+use super::calls::{KEEP, claim_of, due, held, id, named, settle, step, succeed};
+use super::driven::fresh_schema;
+use super::server::{self, Server, soon};
+
+/// Two stores on one schema, as two processes have them.
+fn two(server: &Server, schema: &str) -> [Arc<Postgres>; 2] {
+    let open = |_| {
+        let builder = Postgres::builder(&server.url(schema)).expect("a URL of the rig");
+        Arc::new(builder.open().expect("the store opens"))
+    };
+    [0, 1].map(open)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_64_claimants_in_two_processes_one_holds_the_operation() {
+    let Some(server) = server::shared() else { return };
+    let stores = two(server, &fresh_schema("races"));
+    for round in 0..20 {
+        let id = id(&format!("order-{round}"));
+        let claims = (0..64).map(|nth| {
+            let store = Arc::clone(&stores[nth % 2]);
+            let claim = claim_of(&*store, &id);
+            tokio::spawn(async move { store.claim(claim).await.expect("the store works") })
+        });
+        let (mut fresh, mut busy) = (0, 0);
+        for told in claims.collect::<Vec<_>>() {
+            match told.await.expect("no panic") {
+                Claimed::Fresh(record) => {
+                    assert_eq!(stores[0].get(&id).await.expect("the store works"), Some(record));
+                    fresh += 1;
+                }
+                Claimed::Busy { .. } => busy += 1,
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!((fresh, busy), (1, 63));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_takers_in_two_processes_each_operation_goes_to_one() {
+    let Some(server) = server::shared() else { return };
+    let stores = two(server, &fresh_schema("races"));
+    for nth in 0..200 {
+        let claim = claim_of(&*stores[0], &id(&format!("order-{nth}")));
+        held(&*stores[0], Claim { due: Some(claim.now), ..claim }).await;
+    }
+    let takers = (0..8).map(|nth| {
+        let store = Arc::clone(&stores[nth % 2]);
+        tokio::spawn(async move {
+            let mut all = Vec::new();
+            // Whoever finds nothing may have come while others held what is left.
+            for _ in 0..50 {
+                let given = store.take(due(&*store, 7)).await.expect("the store works");
+                all.extend(given.into_iter().map(|record| (record.id, record.fence)));
+            }
+            all
+        })
+    });
+    let mut given = Vec::new();
+    for taker in takers.collect::<Vec<_>>() {
+        given.extend(taker.await.expect("no panic"));
+    }
+    assert!(given.iter().all(|(_, fence)| *fence == 2), "taken once");
+    let count = given.len();
+    given.sort();
+    given.dedup();
+    assert_eq!((count, given.len()), (200, 200));
+}
+
+/// The claim reads which fences were purged, then waits for the purge that is removing its key, and then finds the key
+/// free.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_key_that_is_purged_while_it_is_claimed_starts_above_its_old_fence() {
+    let Some(server) = server::shared() else { return };
+    let schema = fresh_schema("races");
+    let [store, _] = two(server, &schema);
+    let id = id("order-42");
+    let first = held(&*store, claim_of(&*store, &id)).await;
+    settle(&*store, &first).await;
+    server.sql(&format!("UPDATE {schema}.operation SET fence = 7"));
+    let purge = format!(
+        "BEGIN; UPDATE {schema}.purged SET fence = 7; DELETE FROM {schema}.operation; DELETE FROM {schema}.request; \
+         DELETE FROM {schema}.outcome; SELECT pg_sleep(1.5); COMMIT"
+    );
+    let url = server.url(&schema);
+    let purger = tokio::task::spawn_blocking(move || {
+        let Some(server) = server::shared() else { return };
+        assert!(url.contains("schema="));
+        server.sql(&purge);
+    });
+    let waits = |what: &str| {
+        let sql = format!("SELECT count(*) FROM pg_stat_activity WHERE {what} AND query LIKE '%{schema}%'");
+        soon(|| match server.sql(&sql).as_str() {
+            "0" => Err("nobody waits"),
+            _ => Ok(()),
+        });
+    };
+    waits("wait_event = 'PgSleep'");
+    let claiming = {
+        let (store, claim) = (Arc::clone(&store), claim_of(&*store, &id));
+        tokio::spawn(async move { store.claim(claim).await })
+    };
+    waits("wait_event_type = 'Lock'");
+    let told = claiming.await.expect("no panic").expect("the store works");
+    purger.await.expect("no panic");
+    let Claimed::Fresh(record) = told else { panic!("{told:?}") };
+    assert_eq!((record.fence, record.first_fence), (8, 8));
+    assert_eq!(store.get(&id).await.expect("the store works"), Some(record));
+}
+
+/// Purges and claims of the same keys, as fast as they can: a life's fence is above all that its key ever had.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn no_fence_goes_back_however_purges_and_claims_meet() {
+    let Some(server) = server::shared() else { return };
+    let stores = two(server, &fresh_schema("races"));
+    let purger = Arc::clone(&stores[1]);
+    let purging = tokio::spawn(async move {
+        loop {
+            purger.purge(purger.time(Default::default()), 10).await.expect("the store works");
+        }
+    });
+    let callers = (0..8).map(|caller| {
+        let store = Arc::clone(&stores[caller % 2]);
+        tokio::spawn(async move {
+            let id = id(&format!("order-{}", caller / 2));
+            let mut highest = 0;
+            for _ in 0..60 {
+                let claim = Claim { keep: Duration::ZERO, ..claim_of(&*store, &id) };
+                let told = store.claim(claim).await.expect("the store works");
+                // The other caller of this key.
+                let (Claimed::Fresh(record) | Claimed::TakenOver(record)) = told else { continue };
+                assert!(record.fence > highest, "fence {} after {highest}", record.fence);
+                highest = record.fence;
+                settle(&*store, &record).await;
+            }
+            highest
+        })
+    });
+    for caller in callers.collect::<Vec<_>>() {
+        assert!(caller.await.expect("no panic") > 1, "several lives");
+    }
+    purging.abort();
+}
+
+/// A name that no index takes, in the middle of good ones.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_row_that_the_server_refuses_fails_alone() {
+    let Some(server) = server::shared() else { return };
+    let [store, _] = two(server, &fresh_schema("races"));
+    // Does not compress, and is longer than a third of a page.
+    let random: String =
+        (0..6_000_u64).map(|nth| char::from(b'a' + (nth * nth * 2_654_435_761 >> 7) as u8 % 26)).collect();
+    let bad =
+        [named(&format!("test/races/a/POST /{random}"), "long"), named("test/races/a/POST /nul\0", "nul")];
+    let calls = (0..100).map(|nth| {
+        let store = Arc::clone(&store);
+        let id = bad.get(nth / 7 % 9).filter(|_| nth % 7 == 0).cloned();
+        let (is_bad, id) = (id.is_some(), id.unwrap_or_else(|| super::calls::id(&format!("order-{nth}"))));
+        tokio::spawn(async move {
+            let told = store.claim(claim_of(&*store, &id)).await;
+            match told {
+                Ok(Claimed::Fresh(record)) if !is_bad => {
+                    settle(&*store, &record).await;
+                }
+                Err(error) if is_bad => assert_eq!(error.kind(), StoreErrorKind::Other, "{error:?}"),
+                told => panic!("{id}: {told:?}"),
+            }
+            usize::from(is_bad)
+        })
+    });
+    let mut refused = 0;
+    for call in calls.collect::<Vec<_>>() {
+        refused += call.await.expect("no panic");
+    }
+    assert!((2..20).contains(&refused), "{refused}");
+    assert_eq!(store.tally().await.expect("the store works")[0].count, 100 - refused as u64);
+}
+
+/// A lease that is renewed again and again is no work for an index, and nobody takes what is renewed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_renewal_stays_on_its_page() {
+    let Some(server) = server::shared() else { return };
+    let schema = fresh_schema("races");
+    let [store, _] = two(server, &schema);
+    let mut record = held(&*store, claim_of(&*store, &id("order-42"))).await;
+    for _ in 0..20 {
+        let renew = step(&*store, &record, Event::Renew { lease_until: record.updated_at });
+        record = store.transition(&record, renew).await.expect("the store works").expect("it is held");
+    }
+    let hot = soon(|| {
+        let sql = format!(
+            "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE schemaname = '{schema}' AND relname = 'operation'"
+        );
+        let told = server.sql(&sql);
+        if told.starts_with("20|") { Ok(told) } else { Err(told) }
+    });
+    assert_eq!(hot, "20|20");
+}
+
+/// What was left unsettled beside a million others is bounded by its limit; what has expired goes in batches.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_purge_removes_all_three_rows_of_what_has_expired_and_no_more() {
+    let Some(server) = server::shared() else { return };
+    let schema = fresh_schema("races");
+    let [store, _] = two(server, &schema);
+    let count = |table: &str| server.sql(&format!("SELECT count(*) FROM {schema}.{table}"));
+    for nth in 0..1_200 {
+        let id = id(&format!("order-{nth}"));
+        let keep = if nth % 100 == 0 { KEEP } else { Duration::ZERO };
+        let record = held(&*store, Claim { keep, ..claim_of(&*store, &id) }).await;
+        store.transition(&record, step(&*store, &record, succeed())).await.expect("works").expect("held");
+    }
+    assert_eq!(store.purge(store.time(Default::default()), 700).await.expect("works"), 700);
+    assert_eq!(store.purge(store.time(Default::default()), 10_000).await.expect("works"), 488);
+    assert_eq!(["operation", "request", "outcome"].map(count), ["12", "12", "12"]);
+}

@@ -1,0 +1,130 @@
+//! Each role may do its work and nothing beyond it.
+
+use std::sync::Arc;
+
+use steadfast::clock::Timestamp;
+use steadfast::dead_letter::DeadLetters;
+use steadfast::store::{Postgres, SealKeys, Store, StoreError, StoreErrorKind, contract};
+use steadfast::testkit::ScriptedTransport;
+use steadfast::vendor::Stripe;
+use steadfast::{Client, Effect, Error};
+
+use super::driven::{Driven, fresh_schema};
+use super::server::{self, Server};
+use super::{opened, told};
+
+/// A schema with its roles, and a login for each of them: `SCHEMA_as_app` and so on.
+fn with_roles(server: &Server, word: &str) -> String {
+    let schema = fresh_schema(word);
+    let builder = Postgres::builder(&server.url(&schema)).expect("a URL");
+    builder.apply_migrations(true).expect("made, with roles");
+    for role in ["owner", "app", "dispatcher", "reader"] {
+        server.sql(&format!(
+            "CREATE ROLE {schema}_as_{role} LOGIN; GRANT {schema}_{role} TO {schema}_as_{role}"
+        ));
+    }
+    schema
+}
+
+fn url(server: &Server, schema: &str, role: &str) -> String {
+    server.url_as(&format!("{schema}_as_{role}"), "postgres", schema)
+}
+
+/// A store in a schema of its own, which a login of that role opens, at times that the test sets.
+async fn fresh(server: &'static Server, role: &'static str, keys: Option<SealKeys>) -> Arc<dyn Store> {
+    let schema = tokio::task::spawn_blocking(move || with_roles(server, "role")).await.expect("no panic");
+    let builder = Postgres::builder(&url(server, &schema, role)).expect("a URL");
+    let builder = keys.into_iter().fold(builder, steadfast::store::PostgresBuilder::seal);
+    Arc::new(Driven::open(builder, &server.url(&schema), &schema).await)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_dispatcher_keeps_the_whole_contract() {
+    let Some(server) = server::shared() else { return };
+    contract::check_server_timed(async || fresh(server, "dispatcher", None).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_app_claims_settles_and_cancels_and_removes_nothing() {
+    let Some(server) = server::shared() else { return };
+    for keys in [None, Some(SealKeys::new([7; 32]))] {
+        let app = async || fresh(server, "app", keys.clone()).await;
+        contract::check_fences(&*app().await).await;
+        contract::check_lease_boundaries(&*app().await).await;
+        contract::check_late_success(&*app().await).await;
+        contract::check_enqueue(&*app().await).await;
+        contract::check_cancellation(&*app().await).await;
+        contract::check_claims_at_once(app().await).await;
+        contract::check_settlements_at_once(app().await).await;
+        contract::check_unauthorized_retake(&*app().await).await;
+    }
+    let app = fresh(server, "app", None).await;
+    let error = app.purge(Timestamp::from_millis(u64::MAX / 2), 100).await.expect_err("it may not");
+    told(&error, StoreErrorKind::Denied);
+}
+
+fn client(store: Arc<dyn Store>, network: &ScriptedTransport) -> Client {
+    let builder = Client::builder(Stripe::new("sk_test_123")).transport(network.clone());
+    builder.store(store).build().expect("a client")
+}
+
+async fn pay(client: &Client, key: &str) -> Result<steadfast::Reply, Error> {
+    client.post("/v1/charges").key(key).form(&[("amount", "1000")]).send().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_reader_looks_and_nothing_is_sent_for_it() {
+    let Some(server) = server::shared() else { return };
+    let schema = with_roles(server, "reader");
+    let network = ScriptedTransport::new().status(200);
+    let app: Arc<dyn Store> = Arc::new(opened(&url(server, &schema, "app")).expect("it opens"));
+    pay(&client(app, &network), "order-1").await.expect("sent");
+
+    let reader: Arc<dyn Store> = Arc::new(opened(&url(server, &schema, "reader")).expect("it opens"));
+    let stats = DeadLetters::new(Arc::clone(&reader)).stats().await.expect("it may look");
+    assert!(format!("{stats:?}").contains("stripe"), "{stats:?}");
+    let unsent = ScriptedTransport::new().status(200);
+    let error = pay(&client(Arc::clone(&reader), &unsent), "order-2").await.expect_err("it may not claim");
+    assert_eq!((error.effect(), unsent.requests().len()), (Effect::None, 0), "{error:#}");
+    let source = std::error::Error::source(&error).and_then(|source| source.downcast_ref::<StoreError>());
+    assert_eq!(source.map(StoreError::kind), Some(StoreErrorKind::Denied));
+    let replayed = pay(&client(reader, &unsent), "order-1").await;
+    assert!(unsent.requests().is_empty(), "{replayed:?}");
+}
+
+#[test]
+fn an_owner_migrates_and_what_anybody_makes_is_the_owners() {
+    let Some(server) = server::shared() else { return };
+    let schema = with_roles(server, "owned");
+    let belongs = format!(
+        "SELECT DISTINCT pg_get_userbyid(relowner) FROM pg_class WHERE relnamespace = '{schema}'::regnamespace"
+    );
+    let owner = format!("{schema}_owner");
+    assert_eq!(server.sql(&belongs), owner);
+    // As if the newest step had not been taken yet: all of it is made again, by a member of the owner.
+    let drop_all = format!(
+        "DROP SCHEMA {schema} CASCADE; CREATE SCHEMA {schema} AUTHORIZATION {owner}; \
+         GRANT {owner} TO {schema}_as_owner"
+    );
+    server.sql(&drop_all);
+    let builder = Postgres::builder(&url(server, &schema, "owner")).expect("a URL");
+    builder.apply_migrations(false).expect("it may");
+    assert_eq!(server.sql(&belongs), owner);
+    opened(&url(server, &schema, "app")).expect("the rights were given again");
+    for role in ["app", "dispatcher", "reader"] {
+        let may = format!("SELECT has_schema_privilege('{schema}_{role}', '{schema}', 'CREATE')");
+        assert_eq!(server.sql(&may), "f", "{role}");
+    }
+}
+
+#[test]
+fn a_role_that_is_no_superuser_makes_the_roles_too() {
+    let Some(server) = server::shared() else { return };
+    let schema = fresh_schema("created");
+    server.sql("CREATE ROLE creator LOGIN CREATEROLE; GRANT CREATE ON DATABASE postgres TO creator");
+    let builder = Postgres::builder(&server.url_as("creator", "postgres", &schema)).expect("a URL");
+    builder.clone().apply_migrations(true).expect("made, with roles");
+    builder.apply_migrations(true).expect("nothing to do");
+    let roles = format!("SELECT count(*) FROM pg_roles WHERE rolname LIKE '{schema}\\_%'");
+    assert_eq!(server.sql(&roles), "4");
+}

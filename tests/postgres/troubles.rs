@@ -1,0 +1,149 @@
+//! Calls while the server is in trouble: nothing is sent that could not be claimed, and nothing stays wedged.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use steadfast::answer::Answer;
+use steadfast::store::{Postgres, Store, StoreError, StoreErrorKind};
+use steadfast::testkit::ScriptedTransport;
+use steadfast::vendor::Stripe;
+use steadfast::{Client, Effect, Error};
+
+use super::server::{Server, soon};
+
+fn store(url: &str) -> Arc<dyn Store> {
+    let builder = Postgres::builder(url).expect("a URL").wait(Duration::from_secs(10));
+    Arc::new(builder.open().expect("it opens"))
+}
+
+fn client(store: &Arc<dyn Store>, network: &ScriptedTransport) -> Client {
+    let builder = Client::builder(Stripe::new("sk_test_123")).transport(network.clone());
+    builder.store(Arc::clone(store)).build().expect("a client")
+}
+
+async fn pay(client: &Client, key: &str) -> Result<steadfast::Reply, Error> {
+    client.post("/v1/charges").key(key).form(&[("amount", "1000")]).send().await
+}
+
+fn ok() -> Answer {
+    Answer::new(http::StatusCode::OK, http::HeaderMap::new(), "{}")
+}
+
+fn kind(error: &Error) -> Option<StoreErrorKind> {
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<StoreError>());
+    source.map(StoreError::kind)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_nothing_can_be_claimed_nothing_is_sent() {
+    let Some(server) = Server::start(&[]) else { return };
+    let network = ScriptedTransport::new();
+    let store = store(&server.url("shop"));
+    let client = client(&store, &network);
+    for (trouble, undone, expected) in [
+        (
+            "ALTER DATABASE postgres SET default_transaction_read_only = on",
+            "ALTER DATABASE postgres RESET ALL",
+            StoreErrorKind::ReadOnly,
+        ),
+        (
+            "ALTER TABLE shop.operation RENAME TO gone",
+            "ALTER TABLE shop.gone RENAME TO operation",
+            StoreErrorKind::Absent,
+        ),
+        (
+            "ALTER TABLE shop.operation RENAME fence TO gone",
+            "ALTER TABLE shop.operation RENAME gone TO fence",
+            StoreErrorKind::Older,
+        ),
+    ] {
+        server.sql(trouble);
+        server.kill_backends();
+        let error = loop {
+            let error = pay(&client, "order-1").await.expect_err(trouble);
+            // The first statement may still meet the connection that was killed.
+            if kind(&error) != Some(StoreErrorKind::Lost) {
+                break error;
+            }
+        };
+        assert_eq!((kind(&error), error.effect()), (Some(expected), Effect::None), "{trouble}: {error:#}");
+        server.sql(&format!("SET transaction_read_only = off; {undone}"));
+        server.kill_backends();
+    }
+    assert!(network.requests().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_that_waits_for_a_lock_gives_up_and_nothing_is_sent() {
+    let Some(server) = Server::start(&[]) else { return };
+    let network = ScriptedTransport::new();
+    let builder = Postgres::builder(&server.url("shop")).expect("a URL");
+    let store: Arc<dyn Store> =
+        Arc::new(builder.statement_timeout(Duration::from_millis(500)).open().expect("it opens"));
+    let client = client(&store, &network);
+    let holder = std::thread::scope(|scope| {
+        let held = scope.spawn(|| {
+            server.sql(
+                "BEGIN; LOCK TABLE shop.operation IN SHARE ROW EXCLUSIVE MODE; SELECT pg_sleep(6); COMMIT",
+            )
+        });
+        soon(|| match &*server.sql("SELECT count(*) FROM pg_locks WHERE mode = 'ShareRowExclusiveLock'") {
+            "0" => Err("not locked"),
+            _ => Ok(()),
+        });
+        let told = tokio::task::block_in_place(|| {
+            tokio::runtime::Handle::current().block_on(pay(&client, "order-1"))
+        });
+        held.join().expect("no panic");
+        told
+    });
+    let error = holder.expect_err("the table is locked");
+    assert_eq!(error.effect(), Effect::None, "{error:#}");
+    assert!(matches!(kind(&error), Some(StoreErrorKind::TimedOut | StoreErrorKind::Locked)), "{error:#}");
+    assert!(network.requests().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_go_on_while_connections_are_killed_again_and_again() {
+    let Some(server) = Server::start(&[]) else { return };
+    let store = store(&server.url("shop"));
+    let network = ScriptedTransport::new().always(ok());
+    let client = Arc::new(client(&store, &network));
+    let callers: Vec<_> = (0..16)
+        .map(|caller| {
+            let client = Arc::clone(&client);
+            tokio::spawn(async move {
+                let mut failed = 0u32;
+                for order in 0..25 {
+                    let key = format!("order-{caller}-{order}");
+                    // Asked again until it is known: the same key has one effect.
+                    while let Err(error) = pay(&client, &key).await {
+                        failed += 1;
+                        assert!(failed < 5_000, "{error:#}");
+                        tokio::time::sleep(Duration::from_millis(20)).await;
+                    }
+                }
+                failed
+            })
+        })
+        .collect();
+    let killed = tokio::task::spawn_blocking(move || {
+        for _ in 0..10 {
+            std::thread::sleep(Duration::from_millis(150));
+            server.kill_backends();
+        }
+        server.crash();
+        server.start_again();
+        server
+    });
+    let mut failed = 0;
+    for caller in callers {
+        failed += caller.await.expect("no panic");
+    }
+    let server = killed.await.expect("no panic");
+    let settled = "SELECT count(*), count(DISTINCT key) FROM shop.operation WHERE phase = 3";
+    soon(|| match server.sql_as("postgres", "postgres", settled)?.as_str() {
+        "400|400" => Ok(()),
+        other => Err(format!("{other} settled, {failed} calls failed")),
+    });
+}
