@@ -12,8 +12,8 @@ use url::Url;
 use crate::call::{Call, with_room};
 use crate::clock::{Clock, SystemClock};
 use crate::engine::retention::Retention;
-use crate::engine::{Began, Engine, LateWrites, Latency, LetGo, VendorClock, Waiting};
-use crate::error::Error;
+use crate::engine::{Began, Disagreement, Engine, LateWrites, Latency, LetGo, VendorClock, Waiting};
+use crate::error::{Effect, Error, Kind};
 use crate::operation::RedactedFields;
 use crate::policy::{Gates, Policy};
 use crate::random::{Random, SystemRandom};
@@ -102,6 +102,54 @@ impl Client {
     /// A call of any method.
     pub fn request(&self, method: Method, path: &str) -> Call {
         Call::new(self.clone(), method, path)
+    }
+
+    /// Registers the terms of the client's account in the store, or compares them with those that another client has
+    /// registered there: the base URL, where the vendor is shown the key, and for how long it replays it. Services that
+    /// share an account's records carry on with each other's operations, and must have these the same. All else may
+    /// differ.
+    ///
+    /// [`keep_recovering`](Client::keep_recovering) does this first. Where terms differ, it carries on with nothing and
+    /// says so in an event, and keyed calls are refused with this error. Call it at the start of a service that is to end
+    /// there instead. `steadfast terms --forget ACCOUNT` removes what is registered before a change that is meant; recovery
+    /// asks again every 30 seconds.
+    ///
+    /// A client whose base URL is on loopback, where fakes listen, registers nothing and agrees with everybody.
+    ///
+    /// # Errors
+    ///
+    /// `VALIDATION.terms`, with each difference. A store that cannot answer; nothing is refused then.
+    ///
+    /// # Cancellation safety
+    ///
+    /// The terms may be registered all the same.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use steadfast::Client;
+    /// use steadfast::store::Memory;
+    /// use steadfast::vendor::Stripe;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), steadfast::Error> {
+    /// let store = Arc::new(Memory::new());
+    /// let stripe = Client::builder(Stripe::new("sk_test_123")).store(store.clone()).build()?;
+    /// stripe.register().await?;
+    ///
+    /// // Another service, with the same namespace and account by mistake.
+    /// let other = Stripe::new("sk_test_123").base_url("https://stripe.staging.example");
+    /// let other = Client::builder(other).store(store).build()?;
+    /// assert_eq!(other.register().await.unwrap_err().code(), "VALIDATION.terms");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn register(&self) -> Result<(), Error> {
+        self.engine.register().await.unwrap_or_else(|source| {
+            let doing = "register the terms of the account";
+            Err(Error::new(Kind::Store { doing }, Effect::None).with_source(source).at_vendor(self.vendor()))
+        })
     }
 
     /// The gates: what an operator looks at and switches. Kill switch, pause, breaker.
@@ -363,6 +411,7 @@ impl ClientBuilder {
             late_writes: LateWrites::default(),
             let_go: LetGo::default(),
             began,
+            disagreement: Disagreement::default(),
             due: Arc::default(),
             secret_is_known: self.secret_is_known,
         };

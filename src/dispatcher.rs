@@ -32,6 +32,7 @@ use crate::telemetry;
 
 mod caught;
 mod purge;
+mod registered;
 mod under_way;
 
 use caught::caught;
@@ -136,6 +137,9 @@ impl Client {
     /// What fails is said in an event, and so is a panic of a store, an adapter or a transport of your own. It is tried
     /// again after `period`.
     ///
+    /// First it [registers](Client::register) the account's terms. As long as they are not those in the store, nothing is
+    /// carried on, and keyed calls are refused.
+    ///
     /// Run it in every process that has a durable store. [`PERIOD`] suits most. What is
     /// [enqueued](crate::Call::enqueue) in this process and due is sent at once; what is for later, up to a `period` after
     /// its time.
@@ -144,7 +148,11 @@ impl Client {
         let count = Arc::new(AtomicUsize::new(0));
         let under_way = UnderWay::new(self).counted_by(Arc::clone(&count));
         let client = self.clone();
+        let until_stopped = stopped.clone();
         let recovery = async move {
+            if let Err(panic) = caught(client.until_registered(until_stopped)).await {
+                telemetry::recovery_panicked(client.vendor(), "register the terms of the account", &*panic);
+            }
             if let Err(panic) = caught(client.name_unreached()).await {
                 telemetry::recovery_panicked(client.vendor(), "name what no client reaches", &*panic);
             }

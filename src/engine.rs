@@ -49,6 +49,7 @@ mod replay;
 pub(crate) mod retention;
 mod run;
 mod settling;
+mod terms;
 mod waits;
 
 pub(crate) use clocks::{Began, VendorClock};
@@ -60,6 +61,7 @@ pub(crate) use patience::SLEEP_MAX;
 use phase::Run;
 use retention::{Floor, Retention};
 pub(crate) use settling::LetGo;
+pub(crate) use terms::Disagreement;
 
 /// Everything one client is made of.
 #[derive(Debug)]
@@ -90,6 +92,7 @@ pub(crate) struct Engine {
     pub late_writes: LateWrites,
     pub let_go: LetGo,
     pub began: Began,
+    pub disagreement: Disagreement,
     /// Wakes a dispatcher of this client: there is something due.
     pub due: Arc<Notify>,
 }

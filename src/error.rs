@@ -589,6 +589,7 @@ fn validation_code(what: &str) -> &'static str {
         "retention" => "VALIDATION.retention",
         "sequence" => "VALIDATION.sequence",
         "inbound" => "VALIDATION.inbound",
+        "terms" => "VALIDATION.terms",
         _ => "VALIDATION.input",
     }
 }

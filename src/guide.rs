@@ -37,6 +37,7 @@ pub mod anti_patterns {}
 /// [was renamed]: crate::guide::operations#an-account-a-namespace-or-a-vendor-was-renamed
 /// [knows them as harmless]: crate::vendor::Vendor::may_show
 /// [clients that tests build]: crate::ClientBuilder::store
+/// [Another service]: crate::guide::operations#two-services-one-account
 ///
 #[doc = include_str!("docs/observability.md")]
 pub mod observability {}

@@ -25,6 +25,7 @@ use crate::operation::record::{
 mod codec;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod columns;
+mod copying;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod filters;
 mod migrated;
@@ -34,6 +35,7 @@ mod pages;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod reports;
 mod seals;
+mod standing;
 mod stored;
 mod upkeep;
 mod url;
@@ -50,6 +52,7 @@ mod seal;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
+pub use copying::{Copied, CopyError, Copying, copy, give_up_copy};
 pub use error::{StoreError, StoreErrorKind};
 pub use memory::Memory;
 pub use migrated::Migrated;
@@ -59,7 +62,9 @@ pub use postgres::{Postgres, PostgresBuilder};
 pub use seal::{SealKeyId, SealKeys};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{Sqlite, SqliteBuilder};
-pub use upkeep::{Reseal, Resealed, ResealedBatch, Unreadable, Upkeep, reseal};
+pub use standing::{Stage, Standing};
+use upkeep::AUDIT_MOVED;
+pub use upkeep::{Head, Reseal, Resealed, ResealedBatch, Restore, Row, Unreadable, Upkeep, reseal};
 pub(crate) use url::EXAMPLE;
 pub use url::{StoreUrl, open};
 pub use wrapper::Wrapper;

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tracing::field::{Empty, display};
-use tracing::{Level, Span, debug, info, info_span, warn};
+use tracing::{Level, Span, debug, error, info, info_span, warn};
 
 use crate::answer::Answer;
 use crate::clock::{Clock, Instant};
@@ -301,6 +301,16 @@ pub(crate) fn unreached(vendor: &str, account: &str, phase: Phase, count: u64) {
         steadfast.count = count,
         "no client carries on with these operations: was an account or a namespace renamed? `steadfast adopt` carries \
          them on under the new name, `steadfast cancel` ends one"
+    );
+}
+
+/// This client's terms are not those that another service has registered for the account.
+pub(crate) fn disagrees(vendor: &str, account: &str, error: &Error) {
+    error!(
+        steadfast.vendor = vendor,
+        steadfast.account = account,
+        error = %error,
+        "nothing is recovered and keyed calls are refused, because the terms of the account are not those in the store"
     );
 }
 

@@ -79,8 +79,9 @@ impl Engine {
         }
     }
 
-    /// Stamps the request, and gives the operation its name.
+    /// Stamps the request, and gives the operation its name. Refused where the account's terms are not this client's.
     pub(super) fn name(&self, request: &mut Request, work: &Work, key: Key) -> Result<Named, Error> {
+        self.disagreement.check()?;
         let fingerprint = fingerprint(&self.vendor.account(&request.headers), request);
         let unstamped = Unstamped::of(request);
         let id = OperationId::new(self.scope_of(request), key);

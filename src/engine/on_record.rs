@@ -297,6 +297,7 @@ fn wrote_nothing(failure: &StoreError) -> bool {
         | StoreErrorKind::Newer
         | StoreErrorKind::Sealed
         | StoreErrorKind::Replaced
+        | StoreErrorKind::Closed
         | StoreErrorKind::Invalid
         | StoreErrorKind::Unreachable
         | StoreErrorKind::Busy

@@ -27,8 +27,9 @@ impl Engine {
         self.lease(&Work::background(OnUnknown::Park))
     }
 
-    /// Takes what nobody holds.
+    /// Takes what nobody holds. Refused where the account's terms are not this client's.
     pub(crate) async fn take(&self, take: Take) -> Result<Vec<Record>, Error> {
+        self.disagreement.check()?;
         self.store.take(take).await.map_err(|source| {
             let error =
                 Error::new(Kind::Store { doing: "take the operations that nobody holds" }, Effect::None);

@@ -129,7 +129,7 @@ fn is_below(route: &str, prefix: &str) -> bool {
 
 /// For how long the vendor replays the key of a POST to `route`, as far as a request tells that is made up: vendors
 /// judge by the request as it is stamped. A form, and JSON for those that take their key in it.
-fn window_of(vendor: &dyn Vendor, route: &str) -> Option<Duration> {
+pub(super) fn window_of(vendor: &dyn Vendor, route: &str) -> Option<Duration> {
     let key = Key::new("retention").expect("a constant that is a key");
     let scope =
         Scope::new("default", vendor.name(), &vendor.account(&HeaderMap::new()), &Method::POST, route);

@@ -35,6 +35,7 @@ use crate::policy::OnUnknown;
 use crate::request::Request;
 use crate::store::Store;
 
+mod copying;
 mod enqueued;
 mod names;
 mod operators;
@@ -49,6 +50,10 @@ mod times;
 mod values;
 mod views;
 
+pub use copying::{
+    check_copy, check_copy_of_held_operations, check_copy_of_what_changes, check_copy_refusals,
+    check_copy_that_is_cut_short, check_copying, check_giving_a_copy_up, check_registered_terms,
+};
 pub use enqueued::check_enqueue;
 pub use names::{
     check_adoption, check_adoption_by_one_clock, check_adoption_of_a_name_that_is_taken, check_cancellation,

@@ -47,6 +47,9 @@ pub enum StoreErrorKind {
     Sealed,
     /// Its file was deleted or replaced while it was open. Nothing is written any more.
     Replaced,
+    /// Its records are being copied, or were copied to another store: see [`Standing`](super::Standing). Nothing was
+    /// written.
+    Closed,
     /// The store's own work has stopped; it must be opened again.
     Stopped,
     /// The caller's input: a cursor of another store, or what this store does not keep.

@@ -22,8 +22,9 @@ use crate::operation::record::{
 };
 use crate::store::pages::{page, start};
 use crate::store::seals::Seals;
-use crate::store::{Store, StoreError, StoreErrorKind, Upkeep};
+use crate::store::{Standing, Store, StoreError, Upkeep};
 
+mod copying;
 mod ending;
 mod names;
 mod room;
@@ -33,6 +34,7 @@ mod sequence;
 mod tally;
 
 use ending::{Bucket, Ending};
+use room::full;
 use sealed::Blobs;
 use sequence::{Line, Name};
 
@@ -96,6 +98,9 @@ struct Inner {
     order: BTreeMap<u64, Arc<OperationId>>,
     sequences: HashMap<Name, Line>,
     notes: Notes,
+    standing: Standing,
+    /// What clients have registered, by account.
+    accounts: BTreeMap<String, String>,
     /// The number that the next record gets.
     next: u64,
     /// How many settled records gave way before their time.
@@ -170,6 +175,7 @@ impl fmt::Debug for Memory {
 impl Store for Memory {
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
         let mut inner = self.inner.lock();
+        inner.standing.check_new()?;
         inner.notes.saw(claim.now);
         inner.purge(claim.now, PURGE_PER_CLAIM);
         if inner.rows.len() >= self.records_max
@@ -215,6 +221,7 @@ impl Store for Memory {
         mut transition: Transition,
     ) -> Result<Result<Record, Declined>, StoreError> {
         let inner = &mut *self.inner.lock();
+        inner.standing.check_held()?;
         let Some(row) = inner.rows.get_mut(&held.id) else {
             return Ok(Err(Declined::Absent));
         };
@@ -232,6 +239,7 @@ impl Store for Memory {
 
     async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
         let mut inner = self.inner.lock();
+        inner.standing.check_new()?;
         inner.notes.saw(take.now);
         let bucket = match take.what {
             Left::Lapsed => Bucket::Lapses,
@@ -259,6 +267,7 @@ impl Store for Memory {
 
     async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> {
         let mut inner = self.inner.lock();
+        inner.standing.check_new()?;
         let (act, _) = act.seen_by(&mut inner.notes);
         let Some(row) = inner.rows.get(id) else {
             return Ok(Err(Forbidden::Absent));
@@ -282,7 +291,9 @@ impl Store for Memory {
         id: &OperationId,
         mut reports: Vec<AttemptReport>,
     ) -> Result<Result<(), Declined>, StoreError> {
-        Ok(match self.inner.lock().rows.get_mut(id) {
+        let mut inner = self.inner.lock();
+        inner.standing.check_held()?;
+        Ok(match inner.rows.get_mut(id) {
             Some(row) => {
                 row.evidence.append(&mut reports);
                 Ok(())
@@ -342,6 +353,7 @@ impl Store for Memory {
 
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
         let mut inner = self.inner.lock();
+        inner.standing.check_new()?;
         inner.notes.saw(now);
         Ok(inner.purge(now, limit))
     }
@@ -349,13 +361,6 @@ impl Store for Memory {
     fn upkeep(&self) -> Option<&dyn Upkeep> {
         Some(self)
     }
-}
-
-fn full(records_max: usize) -> StoreError {
-    let problem = format!(
-        "the store in memory is full: its bound is {records_max} records, and all of them are under way or dead letters"
-    );
-    StoreError::new(problem).of_kind(StoreErrorKind::Full)
 }
 
 /// How many expired records a claim clears away: more than the one it may add, so that the store shrinks

@@ -21,9 +21,10 @@ use crate::operation::record::{
 };
 use crate::store::seals::{Part, Seals};
 use crate::store::stored::Stored;
-use crate::store::{Reseal, ResealedBatch, Store, StoreError, Upkeep, codec, reports};
+use crate::store::{Store, StoreError, Upkeep, codec, reports};
 
 mod builder;
+mod copying;
 mod failure;
 mod lane;
 mod log;
@@ -39,6 +40,7 @@ mod scrub;
 mod sealed;
 mod sequence;
 mod statements;
+mod upkeep;
 mod write;
 mod writer;
 
@@ -372,35 +374,6 @@ impl Store for Sqlite {
 
     fn upkeep(&self) -> Option<&dyn Upkeep> {
         Some(self)
-    }
-}
-
-#[async_trait]
-impl Upkeep for Sqlite {
-    async fn reseal(&self, reseal: &Reseal) -> Result<ResealedBatch, StoreError> {
-        self.place.look(&self.path)?;
-        let (reseal, key) = (reseal.clone(), self.seals.needed()?);
-        let rehearsal = reseal.rehearsal;
-        let work = move |connection: &_| reseal::find(connection, &reseal, &key);
-        let found = self.reader().run(OnDrop::Skip, work).await?;
-        let (mut batch, rows) = reseal::seal(found, &self.seals);
-        if rehearsal || rows.is_empty() {
-            return Ok(batch);
-        }
-        let (seals, count) = (self.seals.clone(), rows.len() as u64);
-        let work = move |connection: &_, rows: &Vec<_>| reseal::write(connection, rows, &seals);
-        let (_, written) = self.writer.run_on(OnDrop::Skip, rows, work).await?;
-        (batch.resealed, batch.changed) = (written, count - written);
-        Ok(batch)
-    }
-
-    async fn wipe(&self) -> Result<(), StoreError> {
-        self.place.look(&self.path)?;
-        let connection = scrub::wiper(&self.path, self.settings)?;
-        let lane = Lane::start("steadfast-wipe", connection, (1, 1), read::answer)?;
-        let wiped = lane.run(OnDrop::Finish, scrub::wipe).await;
-        lane.close().await;
-        wiped
     }
 }
 

@@ -3,11 +3,14 @@
 //! Apart from [`Store`] because not every store has files to write anew or keys to seal with, and no call of a service
 //! needs it: a store without upkeep is a whole store.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 
-use super::{Store, StoreError};
+use super::{Standing, Store, StoreError};
+use crate::attempt::AttemptReport;
 use crate::operation::OperationId;
-use crate::operation::record::Cursor;
+use crate::operation::record::{AuditEntry, Cursor, Notes, Record};
 
 /// Work on all records of a store, which changes nothing that a call or an operator sees. See [`Store::upkeep`].
 #[async_trait]
@@ -38,6 +41,93 @@ pub trait Upkeep: Send + Sync {
     ///
     /// What has begun is completed all the same.
     async fn wipe(&self) -> Result<(), StoreError>;
+
+    /// What the store keeps beside its records. The first of three methods for [`copy`](super::copy()): a store that has
+    /// them can be its source and its target.
+    ///
+    /// Default of all three: an error that says that this store cannot be copied.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`].
+    async fn head(&self) -> Result<Head, StoreError> {
+        Err(cannot_be_copied())
+    }
+
+    /// Sets the [`Standing`] to `to` if it is `from`, in one commit. Gives what it is then.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`].
+    async fn stand(&self, _from: &Standing, _to: &Standing) -> Result<Standing, StoreError> {
+        Err(cannot_be_copied())
+    }
+
+    /// Writes all of this as it is, in one commit.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`], and nothing was written: `Closed` if the store is not [`Arriving`](super::Stage::Arriving),
+    /// `Locked` if its audit record has not [as many](Restore::audit_after) entries.
+    async fn restore(&self, _restore: Restore) -> Result<(), StoreError> {
+        Err(cannot_be_copied())
+    }
+
+    /// Notes the [terms](crate::Client::register) of an account if there are none, or removes them if `terms` is `None`.
+    /// Gives what was there before.
+    ///
+    /// Default: none is ever there, and every client agrees with every other.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`]; `Closed` if the store is not open.
+    async fn register(&self, _account: &str, _terms: Option<&str>) -> Result<Option<String>, StoreError> {
+        Ok(None)
+    }
+}
+
+/// What a store keeps beside its records.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Head {
+    /// Whether it is in use.
+    pub standing: Standing,
+    /// The highest fence of any record that was removed, and what time the store believes.
+    pub notes: Notes,
+    /// How many entries the audit record has.
+    pub audit: u64,
+    /// What clients have [registered](Upkeep::register), by account.
+    pub accounts: BTreeMap<String, String>,
+}
+
+/// A record with its log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// The record, not sealed.
+    pub record: Record,
+    /// What its attempts met.
+    pub evidence: Vec<AttemptReport>,
+}
+
+/// What [`Upkeep::restore`] writes.
+#[derive(Clone, Debug, Default)]
+pub struct Restore {
+    /// These rows, as they are: phase, fences and times included. A row of the same name gives way. It keeps its place in
+    /// lists if its life is the same, by [`first_fence`](Record::first_fence); else it is the last.
+    pub rows: Vec<Row>,
+    /// These are removed, and the notes stay as they are.
+    pub gone: Vec<OperationId>,
+    /// So many entries the audit record has before. Not looked at where `audit` is empty.
+    pub audit_after: u64,
+    /// These come after them.
+    pub audit: Vec<AuditEntry>,
+    /// These notes, but that the highest fence never goes back.
+    pub notes: Option<Notes>,
+    /// What is registered, in place of all that was.
+    pub accounts: Option<BTreeMap<String, String>>,
+}
+
+fn cannot_be_copied() -> StoreError {
+    StoreError::new("records of this store cannot be copied")
 }
 
 /// Which rows [`Upkeep::reseal`] looks for.
@@ -181,6 +271,9 @@ async fn pass(upkeep: &dyn Upkeep, rehearsal: bool) -> Result<Pass, StoreError> 
         reseal.after = batch.next;
     }
 }
+
+/// What [`Upkeep::restore`] says where the audit record has another number of entries.
+pub(super) const AUDIT_MOVED: &str = "another process copies into the same store";
 
 /// Few enough that a claim is behind a few milliseconds of writing.
 const BATCH_ROWS: usize = 64;

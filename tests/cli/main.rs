@@ -1,6 +1,7 @@
 //! The real binary on a store file that a client filled: each command, with and without `--json`, and how it
 //! says no.
 
+mod copying;
 mod disk;
 mod errors;
 mod letters;

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
+use steadfast::testkit::ScriptedTransport;
 
 use super::{LONG_AGO, NOW, Place};
 
@@ -120,7 +121,20 @@ async fn every_command_answers_with_one_object_of_the_documented_shape() {
         seen.insert(answer["command"].as_str().expect("a command").to_owned());
     }
     seen.insert(migrates(&place));
+    place.stripe(NOW, &ScriptedTransport::new()).register().await.expect("the first");
+    for (code, arguments) in [
+        (0, &["terms"][..]),
+        (0, &["terms", "--forget", "default/stripe/test"]),
+        (0, &["terms", "--forget", "none"]),
+    ] {
+        let answer = answer(&place.run(&[arguments, &["--json"]].concat()).ended(code));
+        seen.insert(answer["command"].as_str().expect("a command").to_owned());
+    }
     seen.insert(reseals(&mut place));
+    for end in [&["--to", "new.db"][..], &["--to", "new.db"], &["--give-up", "--lost"]] {
+        let said = place.run(&[&["copy", "--from", "calls.db"], end, &["--json"]].concat()).ended(0);
+        seen.insert(answer(&said)["command"].as_str().expect("a command").to_owned());
+    }
     for letter in std::fs::read_to_string(place.path("letters.jsonl")).expect("reads").lines() {
         line(letter);
     }

@@ -21,6 +21,7 @@ mod sequences;
 #[path = "../hosts/server_clock.rs"]
 mod server_clock;
 mod stories;
+mod terms;
 mod told;
 mod transport;
 mod vendors;

@@ -82,6 +82,22 @@ pub(crate) enum Command {
     /// new release start, and beside those of the old one. It is one transaction; of several at once, one does it and
     /// the others find it done. An SQLite file needs no such thing: whoever opens it brings it up to date.
     Migrate(MigrateArguments),
+    /// Copies all records to another store, and closes the one that they were in
+    ///
+    /// Stop the service first: from the beginning, nobody can write to either store. While somebody holds an operation in
+    /// the old store, the copy is refused, and the exit code is 1. At the end every operation, its log and every entry of
+    /// the audit record are compared; then the new store is open. A process that still uses the old one sends nothing, and
+    /// is told where the new one is.
+    ///
+    /// If it is cut short, the same again goes on with it. Both stores are opened with the keys in STEADFAST_SEAL_KEYS, and
+    /// the new one is sealed with the first of them.
+    Copy(CopyArguments),
+    /// Shows what clients have registered for their accounts, or removes it
+    ///
+    /// A client registers its base URL and what else must be the same for all services that share an account, when it first
+    /// recovers. A service whose client differs is refused. Before a deployment that changes such a thing on purpose,
+    /// --forget removes what is registered; the next process to start registers its own.
+    Terms(TermsArguments),
     /// What failed, was not refused, and waits for a person
     #[command(subcommand)]
     DeadLetters(DeadLettersCommand),
@@ -296,6 +312,35 @@ pub(crate) struct MigrateArguments {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct CopyArguments {
+    /// The store that has the records, such as sqlite:vendor-calls.db, or the path of its file
+    #[arg(long, value_name = "URL", value_hint = ValueHint::FilePath)]
+    pub from: OsString,
+    /// The new store; it is made if it is not there
+    #[arg(long, value_name = "URL", value_hint = ValueHint::FilePath, required_unless_present = "lost")]
+    pub to: Option<OsString>,
+    /// Waits for those who hold operations; the old store takes no new ones meanwhile
+    #[arg(long)]
+    pub wait: bool,
+    /// Does not seal the new store
+    #[arg(long)]
+    pub unsealed: bool,
+    /// Opens the old store again, if the copy is not complete; remove the new one then
+    #[arg(long, conflicts_with_all = ["wait", "unsealed"])]
+    pub give_up: bool,
+    /// The new store is lost for good; with --give-up. Found again and used, it sends what the old one sends
+    #[arg(long, requires = "give_up", conflicts_with = "to")]
+    pub lost: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct TermsArguments {
+    /// Removes what is registered for this account, NAMESPACE/VENDOR/ACCOUNT, such as prod/stripe/live
+    #[arg(long, value_name = "ACCOUNT_PATH")]
+    pub forget: Option<String>,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct EditArguments {
     #[command(flatten)]
     pub operation: Operation,
@@ -323,6 +368,8 @@ impl Command {
             Command::Scrub(_) => "scrub",
             Command::Reseal(_) => "reseal",
             Command::Migrate(_) => "migrate",
+            Command::Copy(_) => "copy",
+            Command::Terms(_) => "terms",
             Command::Check { .. } => "check",
             Command::Completions { .. } => "completions",
             Command::Man { .. } => "man",

@@ -20,7 +20,7 @@ use super::output::Output;
 use super::place::Place;
 use super::selection::Select;
 use super::signature::Signature;
-use super::{manual, migrate, print, rename, reseal, scrub};
+use super::{copying, manual, migrate, print, rename, reseal, scrub, terms};
 
 pub(crate) async fn run(arguments: Arguments, mut output: Output<'_>) -> Result<u8, Failure> {
     let output = &mut output;
@@ -40,6 +40,8 @@ pub(crate) async fn run(arguments: Arguments, mut output: Output<'_>) -> Result<
         Command::Scrub(arguments) => scrub::scrub(&place, arguments, output).await,
         Command::Reseal(arguments) => reseal::reseal(&place, arguments, output).await,
         Command::Migrate(arguments) => migrate::migrate(&place, &arguments, output),
+        Command::Copy(arguments) => copying::copy(arguments, output).await,
+        Command::Terms(arguments) => terms::terms(&place, arguments, output).await,
         Command::Show(arguments) => show(&place, &arguments, output).await,
         Command::DeadLetters(command) => dead_letters(&place, command, output).await,
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use steadfast::dead_letter::DeadLetterError;
-use steadfast::store::{StoreError, StoreErrorKind};
+use steadfast::store::{CopyError, StoreError, StoreErrorKind};
 
 pub(crate) enum Failure {
     /// Arguments that cannot be read.
@@ -19,6 +19,8 @@ pub(crate) enum Failure {
     Store(StoreError),
     /// The store is open, and could not be sealed or written anew.
     Upkeep(StoreError),
+    /// Records were not copied.
+    Copy(CopyError),
     /// The store that the vendors file names, or what seals it.
     NamedStore(steadfast::Error),
     /// The library's word.
@@ -48,7 +50,9 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Failure::Usage(_) | Failure::Arguments(_) | Failure::SealKeys(_) => USAGE,
-            Failure::Store(_) | Failure::Upkeep(_) => STORE,
+            Failure::Store(_) | Failure::Upkeep(_) | Failure::Copy(CopyError::Store { .. }) => STORE,
+            Failure::Copy(CopyError::SameStore) => USAGE,
+            Failure::Copy(_) => HELD_BACK,
             Failure::NamedStore(error) if error.source().is_some_and(|source| source.is::<StoreError>()) => {
                 STORE
             }
@@ -102,6 +106,11 @@ impl Failure {
                 chain(error)
             ),
             Failure::Upkeep(error) => chain(error),
+            Failure::Copy(error @ CopyError::Held { .. }) => {
+                format!("{}, or let --wait do so", chain(error))
+            }
+            Failure::Copy(error @ CopyError::Elsewhere { .. }) => format!("{} with --give-up", chain(error)),
+            Failure::Copy(error) => chain(error),
             Failure::Letters(error @ DeadLetterError::Absent(_)) => format!(
                 "{}; it was never recorded in this store, or its record was removed when its time was over",
                 chain(error)

@@ -4,6 +4,7 @@
 
 mod arguments;
 mod commands;
+mod copying;
 mod failure;
 mod manual;
 mod migrate;
@@ -15,6 +16,7 @@ mod reseal;
 mod scrub;
 mod selection;
 mod signature;
+mod terms;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;

@@ -75,11 +75,15 @@ fn url(source: &str, store: &OsString) -> Result<StoreUrl, Failure> {
 }
 
 fn open(source: &str, store: &OsString) -> Result<Arc<dyn Store>, Failure> {
-    let mut url = url(source, store)?.create(false);
-    if std::env::var_os(SEAL_KEYS).is_some() {
-        url = url.seal(SealKeys::from_env(SEAL_KEYS).map_err(Failure::SealKeys)?);
-    }
+    let url = url(source, store)?.create(false);
+    let url = seal_keys()?.into_iter().fold(url, StoreUrl::seal);
     url.open().map_err(Failure::Store)
+}
+
+/// The keys of the environment, if it has any.
+pub(crate) fn seal_keys() -> Result<Option<SealKeys>, Failure> {
+    let is_set = std::env::var_os(SEAL_KEYS).is_some();
+    is_set.then(|| SealKeys::from_env(SEAL_KEYS).map_err(Failure::SealKeys)).transpose()
 }
 
 const STORE: &str = "STEADFAST_STORE";

@@ -7,6 +7,7 @@ use crate::clock::Timestamp;
 use crate::guard::Guard;
 use crate::operation::OperationId;
 use crate::operation::record::Phase;
+use crate::store::{StoreError, StoreErrorKind};
 
 impl Inner {
     /// Removes at most `limit` records that have expired as far as the store believes the time; how many there were.
@@ -46,4 +47,11 @@ impl Inner {
         }
         true
     }
+}
+
+pub(super) fn full(records_max: usize) -> StoreError {
+    let problem = format!(
+        "the store in memory is full: its bound is {records_max} records, and all of them are under way or dead letters"
+    );
+    StoreError::new(problem).of_kind(StoreErrorKind::Full)
 }

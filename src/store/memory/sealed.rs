@@ -14,7 +14,7 @@ use crate::store::SealKeys;
 use crate::store::pages::start;
 use crate::store::seals::{Part, Seals};
 use crate::store::stored::{answer_of, fill, hollow_answer, hollow_request};
-use crate::store::{Reseal, ResealedBatch, StoreError, Unreadable, Upkeep, codec};
+use crate::store::{Head, Reseal, ResealedBatch, Restore, Standing, StoreError, Unreadable, Upkeep, codec};
 
 impl Memory {
     /// Keeps requests and answers sealed from now on, as a file would. That hides nothing from anybody who can read this
@@ -45,6 +45,22 @@ impl Upkeep for Memory {
 
     async fn wipe(&self) -> Result<(), StoreError> {
         Ok(())
+    }
+
+    async fn head(&self) -> Result<Head, StoreError> {
+        Ok(self.inner.lock().head())
+    }
+
+    async fn stand(&self, from: &Standing, to: &Standing) -> Result<Standing, StoreError> {
+        Ok(self.inner.lock().stand(from, to))
+    }
+
+    async fn restore(&self, restore: Restore) -> Result<(), StoreError> {
+        self.inner.lock().restore(restore, self.records_max, &self.seals)
+    }
+
+    async fn register(&self, account: &str, terms: Option<&str>) -> Result<Option<String>, StoreError> {
+        self.inner.lock().register(account, terms)
     }
 }
 

@@ -33,10 +33,13 @@ fn name_of(record: &Record) -> Option<Name> {
 }
 
 impl Inner {
-    /// A record that is new joins the end of its sequence, or takes the place of the one that it starts over.
+    /// A record that is new joins the end of its sequence, or takes the place of the one that it starts over. A copied one
+    /// has its position.
     pub(super) fn enter_sequence(&mut self, id: &Arc<OperationId>) {
         let Some(name) = self.rows.get(id).and_then(|row| name_of(&row.record)) else { return };
         let predecessor = self.rows.get(id).and_then(|row| row.record.predecessor.clone());
+        let place = self.rows.get(id).and_then(|row| row.record.sequence.as_deref());
+        let copied = place.map(|place| place.position).filter(|position| *position > 0);
         let predecessor = predecessor.map(|key| OperationId::new(id.scope.clone(), key));
         let inherited = predecessor.and_then(|old| {
             let old = &self.rows.get(&old)?.record;
@@ -44,8 +47,8 @@ impl Inner {
         });
         let line = self.sequences.entry(name).or_default();
         line.members += 1;
-        line.last += u64::from(inherited.is_none());
-        let position = inherited.unwrap_or(line.last);
+        let position = copied.or(inherited).unwrap_or(line.last + 1);
+        line.last = line.last.max(position);
         if let Some(place) = self.rows.get_mut(id).and_then(|row| row.record.sequence.as_deref_mut()) {
             place.position = position;
         }

@@ -73,6 +73,12 @@ async fn the_contract_holds() {
     contract::check_all(async || Arc::new(Memory::new()) as Arc<dyn Store>).await;
 }
 
+#[tokio::test]
+async fn records_are_copied_from_and_to_memory() {
+    let fresh = async || Arc::new(Memory::new()) as Arc<dyn Store>;
+    contract::check_copying(fresh, fresh).await;
+}
+
 #[cfg(feature = "seal")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_contract_holds_over_sealed_records() {

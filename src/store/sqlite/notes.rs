@@ -11,12 +11,12 @@ use rusqlite::{Connection, params};
 use super::failure::While;
 use crate::clock::Timestamp;
 use crate::operation::record::{Act, Notes};
-use crate::store::StoreError;
 use crate::store::numbers::{from_ms, to_fence, to_ms};
+use crate::store::{Stage, Standing, StoreError};
 
 thread_local! {
-    /// The notes on file, if this thread is a writer that knows them.
-    static KNOWN: Cell<Option<Notes>> = const { Cell::new(None) };
+    /// The notes on file and what the file is there for, if this thread is a writer that knows them.
+    static KNOWN: Cell<Option<(Notes, Stage)>> = const { Cell::new(None) };
     /// Whether this thread is in a transaction of a writer's, whose file nobody else changes.
     static IN_TRANSACTION: Cell<bool> = const { Cell::new(false) };
 }
@@ -40,47 +40,80 @@ pub(super) fn transaction_ended(committed: bool) {
 
 /// The notes as they are.
 pub(super) fn read(connection: &Connection) -> Result<Notes, StoreError> {
-    if !IN_TRANSACTION.get() {
-        return read_from_file(connection);
-    }
-    if let Some(known) = KNOWN.get() {
+    known(connection).map(|(notes, _)| notes)
+}
+
+fn known(connection: &Connection) -> Result<(Notes, Stage), StoreError> {
+    let in_transaction = IN_TRANSACTION.get();
+    if let Some(known) = KNOWN.get().filter(|_| in_transaction) {
         return Ok(known);
     }
-    let notes = read_from_file(connection)?;
-    KNOWN.set(Some(notes));
-    Ok(notes)
+    let (notes, standing) = read_from_file(connection)?;
+    if in_transaction {
+        KNOWN.set(Some((notes, standing.stage)));
+    }
+    Ok((notes, standing.stage))
 }
 
-fn read_from_file(connection: &Connection) -> Result<Notes, StoreError> {
+/// The notes, and what the file is there for.
+pub(super) fn read_from_file(connection: &Connection) -> Result<(Notes, Standing), StoreError> {
     let doing = "read what the store notes";
     let mut statement = connection
-        .prepare_cached("SELECT fence, believed_ms, doubted_from_ms, doubted_to_ms FROM purged")
+        .prepare_cached("SELECT fence, believed_ms, doubted_from_ms, doubted_to_ms, standing FROM purged")
         .while_doing(doing)?;
-    let notes = statement.query_row([], |row| {
+    let read = statement.query_row([], |row| {
         let purged = row.get::<_, i64>(0)?.max(0) as u64;
         let time = |at| Ok::<_, rusqlite::Error>(row.get::<_, Option<i64>>(at)?.map(from_ms));
-        Ok(Notes { purged, believed: time(1)?, doubted: time(2)?.zip(time(3)?) })
+        let notes = Notes { purged, believed: time(1)?, doubted: time(2)?.zip(time(3)?) };
+        Ok((notes, row.get::<_, Option<String>>(4)?))
     });
-    notes.while_doing(doing)
+    let (notes, standing) = read.while_doing(doing)?;
+    Ok((notes, standing.as_deref().map(Standing::from_text).transpose()?.unwrap_or_default()))
 }
 
-/// The notes with the time of a command, written down as often as they must be.
+/// Refuses what a holder writes unless it may.
+pub(super) fn check_held(connection: &Connection) -> Result<(), StoreError> {
+    check(connection, Standing::check_held)
+}
+
+/// Whether the file may be written to, by its whole standing only if it is not open.
+pub(super) fn check(
+    connection: &Connection,
+    is_allowed: impl Fn(&Standing) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let (_, stage) = known(connection)?;
+    is_allowed(&Standing { stage, ..Standing::default() })
+        .or_else(|_| is_allowed(&read_from_file(connection)?.1))
+}
+
+/// Writes what the file is there for.
+pub(super) fn stand(connection: &Connection, standing: &Standing) -> Result<(), StoreError> {
+    KNOWN.set(None);
+    let doing = "write what the store is there for";
+    let mut statement = connection.prepare_cached("UPDATE purged SET standing = ?1").while_doing(doing)?;
+    statement.execute([standing.to_text()?]).while_doing(doing)?;
+    Ok(())
+}
+
+/// The notes with the time of a command, written down as often as they must be. Refused unless the store is open.
 pub(super) fn saw(connection: &Connection, now: Timestamp) -> Result<Notes, StoreError> {
+    check(connection, Standing::check_new)?;
     let mut notes = read(connection)?;
     let must_write = notes.saw(now);
     write(connection, &notes, must_write)?;
     Ok(notes)
 }
 
-/// An operator's action as it must be judged.
+/// An operator's action as it must be judged. Refused unless the store is open.
 pub(super) fn seen(connection: &Connection, act: &Act) -> Result<Act, StoreError> {
+    check(connection, Standing::check_new)?;
     let mut notes = read(connection)?;
     let (act, must_write) = act.seen_by(&mut notes);
     write(connection, &notes, must_write)?;
     Ok(act)
 }
 
-fn write(connection: &Connection, notes: &Notes, must_write: bool) -> Result<(), StoreError> {
+pub(super) fn write(connection: &Connection, notes: &Notes, must_write: bool) -> Result<(), StoreError> {
     if must_write {
         KNOWN.set(None);
         let doing = "write what the store notes";

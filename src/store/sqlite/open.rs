@@ -284,8 +284,7 @@ fn use_log(connection: &Connection, wait_for_lock: fn(i32) -> bool) -> Result<()
         match mode {
             Ok(mode) if mode == "wal" => return Ok(()),
             Ok(mode) => {
-                let problem = format!("SQLite could not {doing}: it stays with {mode}");
-                return Err(StoreError::new(problem));
+                return Err(StoreError::new(format!("SQLite could not {doing}: it stays with {mode}")));
             }
             Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy) => {
                 if !wait_for_lock(tries) {
@@ -355,7 +354,7 @@ fn patient(tries: i32) -> bool {
 const APPLICATION_ID: i64 = 0x5354_4644;
 
 /// The migrations, each applied once and in this order. A released one never changes.
-const MIGRATIONS: [&str; 8] = [
+const MIGRATIONS: [&str; 9] = [
     include_str!("migrations/0001_operations.sql"),
     include_str!("migrations/0002_seal.sql"),
     include_str!("migrations/0003_reports.sql"),
@@ -363,7 +362,8 @@ const MIGRATIONS: [&str; 8] = [
     include_str!("migrations/0005_names.sql"),
     include_str!("migrations/0006_time.sql"),
     include_str!("migrations/0007_secrets.sql"),
-    include_str!("migrations/0008_sequences.sql"),
+    include_str!("migrations/0008_standing.sql"),
+    include_str!("migrations/0009_sequences.sql"),
 ];
 
 /// The version of a file to which all of them were applied.

@@ -42,7 +42,8 @@ pub(super) fn place(text: &str, column: usize) -> rusqlite::Result<(Box<Place>, 
     Ok((Box::new(Place::new(sequence, position, ahead)), at))
 }
 
-/// A row that is new joins the end of its record's sequence, or takes the place of the one that it starts over.
+/// A row that is new joins the end of its record's sequence, or takes the place of the one that it starts over. A copied
+/// one has its position.
 pub(super) fn enter(connection: &Connection, number: i64, record: &Record) -> Result<(), StoreError> {
     let Some(place) = &record.sequence else { return Ok(()) };
     let doing = "enter a sequence";
@@ -51,7 +52,15 @@ pub(super) fn enter(connection: &Connection, number: i64, record: &Record) -> Re
     let predecessor = record.predecessor.as_ref().map(Key::as_str);
     let skips = place.sequence.skips_dead_letters();
     statement
-        .execute(params![number, account, name, skips, record.id.scope.as_str(), predecessor])
+        .execute(params![
+            number,
+            account,
+            name,
+            skips,
+            record.id.scope.as_str(),
+            predecessor,
+            i64::try_from(place.position).unwrap_or(i64::MAX)
+        ])
         .while_doing(doing)?;
     if matches!(record.state, State::Scheduled { .. }) {
         wait(connection, number)?;
@@ -178,7 +187,7 @@ fn wait(connection: &Connection, number: i64) -> Result<(), StoreError> {
 
 /// Adds a row: behind the last position, or at that of the operation of the same sequence with this name.
 const ENTER: &str = "INSERT INTO sequenced (operation, account, sequence, position, skips, holds, turn, at_ms) \
-             SELECT ?1, ?2, ?3, coalesce( \
+             SELECT ?1, ?2, ?3, coalesce(nullif(?7, 0), \
              (SELECT position FROM sequenced WHERE account = ?2 AND sequence = ?3 AND operation = \
              (SELECT number FROM operation WHERE scope = ?5 AND key = ?6)), \
              (SELECT max(position) FROM sequenced WHERE account = ?2 AND sequence = ?3) + 1, 1), ?4, 0, 0, NULL";
@@ -211,7 +220,7 @@ mod tests {
         );
         let listed = "SELECT number FROM operation WHERE number IN (SELECT operation FROM sequenced WHERE sequence = ?1)";
         for (sql, values, expected) in [
-            (ENTER, 6, "sequenced_position (account=? AND sequence=?"),
+            (ENTER, 7, "sequenced_position (account=? AND sequence=?"),
             (TURN, 2, "sequenced_turn (account=? AND sequence=?"),
             (FIRST, 2, "sequenced_holds (account=? AND sequence=?"),
             (&due, 2, "operation_open (phase=? AND until_ms<?"),

@@ -119,6 +119,7 @@ pub(super) enum Written {
 pub(super) fn transition(connection: &Connection, step: &Step) -> Result<Written, StoreError> {
     let Step { record, foreseen, transition, answer, reports, seals } = step;
     let answer = answer.as_deref();
+    notes::check_held(connection)?;
     if answer.is_some() {
         sealed::note_use(connection, seals)?;
     }
@@ -237,6 +238,7 @@ pub(super) fn append_evidence(
     id: &OperationId,
     reports: &str,
 ) -> Result<Result<(), Declined>, StoreError> {
+    notes::check_held(connection)?;
     let there = row::append(connection, id, reports)?;
     Ok(if there { Ok(()) } else { Err(Declined::Absent) })
 }

@@ -198,8 +198,8 @@ pub async fn claim_with_secret(store: &Sqlite, key: &str) -> OperationId {
 pub fn take_flags_away(path: &PathBuf) {
     let raw = Connection::open(path).expect("opens");
     raw.execute_batch(
-        "DROP TABLE sequenced; DROP INDEX operation_secrets; ALTER TABLE operation DROP COLUMN secrets; \
-         PRAGMA user_version = 6",
+        "DROP TABLE sequenced; DROP INDEX operation_secrets; ALTER TABLE operation DROP COLUMN secrets; DROP TABLE account; \
+             ALTER TABLE purged DROP COLUMN standing; PRAGMA user_version = 6",
     )
     .expect("an older file");
 }

@@ -171,6 +171,14 @@ fn typed(command: &str) -> &'static [&'static [&'static str]] {
             &["--yes"],
         ],
         "reseal" => &[&["--dry-run"], &[], &["--wipe"], &["--store", "postgres://u:in-the-url@db/x"]],
+        "copy" => &[
+            &["--from", "postgres://u:in-the-url@db/x", "--to", "postgres://u:in-the-url@db/y"],
+            &["--from", "calls.db", "--to", "copied.db"],
+            &["--from", "calls.db", "--to", "elsewhere.db"],
+            &["--from", "calls.db", "--give-up", "--to", "copied.db"],
+            &["--from", "calls.db", "--give-up", "--lost"],
+        ],
+        "terms" => &[&[], &["--forget", "default/stripe/test"]],
         "dead-letters list" => &[&[], &["--group"], &["--vendor", "nobody"], &["--after", "x"]],
         "dead-letters show" => {
             &[&["other-stripe", "--bodies", "--why", "x"], &["other-bigcommerce"], &["absent"]]

@@ -1,0 +1,67 @@
+//! What clients have registered for their accounts.
+
+use std::io::{self, Write};
+
+use serde_json::{Value, json};
+use steadfast::store::{Store, StoreError};
+
+use super::arguments::TermsArguments;
+use super::failure::{DONE, Failure};
+use super::output::Output;
+use super::place::Place;
+use super::print::plain;
+
+pub(crate) async fn terms(
+    place: &Place,
+    arguments: TermsArguments,
+    output: &mut Output<'_>,
+) -> Result<u8, Failure> {
+    let (_, store) = place.open_both()?;
+    match arguments.forget {
+        Some(account) => forget(&*store, &account, output).await,
+        None => show(&*store, output).await,
+    }
+}
+
+async fn show(store: &dyn Store, output: &mut Output<'_>) -> Result<u8, Failure> {
+    let accounts = match store.upkeep() {
+        Some(upkeep) => upkeep.head().await.map_err(Failure::Upkeep)?.accounts,
+        None => return Err(none()),
+    };
+    let listed: Vec<(&String, Value)> = accounts
+        .iter()
+        .map(|(account, terms)| (account, serde_json::from_str(terms).unwrap_or_else(|_| json!(terms))))
+        .collect();
+    let rows: Vec<Value> =
+        listed.iter().map(|(account, terms)| json!({ "account": account, "terms": terms })).collect();
+    output.put(DONE, &json!({ "accounts": rows, "forgotten": null }), |_, out| print(&listed, out))
+}
+
+async fn forget(store: &dyn Store, account: &str, output: &mut Output<'_>) -> Result<u8, Failure> {
+    let Some(upkeep) = store.upkeep() else { return Err(none()) };
+    let before = upkeep.register(account, None).await.map_err(Failure::Upkeep)?;
+    let forgotten = before.map(|_| account);
+    output.put(DONE, &json!({ "accounts": [], "forgotten": forgotten }), |_, out| match forgotten {
+        Some(account) => writeln!(out, "forgotten: {}", plain(account)),
+        None => writeln!(out, "nothing is registered for {}", plain(account)),
+    })
+}
+
+fn none() -> Failure {
+    Failure::Upkeep(StoreError::new("no terms are registered in a store of this kind"))
+}
+
+fn print(accounts: &[(&String, Value)], out: &mut (dyn Write + Send)) -> io::Result<()> {
+    if accounts.is_empty() {
+        writeln!(out, "no client has registered anything")?;
+    }
+    for (account, terms) in accounts {
+        writeln!(out, "{}", plain(account))?;
+        let Value::Object(terms) = terms else { continue };
+        for (name, said) in terms {
+            let said = said.as_str().map_or_else(|| said.to_string(), str::to_owned);
+            writeln!(out, "    {}: {}", plain(name), plain(&said))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,169 @@
+//! What all services must have the same that share an account's records: its terms.
+//!
+//! Whoever recovers sends what somebody else recorded, with its own secret, and judges by its own adapter whether it may.
+//! Two services that call an account by one name and mean two addresses would send one's secret to the other's host. So
+//! the first client registers its terms in the store, and one whose terms differ carries on with nothing and records
+//! nothing.
+//!
+//! Rate limits, timeouts, ladders and retention may differ: each record keeps those that matter to it. The version of a
+//! vendor's interface may, too: it is part of what was recorded, and is resent as it was.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use http::{HeaderMap, HeaderValue, Method};
+use humantime_serde::re::humantime::format_duration;
+use parking_lot::Mutex;
+
+use super::Engine;
+use super::retention::window_of;
+use crate::error::Error;
+use crate::operation::{Key, OperationId, Scope};
+use crate::request::Request;
+use crate::store::StoreError;
+use crate::transport::is_loopback;
+use crate::vendor::Vendor;
+
+/// By name, what must agree, for people too.
+type Terms = BTreeMap<String, String>;
+
+/// Why this client's terms are not those in the store, once that was asked.
+#[derive(Debug, Default)]
+pub(crate) struct Disagreement {
+    /// So that a call takes no lock.
+    is_there: AtomicBool,
+    problem: Mutex<String>,
+}
+
+impl Disagreement {
+    fn note(&self, problem: Option<&str>) {
+        *self.problem.lock() = problem.unwrap_or_default().to_owned();
+        self.is_there.store(problem.is_some(), Ordering::Release);
+    }
+
+    /// Refuses a keyed call of a client whose terms differ.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        if !self.is_there.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        Err(refused(&self.problem.lock()))
+    }
+}
+
+impl Engine {
+    /// Registers the client's terms, or compares them with those that are registered. From then on, keyed calls are
+    /// refused as long as they differ. The inner error says how.
+    pub(crate) async fn register(&self) -> Result<Result<(), Error>, StoreError> {
+        // A fake on loopback has another port each time.
+        let is_fake = is_loopback(self.vendor.base_url());
+        let Some(upkeep) = self.store.upkeep().filter(|_| self.secret_is_known && !is_fake) else {
+            return Ok(Ok(()));
+        };
+        let (account, own) = (self.account_path(), terms_of(&**self.vendor));
+        let text = serde_json::to_string(&own)
+            .map_err(|error| StoreError::with_source("the terms of an account cannot be written", error))?;
+        let there = upkeep.register(&account, Some(&text)).await?;
+        let problem = there.and_then(|there| difference(&account, &own, &there));
+        self.disagreement.note(problem.as_deref());
+        Ok(problem.map_or(Ok(()), |problem| Err(refused(&problem).at_vendor(self.vendor.name()))))
+    }
+}
+
+fn refused(problem: &str) -> Error {
+    Error::invalid("terms", problem)
+}
+
+fn terms_of(vendor: &dyn Vendor) -> Terms {
+    let window = window_of(vendor, "/").map(|window| format_duration(window).to_string());
+    [
+        ("base_url", Some(vendor.base_url().to_string())),
+        ("key", key_place(vendor)),
+        ("replay_window", Some(window.unwrap_or_else(|| "none".to_owned()))),
+    ]
+    .into_iter()
+    .filter_map(|(name, said)| Some((name.to_owned(), said?)))
+    .collect()
+}
+
+/// Where the vendor is shown the key; `None` if it depends on the call.
+fn key_place(vendor: &dyn Vendor) -> Option<String> {
+    let key = Key::new("terms").ok()?;
+    let scope = Scope::new("default", vendor.name(), &vendor.account(&HeaderMap::new()), &Method::POST, "/");
+    let mut request = Request::new(Method::POST, vendor.base_url().clone());
+    request.headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    request.body = "{}".into();
+    let shown = vendor.stamp(OperationId::new(scope, key).wire_key(), &mut request).ok()?;
+    let holds = |value: &HeaderValue| value.to_str().is_ok_and(|value| value.contains(&shown));
+    let header = request.headers.iter().find(|(_, value)| holds(value)).map(|(name, _)| name.to_string());
+    let is_in_body = String::from_utf8_lossy(&request.body).contains(&shown);
+    Some(match (header, is_in_body) {
+        (Some(name), _) => format!("header {name}"),
+        (None, true) => "body".to_owned(),
+        (None, false) => "none".to_owned(),
+    })
+}
+
+/// How the client's own terms differ from those in the store. A term that only one of them names was added, or left out,
+/// by another release, and says nothing.
+fn difference(account: &str, own: &Terms, there: &str) -> Option<String> {
+    let Ok(there) = serde_json::from_str::<Terms>(there) else {
+        return Some(format!(
+            "what is registered for `{account}` cannot be read; `steadfast terms --forget {account}` removes it"
+        ));
+    };
+    let differs = |(name, ours): (&String, &String)| {
+        let theirs = there.get(name).filter(|theirs| *theirs != ours)?;
+        Some(format!("`{name}` is {ours} here and {theirs} there"))
+    };
+    let differences: Vec<String> = own.iter().filter_map(differs).collect();
+    (!differences.is_empty()).then(|| {
+        format!(
+            "another service that shares the store has registered `{account}` with other terms: {}; give both the same, \
+             or another namespace or account. If the change is meant: steadfast terms --forget {account}",
+            differences.join(", ")
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vendor::{BigCommerce, Postmark, Stripe};
+
+    fn shown(vendor: &dyn Vendor) -> String {
+        let terms = terms_of(vendor);
+        terms.iter().map(|(name, said)| format!("{name} {said}")).collect::<Vec<_>>().join(", ")
+    }
+
+    #[test]
+    fn terms_are_the_address_the_place_of_the_key_and_its_window() {
+        let stripe = Stripe::new("sk_test_1").api_version("2025-08-27.basil");
+        assert_eq!(
+            shown(&stripe),
+            "base_url https://api.stripe.com/, key header idempotency-key, replay_window 1day"
+        );
+        assert_eq!(shown(&stripe), shown(&Stripe::new("sk_test_2")), "neither secret nor version");
+        let (postmark, bigcommerce) =
+            (shown(&Postmark::new("token")), shown(&BigCommerce::new("abc", "token")));
+        assert!(postmark.starts_with("base_url https://api.postmarkapp.com/"), "{postmark}");
+        assert!(bigcommerce.contains("replay_window none"), "{bigcommerce}");
+    }
+
+    #[test]
+    fn what_differs_is_named_and_what_only_one_knows_is_not() {
+        let own = terms_of(&Stripe::new("sk_test_1"));
+        let there = |text: &str| difference("prod/stripe/live", &own, text);
+        assert_eq!(there(&serde_json::to_string(&own).expect("text")), None);
+        assert_eq!(there("{\"a_term_of_a_newer_release\":\"x\"}"), None);
+        let problem = there("{\"base_url\":\"https://stripe.test/\",\"replay_window\":\"2days\"}");
+        let problem = problem.expect("two differ");
+        assert!(
+            problem.contains(
+                "`base_url` is https://api.stripe.com/ here and https://stripe.test/ there, \
+                 `replay_window` is 1day here and 2days there"
+            ),
+            "{problem}"
+        );
+        assert!(there("no terms").expect("unreadable").contains("cannot be read"));
+    }
+}

@@ -1,0 +1,117 @@
+//! A store with an operation in every state, and some whose rows have a past.
+
+use std::time::Duration;
+
+use http::HeaderValue;
+
+use super::super::{NOW, answer, bury, claim_at, id, let_pass, refuse, succeed, take, transition_at, write};
+use super::{LATER, name};
+use crate::attempt::AttemptReport;
+use crate::clock::Timestamp;
+use crate::error::{Effect, Reason, Refusal};
+use crate::operation::record::{Act, Action, Claim, Event, Resolution, Transition};
+use crate::operation::{Key, RedactedFields, Scope};
+use crate::policy::OnUnknown;
+use crate::store::Store;
+
+/// Nobody holds anything at [`LATER`]; some records have been removed.
+pub(super) async fn fill(store: &dyn Store) {
+    fill_with_a_past(store).await;
+    for (key, event) in [
+        ("scheduled", Event::Schedule { at: LATER }),
+        ("succeeded", succeed()),
+        ("found", Event::Succeed { answer: answer(200, "found"), reconciled: true }),
+        ("refused", refuse(Refusal::Rejected)),
+        ("unauthorized", refuse(Refusal::Unauthorized)),
+        ("exhausted", bury(Reason::Exhausted)),
+        ("unknown", Event::Bury { reason: Reason::Unknown, answer: None }),
+        ("resolved", bury(Reason::Unknown)),
+        ("redriven", bury(Reason::Exhausted)),
+        ("replaced", bury(Reason::Exhausted)),
+        ("adopted", bury(Reason::Unknown)),
+    ] {
+        let held = take(store, with_all(key)).await;
+        let mut transition = transition_at(held.fence, at(1), event);
+        transition.effect = if key == "unknown" { Effect::Unknown } else { Effect::None };
+        transition.unknown_since = Some(at(1)).filter(|_| key == "unknown");
+        transition.look_ups = u32::from(key == "unknown") * 3;
+        transition.attempts = 4;
+        transition.reports = vec![report(1, Some(503)), report(2, None)];
+        write(store, &name(key), transition).await.expect("its holder");
+    }
+    take(store, claim_at(&name("left"), at(2))).await;
+    let evidence = store.append_evidence(&name("left"), vec![report(1, None)]).await;
+    assert_eq!(evidence.expect("the store works"), Ok(()));
+    let enqueued = Claim { due: Some(LATER.plus(HOUR)), ..claim_at(&name("enqueued"), at(3)) };
+    store.claim(enqueued).await.expect("the store works");
+    let next = Claim { predecessor: Key::new("replaced").ok(), ..claim_at(&name("next"), at(4)) };
+    take(store, next).await;
+    let to = Scope::from_stored("test/copied/b/POST /x");
+    for (key, action) in [
+        ("resolved", Action::Resolve(Resolution::Applied { vendor_id: "po_1".to_owned() })),
+        ("redriven", Action::Redrive { forced: true }),
+        ("enqueued", Action::Cancel),
+        ("adopted", Action::Adopt { to }),
+        ("succeeded", Action::Scrub { headers: vec!["authorization".to_owned()] }),
+        ("exhausted", Action::Note),
+    ] {
+        act(store, key, action).await;
+    }
+}
+
+/// A life that came after another one, and a name that was removed.
+async fn fill_with_a_past(store: &dyn Store) {
+    for key in ["again", "purged"] {
+        for fence in 1..4 {
+            let record = take(store, claim_at(&name(key), NOW.plus(HOUR * fence))).await;
+            assert_eq!(record.fence, u64::from(fence), "{key}");
+        }
+        let done: Transition = transition_at(3, NOW.plus(HOUR * 4), succeed());
+        write(store, &name(key), done).await.expect("its holder");
+    }
+    let_pass(store, at(0)).await;
+    let again = take(store, claim_at(&name("again"), at(0))).await;
+    assert!(again.first_fence > 3, "{again:?}");
+    // A claim may have removed it already.
+    store.purge(at(0), 100).await.expect("the store works");
+    assert_eq!(store.get(&name("purged")).await.expect("the store works"), None);
+}
+
+async fn act(store: &dyn Store, key: &str, action: Action) {
+    let (by, why) = ("ada".to_owned(), format!("for {key}"));
+    let act = Act { action, by, why, now: at(5), fence: None };
+    let acted = store.act(&name(key), act).await.expect("the store works");
+    acted.unwrap_or_else(|forbidden| panic!("{key}: {forbidden:?}"));
+}
+
+/// A claim that says something in each of its parts.
+fn with_all(key: &str) -> Claim {
+    let mut claim = claim_at(&id("test/copied/a/POST /x", key), at(1));
+    claim.request.headers.insert("authorization", HeaderValue::from_static("Bearer sk_test"));
+    claim.keep = Duration::from_secs(36 * 3600);
+    claim.on_unknown = OnUnknown::Resend;
+    claim.vendor_clock_ms = Some(-1_500);
+    claim.attempt_max = Duration::from_millis(7_001);
+    claim.redact = RedactedFields::new(["card", "email"]).expect("names");
+    claim
+}
+
+fn report(number: u32, status: Option<u16>) -> AttemptReport {
+    AttemptReport {
+        number,
+        started_at: at(1),
+        latency: Duration::from_millis(12),
+        status,
+        failure: status.is_none().then(|| "reset".to_owned()),
+        verdict: "retry".to_owned(),
+        effect: Effect::Unknown,
+        wait: Some(Duration::from_secs(2)),
+    }
+}
+
+/// Minutes in the hours before [`LATER`], after the first lives are over.
+fn at(minute: u64) -> Timestamp {
+    LATER.minus(HOUR * 4).plus(Duration::from_secs(60 * minute))
+}
+
+const HOUR: Duration = Duration::from_secs(3600);

@@ -1,0 +1,83 @@
+//! [`CopyError`]: why a copy was refused, or ended.
+
+use crate::clock::Timestamp;
+use crate::operation::OperationId;
+use crate::store::StoreError;
+
+/// Why records were not copied, or not all of them. `Display` says one layer, the source the rest.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CopyError {
+    /// Somebody holds operations in the source. Nothing was changed.
+    #[error("{} held in the source, the last until {last}; stop the service, and try again then", are(*.held))]
+    Held {
+        /// How many operations.
+        held: u64,
+        /// When the last lease ends, unless it is renewed.
+        last: Timestamp,
+    },
+    /// The target has records, or removed some. Nothing was changed.
+    #[error("the target has records of its own; name a new store")]
+    Occupied,
+    /// Source and target are the same store. Nothing was changed.
+    #[error("source and target are the same store")]
+    SameStore,
+    /// The source's records are being copied, or were copied, to another store. Nothing was changed.
+    #[error("the source's records go to {other}; go on with that copy, or give it up")]
+    Elsewhere {
+        /// To which.
+        other: String,
+    },
+    /// The target is part of another copy. Nothing was changed.
+    #[error("the target belongs to another copy, with {other}; name a new store")]
+    OtherCopy {
+        /// With which store.
+        other: String,
+    },
+    /// The source is itself the target of a copy that is not complete. Nothing was changed.
+    #[error("the source is incomplete: it is itself being copied from {other}")]
+    Incomplete {
+        /// From which store.
+        other: String,
+    },
+    /// The copy cannot be given up: it is complete, and the records live in the target. Nothing was changed.
+    #[error("the copy is complete: the records are in {other} now")]
+    Complete {
+        /// Where.
+        other: String,
+    },
+    /// Somebody else copies, or gave this copy up, at the same time.
+    #[error("another process works on the same copy: it changed what the {side} is there for")]
+    Overtaken {
+        /// `source` or `target`.
+        side: &'static str,
+    },
+    /// What was written to the target does not read as what is in the source.
+    #[error("{} in the target is not as in the source, although it was written", .id)]
+    Differs {
+        /// Of which operation.
+        id: Box<OperationId>,
+    },
+    /// The two stores do not have the same number of rows, or of entries of the audit record, or these differ.
+    #[error("the target's {what} is not the source's: {source_has} and {target_has}")]
+    Counts {
+        /// Of what.
+        what: &'static str,
+        /// How many the source has.
+        source_has: u64,
+        /// How many the target has, or how many of these are the same.
+        target_has: u64,
+    },
+    /// A store failed. The same again goes on.
+    #[error("the {side} failed")]
+    Store {
+        /// `source` or `target`.
+        side: &'static str,
+        /// How.
+        source: StoreError,
+    },
+}
+
+fn are(held: u64) -> String {
+    if held == 1 { "1 operation is".to_owned() } else { format!("{held} operations are") }
+}

@@ -1,0 +1,93 @@
+//! Records that come from another store, or go to one: see [`copy`](crate::store::copy()).
+
+use super::{Inner, Row, full};
+use crate::operation::OperationId;
+use crate::store::seals::Seals;
+use crate::store::{self, Head, Restore, Standing, StoreError, StoreErrorKind};
+
+impl Inner {
+    pub(super) fn head(&self) -> Head {
+        let (standing, accounts) = (self.standing.clone(), self.accounts.clone());
+        Head { standing, notes: self.notes, audit: self.audit.len() as u64, accounts }
+    }
+
+    pub(super) fn stand(&mut self, from: &Standing, to: &Standing) -> Standing {
+        if self.standing == *from {
+            self.standing = to.clone();
+        }
+        self.standing.clone()
+    }
+
+    pub(super) fn register(
+        &mut self,
+        account: &str,
+        terms: Option<&str>,
+    ) -> Result<Option<String>, StoreError> {
+        self.standing.check_new()?;
+        Ok(match terms {
+            Some(terms) => {
+                let before = self.accounts.get(account).cloned();
+                self.accounts.entry(account.to_owned()).or_insert_with(|| terms.to_owned());
+                before
+            }
+            None => self.accounts.remove(account),
+        })
+    }
+
+    /// What can fail comes first, so that nothing is written by halves.
+    pub(super) fn restore(
+        &mut self,
+        restore: Restore,
+        records_max: usize,
+        seals: &Seals,
+    ) -> Result<(), StoreError> {
+        let Restore { rows, gone, audit_after, audit, notes, accounts } = restore;
+        self.standing.check_restore()?;
+        if !audit.is_empty() && audit_after != self.audit.len() as u64 {
+            return Err(StoreError::new(store::AUDIT_MOVED).of_kind(StoreErrorKind::Locked));
+        }
+        let is_new = |row: &&store::Row| !self.rows.contains_key(&row.record.id);
+        if self.rows.len() + rows.iter().filter(is_new).count() > records_max {
+            return Err(full(records_max));
+        }
+        for id in &gone {
+            self.forget(id);
+        }
+        for row in rows {
+            self.restore_row(row, seals)?;
+        }
+        for entry in audit {
+            self.log(entry);
+        }
+        if let Some(notes) = notes {
+            let purged = notes.purged.max(self.notes.purged);
+            self.notes = notes;
+            self.notes.purged = purged;
+        }
+        if let Some(accounts) = accounts {
+            self.accounts = accounts;
+        }
+        Ok(())
+    }
+
+    fn restore_row(&mut self, row: store::Row, seals: &Seals) -> Result<(), StoreError> {
+        let store::Row { record, evidence } = row;
+        let id = record.id.clone();
+        let is_same_life = |held: &Row| held.record.first_fence == record.first_fence;
+        if !self.rows.get(&id).is_some_and(|held| is_same_life(held)) {
+            self.forget(&id);
+        }
+        self.put(record, seals)?;
+        if let Some(row) = self.rows.get_mut(&id) {
+            row.evidence = evidence;
+        }
+        Ok(())
+    }
+
+    /// Removes a record as if it had never been there.
+    fn forget(&mut self, id: &OperationId) {
+        let purged = self.notes.purged;
+        self.remove(id);
+        self.notes.purged = purged;
+    }
+}

@@ -1,0 +1,181 @@
+//! Records that come from another store, or go to one: see [`copy`](crate::store::copy()).
+
+use std::collections::BTreeMap;
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::failure::While;
+use super::row::{self, OnFile};
+use super::{notes, purge, sealed, sequence, write};
+use crate::operation::record::{AuditEntry, Notes, Record, State};
+use crate::operation::{OperationId, Scope};
+use crate::store::numbers::to_fence;
+use crate::store::seals::{Part, Seals};
+use crate::store::{self, Head, Restore, Row, Standing, StoreError, StoreErrorKind, codec, reports};
+
+pub(super) fn head(connection: &Connection) -> Result<Head, StoreError> {
+    let doing = "read what the store keeps beside its records";
+    let (notes, standing) = notes::read_from_file(connection)?;
+    let mut statement = connection.prepare_cached("SELECT path, terms FROM account").while_doing(doing)?;
+    let accounts: BTreeMap<String, String> = statement
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
+        .and_then(Iterator::collect)
+        .while_doing(doing)?;
+    Ok(Head { standing, notes, audit: entries(connection)?, accounts })
+}
+
+pub(super) fn stand(connection: &Connection, from: &Standing, to: &Standing) -> Result<Standing, StoreError> {
+    let (_, there) = notes::read_from_file(connection)?;
+    if there != *from {
+        return Ok(there);
+    }
+    notes::stand(connection, to)?;
+    Ok(to.clone())
+}
+
+pub(super) fn registered(connection: &Connection, account: &str) -> Result<Option<String>, StoreError> {
+    let doing = "read the terms of an account";
+    let mut statement =
+        connection.prepare_cached("SELECT terms FROM account WHERE path = ?1").while_doing(doing)?;
+    statement.query_row([account], |row| row.get(0)).optional().while_doing(doing)
+}
+
+/// The first of several at once is the one that registers.
+pub(super) fn register(
+    connection: &Connection,
+    account: &str,
+    terms: Option<&str>,
+) -> Result<Option<String>, StoreError> {
+    let doing = "write the terms of an account";
+    notes::check(connection, Standing::check_new)?;
+    let before = registered(connection, account)?;
+    match (&before, terms) {
+        (None, Some(terms)) => {
+            let sql = "INSERT INTO account (path, terms) VALUES (?1, ?2)";
+            connection.execute(sql, [account, terms]).while_doing(doing)?;
+        }
+        (Some(_), None) => {
+            connection.execute("DELETE FROM account WHERE path = ?1", [account]).while_doing(doing)?;
+        }
+        (Some(_), Some(_)) | (None, None) => {}
+    }
+    Ok(before)
+}
+
+/// A [`Restore`] as it goes into columns.
+pub(super) struct Sealed {
+    rows: Vec<SealedRow>,
+    gone: Vec<OperationId>,
+    audit_after: u64,
+    audit: Vec<AuditEntry>,
+    notes: Option<Notes>,
+    accounts: Option<BTreeMap<String, String>>,
+}
+
+struct SealedRow {
+    record: Record,
+    request: Vec<u8>,
+    answer: Option<Vec<u8>>,
+    reports: String,
+}
+
+/// Made on the caller's task, like all that does not depend on the file.
+pub(super) fn sealed(restore: Restore, seals: &Seals) -> Result<Sealed, StoreError> {
+    let Restore { rows, gone, audit_after, audit, notes, accounts } = restore;
+    let seal = |Row { record, evidence }: Row| {
+        let answer = match &record.state {
+            State::InProgress { .. } | State::Scheduled { .. } => None,
+            State::Succeeded { answer, .. } | State::Refused { answer, .. } => Some(answer),
+            State::Dead { answer, .. } => answer.as_ref(),
+        };
+        let seal_answer = |answer| seals.seal(Part::Answer, &record.id, codec::answer_bytes(answer)?);
+        let answer = answer.map(seal_answer).transpose()?;
+        let request = seals.seal(Part::Request, &record.id, codec::request_bytes(&record.request)?)?;
+        Ok(SealedRow { request, answer, reports: reports::lines(&evidence)?, record })
+    };
+    let rows = rows.into_iter().map(seal).collect::<Result<_, StoreError>>()?;
+    Ok(Sealed { rows, gone, audit_after, audit, notes, accounts })
+}
+
+pub(super) fn restore(connection: &Connection, restore: &Sealed, seals: &Seals) -> Result<(), StoreError> {
+    notes::check(connection, Standing::check_restore)?;
+    let Sealed { rows, gone, audit_after, audit, notes, accounts } = restore;
+    if !audit.is_empty() && entries(connection)? != *audit_after {
+        return Err(StoreError::new(store::AUDIT_MOVED).of_kind(StoreErrorKind::Locked));
+    }
+    for id in gone {
+        if let Some((number, _)) = place(connection, id)? {
+            purge::remove(connection, number)?;
+        }
+    }
+    if !rows.is_empty() {
+        sealed::note_use(connection, seals)?;
+    }
+    for row in rows {
+        restore_row(connection, row)?;
+    }
+    for entry in audit {
+        write::log(connection, entry)?;
+    }
+    if let Some(notes) = notes {
+        notes::write(connection, notes, true)?;
+        notes::removed(connection, notes.purged)?;
+    }
+    match accounts {
+        Some(accounts) => restore_accounts(connection, accounts),
+        None => Ok(()),
+    }
+}
+
+fn restore_row(connection: &Connection, row: &SealedRow) -> Result<(), StoreError> {
+    let doing = "write a copied operation";
+    let SealedRow { record, request, answer, reports } = row;
+    let held = place(connection, &record.id)?;
+    if let Some((number, _)) = held {
+        purge::remove(connection, number)?;
+    }
+    row::insert(connection, record, record.first_fence, request)?;
+    let number = connection.last_insert_rowid();
+    row::update(connection, number, record, OnFile::Now(answer.as_deref()))?;
+    let is_same_life = |(_, first_fence): &(i64, i64)| *first_fence == to_fence(record.first_fence);
+    let as_before = held.filter(is_same_life).map_or(number, |(number, _)| number);
+    let mut statement = connection
+        .prepare_cached("UPDATE operation SET reports = ?2, first_scope = ?3, number = ?4 WHERE number = ?1")
+        .while_doing(doing)?;
+    let first_scope = record.first_scope.as_ref().map(Scope::as_str);
+    statement.execute(params![number, reports, first_scope, as_before]).while_doing(doing)?;
+    sequence::enter(connection, as_before, record)
+}
+
+fn restore_accounts(connection: &Connection, accounts: &BTreeMap<String, String>) -> Result<(), StoreError> {
+    let doing = "write the terms of the accounts";
+    connection.execute("DELETE FROM account", []).while_doing(doing)?;
+    for (account, terms) in accounts {
+        let sql = "INSERT INTO account (path, terms) VALUES (?1, ?2)";
+        connection.execute(sql, [account, terms]).while_doing(doing)?;
+    }
+    Ok(())
+}
+
+/// The number of a row, and the fence that its life began with.
+fn place(connection: &Connection, id: &OperationId) -> Result<Option<(i64, i64)>, StoreError> {
+    let doing = "look for a copied operation";
+    let mut statement = connection
+        .prepare_cached("SELECT number, first_fence FROM operation WHERE scope = ?1 AND key = ?2")
+        .while_doing(doing)?;
+    statement
+        .query_row(params![id.scope.as_str(), id.key.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()
+        .while_doing(doing)
+}
+
+/// How many entries the audit record has.
+fn entries(connection: &Connection) -> Result<u64, StoreError> {
+    let doing = "count the audit record";
+    let mut statement = connection.prepare_cached("SELECT count(*) FROM audit").while_doing(doing)?;
+    let count: i64 = statement.query_row([], |row| row.get(0)).while_doing(doing)?;
+    Ok(count.max(0) as u64)
+}
+
+#[cfg(test)]
+mod tests;

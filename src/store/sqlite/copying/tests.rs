@@ -1,0 +1,79 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tempfile::TempDir;
+
+use crate::store::{Memory, Sqlite, Store, Wrapper, contract};
+
+/// A directory, and a new store in it each time.
+struct Shelf {
+    directory: TempDir,
+    files: AtomicUsize,
+}
+
+impl Shelf {
+    fn new() -> Shelf {
+        Shelf { directory: TempDir::new().expect("a directory"), files: AtomicUsize::new(0) }
+    }
+
+    fn path(&self) -> std::path::PathBuf {
+        let file = self.files.fetch_add(1, Ordering::Relaxed);
+        self.directory.path().join(format!("{file}.db"))
+    }
+
+    fn file(&self) -> Arc<dyn Store> {
+        Arc::new(Sqlite::open(self.path()).expect("opens"))
+    }
+}
+
+#[tokio::test]
+async fn records_are_copied_from_file_to_file_and_memory() {
+    let shelf = Shelf::new();
+    let file = async || shelf.file();
+    let memory = async || Arc::new(Memory::new()) as Arc<dyn Store>;
+    contract::check_copying(file, file).await;
+    contract::check_copy(file().await, memory().await).await;
+    contract::check_copy(memory().await, file().await).await;
+}
+
+/// Every other call goes to the other of two stores on one file, as of two processes.
+#[derive(Debug)]
+struct Two {
+    stores: [Sqlite; 2],
+    turn: AtomicUsize,
+}
+
+impl Wrapper for Two {
+    fn inner(&self) -> &dyn Store {
+        &self.stores[self.turn.fetch_add(1, Ordering::Relaxed) % 2]
+    }
+}
+
+#[tokio::test]
+async fn what_one_process_closed_no_other_writes_to() {
+    let shelf = Shelf::new();
+    let two = async || {
+        let path = shelf.path();
+        let stores = [(); 2].map(|()| Sqlite::open(&path).expect("opens"));
+        Arc::new(Two { stores, turn: AtomicUsize::new(0) }) as Arc<dyn Store>
+    };
+    contract::check_copy(two().await, two().await).await;
+    contract::check_copy_of_held_operations(&two, &two).await;
+    contract::check_giving_a_copy_up(&two, &two).await;
+}
+
+#[cfg(feature = "seal")]
+#[tokio::test]
+async fn records_are_copied_between_stores_of_different_keys_and_none() {
+    use crate::store::SealKeys;
+
+    let shelf = Shelf::new();
+    let sealed = |byte: u8| {
+        let store = Sqlite::builder(shelf.path()).seal(SealKeys::new([byte; 32])).open();
+        Arc::new(store.expect("opens")) as Arc<dyn Store>
+    };
+    contract::check_copy(sealed(1), sealed(2)).await;
+    contract::check_copy(shelf.file(), sealed(1)).await;
+    contract::check_copy(sealed(2), shelf.file()).await;
+    contract::check_copy_of_what_changes(&async || sealed(1), &async || sealed(2)).await;
+}

@@ -1,0 +1,70 @@
+//! [`Upkeep`]: what an operator's tool does to the whole file.
+
+use async_trait::async_trait;
+
+use super::lane::{Lane, OnDrop};
+use super::{Sqlite, copying, read, reseal, scrub};
+use crate::store::{Head, Reseal, ResealedBatch, Restore, Standing, StoreError, Upkeep};
+
+#[async_trait]
+impl Upkeep for Sqlite {
+    async fn reseal(&self, reseal: &Reseal) -> Result<ResealedBatch, StoreError> {
+        self.place.look(&self.path)?;
+        let (reseal, key) = (reseal.clone(), self.seals.needed()?);
+        let rehearsal = reseal.rehearsal;
+        let work = move |connection: &_| reseal::find(connection, &reseal, &key);
+        let found = self.reader().run(OnDrop::Skip, work).await?;
+        let (mut batch, rows) = reseal::seal(found, &self.seals);
+        if rehearsal || rows.is_empty() {
+            return Ok(batch);
+        }
+        let (seals, count) = (self.seals.clone(), rows.len() as u64);
+        let work = move |connection: &_, rows: &Vec<_>| reseal::write(connection, rows, &seals);
+        let (_, written) = self.writer.run_on(OnDrop::Skip, rows, work).await?;
+        (batch.resealed, batch.changed) = (written, count - written);
+        Ok(batch)
+    }
+
+    async fn wipe(&self) -> Result<(), StoreError> {
+        self.place.look(&self.path)?;
+        let connection = scrub::wiper(&self.path, self.settings)?;
+        let lane = Lane::start("steadfast-wipe", connection, (1, 1), read::answer)?;
+        let wiped = lane.run(OnDrop::Finish, scrub::wipe).await;
+        lane.close().await;
+        wiped
+    }
+
+    async fn head(&self) -> Result<Head, StoreError> {
+        self.reader().run(OnDrop::Skip, copying::head).await
+    }
+
+    async fn stand(&self, from: &Standing, to: &Standing) -> Result<Standing, StoreError> {
+        self.place.look(&self.path)?;
+        let (from, to) = (from.clone(), to.clone());
+        let work = move |connection: &_| copying::stand(connection, &from, &to);
+        self.writer.run(OnDrop::Finish, work).await
+    }
+
+    async fn restore(&self, restore: Restore) -> Result<(), StoreError> {
+        self.place.look(&self.path)?;
+        let restore = copying::sealed(restore, &self.seals)?;
+        let seals = self.seals.clone();
+        let work = move |connection: &_, restore: &_| copying::restore(connection, restore, &seals);
+        self.writer.run_on(OnDrop::Skip, restore, work).await.map(|_| ())
+    }
+
+    async fn register(&self, account: &str, terms: Option<&str>) -> Result<Option<String>, StoreError> {
+        let (account, terms) = (account.to_owned(), terms.map(str::to_owned));
+        if terms.is_some() {
+            // Nearly always it is there, and nothing has to be written.
+            let account = account.clone();
+            let work = move |connection: &_| copying::registered(connection, &account);
+            let there = self.reader().run(OnDrop::Skip, work).await?;
+            if there.is_some() {
+                return Ok(there);
+            }
+        }
+        let work = move |connection: &_| copying::register(connection, &account, terms.as_deref());
+        self.writer.run(OnDrop::Skip, work).await
+    }
+}

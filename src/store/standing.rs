@@ -1,0 +1,115 @@
+//! [`Standing`]: whether a store is in use, or its records are on their way to another one.
+//!
+//! Two stores with the same records would each send what is due. So a copy closes its source, and its target opens when
+//! all is there: at no time are both open. The standing is in the store and not with whoever copies, so that it outlasts
+//! a crash, and so that every process is held to it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::store::{StoreError, StoreErrorKind};
+
+/// Whether a store may be written to, and by whom. [`store::copy`](super::copy()) moves it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standing {
+    /// What the store is there for.
+    pub stage: Stage,
+    /// The copy that it is, or was last, part of; empty if none. Source and target of a copy have the same.
+    pub copy: String,
+    /// Where the other store of that copy is, for people; empty if there was none.
+    pub other: String,
+}
+
+/// What a store is there for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Stage {
+    /// It is in use, or free to be.
+    #[default]
+    Open,
+    /// Records are being copied into it, and not all are there. Nothing but the copy writes.
+    Arriving,
+    /// Its records are being copied. Nothing new begins; whoever holds an operation may still settle it.
+    Leaving,
+    /// Its records are in the other store by now, or as good as. Nothing is written.
+    Moved,
+}
+
+impl Standing {
+    /// For each claim, take, action and purge, in the transaction of its write.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreErrorKind::Closed`] unless the store is open.
+    pub fn check_new(&self) -> Result<(), StoreError> {
+        if self.stage == Stage::Open { Ok(()) } else { Err(self.closed()) }
+    }
+
+    /// For what a holder writes of its operation, in the transaction of its write.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreErrorKind::Closed`] unless the store is open, or its holders may still settle.
+    pub fn check_held(&self) -> Result<(), StoreError> {
+        if self.stage == Stage::Leaving { Ok(()) } else { self.check_new() }
+    }
+
+    /// For [`Upkeep::restore`](super::Upkeep::restore), in the transaction of its write.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreErrorKind::Closed`] unless records are being copied into the store.
+    pub fn check_restore(&self) -> Result<(), StoreError> {
+        if self.stage == Stage::Arriving {
+            return Ok(());
+        }
+        let problem = "records are copied only into a store that is set aside for that";
+        Err(StoreError::new(problem).of_kind(StoreErrorKind::Closed))
+    }
+
+    /// As one line of text, for a store's column.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`] if it cannot be written.
+    pub fn to_text(&self) -> Result<String, StoreError> {
+        serde_json::to_string(self)
+            .map_err(|error| StoreError::with_source("what the store is there for cannot be written", error))
+    }
+
+    /// What [`to_text`](Standing::to_text) wrote.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreErrorKind::Newer`] for what this release does not know: it then writes nothing.
+    pub fn from_text(text: &str) -> Result<Standing, StoreError> {
+        serde_json::from_str(text).map_err(|error| {
+            StoreError::with_source("this release cannot read what the store is there for", error)
+                .of_kind(StoreErrorKind::Newer)
+        })
+    }
+
+    fn closed(&self) -> StoreError {
+        StoreError::new(self.to_string()).of_kind(StoreErrorKind::Closed)
+    }
+}
+
+impl fmt::Display for Standing {
+    /// What a process that would use the store is told.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let other = &self.other;
+        match self.stage {
+            Stage::Open => f.write_str("the store is open"),
+            Stage::Arriving => {
+                write!(f, "not all records of {other} are in this store yet; `steadfast copy` completes it")
+            }
+            Stage::Leaving => write!(
+                f,
+                "the store is closed while its records are copied to {other}; `steadfast copy` completes it"
+            ),
+            Stage::Moved => write!(f, "the store's records were copied to {other}; use that store"),
+        }
+    }
+}

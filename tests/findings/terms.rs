@@ -1,0 +1,135 @@
+//! Services that share an account's records, and must have its terms the same.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use steadfast::clock::Clock;
+use steadfast::store::{Head, Memory, Reseal, ResealedBatch, Store, StoreError, Upkeep, Wrapper};
+use steadfast::testkit::{ScriptedTransport, TestClock};
+use steadfast::transport::SendErrorKind;
+use steadfast::vendor::Stripe;
+use steadfast::{Client, Policy, dispatcher};
+
+fn client(store: impl Store, base_url: &str, clock: &TestClock, network: &ScriptedTransport) -> Client {
+    Client::builder(Stripe::new("sk_test_secret").base_url(base_url))
+        .policy(Policy::background())
+        .store(store)
+        .clock(clock.clone())
+        .transport(network.clone())
+        .build()
+        .expect("a client")
+}
+
+fn paid() -> ScriptedTransport {
+    ScriptedTransport::new().json(200, json!({"id": "po_1"}))
+}
+
+/// Lets what is in the background go on for so long.
+async fn pass(clock: &TestClock, time: Duration) {
+    clock.sleep_until(clock.now().plus(time)).await;
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}
+
+const OWN: &str = "https://api.stripe.com";
+const OTHER: &str = "https://stripe.staging.example";
+
+#[tokio::test]
+async fn what_a_service_at_another_address_recorded_is_not_carried_on() {
+    let (store, clock) = (Arc::new(Memory::new()), TestClock::auto());
+    let down = ScriptedTransport::new().fail(SendErrorKind::Connect);
+    let ours = client(store.clone(), OWN, &clock, &down);
+    ours.register().await.expect("the first");
+    let form = [("amount", "1000")];
+    ours.post("/v1/payouts").key("order-1").form(&form).enqueue().await.expect("recorded");
+    let network = paid();
+    let other = client(store.clone(), OTHER, &clock, &network);
+    let recovery = other.keep_recovering(dispatcher::PERIOD);
+    pass(&clock, Duration::from_secs(5)).await;
+    assert_eq!(network.requests().len(), 0, "its secret does not go to our address");
+    let refused = other.post("/v1/payouts").key("order-2").form(&form).send().await.expect_err("refused");
+    assert_eq!(refused.code(), "VALIDATION.terms");
+    assert!(
+        refused.to_string().contains(&format!("`base_url` is {OTHER}/ here and {OWN}/ there")),
+        "{refused}"
+    );
+    let refused = other.post("/v1/payouts").key("order-2").form(&form).enqueue().await.expect_err("refused");
+    assert_eq!(refused.code(), "VALIDATION.terms");
+    assert_eq!(other.recover(10).await.expect_err("refused").code(), "VALIDATION.terms");
+    // Calls that are no operations share no record.
+    other.get("/v1/balance").send().await.expect("sent");
+    // Somebody means it.
+    let account = "default/stripe/test";
+    store.upkeep().expect("memory has").register(account, None).await.expect("forgets");
+    pass(&clock, Duration::from_secs(31)).await;
+    let network = paid();
+    drop(recovery);
+    let other = client(store.clone(), OTHER, &clock, &network);
+    other.register().await.expect("registered by recovery, with these terms");
+    other.post("/v1/payouts").key("order-2").form(&form).send().await.expect("sent");
+    assert_eq!(ours.register().await.expect_err("the old address").code(), "VALIDATION.terms");
+}
+
+/// Cannot say what is registered.
+#[derive(Debug)]
+struct Mute(Arc<Memory>);
+
+impl Wrapper for Mute {
+    fn inner(&self) -> &dyn Store {
+        &*self.0
+    }
+
+    fn upkeep(&self) -> Option<&dyn Upkeep> {
+        Some(self)
+    }
+}
+
+#[async_trait::async_trait]
+impl Upkeep for Mute {
+    async fn reseal(&self, _: &Reseal) -> Result<ResealedBatch, StoreError> {
+        Ok(ResealedBatch::default())
+    }
+
+    async fn wipe(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn head(&self) -> Result<Head, StoreError> {
+        Ok(Head::default())
+    }
+
+    async fn register(&self, _: &str, _: Option<&str>) -> Result<Option<String>, StoreError> {
+        Err(StoreError::new("the store is out"))
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_cannot_answer_stops_nobody() {
+    let (clock, network) = (TestClock::auto(), paid().json(200, json!({"id": "po_2"})));
+    let client = client(Mute(Arc::default()), OWN, &clock, &network);
+    let error = client.register().await.expect_err("the store is out");
+    assert!(error.code() != "VALIDATION.terms" && error.is_store(), "{error:#}");
+    let form = [("amount", "1000")];
+    client.post("/v1/payouts").key("order-1").form(&form).send().await.expect("sent");
+    client.post("/v1/payouts").key("order-2").form(&form).enqueue().await.expect("recorded");
+    let _recovery = client.keep_recovering(dispatcher::PERIOD);
+    pass(&clock, Duration::from_secs(10)).await;
+    assert_eq!(network.requests().len(), 2, "recovery goes on without");
+}
+
+#[tokio::test]
+async fn clients_on_loopback_and_with_another_version_or_secret_agree() {
+    let (store, clock) = (Arc::new(Memory::new()), TestClock::auto());
+    for port in [4001, 4002] {
+        client(store.clone(), &format!("http://localhost:{port}"), &clock, &paid())
+            .register()
+            .await
+            .expect("fakes");
+    }
+    client(store.clone(), OWN, &clock, &paid()).register().await.expect("the first");
+    let newer = Stripe::new("sk_test_rotated").api_version("2025-08-27.basil");
+    let newer = Client::builder(newer).policy(Policy::interactive()).store(store).build().expect("a client");
+    newer.register().await.expect("only address, place of the key and window must agree");
+}
