@@ -32,6 +32,7 @@ mod meter;
 mod panic;
 
 pub(crate) use meter::Meters;
+use meter::{count, observe};
 pub(crate) use panic::recovery_panicked;
 #[cfg(feature = "sqlite")]
 pub(crate) use panic::words;
@@ -385,19 +386,3 @@ const ATTEMPT_SECONDS: &str = "steadfast_attempt_duration_seconds";
 const CALL_SECONDS: &str = "steadfast_call_duration_seconds";
 /// Waits decided on before retries, in seconds.
 const RETRY_SECONDS: &str = "steadfast_retry_delay_seconds";
-
-#[cfg(feature = "metrics")]
-fn count(name: &'static str, vendor: &str, label: &'static str, value: &'static str) {
-    metrics::counter!(name, "vendor" => vendor.to_owned(), label => value).increment(1);
-}
-
-#[cfg(feature = "metrics")]
-fn observe(name: &'static str, vendor: &str, duration: impl FnOnce() -> Duration) {
-    metrics::histogram!(name, "vendor" => vendor.to_owned()).record(duration().as_secs_f64());
-}
-
-#[cfg(not(feature = "metrics"))]
-fn count(_: &'static str, _: &str, _: &'static str, _: &'static str) {}
-
-#[cfg(not(feature = "metrics"))]
-fn observe(_: &'static str, _: &str, _: impl FnOnce() -> Duration) {}
