@@ -3,7 +3,7 @@
 use std::fmt;
 
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderName, StatusCode};
 
 /// A vendor's answer, whole: status, headers and body as they were received.
 ///
@@ -44,6 +44,11 @@ impl Answer {
         self.headers.get(name)?.to_str().ok()
     }
 
+    /// The same by a name that need not be parsed.
+    pub(crate) fn header_named(&self, name: &HeaderName) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
     /// Whether the vendor had too many requests, and executed this one not.
     pub(crate) fn is_rate_limit(&self) -> bool {
         self.status == StatusCode::TOO_MANY_REQUESTS
@@ -59,7 +64,7 @@ impl fmt::Debug for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Answer")
             .field("status", &self.status.as_u16())
-            .field("headers", &self.headers.keys().map(http::HeaderName::as_str).collect::<Vec<_>>())
+            .field("headers", &self.headers.keys().map(HeaderName::as_str).collect::<Vec<_>>())
             .field("body_bytes", &self.body.len())
             .field("cut", &self.cut)
             .finish()

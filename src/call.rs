@@ -314,8 +314,10 @@ impl Call {
                 }
                 engine.call(request, work, started).await
             });
-            // Pinned first: `instrument` would move the whole future otherwise.
-            let result = carried.instrument(span.clone()).await;
+            // Pinned first: `instrument` would move the whole future otherwise. Where nobody listens, there is no span to
+            // be in.
+            let result =
+                if span.is_disabled() { carried.await } else { carried.instrument(span.clone()).await };
             let labels = (engine.vendor.name(), &engine.meters);
             telemetry::ended(&span, labels, &result, &*engine.clock, started);
             result

@@ -389,6 +389,7 @@ impl ClientBuilder {
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
         let random = self.random.unwrap_or_else(|| Arc::new(SystemRandom));
         let began = Began::of(&*clock, &*store);
+        let wakes = store.wakes().cloned().unwrap_or_default();
         let engine = Engine {
             meters: Meters::new(self.vendor.name()),
             base_with_room: with_room(self.vendor.base_url()),
@@ -412,7 +413,7 @@ impl ClientBuilder {
             let_go: LetGo::default(),
             began,
             disagreement: Disagreement::default(),
-            due: Arc::default(),
+            wakes,
             secret_is_known: self.secret_is_known,
         };
         let client = Client { engine: Arc::new(engine) };

@@ -18,7 +18,7 @@ use crate::clock::{Clock, SystemClock, Timestamp};
 use crate::error::Error;
 use crate::operation::OperationId;
 use crate::operation::record::{
-    Act, Action, AuditEntry, Cursor, Filter, Page, Phase, Record, Resolution, Summary,
+    Act, Action, AuditEntry, Cursor, Filter, Page, Phase, Record, Resolution, State, Summary,
 };
 use crate::store::Store;
 
@@ -248,7 +248,12 @@ impl DeadLetters {
         let Signed { by, why } = signed.clone();
         let act = Act { action, by, why, now: self.now(), fence };
         let acted = self.store.act(id, act).await.map_err(DeadLetterError::store("record the action"))?;
-        acted.map_err(|forbidden| DeadLetterError::refused(id, Refused::Forbidden(forbidden)))
+        let record =
+            acted.map_err(|forbidden| DeadLetterError::refused(id, Refused::Forbidden(forbidden)))?;
+        if let (State::Scheduled { at }, Some(wakes)) = (&record.state, self.store.wakes()) {
+            wakes.wake(Some(&record.id.scope), *at);
+        }
+        Ok(record)
     }
 }
 

@@ -7,6 +7,10 @@
 //! own](crate::policy::recovery) that climbs while the vendor answers well: a backlog after an outage is delivered as
 //! fast as the vendor bears it, and costs live calls none of their retries.
 //!
+//! [`Dispatcher::over`] delivers for any number of clients: of several vendors, several accounts, several stores. It takes
+//! from them in turn, so that none waits for another's backlog. [`Client::keep_recovering`] is the same for one client,
+//! and [`Client::recover`] one round of it.
+//!
 //! No operation waits for another. Each is carried on in a task of its own, and the next is taken as soon as one of
 //! the places is free, there is a start to spend and no gate is closed; what nobody could send is not taken. An
 //! operation that has only to wait, for a settle time or a long backoff, does not keep its place: it is scheduled for
@@ -15,9 +19,14 @@
 //! A panic of a store, an adapter or a transport ends one round, or one operation's task. An operation that was left so
 //! stays in progress until its lease runs out, and is then taken up again.
 //!
+//! What this process enqueues, or postpones, wakes the dispatcher at its time. What others leave is found by looking,
+//! within a period that the dispatcher is given. Rates and gates are each process's own: two processes that deliver from
+//! one store reach up to twice the rate that one is allowed.
+//!
 //! It is safe to stop it anywhere and to run it in any number of processes: taking an operation moves its
 //! fence, and of any number of takers one is given it.
 
+use std::borrow::Borrow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -27,16 +36,26 @@ use tokio::task::JoinHandle;
 
 use crate::client::Client;
 use crate::clock::Clock;
+use crate::engine::Leaving;
 use crate::error::Error;
-use crate::telemetry;
 
+mod builder;
 mod caught;
+mod delivery;
+mod health;
+mod member;
+mod places;
 mod purge;
 mod registered;
 mod under_way;
 
+pub use builder::DispatcherBuilder;
 use caught::caught;
-use under_way::{Next, UnderWay};
+use health::Pulse;
+pub use health::{Health, Unwell};
+use member::{Has, Member, Next};
+use places::Places;
+use under_way::UnderWay;
 
 /// What one round of recovery came to.
 ///
@@ -105,22 +124,38 @@ impl Client {
     ///
     /// Dropping the future stops what is under way; its leases run out, and another round takes it up.
     pub async fn recover(&self, limit: usize) -> Result<Recovered, Error> {
-        let mut under_way = UnderWay::new(self);
+        // Nobody says that it stops: it ends by itself, or is dropped.
+        let (_stop, stopped) = watch::channel(false);
+        let mut under_way = UnderWay::new([self.vendor().to_owned()].into_iter(), Leaving::when(stopped));
+        let places = Places::new(self.engine.gates.recovery().at_once(), &Arc::default());
+        let mut member = Member::new(self, places);
         let ended = loop {
             let left = limit - under_way.recovered.taken;
-            match under_way.take(left).await {
-                Ok(Next::At(at)) => {
-                    let clock = &self.engine.clock;
+            if left == 0 {
+                break Ok(());
+            }
+            let wanted = match member.room(under_way.of(0)) {
+                Ok(room) => room.min(left),
+                Err(Next::At(at)) => {
                     tokio::select! {
                         biased;
                         () = under_way.one_ends() => {}
-                        () = clock.sleep_until(at) => {}
+                        () = self.engine.clock.sleep_until(at) => {}
                     }
+                    continue;
                 }
-                Ok(Next::Place) => under_way.one_ends().await,
+                Err(Next::Place) => {
+                    under_way.one_ends().await;
+                    continue;
+                }
+                Err(Next::Closed(_)) => break Ok(()),
+            };
+            member.has = Has::BOTH;
+            match member.take(wanted, &mut under_way, 0).await {
                 // The end of one may be the turn of the next.
-                Ok(Next::Nothing) if left > 0 && under_way.may_pass_turns() => under_way.one_ends().await,
-                Ok(Next::Nothing | Next::Closed(_)) => break Ok(()),
+                Ok(taken) if taken < wanted && under_way.may_pass_turns() => under_way.one_ends().await,
+                Ok(taken) if taken < wanted => break Ok(()),
+                Ok(_) => {}
                 Err(error) => break Err(error),
             }
         };
@@ -131,44 +166,21 @@ impl Client {
     }
 
     /// Recovers in the background, at once and from then on, until the returned guard is dropped or
-    /// [stopped](Dispatcher::stop). Where there is nothing to do it looks again after `period`. Beside it, records that
-    /// have expired are removed as fast as they expire, in small batches. Must be called within a tokio runtime.
-    ///
-    /// What fails is said in an event, and so is a panic of a store, an adapter or a transport of your own. It is tried
-    /// again after `period`.
+    /// [stopped](Dispatcher::stop): a [`Dispatcher`] of this client alone. Where there is nothing to do it looks every
+    /// `period` for what other processes left or enqueued. Must be called within a tokio runtime.
     ///
     /// First it [registers](Client::register) the account's terms. As long as they are not those in the store, nothing is
     /// carried on, and keyed calls are refused.
     ///
-    /// Run it in every process that has a durable store. [`PERIOD`] suits most. What is
-    /// [enqueued](crate::Call::enqueue) in this process and due is sent at once; what is for later, up to a `period` after
-    /// its time.
+    /// Run it in every process that has a durable store. [`PERIOD`] suits most. For several clients there is
+    /// [`Dispatcher::over`].
     pub fn keep_recovering(&self, period: Duration) -> Dispatcher {
-        let (stop, stopped) = watch::channel(());
-        let count = Arc::new(AtomicUsize::new(0));
-        let under_way = UnderWay::new(self).counted_by(Arc::clone(&count));
-        let client = self.clone();
-        let until_stopped = stopped.clone();
-        let recovery = async move {
-            if let Err(panic) = caught(client.until_registered(until_stopped)).await {
-                telemetry::recovery_panicked(client.vendor(), "register the terms of the account", &*panic);
-            }
-            if let Err(panic) = caught(client.name_unreached()).await {
-                telemetry::recovery_panicked(client.vendor(), "name what no client reaches", &*panic);
-            }
-            under_way.keep_on(period, stopped).await;
-        };
-        Dispatcher {
-            recovery: tokio::spawn(recovery),
-            purge: tokio::spawn(purge::keep_purging(self.clone(), period)),
-            stop,
-            under_way: count,
-            clock: Arc::clone(&self.engine.clock),
-        }
+        Dispatcher::over([self]).period(period).start()
     }
 }
 
-/// Recovery in the background. It stops when this is dropped; [`stop`](Dispatcher::stop) lets what is under way finish.
+/// Delivers in the background what is due: of one client, or of [several](Dispatcher::over). It stops when this is
+/// dropped; [`stop`](Dispatcher::stop) lets what is under way finish.
 ///
 /// ```
 #[doc = include_str!("docs/setup/stripe.md")]
@@ -192,16 +204,50 @@ impl Client {
 #[derive(Debug)]
 #[must_use = "recovery stops when the guard is dropped"]
 pub struct Dispatcher {
-    recovery: JoinHandle<()>,
-    purge: JoinHandle<()>,
-    stop: watch::Sender<()>,
+    /// One for each store.
+    deliveries: Vec<JoinHandle<()>>,
+    pulses: Vec<Arc<Pulse>>,
+    purges: Vec<JoinHandle<()>>,
+    stop: watch::Sender<bool>,
     under_way: Arc<AtomicUsize>,
     clock: Arc<dyn Clock>,
 }
 
 impl Dispatcher {
-    /// Takes nothing more, and waits up to `limit` for what is under way. Gives how many operations were cut off then:
-    /// their leases run out, and another process carries them on.
+    /// A dispatcher of all these clients, once it is [started](DispatcherBuilder::start).
+    ///
+    /// What one client of it enqueues or postpones is begun at its time, also if it is another client of the same store
+    /// and account that did so. What other processes enqueue is found by looking: one look is for all clients of a
+    /// store. For that, give the clients one store (an `Arc` of it, or a [vendors file](crate::config)).
+    ///
+    /// ```
+    #[doc = include_str!("docs/setup/stripe.md")]
+    /// # let postmark = stripe.clone();
+    /// use std::time::Duration;
+    /// use steadfast::dispatcher::Dispatcher;
+    ///
+    /// let dispatcher = Dispatcher::over([&stripe, &postmark]).start(); // for as long as the service runs
+    ///
+    /// let form = [("amount", "1000"), ("currency", "usd")];
+    /// let charge = stripe.post("/v1/charges").key("order-42/charge").form(&form).enqueue().await?;
+    /// assert!(charge.wait(Duration::from_secs(60)).await.is_ok());
+    ///
+    /// // Before the process ends.
+    /// assert_eq!(dispatcher.stop(Duration::from_secs(30)).await, 0);
+    #[doc = include_str!("docs/setup/end.md")]
+    /// ```
+    pub fn over<C: Borrow<Client>>(clients: impl IntoIterator<Item = C>) -> DispatcherBuilder {
+        DispatcherBuilder::new(clients.into_iter().map(|client| client.borrow().clone()).collect())
+    }
+
+    /// Says whether it is at work, also to another task, and for a check of the whole process.
+    pub fn health(&self) -> Health {
+        Health::of(self.pulses.iter().cloned().zip(self.deliveries.iter().map(JoinHandle::abort_handle)))
+    }
+
+    /// Takes nothing more, and waits up to `limit` for what is under way. What was taken and waits is let go of: what
+    /// was not sent is due now, so that another process takes it at once, and the rest at its time. Gives how many
+    /// operations were cut off at the limit: their leases run out, and another process carries them on.
     ///
     /// Call it before the process ends, so that an operation which was just sent is also written down. An attempt's
     /// timeout and a second are enough for most.
@@ -210,13 +256,19 @@ impl Dispatcher {
     ///
     /// Dropping the future cuts off what is under way at once, as dropping the guard does.
     pub async fn stop(mut self, limit: Duration) -> usize {
-        self.purge.abort();
-        // Nobody listens any more if it has ended by itself.
-        let _ = self.stop.send(());
+        self.purges.iter().for_each(JoinHandle::abort);
+        self.stop.send_replace(true);
         let over = self.clock.limit_until(self.clock.now().plus(limit));
+        let deliveries = &mut self.deliveries;
+        let all = async {
+            for delivery in deliveries {
+                // One that panicked has ended, too.
+                let _ = delivery.await;
+            }
+        };
         tokio::select! {
             biased;
-            _ = &mut self.recovery => {}
+            () = all => {}
             () = over => {}
         }
         self.under_way.load(Ordering::Relaxed)
@@ -225,8 +277,7 @@ impl Dispatcher {
 
 impl Drop for Dispatcher {
     fn drop(&mut self) {
-        self.recovery.abort();
-        self.purge.abort();
+        self.deliveries.iter().chain(&self.purges).for_each(JoinHandle::abort);
     }
 }
 

@@ -9,8 +9,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
 use std::time::Duration;
 
-use tokio::sync::Notify;
-
 use crate::clock::{Clock, Instant, Timestamp};
 use crate::error::{Context, Effect, Error, Kind, Origin as _};
 use crate::operation::{Key, OperationId, RedactedFields, Sequence};
@@ -18,7 +16,7 @@ use crate::policy::{CallPolicy, Gates, InFlight, OnUnknown, Policy};
 use crate::random::Random;
 use crate::reply::Reply;
 use crate::request::Request;
-use crate::store::Store;
+use crate::store::{Store, Wakes};
 use crate::telemetry::{self, Whose};
 use crate::transport::Transport;
 use crate::vendor::Adapter;
@@ -37,6 +35,7 @@ mod keyed;
 mod late_write;
 mod latency;
 mod lease;
+mod leaving;
 mod limit;
 mod liveness;
 mod look_up;
@@ -57,6 +56,7 @@ pub(crate) use enqueue::Accepted;
 pub(crate) use in_flight::Waiting;
 pub(crate) use late_write::LateWrites;
 pub(crate) use latency::Latency;
+pub(crate) use leaving::Leaving;
 pub(crate) use patience::SLEEP_MAX;
 use phase::Run;
 use retention::{Floor, Retention};
@@ -93,8 +93,8 @@ pub(crate) struct Engine {
     pub let_go: LetGo,
     pub began: Began,
     pub disagreement: Disagreement,
-    /// Wakes a dispatcher of this client: there is something due.
-    pub due: Arc<Notify>,
+    /// Wakes the dispatchers of this process: there is something due, or will be.
+    pub wakes: Wakes,
 }
 
 /// What one call asks for beside its request.

@@ -94,7 +94,7 @@ impl Enqueued {
         letters.cancel(self.id(), &Signed::new(Enqueued::CANCELLED_BY, why)).await?;
         engine.waiting.wake(self.id());
         // The next one of its sequence, if it was in one.
-        engine.due.notify_one();
+        engine.wakes.wake(Some(&self.id().scope), engine.wall());
         Ok(())
     }
 

@@ -43,6 +43,8 @@ pub mod anti_patterns {}
 pub mod observability {}
 
 /// [observability]: crate::guide::observability
+/// [the metrics]: crate::guide::observability#the-metrics
+/// [`Dispatcher`]: crate::dispatcher::Dispatcher
 /// [enqueued]: crate::guide::recipes#send-it-later-or-without-waiting
 /// [sequence]: crate::guide::recipes#keep-calls-in-order
 /// [`gates`]: crate::Client::gates
@@ -70,6 +72,8 @@ pub mod postgres {}
 
 /// [`enqueue`]: crate::Call::enqueue
 /// [`keep_recovering`]: crate::Client::keep_recovering
+/// [`Dispatcher`]: crate::dispatcher::Dispatcher
+/// [a process of its own]: crate::guide::operations#a-process-that-delivers
 /// [`is_new`]: crate::Enqueued::is_new
 /// [`sequence`]: crate::Call::sequence
 /// [`is_deadline`]: crate::Error::is_deadline

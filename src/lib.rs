@@ -123,7 +123,7 @@
 //!   and [`vendor::Keyed`], which is only data.
 //! - [`store::Store`]: where operations are recorded. [`store::Sqlite`] is a file; [`store::Memory`] is lost in a
 //!   crash. [`store::open`] opens either by its URL.
-//! - [`dispatcher`]: carries on with what a dead process left and with what is due.
+//! - [`dispatcher`]: carries on with what a dead process left and with what is due, of one client or of many.
 //! - [`config::Vendors`]: all of this from one file.
 //! - [`dead_letter::DeadLetters`]: what failed and waits for a person; the command line `steadfast` is over it.
 //! - [`testkit`]: fakes of the vendors, faults, a scripted transport, a clock.

@@ -28,6 +28,7 @@ mod columns;
 mod copying;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod filters;
+mod look;
 mod migrated;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod numbers;
@@ -39,6 +40,7 @@ mod standing;
 mod stored;
 mod upkeep;
 mod url;
+mod wakes;
 mod wrapper;
 
 #[cfg(any(test, feature = "testkit"))]
@@ -54,6 +56,7 @@ mod sqlite;
 
 pub use copying::{Copied, CopyError, Copying, copy, give_up_copy};
 pub use error::{StoreError, StoreErrorKind};
+pub use look::{Look, Sight, Waiting};
 pub use memory::Memory;
 pub use migrated::Migrated;
 #[cfg(feature = "postgres")]
@@ -67,6 +70,8 @@ use upkeep::AUDIT_MOVED;
 pub use upkeep::{Head, Reseal, Resealed, ResealedBatch, Restore, Row, Unreadable, Upkeep, reseal};
 pub(crate) use url::EXAMPLE;
 pub use url::{StoreUrl, open};
+pub(crate) use wakes::Sleeper;
+pub use wakes::Wakes;
 pub use wrapper::Wrapper;
 
 /// Keeps the record of every keyed call.
@@ -207,7 +212,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// What time it is in the store for a host whose clock says `now`: earlier than that while the store doubts this
     /// clock, else `now` itself. See [`Notes`](crate::operation::record::Notes::now), which has
-    /// [seen](crate::operation::record::Notes::saw) the claims, takes and purges before. A store that only one clock
+    /// [seen](crate::operation::record::Notes::saw) the claims, takes, looks and purges before. A store that only one clock
     /// writes to gives `now`.
     ///
     /// # Errors
@@ -223,6 +228,26 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ///
     /// A [`StoreError`]; some may have been removed.
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError>;
+
+    /// What there is for [`take`](Store::take) and [`purge`](Store::purge) to find, for all accounts of a dispatcher in
+    /// one question. It changes nothing but what the store notes of the time, as a take does.
+    ///
+    /// Default: `None`. The dispatcher then takes for each of its accounts, and purges, to find out.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`].
+    async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
+        let _ = look;
+        Ok(None)
+    }
+
+    /// What wakes the dispatchers of this process that deliver from this store: one for all who hold it.
+    ///
+    /// Default: `None`. Then each client wakes its own dispatcher alone, and looks for itself.
+    fn wakes(&self) -> Option<&Wakes> {
+        None
+    }
 
     /// What an operator's tool does to the whole store, such as [`reseal`]; `None` if it can do nothing of that kind.
     ///
@@ -302,6 +327,14 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
         (**self).purge(now, limit).await
+    }
+
+    async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
+        (**self).look(look).await
+    }
+
+    fn wakes(&self) -> Option<&Wakes> {
+        (**self).wakes()
     }
 
     fn upkeep(&self) -> Option<&dyn Upkeep> {

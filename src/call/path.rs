@@ -9,6 +9,25 @@ pub(super) fn set_path(url: &mut url::Url, base: &str, path: &str) -> Result<(),
     if !path.starts_with('/') {
         return Err("must start with a slash; the host comes from the adapter");
     }
+    // Most paths are plain, and are looked at once.
+    let is_plain = !path.bytes().any(|byte| matches!(byte, b'#' | b'?' | b'.' | b'%'));
+    let (path_only, query) = if is_plain { (path, None) } else { checked(path)? };
+    let mut base = base;
+    while let Some(shorter) = base.strip_suffix('/') {
+        base = shorter;
+    }
+    match base {
+        "" => url.set_path(path_only),
+        base => url.set_path(&[base, path_only].concat()),
+    }
+    if query.is_some() {
+        url.set_query(query);
+    }
+    Ok(())
+}
+
+/// A path and its query.
+fn checked(path: &str) -> Result<(&str, Option<&str>), &'static str> {
     if path.contains('#') {
         return Err("must not have a fragment");
     }
@@ -19,14 +38,7 @@ pub(super) fn set_path(url: &mut url::Url, base: &str, path: &str) -> Result<(),
     if path_only.split(['/', '\\']).any(is_dot_segment) {
         return Err("must not have . or .. segments");
     }
-    match base.trim_end_matches('/') {
-        "" => url.set_path(path_only),
-        base => url.set_path(&[base, path_only].concat()),
-    }
-    if query.is_some() {
-        url.set_query(query);
-    }
-    Ok(())
+    Ok((path_only, query))
 }
 
 /// `base` with a longer path than it has: a clone's text then has room for a call's path, and setting it does not

@@ -118,7 +118,11 @@ fn tell<T>(read: Result<T, Mistake>, mistakes: &mut Mistakes<'_>) -> Option<T> {
 fn read_store(root: &DeTable<'_>) -> Result<Option<(StoreUrl, usize)>, Mistake> {
     let Some(value) = root.get(STORE) else { return Ok(None) };
     let start = value.span().start;
-    let read = text(value, EXAMPLE).and_then(StoreUrl::read);
+    let read = text(value, EXAMPLE).and_then(StoreUrl::read).and_then(|url| {
+        let problem = "the password does not belong in this file; leave it out, and set PGPASSWORD, or name a file of \
+                       passwords with `passfile=`";
+        if url.has_password() { Err(problem.to_owned()) } else { Ok(url) }
+    });
     match read {
         Ok(url) => Ok(Some((url, start))),
         Err(problem) => Err(Mistake::itself(start, Path::of([STORE]), format!("`{STORE}`: {problem}"))),

@@ -4,34 +4,38 @@
 //! two of them, because a store that does nothing but purge serves no calls. One batch a second, which this once was,
 //! is outrun by a hundred calls a second.
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use tokio::sync::Notify;
 
 use super::caught;
 use crate::client::Client;
 use crate::telemetry;
 
-/// Purges for ever: batch after batch while there are full ones, and else every `period`.
-pub(super) async fn keep_purging(client: Client, period: Duration) {
+/// Purges for ever: batch after batch while there are full ones, and else when `expired` says that there is something,
+/// every `period` at most.
+pub(super) async fn keep_purging(client: Client, period: Duration, expired: Arc<Notify>) {
     let clock = &client.engine.clock;
     loop {
-        let began = clock.now();
-        let purged = caught(client.engine.store.purge(client.engine.wall(), BATCH)).await;
-        let pause = match purged {
-            Ok(Ok(removed)) if removed >= BATCH => {
-                let took = clock.now().since(began);
-                took.saturating_mul(PAUSE_TIMES).clamp(PAUSE_MIN, PAUSE_MAX)
+        expired.notified().await;
+        loop {
+            let began = clock.now();
+            let purged = caught(client.engine.store.purge(client.engine.wall(), BATCH)).await;
+            let took = clock.now().since(began);
+            match purged {
+                Ok(Ok(removed)) if removed >= BATCH => {
+                    let pause = took.saturating_mul(PAUSE_TIMES).clamp(PAUSE_MIN, PAUSE_MAX);
+                    clock.sleep_until(clock.now().plus(pause)).await;
+                    continue;
+                }
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => telemetry::recovery_failed(client.vendor(), &error),
+                Err(panic) => telemetry::recovery_panicked(client.vendor(), "purge", &*panic),
             }
-            Ok(Ok(_)) => period,
-            Ok(Err(error)) => {
-                telemetry::recovery_failed(client.vendor(), &error);
-                period
-            }
-            Err(panic) => {
-                telemetry::recovery_panicked(client.vendor(), "purge", &*panic);
-                period
-            }
-        };
-        clock.sleep_until(clock.now().plus(pause)).await;
+            break;
+        }
+        clock.sleep_until(clock.now().plus(period)).await;
     }
 }
 

@@ -1,41 +1,72 @@
-//! Nothing is carried on before this client's terms are known to be those of the account's other services.
+//! Nothing is carried on before a client's terms are known to be those of the account's other services.
 
 use std::time::Duration;
 
-use tokio::sync::watch;
-
+use super::caught;
 use crate::client::Client;
 use crate::telemetry;
 
-impl Client {
-    /// Waits until the client's terms are registered, or nobody waits for recovery any more. A store that cannot answer
-    /// stops nobody: what it cannot say is then not looked at.
-    pub(super) async fn until_registered(&self, mut stopped: watch::Receiver<()>) {
-        let mut tries_left = TRIES;
-        loop {
-            let pause = match self.engine.register().await {
-                Ok(Ok(())) => return,
-                Ok(Err(differs)) => {
-                    telemetry::disagrees(self.vendor(), &self.engine.account_path(), &differs);
-                    ASK_AGAIN
-                }
-                Err(error) => {
-                    telemetry::recovery_failed(self.vendor(), &error);
-                    tries_left -= 1;
-                    if tries_left == 0 {
-                        return;
-                    }
-                    super::PERIOD
-                }
-            };
-            let clock = &self.engine.clock;
-            tokio::select! {
-                biased;
-                _ = stopped.changed() => return,
-                () = clock.sleep_until(clock.now().plus(pause)) => {}
+/// Asks the store of each client whether its terms are those of the account's other services, and gives those whose terms
+/// differ. A store that cannot answer stops nobody: what it cannot say after a few times is then not looked at.
+pub(super) async fn register(clients: &[Client]) -> Vec<Client> {
+    let (mut asked, mut differing) = (clients.to_vec(), Vec::new());
+    for tries_left in (0..TRIES).rev() {
+        let mut silent = Vec::new();
+        for client in asked {
+            match answer(&client).await {
+                Answer::Agrees => {}
+                Answer::Differs => differing.push(client),
+                Answer::Silent => silent.push(client),
             }
         }
+        let Some(first) = silent.first().filter(|_| tries_left > 0) else { break };
+        pause(first, super::PERIOD).await;
+        asked = silent;
     }
+    differing
+}
+
+/// Asks again for those whose terms differ, until they agree.
+pub(super) async fn until_registered(mut differing: Vec<Client>) {
+    while let Some(first) = differing.first() {
+        pause(first, ASK_AGAIN).await;
+        let mut still = Vec::new();
+        for client in differing {
+            if !matches!(answer(&client).await, Answer::Agrees) {
+                still.push(client);
+            }
+        }
+        differing = still;
+    }
+}
+
+enum Answer {
+    Agrees,
+    Differs,
+    Silent,
+}
+
+async fn answer(client: &Client) -> Answer {
+    match caught(client.engine.register()).await {
+        Ok(Ok(Ok(()))) => Answer::Agrees,
+        Ok(Ok(Err(differs))) => {
+            telemetry::disagrees(client.vendor(), &client.engine.account_path(), &differs);
+            Answer::Differs
+        }
+        Ok(Err(error)) => {
+            telemetry::recovery_failed(client.vendor(), &error);
+            Answer::Silent
+        }
+        Err(panic) => {
+            telemetry::recovery_panicked(client.vendor(), "register the terms of the account", &*panic);
+            Answer::Silent
+        }
+    }
+}
+
+async fn pause(client: &Client, lasts: Duration) {
+    let clock = &client.engine.clock;
+    clock.sleep_until(clock.now().plus(lasts)).await;
 }
 
 /// How often a store that cannot answer is asked.

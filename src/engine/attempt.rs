@@ -66,7 +66,7 @@ impl<'a> Run<'a> {
         let admitted = admission.admitted_at();
         admission.begin(begins);
         let begun = admission.admitted_at();
-        let exchanged = engine.exchange(self.request.clone(), self.bounds(), admitted, begun).await;
+        let exchanged = engine.exchange(self.request, self.bounds(), admitted, begun).await;
         self.account(admission, &exchanged);
         let of_an_outage = self.is_of_an_outage(&exchanged);
         let Exchanged { mut outcome, ended, .. } = exchanged;

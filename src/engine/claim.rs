@@ -54,19 +54,23 @@ impl Engine {
     /// # Errors
     ///
     /// The store's, or `None` if it did not answer in time.
-    pub(super) async fn claim(&self, call: Keyed<'_>) -> Result<Box<Claimed>, Option<StoreError>> {
+    pub(super) async fn claim(&self, call: &Keyed<'_>) -> Result<Box<Claimed>, Option<StoreError>> {
         let Offered { fingerprint, .. } = call.offered;
         let claimed = self.claim_with(call, fingerprint).await?;
         let Claimed::Mismatch { held } = *claimed else { return Ok(claimed) };
         let is_ours = self.is_of(held, call.offered)
-            || self.is_of_first_scope(held, call.offered, self.first_scope(call.offered).await.as_ref());
+            || self.is_of_first_scope(
+                held,
+                call.offered,
+                Box::pin(self.first_scope(call.offered)).await.as_ref(),
+            );
         if is_ours { self.claim_with(call, held).await } else { Ok(claimed) }
     }
 
     /// Boxed: a record is large, and is handed on through several futures.
     async fn claim_with(
         &self,
-        call: Keyed<'_>,
+        call: &Keyed<'_>,
         fingerprint: Fingerprint,
     ) -> Result<Box<Claimed>, Option<StoreError>> {
         let claim = self.store.claim(self.claim_of(call, fingerprint));
@@ -77,8 +81,8 @@ impl Engine {
         }
     }
 
-    fn claim_of(&self, call: Keyed<'_>, fingerprint: Fingerprint) -> Claim {
-        let Keyed { offered, wire_key, work, keep, due, .. } = call;
+    fn claim_of(&self, call: &Keyed<'_>, fingerprint: Fingerprint) -> Claim {
+        let Keyed { offered, wire_key, work, keep, due, .. } = *call;
         let now = self.wall();
         Claim {
             id: offered.id.clone(),

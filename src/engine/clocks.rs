@@ -56,7 +56,7 @@ impl VendorClock {
         if reading.is_some_and(is_recent) || answer.headers.contains_key(AGE) {
             return;
         }
-        let date = answer.header(DATE.as_str()).and_then(|text| httpdate::parse_http_date(text).ok());
+        let date = answer.header_named(&DATE).and_then(|text| httpdate::parse_http_date(text).ok());
         if let Some(theirs) = date.map(Timestamp::from) {
             *reading = Some(Reading { theirs, wall, now });
         }

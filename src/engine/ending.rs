@@ -10,6 +10,20 @@ use crate::telemetry::Whose;
 use crate::transport::SendErrorKind;
 
 impl Run<'_> {
+    /// What an answer is to the caller.
+    pub(super) fn reply(&self, answer: Answer, obtained: Obtained) -> Reply {
+        Reply::new(answer, obtained, self.attempts).after_waiting(self.waited)
+    }
+
+    /// The reply, if all of it was read.
+    pub(super) fn read(&mut self, reply: Reply) -> Result<Reply, Error> {
+        if reply.answer().cut {
+            let limit_bytes = self.engine.policy.limits.reply_bytes_max;
+            return Err(self.in_context(too_large(limit_bytes, reply.answer().clone())));
+        }
+        Ok(reply)
+    }
+
     /// Writes a success down, and names the operation in its reply.
     pub(super) async fn settle(&mut self, reply: &mut Reply) -> Result<(), Error> {
         let reconciled = reply.obtained() == Obtained::Reconciled;

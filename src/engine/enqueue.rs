@@ -41,25 +41,28 @@ impl Engine {
         let named = self.name(&mut request, work, key)?;
         let call = Keyed { due: Some(due), ..named.call(&request, work, (started, deadline)) };
         telemetry::named(call.whose(&self.vendor));
-        let is_new = self.record_as_due(call).await?;
+        let is_new = self.record_as_due(&call, due).await?;
         telemetry::enqueued(call.whose(&self.vendor), is_new);
-        if is_new && due <= self.wall() {
-            self.due.notify_one();
-        }
         Ok(Accepted { named, request, is_new })
     }
 
     /// Whether it is on record by this call.
-    async fn record_as_due(&self, call: Keyed<'_>) -> Result<bool, Error> {
-        let Keyed { offered, work, started, .. } = call;
+    async fn record_as_due(&self, call: &Keyed<'_>, due: Timestamp) -> Result<bool, Error> {
+        let Keyed { offered, work, started, .. } = *call;
         let deadline = offered.deadline;
         if deadline <= started {
             let refused = self.named(no_time(), offered);
-            Box::pin(self.refused_before_claim(refused, call)).await.map_err(Stop::into_error)?;
+            Box::pin(self.refused_before_claim(refused, *call)).await.map_err(Stop::into_error)?;
             return Ok(false);
         }
         Ok(match self.claim(call).await.map(|claimed| *claimed) {
-            Ok(Claimed::Fresh(_) | Claimed::TakenOver(_)) => true,
+            Ok(Claimed::Fresh(record) | Claimed::TakenOver(record)) => {
+                if record.waits_for().is_none() {
+                    // At the time that is on record: it is of the store's own clock.
+                    self.wakes.wake(Some(&record.id.scope), record.until().unwrap_or(due));
+                }
+                true
+            }
             Ok(Claimed::Busy { .. }) => false,
             Ok(Claimed::Settled(record)) => {
                 self.with_cause_on_record(self.replay(record), offered.id, deadline).await?;
@@ -72,7 +75,7 @@ impl Engine {
                 return Err(self.named(in_the_way(work, obstacle, effect), offered));
             }
             Err(failure) => {
-                Box::pin(self.not_claimed(failure, call)).await.map_err(Stop::into_error)?;
+                Box::pin(self.not_claimed(failure, *call)).await.map_err(Stop::into_error)?;
                 false
             }
         })
@@ -81,7 +84,7 @@ impl Engine {
     /// The operation has moved on by this process. If it has ended, the next one of its sequence may be taken.
     pub(crate) fn pass_turn(&self, record: &Record) {
         if record.sequence.is_some() && !record.holds_sequence() {
-            self.due.notify_one();
+            self.wakes.wake(Some(&record.id.scope), self.wall());
         }
     }
 

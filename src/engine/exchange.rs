@@ -33,31 +33,38 @@ pub(super) struct Exchanged {
 }
 
 impl Engine {
-    /// Sends one request within `bounds`, with the vendor's secrets added on this copy alone.
+    /// Sends a copy of a request within `bounds`.
     ///
     /// `admitted` is when the gates let it through. A write to the record may come between that and `begun`: where
     /// the attempt's timeout is the whole call's, as a policy may say, the write's time is the vendor's loss, and
     /// not a reason to overlook that the vendor hangs.
     pub(super) async fn exchange(
         &self,
-        mut outgoing: Request,
+        request: &Request,
         bounds: Bounds,
         admitted: Instant,
         begun: Instant,
     ) -> Exchanged {
-        self.vendor.authorize(&mut outgoing);
         let until = begun.plus(bounds.attempt).min(bounds.until);
-        if bounds.pass_deadline_on {
-            pass_on(&mut outgoing, until.since(begun), bounds.retries_allowed);
-        }
         // A safe method has no effect to be unknown, and its call is spared the allocation.
-        let progress = if outgoing.method.is_safe() { Progress::unwatched() } else { Progress::new() };
+        let progress = if request.method.is_safe() { Progress::unwatched() } else { Progress::new() };
         let limits = Limits::new(self.policy.limits.reply_bytes_max).watched(&progress);
-        let exchange = self.transport.send(outgoing, limits);
+        // Made in passing: in a variable it would be a part of this future.
+        let exchange = self.transport.send(self.outgoing(request, bounds, until.since(begun)), limits);
         let answered = limit::within(&*self.clock, until, exchange).await;
         let cut_short = answered.is_none() && until < admitted.plus(bounds.attempt);
         let outcome = answered.unwrap_or_else(|| Err(SendError::out_of_time(&progress)));
         Exchanged { outcome, ended: self.clock.now(), cut_short }
+    }
+
+    /// The copy of a request that is sent. It alone has the vendor's secrets.
+    fn outgoing(&self, request: &Request, bounds: Bounds, left: Duration) -> Request {
+        let mut outgoing = request.clone();
+        self.vendor.authorize(&mut outgoing);
+        if bounds.pass_deadline_on {
+            pass_on(&mut outgoing, left, bounds.retries_allowed);
+        }
+        outgoing
     }
 }
 

@@ -54,7 +54,7 @@ impl Engine {
                 }
                 Standing::CannotSay => told = told.of_effect(Effect::Unknown),
                 Standing::Absent | Standing::Open(_) if self.clock.now() < offered.deadline => {
-                    match Box::pin(self.begin(call, self.clock.now())).await {
+                    match Box::pin(self.begin(&call, self.clock.now())).await {
                         Err(Stop::Held(held)) => told = in_place_of(told, held),
                         ended => return unless_sent_before(told, ended.map_err(Stop::into_error)),
                     }

@@ -10,7 +10,7 @@ use crate::clock::Instant;
 use crate::error::Error;
 use crate::operation::record::Claimed;
 use crate::operation::{Fingerprint, Key, OperationId, Unstamped, fingerprint};
-use crate::policy::InFlight;
+use crate::policy::{Admission, InFlight};
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::telemetry;
@@ -71,12 +71,11 @@ impl Engine {
             let refused = self.named(no_time(), offered);
             return Box::pin(self.refused_before_claim(refused, call)).await.map_err(Stop::into_error);
         }
-        match self.begin(call, started).await {
-            Err(Stop::Held(told)) if work.in_flight == InFlight::Wait => {
-                Box::pin(self.wait_for_holder(call, told)).await
-            }
-            ended => ended.map_err(Stop::into_error),
-        }
+        let told = match self.begin(&call, started).await {
+            Err(Stop::Held(told)) if work.in_flight == InFlight::Wait => told,
+            ended => return ended.map_err(Stop::into_error),
+        };
+        Box::pin(self.wait_for_holder(call, told)).await
     }
 
     /// Stamps the request, and gives the operation its name. Refused where the account's terms are not this client's.
@@ -93,67 +92,90 @@ impl Engine {
     }
 
     /// Gates, claim, and the loop if the operation is this call's. `began` is now, as far as the gates are concerned.
-    pub(super) async fn begin(&self, call: Keyed<'_>, began: Instant) -> Result<Reply, Stop> {
-        let Keyed { offered, work, started, .. } = call;
-        let Offered { request, deadline, .. } = offered;
+    pub(super) async fn begin(&self, call: &Keyed<'_>, began: Instant) -> Result<Reply, Stop> {
+        let deadline = call.offered.deadline;
         // What is answered from the record must not use up the rate, which is for what is sent, nor wait for it. A look
         // costs a clean call more than a claim that finds the same, so that nobody looks while there is room to lend.
+        //
+        // What most calls do not come to is boxed, and so is what comes behind the claim: in one piece, the future of a
+        // call would be too large for the allocator's quick lists.
         if !self.gates.lend_room()
-            && let Some(told) = Box::pin(self.told_at_once(call)).await
+            && let Some(told) = Box::pin(self.told_at_once(*call)).await
         {
             return told;
         }
         let admission = match self.admit_first(call.whose(&self.vendor), began, deadline).await {
             Ok(admission) => admission,
             Err(refused) => {
-                return Box::pin(self.refused_before_claim(self.named(refused, offered), call)).await;
+                let refused = self.named(refused, call.offered);
+                return Box::pin(self.refused_before_claim(refused, *call)).await;
             }
         };
-        let lease_until = self.clock.now().plus(self.lease(work));
-        // What is known after the claim is boxed, and no record lives on through the awaits below: each would be part
-        // of every call's future. The admission is dropped first: whoever does not send keeps nobody from sending.
+        let lease_until = self.clock.now().plus(self.lease(call.work));
         let claimed = match self.claim(call).await {
             Ok(claimed) => claimed,
             Err(failure) => {
                 drop(admission);
-                return Box::pin(self.not_claimed(failure, call)).await;
+                return Box::pin(self.not_claimed(failure, *call)).await;
             }
         };
-        let hold = match *claimed {
-            Claimed::Fresh(record) => {
-                self.earn(&admission);
-                Hold::new(self, record, lease_until)
-            }
-            Claimed::TakenOver(record) => {
-                // Not the first send: it is charged and admitted as the retry that it is.
-                self.earn(&admission);
-                drop(admission);
-                telemetry::taken_over(&**self.vendor, &record);
-                let hold = Hold::new(self, record, lease_until);
-                return Ok(Box::pin(self.carry_on_with(hold, work, started, deadline)).await?);
-            }
-            Claimed::Settled(record) => {
-                drop(admission);
-                return Ok(self.with_cause_on_record(self.replay(record), offered.id, deadline).await?);
-            }
-            Claimed::Busy { frees_at } => {
-                drop(admission);
-                return Box::pin(self.busy(call, frees_at)).await;
-            }
-            Claimed::Mismatch { held } => {
-                return Err(self.named(key_reused(held, offered.fingerprint), offered).into());
-            }
-            Claimed::InTheWay { obstacle, effect } => {
-                return Err(self.named(in_the_way(work, obstacle, effect), offered).into());
-            }
+        let Claimed::Fresh(record) = *claimed else {
+            return Box::pin(self.not_the_first(call, claimed, (admission, lease_until))).await;
         };
+        self.earn(&admission);
+        let hold = Hold::new(self, record, lease_until);
         let fence = hold.record.fence;
-        let mut run = Run::new(self, work, request, Some(hold), started, deadline);
-        match run.drive(Some(admission)).await {
+        match Box::pin(self.send(call, hold, admission)).await {
             Err(error) if error.is_store() => {
-                Ok(Box::pin(self.unless_overtaken(error, offered, fence)).await?)
+                Ok(Box::pin(self.unless_overtaken(error, call.offered, fence)).await?)
             }
             ended => Ok(ended?),
+        }
+    }
+
+    /// Sends an operation that nobody has sent before.
+    async fn send<'a>(
+        &'a self,
+        call: &Keyed<'a>,
+        hold: Box<Hold<'a>>,
+        admission: Admission<'a>,
+    ) -> Result<Reply, Error> {
+        let Keyed { offered: Offered { request, deadline, .. }, work, started, .. } = *call;
+        let mut run = Run::new(self, work, request, Some(hold), started, deadline);
+        run.drive(Some(admission)).await
+    }
+
+    /// What becomes of a call that found its operation on record. The admission is dropped before anything else: whoever
+    /// does not send keeps nobody from sending.
+    async fn not_the_first(
+        &self,
+        call: &Keyed<'_>,
+        claimed: Box<Claimed>,
+        (admission, lease_until): (Admission<'_>, Instant),
+    ) -> Result<Reply, Stop> {
+        let Keyed { offered, work, started, .. } = *call;
+        if let Claimed::TakenOver(_) = *claimed {
+            self.earn(&admission);
+        }
+        drop(admission);
+        match *claimed {
+            // A first claim does not come here; taken for another, it is no less safe.
+            Claimed::Fresh(record) | Claimed::TakenOver(record) => {
+                // Not the first send: it is charged and admitted as the retry that it is.
+                telemetry::taken_over(&**self.vendor, &record);
+                let hold = Hold::new(self, record, lease_until);
+                Ok(Box::pin(self.carry_on_with(hold, work, (started, offered.deadline), None)).await?)
+            }
+            Claimed::Settled(record) => {
+                Ok(self.with_cause_on_record(self.replay(record), offered.id, offered.deadline).await?)
+            }
+            Claimed::Busy { frees_at } => Box::pin(self.busy(*call, frees_at)).await,
+            Claimed::Mismatch { held } => {
+                Err(self.named(key_reused(held, offered.fingerprint), offered).into())
+            }
+            Claimed::InTheWay { obstacle, effect } => {
+                Err(self.named(in_the_way(work, obstacle, effect), offered).into())
+            }
         }
     }
 }

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Semaphore;
 
 use super::hold::{WRITE_PAUSE_MAX, WRITE_PAUSE_MIN, leads_to};
 use super::in_flight::Waiting;
@@ -18,7 +18,7 @@ use super::limit;
 use super::phase::Run;
 use crate::clock::{Clock, Instant};
 use crate::operation::record::{Event, Record, Transition};
-use crate::store::Store;
+use crate::store::{Store, Wakes};
 
 /// Room for the writes of one client that go on without their callers.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl Run<'_> {
             store: Arc::clone(&self.engine.store),
             clock: Arc::clone(&self.engine.clock),
             waiting: Arc::clone(&self.engine.waiting),
-            due: Arc::clone(&self.engine.due),
+            wakes: self.engine.wakes.clone(),
             held: hold.record.clone(),
             transition: hold.transition(event, evidence),
             over_at,
@@ -50,7 +50,7 @@ impl Run<'_> {
             write.carry_out().await;
             write.waiting.wake(&write.held.id);
             if write.held.sequence.is_some() {
-                write.due.notify_one();
+                write.wakes.wake(Some(&write.held.id.scope), write.store.time(write.clock.wall()));
             }
             drop(place);
         }));
@@ -63,7 +63,7 @@ struct LateWrite {
     /// Who waits for the outcome.
     waiting: Arc<Waiting>,
     /// Who takes the next one of its sequence.
-    due: Arc<Notify>,
+    wakes: Wakes,
     held: Record,
     transition: Transition,
     over_at: Instant,

@@ -14,7 +14,8 @@ impl Run<'_> {
         if self.hold.as_ref().is_none_or(|hold| hold.lasts_from(now, needed)) {
             return Ok(now);
         }
-        self.renew_lease(needed).await?;
+        // Boxed: nearly no call comes here, and each would have it in its future.
+        Box::pin(self.renew_lease(needed)).await?;
         Ok(self.engine.clock.now())
     }
 

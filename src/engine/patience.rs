@@ -17,6 +17,9 @@ impl<'a> Run<'a> {
         let engine = self.engine;
         let mut turn = None;
         loop {
+            if self.is_leaving() {
+                return Err(self.let_go().await);
+            }
             let now = engine.clock.now();
             let admitted = if self.recovered { self.admit_recovered(now) } else { engine.gates.admit(now) };
             let refusal = match admitted {
@@ -33,7 +36,9 @@ impl<'a> Run<'a> {
                 return Err(self.postpone(at, Kind::Gate(refusal.gate)).await);
             }
             telemetry::held_back(self.whose(), refusal.gate, at.since(now));
-            self.sleep_until(at).await?;
+            if !self.slept_until(at).await? {
+                return Err(self.let_go().await);
+            }
         }
     }
 
@@ -61,17 +66,28 @@ impl<'a> Run<'a> {
     /// # Errors
     ///
     /// The store's. And a recovered operation does not sleep for long: it is scheduled for that time, and what it
-    /// occupied is free for another.
+    /// occupied is free for another. Nor does it sleep on in a process that stops.
     pub(super) async fn sleep_until(&mut self, at: Instant) -> Result<(), Error> {
+        if self.is_leaving() || !self.slept_until(at).await? {
+            let kind = self.dependency();
+            return Err(self.postpone(at, kind).await);
+        }
+        Ok(())
+    }
+
+    /// As [`sleep_until`](Run::sleep_until). `false` if the process stops meanwhile, and the operation is to be let go of.
+    async fn slept_until(&mut self, at: Instant) -> Result<bool, Error> {
         let wait = at.since(self.engine.clock.now());
         if self.is_too_long_to_sleep(at) {
             let kind = self.dependency();
             return Err(self.postpone(at, kind).await);
         }
         self.keep_lease(wait.saturating_add(self.timeout.attempt)).await?;
-        self.engine.clock.sleep_until(at).await;
+        if !self.sleep_unless_leaving(at).await {
+            return Ok(false);
+        }
         self.waited = self.waited.saturating_add(wait);
-        Ok(())
+        Ok(true)
     }
 
     /// Whether a recovered operation leaves the wait until `at` to the schedule.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::hold::Hold;
+use super::leaving::Leaving;
 use super::{Engine, Work};
 use crate::answer::Answer;
 use crate::attempt::AttemptReport;
@@ -40,6 +41,8 @@ pub(super) struct Run<'a> {
     pub(super) retries_allowed: bool,
     /// Nobody waits for it.
     pub(super) recovered: bool,
+    /// When the process that took it over stops.
+    pub(super) leaving: Option<Leaving>,
     /// Attempts and look-ups of a recovered operation that were admitted in this run.
     pub(super) starts: u32,
     pub(super) wait_before: Duration,
@@ -141,6 +144,7 @@ impl<'a> Run<'a> {
             backoff,
             retries_allowed: work.retries_allowed,
             recovered: work.recovered,
+            leaving: None,
             starts: 0,
             wait_before: Duration::ZERO,
             left_alone_until: Instant::ORIGIN,

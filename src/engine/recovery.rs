@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::claim::Offered;
 use super::hold::Hold;
+use super::leaving::Leaving;
 use super::{Engine, Run, Work};
 use crate::clock::Instant;
 use crate::error::{Effect, Error, Kind};
@@ -37,14 +38,19 @@ impl Engine {
         })
     }
 
-    /// Carries a taken operation through to its end, or to the end of the policy's total time. What its caller
-    /// chose for an unknown outcome is on record.
-    pub(crate) async fn carry_on(&self, record: Record, lease_until: Instant) -> Result<Reply, Error> {
+    /// Carries a taken operation through to its end, or to the end of the policy's total time, or until the process is
+    /// `leaving`. What its caller chose for an unknown outcome is on record.
+    pub(crate) async fn carry_on(
+        &self,
+        record: Record,
+        lease_until: Instant,
+        leaving: Option<Leaving>,
+    ) -> Result<Reply, Error> {
         let started = self.clock.now();
         let work = Work::background(record.on_unknown);
         let deadline = started.plus(work.time_allowed(&self.policy));
         let hold = Hold::new(self, record, lease_until);
-        self.carry_on_with(hold, &work, started, deadline).await
+        self.carry_on_with(hold, &work, (started, deadline), leaving).await
     }
 
     /// Carries on with what somebody else began. What is resent is what was recorded, byte for byte.
@@ -52,8 +58,8 @@ impl Engine {
         &self,
         mut hold: Box<Hold<'_>>,
         work: &Work,
-        started: Instant,
-        deadline: Instant,
+        (started, deadline): (Instant, Instant),
+        leaving: Option<Leaving>,
     ) -> Result<Reply, Error> {
         let request = hold.record.request.clone();
         let Record { id, fingerprint, fence, .. } = &hold.record;
@@ -61,6 +67,7 @@ impl Engine {
         let is_ours = self.is_ours(&id, &request);
         hold.settling = Box::pin(self.settling(&hold.record, deadline)).await;
         let mut run = Run::new(self, work, &request, Some(hold), started, deadline);
+        run.leaving = leaving;
         if !is_ours {
             return Err(run.hand_back().await);
         }

@@ -15,7 +15,7 @@ use crate::attempt::AttemptReport;
 use crate::clock::Instant;
 use crate::error::{Disposition, Effect, Error, Gate, Kind, Reason, Refusal, Step};
 use crate::guard::Guard;
-use crate::operation::record::{Event, LookUp, Ruling, Why};
+use crate::operation::record::{Event, LookUp, Ruling, State, Why};
 use crate::policy::Admission;
 use crate::reply::{Obtained, Reply};
 use crate::telemetry;
@@ -70,9 +70,12 @@ impl<'a> Run<'a> {
                 Some(permit) => (permit, Lease::Claimed),
                 None => (Box::pin(self.admit_again()).await?, Lease::ToRenew),
             };
+            let waited = lease == Lease::ToRenew;
             match cleared {
                 // Waiting for the gates uses the window up too.
-                Cleared::Safe if Guard::AskedAgain.holds() && !matches!(self.ruling(), Ruling::Send(_)) => {
+                Cleared::Safe
+                    if waited && Guard::AskedAgain.holds() && !matches!(self.ruling(), Ruling::Send(_)) =>
+                {
                     continue;
                 }
                 // The renewal before the send writes it down. Not earlier: a gate that refuses would use it up.
@@ -94,7 +97,12 @@ impl<'a> Run<'a> {
                     telemetry::replayed(self.whose(), "vendor");
                 }
                 let obtained = if replayed { Obtained::Replayed } else { Obtained::Fresh };
-                return self.succeed(answer, obtained).await;
+                // As `succeed`, whose future would have the answer twice.
+                let mut reply = self.reply(answer, obtained);
+                if self.hold.is_some() {
+                    Box::pin(self.settle(&mut reply)).await?;
+                }
+                return self.read(reply);
             }
             if let Some(reply) = Box::pin(self.after_failure(judged)).await? {
                 return Ok(reply);
@@ -278,15 +286,11 @@ impl<'a> Run<'a> {
     }
 
     async fn succeed(&mut self, answer: Answer, obtained: Obtained) -> Result<Reply, Error> {
-        let mut reply = Reply::new(answer, obtained, self.attempts).after_waiting(self.waited);
+        let mut reply = self.reply(answer, obtained);
         if self.hold.is_some() {
             Box::pin(self.settle(&mut reply)).await?;
         }
-        if reply.answer().cut {
-            let limit_bytes = self.engine.policy.limits.reply_bytes_max;
-            return Err(self.in_context(super::ending::too_large(limit_bytes, reply.answer().clone())));
-        }
-        Ok(reply)
+        self.read(reply)
     }
 
     /// A definite no that is the operation's outcome.
@@ -326,8 +330,19 @@ impl<'a> Run<'a> {
     }
 
     /// Ends this call but not its operation: what is keyed is scheduled and carries on when its key is sent
-    /// again.
+    /// again, or a dispatcher takes it. One of this process is woken for it.
     pub(super) async fn postpone(&mut self, at: Instant, kind: Kind) -> Error {
+        let postponed = self.schedule(at, kind).await;
+        // At the time that is on record: it is of the store's own clock.
+        if let Some(record) = self.hold.as_ref().map(|hold| &hold.record)
+            && let State::Scheduled { at } = record.state
+        {
+            self.engine.wakes.wake(Some(&record.id.scope), at);
+        }
+        postponed
+    }
+
+    async fn schedule(&mut self, at: Instant, kind: Kind) -> Error {
         let began = self.engine.clock.now();
         let at = self.engine.wall().plus(at.since(began));
         if let Err(error) = self.write_down("schedule the next attempt", || Event::Schedule { at }).await {
@@ -359,10 +374,11 @@ impl<'a> Run<'a> {
         self.postpone(at, Kind::Gate(Gate::Budget)).await
     }
 
-    /// Lets go of an operation that is not this client's to carry on: somebody else may take it at once.
+    /// Lets go of an operation that is not this client's to carry on: somebody else may take it at once. This process
+    /// is not woken for it, or it would take it again and again.
     pub(super) async fn hand_back(&mut self) -> Error {
         let now = self.engine.clock.now();
-        self.postpone(now, Kind::Fenced).await
+        self.schedule(now, Kind::Fenced).await
     }
 
     /// Charged when the retry is decided on, not when it is sent: retries that wait are load already.

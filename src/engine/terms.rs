@@ -42,7 +42,7 @@ impl Disagreement {
     }
 
     /// Refuses a keyed call of a client whose terms differ.
-    pub(super) fn check(&self) -> Result<(), Error> {
+    pub(crate) fn check(&self) -> Result<(), Error> {
         if !self.is_there.load(Ordering::Acquire) {
             return Ok(());
         }

@@ -53,7 +53,7 @@ impl fmt::Debug for Fingerprint {
 /// (RFC 8785). Every other body counts byte for byte: so does JSON that repeats a member or has a number that a double
 /// does not hold, and a form in which the order of other names matters too (`items[][price]`).
 pub fn fingerprint(account: &str, request: &Request) -> Fingerprint {
-    let mut hash = head(FINGERPRINT_TAG, account, request);
+    let mut hash = head(account, request);
     match essence(request) {
         Some(kind) if is_json(kind) => match canonical(ijson::parse(&request.body)) {
             Some(canonical) => part(&mut hash, JSON, &canonical),
@@ -66,7 +66,7 @@ pub fn fingerprint(account: &str, request: &Request) -> Fingerprint {
                 hash.put_sized(value);
             });
             if !is_of_pairs {
-                hash = head(FINGERPRINT_TAG, account, request);
+                hash = head(account, request);
                 part(&mut hash, RAW, &request.body);
             }
         }
@@ -101,8 +101,9 @@ impl Unstamped {
         let value = if is_json { serde_json::from_slice(&request.body).ok() } else { None };
         let canonical = canonical(value);
         let body: &[u8] = canonical.as_deref().unwrap_or(&request.body);
-        let mut hash = head(FINGERPRINT_TAG_0_1, account, &request);
-        hash.put_sized(body);
+        let mut hash = Digested::new();
+        hash.put(FINGERPRINT_TAG_0_1);
+        parts(account, &request).into_iter().chain([body]).for_each(|part| hash.put_sized_0_1(part));
         Fingerprint(hash.finish())
     }
 }
@@ -117,14 +118,17 @@ impl Unstamped {
 }
 
 /// A hash of all but the body.
-fn head(tag: &[u8], account: &str, request: &Request) -> Digested {
+fn head(account: &str, request: &Request) -> Digested {
     let mut hash = Digested::new();
-    hash.put(tag);
-    let query = request.url.query().unwrap_or("");
-    for part in [request.method.as_str(), request.url.path(), query, account] {
-        hash.put_sized(part.as_bytes());
-    }
+    hash.put(FINGERPRINT_TAG);
+    parts(account, request).into_iter().for_each(|part| hash.put_sized(part));
     hash
+}
+
+/// All but the body.
+fn parts<'a>(account: &'a str, request: &'a Request) -> [&'a [u8]; 4] {
+    let query = request.url.query().unwrap_or("");
+    [request.method.as_str(), request.url.path(), query, account].map(str::as_bytes)
 }
 
 /// A body of a form, so that equal bytes of another form are another body.

@@ -299,13 +299,21 @@ pub enum Declined {
 /// A lease that ends exactly now has run out: its holder stops before that moment, on a monotonic clock. A record
 /// that expires exactly now has expired: a store answers the same whether or not a purge came first.
 pub fn claim(existing: Option<&Record>, claim: Claim, notes: &Notes) -> (Option<Record>, Claimed) {
-    let lease = claim.lease;
-    let first = Record::first(claim);
-    let claimed = match existing {
-        None => Claimed::Fresh(first.after_fence(Guard::FenceAfterPurge.keeps(notes.purged))),
-        Some(held) => held.claim(&first, lease, notes),
-    };
+    let claimed = claimed(existing, claim, notes);
     (claimed.changes().cloned(), claimed)
+}
+
+/// The same, where the record to write [is in](Claimed::changes) what the caller is told.
+pub(crate) fn claimed(existing: Option<&Record>, claim: Claim, notes: &Notes) -> Claimed {
+    let lease = claim.lease;
+    let mut first = Record::first(claim);
+    match existing {
+        None => {
+            first.begin_after(Guard::FenceAfterPurge.keeps(notes.purged));
+            Claimed::Fresh(first)
+        }
+        Some(held) => held.claim(&first, lease, notes),
+    }
 }
 
 impl Claimed {
@@ -358,9 +366,13 @@ impl Record {
     /// A life of a key begins with the fence after `fence`.
     #[must_use]
     pub(crate) fn after_fence(mut self, fence: u64) -> Record {
+        self.begin_after(fence);
+        self
+    }
+
+    fn begin_after(&mut self, fence: u64) {
         self.fence = fence.saturating_add(1);
         self.first_fence = self.fence;
-        self
     }
 
     /// What a claim meets that is not the first. `first` is what it would start with.
@@ -416,16 +428,23 @@ impl Record {
     ///
     /// [`Declined`], and the record stays as it is.
     pub fn apply(&self, transition: Transition) -> Result<Record, Declined> {
+        let mut record = self.clone();
+        record.apply_here(transition)?;
+        Ok(record)
+    }
+
+    /// As [`apply`](Record::apply), in place: a record is large. What is declined changes nothing.
+    pub(crate) fn apply_here(&mut self, transition: Transition) -> Result<(), Declined> {
         let Transition { fence, now, attempts, effect, event, .. } = transition;
         let holds =
             (fence == self.fence || Guard::Fence.is_out()) && matches!(self.state, State::InProgress { .. });
         if !holds {
             return match event {
                 Event::Succeed { answer, reconciled } if self.believes(fence) => {
-                    let mut record = self.moved(State::Succeeded { answer, reconciled }, now);
-                    record.effect = Effect::Applied;
-                    (record.unknown_since, record.look_ups) = (None, 0);
-                    Ok(record)
+                    self.move_to(State::Succeeded { answer, reconciled }, now);
+                    self.effect = Effect::Applied;
+                    (self.unknown_since, self.look_ups) = (None, 0);
+                    Ok(())
                 }
                 _ if fence != self.fence => Err(Declined::Fenced),
                 _ => Err(Declined::Settled),
@@ -438,18 +457,18 @@ impl Record {
             Event::Refuse { refusal, answer } => State::Refused { refusal, answer },
             Event::Bury { reason, answer } => State::Dead { reason, answer },
         };
-        let mut record = self.moved(state, now);
-        record.attempts = attempts;
+        self.move_to(state, now);
+        self.attempts = attempts;
         // Known by the state, whatever the holder says.
-        let succeeded = matches!(record.state, State::Succeeded { .. });
-        record.effect = if succeeded { Effect::Applied } else { effect };
-        record.resends_left = transition.resends_left.min(self.resends_left);
-        (record.unknown_since, record.look_ups) = (None, 0);
-        if record.effect == Effect::Unknown {
-            record.unknown_since = transition.unknown_since.or(Some(now));
-            record.look_ups = transition.look_ups;
+        let succeeded = matches!(self.state, State::Succeeded { .. });
+        self.effect = if succeeded { Effect::Applied } else { effect };
+        self.resends_left = transition.resends_left.min(self.resends_left);
+        (self.unknown_since, self.look_ups) = (None, 0);
+        if self.effect == Effect::Unknown {
+            self.unknown_since = transition.unknown_since.or(Some(now));
+            self.look_ups = transition.look_ups;
         }
-        Ok(record)
+        Ok(())
     }
 
     /// Whether a true answer that is brought under `fence` settles the operation, although its holder was fenced
@@ -485,17 +504,23 @@ impl Record {
         }
     }
 
-    /// In another state. A person's word is on the state it was given on: it does not outlast that.
+    /// In another state.
     fn moved(&self, state: State, now: Timestamp) -> Record {
         let mut record = self.clone();
-        (record.state, record.updated_at, record.resolved) = (state, now, None);
-        if record.expires_at().is_some() {
-            record.updated_at = self.ended_at(now);
+        record.move_to(state, now);
+        record
+    }
+
+    /// Into another state. A person's word is on the state it was given on: it does not outlast that.
+    fn move_to(&mut self, state: State, now: Timestamp) {
+        let ended_at = self.ended_at(now);
+        (self.state, self.updated_at, self.resolved) = (state, now, None);
+        if self.expires_at().is_some() {
+            self.updated_at = ended_at;
         }
         if Guard::ClaimInFuture.keeps(self.claimed_at > now.plus(CLOCKS_DIFFER_MAX)) {
-            record.claimed_at = now.minus(self.keep);
+            self.claimed_at = now.minus(self.keep);
         }
-        record
     }
 
     /// When a record that ends at `now` does so, for its expiry. Of a clock that is far behind what is on record, one of

@@ -15,8 +15,10 @@
 //! renewal of a lease, which a slow store may hold up by any time, and let go of many at once. So room is set aside at
 //! the gate, counted from the start on, and given back by whoever never starts.
 //!
-//! What is set aside and what is remembered is one number, so that setting aside is one atomic step, as GCRA is. Only a
-//! start takes the lock, to be remembered, and whoever finds no room, to forget what is old.
+//! What is set aside and what is remembered is one number, so that setting aside is one atomic step, as GCRA is. Starts
+//! of one moment are remembered as a number too; a lock is taken by the first of them, and by whoever finds no room, to
+//! forget what is old. A moment is a nanosecond, and of a limit with more calls than can be remembered one by one a
+//! part of its period, to the end of which each start in it is taken to be.
 //!
 //! Starts are counted here, not at the vendor: requests that left a second apart can arrive closer together. A limit
 //! just below the vendor's leaves room for that.
@@ -25,7 +27,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
 use std::ops::Add;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use governor::clock::{Clock as GovernorClock, Reference};
@@ -56,7 +58,7 @@ use crate::guard::Guard;
 #[non_exhaustive]
 pub struct RateConfig {
     /// How many attempts may start within any time of the length [`per`](RateConfig::per), wherever it begins.
-    /// Default 25; at least 1. Over 1,024 they are remembered in batches, each of which makes room as one.
+    /// Default 25; at least 1. Over 512 those of each 500th of `per` are remembered together, and make room as one.
     pub calls: u32,
     /// The time that `calls` is counted in. Default 1 s.
     #[serde(with = "humantime_serde")]
@@ -137,6 +139,12 @@ pub struct Rate {
     calls: u32,
     /// How many of `calls` are taken: by starts that are remembered, and by those that are set aside.
     taken: AtomicU32,
+    /// How long the moments are that starts are told apart by.
+    moment_nanos: u64,
+    /// The end of the moment that is counted now. It only grows.
+    counted_until: AtomicU64,
+    /// All starts so far, wrapping. Each was taken room for before it is counted here.
+    started: AtomicU32,
     starts: Mutex<Starts>,
     spacing: Option<RateLimiter<NotKeyed, InMemoryState, GateClock, NoOpMiddleware<GateTime>>>,
 }
@@ -146,8 +154,20 @@ impl Rate {
     pub fn new(config: &RateConfig, now: Instant) -> Rate {
         GateClock::set(now);
         let spacing = config.quota().map(|quota| RateLimiter::direct_with_clock(quota, GateClock));
-        let starts = Mutex::new(Starts::new(config));
-        Rate { calls: config.calls.max(1), taken: AtomicU32::new(0), starts, spacing }
+        let calls = config.calls.max(1);
+        Rate {
+            calls,
+            taken: AtomicU32::new(0),
+            moment_nanos: if calls > ONE_BY_ONE_MAX {
+                as_nanos(config.per).div_ceil(MOMENTS).max(1)
+            } else {
+                1
+            },
+            counted_until: AtomicU64::new(0),
+            started: AtomicU32::new(0),
+            starts: Mutex::new(Starts::new(config)),
+            spacing,
+        }
     }
 
     /// Takes room for one attempt at `now`.
@@ -191,8 +211,8 @@ impl Rate {
     #[cold]
     fn set_aside_after_forgetting(&self, now: Instant) -> Result<(), Instant> {
         let mut starts = self.starts.lock();
-        self.taken.fetch_sub(starts.forget(now), Ordering::Relaxed);
-        if self.set_aside() { Ok(()) } else { Err(starts.room_at(now)) }
+        self.forget(&mut starts, now);
+        if self.set_aside() { Ok(()) } else { Err(starts.room_at(now, self.calls)) }
     }
 
     /// Whether there is room at `now` that costs nothing to ask for: it is given back if nothing starts.
@@ -206,9 +226,45 @@ impl Rate {
         if self.spacing.is_some() {
             return None;
         }
-        let starts = self.starts.lock();
-        let taken = self.taken.load(Ordering::Relaxed).saturating_sub(starts.forgettable(now).1);
-        Some(self.calls.saturating_sub(taken))
+        self.forget(&mut self.starts.lock(), now);
+        Some(self.calls.saturating_sub(self.taken.load(Ordering::Relaxed)))
+    }
+
+    /// Counts a start at `now`, for which room was taken before.
+    #[inline]
+    fn count(&self, now: Instant) {
+        // One that comes here while another thread begins the next moment is counted in that: later, never earlier.
+        if now.as_nanos() > self.counted_until.load(Ordering::Relaxed) {
+            self.begin_moment(now);
+        }
+        // Released with the room that was taken for it: whoever forgets this start has seen that.
+        self.started.fetch_add(1, Ordering::Release);
+    }
+
+    #[inline(never)]
+    fn begin_moment(&self, now: Instant) {
+        let mut starts = self.starts.lock();
+        if now.as_nanos() > self.counted_until.load(Ordering::Relaxed) {
+            self.end_moment(&mut starts);
+            if starts.is_full() {
+                // They are of more than a period, so that some of them are over.
+                self.forget(&mut starts, now);
+            }
+            let until = now.as_nanos().div_ceil(self.moment_nanos).saturating_mul(self.moment_nanos);
+            self.counted_until.store(until, Ordering::Relaxed);
+        }
+    }
+
+    /// Remembers what was counted so far. What is counted in the same moment after that is one more of it.
+    fn end_moment(&self, starts: &mut Starts) {
+        let at = Instant::from_nanos(self.counted_until.load(Ordering::Relaxed));
+        starts.remember(at, self.started.load(Ordering::Acquire));
+    }
+
+    /// Forgets what is a whole period old at `now`: there is room in its place.
+    fn forget(&self, starts: &mut Starts, now: Instant) {
+        self.end_moment(starts);
+        self.taken.fetch_sub(starts.forget(now), Ordering::Relaxed);
     }
 }
 
@@ -229,7 +285,7 @@ impl Start<'_> {
                 rate.taken.fetch_add(missing, Ordering::Relaxed);
             }
             // What was set aside is remembered from now on: the room stays taken.
-            rate.starts.lock().take(now);
+            rate.count(now);
         }
     }
 }
@@ -249,75 +305,55 @@ fn set_aside_for_one() -> u32 {
     Guard::RoomSetAside.keeps(1)
 }
 
-/// The starts of the last period, in batches: of each the time of its last start.
+/// The starts of the last period, in batches: those of one moment.
 ///
-/// A batch is forgotten once its last start is a whole period old, so that what starts within any period is in those
+/// A batch is forgotten once its moment is a whole period old, so that what starts within any period is in those
 /// remembered.
 #[derive(Debug)]
 struct Starts {
     per: Duration,
-    calls: u32,
-    batch_size: u32,
-    /// Oldest first; the last is being filled, all others are full.
-    batches: VecDeque<Instant>,
-    /// How many starts the last one has, if there is one.
-    in_last: u32,
+    /// The end of each moment, and how many had started until then. Oldest first.
+    batches: VecDeque<(Instant, u32)>,
+    /// How many had started until the end of the last one that was forgotten.
+    forgotten: u32,
+    /// How many had started until the end of the last one.
+    remembered: u32,
 }
 
 impl Starts {
     fn new(config: &RateConfig) -> Starts {
-        let calls = config.calls.max(1);
-        let batch_size = calls.div_ceil(BATCHES_MAX);
-        // The last one is begun before the first is forgotten.
-        let batches_max = calls.div_ceil(batch_size) as usize + 1;
-        Starts {
-            per: config.per,
-            calls,
-            batch_size,
-            batches: VecDeque::with_capacity(batches_max),
-            in_last: 0,
+        let batches = config.calls.clamp(1, ONE_BY_ONE_MAX) as usize + 1;
+        Starts { per: config.per, batches: VecDeque::with_capacity(batches), forgotten: 0, remembered: 0 }
+    }
+
+    fn is_full(&self) -> bool {
+        self.batches.len() == self.batches.capacity()
+    }
+
+    /// Notes that by `at` so many had started.
+    fn remember(&mut self, at: Instant, started: u32) {
+        if started != self.remembered {
+            self.remembered = started;
+            match self.batches.back_mut() {
+                Some((last, until)) if *last == at => *until = started,
+                _ => self.batches.push_back((at, started)),
+            }
         }
     }
 
     /// Forgets what is a whole period old at `now`, and says how many starts that were.
     fn forget(&mut self, now: Instant) -> u32 {
-        let (batches, starts) = self.forgettable(now);
-        self.batches.drain(..batches);
+        let old = self.batches.partition_point(|(at, _)| at.plus(self.per) <= now);
+        let Some((_, until)) = self.batches.drain(..old).next_back() else { return 0 };
+        let starts = until.wrapping_sub(self.forgotten);
+        self.forgotten = until;
         starts
     }
 
-    /// How many batches are a whole period old at `now`, and the starts in them.
-    fn forgettable(&self, now: Instant) -> (usize, u32) {
-        let old = self.batches.partition_point(|last| last.plus(self.per) <= now);
-        let starts = if old == 0 || old < self.batches.len() {
-            old as u32 * self.batch_size
-        } else {
-            (old as u32 - 1) * self.batch_size + self.in_last
-        };
-        (old, starts)
-    }
-
     /// When there will be room: a guess where all of it is set aside.
-    fn room_at(&self, now: Instant) -> Instant {
-        let guess = now.plus(self.per / self.calls).max(now.plus(Duration::from_nanos(1)));
-        self.batches.front().map_or(guess, |oldest| oldest.plus(self.per))
-    }
-
-    /// Remembers a start for which there was room.
-    #[inline]
-    fn take(&mut self, now: Instant) {
-        // Another thread may have read the clock a little later than this one.
-        let now = self.batches.back().map_or(now, |&last| last.max(now));
-        match self.batches.back_mut() {
-            Some(last) if self.in_last < self.batch_size => {
-                *last = now;
-                self.in_last += 1;
-            }
-            _ => {
-                self.batches.push_back(now);
-                self.in_last = 1;
-            }
-        }
+    fn room_at(&self, now: Instant, calls: u32) -> Instant {
+        let guess = now.plus(self.per / calls).max(now.plus(Duration::from_nanos(1)));
+        self.batches.front().map_or(guess, |(oldest, _)| oldest.plus(self.per))
     }
 }
 
@@ -369,8 +405,12 @@ impl Reference for GateTime {
     }
 }
 
-/// 16 kB at most, whatever the limit.
-const BATCHES_MAX: u32 = 1_024;
+/// A limit of more calls than this does not remember them one by one: 8 kB at most, whatever the limit.
+const ONE_BY_ONE_MAX: u32 = 512;
+
+/// How many moments a period has of a limit that does not remember its starts one by one. Fewer than
+/// [`ONE_BY_ONE_MAX`].
+const MOMENTS: u64 = 500;
 
 /// Governor adds burst × spacing to the time without checking. Both stay under a third of what 64 bits hold,
 /// some 190 years.

@@ -37,6 +37,7 @@ use crate::store::Store;
 
 mod copying;
 mod enqueued;
+mod looks;
 mod names;
 mod operators;
 mod races;
@@ -55,6 +56,7 @@ pub use copying::{
     check_copy_that_is_cut_short, check_copying, check_giving_a_copy_up, check_registered_terms,
 };
 pub use enqueued::check_enqueue;
+pub use looks::check_looks;
 pub use names::{
     check_adoption, check_adoption_by_one_clock, check_adoption_of_a_name_that_is_taken, check_cancellation,
     check_starting_over, check_starting_over_again,
@@ -89,6 +91,13 @@ pub use views::{check_evidence, check_filters, check_pages, check_tally};
 pub async fn check_all(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_server_timed(&fresh).await;
     check_doubted_times(&*fresh().await).await;
+    check_sequences(&*fresh().await).await;
+    check_sequence_retries(&*fresh().await).await;
+    check_sequence_dead_letters(&*fresh().await).await;
+    check_sequence_claims(&*fresh().await).await;
+    check_sequence_lives(&*fresh().await).await;
+    check_sequence_adoption(&*fresh().await).await;
+    check_sequences_at_once(fresh().await).await;
     check_adoption_by_one_clock(&*fresh().await).await;
 }
 
@@ -110,17 +119,11 @@ pub async fn check_server_timed(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_claims_at_once(fresh().await).await;
     check_settlements_at_once(fresh().await).await;
     check_enqueue(&*fresh().await).await;
-    check_sequences(&*fresh().await).await;
-    check_sequence_retries(&*fresh().await).await;
-    check_sequence_dead_letters(&*fresh().await).await;
-    check_sequence_claims(&*fresh().await).await;
-    check_sequence_lives(&*fresh().await).await;
-    check_sequence_adoption(&*fresh().await).await;
-    check_sequences_at_once(fresh().await).await;
     check_takes(&*fresh().await).await;
     check_wrong_clocks(&*fresh().await).await;
     check_unknown_since(&*fresh().await).await;
     check_settled_is_not_taken(&*fresh().await).await;
+    check_looks(&*fresh().await).await;
     check_takers_at_once(fresh().await).await;
     check_every_action_from_every_phase(&*fresh().await).await;
     check_redrive(&*fresh().await).await;

@@ -18,11 +18,11 @@ use crate::clock::Timestamp;
 use crate::operation::OperationId;
 use crate::operation::record::{
     self, Act, Action, AuditEntry, CLOCKS_DIFFER_MAX, Claim, Claimed, Cursor, Declined, Filter, Forbidden,
-    Left, Notes, Page, Record, Summary, Take, Tally, Transition,
+    Notes, Page, Record, Summary, Take, Tally, Transition,
 };
 use crate::store::pages::{page, start};
 use crate::store::seals::Seals;
-use crate::store::{Standing, Store, StoreError, Upkeep};
+use crate::store::{Look, Sight, Standing, Store, StoreError, Upkeep, Wakes};
 
 mod copying;
 mod ending;
@@ -85,6 +85,7 @@ pub struct Memory {
     inner: Arc<Mutex<Inner>>,
     records_max: usize,
     seals: Seals,
+    wakes: Wakes,
 }
 
 #[derive(Default)]
@@ -92,7 +93,8 @@ struct Inner {
     /// Boxed: rows are large, and a map that grows moves what it holds.
     rows: HashMap<Arc<OperationId>, Box<Row>>,
     /// Every record that time will end, by [`Bucket`] and [`Record::until`], but what waits for its turn in a sequence.
-    /// Kept in step by [`Row::replace`], [`Inner::add`], [`Inner::remove`], [`Inner::purge`] and [`sequence`] alone.
+    /// Kept in step by [`Row::replace`], [`Row::apply`], [`Inner::add`], [`Inner::remove`], [`Inner::purge`] and
+    /// [`sequence`] alone.
     ending: Ending,
     /// Every record, in the order of its first claim.
     order: BTreeMap<u64, Arc<OperationId>>,
@@ -111,8 +113,6 @@ struct Inner {
 }
 
 struct Row {
-    /// The same as its key in [`Inner::rows`].
-    id: Arc<OperationId>,
     number: u64,
     /// Hollow, if its request and answer are in `blobs`.
     record: Record,
@@ -136,7 +136,7 @@ impl Memory {
 
     /// An empty store for at most `records_max` records. Nothing is allocated ahead.
     pub fn with_capacity(records_max: usize) -> Memory {
-        Memory { inner: Arc::default(), records_max, seals: Seals::default() }
+        Memory { inner: Arc::default(), records_max, seals: Seals::default(), wakes: Wakes::new() }
     }
 
     /// How many records it holds, expired ones that are not yet purged included.
@@ -190,24 +190,23 @@ impl Store for Memory {
             existing.filter(|record| record.sequence.is_some()).map(|record| inner.placed(record.clone()));
         let existing = placed.as_ref().or(existing);
         let is_new = existing.is_none();
-        let (write, mut claimed) = record::claim(existing, claim, &inner.notes);
-        inner.fill_found(&mut claimed, &self.seals)?;
-        if let Some(in_the_way) = inner.superseded(superseded, &claimed, &self.seals)? {
+        let mut claimed = record::claimed(existing, claim, &inner.notes);
+        if !is_new {
+            inner.fill_found(&mut claimed, &self.seals)?;
+        }
+        if superseded.is_some()
+            && let Some(in_the_way) = inner.superseded(superseded, &claimed, &self.seals)?
+        {
             return Ok(in_the_way);
         }
-        let write = match &claimed {
-            Claimed::TakenOver(record) => Some(record.clone()),
-            _ => write,
-        };
-        if let Some(record) = write {
-            if is_new {
-                inner.add(record, &self.seals)?;
-            } else {
-                if matches!(claimed, Claimed::Fresh(_)) {
-                    inner.remove(&record.id);
-                }
-                inner.put(record, &self.seals)?;
+        match &claimed {
+            Claimed::Fresh(record) if is_new => inner.add(record.clone(), &self.seals)?,
+            Claimed::Fresh(record) => {
+                inner.remove(&record.id);
+                inner.put(record.clone(), &self.seals)?;
             }
+            Claimed::TakenOver(record) => inner.put(record.clone(), &self.seals)?,
+            _ => {}
         }
         if let Claimed::Fresh(record) | Claimed::TakenOver(record) = &mut claimed {
             inner.fill_place(record);
@@ -226,6 +225,10 @@ impl Store for Memory {
             return Ok(Err(Declined::Absent));
         };
         row.evidence.append(&mut transition.reports);
+        // What is in a sequence may pass its turn on.
+        if self.seals.current().is_none() && row.blobs.is_none() && row.record.sequence.is_none() {
+            return Ok(row.apply(transition, &mut inner.ending).map(|()| row.record.clone()));
+        }
         let record = match row.record.apply(transition) {
             Ok(record) => row.fill_request(record, &self.seals)?,
             Err(declined) => return Ok(Err(declined)),
@@ -241,10 +244,7 @@ impl Store for Memory {
         let mut inner = self.inner.lock();
         inner.standing.check_new()?;
         inner.notes.saw(take.now);
-        let bucket = match take.what {
-            Left::Lapsed => Bucket::Lapses,
-            Left::Due => Bucket::Due,
-        };
+        let bucket = Bucket::of(take.what);
         let ending = &inner.ending[bucket as usize];
         let over = ending.iter().take_while(|(at, _)| *at <= take.now);
         // Of a clock that was wrong. Only those that end last are looked at: see `Take::limit`.
@@ -253,8 +253,8 @@ impl Store for Memory {
         let readable = |row: &Row| row.check(&self.seals).is_ok();
         let taken = over
             .chain(far)
-            .filter_map(|(_, id)| {
-                let row = inner.rows.get(id).filter(|row| readable(row))?;
+            .filter_map(|(_, number)| {
+                let row = inner.rows.get(inner.order.get(number)?).filter(|row| readable(row))?;
                 Some(row.fill_request(row.record.take(&take)?, &self.seals))
             })
             .take(take.limit)
@@ -356,6 +356,14 @@ impl Store for Memory {
         inner.standing.check_new()?;
         inner.notes.saw(now);
         Ok(inner.purge(now, limit))
+    }
+
+    async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
+        Ok(Some(self.inner.lock().look(look, &self.seals)))
+    }
+
+    fn wakes(&self) -> Option<&Wakes> {
+        Some(&self.wakes)
     }
 
     fn upkeep(&self) -> Option<&dyn Upkeep> {

@@ -21,13 +21,14 @@ use crate::operation::record::{
 };
 use crate::store::seals::{Part, Seals};
 use crate::store::stored::Stored;
-use crate::store::{Store, StoreError, Upkeep, codec, reports};
+use crate::store::{Look, Sight, Store, StoreError, Upkeep, Wakes, codec, reports};
 
 mod builder;
 mod copying;
 mod failure;
 mod lane;
 mod log;
+mod look;
 mod names;
 mod notes;
 mod open;
@@ -66,8 +67,8 @@ use write::{First, Met, Step, Written};
 ///   nothing. So does a claim that is dropped before its commit began; a settlement is written all the same.
 /// - Another process that holds the file is waited for, up to about five seconds.
 /// - Times are kept to the millisecond, and up to 2^63 of them.
-/// - A file that is deleted or replaced while it is open is noticed by the next [`take`](Store::take) or
-///   [`purge`](Store::purge), so by each round of recovery. From then on every write fails with
+/// - A file that is deleted or replaced while it is open is noticed by the next [`take`](Store::take),
+///   [`look`](Store::look) or [`purge`](Store::purge), so by each round of recovery. From then on every write fails with
 ///   [`Replaced`](crate::store::StoreErrorKind::Replaced), and nothing is sent. (Unix.)
 /// - The file's mode is 0600, and so are those of `-wal` and `-shm` beside it. Copy it with SQLite's tools, not
 ///   with `cp`, as long as it is open.
@@ -116,6 +117,7 @@ pub struct Sqlite {
     /// Moves the log into the file, see [`log`].
     mover: Lane,
     place: Place,
+    wakes: Wakes,
 }
 
 impl Sqlite {
@@ -151,7 +153,7 @@ impl Sqlite {
         };
         let readers = [reader()?, reader()?];
         let (path, turn) = (path.to_owned(), AtomicUsize::new(0));
-        Ok(Sqlite { path, settings, seals, writer, readers, turn, mover, place })
+        Ok(Sqlite { path, settings, seals, writer, readers, turn, mover, place, wakes: Wakes::new() })
     }
 
     /// Writes the file anew without what was removed from it, and moves its log into it. Until then, what was removed
@@ -370,6 +372,17 @@ impl Store for Sqlite {
             let _ = self.mover.run(OnDrop::Skip, log::move_into_file).await;
         }
         Ok(removed)
+    }
+
+    async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
+        self.place.look(&self.path)?;
+        let (look, seals) = (look.clone(), self.seals.clone());
+        let work = move |connection: &_| look::look(connection, &look, &seals);
+        self.writer.run(OnDrop::Skip, work).await.map(Some)
+    }
+
+    fn wakes(&self) -> Option<&Wakes> {
+        Some(&self.wakes)
     }
 
     fn upkeep(&self) -> Option<&dyn Upkeep> {

@@ -19,6 +19,7 @@ use crate::store::StoreError;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 #[derive(Clone, Debug)]
 pub(super) struct Stored {
+    #[cfg_attr(not(feature = "sqlite"), allow(dead_code, reason = "Postgres pages by its own"))]
     pub number: i64,
     pub record: Record,
     /// The request, unless the record has it already.

@@ -104,6 +104,15 @@ impl StoreUrl {
         parse(text).map(StoreUrl::at)
     }
 
+    /// Whether a password stands in it, so that it must not be in a file that is shown and kept.
+    pub(crate) fn has_password(&self) -> bool {
+        match &self.place {
+            #[cfg(feature = "postgres")]
+            Place::Postgres(address) => address.has_password(),
+            _ => false,
+        }
+    }
+
     /// With a relative path taken from `directory`.
     #[must_use]
     pub fn relative_to(mut self, directory: &Path) -> StoreUrl {

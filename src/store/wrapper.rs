@@ -4,7 +4,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 
-use super::{Store, StoreError, Upkeep};
+use super::{Look, Sight, Store, StoreError, Upkeep, Wakes};
 use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
@@ -184,6 +184,20 @@ pub trait Wrapper: fmt::Debug + Send + Sync + 'static {
         self.inner().purge(now, limit).await
     }
 
+    /// See [`Store::look`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
+        self.inner().look(look).await
+    }
+
+    /// See [`Store::wakes`].
+    fn wakes(&self) -> Option<&Wakes> {
+        self.inner().wakes()
+    }
+
     /// See [`Store::upkeep`].
     fn upkeep(&self) -> Option<&dyn Upkeep> {
         self.inner().upkeep()
@@ -260,6 +274,14 @@ impl<W: Wrapper> Store for W {
 
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
         Wrapper::purge(self, now, limit).await
+    }
+
+    async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
+        Wrapper::look(self, look).await
+    }
+
+    fn wakes(&self) -> Option<&Wakes> {
+        Wrapper::wakes(self)
     }
 
     fn upkeep(&self) -> Option<&dyn Upkeep> {

@@ -207,7 +207,7 @@ pub(super) fn is_page(answer: &Answer) -> bool {
     let begins =
         |tag: &str| body.get(..tag.len()).is_some_and(|start| start.eq_ignore_ascii_case(tag.as_bytes()));
     let is_labelled =
-        answer.header(CONTENT_TYPE.as_str()).is_some_and(|kind| kind.to_ascii_lowercase().contains("html"));
+        answer.header_named(&CONTENT_TYPE).is_some_and(|kind| kind.to_ascii_lowercase().contains("html"));
     Guard::PageIsNoSuccess.keeps(begins("<!doctype html") || begins("<html") || (is_labelled && begins("<")))
 }
 

@@ -64,11 +64,16 @@ async fn a_store_is_named_by_url_and_a_bare_path_is_one_too() {
         place.run_with(&["--store", store], &["show", "order-1"]).ended(0);
         place.run_as(&[("STEADFAST_STORE", store)], &["show", "order-1"]).ended(0);
     }
-    let knows = "write \"sqlite:\" and a path, such as \"sqlite:vendor-calls.db\", or \"memory\"";
-    let unknown = format!("this build opens no store `postgres`; {knows}");
+    let postgres =
+        cfg!(feature = "postgres").then_some("\"postgres://shop@db.internal/shop?schema=payments\", or ");
+    let knows = format!(
+        "write \"sqlite:\" and a path, such as \"sqlite:vendor-calls.db\", or {}\"memory\"",
+        postgres.unwrap_or_default()
+    );
+    let unknown = format!("this build opens no store `mysql`; {knows}");
     for (store, problem) in [
-        ("postgres://shop:hunter2@db/calls", unknown.as_str()),
-        ("postgres:hunter2", unknown.as_str()),
+        ("mysql://shop:hunter2@db/calls", unknown.as_str()),
+        ("mysql:hunter2", unknown.as_str()),
         (
             "sqlite://shop:hunter2@db/calls",
             "a path follows `sqlite:`; did you mean \"sqlite:vendor-calls.db\"?",
@@ -83,7 +88,7 @@ async fn a_store_is_named_by_url_and_a_bare_path_is_one_too() {
     }
     let said = place.run_with(&["--store", "memory:"], &["stats"]);
     let problem = "no such store: a store in memory ends with its process, and no other process sees it; name the service's \
-                   file with --store or in STEADFAST_STORE";
+                   store with --store or in STEADFAST_STORE";
     assert_eq!((said.code, said.err), (3, format!("steadfast: {problem}\n")));
     assert!(!place.path("sqlite:").exists() && !place.path("memory:").exists());
 }

@@ -3,6 +3,7 @@
 
 mod copying;
 mod disk;
+mod dispatch;
 mod errors;
 mod letters;
 mod manual;

@@ -69,6 +69,7 @@ async fn every_command_answers_with_one_object_of_the_documented_shape() {
     place.succeeds("old", LONG_AGO).await;
     std::fs::write(place.path("body"), "amount=900").expect("writes");
     let why = ["--why", "ticket 7"];
+    let adopt = ["adopt", "--from", "default/stripe/test", "--to", "default/stripe/test:acct_1"];
     let mut seen = BTreeSet::new();
     for (code, arguments) in [
         (0, &["check"][..]),
@@ -100,15 +101,8 @@ async fn every_command_answers_with_one_object_of_the_documented_shape() {
         (0, &[&["dead-letters", "redrive", "undone", "--force"], &why[..]].concat()),
         (0, &[&["cancel", "undone"], &why[..]].concat()),
         (0, &["show", "undone"]),
-        (0, &["adopt", "--from", "default/stripe/test", "--to", "default/stripe/test:acct_1"]),
-        (
-            0,
-            &[
-                &["adopt", "--from", "default/stripe/test", "--to", "default/stripe/test:acct_1", "--yes"],
-                &why[..],
-            ]
-            .concat(),
-        ),
+        (0, &adopt),
+        (0, &[&adopt[..], &["--yes"], &why].concat()),
         (0, &["scrub"]),
         (0, &[&["scrub", "--yes"], &why[..]].concat()),
         (0, &["stats"]),
@@ -121,27 +115,40 @@ async fn every_command_answers_with_one_object_of_the_documented_shape() {
         seen.insert(answer["command"].as_str().expect("a command").to_owned());
     }
     seen.insert(migrates(&place));
-    place.stripe(NOW, &ScriptedTransport::new()).register().await.expect("the first");
-    for (code, arguments) in [
-        (0, &["terms"][..]),
-        (0, &["terms", "--forget", "default/stripe/test"]),
-        (0, &["terms", "--forget", "none"]),
-    ] {
-        let answer = answer(&place.run(&[arguments, &["--json"]].concat()).ended(code));
-        seen.insert(answer["command"].as_str().expect("a command").to_owned());
-    }
+    seen.extend(shows_terms(&place).await);
     seen.insert(reseals(&mut place));
-    for end in [&["--to", "new.db"][..], &["--to", "new.db"], &["--give-up", "--lost"]] {
-        let said = place.run(&[&["copy", "--from", "calls.db"], end, &["--json"]].concat()).ended(0);
-        seen.insert(answer(&said)["command"].as_str().expect("a command").to_owned());
-    }
+    seen.extend(copies(&place));
+    seen.insert(super::dispatch::command().await);
     for letter in std::fs::read_to_string(place.path("letters.jsonl")).expect("reads").lines() {
         line(letter);
     }
     assert_eq!(seen, super::manual::commands(), "a command that is not run here");
+    assert_eq!(seen, described(), "a command that the schema has not");
+}
+
+/// The commands of the schema.
+fn described() -> BTreeSet<String> {
     let described = schema()["properties"]["command"]["enum"].as_array().expect("commands").clone();
-    let described: BTreeSet<String> = described.iter().filter_map(Value::as_str).map(str::to_owned).collect();
-    assert_eq!(seen, described, "a command that the schema has not");
+    described.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+async fn shows_terms(place: &Place) -> Vec<String> {
+    place.stripe(NOW, &ScriptedTransport::new()).register().await.expect("the first");
+    let account = "default/stripe/test";
+    let commands = [&["terms"][..], &["terms", "--forget", account], &["terms", "--forget", "none"]];
+    commands.map(|arguments| command_of(place, arguments)).to_vec()
+}
+
+/// Opens the store again at the end.
+fn copies(place: &Place) -> Vec<String> {
+    let ends = [&["--to", "new.db"][..], &["--to", "new.db"], &["--give-up", "--lost"]];
+    ends.map(|end| command_of(place, &[&["copy", "--from", "calls.db"], end].concat())).to_vec()
+}
+
+/// The command that an answer names.
+fn command_of(place: &Place, arguments: &[&str]) -> String {
+    let answer = answer(&place.run(&[arguments, &["--json"]].concat()).ended(0));
+    answer["command"].as_str().expect("a command").to_owned()
 }
 
 /// On a file it refuses; what it does on a server is in the tests of that.

@@ -4,6 +4,7 @@
 mod apart;
 mod attack;
 mod clocks;
+mod dispatch;
 mod edges;
 mod engine;
 mod lives;

@@ -19,7 +19,7 @@ async fn d5_a_clock_that_is_minutes_off_is_no_less_doubted_because_another_is_ho
     let apart = Apart::default();
     for apart in [
         Apart { recoverer: 445, third: Some(43 * HOUR), ..apart },
-        Apart { recoverer: 660, third: Some(2 * HOUR), ..apart },
+        Apart { recoverer: 1_200, third: Some(2 * HOUR), ..apart },
         Apart { recoverer: 26 * HOUR, third: Some(72 * HOUR), ..apart },
         Apart { recoverer: -641, recoverer_set_by: 21 * HOUR, third: Some(0), ..apart },
         Apart { recoverer: -641, recoverer_set_by: 21 * HOUR, third: Some(400), ..apart },

@@ -158,7 +158,7 @@ async fn a_row_that_the_server_refuses_fails_alone() {
     let [store, _] = two(server, &fresh_schema("races"));
     // Does not compress, and is longer than a third of a page.
     let random: String =
-        (0..6_000_u64).map(|nth| char::from(b'a' + (nth * nth * 2_654_435_761 >> 7) as u8 % 26)).collect();
+        (0..6_000_u64).map(|nth| char::from(b'a' + ((nth * nth * 2_654_435_761) >> 7) as u8 % 26)).collect();
     let bad =
         [named(&format!("test/races/a/POST /{random}"), "long"), named("test/races/a/POST /nul\0", "nul")];
     let calls = (0..100).map(|nth| {
@@ -183,6 +183,43 @@ async fn a_row_that_the_server_refuses_fails_alone() {
     }
     assert!((2..20).contains(&refused), "{refused}");
     assert_eq!(store.tally().await.expect("the store works")[0].count, 100 - refused as u64);
+}
+
+/// Somebody's transaction has enqueued an operation and stays open. Whoever claims the same key waits for it, and nobody
+/// else does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_key_in_an_open_transaction_holds_up_its_own_claim_alone() {
+    let Some(server) = server::shared() else { return };
+    let schema = fresh_schema("races");
+    let [store, _] = two(server, &schema);
+    held(&*store, claim_of(&*store, &id("template"))).await;
+    let open = format!(
+        "BEGIN; CREATE TEMP TABLE o AS SELECT * FROM {schema}.operation; UPDATE o SET key = 'open'; \
+         CREATE TEMP TABLE r AS SELECT * FROM {schema}.request; UPDATE r SET key = 'open', number = 1000; \
+         INSERT INTO {schema}.operation SELECT * FROM o; INSERT INTO {schema}.request SELECT * FROM r; \
+         SELECT pg_sleep(3); COMMIT"
+    );
+    let transaction = tokio::task::spawn_blocking(move || server::shared().map(|server| server.sql(&open)));
+    let asleep = format!(
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query LIKE '%{schema}%'"
+    );
+    soon(|| if server.sql(&asleep) == "0" { Err("not yet") } else { Ok(()) });
+    let began = std::time::Instant::now();
+    let calls = (0..64).map(|nth| {
+        let store = Arc::clone(&store);
+        let id = if nth == 20 { id("open") } else { id(&format!("order-{nth}")) };
+        tokio::spawn(async move {
+            let told = store.claim(claim_of(&*store, &id)).await.expect("the store works");
+            (nth, matches!(told, Claimed::Fresh(_)), began.elapsed())
+        })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        let (nth, is_fresh, after) = call.await.expect("no panic");
+        assert_eq!(is_fresh, nth != 20);
+        let limit = Duration::from_secs(2);
+        assert_eq!(after > limit, nth == 20, "{nth} after {after:?}");
+    }
+    transaction.await.expect("no panic");
 }
 
 /// A lease that is renewed again and again is no work for an index, and nobody takes what is renewed.
@@ -222,4 +259,73 @@ async fn a_purge_removes_all_three_rows_of_what_has_expired_and_no_more() {
     assert_eq!(store.purge(store.time(Default::default()), 700).await.expect("works"), 700);
     assert_eq!(store.purge(store.time(Default::default()), 10_000).await.expect("works"), 488);
     assert_eq!(["operation", "request", "outcome"].map(count), ["12", "12", "12"]);
+}
+
+/// A taker remembers up to where it has looked. What appears before that, because its transaction was long, is found by
+/// the look at everything.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_commits_long_after_it_was_due_is_taken_a_few_seconds_later() {
+    let Some(server) = server::shared() else { return };
+    let [store, other] = two(server, &fresh_schema("races"));
+    for nth in 0..3 {
+        let claim = claim_of(&*other, &id(&format!("order-{nth}")));
+        held(&*other, Claim { due: Some(claim.now), ..claim }).await;
+        assert_eq!(store.take(due(&*store, 10)).await.expect("the store works").len(), 1);
+    }
+    let claim = claim_of(&*other, &id("late"));
+    held(&*other, Claim { due: Some(claim.now.minus(Duration::from_secs(3_600))), ..claim }).await;
+    let began = std::time::Instant::now();
+    while store.take(due(&*store, 10)).await.expect("the store works").is_empty() {
+        assert!(began.elapsed() < Duration::from_secs(10), "nobody looks there");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// Connections break all the time. What was acknowledged is on record, and what was not is told apart from what failed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_is_acknowledged_while_connections_break_is_on_record() {
+    // A server of its own: the others' connections would break too.
+    let Some(server) = Server::start(&[]) else { return };
+    let [store, _] = two(&server, &fresh_schema("races"));
+    let callers = (0..32).map(|caller| {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move {
+            let (mut settled, mut lost) = (Vec::new(), 0);
+            for nth in 0..100 {
+                let id = id(&format!("order-{caller}-{nth}"));
+                let told = match store.claim(claim_of(&*store, &id)).await {
+                    Ok(Claimed::Fresh(record)) => {
+                        let done = step(&*store, &record, succeed());
+                        store.transition(&record, done).await.map(|told| told.expect("it is held"))
+                    }
+                    Ok(told) => panic!("{told:?}"),
+                    Err(error) => Err(error),
+                };
+                match told {
+                    Ok(record) => settled.push(record),
+                    Err(error) => {
+                        let kinds = [StoreErrorKind::Lost, StoreErrorKind::Unreachable, StoreErrorKind::Busy];
+                        assert!(kinds.contains(&error.kind()), "{error:?}");
+                        lost += 1;
+                    }
+                }
+            }
+            (settled, lost)
+        })
+    });
+    let callers: Vec<_> = callers.collect();
+    for _ in 0..5 {
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        server.kill_backends();
+    }
+    let mut all_lost = 0;
+    for caller in callers {
+        let (settled, lost) = caller.await.expect("no panic");
+        for record in settled {
+            let id = record.id.clone();
+            assert_eq!(store.get(&id).await.expect("the store works"), Some(record));
+        }
+        all_lost += lost;
+    }
+    assert!((1..1_600).contains(&all_lost), "{all_lost} of 3,200 were lost");
 }

@@ -118,6 +118,18 @@ fn an_owner_migrates_and_what_anybody_makes_is_the_owners() {
 }
 
 #[test]
+fn in_a_schema_of_a_team_what_a_member_makes_is_the_teams() {
+    let Some(server) = server::shared() else { return };
+    server.sql(
+        "CREATE ROLE team; CREATE ROLE member LOGIN IN ROLE team; CREATE SCHEMA teams AUTHORIZATION team",
+    );
+    opened(&server.url_as("member", "postgres", "teams")).expect("a member may");
+    let owners =
+        "SELECT DISTINCT pg_get_userbyid(relowner) FROM pg_class WHERE relnamespace = 'teams'::regnamespace";
+    assert_eq!(server.sql(owners), "team");
+}
+
+#[test]
 fn a_role_that_is_no_superuser_makes_the_roles_too() {
     let Some(server) = server::shared() else { return };
     let schema = fresh_schema("created");

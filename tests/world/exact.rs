@@ -232,4 +232,10 @@ fn a_longer_wait_than_a_process_holds_itself_back_for_is_on_record_or_nowhere() 
         !is_back_early(&schedule(), &let_go, &asked(2 * HOUR), &sent(2 * HOUR), secs(20)),
         "clocks differ"
     );
+    let apart = |by: u64, seconds: u64| {
+        is_back_early(&schedule(), &let_go, &asked(2 * HOUR), &sent(seconds), secs(by))
+    };
+    assert!(apart(300, HOUR + 11), "it is on record");
+    assert!(!apart(301, HOUR + 11), "a host that is far behind has no faith in what is on record");
+    assert!(apart(301, HOUR), "the process itself knew");
 }

@@ -8,12 +8,13 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 
+use super::dispatch::DispatchArguments;
 use super::selection::Select;
 use super::signature::{Signature, Signer};
 
 /// Looks after the operations that a service recorded: dead letters above all.
 ///
-/// It works on the service's store while the service runs, and sends nothing itself.
+/// It works on the service's store while the service runs, and sends nothing itself but with `dispatch`.
 #[derive(Parser, Debug)]
 #[command(name = "steadfast", version, disable_help_flag = true, disable_version_flag = true)]
 #[command(after_help = "--help also lists the exit codes.", after_long_help = super::manual::after_help())]
@@ -98,6 +99,15 @@ pub(crate) enum Command {
     /// recovers. A service whose client differs is refused. Before a deployment that changes such a thing on purpose,
     /// --forget removes what is registered; the next process to start registers its own.
     Terms(TermsArguments),
+    /// Delivers what services enqueued, in a process of its own
+    ///
+    /// It carries on with what is due and with what a dead process left, of all vendors of the vendors file, until SIGTERM
+    /// or SIGINT. Then it takes nothing more, lets what was sent end, and lets go of the rest: another process carries it
+    /// on at once. The vendors' secrets must be set in the environment as for the service; the store must be there.
+    /// Any number of these may run beside each other and beside the service.
+    ///
+    /// GET /health is 200 while it works and its store answers, else 503 with the reason. GET /metrics is for Prometheus.
+    Dispatch(DispatchArguments),
     /// What failed, was not refused, and waits for a person
     #[command(subcommand)]
     DeadLetters(DeadLettersCommand),
@@ -370,6 +380,7 @@ impl Command {
             Command::Migrate(_) => "migrate",
             Command::Copy(_) => "copy",
             Command::Terms(_) => "terms",
+            Command::Dispatch(_) => "dispatch",
             Command::Check { .. } => "check",
             Command::Completions { .. } => "completions",
             Command::Man { .. } => "man",

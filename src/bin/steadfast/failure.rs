@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
@@ -27,6 +28,10 @@ pub(crate) enum Failure {
     Letters(DeadLetterError),
     /// The vendors file.
     Vendors(steadfast::Error),
+    /// The address that was to be listened on.
+    Listen(SocketAddr, io::Error),
+    /// Signals cannot be waited for.
+    Signals(io::Error),
     /// A file that was to be read.
     Input(PathBuf, io::Error),
     /// A file or a directory that was to be written.
@@ -69,6 +74,7 @@ impl Failure {
             Failure::Letters(DeadLetterError::Absent(_)) => ABSENT,
             Failure::Letters(_) => HELD_BACK,
             Failure::Vendors(_) => VENDORS,
+            Failure::Listen(..) | Failure::Signals(_) => FILES,
             Failure::Input(..) | Failure::File(..) | Failure::Output(_) => FILES,
         }
     }
@@ -116,6 +122,10 @@ impl Failure {
                 chain(error)
             ),
             Failure::Letters(error) => chain(error),
+            Failure::Listen(address, error) => {
+                format!("{address} cannot be listened on: {error}; name another address with --listen")
+            }
+            Failure::Signals(error) => format!("signals cannot be waited for: {error}"),
             Failure::Input(path, error) => format!("{} cannot be read: {error}", path.display()),
             Failure::File(path, error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 format!("{} is there already and is not written over; name a new file", path.display())
@@ -160,7 +170,8 @@ impl From<clap::Error> for Failure {
     }
 }
 
-fn chain(error: &(dyn StdError + 'static)) -> String {
+/// All layers of an error.
+pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {

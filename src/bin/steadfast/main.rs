@@ -1,10 +1,11 @@
 //! `steadfast`: the operator's command line. It parses, calls the library and prints; what a command means is
-//! said and tested in [`steadfast::dead_letter`].
+//! said and tested in [`steadfast::dead_letter`] and [`steadfast::dispatcher`].
 #![forbid(unsafe_code)]
 
 mod arguments;
 mod commands;
 mod copying;
+mod dispatch;
 mod failure;
 mod manual;
 mod migrate;
@@ -69,7 +70,7 @@ fn say(problem: &str) -> io::Result<()> {
 }
 
 fn run(arguments: Arguments) -> Result<u8, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut out = io::BufWriter::new(io::stdout());
     let output = Output { out: &mut out, json: arguments.json, command: arguments.command.name() };
     let code = runtime.block_on(commands::run(arguments, output))?;

@@ -99,7 +99,7 @@ const EXIT_CODES: [(u8, &str); 7] = [
     (USAGE, "the arguments: unknown, missing, or a key of several operations"),
     (STORE, "the store: absent, unreachable, locked, full, damaged, sealed, another program's"),
     (VENDORS, "the vendors file: absent or wrong"),
-    (FILES, "another file, or the output: it cannot be read or written"),
+    (FILES, "another file, the output or an address: it cannot be read, written or listened on"),
     (ABSENT, "there is no such operation"),
 ];
 

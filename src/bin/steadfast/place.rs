@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use steadfast::Client;
 use steadfast::config::Vendors;
 use steadfast::dead_letter::DeadLetters;
 use steadfast::store::{SealKeys, Store, StoreUrl};
@@ -47,6 +48,26 @@ impl Place {
         let letters = DeadLetters::new(Arc::clone(&store));
         let letters = rules.iter().flatten().fold(letters, |letters, client| letters.with_client(client));
         Ok((letters, store))
+    }
+
+    /// The clients of all vendors of the vendors file, on the store: they can send. `file` comes before `--vendors`.
+    pub fn open_clients(&self, file: Option<&PathBuf>) -> Result<Vec<Client>, Failure> {
+        let Some(file) = file.or(self.vendors.as_ref()) else {
+            let problem = "which vendors file? Name it: steadfast dispatch FILE, or set STEADFAST_VENDORS";
+            return Err(Failure::Arguments(problem.to_owned()));
+        };
+        let vendors = Vendors::from_file(file).map_err(Failure::Vendors)?;
+        let store = match &self.store {
+            Some((source, store)) => Some(open(source, store)?),
+            None => vendors.existing_store().map_err(Failure::NamedStore)?,
+        };
+        let Some(store) = store else {
+            let problem = "which store? The vendors file names none that another process can see; name the service's \
+                           with --store URL, in STEADFAST_STORE, or in the file: store = \"sqlite:vendor-calls.db\"";
+            return Err(Failure::Arguments(problem.to_owned()));
+        };
+        let vendors = vendors.with_store(store);
+        vendors.names().map(|name| vendors.client(name)).collect::<Result<_, _>>().map_err(Failure::Vendors)
     }
 }
 

@@ -20,8 +20,10 @@ impl Inner {
                 Some((at, _)) if *at <= now || Guard::PurgeOnlyExpired.is_out() => {}
                 _ => break,
             }
-            let Some((_, id)) = expiring.pop_first() else { break };
-            self.remove(&id);
+            let Some((_, number)) = expiring.pop_first() else { break };
+            if let Some(id) = self.order.get(&number).cloned() {
+                self.remove(&id);
+            }
             removed += 1;
         }
         removed
@@ -30,12 +32,13 @@ impl Inner {
     /// Removes the settled record that is nearest to its expiry, if there is one; whether there was. Resolved dead
     /// letters stay: a person's word is on them, and they are few.
     pub(super) fn evict(&mut self, records_max: usize) -> bool {
-        let settled = |id: &Arc<OperationId>| {
-            let phase = self.rows.get(id).map(|row| row.record.phase());
+        let settled = |id: &&Arc<OperationId>| {
+            let phase = self.rows.get(*id).map(|row| row.record.phase());
             matches!(phase, Some(Phase::Succeeded | Phase::Refused)) || Guard::EvictOnlySettled.is_out()
         };
-        let next = self.ending[Bucket::Expires as usize].iter().find(|(_, id)| settled(id));
-        let Some(id) = next.map(|(_, id)| id.clone()) else { return false };
+        let expiring = self.ending[Bucket::Expires as usize].iter();
+        let next = expiring.filter_map(|(_, number)| self.order.get(number)).find(settled);
+        let Some(id) = next.cloned() else { return false };
         self.remove(&id);
         self.evicted += 1;
         if self.evicted.is_power_of_two() {

@@ -2,21 +2,33 @@
 
 use std::sync::Arc;
 
-use super::ending::{Ending, begin_time, end_time};
+use super::ending::{Bucket, Ending, ends, move_time};
 use super::sealed::Blobs;
 use super::sequence::without_turn;
 use super::{Inner, Memory, Row};
+use crate::clock::Timestamp;
 use crate::operation::OperationId;
-use crate::operation::record::{AuditEntry, Record};
+use crate::operation::record::{AuditEntry, Declined, Record, Transition};
 use crate::store::StoreError;
 use crate::store::seals::Seals;
 
 impl Row {
     pub(super) fn replace(&mut self, mut record: Record, blobs: Option<Blobs>, ending: &mut Ending) {
-        end_time(ending, self);
         without_turn(&mut record);
+        move_time(ending, self.number, self.ends(), ends(&record, self.waits));
         (self.record, self.blobs) = (record, blobs);
-        begin_time(ending, self);
+    }
+
+    /// Carries a transition out in place, on a record that is whole and in no sequence.
+    pub(super) fn apply(&mut self, transition: Transition, ending: &mut Ending) -> Result<(), Declined> {
+        let before = self.ends();
+        self.record.apply_here(transition)?;
+        move_time(ending, self.number, before, self.ends());
+        Ok(())
+    }
+
+    pub(super) fn ends(&self) -> Option<(Bucket, Timestamp)> {
+        ends(&self.record, self.waits)
     }
 }
 
@@ -25,9 +37,12 @@ impl Inner {
     pub(super) fn put(&mut self, mut record: Record, seals: &Seals) -> Result<(), StoreError> {
         match self.rows.get_mut(&record.id) {
             Some(row) => {
-                let (id, blobs) = (row.id.clone(), Blobs::of(&mut record, seals)?);
+                let blobs = Blobs::of(&mut record, seals)?;
+                let id = record.sequence.is_some().then(|| record.id.clone());
                 row.replace(record, blobs, &mut self.ending);
-                self.moved_in_sequence(&id);
+                if let Some(id) = id {
+                    self.moved_in_sequence(&id);
+                }
                 Ok(())
             }
             None => self.add(record, seals),
@@ -41,10 +56,13 @@ impl Inner {
         self.next += 1;
         self.order.insert(number, id.clone());
         without_turn(&mut record);
-        let row = Row { id: id.clone(), number, record, blobs, evidence: Vec::new(), waits: false };
-        begin_time(&mut self.ending, &row);
+        let is_sequenced = record.sequence.is_some();
+        move_time(&mut self.ending, number, None, ends(&record, false));
+        let row = Row { number, record, blobs, evidence: Vec::new(), waits: false };
         self.rows.insert(id.clone(), Box::new(row));
-        self.enter_sequence(&id);
+        if is_sequenced {
+            self.enter_sequence(&id);
+        }
         Ok(())
     }
 
@@ -61,7 +79,7 @@ impl Inner {
         let Some(row) = self.rows.remove(id) else { return };
         self.order.remove(&row.number);
         self.notes.purged = self.notes.purged.max(row.record.fence);
-        end_time(&mut self.ending, &row);
+        move_time(&mut self.ending, row.number, row.ends(), None);
         self.leave_sequence(&row.record);
     }
 }

@@ -11,6 +11,8 @@ use super::{Inner, Memory, Row};
 use crate::operation::record::{Claimed, Cursor, Record};
 #[cfg(feature = "seal")]
 use crate::store::SealKeys;
+#[cfg(all(feature = "seal", any(test, feature = "testkit")))]
+use crate::store::Wakes;
 use crate::store::pages::start;
 use crate::store::seals::{Part, Seals};
 use crate::store::stored::{answer_of, fill, hollow_answer, hollow_request};
@@ -33,7 +35,7 @@ impl Memory {
     #[must_use]
     pub fn beside(&self, keys: Option<SealKeys>) -> Memory {
         let seals = keys.map_or_else(Seals::default, Seals::with);
-        Memory { inner: self.inner.clone(), records_max: self.records_max, seals }
+        Memory { inner: self.inner.clone(), records_max: self.records_max, seals, wakes: Wakes::new() }
     }
 }
 

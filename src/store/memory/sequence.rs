@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use super::ending::{begin_time, end_time};
-use super::{Inner, Row};
+use super::Inner;
+use super::ending::move_time;
 use crate::operation::OperationId;
 use crate::operation::record::{Ahead, Phase, Place, Record, turn};
 
@@ -60,7 +60,8 @@ impl Inner {
     pub(super) fn moved_in_sequence(&mut self, id: &OperationId) {
         let Some(row) = self.rows.get(id) else { return };
         let Some((name, place)) = name_of(&row.record).zip(row.record.sequence.as_deref()) else { return };
-        let (holds, position, id) = (row.record.holds_sequence(), place.position, row.id.clone());
+        let Some(id) = self.order.get(&row.number).cloned() else { return };
+        let (holds, position) = (row.record.holds_sequence(), place.position);
         let Some(line) = self.sequences.get_mut(&name) else { return };
         if holds {
             line.holding.insert(position, id);
@@ -109,9 +110,9 @@ impl Inner {
 
     fn set_waits(&mut self, id: &OperationId, waits: bool) {
         let Some(row) = self.rows.get_mut(id) else { return };
-        end_time(&mut self.ending, row);
+        let before = row.ends();
         row.waits = waits;
-        begin_time(&mut self.ending, row);
+        move_time(&mut self.ending, row.number, before, row.ends());
     }
 
     /// Who has the turn in place of this record.
@@ -122,9 +123,9 @@ impl Inner {
         let ahead = self.sequences.get(&name).and_then(|line| line.turn.as_ref());
         let ahead = ahead.filter(|id| ***id != record.id).and_then(|id| self.rows.get(id));
         let behind = ahead.map(|row| {
-            let Row { id, record, .. } = &**row;
+            let record = &row.record;
             let open = matches!(record.phase(), Phase::InProgress | Phase::Scheduled);
-            Ahead::new((**id).clone(), record.phase(), record.until().filter(|_| open))
+            Ahead::new(record.id.clone(), record.phase(), record.until().filter(|_| open))
         });
         if let Some(place) = record.sequence.as_deref_mut() {
             *place = Place::new(place.sequence.clone(), position, behind);

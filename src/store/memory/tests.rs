@@ -60,7 +60,7 @@ async fn settle(store: &Memory, key: usize, now: Timestamp, event: Event) -> Rec
     store.transition(&held, transition).await.expect("the store works").expect("the holder may write")
 }
 
-fn expiring(store: &Memory) -> BTreeSet<(Timestamp, Arc<OperationId>)> {
+fn expiring(store: &Memory) -> BTreeSet<(Timestamp, u64)> {
     store.inner.lock().ending[Bucket::Expires as usize].clone()
 }
 

@@ -95,6 +95,11 @@ impl Address {
         Ok(self)
     }
 
+    /// Whether the URL has a password.
+    pub(in crate::store) fn has_password(&self) -> bool {
+        self.config.get_password().is_some()
+    }
+
     pub(super) fn config(&self) -> &Config {
         &self.config
     }

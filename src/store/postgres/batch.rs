@@ -80,6 +80,11 @@ impl<J: Job> Default for Queue<J> {
 }
 
 /// Has `job` done in a batch.
+///
+/// # Errors
+///
+/// Of the kind [`Locked`](StoreErrorKind::Locked) if another transaction was in the way: it is then for a transaction of
+/// its own, which may wait.
 pub(super) async fn run<J: Job>(shared: &Arc<Shared>, job: J) -> Result<J::Done, StoreError> {
     let (reply, answer) = oneshot::channel();
     let is_free = {
@@ -166,15 +171,15 @@ fn sort<J: Job>(batch: &mut Vec<Asked<J>>) {
     });
 }
 
-/// A row that the server refuses undoes the statement of its whole batch. Its neighbours are not to suffer for it: the
-/// batch is halved until the row is alone.
+/// A row that the server refuses undoes the statement of its whole batch, and so does one that somebody has locked. Its
+/// neighbours are not to suffer for it: the batch is halved until the row is alone.
 async fn carry_out<J: Job>(shared: &Shared, batch: Vec<Asked<J>>) {
     let mut parts = vec![batch];
     while let Some(mut part) = parts.pop() {
         if part.is_empty() {
             continue;
         }
-        match sent(shared, &part).await {
+        match J::send(shared, &part).await {
             Ok(done) => part.into_iter().zip(done).for_each(|(asked, done)| asked.answer(Ok(done))),
             Err(error) if part.len() > 1 && is_of_a_row(&error) => {
                 let rest = part.split_off(part.len() / 2);
@@ -185,20 +190,9 @@ async fn carry_out<J: Job>(shared: &Shared, batch: Vec<Asked<J>>) {
     }
 }
 
-/// What other transactions undid is done again.
-async fn sent<J: Job>(shared: &Shared, part: &[Asked<J>]) -> Result<Vec<J::Done>, StoreError> {
-    let mut turn = 1;
-    loop {
-        match J::send(shared, part).await {
-            Err(error) if error.kind() == StoreErrorKind::Locked && turn < TURNS_MAX => turn += 1,
-            sent => return sent,
-        }
-    }
-}
-
 /// Whether the server found fault with what it was given, and not with itself.
 fn is_of_a_row(error: &StoreError) -> bool {
-    error.kind() == StoreErrorKind::Other
+    matches!(error.kind(), StoreErrorKind::Locked | StoreErrorKind::Other)
 }
 
 /// Two work and sync in turn. More are smaller, and cost the server more for each call.
@@ -209,6 +203,3 @@ const BATCH_MAX: usize = 256;
 
 /// The most bytes of one statement, but for a call that is larger by itself.
 const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
-
-/// Of a statement that other transactions undo: a deadlock, or a purge in between.
-pub(super) const TURNS_MAX: u32 = 5;

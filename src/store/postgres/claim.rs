@@ -10,10 +10,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio_postgres::types::Type;
 
-use super::batch::{self, Asked, Job, Queue, TURNS_MAX};
+use super::batch::{self, Asked, Job, Queue};
 use super::failure::failure;
 use super::row::{Reader, Value};
-use super::transaction::{Turn, Within, in_transaction};
+use super::transaction::{TURNS_MAX, Turn, Within, in_transaction};
 use super::{Shared, names, write};
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
@@ -38,9 +38,16 @@ pub(super) async fn claim(shared: &Arc<Shared>, claim: Claim) -> Result<Claimed,
     let mut turn = 1;
     loop {
         let job = Start::of(&claim, request.clone())?;
-        if let Started::Fresh { fence, now } = batch::run(shared, job).await? {
-            let record = Record::first(claim.rebased(now));
-            return Ok(Claimed::Fresh(record.after_fence(fence - 1)));
+        match batch::run(shared, job).await {
+            Ok(Started::Fresh { fence, now }) => {
+                let record = Record::first(claim.rebased(now));
+                return Ok(Claimed::Fresh(record.after_fence(fence - 1)));
+            }
+            Ok(Started::Taken) => {}
+            Err(error) if error.kind() == StoreErrorKind::Locked => {
+                return decide(shared, claim, request).await;
+            }
+            Err(error) => return Err(error),
         }
         match shared.read(&claim.id).await? {
             Some((now, stored)) => {

@@ -38,7 +38,10 @@ impl Connect {
     pub(super) async fn connect(&self) -> Result<Connected, StoreError> {
         let place = self.address.place();
         let config = self.address.config();
-        let connecting = self.within(CONNECT_MAX, config.connect(self.connector.clone())).await;
+        // Boxed: the driver's future is as large as a page, and would be part of every caller's.
+        #[allow(clippy::clone_on_copy, reason = "without TLS the connector is nothing, and with it an Arc")]
+        let connecting = Box::pin(config.connect(self.connector.clone()));
+        let connecting = self.within(CONNECT_MAX, connecting).await;
         let Some(connected) = connecting else {
             let problem = format!(
                 "no connection to Postgres at {place} within {CONNECT_MAX:?}: {}",

@@ -148,11 +148,12 @@ impl Connections {
     }
 
     /// Has the store's own thread do `work`, and gives what it gave. Dropped, the work goes on.
-    pub(super) async fn run<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        self.0.thread.run(work).await
+    pub(super) fn run<T, F>(&self, work: F) -> impl Future<Output = Result<T, StoreError>> + Send + use<T, F>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, StoreError>> + Send + 'static,
+    {
+        self.0.thread.run(work)
     }
 
     /// As [`run`](Connections::run), and blocks meanwhile: for opening a store.

@@ -15,10 +15,11 @@ use tokio_postgres::error::{DbError, Severity};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// What a statement met while `doing` something.
+#[allow(clippy::needless_pass_by_value, reason = "it stands in map_err")]
 pub(super) fn failure(doing: &'static str, error: Error) -> StoreError {
     let Some(said) = error.as_db_error().map(Said::from) else {
         let problem = format!("Postgres could not {doing}: {}", advice(StoreErrorKind::Lost));
-        return StoreError::with_source(problem, error).of_kind(StoreErrorKind::Lost);
+        return StoreError::with_source(problem, causes(&error)).of_kind(StoreErrorKind::Lost);
     };
     let kind = said.kind();
     let problem = format!("Postgres could not {doing}: {}", advice(kind));
@@ -26,6 +27,7 @@ pub(super) fn failure(doing: &'static str, error: Error) -> StoreError {
 }
 
 /// What stood in the way of a connection to `place`.
+#[allow(clippy::needless_pass_by_value, reason = "it stands in map_err")]
 pub(super) fn no_connection(place: &str, error: Error) -> StoreError {
     let Some(said) = error.as_db_error().map(Said::from) else {
         // The driver has no type for these, and no address or password in these texts.
@@ -35,7 +37,7 @@ pub(super) fn no_connection(place: &str, error: Error) -> StoreError {
             _ => StoreErrorKind::Unreachable,
         };
         let problem = format!("no connection to Postgres at {place}: {}", advice(kind));
-        return StoreError::with_source(problem, error).of_kind(kind);
+        return StoreError::with_source(problem, causes(&error)).of_kind(kind);
     };
     let kind = match said.kind() {
         // No statement was on its way: that connection is not lost, there was none.
@@ -44,6 +46,13 @@ pub(super) fn no_connection(place: &str, error: Error) -> StoreError {
     };
     let problem = format!("no connection to Postgres at {place}: {}", advice(kind));
     StoreError::with_source(problem, said).of_kind(kind)
+}
+
+/// All of it in one text: the same failure is told to several callers, and each of them needs the last cause.
+fn causes(error: &Error) -> String {
+    let first = std::error::Error::source(error);
+    let all = std::iter::successors(first, |error| error.source());
+    all.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 /// Whether the handshake ended because the connection did. A certificate that is refused is of `InvalidData`, and a server

@@ -84,6 +84,7 @@ impl Watch {
             return answer.is_ok();
         }
         let cancel = client.cancel_token();
+        #[allow(clippy::clone_on_copy, reason = "without TLS the connector is nothing, and with it an Arc")]
         let cancelled = cancel.cancel_query(self.connect.connector.clone());
         // Whether the server took it shows on the line.
         let _ = self.connect.within(CANCEL_MAX, cancelled).await;

@@ -27,6 +27,8 @@ pub(super) struct Statements {
     pub(super) insert: String,
     /// What a first claim brought; see [`write`](super::write).
     pub(super) insert_request: String,
+    /// The same of another life of the key, with a number of its own.
+    pub(super) replace_request: String,
     /// Adds to the log, and leaves the answer: scope, key, reports.
     pub(super) append: String,
     /// Adds to the log, and sets the answer: scope, key, reports, answer.
@@ -65,6 +67,11 @@ impl Statements {
                 "INSERT INTO {schema}.request (scope, key, keep_ms, first_fence, secrets, fingerprint, wire_key, redact, \
                  predecessor, request) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
             ),
+            replace_request: format!(
+                "UPDATE {schema}.request SET number = DEFAULT, keep_ms = $3, first_fence = $4, secrets = $5, \
+                 fingerprint = $6, wire_key = $7, redact = $8, predecessor = $9, request = $10, first_scope = NULL \
+                 WHERE scope = $1 AND key = $2"
+            ),
             append: format!(
                 "INSERT INTO {schema}.outcome AS a (scope, key, reports) VALUES ($1, $2, $3) \
                  ON CONFLICT (scope, key) DO UPDATE SET reports = a.reports || excluded.reports"
@@ -86,11 +93,21 @@ impl Statements {
     }
 }
 
+/// The time of a batch. Nobody in it waits for long for one row, which somebody's open transaction may hold for minutes:
+/// the row then goes by itself. The setting ends with the statement.
+fn clock(schema: &Schema) -> String {
+    format!(
+        "clock AS MATERIALIZED (SELECT {schema}.store_now() AS now, \
+         set_config('lock_timeout', '{LOCK_WAIT_MS}', true) AS lock_timeout)"
+    )
+}
+
 /// First claims: a row each, unless its name is taken. Times count from the server's now. The fence is above whatever was
 /// purged; that it still is once the row is there, a trigger asks.
 fn start(schema: &Schema) -> String {
+    let clock = clock(schema);
     format!(
-        "WITH clock AS MATERIALIZED (SELECT {schema}.store_now() AS now), started AS (\
+        "WITH {clock}, started AS (\
          INSERT INTO {schema}.operation (scope, key, vendor, phase, until_ms, wake_ms, fence, attempts, effect, \
          claimed_at_ms, updated_at_ms, on_unknown, look_ups, resends_left, attempt_max_ms, vendor_clock_ms, seal) \
          SELECT c.scope, c.key, c.vendor, c.phase::smallint, {schema}.later(now, until_in), \
@@ -111,8 +128,9 @@ fn start(schema: &Schema) -> String {
 /// the row is left to a slower way where the holder's idea of the time is far from that.
 fn step(schema: &Schema) -> String {
     let until = format!("{schema}.later(clock.now, m.until_in)");
+    let clock = clock(schema);
     format!(
-        "WITH clock AS MATERIALIZED (SELECT {schema}.store_now() AS now), moved AS (\
+        "WITH {clock}, moved AS (\
          UPDATE {schema}.operation o SET phase = m.phase::smallint, until_ms = {until}, \
          wake_ms = CASE m.phase WHEN 1 THEN least(o.wake_ms, {until}) ELSE {until} END, \
          attempts = m.attempts, effect = m.effect::smallint, updated_at_ms = clock.now, detail = m.detail::smallint, \
@@ -173,6 +191,9 @@ fn purge(schema: &Schema) -> String {
         names_gone("outcome")
     )
 }
+
+/// Longer than a batch of somebody else's takes.
+const LOCK_WAIT_MS: u64 = 100;
 
 /// How far the holder's idea of the server's time may be off. It is off by an answer's way, and the state machine is asked
 /// nothing that this could change: the limits that it knows are minutes.

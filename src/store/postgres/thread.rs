@@ -44,11 +44,14 @@ impl Thread {
     }
 
     /// Has the thread do `work`, and gives what it gave. Dropped, the work goes on.
-    pub(super) async fn run<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        self.handle.spawn(work).await.unwrap_or_else(|_| Err(stopped()))
+    pub(super) fn run<T, F>(&self, work: F) -> impl Future<Output = Result<T, StoreError>> + Send + use<T, F>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, StoreError>> + Send + 'static,
+    {
+        // Not in an async block: that would be as large as the work.
+        let done = self.handle.spawn(work);
+        async move { done.await.unwrap_or_else(|_| Err(stopped())) }
     }
 
     /// As [`run`](Thread::run), and blocks meanwhile.

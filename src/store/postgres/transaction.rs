@@ -10,7 +10,6 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::Shared;
-use super::batch::TURNS_MAX;
 use super::connections::Exclusive;
 use super::failure::failure;
 use super::row::{self, Reader, Value, damaged};
@@ -160,3 +159,6 @@ impl Within {
 fn names<'a>(ids: impl IntoIterator<Item = &'a OperationId>) -> (Vec<&'a str>, Vec<&'a str>) {
     ids.into_iter().map(|id| (id.scope.as_str(), id.key.as_str())).unzip()
 }
+
+/// Of a transaction that others undo: a deadlock, or a purge in between.
+pub(super) const TURNS_MAX: u32 = 5;

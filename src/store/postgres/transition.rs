@@ -24,7 +24,7 @@ use crate::store::columns::Columns;
 use crate::store::numbers::to_ms;
 use crate::store::seals::Part;
 use crate::store::stored::Stored;
-use crate::store::{StoreError, codec, reports};
+use crate::store::{StoreError, StoreErrorKind, codec, reports};
 
 pub(super) async fn transition(
     shared: &Arc<Shared>,
@@ -40,10 +40,12 @@ pub(super) async fn transition(
     let seal = |answer| shared.seals.seal(Part::Answer, &held.id, codec::answer_bytes(answer)?);
     let written = Written { answer: answer.map(seal).transpose()?, reports };
     let written = Arc::new(written);
-    if let Some(step) = Step::foreseen(held, &transition, &written)?
-        && let Some(now) = batch::run(shared, step).await?
-    {
-        return Ok(held.apply(transition.rebased(now)));
+    if let Some(step) = Step::foreseen(held, &transition, &written)? {
+        match batch::run(shared, step).await {
+            Ok(Some(now)) => return Ok(held.apply(transition.rebased(now))),
+            Err(error) if error.kind() != StoreErrorKind::Locked => return Err(error),
+            Ok(None) | Err(_) => {}
+        }
     }
     let id = held.id.clone();
     let work = move |within: Within| {

@@ -23,7 +23,7 @@ pub(super) async fn update<'a>(
 pub(super) async fn start(within: &Within, record: &Record, request: &[u8]) -> Result<bool, StoreError> {
     let is_free = insert(within, record).await?;
     if is_free {
-        insert_request(within, record, request).await?;
+        write_request(within, (record, request), &within.shared.statements.insert_request).await?;
     }
     Ok(is_free)
 }
@@ -39,19 +39,19 @@ pub(super) async fn insert(within: &Within, record: &Record) -> Result<bool, Sto
     Ok(!added.is_empty())
 }
 
-/// Begins another life of a key. The row stays and its fence goes on; all else is new, the log and the place in a list
-/// too.
+/// Begins another life of a key. The rows stay and the fence goes on; all else is new, the log and the place in a list
+/// too. Nothing is removed: the role of an app may not.
 pub(super) async fn start_over(within: &Within, record: &Record, request: &[u8]) -> Result<(), StoreError> {
     let name: [Value<'_>; 2] =
         [(&record.id.scope.as_str(), Type::TEXT), (&record.id.key.as_str(), Type::TEXT)];
     let schema = within.shared.connections.schema();
-    for table in ["request", "outcome"] {
-        let sql = format!("DELETE FROM {schema}.{table} WHERE scope = $1 AND key = $2");
-        within.ask("end a life of a key", &sql, &name).await?;
-    }
+    let sql =
+        format!("UPDATE {schema}.outcome SET reports = '', answer = NULL WHERE scope = $1 AND key = $2");
+    within.ask("end a life of a key", &sql, &name).await?;
     update(within, [record]).await?;
     set_seal(within, &record.id).await?;
-    insert_request(within, record, request).await
+    let statement = &within.shared.statements.replace_request;
+    write_request(within, (record, request), statement).await
 }
 
 /// Notes which key the request is sealed with: the current one.
@@ -65,7 +65,11 @@ pub(super) async fn set_seal(within: &Within, id: &OperationId) -> Result<(), St
     within.ask("note the seal key", &sql, &values).await.map(drop)
 }
 
-async fn insert_request(within: &Within, record: &Record, request: &[u8]) -> Result<(), StoreError> {
+async fn write_request(
+    within: &Within,
+    (record, request): (&Record, &[u8]),
+    statement: &str,
+) -> Result<(), StoreError> {
     let (fingerprint, redact) = (&record.fingerprint.as_bytes()[..], redacted(record)?);
     let predecessor = record.predecessor.as_ref().map(Key::as_str);
     let values: [Value<'_>; 10] = [
@@ -80,7 +84,7 @@ async fn insert_request(within: &Within, record: &Record, request: &[u8]) -> Res
         (&predecessor, Type::TEXT),
         (&request, Type::BYTEA),
     ];
-    within.ask("write a claim", &within.shared.statements.insert_request, &values).await.map(drop)
+    within.ask("write a claim", statement, &values).await.map(drop)
 }
 
 /// What becomes of the answer on file.

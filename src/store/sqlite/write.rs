@@ -192,15 +192,16 @@ fn look_for(
 }
 
 /// What is over.
-const DUE: &str = "until_ms <= ?2";
+pub(super) const DUE: &str = "until_ms <= ?2";
 
 /// What a clock that was wrong has put far off. No index has the time of the last move, so that only those are looked
 /// at that end last: a backlog that is due in an hour must not be read through each second.
-const OF_A_WRONG_CLOCK: &str = "updated_at_ms > ?2 AND number IN (SELECT number FROM operation \
+pub(super) const OF_A_WRONG_CLOCK: &str = "updated_at_ms > ?2 AND number IN (SELECT number FROM operation \
      WHERE phase < 3 AND phase = ?1 AND until_ms > ?2 ORDER BY until_ms DESC LIMIT ?3)";
 
 /// [`Scope::is_reached_by`](crate::operation::Scope::is_reached_by), in SQL.
-const OF_ACCOUNT: &str = "AND vendor = ?4 AND substr(scope, 1, length(?5) + 1) IN (?5 || '/', ?5 || '>')";
+pub(super) const OF_ACCOUNT: &str =
+    "AND vendor = ?4 AND substr(scope, 1, length(?5) + 1) IN (?5 || '/', ?5 || '>')";
 
 pub(super) fn act(
     connection: &Connection,

@@ -22,6 +22,7 @@
 //! - **TLS failures**: Stripe's clients take them for a misconfiguration. Nothing was sent, so another attempt
 //!   is harmless, and certificates are mended while a service runs.
 
+use http::HeaderName;
 use serde_json::Value;
 
 use crate::answer::Answer;
@@ -42,7 +43,7 @@ pub(super) fn classify(attempt: &Attempt<'_>, has_key: bool) -> Verdict {
     let status = answer.status.as_u16();
     let not_before = asked(attempt, answer);
     let is_marked = |value: &str| value.eq_ignore_ascii_case("true");
-    let replayed = Guard::ReplayMark.keeps(answer.header("idempotent-replayed").is_some_and(is_marked));
+    let replayed = Guard::ReplayMark.keeps(answer.header_named(&IDEMPOTENT_REPLAYED).is_some_and(is_marked));
     if answer.status.is_success() {
         // `Stripe-Should-Retry: false` also comes with plain 200s, where it means nothing.
         return if is_anothers(attempt, answer) {
@@ -52,7 +53,7 @@ pub(super) fn classify(attempt: &Attempt<'_>, has_key: bool) -> Verdict {
         };
     }
     let error = Problem::of(answer);
-    let is_own = answer.headers.contains_key("request-id") && error.is_one() || Guard::OwnAnswer.is_out();
+    let is_own = answer.headers.contains_key(&REQUEST_ID) && error.is_one() || Guard::OwnAnswer.is_out();
     if replayed {
         return match refusal(status, &error) {
             // The first attempt's own outcome. Stripe stores neither of the other two.
@@ -94,7 +95,7 @@ pub(super) fn classify(attempt: &Attempt<'_>, has_key: bool) -> Verdict {
 fn is_anothers(attempt: &Attempt<'_>, answer: &Answer) -> bool {
     is_page(answer)
         || !attempt.request.method.is_safe()
-            && !answer.headers.contains_key("request-id")
+            && !answer.headers.contains_key(&REQUEST_ID)
             && is_anothers_success(answer, &SUCCESS_MEMBERS)
 }
 
@@ -158,4 +159,6 @@ impl Problem {
 
 /// Each of its objects has both, and what is no object comes with `Request-Id`.
 const SUCCESS_MEMBERS: [&str; 2] = ["object", "id"];
+static IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+static REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 const KEY_IN_USE: &str = "idempotency_key_in_use";

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use steadfast::clock::Timestamp;
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{Claim, Claimed, Declined, Record, Take, Transition};
-use steadfast::store::{Memory, Store, StoreError, StoreErrorKind, Wrapper};
+use steadfast::store::{Look, Memory, Sight, Store, StoreError, StoreErrorKind, Wrapper};
 
 /// What a store does to one call.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -88,6 +88,11 @@ async fn with<T>(
 
 #[async_trait]
 impl Wrapper for Troubled {
+    /// It cannot say what there is, so that recovery takes and purges to find out.
+    async fn look(&self, _: &Look) -> Result<Option<Sight>, StoreError> {
+        Ok(None)
+    }
+
     fn inner(&self) -> &dyn Store {
         &self.store
     }

@@ -148,6 +148,12 @@ fn builders() -> [ClientBuilder; 4] {
 fn typed(command: &str) -> &'static [&'static [&'static str]] {
     match command {
         "stats" => &[&[], &["--store", "absent.db"]],
+        // An address of nobody's (RFC 5737), so that each ends before it delivers. What it logs then is in tests/cli.
+        "dispatch" => &[
+            &["--listen", "192.0.2.1:1", "--log-level", "trace"],
+            &["absent.toml"],
+            &["--store", "postgres://u:in-the-url@db/x"],
+        ],
         "check" => &[&[], &["vendors.toml"], &["absent.toml"]],
         "completions" => &[&["bash"], &["csh"]],
         "man" => &[&[], &["--out", "more"], &["--out", "body.json"]],
@@ -170,9 +176,19 @@ fn typed(command: &str) -> &'static [&'static [&'static str]] {
             &["--header", "no name"],
             &["--yes"],
         ],
-        "reseal" => &[&["--dry-run"], &[], &["--wipe"], &["--store", "postgres://u:in-the-url@db/x"]],
+        "reseal" => {
+            &[&["--dry-run"], &[], &["--wipe"], &["--store", "postgres://u:in-the-url@127.0.0.1:1/x"]]
+        }
+        "migrate" => {
+            &[&[], &["--sql", "--roles"], &["--store", "postgres://u:in-the-url@127.0.0.1:1/x", "--sql"]]
+        }
         "copy" => &[
-            &["--from", "postgres://u:in-the-url@db/x", "--to", "postgres://u:in-the-url@db/y"],
+            &[
+                "--from",
+                "postgres://u:in-the-url@127.0.0.1:1/x",
+                "--to",
+                "postgres://u:in-the-url@127.0.0.1:1/y",
+            ],
             &["--from", "calls.db", "--to", "copied.db"],
             &["--from", "calls.db", "--to", "elsewhere.db"],
             &["--from", "calls.db", "--give-up", "--to", "copied.db"],

@@ -1,0 +1,127 @@
+//! What a durable call costs on Postgres: claim and settle of a 1 KiB reply at 64 callers, beside `pgbench -c 64` with the
+//! same two statements on the same tables, a row at a time as a program without batches has them.
+//!
+//! It starts a server of its own with the defaults of Postgres (`fsync` and `synchronous_commit` on). Rounds are
+//! interleaved, a ratio is taken within its round, and printed are medians.
+//!
+//! `cargo bench --bench postgres --features postgres`; `-- --test` is one short round.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a benchmark reads the clock and prints"
+)]
+
+#[path = "../tests/postgres/calls.rs"]
+#[allow(dead_code, reason = "the tests use more of it")]
+mod calls;
+#[path = "../tests/postgres/server.rs"]
+#[allow(dead_code, reason = "the tests use more of it")]
+mod server;
+mod support;
+
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use steadfast::answer::Answer;
+use steadfast::http::{HeaderMap, StatusCode};
+use steadfast::operation::record::Event;
+use steadfast::store::{Postgres, Store};
+
+use server::Server;
+
+const CALLERS: usize = 64;
+const ROUNDS: usize = 9;
+const BODY: &str = match std::str::from_utf8(&[b'x'; 1024]) {
+    Ok(body) => body,
+    Err(_) => "",
+};
+/// What the store is held to.
+const RATIO_MIN: f64 = 2.0;
+
+fn main() {
+    let settings = ["fsync = on", "shared_buffers = 128MB", "max_connections = 100"];
+    let Some(server) = Server::start(&settings) else { return };
+    let (rounds, time) =
+        if support::is_quick() { (1, Duration::from_secs(1)) } else { (ROUNDS, Duration::from_secs(5)) };
+    let builder = Postgres::builder(&server.url("bench")).expect("a URL of the rig");
+    let store = Arc::new(builder.open().expect("the store opens"));
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    std::fs::write(server.directory().join("script"), SCRIPT.replace("{body}", BODY)).expect("written");
+    println!("postgres: medians of {rounds} interleaved rounds of {time:?}, {CALLERS} callers");
+    let samples = support::interleave::<3>(rounds, |variant| match variant {
+        0 => pgbench(&server, time),
+        1 => runtime.block_on(calls_a_second(&store, CALLERS, time)),
+        _ => runtime.block_on(calls_a_second(&store, 1, time)),
+    });
+    let [pgbench, ours, alone] = [&samples[0], &samples[1], &samples[2]];
+    println!(
+        "claim + settle  pgbench {:>6.0}/s  steadfast {:>6.0}/s  ratio {:.2}  target {RATIO_MIN}",
+        support::median(pgbench),
+        support::median(ours),
+        support::median_ratio(ours, pgbench),
+    );
+    println!("claim + settle, one caller  {:>6.0} µs", 1e6 / support::median(alone));
+}
+
+async fn calls_a_second(store: &Arc<Postgres>, callers: usize, time: Duration) -> f64 {
+    let began = Instant::now();
+    let callers = (0..callers).map(|_| {
+        let store = Arc::clone(store);
+        tokio::spawn(async move {
+            let mut calls = 0_u32;
+            while began.elapsed() < time {
+                call(&store).await;
+                calls += 1;
+            }
+            calls
+        })
+    });
+    let mut calls = 0;
+    for caller in callers.collect::<Vec<_>>() {
+        calls += caller.await.expect("no panic");
+    }
+    f64::from(calls) / began.elapsed().as_secs_f64()
+}
+
+async fn call(store: &Postgres) {
+    let key = format!("order-{:x}", rand::random::<u64>());
+    let id = calls::named("prod/stripe/acct_1/POST /v1/charges", &key);
+    let held = calls::held(store, calls::claim_of(store, &id)).await;
+    let answer = Answer::new(StatusCode::OK, HeaderMap::new(), Bytes::from_static(BODY.as_bytes()));
+    let done = calls::step(store, &held, Event::Succeed { answer, reconciled: false });
+    store.transition(&held, done).await.expect("the store works").expect("it is held");
+}
+
+fn pgbench(server: &Server, time: Duration) -> f64 {
+    let said = Command::new("pgbench")
+        .args(["-n", "-M", "prepared", "-c", &CALLERS.to_string(), "-j", "2", "-U", "postgres"])
+        .args(["-T", &time.as_secs().max(1).to_string(), "-p", &server.port().to_string(), "-h"])
+        .arg(server.directory())
+        .arg("-f")
+        .arg(server.directory().join("script"))
+        .arg("postgres")
+        .output()
+        .expect("pgbench runs");
+    let text = String::from_utf8_lossy(&said.stdout);
+    let rate = text.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse().ok());
+    rate.unwrap_or_else(|| panic!("{text}\n{}", String::from_utf8_lossy(&said.stderr)))
+}
+
+/// The same rows in the same tables, by two commits.
+const SCRIPT: &str = "\\set k random(1, 9000000000000000000)
+WITH started AS (INSERT INTO bench.operation (scope, key, vendor, phase, until_ms, wake_ms, fence, attempts, effect, \
+claimed_at_ms, updated_at_ms, on_unknown, look_ups, resends_left, attempt_max_ms) \
+SELECT 'prod/stripe/acct_1/POST /v1/charges', 'order-' || :k, 'prod/stripe', 1, now + 600000, now + 600000, fence + 1, 0, \
+0, now, now, 0, 0, 0, 20000 FROM bench.store_now() AS now, bench.purged ON CONFLICT (scope, key) DO NOTHING \
+RETURNING scope, key, fence) INSERT INTO bench.request (scope, key, keep_ms, first_fence, secrets, fingerprint, wire_key, \
+request) SELECT scope, key, 86400000, fence, false, '\\x0707070707070707070707070707070707070707070707070707070707070707', \
+'0e5a3c1e-8c1a-8b7e-9a53-1c6a1a3c1e8c', '\\x0104000000504f53541d00000068747470733a2f2f76656e646f722e746573742f' FROM started;
+WITH clock AS (SELECT bench.store_now() AS now), moved AS (UPDATE bench.operation SET phase = 3, until_ms = now + 86400000, \
+wake_ms = now + 86400000, attempts = 1, effect = 2, updated_at_ms = now, detail = 0, status = 200 FROM clock \
+WHERE scope = 'prod/stripe/acct_1/POST /v1/charges' AND key = 'order-' || :k AND fence = 1 AND phase = 1 \
+RETURNING scope, key) INSERT INTO bench.outcome (scope, key, reports, answer) SELECT scope, key, '', '{body}'::bytea FROM moved;
+";

@@ -1,0 +1,177 @@
+//! A process of its own that delivers what services enqueued.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use serde_json::json;
+use steadfast::Client;
+use steadfast::dispatcher::Dispatcher;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tracing::{Level, info, warn};
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+use tracing_subscriber::registry;
+
+use super::failure::{DONE, Failure};
+use super::output::Output;
+use super::place::Place;
+
+mod board;
+mod page;
+
+use board::Board;
+
+#[derive(Args, Debug)]
+pub(crate) struct DispatchArguments {
+    /// The vendors file; without it, what --vendors or STEADFAST_VENDORS names
+    pub file: Option<PathBuf>,
+    /// Serves GET /health and GET /metrics on this address, such as 127.0.0.1:9464
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<SocketAddr>,
+    /// How long what is under way may take to end after SIGTERM or SIGINT; a second signal ends it at once
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
+    pub stop_within: Duration,
+    /// How long at most until what another process enqueued is found
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = period)]
+    pub look_every: Duration,
+    /// The form of the log on the standard error
+    #[arg(long, value_name = "FORM", default_value = "text")]
+    pub log: Form,
+    /// What is logged: error, warn, info, debug or trace
+    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    pub log_level: Level,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Form {
+    /// A line of text for each event
+    Text,
+    /// A JSON object on a line for each event
+    Json,
+}
+
+/// Delivers until a signal says to stop.
+pub(crate) async fn dispatch(
+    place: &Place,
+    arguments: DispatchArguments,
+    output: &mut Output<'_>,
+) -> Result<u8, Failure> {
+    log_to_stderr(arguments.log, arguments.log_level);
+    // Before the clients are built: they count from their first call on.
+    let board = Arc::new(Board::default());
+    let _ = metrics::set_global_recorder(Arc::clone(&board));
+    let clients = place.open_clients(arguments.file.as_ref())?;
+    let listener = match arguments.listen {
+        Some(address) => Some(listen(address).await?),
+        None => None,
+    };
+    let mut signals = Signals::new()?;
+    let dispatcher = Dispatcher::over(&clients).period(arguments.look_every).start();
+    let vendors: Vec<&str> = clients.iter().map(Client::vendor).collect();
+    info!(vendors = vendors.join(", "), "dispatching");
+    let page = listener.map(|listener| {
+        let at = listener.local_addr().map(|at| at.to_string()).unwrap_or_default();
+        info!(address = at, "listening");
+        tokio::spawn(page::serve(listener, dispatcher.health(), board))
+    });
+
+    let signal = signals.next().await;
+    info!(signal, "stopping");
+    let cut_off = tokio::select! {
+        cut_off = dispatcher.stop(arguments.stop_within) => Some(cut_off),
+        signal = signals.next() => {
+            warn!(signal, "what is under way is cut off");
+            None
+        }
+    };
+    // Until here it says that it is stopping.
+    page.inspect(JoinHandle::abort);
+    info!(cut_off, "stopped");
+    output.put(DONE, &json!({ "cut_off": cut_off }), |_, out| match cut_off {
+        Some(0) => writeln!(out, "stopped"),
+        Some(count) => writeln!(out, "stopped; cut off: {count}, until their leases are over"),
+        None => writeln!(out, "stopped; what was under way is cut off, until the leases are over"),
+    })
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address).await.map_err(|error| Failure::Listen(address, error))
+}
+
+/// Both ask a process to end: an orchestrator, and somebody at a terminal.
+#[cfg(unix)]
+struct Signals {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    /// From now on they no longer end the process by themselves.
+    fn new() -> Result<Signals, Failure> {
+        use tokio::signal::unix::{SignalKind, signal};
+
+        let listen = |kind| signal(kind).map_err(Failure::Signals);
+        Ok(Signals {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}
+
+#[cfg(not(unix))]
+struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    fn new() -> Result<Signals, Failure> {
+        Ok(Signals)
+    }
+
+    async fn next(&mut self) -> &'static str {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        "Ctrl-C"
+    }
+}
+
+/// Of other crates only warnings: what they say of requests may be anything. A second subscriber is not possible, and
+/// nobody has set a first one.
+fn log_to_stderr(form: Form, level: Level) {
+    let targets = Targets::new().with_target("steadfast", level).with_default(level.min(Level::WARN));
+    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
+    let _ = match form {
+        Form::Text => tracing::subscriber::set_global_default(registry().with(layer.with_filter(targets))),
+        Form::Json => {
+            tracing::subscriber::set_global_default(registry().with(layer.json().with_filter(targets)))
+        }
+    };
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    humantime_serde::re::humantime::parse_duration(text)
+        .map_err(|error| format!("{error}; a time has a unit, such as 500ms, 30s or 2m"))
+}
+
+fn period(text: &str) -> Result<Duration, String> {
+    let period = time(text)?;
+    if period < PERIOD_MIN {
+        return Err(format!("it would look more often than every {PERIOD_MIN:?}, the least that is allowed"));
+    }
+    Ok(period)
+}
+
+/// A hundred looks a second: more only costs the store.
+const PERIOD_MIN: Duration = Duration::from_millis(10);

@@ -1,0 +1,98 @@
+//! `GET /health` and `GET /metrics`.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use steadfast::dispatcher::Health;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tracing::{debug, warn};
+
+use super::board::Board;
+
+/// Answers for ever.
+pub(super) async fn serve(listener: TcpListener, health: Health, board: Arc<Board>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        let (stream, from) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            // Most often: too many open files. Those of the deliveries are closed in time.
+            Err(error) => {
+                warn!(error = %error, "a connection to the page was not accepted");
+                tokio::task::yield_now().await;
+                continue;
+            }
+        };
+        let (health, board) = (health.clone(), Arc::clone(&board));
+        tokio::spawn(async move {
+            let _place = place;
+            serve_one(stream, from, health, board).await;
+        });
+    }
+}
+
+async fn serve_one(stream: TcpStream, from: SocketAddr, health: Health, board: Arc<Board>) {
+    let service = service_fn(|request: Request<Incoming>| {
+        let (health, board) = (health.clone(), Arc::clone(&board));
+        async move { Ok::<_, Infallible>(answer(&request, &health, &board).await) }
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(READ_TIMEOUT)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+    if let Err(error) = served {
+        debug!(%from, %error, "a connection to the page ended");
+    }
+}
+
+async fn answer(request: &Request<Incoming>, health: &Health, board: &Board) -> Response<Full<Bytes>> {
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+    match request.uri().path() {
+        "/health" | "/metrics" if !is_read => {
+            let mut refused = text(StatusCode::METHOD_NOT_ALLOWED, PLAIN, "GET or HEAD\n".to_owned());
+            refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            refused
+        }
+        "/health" => match health.check(STORE_TIMEOUT).await {
+            Ok(()) => text(StatusCode::OK, PLAIN, "ok\n".to_owned()),
+            Err(unwell) => {
+                let why = super::super::failure::chain(&unwell);
+                text(StatusCode::SERVICE_UNAVAILABLE, PLAIN, format!("{why}\n"))
+            }
+        },
+        "/metrics" => text(StatusCode::OK, PROMETHEUS, board.text()),
+        _ => text(StatusCode::NOT_FOUND, PLAIN, "there are /health and /metrics\n".to_owned()),
+    }
+}
+
+fn text(status: StatusCode, kind: &'static str, body: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}
+
+const PLAIN: &str = "text/plain; charset=utf-8";
+
+/// The text format that every version of Prometheus reads.
+const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// An orchestrator and a scraper or two.
+const CONNECTIONS_MAX: usize = 32;
+
+/// Also how long a connection may be idle.
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Below the usual patience of a health check, so that it is told why.
+const STORE_TIMEOUT: Duration = Duration::from_secs(2);

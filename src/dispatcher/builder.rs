@@ -1,0 +1,146 @@
+//! [`DispatcherBuilder`]: which clients, how often to look, how many at once.
+
+use std::collections::BTreeSet;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+
+use super::delivery::Delivery;
+use super::health::Pulse;
+use super::member::Member;
+use super::places::Places;
+use super::{Dispatcher, PERIOD, caught, purge, registered};
+use crate::client::Client;
+use crate::clock::SystemClock;
+use crate::engine::Leaving;
+use crate::telemetry;
+
+/// Starts a [`Dispatcher`] of several clients.
+///
+/// ```
+#[doc = include_str!("../docs/setup/stripe.md")]
+/// use std::time::Duration;
+/// use steadfast::dispatcher::Dispatcher;
+///
+/// let dispatcher = Dispatcher::over([&stripe])
+///     .period(Duration::from_millis(200)) // five looks a second where nothing happens
+///     .at_once(16)
+///     .start();
+/// assert!(dispatcher.health().check(Duration::from_secs(1)).await.is_ok());
+#[doc = include_str!("../docs/setup/end.md")]
+/// ```
+#[derive(Debug)]
+#[must_use = "a builder does nothing until start() is called"]
+pub struct DispatcherBuilder {
+    clients: Vec<Client>,
+    period: Duration,
+    at_once: Option<usize>,
+}
+
+impl DispatcherBuilder {
+    pub(super) fn new(clients: Vec<Client>) -> DispatcherBuilder {
+        DispatcherBuilder { clients, period: PERIOD, at_once: None }
+    }
+
+    /// How long at most until it finds what another process left, enqueued or made due. Where there is nothing to do it
+    /// asks each store once in this time, for all clients that share it; after it has found something, sooner. What this
+    /// process enqueues or postpones does not wait for it.
+    ///
+    /// Default: [`PERIOD`].
+    pub fn period(mut self, period: Duration) -> DispatcherBuilder {
+        self.period = period;
+        self
+    }
+
+    /// How many operations of one vendor are carried on at once, over all of its accounts and stores; at least 1. No
+    /// client has more than its own policy allows.
+    ///
+    /// Default: `recovery.at_once` of the clients' policies; of several, the most.
+    pub fn at_once(mut self, at_once: usize) -> DispatcherBuilder {
+        self.at_once = Some(at_once);
+        self
+    }
+
+    /// Delivers from now on, until the dispatcher is dropped or stopped. Beside it, records that have expired are removed
+    /// as fast as they expire, in small batches. Must be called within a tokio runtime.
+    ///
+    /// Clients of one store, and then of one vendor, are taken from in turn: a client with a million due operations keeps
+    /// no other one waiting for longer than until the next of its operations ends. (A store whose
+    /// [`wakes`](crate::store::Store::wakes) says `None` cannot be told from another one: each client then looks for
+    /// itself.)
+    ///
+    /// What fails is said in an event, and so is a panic of a store, an adapter or a transport of your own. It is tried
+    /// again after the period.
+    pub fn start(self) -> Dispatcher {
+        let DispatcherBuilder { clients, period, at_once } = self;
+        let (stop, stopped) = watch::channel(false);
+        let under_way = Arc::default();
+        let places = Places::of_each(&clients, at_once, &under_way);
+        let clock = clients.first().map(|client| Arc::clone(&client.engine.clock));
+        let mut dispatcher = Dispatcher {
+            deliveries: Vec::new(),
+            pulses: Vec::new(),
+            purges: Vec::new(),
+            stop,
+            under_way,
+            clock: clock.unwrap_or_else(|| Arc::new(SystemClock::new())),
+        };
+        for of_store in by_store(clients) {
+            let Some(first) = of_store.first().cloned() else { continue };
+            let (expired, pulse) = (Arc::new(Notify::new()), Pulse::new(&first, period));
+            let member = |client: &Client| Some(Member::new(client, places.get(client.vendor())?.clone()));
+            let members = of_store.iter().filter_map(member).collect();
+            let leaving = Leaving::when(stopped.clone());
+            let Some(delivery) =
+                Delivery::new(members, period, leaving.clone(), expired.clone(), pulse.clone())
+            else {
+                continue;
+            };
+            let delivery = async move {
+                let differing = tokio::select! {
+                    biased;
+                    () = leaving.clone().said() => return,
+                    differing = registered::register(&of_store) => differing,
+                };
+                name_unreached(&of_store).await;
+                let mut delivered = pin!(delivery.run(leaving));
+                tokio::select! {
+                    biased;
+                    () = &mut delivered => return,
+                    () = registered::until_registered(differing) => {}
+                }
+                delivered.await;
+            };
+            dispatcher.deliveries.push(tokio::spawn(delivery));
+            dispatcher.pulses.push(pulse);
+            dispatcher.purges.push(tokio::spawn(purge::keep_purging(first, period, expired)));
+        }
+        dispatcher
+    }
+}
+
+/// Clients of one store together, in the order in which they were given.
+fn by_store(clients: Vec<Client>) -> Vec<Vec<Client>> {
+    let mut stores: Vec<Vec<Client>> = Vec::new();
+    for client in clients {
+        let wakes = &client.engine.wakes;
+        let is_same = |store: &&mut Vec<Client>| store.iter().any(|other| other.engine.wakes.is_same(wakes));
+        match stores.iter_mut().find(is_same) {
+            Some(store) => store.push(client),
+            None => stores.push(vec![client]),
+        }
+    }
+    stores
+}
+
+/// Once for each vendor: one client names what none of its accounts reaches.
+async fn name_unreached(clients: &[Client]) {
+    let mut vendors = BTreeSet::new();
+    for client in clients.iter().filter(|client| vendors.insert(client.vendor())) {
+        if let Err(panic) = caught(client.name_unreached()).await {
+            telemetry::recovery_panicked(client.vendor(), "name what no client reaches", &*panic);
+        }
+    }
+}

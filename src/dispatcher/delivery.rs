@@ -1,0 +1,317 @@
+//! Delivering from one store, for all of a dispatcher's clients that have it.
+//!
+//! One loop: hear what is due, look now and then for what nobody told, take from those clients in turn that have
+//! something, and wait. A store is a loop of its own, because one that hangs is not to hold up the others.
+//!
+//! *Fairness.* Clients are taken from in turn, beginning after the one that was last taken from, and each is given at
+//! most its part of its vendor's free places. So a client with a million due operations has all places while it is
+//! alone, and the next place that is free goes to the one that comes. Within one client, what has waited longest comes
+//! first. A weight for each was rejected: whoever pays for more gets it by the client's own rates.
+//!
+//! *Looking.* A look is one question for all clients. After a look that found something the next comes soon, and later
+//! each time that there is nothing, up to the period. In between, nothing is asked: a client without anything to take is
+//! not taken from.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::caught;
+use super::health::Pulse;
+use super::member::{GAP, Has, Member, Next};
+use super::under_way::UnderWay;
+use crate::clock::{Clock, Instant, Timestamp};
+use crate::engine::{Engine, Leaving};
+use crate::error::{Effect, Error, Kind};
+use crate::operation::Scope;
+use crate::store::{Look, Sight, Sleeper};
+use crate::telemetry;
+
+/// Several clients on one store.
+pub(super) struct Delivery {
+    members: Vec<Turn>,
+    /// Whose turn is next.
+    next: usize,
+    under_way: UnderWay,
+    sleeper: Arc<Sleeper>,
+    /// Of one of the clients, for its store and its clock.
+    engine: Arc<Engine>,
+    clock: Arc<dyn Clock>,
+    period: Duration,
+    /// When to look, and how long after that at the earliest.
+    look_at: Instant,
+    pause: Duration,
+    expired: Arc<Notify>,
+    pulse: Arc<Pulse>,
+}
+
+/// A client in the line.
+struct Turn {
+    member: Member,
+    /// It is not taken from before.
+    not_before: Instant,
+    /// It has no place: one that ends is a reason to try again.
+    waits_for_place: bool,
+    /// What it has was found by looking, and by nobody's word.
+    by_look: bool,
+}
+
+impl Delivery {
+    /// `members` are of one store, and at least one.
+    pub(super) fn new(
+        members: Vec<Member>,
+        period: Duration,
+        leaving: Leaving,
+        expired: Arc<Notify>,
+        pulse: Arc<Pulse>,
+    ) -> Option<Delivery> {
+        let engine = Arc::clone(&members.first()?.client.engine);
+        let clock = Arc::clone(&engine.clock);
+        let turn =
+            |member| Turn { member, not_before: Instant::ORIGIN, waits_for_place: false, by_look: false };
+        Some(Delivery {
+            next: 0,
+            under_way: UnderWay::new(members.iter().map(|member| member.client.vendor().to_owned()), leaving),
+            members: members.into_iter().map(turn).collect(),
+            sleeper: engine.wakes.sleeper(),
+            look_at: clock.now(),
+            clock,
+            engine,
+            period: period.max(SHORTEST),
+            pause: shortest(period),
+            expired,
+            pulse,
+        })
+    }
+
+    /// Delivers until it is told to leave; what is under way then is carried to its end, or let go of.
+    pub(super) async fn run(mut self, leaving: Leaving) {
+        let mut left = pin!(leaving.said());
+        loop {
+            self.pulse.beat(self.clock.now());
+            let heard_at = self.hear();
+            if self.clock.now() >= self.look_at {
+                self.look().await;
+            }
+            let took_by_look = self.take_in_turn().await;
+            if took_by_look {
+                self.pause = shortest(self.period);
+                self.look_at = self.look_at.min(self.clock.now().plus(self.pause));
+            }
+            let at = self.wake_at(heard_at);
+            let mut until = pin!(self.clock.sleep_until(at));
+            // Those that end while nobody waits for a place are no reason to look again.
+            loop {
+                tokio::select! {
+                    biased;
+                    () = &mut left => {
+                        while !self.under_way.is_empty() {
+                            self.under_way.one_ends().await;
+                        }
+                        return;
+                    }
+                    () = self.under_way.one_ends(), if !self.under_way.is_empty() => {
+                        if self.members.iter().any(|turn| turn.waits_for_place) {
+                            break;
+                        }
+                    }
+                    () = &mut until => break,
+                    () = self.sleeper.woken.notified() => break,
+                }
+            }
+        }
+    }
+
+    /// What time it is in the store.
+    fn wall(&self) -> Timestamp {
+        self.engine.wall()
+    }
+
+    /// Notes who has something due, as far as somebody said so. Gives when there is more.
+    fn hear(&mut self) -> Option<Timestamp> {
+        let (paths, next) = self.sleeper.due(self.wall());
+        for path in paths {
+            if path.is_empty() {
+                self.look_at = self.clock.now();
+                continue;
+            }
+            let scope = Scope::from_stored(format!("{path}/"));
+            for turn in &mut self.members {
+                if scope.is_reached_by(&turn.member.account) {
+                    turn.member.has.due = true;
+                }
+            }
+        }
+        next
+    }
+
+    /// When there is something to do, if nobody says so before.
+    fn wake_at(&self, heard_at: Option<Timestamp>) -> Instant {
+        let now = self.clock.now();
+        let heard = heard_at.map(|at| now.plus(at.since(self.wall())));
+        let turns = self.members.iter().filter(|turn| turn.member.has.any() && !turn.waits_for_place);
+        turns.map(|turn| turn.not_before).chain(heard).chain([self.look_at]).min().unwrap_or(self.look_at)
+    }
+
+    /// Asks the store what there is for all clients.
+    async fn look(&mut self) {
+        let now = self.wall();
+        let accounts = self.members.iter().map(|turn| turn.member.account.clone()).collect();
+        let look = Look { now, until: now.plus(self.period), accounts };
+        let Some(first) = self.members.first().map(|turn| turn.member.client.clone()) else { return };
+        match caught(first.engine.store.look(&look)).await {
+            Ok(Ok(sight)) => {
+                self.pulse.asked(None);
+                self.saw(now, sight);
+            }
+            Ok(Err(source)) => {
+                self.pulse.asked(Some(&source));
+                let error = Error::new(Kind::Store { doing: LOOK }, Effect::None).with_source(source);
+                telemetry::recovery_failed(first.vendor(), &error.at_vendor(first.vendor()));
+                self.pause = self.period;
+            }
+            Err(panic) => {
+                telemetry::recovery_panicked(first.vendor(), LOOK, &*panic);
+                self.pause = self.period;
+            }
+        }
+        self.look_at = self.clock.now().plus(self.pause);
+        self.pause = self.pause.saturating_mul(2).min(self.period);
+    }
+
+    /// A store that cannot say has to be taken from, and purged, to find out.
+    fn saw(&mut self, now: Timestamp, sight: Option<Sight>) {
+        let Some(sight) = sight else {
+            for turn in &mut self.members {
+                turn.by_look |= turn.member.has != Has::BOTH;
+                turn.member.has = Has::BOTH;
+            }
+            self.expired.notify_one();
+            return;
+        };
+        if sight.expired {
+            self.expired.notify_one();
+        }
+        for (turn, waiting) in self.members.iter_mut().zip(sight.waiting) {
+            let due = waiting.due.is_some_and(|due| due <= now);
+            turn.by_look |= (due && !turn.member.has.due) || (waiting.lapsed && !turn.member.has.lapsed);
+            turn.member.has.due |= due;
+            turn.member.has.lapsed |= waiting.lapsed;
+            if let Some(due) = waiting.due.filter(|due| *due > now) {
+                // All who look see the same, and are not to take together.
+                let spread = GAP.mul_f64(turn.member.client.engine.random.unit());
+                let scope = Scope::from_stored(format!("{}/", turn.member.account));
+                self.sleeper.tell(&scope, due.plus(spread));
+            }
+        }
+    }
+
+    /// Takes from each client that has something and may, once. Whether a look had found it.
+    async fn take_in_turn(&mut self) -> bool {
+        let (count, first) = (self.members.len(), self.next);
+        let (mut took_by_look, mut first_took) = (false, false);
+        for member in (first..first + count).map(|turn| turn % count) {
+            let now = self.clock.now();
+            if self.members.get(member).is_none_or(|turn| !turn.may_take(now)) {
+                continue;
+            }
+            let (rivals, carried, of_vendor) = self.beside(member, now);
+            let Some(turn) = self.members.get_mut(member) else { continue };
+            turn.waits_for_place = false;
+            let room = match turn.member.room(carried) {
+                Ok(room) => room,
+                Err(next) => {
+                    turn.wait_for(next, now, self.period, of_vendor > 0);
+                    continue;
+                }
+            };
+            let part = (turn.member.places.free() / rivals).max(1);
+            let limit = room.min(part);
+            let taken = caught(turn.member.take(limit, &mut self.under_way, member)).await;
+            let vendor = turn.member.client.vendor();
+            match taken {
+                Ok(Ok(taken)) => {
+                    self.pulse.asked(None);
+                    took_by_look |= std::mem::take(&mut turn.by_look) && taken > 0;
+                    if taken > 0 {
+                        // Where the first had its part too, another one begins: what the division leaves over is not always
+                        // the same one's.
+                        let after = (member + 1) % count;
+                        first_took |= member == first;
+                        let is_round = after == first && first_took;
+                        self.next = if is_round { (first + 1) % count } else { after };
+                    }
+                    if turn.member.has.any() {
+                        turn.not_before = self.clock.now().plus(GAP);
+                    }
+                }
+                Ok(Err(error)) => {
+                    self.pulse.asked(Some(&error));
+                    telemetry::recovery_failed(vendor, &error);
+                    turn.not_before = self.clock.now().plus(self.period);
+                }
+                Err(panic) => {
+                    telemetry::recovery_panicked(vendor, "take what nobody holds", &*panic);
+                    turn.not_before = self.clock.now().plus(self.period);
+                }
+            }
+        }
+        took_by_look
+    }
+
+    /// How many clients want places of the same vendor now, this one among them; how many operations this one has under
+    /// way, and how many all of the same vendor.
+    fn beside(&self, member: usize, now: Instant) -> (usize, usize, usize) {
+        let (mut rivals, mut of_vendor) = (0, 0);
+        for (other, turn) in self.members.iter().enumerate() {
+            let is_of_vendor = self
+                .members
+                .get(member)
+                .is_some_and(|own| Arc::ptr_eq(&turn.member.places, &own.member.places));
+            if is_of_vendor {
+                rivals += usize::from(turn.may_take(now));
+                of_vendor += self.under_way.of(other);
+            }
+        }
+        (rivals.max(1), self.under_way.of(member), of_vendor)
+    }
+}
+
+impl Turn {
+    /// Not for a client whose terms differ from those of the account's other services.
+    fn may_take(&self, now: Instant) -> bool {
+        let agrees = self.member.client.engine.disagreement.check().is_ok();
+        agrees && self.member.has.any() && (self.not_before <= now || self.waits_for_place)
+    }
+
+    /// The client's clock may have another origin than the loop's: only its waits are taken from it.
+    fn wait_for(&mut self, next: Next, now: Instant, period: Duration, one_will_end: bool) {
+        let by_its_clock = self.member.now();
+        let wait = match next {
+            Next::Place if one_will_end => {
+                self.waits_for_place = true;
+                return;
+            }
+            // Other stores' operations of this vendor have them all: nobody here says when one ends.
+            Next::Place => GAP,
+            Next::At(at) => at.since(by_its_clock),
+            Next::Closed(until) => until.map_or(period, |until| until.since(by_its_clock)).min(period),
+        };
+        self.not_before = now.plus(wait);
+    }
+}
+
+/// The pause after a look that found something.
+fn shortest(period: Duration) -> Duration {
+    (period / LOOKS_FASTER).max(SHORTEST)
+}
+
+const LOOK: &str = "look what there is to do";
+
+/// How many times as often as in the idle state it looks, after it has found something: sixteen times a second.
+const LOOKS_FASTER: u32 = 16;
+
+/// A period of zero would never let go of the thread.
+const SHORTEST: Duration = Duration::from_millis(1);

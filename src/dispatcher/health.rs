@@ -1,0 +1,144 @@
+//! [`Health`]: whether a dispatcher is at work.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::task::AbortHandle;
+
+use crate::client::Client;
+use crate::clock::Instant;
+use crate::error::{BoxError, Chain};
+
+/// Says whether a [`Dispatcher`](super::Dispatcher) is at work, for a health check of its process. Clones ask the same
+/// one. It outlives the dispatcher, and then says that it has ended.
+///
+/// ```
+#[doc = include_str!("../docs/setup/stripe.md")]
+/// use std::time::Duration;
+/// use steadfast::dispatcher::PERIOD;
+///
+/// let dispatcher = stripe.keep_recovering(PERIOD);
+/// let health = dispatcher.health();
+/// assert!(health.check(Duration::from_secs(1)).await.is_ok());
+///
+/// dispatcher.stop(Duration::from_secs(30)).await;
+/// let unwell = health.check(Duration::from_secs(1)).await.unwrap_err();
+/// assert_eq!(unwell.to_string(), "the delivery from the store of stripe has ended");
+#[doc = include_str!("../docs/setup/end.md")]
+/// ```
+#[derive(Clone, Debug)]
+pub struct Health {
+    /// Of each store.
+    deliveries: Arc<[(Arc<Pulse>, AbortHandle)]>,
+}
+
+/// Why a dispatcher does not deliver.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Unwell {
+    problem: String,
+    source: Option<BoxError>,
+}
+
+impl fmt::Display for Unwell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.problem)
+    }
+}
+
+impl std::error::Error for Unwell {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as &(dyn std::error::Error + 'static))
+    }
+}
+
+/// When a loop was last seen at its beginning, and what it works on.
+#[derive(Debug)]
+pub(super) struct Pulse {
+    beat_at: AtomicU64,
+    /// What was wrong with the store when it was last asked.
+    problem: Mutex<Option<String>>,
+    /// One of its clients, for the store and the clock.
+    client: Client,
+    period: Duration,
+}
+
+impl Pulse {
+    pub(super) fn new(client: &Client, period: Duration) -> Arc<Pulse> {
+        let now = client.engine.clock.now();
+        Arc::new(Pulse {
+            beat_at: AtomicU64::new(now.as_nanos()),
+            problem: Mutex::new(None),
+            client: client.clone(),
+            period,
+        })
+    }
+
+    pub(super) fn beat(&self, now: Instant) {
+        self.beat_at.store(now.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// The store has answered, or failed.
+    pub(super) fn asked(&self, failed: Option<&(dyn std::error::Error + 'static)>) {
+        *self.problem.lock() = failed.map(|error| Chain(error).to_string());
+    }
+
+    /// How long its loop is overdue.
+    fn overdue(&self) -> Option<Duration> {
+        let since =
+            self.client.engine.clock.now().since(Instant::from_nanos(self.beat_at.load(Ordering::Relaxed)));
+        (since > self.period.saturating_add(OVERDUE)).then_some(since)
+    }
+}
+
+impl Health {
+    pub(super) fn of(deliveries: impl Iterator<Item = (Arc<Pulse>, AbortHandle)>) -> Health {
+        Health { deliveries: deliveries.collect() }
+    }
+
+    /// Whether it is at work: its loops turn, and each store answers within `limit`. That a vendor is down, or a circuit
+    /// open, is no fault of it.
+    ///
+    /// # Errors
+    ///
+    /// [`Unwell`] says what is wrong, with the store's error as its source.
+    ///
+    /// # Cancellation safety
+    ///
+    /// It only looks.
+    pub async fn check(&self, limit: Duration) -> Result<(), Unwell> {
+        let unwell = |problem: String| Unwell { problem, source: None };
+        for (pulse, delivery) in &*self.deliveries {
+            let engine = &pulse.client.engine;
+            let whose = format!("the store of {}", pulse.client.vendor());
+            if delivery.is_finished() {
+                return Err(unwell(format!("the delivery from {whose} has ended")));
+            }
+            let over = engine.clock.limit_until(engine.clock.now().plus(limit));
+            tokio::select! {
+                biased;
+                answered = engine.store.believed(engine.wall()) => {
+                    answered.map_err(|source| Unwell {
+                        problem: format!("{whose} fails"),
+                        source: Some(Box::new(source)),
+                    })?;
+                }
+                () = over => return Err(unwell(format!("{whose} does not answer within {limit:?}"))),
+            }
+            if let Some(problem) = pulse.problem.lock().clone() {
+                return Err(Unwell { problem: format!("{whose} fails"), source: Some(problem.into()) });
+            }
+            if let Some(overdue) = pulse.overdue() {
+                return Err(unwell(format!("the delivery from {whose} has not moved for {overdue:?}")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A loop turns once a period, and waits for one answer of its store: SQLite gives up on a locked file after five
+/// seconds.
+const OVERDUE: Duration = Duration::from_secs(15);

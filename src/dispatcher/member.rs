@@ -1,0 +1,156 @@
+//! One client of a dispatcher: how many of its operations may be taken now, and the taking.
+
+use std::sync::Arc;
+
+use super::places::{Place, Places};
+use super::under_way::UnderWay;
+use crate::client::Client;
+use crate::clock::Instant;
+use crate::engine::SLEEP_MAX;
+use crate::error::{Error, Gate};
+use crate::operation::record::{Left, Take};
+use crate::telemetry;
+
+#[derive(Debug)]
+pub(super) struct Member {
+    pub client: Client,
+    /// The path of its account.
+    pub account: String,
+    pub places: Arc<Places>,
+    /// What there may be to take.
+    pub has: Has,
+    /// Which kind is taken first this time: neither is to wait until there is none left of the other.
+    due_first: bool,
+}
+
+/// What there may be to take. It may say too much, and never too little for longer than until the next look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Has {
+    pub due: bool,
+    pub lapsed: bool,
+}
+
+impl Has {
+    pub(super) const BOTH: Has = Has { due: true, lapsed: true };
+
+    pub(super) const fn any(self) -> bool {
+        self.due || self.lapsed
+    }
+
+    fn of(&mut self, what: Left) -> &mut bool {
+        match what {
+            Left::Due => &mut self.due,
+            Left::Lapsed => &mut self.lapsed,
+        }
+    }
+}
+
+/// When there may be more to take. Times are by the client's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// At this time, which is soon.
+    At(Instant),
+    /// When one of those under way ends.
+    Place,
+    /// A gate is closed, until this time if it knows.
+    Closed(Option<Instant>),
+}
+
+impl Member {
+    pub(super) fn new(client: &Client, places: Arc<Places>) -> Member {
+        let account = client.engine.account_path();
+        Member { client: client.clone(), account, places, has: Has::default(), due_first: false }
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        self.client.engine.clock.now()
+    }
+
+    /// How many may be taken now, with `carried` under way: what there are places, starts and open gates for.
+    pub(super) fn room(&self, carried: usize) -> Result<usize, Next> {
+        let (engine, recovery) = (&self.client.engine, self.client.engine.gates.recovery());
+        let places = recovery.at_once().saturating_sub(carried).min(self.places.free());
+        if places == 0 {
+            return Err(Next::Place);
+        }
+        let now = engine.clock.now();
+        // Processes that were started together are not to take together.
+        let starts =
+            recovery.ready(now).map_err(|at| Next::At(at.plus(GAP.mul_f64(engine.random.unit()))))?;
+        let room = engine.gates.room_for_recovery(now).map_err(|refusal| {
+            if matches!(refusal.gate, Gate::Breaker | Gate::Pause) {
+                recovery.restart(now);
+            }
+            match refusal.gate {
+                Gate::Concurrency => Next::At(engine.come_back(refusal, now).unwrap_or(now)),
+                _ => match engine.come_back(refusal, now) {
+                    Some(at) if at <= now.plus(SLEEP_MAX) => Next::At(at),
+                    later => Next::Closed(later),
+                },
+            }
+        })?;
+        Ok(places.min(starts).min(room))
+    }
+
+    /// Takes at most `limit` of what there may be, half of each kind if there is as much, and begins to carry it on as
+    /// number `member` of those under way. Gives how many.
+    ///
+    /// # Errors
+    ///
+    /// The store's; what was taken before it failed is carried on.
+    pub(super) async fn take(
+        &mut self,
+        limit: usize,
+        under_way: &mut UnderWay,
+        member: usize,
+    ) -> Result<usize, Error> {
+        let mut held = self.places.hold(limit);
+        let limit = held.len();
+        let (first, second) =
+            if self.due_first { (Left::Due, Left::Lapsed) } else { (Left::Lapsed, Left::Due) };
+        self.due_first = !self.due_first;
+        let half = if self.has == Has::BOTH { limit.div_ceil(2) } else { limit };
+        let mut into = (&mut held, under_way, member);
+        let mut taken = self.take_of(first, half, &mut into).await?;
+        taken += self.take_of(second, limit - taken, &mut into).await?;
+        taken += self.take_of(first, limit - taken, &mut into).await?;
+        Ok(taken)
+    }
+
+    /// Takes none of what there is none of.
+    async fn take_of(
+        &mut self,
+        what: Left,
+        limit: usize,
+        (held, under_way, member): &mut (&mut Vec<Place>, &mut UnderWay, usize),
+    ) -> Result<usize, Error> {
+        if limit == 0 || !*self.has.of(what) {
+            return Ok(0);
+        }
+        let engine = &self.client.engine;
+        let wall = engine.wall();
+        let take = Take {
+            what,
+            account: Some(self.account.clone()),
+            now: wall,
+            lease: engine.default_lease(),
+            attempt_max: engine.policy.timeout.attempt,
+            vendor_clock_ms: engine.vendor_clock.less_ours(wall, || engine.clock.now()),
+            limit,
+        };
+        let now = engine.clock.now();
+        let lease_until = now.plus(take.lease);
+        let records = engine.take(take).await?;
+        let taken = records.len();
+        engine.gates.recovery().pay(taken, now);
+        for record in records {
+            telemetry::taken_over(&**engine.vendor, &record);
+            under_way.carry_on(*member, &self.client, record, lease_until, held.pop());
+        }
+        *self.has.of(what) = taken >= limit;
+        Ok(taken)
+    }
+}
+
+/// Between two takes, and the spread of them: at many short operations at once, each that ends would be a take of one.
+pub(super) const GAP: std::time::Duration = std::time::Duration::from_millis(20);

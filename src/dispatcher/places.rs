@@ -1,0 +1,84 @@
+//! How many operations of one vendor are carried on at once, over all of its accounts.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::client::Client;
+
+/// The places of one vendor in one dispatcher. Its accounts may be in several stores, each of which is delivered from by
+/// itself: the places are taken and given back exactly.
+#[derive(Debug)]
+pub(super) struct Places {
+    at_once: usize,
+    taken: AtomicUsize,
+    /// All places of the dispatcher that are taken, of whichever vendor.
+    under_way: Arc<AtomicUsize>,
+}
+
+/// One of them, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Place(Arc<Places>);
+
+impl Places {
+    pub(super) fn new(at_once: usize, under_way: &Arc<AtomicUsize>) -> Arc<Places> {
+        Arc::new(Places { at_once: at_once.max(1), taken: AtomicUsize::new(0), under_way: under_way.clone() })
+    }
+
+    /// The places of each vendor of these clients: `at_once`, or else what the policies say; where they differ, the
+    /// most that one of them says.
+    pub(super) fn of_each(
+        clients: &[Client],
+        at_once: Option<usize>,
+        under_way: &Arc<AtomicUsize>,
+    ) -> BTreeMap<String, Arc<Places>> {
+        let mut most: BTreeMap<String, usize> = BTreeMap::new();
+        for client in clients {
+            let own = at_once.unwrap_or_else(|| client.engine.gates.recovery().at_once());
+            let most = most.entry(client.vendor().to_owned()).or_default();
+            *most = own.max(*most);
+        }
+        most.into_iter().map(|(vendor, at_once)| (vendor, Places::new(at_once, under_way))).collect()
+    }
+
+    pub(super) fn free(&self) -> usize {
+        self.at_once.saturating_sub(self.taken.load(Ordering::Relaxed))
+    }
+
+    /// At most `wanted` of those that are free.
+    pub(super) fn hold(self: &Arc<Places>, wanted: usize) -> Vec<Place> {
+        let mut held = 0;
+        let more = |taken: usize| {
+            held = wanted.min(self.at_once.saturating_sub(taken));
+            Some(taken + held)
+        };
+        // It always gives some, so that it never fails.
+        let _ = self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        self.under_way.fetch_add(held, Ordering::Relaxed);
+        (0..held).map(|_| Place(Arc::clone(self))).collect()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.taken.fetch_sub(1, Ordering::Relaxed);
+        self.0.under_way.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_are_held_than_there_are() {
+        let under_way = Arc::new(AtomicUsize::new(0));
+        let places = Places::new(3, &under_way);
+        let first = places.hold(2);
+        let second = places.hold(2);
+        assert_eq!((first.len(), second.len(), places.free()), (2, 1, 0));
+        assert_eq!(places.hold(1).len(), 0);
+        drop(first);
+        assert_eq!((places.free(), under_way.load(Ordering::Relaxed)), (2, 1));
+    }
+}

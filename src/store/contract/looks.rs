@@ -1,0 +1,60 @@
+//! What a dispatcher is told when it looks.
+
+use std::time::Duration;
+
+use super::{LEASE, NOW, claim_at, id, succeed, take, transition_at, write};
+use crate::clock::Timestamp;
+use crate::operation::record::Event;
+use crate::store::{Look, Sight, Store, Waiting};
+
+/// A look tells of each account what a take would find by then, and when the first of the rest is due; and whether a
+/// purge would find something. It takes nothing. A store that cannot tell says so each time.
+pub async fn check_looks(store: &dyn Store) {
+    let second = Duration::from_secs(1);
+    let nothing = [Waiting::default(); 3];
+    let Some(empty) = look(store, NOW).await else { return };
+    assert_eq!(empty, Sight { waiting: nothing.into(), expired: false }, "an empty store");
+
+    let lease = NOW.plus(LEASE);
+    let held = id("test/looks/a/POST /x", "held");
+    take(store, claim_at(&held, NOW)).await;
+    let later = id("test/looks/a>reached/POST /x", "later");
+    take(store, claim_at(&later, NOW)).await;
+    let event = Event::Schedule { at: lease.plus(second) };
+    write(store, &later, transition_at(1, NOW, event)).await.expect("the holder may write");
+    for other in ["test/looks/ab/POST /x", "test/look/a/POST /x", "other/looks/a/POST /x"] {
+        take(store, claim_at(&id(other, "of another account"), NOW)).await;
+    }
+
+    let early = lease.minus(Duration::from_millis(1));
+    let seen = look(store, early.minus(second)).await.expect("it could tell before");
+    assert_eq!(seen.waiting, nothing, "nothing within the time that was asked for");
+    let seen = look(store, early).await.expect("it could tell before");
+    assert_eq!(seen.waiting[0], Waiting { due: None, lapsed: false }, "a millisecond early for both");
+    let seen = look(store, lease).await.expect("it could tell before");
+    let due = Some(lease.plus(second));
+    assert_eq!(seen.waiting[0], Waiting { due, lapsed: true }, "what it reaches is its own");
+    assert_eq!(seen.waiting[1..], nothing[1..], "and of nobody else's account");
+    assert_eq!(look(store, lease).await.expect("it could tell before"), seen, "nothing was taken");
+    let seen = look(store, lease.plus(LEASE)).await.expect("it could tell before");
+    assert_eq!(seen.waiting[0], Waiting { due, lapsed: true }, "it is still due");
+
+    let done = transition_at(1, NOW, succeed());
+    write(store, &held, done).await.expect("the holder may write");
+    let seen = look(store, lease.plus(LEASE)).await.expect("it could tell before");
+    assert!(!seen.waiting[0].lapsed && !seen.expired, "it is settled");
+    let kept = NOW.plus(super::KEEP);
+    // In steps that a store in use sees, or it would doubt the time.
+    let mut now = lease.plus(LEASE);
+    while now < kept {
+        assert!(!look(store, now).await.expect("it could tell before").expired, "its time is not over");
+        now = now.plus(Duration::from_secs(240));
+    }
+    assert!(look(store, now).await.expect("it could tell before").expired, "a purge would remove it");
+}
+
+async fn look(store: &dyn Store, now: Timestamp) -> Option<Sight> {
+    let accounts = ["test/looks/a", "test/looks/a>other", "test/looks/"].map(str::to_owned).into();
+    let look = Look { now, until: now.plus(Duration::from_secs(1)), accounts };
+    store.look(&look).await.expect("the store works")
+}

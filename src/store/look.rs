@@ -1,0 +1,41 @@
+//! What a dispatcher asks a store when it has nothing to do: one question for all of its accounts.
+
+use crate::clock::Timestamp;
+
+/// What a dispatcher asks of a store in [`Store::look`](crate::store::Store::look).
+#[derive(Clone, Debug)]
+pub struct Look {
+    /// As [`Claim::now`](crate::operation::record::Claim::now).
+    pub now: Timestamp,
+    /// What is due later than this is no matter yet: the dispatcher looks again before.
+    pub until: Timestamp,
+    /// The accounts that it delivers for, as [`Take::account`](crate::operation::record::Take::account) names one.
+    pub accounts: Vec<String>,
+}
+
+impl Look {
+    /// The same look, taken at `now` by the store's own clock, as [`Take::rebased`](crate::operation::record::Take::rebased).
+    #[must_use]
+    pub fn rebased(self, now: Timestamp) -> Look {
+        let until = now.plus(self.until.since(self.now));
+        Look { now, until, ..self }
+    }
+}
+
+/// What a store says to a [`Look`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sight {
+    /// For each account that was asked for, in that order.
+    pub waiting: Vec<Waiting>,
+    /// Whether there is a record whose time is over, for [`Store::purge`](crate::store::Store::purge).
+    pub expired: bool,
+}
+
+/// What waits for an account's dispatcher. It may say too much, and never too little: the dispatcher then takes nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// The earliest time at which something scheduled is due, if that is no later than [`Look::until`].
+    pub due: Option<Timestamp>,
+    /// Whether a lease has run out.
+    pub lapsed: bool,
+}

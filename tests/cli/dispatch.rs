@@ -1,0 +1,283 @@
+//! A process that delivers: started on a store with due work, watched, and told to stop.
+//!
+//! In real time, because signals and sockets are the machine's. Nothing sleeps: each wait is for something to be there.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, ChildStderr, ChildStdout, Stdio};
+use std::time::Duration;
+
+use steadfast::Client;
+use steadfast::store::Sqlite;
+use steadfast::vendor::{Keyed, KeyedConfig};
+
+use super::{Place, Said, schema};
+
+/// A vendor on loopback, and a store with operations for it.
+struct Scene {
+    place: Place,
+    vendor: TcpListener,
+}
+
+impl Scene {
+    /// Its vendors file names its store and its vendor.
+    async fn with(operations: usize) -> Scene {
+        let place = Place::fresh();
+        let vendor = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let base_url = format!("http://{}", vendor.local_addr().expect("bound"));
+        let file = format!(
+            "store = \"sqlite:calls.db\"\n[vendors.acme]\nadapter = \"keyed\"\nbase_url = \"{base_url}\"\n\
+             secret_env = \"ACME_SECRET\"\nauth = {{ header = \"X-Acme-Token\" }}\n"
+        );
+        std::fs::write(place.path("vendors.toml"), file).expect("writes");
+        let store = Sqlite::open(place.path("calls.db")).expect("opens");
+        let client = Client::builder(Keyed::new(KeyedConfig::new("acme", base_url), "none"))
+            .store(store)
+            .build()
+            .expect("a client");
+        for number in 0..operations {
+            client.post("/x").key(format!("order-{number}")).enqueue().await.expect("recorded");
+        }
+        Scene { place, vendor }
+    }
+
+    fn dispatch(&self, arguments: &[&str]) -> Running {
+        let arguments = [&["dispatch", "vendors.toml", "--log", "json"], arguments].concat();
+        let mut command = self.place.command(&arguments);
+        command.env("ACME_SECRET", SECRET);
+        let mut child =
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
+        let stderr = BufReader::new(child.stderr.take().expect("piped"));
+        let stdout = child.stdout.take().expect("piped");
+        Running { child, stderr, stdout, said: Vec::new() }
+    }
+
+    /// Reads the next request, without answering it.
+    fn request(&self) -> TcpStream {
+        let (mut stream, _) = self.vendor.accept().expect("a request");
+        let (mut head, mut byte) = (Vec::new(), [0]);
+        while !head.ends_with(b"\r\n\r\n") {
+            assert_eq!(stream.read(&mut byte).expect("reads"), 1, "the request ends early");
+            head.push(byte[0]);
+        }
+        assert!(String::from_utf8_lossy(&head).contains(SECRET), "the vendor is given its secret");
+        stream
+    }
+}
+
+/// What nothing but the vendor is to see.
+const SECRET: &str = "hush-hush";
+
+fn done(mut stream: TcpStream) {
+    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}").expect("writes");
+}
+
+/// The process; killed if a test fails before it ends.
+struct Running {
+    child: Child,
+    stderr: BufReader<ChildStderr>,
+    stdout: ChildStdout,
+    said: Vec<serde_json::Value>,
+}
+
+impl Running {
+    /// The next event with this message.
+    fn until(&mut self, message: &str) -> serde_json::Value {
+        loop {
+            let mut line = String::new();
+            let read = self.stderr.read_line(&mut line).expect("reads");
+            assert!(read > 0, "it ended before it said {message:?}: {:?}", self.said);
+            let event: serde_json::Value = serde_json::from_str(&line).expect("a line of JSON");
+            self.said.push(event.clone());
+            if event["fields"]["message"] == message {
+                return event;
+            }
+        }
+    }
+
+    fn address(&mut self) -> SocketAddr {
+        self.until("listening")["fields"]["address"].as_str().expect("text").parse().expect("an address")
+    }
+
+    #[cfg(unix)]
+    fn signal(&self, signal: rustix::process::Signal) {
+        let id = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(id, signal).expect("it runs");
+    }
+
+    fn ended(mut self) -> Said {
+        let code = self.child.wait().expect("it ends").code().expect("it was not killed");
+        let (mut out, mut err) = (String::new(), String::new());
+        self.stdout.read_to_string(&mut out).expect("text");
+        self.stderr.read_to_string(&mut err).expect("text");
+        Said { code, out, err }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It has ended already, unless the test failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Status and body of an answer.
+fn ask(address: SocketAddr, request: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
+    stream
+        .write_all(format!("{request} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").as_bytes())
+        .expect("writes");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("text");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+    (head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status"), body.to_owned())
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn what_is_due_is_delivered_and_a_signal_ends_it() {
+    use rustix::process::Signal;
+
+    for signal in [Signal::TERM, Signal::INT] {
+        let scene = Scene::with(3).await;
+        let mut running = scene.dispatch(&["--listen", "127.0.0.1:0", "--json", "--log-level", "trace"]);
+        let address = running.address();
+        for _ in 0..3 {
+            done(scene.request());
+        }
+        // The last answers are on their way to the record.
+        for number in 0..3 {
+            while scene.place.json(0, &["show", &format!("order-{number}")])["phase"] != "succeeded" {}
+        }
+        assert_eq!(ask(address, "GET /health"), (200, "ok\n".to_owned()));
+        let (status, text) = ask(address, "GET /metrics");
+        assert_eq!(status, 200);
+        let attempts = "steadfast_attempts_total{vendor=\"acme\",verdict=\"done\"} 3";
+        assert!(text.lines().any(|line| line == attempts), "{text}");
+        assert_eq!(ask(address, "POST /health").0, 405);
+        assert_eq!(ask(address, "GET /").0, 404);
+        running.signal(signal);
+        let log = running.said.iter().map(ToString::to_string).collect::<String>();
+        let said = running.ended();
+        assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+        assert!(said.err.contains("order-2") && ![&log, &said.err].iter().any(|log| log.contains(SECRET)));
+        let answer = schema::answer(&said.out);
+        assert_eq!((&answer["command"], &answer["result"]["cut_off"]), (&"dispatch".into(), &0.into()));
+        for number in 0..3 {
+            let shown = scene.place.json(0, &["show", &format!("order-{number}")]);
+            assert_eq!((&shown["phase"], &shown["attempts"]), (&"succeeded".into(), &1.into()));
+        }
+    }
+}
+
+/// The name of the command, which answers in the documented shape.
+#[cfg(unix)]
+pub async fn command() -> String {
+    let scene = Scene::with(0).await;
+    let mut running = scene.dispatch(&["--json"]);
+    running.until("dispatching");
+    running.signal(rustix::process::Signal::TERM);
+    let answer = schema::answer(&running.ended().out);
+    answer["command"].as_str().expect("a command").to_owned()
+}
+
+/// Nobody can ask it to end from outside.
+#[cfg(not(unix))]
+pub async fn command() -> String {
+    "dispatch".to_owned()
+}
+
+/// An answer that comes within the limit is written down; one that does not is left to whoever takes it over.
+#[cfg(unix)]
+#[tokio::test]
+async fn what_was_sent_may_end_within_the_limit() {
+    for (limit, answers, phase) in [("30s", true, "succeeded"), ("100ms", false, "in_progress")] {
+        let scene = Scene::with(1).await;
+        let mut running = scene.dispatch(&["--stop-within", limit]);
+        running.until("dispatching");
+        let request = scene.request();
+        running.signal(rustix::process::Signal::TERM);
+        running.until("stopping");
+        if answers {
+            done(request);
+        }
+        let said = running.ended();
+        let cut_off = "stopped; cut off: 1, until their leases are over\n";
+        assert_eq!((said.code, &said.out[..]), (0, if answers { "stopped\n" } else { cut_off }));
+        assert_eq!(scene.place.json(0, &["show", "order-0"])["phase"], phase);
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_second_signal_ends_it_at_once() {
+    let scene = Scene::with(1).await;
+    let mut running = scene.dispatch(&["--stop-within", "10m"]);
+    let _request = scene.request();
+    running.signal(rustix::process::Signal::TERM);
+    running.until("stopping");
+    running.signal(rustix::process::Signal::INT);
+    assert_eq!(running.ended().code, 0);
+}
+
+#[tokio::test]
+async fn health_says_what_is_wrong() {
+    let scene = Scene::with(0).await;
+    let mut running = scene.dispatch(&["--listen", "127.0.0.1:0"]);
+    let address = running.address();
+    assert_eq!(ask(address, "GET /health").0, 200);
+    for file in ["calls.db", "calls.db-wal", "calls.db-shm"] {
+        // The last two may not be there.
+        let _ = std::fs::remove_file(scene.place.path(file));
+    }
+    running.until("recovery failed");
+    let (status, why) = ask(address, "GET /health");
+    assert_eq!(status, 503, "{why}");
+    assert!(why.starts_with("the store of acme fails: "), "{why}");
+    running.child.kill().expect("it runs");
+}
+
+#[tokio::test]
+async fn what_cannot_be_started_says_why() {
+    let scene = Scene::with(0).await;
+    let taken = scene.vendor.local_addr().expect("bound").to_string();
+    let run = |arguments: &[&str]| scene.place.run_as(&[("ACME_SECRET", SECRET)], arguments);
+    let said = run(&["dispatch", "vendors.toml", "--listen", &taken]);
+    assert_eq!(said.code, 5);
+    assert!(said.err.contains(&format!("steadfast: {taken} cannot be listened on: ")), "{}", said.err);
+
+    let said = run(&["dispatch"]);
+    assert_eq!((said.code, said.err.contains("which vendors file?")), (2, true), "{}", said.err);
+    let said = run(&["dispatch", "absent.toml"]);
+    assert_eq!((said.code, said.err.contains("absent.toml: cannot be read")), (4, true), "{}", said.err);
+
+    std::fs::write(scene.place.path("typo.toml"), "[vendors.stripe]\nsecret_evn = \"X\"\n").expect("writes");
+    let said = run(&["dispatch", "typo.toml"]);
+    assert_eq!((said.code, said.err.contains("typo.toml:2:1: unknown key")), (4, true), "{}", said.err);
+
+    let secret =
+        "store = \"sqlite:calls.db\"\n[vendors.stripe]\nsecret_env = \"STRIPE_SECRET_KEY_THAT_IS_NOT_SET\"\n";
+    std::fs::write(scene.place.path("secret.toml"), secret).expect("writes");
+    let said = run(&["dispatch", "secret.toml"]);
+    assert_eq!(
+        (said.code, said.err.contains("STRIPE_SECRET_KEY_THAT_IS_NOT_SET is not set")),
+        (4, true),
+        "{}",
+        said.err
+    );
+
+    for store in ["", "store = \"memory\"\n"] {
+        let file = format!("{store}[vendors.acme]\nadapter = \"keyed\"\nbase_url = \"http://127.0.0.1:1\"\n");
+        std::fs::write(scene.place.path("memory.toml"), file).expect("writes");
+        let said = run(&["dispatch", "memory.toml"]);
+        assert_eq!((said.code, said.err.contains("which store?")), (2, true), "{}", said.err);
+    }
+    let said = run(&["dispatch", "memory.toml", "--store", "sqlite:absent.db"]);
+    assert_eq!((said.code, said.err.contains("no such store: ")), (3, true), "{}", said.err);
+    assert!(!scene.place.path("absent.db").exists(), "none is made");
+    for wrong in [["--stop-within", "30"], ["--look-every", "1ms"], ["--listen", "9464"], ["--log", "xml"]] {
+        assert_eq!(run(&[&["dispatch", "vendors.toml"], &wrong[..]].concat()).code, 2, "{wrong:?}");
+    }
+}
