@@ -112,6 +112,7 @@ impl Work {
             recovered: true,
             redact: RedactedFields::NONE,
             predecessor: None,
+            sequence: None,
         }
     }
 }

@@ -44,6 +44,7 @@ mod races;
 #[cfg(feature = "seal")]
 mod sealing;
 mod secrets;
+mod sequences;
 mod table;
 mod takers;
 mod times;
@@ -71,6 +72,10 @@ pub use sealing::{
     check_unreadable_rows,
 };
 pub use secrets::{check_count_of_secrets, check_scrub, check_scrub_beside_others};
+pub use sequences::{
+    check_sequence_adoption, check_sequence_claims, check_sequence_dead_letters, check_sequence_lives,
+    check_sequence_retries, check_sequences, check_sequences_at_once,
+};
 pub use table::check_every_call_from_every_state;
 pub use takers::{
     check_settled_is_not_taken, check_takers_at_once, check_takes, check_unknown_since, check_wrong_clocks,
@@ -86,6 +91,13 @@ pub use views::{check_evidence, check_filters, check_pages, check_tally};
 pub async fn check_all(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_server_timed(&fresh).await;
     check_doubted_times(&*fresh().await).await;
+    check_sequences(&*fresh().await).await;
+    check_sequence_retries(&*fresh().await).await;
+    check_sequence_dead_letters(&*fresh().await).await;
+    check_sequence_claims(&*fresh().await).await;
+    check_sequence_lives(&*fresh().await).await;
+    check_sequence_adoption(&*fresh().await).await;
+    check_sequences_at_once(fresh().await).await;
     check_adoption_by_one_clock(&*fresh().await).await;
 }
 
@@ -168,6 +180,7 @@ pub(crate) fn claim_at(id: &OperationId, now: Timestamp) -> Claim {
         vendor_clock_ms: None,
         redact: RedactedFields::NONE,
         predecessor: None,
+        sequence: None,
     }
 }
 

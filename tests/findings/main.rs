@@ -18,6 +18,7 @@ mod rule;
 mod second_look;
 #[cfg(feature = "cli")]
 mod secrets;
+mod sequences;
 #[path = "../hosts/server_clock.rs"]
 mod server_clock;
 mod stories;

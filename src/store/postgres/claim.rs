@@ -25,6 +25,11 @@ use crate::store::stored::Stored;
 use crate::store::{StoreError, StoreErrorKind, codec};
 
 pub(super) async fn claim(shared: &Arc<Shared>, claim: Claim) -> Result<Claimed, StoreError> {
+    if claim.due.is_some() && claim.sequence.is_some() {
+        let problem =
+            "sequences are not kept in Postgres yet; enqueue the call without one, or use a store in a file";
+        return Err(StoreError::new(problem).of_kind(StoreErrorKind::Invalid));
+    }
     let request = shared.seals.seal(Part::Request, &claim.id, codec::request_bytes(&claim.request)?)?;
     let request = Bytes::from(request);
     if claim.predecessor.is_some() {

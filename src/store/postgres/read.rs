@@ -194,8 +194,13 @@ fn phase(from: &mut Reader<'_>) -> Result<Phase, StoreError> {
 /// Lacks two values: the number of the first row, and how many.
 fn list_statement(schema: &str, filter: &Filter) -> (String, Vec<(Given, Type)>) {
     let in_any_scope = in_any_scope(schema);
-    let dialect =
-        Dialect { value: |number| format!("${number}"), scope: "scope", in_any_scope: &in_any_scope };
+    let dialect = Dialect {
+        value: |number| format!("${number}"),
+        scope: "scope",
+        in_any_scope: &in_any_scope,
+        in_sequence: |name| format!("{name} IS NULL"),
+        holds_sequence: "FALSE",
+    }; // It keeps no sequences.
     let (clauses, values) = filters::conditions(filter, &dialect);
     let count = values.len();
     let sql = format!(

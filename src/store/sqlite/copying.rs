@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::failure::While;
 use super::row::{self, OnFile};
-use super::{notes, purge, sealed, write};
+use super::{notes, purge, sealed, sequence, write};
 use crate::operation::record::{AuditEntry, Notes, Record, State};
 use crate::operation::{OperationId, Scope};
 use crate::store::numbers::to_fence;
@@ -144,7 +144,7 @@ fn restore_row(connection: &Connection, row: &SealedRow) -> Result<(), StoreErro
         .while_doing(doing)?;
     let first_scope = record.first_scope.as_ref().map(Scope::as_str);
     statement.execute(params![number, reports, first_scope, as_before]).while_doing(doing)?;
-    Ok(())
+    sequence::enter(connection, as_before, record)
 }
 
 fn restore_accounts(connection: &Connection, accounts: &BTreeMap<String, String>) -> Result<(), StoreError> {
