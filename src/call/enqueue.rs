@@ -135,7 +135,7 @@ impl Call {
 }
 
 /// What a call asks for that no record keeps, so that whoever delivers it would not know.
-fn check_is_on_record(work: &Work) -> Result<(), Error> {
+pub(super) fn check_is_on_record(work: &Work) -> Result<(), Error> {
     if work.policy.is_some() {
         let problem = "what is enqueued is delivered by its client's policy; give this one to a client of its own, and \
                        enqueue through that";
