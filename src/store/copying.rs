@@ -167,13 +167,17 @@ pub async fn give_up_copy(
         match there.stage {
             // Under another name, so that whoever still copies cannot open it.
             Stage::Arriving if there.copy == standing.copy => {
-                let given_up = Standing { copy: GIVEN_UP.to_owned(), ..there.clone() };
+                let given_up = Standing { copy: given_up(&standing.copy), ..there.clone() };
                 target.step(&there, &given_up).await?;
             }
-            Stage::Arriving if there.copy == GIVEN_UP => {}
+            Stage::Arriving if there.copy == given_up(&standing.copy) => {}
             // Not begun there, or begun with another source.
             _ if standing.stage == Stage::Leaving => {}
-            _ => return Err(CopyError::Complete { other: how.to.clone() }),
+            Stage::Open if there.copy == standing.copy => {
+                return Err(CopyError::Complete { other: how.to.clone() });
+            }
+            // All is in another store, which may be in use.
+            _ => return Err(CopyError::Elsewhere { other: standing.other }),
         }
     }
     source.step(&standing, &Standing::default()).await
@@ -246,5 +250,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// No copy has this name.
-const GIVEN_UP: &str = "given up";
+/// No copy has this name. It is of one copy alone: the target of one that was given up says nothing of a later one.
+fn given_up(copy: &str) -> String {
+    format!("given up: {copy}")
+}
