@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use serde_json::json;
 use steadfast::clock::Clock;
-use steadfast::operation::record::{Record, Take};
+use steadfast::operation::record::{Filter, Record, Take};
 use steadfast::store::{
     self, CopyError, Copying, Head, Memory, Reseal, ResealedBatch, Restore, Sqlite, Stage, Standing, Store,
     StoreError, Upkeep, Wrapper,
@@ -55,6 +56,11 @@ async fn stage(store: &dyn Store) -> Stage {
     upkeep(store).head().await.expect("it works").standing.stage
 }
 
+async fn keys(store: &dyn Store) -> Vec<String> {
+    let rows = store.list(&Filter::default(), None, 100).await.expect("it works").rows;
+    rows.iter().map(|row| row.id.key.to_string()).collect()
+}
+
 /// A store that does otherwise what [`Trouble`] says.
 #[derive(Debug)]
 struct Troubled {
@@ -66,8 +72,10 @@ struct Troubled {
 enum Trouble {
     /// It fails while this is set: to register and to take.
     Out(AtomicBool),
-    /// The copier is cut off at its first rows.
-    Cut,
+    /// The copier is cut off at its first rows. They are on their way.
+    Cut(Mutex<Option<Restore>>),
+    /// These rows come in just before the store opens.
+    Late(Mutex<Option<Restore>>),
 }
 
 impl Troubled {
@@ -114,11 +122,19 @@ impl Upkeep for Troubled {
     }
 
     async fn stand(&self, from: &Standing, to: &Standing) -> Result<Standing, StoreError> {
+        if let Trouble::Late(rows) = &self.trouble
+            && to.stage == Stage::Open
+        {
+            let rows = rows.lock().take();
+            // Whether it is refused shows in what is on record then.
+            let _ = upkeep(&*self.store).restore(rows.expect("the store opens once")).await;
+        }
         upkeep(&*self.store).stand(from, to).await
     }
 
     async fn restore(&self, restore: Restore) -> Result<(), StoreError> {
-        if matches!(self.trouble, Trouble::Cut) {
+        if let Trouble::Cut(rows) = &self.trouble {
+            *rows.lock() = Some(restore);
             return Err(StoreError::new("cut off"));
         }
         upkeep(&*self.store).restore(restore).await
@@ -146,7 +162,7 @@ async fn the_target_of_an_old_copy_does_not_open_a_source_that_moved_elsewhere()
         let clock = TestClock::auto();
         enqueue(&client(a.clone(), OWN, &clock, &paid()), "order-1").await;
         let how = |to| Copying::new("a", to).clock(clock.clone());
-        let cut = Troubled::new(&b, Trouble::Cut);
+        let cut = Troubled::new(&b, Trouble::Cut(Mutex::default()));
         store::copy(&*a, &*cut, &how("b")).await.expect_err("cut off");
         for _ in 0..2 {
             store::give_up_copy(&*a, Some(&*b), &how("b")).await.expect("it is not complete");
@@ -158,6 +174,28 @@ async fn the_target_of_an_old_copy_does_not_open_a_source_that_moved_elsewhere()
         assert_eq!((stage(&*a).await, stage(&*c).await), (Stage::Moved, Stage::Open));
         let opened = store::give_up_copy(&*a, Some(&*c), &how("c")).await;
         assert!(matches!(opened, Err(CopyError::Complete { .. })), "{opened:?}");
+    }
+}
+
+/// What a copier had on its way when its copy was given up came into a store that was filled from another one by then:
+/// it was due in both.
+#[tokio::test]
+async fn what_a_copy_that_was_given_up_still_writes_does_not_arrive() {
+    let place = TempDir::new().expect("a directory");
+    for [a, b, c] in stores(&place) {
+        let clock = TestClock::auto();
+        enqueue(&client(a.clone(), OWN, &clock, &paid()), "of-a").await;
+        enqueue(&client(c.clone(), OWN, &clock, &paid()), "of-c").await;
+        let how = |from| Copying::new(from, "b").clock(clock.clone());
+        let cut = Troubled::new(&b, Trouble::Cut(Mutex::default()));
+        store::copy(&*a, &*cut, &how("a")).await.expect_err("cut off");
+        store::give_up_copy(&*a, Some(&*b), &how("a")).await.expect("nothing is there yet");
+        let Trouble::Cut(late) = &cut.trouble else { panic!("it is") };
+        let late = Mutex::new(late.lock().take());
+        let late = Troubled::new(&b, Trouble::Late(late));
+        store::copy(&*c, &*late, &how("c")).await.expect("copies");
+        assert_eq!((stage(&*a).await, stage(&*b).await), (Stage::Open, Stage::Open));
+        assert_eq!((keys(&*a).await, keys(&*b).await), (vec!["of-a".to_owned()], vec!["of-c".to_owned()]));
     }
 }
 
