@@ -269,7 +269,8 @@ impl Dispatcher {
     }
 
     /// Takes nothing more, and waits up to `limit` for what is under way. What was taken and waits is let go of: what
-    /// was not sent is due now, so that another process takes it at once, and the rest at its time. Gives how many
+    /// was not sent is due now, so that another process takes it at once (while the vendor has asked for a pause, at its
+    /// end), and the rest at its time. Gives how many
     /// operations were cut off at the limit: their leases run out, and another process carries them on.
     ///
     /// Call it before the process ends, so that an operation which was just sent is also written down. An attempt's
