@@ -106,7 +106,7 @@ async fn a_store_is_not_closed_before_what_is_under_way_is_over() {
     let store = open(server, &schema);
     held(&*store, claim_of(&*store, &id("template"))).await;
     let add = add_row(&schema, "open");
-    let transaction = format!("BEGIN; {add}; SELECT pg_sleep(1.5); COMMIT");
+    let transaction = format!("BEGIN; {add}; SELECT pg_sleep(2.5); COMMIT");
     let open = tokio::task::spawn_blocking(move || server.sql(&transaction));
     let asleep = format!(
         "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query LIKE '%{schema}%'"
@@ -136,15 +136,13 @@ fn add_row(schema: &str, key: &str) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_life_begins_below_a_purged_fence_in_a_transaction_of_one_snapshot() {
     let Some(server) = server::shared() else { return };
-    for (isolation, is_refused) in
-        [("REPEATABLE READ", true), ("SERIALIZABLE", true), ("READ COMMITTED", true)]
-    {
+    for isolation in ["REPEATABLE READ", "SERIALIZABLE", "READ COMMITTED"] {
         let schema = fresh_schema("snapshot");
         let store = open(server, &schema);
         held(&*store, claim_of(&*store, &id("template"))).await;
         let add = add_row(&schema, "again");
         let transaction = format!(
-            "BEGIN ISOLATION LEVEL {isolation}; SELECT fence FROM {schema}.purged; SELECT pg_sleep(1); {add}; COMMIT"
+            "BEGIN ISOLATION LEVEL {isolation}; SELECT fence FROM {schema}.purged; SELECT pg_sleep(2); {add}; COMMIT"
         );
         let open = tokio::task::spawn_blocking(move || server.sql_as("postgres", "postgres", &transaction));
         let asleep = format!(
@@ -153,7 +151,7 @@ async fn no_life_begins_below_a_purged_fence_in_a_transaction_of_one_snapshot() 
         soon(|| if server.sql(&asleep) == "0" { Err("not yet") } else { Ok(()) });
         server.sql(&format!("UPDATE {schema}.purged SET fence = 7"));
         let ended = open.await.expect("no panic");
-        assert_eq!(ended.is_err(), is_refused, "{isolation}: {ended:?}");
+        assert!(ended.is_err(), "{isolation}: {ended:?}");
         assert_eq!(server.sql(&format!("SELECT count(*) FROM {schema}.operation")), "1", "{isolation}");
     }
 }
