@@ -12,7 +12,7 @@ use steadfast::outbox::rusqlite::Connection;
 use steadfast::store::{Memory, Outbox};
 use steadfast::testkit::ScriptedTransport;
 use steadfast::vendor::Stripe;
-use steadfast::{Client, Effect};
+use steadfast::{CallPolicy, Client, Effect};
 
 use super::bench::{Shop, account, charge, insert};
 

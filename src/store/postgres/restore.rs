@@ -16,6 +16,7 @@ use crate::store::{self, Restore, Row, Standing, StoreError, StoreErrorKind, cod
 
 /// A [`Restore`] as it goes into columns.
 pub(super) struct Sealed {
+    copy: String,
     rows: Vec<SealedRow>,
     gone: Vec<OperationId>,
     audit_after: u64,
@@ -33,7 +34,7 @@ struct SealedRow {
 
 impl Sealed {
     pub(super) fn of(restore: Restore, seals: &Seals) -> Result<Sealed, StoreError> {
-        let Restore { rows, gone, audit_after, audit, notes, accounts } = restore;
+        let Restore { copy, rows, gone, audit_after, audit, notes, accounts } = restore;
         let seal = |Row { record, evidence }: Row| {
             let answer = match &record.state {
                 State::InProgress { .. } | State::Scheduled { .. } => None,
@@ -46,11 +47,11 @@ impl Sealed {
             Ok(SealedRow { request, answer, reports: reports::lines(&evidence)?, record })
         };
         let rows = rows.into_iter().map(seal).collect::<Result<_, StoreError>>()?;
-        Ok(Sealed { rows, gone, audit_after, audit, notes, accounts })
+        Ok(Sealed { copy, rows, gone, audit_after, audit, notes, accounts })
     }
 
     pub(super) async fn write(&self, within: &Within) -> Result<(), StoreError> {
-        begin(within).await?;
+        begin(within, &self.copy).await?;
         if !self.audit.is_empty() && entries(within).await? != self.audit_after {
             return Err(StoreError::new(store::AUDIT_MOVED).of_kind(StoreErrorKind::Locked));
         }
@@ -202,7 +203,7 @@ impl Sealed {
 
 /// One copy at a time, into a store that is set aside for it. The table before the row, as whoever changes what the store
 /// is there for: see [`standing::lock`](super::standing::lock).
-async fn begin(within: &Within) -> Result<(), StoreError> {
+async fn begin(within: &Within, copy: &str) -> Result<(), StoreError> {
     let schema = schema(within);
     let lock = format!(
         "LOCK TABLE {schema}.operation, {schema}.account IN ROW EXCLUSIVE MODE; SET LOCAL steadfast.copies = 'on'"
@@ -210,7 +211,7 @@ async fn begin(within: &Within) -> Result<(), StoreError> {
     within.run(DOING, &lock).await?;
     let there = within.ask(DOING, &format!("SELECT standing FROM {schema}.purged FOR UPDATE"), &[]).await?;
     let text: Option<&str> = Reader::of(there.first().ok_or_else(|| damaged("no answer"))?).next()?;
-    text.map(Standing::from_text).transpose()?.unwrap_or_default().check_restore()
+    text.map(Standing::from_text).transpose()?.unwrap_or_default().check_restore(copy)
 }
 
 /// How many entries the audit record has.
