@@ -176,7 +176,7 @@ async fn a_look_reads_what_it_tells_of_and_no_more() {
     server.sql(&format!(
         "CREATE TEMP TABLE o AS SELECT * FROM {schema}.operation; \
          INSERT INTO {schema}.operation SELECT (jsonb_populate_record(o, jsonb_build_object('key', 'order-' || nth, \
-         'phase', 2, 'until_ms', until_ms + 3000000, 'wake_ms', wake_ms + 3000000))).* FROM o, \
+         'phase', 2, 'until_ms', until_ms - 400000, 'wake_ms', wake_ms - 400000))).* FROM o, \
          generate_series(1, 20000) AS nth; ANALYZE {schema}.operation"
     ));
     look(&store, &["test/races/a"]).await;
