@@ -19,7 +19,7 @@ use crate::operation::record::{
     Transition,
 };
 use crate::store::seals::Seals;
-use crate::store::{Reseal, ResealedBatch, Store, StoreError, Upkeep};
+use crate::store::{Outbox, Reseal, ResealedBatch, Store, StoreError, Upkeep};
 
 mod act;
 mod address;
@@ -33,6 +33,7 @@ mod line;
 mod migrate;
 mod names;
 mod opening;
+mod outbox;
 mod password;
 mod purge;
 mod read;
@@ -206,6 +207,10 @@ impl Store for Postgres {
     }
 
     fn upkeep(&self) -> Option<&dyn Upkeep> {
+        Some(self)
+    }
+
+    fn outbox(&self) -> Option<&dyn Outbox> {
         Some(self)
     }
 }

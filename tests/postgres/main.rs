@@ -12,6 +12,7 @@ mod contract;
 mod driven;
 mod migrations;
 mod opening;
+mod outbox;
 mod pooler;
 mod races;
 mod roles;
