@@ -9,7 +9,7 @@ fn versions(server: &Server, schema: &str) -> String {
     server.sql(&format!("SELECT string_agg(version || ' ' || name, ', ' ORDER BY version) FROM \"{schema}\".steadfast_migration"))
 }
 
-const ALL: &str = "1 operations, 2 standing";
+const ALL: &str = "1 operations, 2 standing, 3 outbox";
 
 #[test]
 fn migrating_makes_the_schema_and_then_nothing_more() {
