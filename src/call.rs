@@ -88,6 +88,7 @@ impl Call {
             retention: None,
             redact: RedactedFields::NONE,
             predecessor: None,
+            sequence: None,
         };
         Call { client, request, work, due: None, mistake }
     }
@@ -252,7 +253,8 @@ impl Call {
         self
     }
 
-    /// Another ladder and other timeouts for this call. The gates belong to the vendor and cannot be
+    /// Another ladder and other timeouts for this call, which must be [sent](Call::send): what is enqueued goes by its
+    /// client's policy. The gates belong to the vendor and cannot be
     /// overridden by a call.
     pub fn policy(mut self, policy: CallPolicy) -> Call {
         if let Err(mistake) = policy.validate() {
@@ -301,6 +303,10 @@ impl Call {
                 if due.is_some() {
                     let problem = "a time to send at, or a wait, needs enqueue() and not send()";
                     mistake.get_or_insert(Error::invalid("at", problem));
+                }
+                if work.sequence.is_some() {
+                    let problem = "a sequence needs enqueue() and not send(); wait() then gives the reply";
+                    mistake.get_or_insert(Error::invalid("sequence", problem));
                 }
                 check(mistake, request, work, engine)?;
                 if work.key.is_none() && !crate::vendor::is_idempotent(&request.method) {

@@ -97,14 +97,17 @@ pub struct Recovered {
 }
 
 impl Recovered {
-    fn count(&mut self, outcome: &Result<crate::reply::Reply, Error>) {
-        match outcome {
-            Ok(_) => self.succeeded += 1,
-            Err(error) if error.is_dead_letter() => self.dead += 1,
-            Err(error) if error.is_refused() => self.refused += 1,
-            Err(error) if error.is_store() => self.failed += 1,
-            Err(_) => self.postponed += 1,
-        }
+    /// Counts it, and gives the name of what it came to.
+    fn count(&mut self, outcome: &Result<crate::reply::Reply, Error>) -> &'static str {
+        let (count, name) = match outcome {
+            Ok(_) => (&mut self.succeeded, "succeeded"),
+            Err(error) if error.is_dead_letter() => (&mut self.dead, "dead"),
+            Err(error) if error.is_refused() => (&mut self.refused, "refused"),
+            Err(error) if error.is_store() => (&mut self.failed, "failed"),
+            Err(_) => (&mut self.postponed, "postponed"),
+        };
+        *count += 1;
+        name
     }
 }
 
@@ -114,7 +117,8 @@ impl Client {
     ///
     /// It takes no more than can be sent: at recovery's [rate](crate::policy::recovery), and none once a gate is
     /// closed for longer than a few seconds. An operation that has to wait longer than 5 s is postponed, so that none
-    /// waits for another's settle time. Operations that are not there to be taken are waited for by nobody.
+    /// waits for another's settle time. Operations that are not there to be taken are waited for by nobody; of a
+    /// [sequence](crate::Call::sequence), the next is there once the one before it has ended.
     ///
     /// # Errors
     ///
@@ -161,6 +165,8 @@ impl Client {
             };
             member.has = Has::BOTH;
             match member.take(wanted, &mut under_way, 0).await {
+                // The end of one may be the turn of the next.
+                Ok(taken) if taken < wanted && under_way.may_pass_turns() => under_way.one_ends().await,
                 Ok(taken) if taken < wanted && !more_rows => break Ok(()),
                 Ok(_) => {}
                 Err(error) => break Err(error),
@@ -263,7 +269,8 @@ impl Dispatcher {
     }
 
     /// Takes nothing more, and waits up to `limit` for what is under way. What was taken and waits is let go of: what
-    /// was not sent is due now, so that another process takes it at once, and the rest at its time. Gives how many
+    /// was not sent is due now, so that another process takes it at once (while the vendor has asked for a pause, at its
+    /// end), and the rest at its time. Gives how many
     /// operations were cut off at the limit: their leases run out, and another process carries them on.
     ///
     /// Call it before the process ends, so that an operation which was just sent is also written down. An attempt's

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::clock::{Clock, Instant, Timestamp};
 use crate::error::{Context, Effect, Error, Kind, Origin as _};
-use crate::operation::{Key, OperationId, RedactedFields};
+use crate::operation::{Key, OperationId, RedactedFields, Sequence};
 use crate::policy::{CallPolicy, Gates, InFlight, OnUnknown, Policy};
 use crate::random::Random;
 use crate::reply::Reply;
@@ -123,6 +123,8 @@ pub(crate) struct Work {
     pub redact: RedactedFields,
     /// The key of the dead letter that it starts over.
     pub predecessor: Option<Key>,
+    /// What it is enqueued into.
+    pub sequence: Option<Sequence>,
 }
 
 impl Work {

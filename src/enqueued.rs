@@ -78,7 +78,7 @@ impl Enqueued {
         Ok(reply)
     }
 
-    /// Closes the operation, so that nobody sends it any more. `why` is kept in the audit record, signed by
+    /// Closes the operation, so that nobody sends it any more. In a sequence, the next one goes. `why` is kept in the audit record, signed by
     /// [`CANCELLED_BY`](Enqueued::CANCELLED_BY).
     ///
     /// Its effect is as on record: *none* if it was never sent, *unknown* if it may have been.
@@ -101,6 +101,8 @@ impl Enqueued {
         let letters = DeadLetters::new(Arc::clone(&engine.store)).with_clock(Arc::clone(&engine.clock));
         letters.cancel(self.id(), &Signed::new(Enqueued::CANCELLED_BY, why)).await?;
         engine.waiting.wake(self.id());
+        // The next one of its sequence, if it was in one.
+        engine.wakes.wake(Some(&self.id().scope), engine.wall());
         Ok(())
     }
 

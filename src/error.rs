@@ -587,6 +587,8 @@ fn validation_code(what: &str) -> &'static str {
         "policy" => "VALIDATION.policy",
         "redact" => "VALIDATION.redact",
         "retention" => "VALIDATION.retention",
+        "sequence" => "VALIDATION.sequence",
+        "inbound" => "VALIDATION.inbound",
         "terms" => "VALIDATION.terms",
         _ => "VALIDATION.input",
     }

@@ -69,6 +69,15 @@ guards! {
     BelievedTime,
     /// The nearer of two wrong clocks is no less doubted than the other.
     NearerOfTwo,
+    // Sequences.
+    /// What waits for its turn in a sequence is neither taken nor claimed.
+    SequenceOrder,
+    /// Of a sequence, one is sent at a time.
+    OneAtATime,
+    /// A dead letter holds its sequence, unless its call said to skip it.
+    DeadLetterHoldsSequence,
+    /// What waits for its next attempt holds its sequence.
+    RetryHoldsSequence,
     // Sending again.
     /// What nobody can tell is not sent again.
     UnknownIsParked,

@@ -47,6 +47,7 @@ pub mod observability {}
 /// [the metrics]: crate::guide::observability#the-metrics
 /// [`Dispatcher`]: crate::dispatcher::Dispatcher
 /// [enqueued]: crate::guide::recipes#send-it-later-or-without-waiting
+/// [sequence]: crate::guide::recipes#keep-calls-in-order
 /// [`gates`]: crate::Client::gates
 /// [breaker]: crate::policy::Breaker
 /// [dead letter]: crate::dead_letter
@@ -77,6 +78,7 @@ pub mod postgres {}
 /// [`enqueue_in`]: crate::Call::enqueue_in
 /// [outbox]: crate::outbox
 /// [`is_new`]: crate::Enqueued::is_new
+/// [`sequence`]: crate::Call::sequence
 /// [`is_deadline`]: crate::Error::is_deadline
 /// [`retry_at`]: crate::Error::retry_at
 /// [wait]: crate::Call::in_flight

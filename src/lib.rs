@@ -117,6 +117,7 @@
 //! - [`Client`], one per vendor and account, and [`Call`], one call under construction.
 //! - [`Enqueued`]: a call that is on record and sent later, or without its caller ([`Call::enqueue`]).
 //! - [`outbox`]: the same within the caller's own database transaction ([`Call::enqueue_in`]).
+//! - [`Sequence`]: enqueued calls that are delivered one at a time and in order ([`Call::sequence`]).
 //! - [`Reply`], and [`Error`], which says whether the call may have taken effect.
 //! - [`Policy`]: backoff, budget, breaker, limits, timeouts. [`CallPolicy`] is the part one call may override.
 //! - [`vendor::Vendor`]: a vendor's rules. [`vendor::Stripe`], [`vendor::Postmark`], [`vendor::BigCommerce`],
@@ -213,6 +214,7 @@ pub use call::Call;
 pub use client::{Client, ClientBuilder};
 pub use enqueued::Enqueued;
 pub use error::{Disposition, Effect, Error};
+pub use operation::Sequence;
 pub use policy::{CallPolicy, InFlight, OnUnknown, Policy};
 pub use reply::{Obtained, Reply};
 

@@ -78,6 +78,20 @@ pub use wrapper::Wrapper;
 
 /// Keeps the record of every keyed call.
 ///
+/// # Sequences
+///
+/// Of the operations that were enqueued into a [`Sequence`](crate::Sequence), one has the turn, and a store gives only
+/// that one to a [`take`](Store::take). It keeps the rest of it in the commit that moves an operation of the sequence:
+///
+/// - A claim that is fresh gets a [position](crate::operation::record::Place::position) above all others of its sequence
+///   that are on record, or that of its predecessor if both are of one sequence. Claims of one sequence commit one after
+///   the other. So does an operation that is adopted, in its new account.
+/// - After each write or removal of an operation in a sequence, the store asks
+///   [`record::turn`](crate::operation::record::turn) who has the turn.
+/// - Each time it reads a record to decide upon it or to give it away, it fills in
+///   [who is ahead](crate::operation::record::Place::behind). The decisions then keep the order by themselves; that a take
+///   looks only among those that have the turn, or need none, is what keeps it cheap.
+///
 /// # Cancellation safety
 ///
 /// A dropped future may or may not have written; what it wrote is whole. The engine treats a dropped claim as

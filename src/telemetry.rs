@@ -32,6 +32,7 @@ mod meter;
 mod panic;
 
 pub(crate) use meter::Meters;
+use meter::{count, observe};
 pub(crate) use panic::recovery_panicked;
 #[cfg(feature = "sqlite")]
 pub(crate) use panic::words;
@@ -250,6 +251,17 @@ pub(crate) fn enqueued(whose: Whose<'_>, is_new: bool) {
     event!(debug, whose, "enqueued", { steadfast.new = is_new, });
 }
 
+/// Counts a call that was to be enqueued.
+pub(crate) fn accepted(vendor: &str, is_new: Result<bool, &Error>) {
+    let outcome = is_new.map_or_else(Error::code, |is_new| if is_new { "new" } else { "on_record" });
+    count(ENQUEUED, vendor, "outcome", outcome);
+}
+
+/// Recovery has carried an operation on, to its end or to a later time.
+pub(crate) fn recovered(vendor: &str, outcome: &'static str) {
+    count(RECOVERED, vendor, "outcome", outcome);
+}
+
 /// Another call holds the operation; this one waits for its outcome.
 pub(crate) fn waiting_for_holder(whose: Whose<'_>, wait: Duration) {
     event!(debug, whose, "waiting for the outcome", { steadfast.wait_ms = wait.as_millis() as u64, });
@@ -355,6 +367,10 @@ pub(crate) fn dead_letter(
 
 /// Calls ended, by `outcome` (`ok` or an error code).
 const CALLS: &str = "steadfast_calls_total";
+/// Calls enqueued, by `outcome` (`new`, `on_record` or an error code).
+const ENQUEUED: &str = "steadfast_enqueued_total";
+/// Operations that recovery carried on, by `outcome`.
+const RECOVERED: &str = "steadfast_recovered_total";
 /// Attempts made, by `verdict`.
 const ATTEMPTS: &str = "steadfast_attempts_total";
 /// Answers to an earlier send, by whose they were: `from` the `record` or the `vendor`.
@@ -373,19 +389,3 @@ const ATTEMPT_SECONDS: &str = "steadfast_attempt_duration_seconds";
 const CALL_SECONDS: &str = "steadfast_call_duration_seconds";
 /// Waits decided on before retries, in seconds.
 const RETRY_SECONDS: &str = "steadfast_retry_delay_seconds";
-
-#[cfg(feature = "metrics")]
-fn count(name: &'static str, vendor: &str, label: &'static str, value: &'static str) {
-    metrics::counter!(name, "vendor" => vendor.to_owned(), label => value).increment(1);
-}
-
-#[cfg(feature = "metrics")]
-fn observe(name: &'static str, vendor: &str, duration: impl FnOnce() -> Duration) {
-    metrics::histogram!(name, "vendor" => vendor.to_owned()).record(duration().as_secs_f64());
-}
-
-#[cfg(not(feature = "metrics"))]
-fn count(_: &'static str, _: &str, _: &'static str, _: &'static str) {}
-
-#[cfg(not(feature = "metrics"))]
-fn observe(_: &'static str, _: &str, _: impl FnOnce() -> Duration) {}

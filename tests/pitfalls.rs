@@ -364,6 +364,7 @@ fn a_lease_of_zero_has_run_out_and_never_means_none() {
         vendor_clock_ms: None,
         redact: steadfast::operation::RedactedFields::NONE,
         predecessor: None,
+        sequence: None,
     };
     let (Some(held), Claimed::Fresh(_)) = record::claim(None, claim(), &record::Notes::default()) else {
         panic!("the first claim")

@@ -276,5 +276,6 @@ fn claim(key: &str) -> Claim {
         vendor_clock_ms: None,
         redact: steadfast::operation::RedactedFields::NONE,
         predecessor: None,
+        sequence: None,
     }
 }

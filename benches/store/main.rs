@@ -206,6 +206,7 @@ async fn first_claim(store: &Sqlite, key: String) -> Record {
         vendor_clock_ms: None,
         redact: RedactedFields::NONE,
         predecessor: None,
+        sequence: None,
     };
     match store.claim(claim).await.expect("the store works") {
         Claimed::Fresh(held) => held,

@@ -7,8 +7,10 @@ use tracing::Instrument;
 
 use super::{Call, check, generated_key, in_context};
 use crate::clock::Timestamp;
+use crate::engine::Work;
 use crate::enqueued::Enqueued;
 use crate::error::Error;
+use crate::operation::Sequence;
 use crate::telemetry;
 
 /// When a dispatcher may send a call.
@@ -44,14 +46,38 @@ impl Call {
         self
     }
 
+    /// [Enqueues](Call::enqueue) it into a [`Sequence`], such as `customer-7`: those of one sequence are delivered one at a
+    /// time, in the order in which they were accepted, also over retries, processes and restarts.
+    ///
+    /// One that waits for a retry, a settle time or its [own time](Call::at) holds all behind it. A success and a refusal
+    /// let the next one go, and so does [`cancel`](Enqueued::cancel). A dead letter holds its sequence until a person has
+    /// dealt with it, unless the [`Sequence`] says to skip it.
+    ///
+    /// The order is that of the commits in the store: of two calls that are enqueued at the same time either may be first.
+    /// The operation that is on record already stays where it is, in its first sequence or in none. A call that
+    /// [starts another one over](Call::supersedes) in the same sequence takes that one's place.
+    ///
+    /// Default: none; it is delivered beside all others. It is a mistake in a call that is [sent](Call::send): who sends
+    /// now does not wait for others. The name is stored as it is, also where requests are sealed. A store in Postgres
+    /// refuses it for now, and records nothing.
+    pub fn sequence(mut self, sequence: impl Into<Sequence>) -> Call {
+        let sequence = sequence.into();
+        if let Err(mistake) = sequence.check() {
+            self.note(mistake);
+        }
+        self.work.sequence = Some(sequence);
+        self
+    }
+
     /// Records the call durably, and returns before anything is sent. A dispatcher sends it: see
     /// [`Client::keep_recovering`](crate::Client::keep_recovering), in this process or another one on the same store.
     /// One in this process begins at once, if it is due. Where none runs, nothing is sent.
     ///
     /// What is accepted is carried through to its one outcome, as a [sent](Call::send) call is after its caller has gone:
-    /// with the client's own policy, at recovery's rate. Ladder, timeouts, deadline and the mark not to retry of the call
-    /// itself are for the recording alone. No gate is asked: what cannot be sent now is sent later. The vendor's replay
-    /// window begins with the first send, however long that is after this.
+    /// with the client's own policy, at recovery's rate. A deadline of the call is for the recording alone. A
+    /// [policy](Call::policy) of its own and the [mark not to retry](Call::inbound) of an incoming request would be
+    /// forgotten, and so are mistakes. No gate is asked: what cannot be sent now is sent later. The vendor's replay window
+    /// begins with the first send, however long that is after this.
     ///
     /// The same key is the same operation: one that is on record already stays as it is, and is what the handle is for.
     /// A call without a key is given one.
@@ -80,11 +106,21 @@ impl Call {
     /// # Cancellation safety
     ///
     /// Dropping the future may leave the operation recorded. Enqueueing the same key again tells.
-    pub async fn enqueue(mut self) -> Result<Enqueued, Error> {
+    pub async fn enqueue(self) -> Result<Enqueued, Error> {
+        let engine = Arc::clone(&self.client.engine);
+        let enqueued = self.record().await;
+        telemetry::accepted(engine.vendor.name(), enqueued.as_ref().map(Enqueued::is_new));
+        enqueued
+    }
+
+    async fn record(mut self) -> Result<Enqueued, Error> {
         let engine = Arc::clone(&self.client.engine);
         let span = telemetry::call_span(&**engine.vendor, &self.request);
         let (now, wall) = (engine.clock.now(), engine.wall());
         let due = self.due.map_or(wall, |due| due.time(wall).max(wall));
+        if let Err(mistake) = check_is_on_record(&self.work) {
+            self.mistake.get_or_insert(mistake);
+        }
         check(&mut self.mistake, &self.request, &self.work, &engine)?;
         let Call { client, request, mut work, .. } = self;
         let key = match work.key.take() {
@@ -96,4 +132,19 @@ impl Call {
         let enqueued = engine.enqueue(request, &work, key, due, now).instrument(span).await?;
         Ok(Enqueued::new(client, enqueued))
     }
+}
+
+/// What a call asks for that no record keeps, so that whoever delivers it would not know.
+pub(super) fn check_is_on_record(work: &Work) -> Result<(), Error> {
+    if work.policy.is_some() {
+        let problem = "what is enqueued is delivered by its client's policy; give this one to a client of its own, and \
+                       enqueue through that";
+        return Err(Error::invalid("policy", problem));
+    }
+    if !work.retries_allowed {
+        let problem = "the incoming request says not to retry, and what is enqueued is retried; leave inbound() out, or \
+                       send() it";
+        return Err(Error::invalid("inbound", problem));
+    }
+    Ok(())
 }

@@ -3,10 +3,10 @@
 use http::{HeaderName, Method};
 use tracing::Instrument;
 
-use super::enqueue::Due;
+use super::enqueue::{Due, check_is_on_record};
 use super::{Call, check, generated_key, in_context};
 use crate::client::Client;
-use crate::engine::{NotAdmitted, Put};
+use crate::engine::{NotAdmitted, Put, Work};
 use crate::error::{BoxError, Effect, Error, Kind};
 use crate::outbox::{Transaction, Uncommitted};
 use crate::store::{Database, Outbox, OutboxRow};
@@ -84,6 +84,9 @@ impl Call {
         let engine = &self.client.engine;
         let span = telemetry::call_span(&**engine.vendor, &self.request);
         let _entered = span.enter();
+        if let Err(mistake) = check_is_on_record(&self.work).and_then(|()| check_sequence(&self.work)) {
+            self.mistake.get_or_insert(mistake);
+        }
         check(&mut self.mistake, &self.request, &self.work, engine)?;
         let key = match self.work.key.take() {
             Some(key) => key,
@@ -91,8 +94,6 @@ impl Call {
                 .map_err(|mistake| in_context(mistake, engine, &self.request, &self.work))?,
         };
         let due = self.due.map(|due| due.time(engine.wall()));
-        // Its own ladder and timeouts are not for whoever admits it: what they allow is not allowed then.
-        self.work.policy = None;
         let put = engine.put(&self.request, &self.work, (key, due), database)?;
         Ok((self.client, put))
     }
@@ -140,6 +141,16 @@ impl Call {
         };
         engine.admit(self.request, &self.work, (key, due), row).instrument(span).await
     }
+}
+
+/// A row has no place in a sequence: where it comes in the order is known when it is admitted, and not at the commit.
+fn check_sequence(work: &Work) -> Result<(), Error> {
+    if work.sequence.is_none() {
+        return Ok(());
+    }
+    let problem = "a call in the caller's own transaction cannot be in a sequence; enqueue() it after the commit, or \
+                   leave sequence() out";
+    Err(Error::invalid("sequence", problem))
 }
 
 /// The transaction did not take it.

@@ -64,7 +64,8 @@ impl DeadLetters {
     /// Replaces a dead letter by a new operation with another body, due at once. Both are linked: the old one's
     /// resolution names the new key, and the new one's audit record names the old.
     ///
-    /// An edit that was cut short is completed by the same edit again.
+    /// An edit that was cut short is completed by the same edit again. In a [sequence](crate::Sequence) the new one takes
+    /// the old one's place, unless the next one was taken in between: then it is sent after that.
     ///
     /// # Errors
     ///
@@ -123,13 +124,15 @@ impl DeadLetters {
             request,
             now: self.now(),
             lease: CLAIM_LEASE,
-            due: None,
+            // In a sequence it takes the place of the old one, and waits for its turn there.
+            due: old.sequence.as_ref().map(|_| self.now()),
             keep: old.keep,
             on_unknown: OnUnknown::Park,
             attempt_max: client.policy().timeout.attempt,
             vendor_clock_ms: None,
             redact: old.redact.clone(),
             predecessor: Some(old.id.key.clone()),
+            sequence: old.sequence.as_deref().map(|place| place.sequence.clone()),
         })
     }
 

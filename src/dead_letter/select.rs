@@ -48,6 +48,8 @@ pub struct Selection {
     pub older_than: Option<Duration>,
     /// That last moved less than so long ago.
     pub younger_than: Option<Duration>,
+    /// In the sequence of this name, of whichever account.
+    pub sequence: Option<String>,
     /// That last moved before this time: the filter as it was frozen by a rehearsal.
     pub before: Option<Timestamp>,
     /// Those, too, on which a person has given their word.
@@ -205,6 +207,8 @@ impl DeadLetters {
             status: selection.status,
             updated_from: selection.younger_than.map(|age| now.minus(age).plus(Duration::from_millis(1))),
             updated_before: [old, selection.before].into_iter().flatten().min(),
+            sequence: selection.sequence.clone(),
+            holds_sequence: false,
         })
     }
 

@@ -1,8 +1,8 @@
 //! How many operations there are, of whom, and how old.
 
-use super::{DeadLetterError, DeadLetters};
+use super::{DeadLetterError, DeadLetters, OPEN};
 use crate::clock::Timestamp;
-use crate::operation::record::{Cursor, Page, Phase, Tally};
+use crate::operation::record::{Cursor, Filter, Page, Phase, Summary, Tally};
 use crate::store::{OutboxTally, Rejected};
 
 /// The store in numbers.
@@ -25,6 +25,10 @@ pub struct Stats {
     /// What lies in the store's [outbox](crate::outbox), by account; empty if it has none. Not among the groups: these
     /// are no operations yet.
     pub outbox: Vec<OutboxTally>,
+    /// Dead letters that hold their [sequence](crate::Sequence), oldest first, at most [`Stats::HELD_MAX`].
+    pub held: Vec<Summary>,
+    /// Whether there are more of them.
+    pub held_more: bool,
 }
 
 impl DeadLetters {
@@ -39,7 +43,10 @@ impl DeadLetters {
             Some(outbox) => outbox.counts().await.map_err(DeadLetterError::store("count the outbox"))?,
             None => Vec::new(),
         };
-        Ok(Stats { now: self.now(), groups, outbox })
+        let holding = Filter { phases: OPEN.to_vec(), holds_sequence: true, ..Filter::default() };
+        let held = self.page(&holding, None, Stats::HELD_MAX).await?;
+        let held_more = held.next.is_some();
+        Ok(Stats { now: self.now(), groups, outbox, held_more, held: held.rows })
     }
 
     /// A page of at most `limit` rows of the [outbox](crate::outbox) that cannot become operations, by number, each with
@@ -64,6 +71,9 @@ impl DeadLetters {
 }
 
 impl Stats {
+    /// How many dead letters that hold a sequence are named: as many as a person reads.
+    pub const HELD_MAX: usize = 20;
+
     /// How many operations hold a secret in the headers of their request, which version 0.1 stored and
     /// [`DeadLetters::scrub`] removes.
     pub fn secrets(&self) -> u64 {

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::attempt::AttemptReport;
 use crate::operation::OperationId;
-use crate::operation::record::{Action, AuditEntry, Phase, Resolution, Resolved, Summary};
+use crate::operation::record::{Action, AuditEntry, Phase, Place, Resolution, Resolved, Summary};
 use crate::store::Rejected;
 
 macro_rules! serialize_as {
@@ -93,6 +93,8 @@ serialize_as! {
                 "oldest_age_ms": group.oldest.map(|oldest| millis(age(stats.now, oldest))),
                 "rejected": group.rejected,
             })).collect::<Vec<_>>(),
+            "held_sequences": stats.held.iter().map(|held| Value::Object(summary(held))).collect::<Vec<_>>(),
+            "held_sequences_more": stats.held_more,
         })
     };
     Rejected => |row| json!({
@@ -142,11 +144,26 @@ fn summary(summary: &Summary) -> Map<String, Value> {
         "claimed_at_ms": summary.claimed_at.as_millis(),
         "updated_at_ms": summary.updated_at.as_millis(),
         "until_ms": summary.until.map(crate::clock::Timestamp::as_millis),
+        "sequence": summary.sequence.as_ref().map(place),
     });
     if let Value::Object(rest) = rest {
         form.extend(rest);
     }
     form
+}
+
+fn place(place: &Place) -> Value {
+    let behind = place.behind.as_ref().map(|ahead| {
+        let mut form = name(&ahead.id);
+        form.insert("phase".to_owned(), json!(ahead.phase.name()));
+        Value::Object(form)
+    });
+    json!({
+        "name": place.sequence.name(),
+        "position": place.position,
+        "skips_dead_letters": place.sequence.skips_dead_letters(),
+        "behind": behind,
+    })
 }
 
 fn resolved(said: &Resolved) -> Value {

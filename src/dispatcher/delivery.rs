@@ -170,7 +170,7 @@ impl Delivery {
             return now;
         }
         let heard = heard_at.map(|at| now.plus(at.since(self.wall())));
-        let turns = self.members.iter().filter(|turn| turn.member.has.any() && !turn.waits_for_place);
+        let turns = self.members.iter().filter(|turn| turn.wants() && !turn.waits_for_place);
         turns.map(|turn| turn.not_before).chain(heard).chain([self.look_at]).min().unwrap_or(self.look_at)
     }
 
@@ -304,8 +304,13 @@ impl Turn {
         self.member.client.engine.disagreement.check().is_ok()
     }
 
+    /// Whether it has something to take.
+    fn wants(&self) -> bool {
+        self.member.has.any() && self.agrees()
+    }
+
     fn may_take(&self, now: Instant) -> bool {
-        self.agrees() && self.member.has.any() && (self.not_before <= now || self.waits_for_place)
+        self.wants() && (self.not_before <= now || self.waits_for_place)
     }
 
     /// The client's clock may have another origin than the loop's: only its waits are taken from it.

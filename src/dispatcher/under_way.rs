@@ -16,10 +16,12 @@ use crate::telemetry;
 
 pub(super) struct UnderWay {
     tasks: JoinSet<Result<Reply, Error>>,
-    /// Which member's each is.
-    whose: HashMap<Id, usize>,
+    /// Which member's each is, and whether it is in a sequence.
+    whose: HashMap<Id, (usize, bool)>,
     /// Each member's vendor, and how many it has.
     members: Vec<(String, usize)>,
+    /// How many are in a sequence.
+    sequenced: usize,
     leaving: Leaving,
     pub recovered: Recovered,
 }
@@ -31,6 +33,7 @@ impl UnderWay {
             tasks: JoinSet::new(),
             whose: HashMap::new(),
             members: vendors.map(|vendor| (vendor, 0)).collect(),
+            sequenced: 0,
             leaving,
             recovered: Recovered::default(),
         }
@@ -45,6 +48,11 @@ impl UnderWay {
         self.members.get(member).map_or(0, |(_, count)| *count)
     }
 
+    /// Whether the end of one of those under way may be the turn of the next in its sequence.
+    pub(super) const fn may_pass_turns(&self) -> bool {
+        self.sequenced > 0
+    }
+
     /// Carries a taken operation on. It keeps its place until it ends, however it does.
     pub(super) fn carry_on(
         &mut self,
@@ -55,11 +63,13 @@ impl UnderWay {
         place: Option<Place>,
     ) {
         let (client, leaving) = (client.clone(), self.leaving.clone());
+        let is_sequenced = record.sequence.is_some();
+        self.sequenced += usize::from(is_sequenced);
         let task = self.tasks.spawn(async move {
             let _place = place;
             client.engine.carry_on(record, lease_until, Some(leaving)).await
         });
-        self.whose.insert(task.id(), member);
+        self.whose.insert(task.id(), (member, is_sequenced));
         if let Some((_, count)) = self.members.get_mut(member) {
             *count += 1;
         }
@@ -74,8 +84,10 @@ impl UnderWay {
     pub(super) async fn one_ends(&mut self) {
         match self.tasks.join_next_with_id().await {
             Some(Ok((id, outcome))) => {
-                self.forget(id);
-                self.recovered.count(&outcome);
+                let outcome = self.recovered.count(&outcome);
+                if let Some(vendor) = self.forget(id) {
+                    telemetry::recovered(vendor, outcome);
+                }
             }
             // Its operation stays in progress until its lease runs out.
             Some(Err(ended)) => {
@@ -92,7 +104,9 @@ impl UnderWay {
 
     /// Gives the vendor that it was of.
     fn forget(&mut self, id: Id) -> Option<&str> {
-        let (vendor, count) = self.members.get_mut(self.whose.remove(&id)?)?;
+        let (member, is_sequenced) = self.whose.remove(&id)?;
+        self.sequenced -= usize::from(is_sequenced);
+        let (vendor, count) = self.members.get_mut(member)?;
         *count = count.saturating_sub(1);
         Some(vendor)
     }

@@ -108,6 +108,7 @@ impl Engine {
             vendor_clock_ms: self.vendor_clock.less_ours(now, || self.clock.now()),
             redact: self.redact.and(&work.redact),
             predecessor: work.predecessor.clone(),
+            sequence: work.sequence.clone(),
         }
     }
 

@@ -10,7 +10,7 @@ use super::{Engine, Work, no_time};
 use crate::clock::{Instant, Timestamp};
 use crate::error::{Effect, Error, Kind};
 use crate::operation::Key;
-use crate::operation::record::Claimed;
+use crate::operation::record::{Claimed, Record};
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::telemetry;
@@ -42,17 +42,27 @@ impl Engine {
         let deadline = started.plus(work.time_allowed(&self.policy));
         let named = self.name(&mut request, work, key)?;
         let call = Keyed { due: Some(due), ..named.call(&request, work, (started, deadline)) };
-        let offered = call.offered;
         telemetry::named(call.whose(&self.vendor));
+        let is_new = self.record_as_due(&call, due).await?;
+        telemetry::enqueued(call.whose(&self.vendor), is_new);
+        Ok(Accepted { named, request, is_new, in_outbox: false })
+    }
+
+    /// Whether it is on record by this call.
+    async fn record_as_due(&self, call: &Keyed<'_>, due: Timestamp) -> Result<bool, Error> {
+        let Keyed { offered, work, started, .. } = *call;
+        let deadline = offered.deadline;
         if deadline <= started {
             let refused = self.named(no_time(), offered);
-            Box::pin(self.refused_before_claim(refused, call)).await.map_err(Stop::into_error)?;
-            return Ok(Accepted { named, request, is_new: false, in_outbox: false });
+            Box::pin(self.refused_before_claim(refused, *call)).await.map_err(Stop::into_error)?;
+            return Ok(false);
         }
-        let is_new = match self.claim(&call).await.map(|claimed| *claimed) {
+        Ok(match self.claim(call).await.map(|claimed| *claimed) {
             Ok(Claimed::Fresh(record) | Claimed::TakenOver(record)) => {
-                // At the time that is on record: it is of the store's own clock.
-                self.wakes.wake(Some(&record.id.scope), record.until().unwrap_or(due));
+                if record.waits_for().is_none() {
+                    // At the time that is on record: it is of the store's own clock.
+                    self.wakes.wake(Some(&record.id.scope), record.until().unwrap_or(due));
+                }
                 true
             }
             Ok(Claimed::Busy { .. }) => false,
@@ -67,12 +77,17 @@ impl Engine {
                 return Err(self.named(in_the_way(work, obstacle, effect), offered));
             }
             Err(failure) => {
-                Box::pin(self.not_claimed(failure, call)).await.map_err(Stop::into_error)?;
+                Box::pin(self.not_claimed(failure, *call)).await.map_err(Stop::into_error)?;
                 false
             }
-        };
-        telemetry::enqueued(call.whose(&self.vendor), is_new);
-        Ok(Accepted { named, request, is_new, in_outbox: false })
+        })
+    }
+
+    /// The operation has moved on by this process. If it has ended, the next one of its sequence may be taken.
+    pub(crate) fn pass_turn(&self, record: &Record) {
+        if record.sequence.is_some() && !record.holds_sequence() {
+            self.wakes.wake(Some(&record.id.scope), self.wall());
+        }
     }
 
     /// Waits until the operation has ended, at most until `deadline`. Sends nothing.

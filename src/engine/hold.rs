@@ -133,6 +133,7 @@ impl<'a> Hold<'a> {
         self.record = record;
         if !matches!(self.record.state, State::InProgress { .. }) {
             self.engine.waiting.wake(&self.record.id);
+            self.engine.pass_turn(&self.record);
         }
     }
 

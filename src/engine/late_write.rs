@@ -18,7 +18,7 @@ use super::limit;
 use super::phase::Run;
 use crate::clock::{Clock, Instant};
 use crate::operation::record::{Event, Record, Transition};
-use crate::store::Store;
+use crate::store::{Store, Wakes};
 
 /// Room for the writes of one client that go on without their callers.
 #[derive(Debug)]
@@ -41,6 +41,7 @@ impl Run<'_> {
             store: Arc::clone(&self.engine.store),
             clock: Arc::clone(&self.engine.clock),
             waiting: Arc::clone(&self.engine.waiting),
+            wakes: self.engine.wakes.clone(),
             held: hold.record.clone(),
             transition: hold.transition(event, evidence),
             over_at,
@@ -48,6 +49,9 @@ impl Run<'_> {
         drop(runtime.spawn(async move {
             write.carry_out().await;
             write.waiting.wake(&write.held.id);
+            if write.held.sequence.is_some() {
+                write.wakes.wake(Some(&write.held.id.scope), write.store.time(write.clock.wall()));
+            }
             drop(place);
         }));
     }
@@ -58,6 +62,8 @@ struct LateWrite {
     clock: Arc<dyn Clock>,
     /// Who waits for the outcome.
     waiting: Arc<Waiting>,
+    /// Who takes the next one of its sequence.
+    wakes: Wakes,
     held: Record,
     transition: Transition,
     over_at: Instant,

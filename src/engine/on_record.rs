@@ -14,7 +14,7 @@ use crate::attempt::AttemptReport;
 use crate::clock::{Instant, Timestamp};
 use crate::error::{Disposition, Effect, Error, Kind, Refusal};
 use crate::guard::Guard;
-use crate::operation::record::{Record, State};
+use crate::operation::record::{Phase as OnRecord, Record, State};
 use crate::reply::Reply;
 use crate::store::{StoreError, StoreErrorKind};
 
@@ -44,11 +44,14 @@ pub(super) struct Open {
     pub(super) due: Option<Timestamp>,
     /// Whether a claim would get it now.
     pub(super) is_free: bool,
+    /// Whether it waits in a sequence for a person to deal with a dead letter.
+    is_held: bool,
 }
 
 impl Open {
     fn disposition(&self) -> Disposition {
-        Disposition::Continues { at: Some(self.until) }
+        let at = Some(self.until).filter(|_| !self.is_held);
+        Disposition::Continues { at }
     }
 }
 
@@ -99,14 +102,21 @@ impl Engine {
                 expected: self.expected_end(&record, until, now),
                 due: None,
                 is_free,
+                is_held: false,
             }),
-            State::Scheduled { at } => Standing::Open(Open {
-                effect: record.effect,
-                until: at,
-                expected: at,
-                due: Some(at),
-                is_free,
-            }),
+            State::Scheduled { at } => {
+                let turn = record.turn_at(now);
+                let until = turn.unwrap_or(at);
+                Standing::Open(Open {
+                    effect: record.effect,
+                    until,
+                    expected: until,
+                    // Nobody knows when its turn comes: it may be sent as soon as that and its own time are there.
+                    due: Some(at).filter(|at| turn.is_none() || *at > now),
+                    is_free,
+                    is_held: record.waits_for().is_some_and(|ahead| ahead.phase == OnRecord::Dead),
+                })
+            }
             State::Refused { refusal: Refusal::Unauthorized, .. } => {
                 let effect = record.effect;
                 match self.replay(record) {

@@ -223,6 +223,7 @@ mod tests {
             vendor_clock_ms: None,
             redact: RedactedFields::NONE,
             predecessor: None,
+            sequence: None,
         });
         record.unknown_since = Some(wall(unknown_since_s));
         record

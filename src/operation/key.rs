@@ -37,16 +37,7 @@ impl Key {
     /// `VALIDATION.key` if it is empty, over 255 characters, or holds anything but printable ASCII.
     pub fn new(text: impl Into<String>) -> Result<Key, Error> {
         let text = text.into();
-        if text.is_empty() {
-            return Err(Error::invalid("key", "a key must not be empty"));
-        }
-        if let Some(at) = text.bytes().position(|byte| !(b' '..=b'~').contains(&byte)) {
-            return Err(Error::invalid("key", format!("only printable ASCII is allowed; byte {at} is not")));
-        }
-        if text.len() > Key::LEN_MAX {
-            let problem = format!("{} characters; at most {} are allowed", text.len(), Key::LEN_MAX);
-            return Err(Error::invalid("key", problem));
-        }
+        check_name("key", "a key", &text)?;
         Ok(Key(text.into()))
     }
 
@@ -54,6 +45,21 @@ impl Key {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// The mistake in a name that a caller gives, called `noun`; `what` is for the error's code.
+pub(super) fn check_name(what: &'static str, noun: &str, text: &str) -> Result<(), Error> {
+    if text.is_empty() {
+        return Err(Error::invalid(what, format!("{noun} must not be empty")));
+    }
+    if let Some(at) = text.bytes().position(|byte| !(b' '..=b'~').contains(&byte)) {
+        return Err(Error::invalid(what, format!("only printable ASCII is allowed; byte {at} is not")));
+    }
+    if text.len() > Key::LEN_MAX {
+        let problem = format!("{} characters; at most {} are allowed", text.len(), Key::LEN_MAX);
+        return Err(Error::invalid(what, problem));
+    }
+    Ok(())
 }
 
 impl TryFrom<String> for Key {

@@ -21,12 +21,13 @@ use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 use crate::error::{Effect, Obstacle, Reason, Refusal};
 use crate::guard::Guard;
-use crate::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
+use crate::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope, Sequence};
 use crate::policy::OnUnknown;
 use crate::request::Request;
 
 mod act;
 mod notes;
+mod place;
 mod rebased;
 mod rename;
 mod resend;
@@ -37,6 +38,7 @@ mod view;
 
 pub use act::{Act, Action, AuditEntry, Forbidden, Resolution, Resolved};
 pub use notes::{DOUBTED_FOR, Notes};
+pub use place::{Ahead, Place, turn};
 pub use resend::{Facts, LookUp, Repeat, Ruling, Sent, Why, Window, may_send, slack, window};
 pub(crate) use successor::BY_SERVICE;
 pub use successor::supersede;
@@ -108,6 +110,8 @@ pub struct Record {
     pub predecessor: Option<Key>,
     /// The scope of its first claim, if it was adopted since. Fingerprint and wire key are of that scope.
     pub first_scope: Option<Scope>,
+    /// Its place in a sequence, if it was enqueued into one.
+    pub sequence: Option<Box<Place>>,
 }
 
 /// Where an operation stands.
@@ -178,6 +182,10 @@ pub struct Claim {
     pub redact: RedactedFields,
     /// The key of the operation that this one starts over, in the same scope. See [`supersede`].
     pub predecessor: Option<Key>,
+    /// The sequence that it is enqueued into. Means nothing without [`due`](Claim::due). A fresh operation gets the next
+    /// position of its sequence in the commit of its claim, or that of its predecessor if both are of one sequence. One
+    /// that is on record stays where it is.
+    pub sequence: Option<Sequence>,
 }
 
 /// What a claim found.
@@ -348,6 +356,10 @@ impl Record {
             resolved: None,
             predecessor: claim.predecessor,
             first_scope: None,
+            sequence: claim
+                .due
+                .and(claim.sequence)
+                .map(|sequence| Box::new(Place { sequence, position: 0, behind: None })),
         }
     }
 
@@ -382,8 +394,13 @@ impl Record {
             State::InProgress { lease_until: until } | State::Scheduled { at: until } => {
                 match self.left_to(taker) {
                     Some(record) => Claimed::TakenOver(record),
-                    None => Claimed::Busy { frees_at: *until },
+                    None => Claimed::Busy { frees_at: self.turn_at(now).unwrap_or(*until) },
                 }
+            }
+            State::Refused { refusal: Refusal::Unauthorized, .. }
+                if !is_left && self.waits_for().is_some() =>
+            {
+                Claimed::Busy { frees_at: self.turn_at(now).unwrap_or(now) }
             }
             State::Refused { refusal: Refusal::Unauthorized, .. } => {
                 // Nothing was tried on the merits. Once the credentials are mended, the key is free again. Its

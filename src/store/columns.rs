@@ -36,10 +36,12 @@ impl Columns {
             State::Refused { refusal, answer } => (place(&REFUSALS, refusal), Some(answer)),
             State::Dead { reason, answer } => (place(&REASONS, reason), answer.as_ref()),
         };
+        let waits = record.phase() == Phase::Scheduled && record.waits_for().is_some();
         let resolved = record.resolved.as_ref().map(serde_json::to_string).transpose();
         Ok(Columns {
             phase: phase_number(record.phase()),
-            until: record.until().map(to_ms),
+            // What waits for its turn is found by no time.
+            until: record.until().filter(|_| !waits).map(to_ms),
             fence: to_fence(record.fence),
             effect: effect_number(record.effect),
             keep: duration_ms(record.keep),

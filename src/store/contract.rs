@@ -44,6 +44,7 @@ mod races;
 #[cfg(feature = "seal")]
 mod sealing;
 mod secrets;
+mod sequences;
 mod table;
 mod takers;
 mod times;
@@ -52,7 +53,8 @@ mod views;
 
 pub use copying::{
     check_copy, check_copy_of_held_operations, check_copy_of_what_changes, check_copy_refusals,
-    check_copy_that_is_cut_short, check_copying, check_giving_a_copy_up, check_registered_terms,
+    check_copy_server_timed, check_copy_that_is_cut_short, check_copying, check_copying_server_timed,
+    check_giving_a_copy_up, check_registered_terms,
 };
 pub use enqueued::check_enqueue;
 pub use looks::check_looks;
@@ -71,6 +73,10 @@ pub use sealing::{
     check_unreadable_rows,
 };
 pub use secrets::{check_count_of_secrets, check_scrub, check_scrub_beside_others};
+pub use sequences::{
+    check_sequence_adoption, check_sequence_claims, check_sequence_dead_letters, check_sequence_lives,
+    check_sequence_retries, check_sequences, check_sequences_at_once,
+};
 pub use table::check_every_call_from_every_state;
 pub use takers::{
     check_settled_is_not_taken, check_takers_at_once, check_takes, check_unknown_since, check_wrong_clocks,
@@ -86,6 +92,13 @@ pub use views::{check_evidence, check_filters, check_pages, check_tally};
 pub async fn check_all(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_server_timed(&fresh).await;
     check_doubted_times(&*fresh().await).await;
+    check_sequences(&*fresh().await).await;
+    check_sequence_retries(&*fresh().await).await;
+    check_sequence_dead_letters(&*fresh().await).await;
+    check_sequence_claims(&*fresh().await).await;
+    check_sequence_lives(&*fresh().await).await;
+    check_sequence_adoption(&*fresh().await).await;
+    check_sequences_at_once(fresh().await).await;
     check_adoption_by_one_clock(&*fresh().await).await;
 }
 
@@ -168,6 +181,7 @@ pub(crate) fn claim_at(id: &OperationId, now: Timestamp) -> Claim {
         vendor_clock_ms: None,
         redact: RedactedFields::NONE,
         predecessor: None,
+        sequence: None,
     }
 }
 

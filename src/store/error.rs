@@ -52,7 +52,7 @@ pub enum StoreErrorKind {
     Closed,
     /// The store's own work has stopped; it must be opened again.
     Stopped,
-    /// The caller's input: a cursor of another store.
+    /// The caller's input: a cursor of another store, or what this store does not keep.
     Invalid,
     /// The server cannot be reached, or takes no connections yet. Nothing was written.
     Unreachable,

@@ -11,6 +11,10 @@ pub(super) struct Dialect<'a> {
     pub scope: &'a str,
     /// A condition that any scope meets and that lets an index of `(scope, key)` find a key alone.
     pub in_any_scope: &'a str,
+    /// A condition that an operation of the sequence meets whose name this value has.
+    pub in_sequence: fn(&str) -> String,
+    /// A condition that an operation meets which holds its sequence.
+    pub holds_sequence: &'a str,
 }
 
 /// A value that a statement is given beside its text.
@@ -23,8 +27,20 @@ pub(super) enum Value {
 /// The conditions, each with ` AND ` behind it, and their values. A wire key has no index: it comes from a hash, so that
 /// every claim would write to another page of it.
 pub(super) fn conditions(filter: &Filter, dialect: &Dialect<'_>) -> (String, Vec<Value>) {
-    let Filter { vendor, scope, key, wire_key, phases, reason, effect, status, updated_from, updated_before } =
-        filter;
+    let Filter {
+        vendor,
+        scope,
+        key,
+        wire_key,
+        phases,
+        reason,
+        effect,
+        status,
+        updated_from,
+        updated_before,
+        sequence,
+        holds_sequence,
+    } = filter;
     let text = |text: &str| Value::Text(text.to_owned());
     let mut conditions = Conditions { dialect, clauses: String::new(), values: Vec::new() };
     conditions.add("vendor =", vendor.as_deref().map(text));
@@ -45,6 +61,15 @@ pub(super) fn conditions(filter: &Filter, dialect: &Dialect<'_>) -> (String, Vec
     conditions.add("status =", status.map(|status| Value::Number(i64::from(status))));
     conditions.add("updated_at_ms >=", updated_from.map(|at| Value::Number(to_ms(at))));
     conditions.add("updated_at_ms <", updated_before.map(|at| Value::Number(to_ms(at))));
+    if let Some(name) = sequence {
+        conditions.values.push(text(name));
+        let value = (dialect.value)(conditions.values.len());
+        conditions.add_constant(&(dialect.in_sequence)(&value));
+    }
+    if *holds_sequence {
+        conditions.add_constant("phase = 5");
+        conditions.add_constant(dialect.holds_sequence);
+    }
     (conditions.clauses, conditions.values)
 }
 
@@ -98,6 +123,8 @@ mod tests {
             value: |number| format!("${number}"),
             scope: "scope",
             in_any_scope: "scope IN (SELECT name FROM scope)",
+            in_sequence: |name| format!("number IN (SELECT o FROM s WHERE name = {name})"),
+            holds_sequence: "held",
         };
         let all = Filter {
             vendor: Some("n/v".into()),
@@ -110,13 +137,16 @@ mod tests {
             status: Some(503),
             updated_from: Some(Timestamp::from_millis(5)),
             updated_before: Some(Timestamp::from_millis(u64::MAX)),
+            sequence: Some("customer-7".into()),
+            holds_sequence: true,
         };
         let (clauses, values) = conditions(&all, &dialect);
         assert_eq!(
             clauses,
             "vendor = $1 AND scope = $2 AND wire_key = $3 AND phase < 3 AND phase IN (2, 1) AND phase > 4 AND detail = $4 \
              AND CASE phase WHEN 3 THEN 2 ELSE effect END = $5 AND status = $6 AND updated_at_ms >= $7 \
-             AND updated_at_ms < $8 AND "
+             AND updated_at_ms < $8 AND number IN (SELECT o FROM s WHERE name = $9) \
+             AND phase = 5 AND held AND "
         );
         let (text, number) = (|text: &str| Value::Text(text.to_owned()), Value::Number);
         assert_eq!(
@@ -129,7 +159,8 @@ mod tests {
                 number(2),
                 number(503),
                 number(5),
-                number(i64::MAX)
+                number(i64::MAX),
+                text("customer-7")
             ]
         );
         let key = Filter { key: Key::new("order-42").ok(), ..Filter::default() };

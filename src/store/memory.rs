@@ -28,12 +28,15 @@ mod copying;
 mod ending;
 mod names;
 mod room;
+mod rows;
 mod sealed;
+mod sequence;
 mod tally;
 
-use ending::{Bucket, Ending, ends, move_time};
+use ending::{Bucket, Ending};
 use room::full;
 use sealed::Blobs;
+use sequence::{Line, Name};
 
 /// The default store: in memory, bounded, and **lost in a crash**.
 ///
@@ -89,11 +92,13 @@ pub struct Memory {
 struct Inner {
     /// Boxed: rows are large, and a map that grows moves what it holds.
     rows: HashMap<Arc<OperationId>, Box<Row>>,
-    /// Every record that time will end, by [`Bucket`] and [`Record::until`]. Kept in step by [`Row::replace`],
-    /// [`Row::apply`], [`Inner::add`], [`Inner::remove`] and [`Inner::purge`] alone.
+    /// Every record that time will end, by [`Bucket`] and [`Record::until`], but what waits for its turn in a sequence.
+    /// Kept in step by [`Row::replace`], [`Row::apply`], [`Inner::add`], [`Inner::remove`], [`Inner::purge`] and
+    /// [`sequence`] alone.
     ending: Ending,
     /// Every record, in the order of its first claim.
     order: BTreeMap<u64, Arc<OperationId>>,
+    sequences: HashMap<Name, Line>,
     notes: Notes,
     standing: Standing,
     /// What clients have registered, by account.
@@ -113,6 +118,8 @@ struct Row {
     record: Record,
     blobs: Option<Blobs>,
     evidence: Vec<AttemptReport>,
+    /// Whether another operation of its sequence has the turn.
+    waits: bool,
 }
 
 impl Memory {
@@ -179,6 +186,9 @@ impl Store for Memory {
         }
         let superseded = inner.supersede(&claim);
         let existing = inner.rows.get(&claim.id).map(|row| &row.record);
+        let placed =
+            existing.filter(|record| record.sequence.is_some()).map(|record| inner.placed(record.clone()));
+        let existing = placed.as_ref().or(existing);
         let is_new = existing.is_none();
         let mut claimed = record::claimed(existing, claim, &inner.notes);
         if !is_new {
@@ -198,6 +208,9 @@ impl Store for Memory {
             Claimed::TakenOver(record) => inner.put(record.clone(), &self.seals)?,
             _ => {}
         }
+        if let Claimed::Fresh(record) | Claimed::TakenOver(record) = &mut claimed {
+            inner.fill_place(record);
+        }
         Ok(claimed)
     }
 
@@ -212,7 +225,8 @@ impl Store for Memory {
             return Ok(Err(Declined::Absent));
         };
         row.evidence.append(&mut transition.reports);
-        if self.seals.current().is_none() && row.blobs.is_none() {
+        // What is in a sequence may pass its turn on.
+        if self.seals.current().is_none() && row.blobs.is_none() && row.record.sequence.is_none() {
             return Ok(row.apply(transition, &mut inner.ending).map(|()| row.record.clone()));
         }
         let record = match row.record.apply(transition) {
@@ -222,6 +236,7 @@ impl Store for Memory {
         let mut kept = record.clone();
         let blobs = Blobs::of(&mut kept, &self.seals)?;
         row.replace(kept, blobs, &mut inner.ending);
+        inner.moved_in_sequence(&held.id);
         Ok(Ok(record))
     }
 
@@ -257,7 +272,7 @@ impl Store for Memory {
         let Some(row) = inner.rows.get(id) else {
             return Ok(Err(Forbidden::Absent));
         };
-        let (record, entry) = match row.whole(&self.seals)?.act(&act) {
+        let (record, entry) = match inner.placed(row.whole(&self.seals)?).act(&act) {
             Ok(acted) => acted,
             Err(forbidden) => return Ok(Err(forbidden)),
         };
@@ -292,7 +307,8 @@ impl Store for Memory {
     }
 
     async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
-        self.inner.lock().rows.get(id).map(|row| row.whole(&self.seals)).transpose()
+        let inner = self.inner.lock();
+        inner.rows.get(id).map(|row| Ok(inner.placed(row.whole(&self.seals)?))).transpose()
     }
 
     async fn list(
@@ -304,7 +320,9 @@ impl Store for Memory {
         let start = start(after)?;
         let inner = self.inner.lock();
         let rows = inner.order.range(start..).filter_map(|(number, id)| {
-            let summary = inner.rows.get(id)?.record.summary();
+            let record = &inner.rows.get(id)?.record;
+            let placed = record.sequence.is_some().then(|| inner.placed(record.clone()));
+            let summary = placed.as_ref().unwrap_or(record).summary();
             filter.matches(&summary).then_some((*number, summary))
         });
         Ok(page(rows, limit))
@@ -350,62 +368,6 @@ impl Store for Memory {
 
     fn upkeep(&self) -> Option<&dyn Upkeep> {
         Some(self)
-    }
-}
-
-impl Row {
-    fn replace(&mut self, record: Record, blobs: Option<Blobs>, ending: &mut Ending) {
-        move_time(ending, self.number, ends(&self.record), ends(&record));
-        (self.record, self.blobs) = (record, blobs);
-    }
-
-    /// Carries a transition out in place, on a record that is whole.
-    fn apply(&mut self, transition: Transition, ending: &mut Ending) -> Result<(), Declined> {
-        let before = ends(&self.record);
-        self.record.apply_here(transition)?;
-        move_time(ending, self.number, before, ends(&self.record));
-        Ok(())
-    }
-}
-
-impl Inner {
-    /// Writes a record that is whole. Nothing is written if it cannot be sealed.
-    fn put(&mut self, mut record: Record, seals: &Seals) -> Result<(), StoreError> {
-        match self.rows.get_mut(&record.id) {
-            Some(row) => {
-                let blobs = Blobs::of(&mut record, seals)?;
-                row.replace(record, blobs, &mut self.ending);
-                Ok(())
-            }
-            None => self.add(record, seals),
-        }
-    }
-
-    /// A record whose name is not there yet.
-    fn add(&mut self, mut record: Record, seals: &Seals) -> Result<(), StoreError> {
-        let blobs = Blobs::of(&mut record, seals)?;
-        let (id, number) = (Arc::new(record.id.clone()), self.next);
-        self.next += 1;
-        self.order.insert(number, id.clone());
-        move_time(&mut self.ending, number, None, ends(&record));
-        self.rows.insert(id, Box::new(Row { number, record, blobs, evidence: Vec::new() }));
-        Ok(())
-    }
-
-    fn log(&mut self, entry: AuditEntry) {
-        self.audit.push_back(entry);
-        if self.audit.len() > Memory::AUDIT_MAX {
-            self.audit.pop_front();
-            self.audit_first += 1;
-        }
-    }
-
-    /// Removes a record, and remembers its fence.
-    fn remove(&mut self, id: &OperationId) {
-        let Some(row) = self.rows.remove(id) else { return };
-        self.order.remove(&row.number);
-        self.notes.purged = self.notes.purged.max(row.record.fence);
-        move_time(&mut self.ending, row.number, ends(&row.record), None);
     }
 }
 

@@ -41,6 +41,7 @@ mod reseal;
 mod row;
 mod scrub;
 mod sealed;
+mod sequence;
 mod statements;
 mod upkeep;
 mod write;
@@ -223,8 +224,9 @@ impl Sqlite {
     /// What the caller is told of its claim.
     fn claimed(&self, mut first: First, met: Met) -> Result<Claimed, StoreError> {
         let (claimed, stored) = match met {
-            Met::Nobody { first_fence } => {
+            Met::Nobody { first_fence, place } => {
                 (first.record.fence, first.record.first_fence) = (first_fence, first_fence);
+                first.record.sequence = place;
                 return Ok(Claimed::Fresh(first.record));
             }
             Met::Unreadable(error) => return Err(error),

@@ -67,3 +67,19 @@ impl Meter {
     #[allow(clippy::unused_self, reason = "as with the feature")]
     pub(super) fn observe(&self, _: impl FnOnce() -> Duration) {}
 }
+
+#[cfg(feature = "metrics")]
+pub(super) fn count(name: &'static str, vendor: &str, label: &'static str, value: &'static str) {
+    metrics::counter!(name, "vendor" => vendor.to_owned(), label => value).increment(1);
+}
+
+#[cfg(feature = "metrics")]
+pub(super) fn observe(name: &'static str, vendor: &str, duration: impl FnOnce() -> Duration) {
+    metrics::histogram!(name, "vendor" => vendor.to_owned()).record(duration().as_secs_f64());
+}
+
+#[cfg(not(feature = "metrics"))]
+pub(super) fn count(_: &'static str, _: &str, _: &'static str, _: &'static str) {}
+
+#[cfg(not(feature = "metrics"))]
+pub(super) fn observe(_: &'static str, _: &str, _: impl FnOnce() -> Duration) {}

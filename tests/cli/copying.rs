@@ -291,6 +291,7 @@ fn claim(key: &str, now: steadfast::clock::Timestamp, lease: Duration) -> Claim 
         vendor_clock_ms: None,
         redact: steadfast::operation::RedactedFields::NONE,
         predecessor: None,
+        sequence: None,
     }
 }
 

@@ -11,6 +11,7 @@ mod names;
 mod readme;
 mod schema;
 mod sealed;
+mod sequences;
 mod signature;
 mod vendors;
 mod work;

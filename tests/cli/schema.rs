@@ -69,6 +69,7 @@ async fn every_command_answers_with_one_object_of_the_documented_shape() {
     place.succeeds("old", LONG_AGO).await;
     std::fs::write(place.path("body"), "amount=900").expect("writes");
     let why = ["--why", "ticket 7"];
+    let adopt = ["adopt", "--from", "default/stripe/test", "--to", "default/stripe/test:acct_1"];
     let mut seen = BTreeSet::new();
     for (code, arguments) in [
         (0, &["check"][..]),
@@ -100,15 +101,8 @@ async fn every_command_answers_with_one_object_of_the_documented_shape() {
         (0, &[&["dead-letters", "redrive", "undone", "--force"], &why[..]].concat()),
         (0, &[&["cancel", "undone"], &why[..]].concat()),
         (0, &["show", "undone"]),
-        (0, &["adopt", "--from", "default/stripe/test", "--to", "default/stripe/test:acct_1"]),
-        (
-            0,
-            &[
-                &["adopt", "--from", "default/stripe/test", "--to", "default/stripe/test:acct_1", "--yes"],
-                &why[..],
-            ]
-            .concat(),
-        ),
+        (0, &adopt),
+        (0, &[&adopt[..], &["--yes"], &why].concat()),
         (0, &["scrub"]),
         (0, &[&["scrub", "--yes"], &why[..]].concat()),
         (0, &["stats"]),

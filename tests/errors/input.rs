@@ -47,8 +47,20 @@ pub async fn of_calls(said: &mut Said) {
             shop.post("/v2/orders").key("k").json(&json!({"external_order_id": 7})),
         ),
     ]);
+    mistakes.push(("a sequence of a call that is sent", charge(&client).sequence("customer-7")));
     for (happened, call) in mistakes {
         said.refused(happened, call.send().await);
+    }
+    let mut headers = http::HeaderMap::new();
+    headers.insert("x-do-not-retry", http::HeaderValue::from_static("true"));
+    let inbound = steadfast::inbound::Inbound::from_headers(&headers);
+    for (happened, call) in [
+        ("a policy of an enqueued call's own", charge(&client).policy(CallPolicy::background())),
+        ("an enqueued call that is not to be retried", charge(&client).inbound(&inbound)),
+        ("a sequence without a name", charge(&client).sequence("")),
+        ("a sequence's name that is not ASCII", charge(&client).sequence("größe")),
+    ] {
+        said.refused(happened, call.enqueue().await);
     }
 }
 

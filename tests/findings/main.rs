@@ -3,6 +3,7 @@
 #[path = "../hosts/apart.rs"]
 mod apart;
 mod attack;
+mod attack2;
 mod clocks;
 mod dispatch;
 mod edges;
@@ -18,6 +19,7 @@ mod rule;
 mod second_look;
 #[cfg(feature = "cli")]
 mod secrets;
+mod sequences;
 #[path = "../hosts/server_clock.rs"]
 mod server_clock;
 mod stories;

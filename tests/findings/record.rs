@@ -190,6 +190,7 @@ fn claim(key: &str, fingerprint: u8, now: Timestamp) -> Claim {
         vendor_clock_ms: None,
         redact: RedactedFields::NONE,
         predecessor: None,
+        sequence: None,
     }
 }
 

@@ -14,7 +14,7 @@ use steadfast::{Call, Client, Effect, InFlight};
 
 use crate::attack::{Bench, DAY};
 
-mod proof;
+pub mod proof;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -561,6 +561,7 @@ async fn a12_a_record_of_version_0_1_is_still_that_of_its_request() {
         vendor_clock_ms: None,
         redact: RedactedFields::NONE,
         predecessor: None,
+        sequence: None,
     };
     old.claim(claim).await.expect("a store");
     clock.advance(Duration::from_secs(61));

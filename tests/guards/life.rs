@@ -44,6 +44,7 @@ pub fn wanted(key: &str, now: u64) -> Claim {
         vendor_clock_ms: None,
         redact: RedactedFields::NONE,
         predecessor: None,
+        sequence: None,
     }
 }
 

@@ -62,6 +62,7 @@ mod calls;
 mod hosts;
 mod life;
 mod limits;
+mod lines;
 mod seen;
 mod shelves;
 mod table;

@@ -2,7 +2,7 @@
 
 use steadfast::guard::Guard;
 
-use crate::{adapters, calls, hosts, life, limits, shelves};
+use crate::{adapters, calls, hosts, life, limits, lines, shelves};
 
 /// A situation in which the promise holds, and does not once `guard` is out.
 pub struct Proof {
@@ -39,6 +39,10 @@ pub const PROOFS: &[Proof] = proofs! {
     StartOverCloses: life::a_letter_that_was_started_over_cannot_be_redriven,
     Tombstone: life::what_was_adopted_cannot_be_redriven_under_its_old_name,
     BelievedTime: life::a_host_that_is_a_month_ahead_expires_nothing,
+    SequenceOrder: lines::a_claim_does_not_jump_the_queue,
+    OneAtATime: lines::what_is_redriven_waits_for_the_one_that_is_being_sent,
+    DeadLetterHoldsSequence: lines::nothing_goes_past_a_dead_letter,
+    RetryHoldsSequence: lines::nothing_goes_past_a_retry,
     NearerOfTwo: hosts::a_host_minutes_ahead_is_doubted_beside_one_that_is_days_ahead,
     UnknownIsParked: life::what_nobody_can_tell_is_not_sent_again,
     WindowSlack: life::a_resend_at_the_windows_last_second_is_too_late,

@@ -75,6 +75,7 @@ fn claim(shop: &Shop, key: &str) -> Claim {
     let scope = Scope::new("default", "stripe", "test", &request.method, "/v1/charges");
     let id = OperationId::new(scope, Key::new(key).expect("a key"));
     Claim {
+        sequence: None,
         wire_key: id.wire_key().to_string(),
         id,
         fingerprint: Fingerprint::from_bytes([7; 32]),

@@ -12,7 +12,7 @@ use steadfast::outbox::rusqlite::Connection;
 use steadfast::store::{Memory, Outbox};
 use steadfast::testkit::ScriptedTransport;
 use steadfast::vendor::Stripe;
-use steadfast::{Client, Effect};
+use steadfast::{CallPolicy, Client, Effect};
 
 use super::bench::{Shop, account, charge, insert};
 
@@ -202,6 +202,8 @@ async fn a_mistake_is_told_at_once_and_nothing_is_written() {
         (post().bytes(vec![0; 17 * 1024 * 1024]), "VALIDATION.body"),
         (post().retention(Duration::from_secs(1)), "VALIDATION.retention"),
         (post().supersedes("order-42"), "VALIDATION.key"),
+        (post().sequence("customer-7"), "VALIDATION.sequence"),
+        (post().policy(CallPolicy::default()), "VALIDATION.policy"),
     ] {
         let error = call.blocking_enqueue_in(&connection).expect_err(code);
         assert_eq!((error.code(), error.effect()), (code, Effect::None), "{error}");

@@ -47,6 +47,7 @@ pub fn claim_of(store: &dyn Store, id: &OperationId) -> Claim {
         vendor_clock_ms: None,
         redact: RedactedFields::NONE,
         predecessor: None,
+        sequence: None,
     }
 }
 

@@ -356,6 +356,7 @@ impl World {
             vendor_clock_ms: None,
             redact: steadfast::operation::RedactedFields::NONE,
             predecessor: None,
+            sequence: None,
         }
     }
 

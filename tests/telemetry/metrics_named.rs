@@ -71,6 +71,33 @@ async fn a_replay_and_both_conflicts_are_counted() {
 }
 
 #[tokio::test]
+async fn what_is_enqueued_and_what_recovery_makes_of_it_are_counted() {
+    listen();
+    let clock = TestClock::auto();
+    let network = ScriptedTransport::new().status(429).header("retry-after", "60").json(200, json!({}));
+    let client = stripe(&network, &clock, policy());
+    charge(&client).enqueue().await.expect("it is recorded");
+    charge(&client).enqueue().await.expect("it is there");
+    charge(&client).form(&[("amount", "2000")]).enqueue().await.expect_err("another body");
+    charge(&client).sequence("").enqueue().await.expect_err("a mistake");
+    client.recover(1).await.expect("a store");
+    clock.advance(Duration::from_secs(600));
+    client.recover(1).await.expect("a store");
+    let said = said();
+    for (name, value) in [
+        ("steadfast_enqueued_total{outcome=new,vendor=stripe}", 1.0),
+        ("steadfast_enqueued_total{outcome=on_record,vendor=stripe}", 1.0),
+        ("steadfast_enqueued_total{outcome=CONFLICT.idempotency.payload_mismatch,vendor=stripe}", 1.0),
+        ("steadfast_enqueued_total{outcome=VALIDATION.sequence,vendor=stripe}", 1.0),
+        ("steadfast_recovered_total{outcome=postponed,vendor=stripe}", 1.0),
+        ("steadfast_recovered_total{outcome=succeeded,vendor=stripe}", 1.0),
+    ] {
+        assert_eq!(said.metric(name), value, "{name}");
+    }
+    assert!(!said.metric_names().iter().any(|name| name.starts_with("steadfast_calls_total")));
+}
+
+#[tokio::test]
 async fn a_dead_letter_is_counted_once_however_often_it_is_asked_for() {
     listen();
     let network = ScriptedTransport::new().fail(SendErrorKind::Connect);

@@ -388,6 +388,7 @@ async fn e3_a_store_that_holds_secrets_of_0_1_warns_once_at_each_start_and_shows
         vendor_clock_ms: None,
         redact: steadfast::operation::RedactedFields::NONE,
         predecessor: None,
+        sequence: None,
     };
     store.claim(claim).await.expect("a claim");
     let warnings = || {
@@ -420,11 +421,8 @@ async fn e3_a_store_that_holds_secrets_of_0_1_warns_once_at_each_start_and_shows
 async fn a_record_a_store_and_a_vendors_file_show_no_contents() {
     let mut shown = Shown::default();
     let clock = TestClock::auto();
-    let client = Client::builder(Stripe::new("sk_test_hunter2"))
-        .transport(ScriptedTransport::new())
-        .build()
-        .expect("a client");
-    shown.debug(&client);
+    let client = Client::builder(Stripe::new("sk_test_hunter2")).transport(ScriptedTransport::new()).build();
+    shown.debug(&client.expect("a client"));
 
     let mut request = steadfast::request::Request::new(
         http::Method::POST,
@@ -452,6 +450,7 @@ async fn a_record_a_store_and_a_vendors_file_show_no_contents() {
         vendor_clock_ms: None,
         redact: steadfast::operation::RedactedFields::NONE,
         predecessor: None,
+        sequence: None,
     };
     shown.debug(&claim);
     let store = Arc::new(Memory::new());

@@ -8,7 +8,7 @@ use humantime_serde::re::humantime::format_duration;
 use steadfast::clock::Timestamp;
 use steadfast::dead_letter::{Edited, Group, Letter, Redriven, Safety, Shown, ShownBody, Stats};
 use steadfast::error::Effect;
-use steadfast::operation::record::{Action, AuditEntry, Phase, Summary};
+use steadfast::operation::record::{Action, AuditEntry, Phase, Place, Summary};
 
 type Out<'a> = &'a mut (dyn Write + Send);
 
@@ -81,6 +81,13 @@ pub(crate) fn stats(stats: &Stats, out: Out<'_>) -> io::Result<()> {
             plain(&group.vendor)
         )?;
     }
+    for held in &stats.held {
+        let name = held.sequence.as_ref().map_or("", |place| place.sequence.name());
+        writeln!(out, "held: sequence {}, by {}", plain(name), plain(&held.id.to_string()))?;
+    }
+    if stats.held_more {
+        writeln!(out, "held: and more")?;
+    }
     Ok(())
 }
 
@@ -143,6 +150,9 @@ pub(crate) fn shown(shown: &Shown, out: Out<'_>) -> io::Result<()> {
     let since = if redriven { " since the redrive" } else { "" };
     let attempts = attempts(summary.attempts);
     writeln!(out, "phase:    {}, effect {}, {attempts}{since}", summary.phase, summary.effect)?;
+    if let Some(place) = &summary.sequence {
+        sequence(place, summary.holds_sequence(), out)?;
+    }
     if let (Phase::Scheduled, Some(due)) = (summary.phase, summary.until) {
         let wait = whole_seconds(due, shown.now);
         let when = if due > shown.now { format!("in {wait}") } else { "now".to_owned() };
@@ -187,6 +197,24 @@ pub(crate) fn shown(shown: &Shown, out: Out<'_>) -> io::Result<()> {
         message(&reply.headers, &reply.body, reply.body_bytes, out)?;
     }
     history(shown, out)
+}
+
+fn sequence(place: &Place, holds: bool, out: Out<'_>) -> io::Result<()> {
+    let mut text = format!("{}, position {}", plain(place.sequence.name()), place.position);
+    if place.sequence.skips_dead_letters() {
+        text.push_str(", skips dead letters");
+    }
+    if holds {
+        text.push_str("; it holds the sequence: those behind it wait until it is redriven or resolved");
+    }
+    writeln!(out, "{}", hanging("sequence: ", &text))?;
+    match &place.behind {
+        Some(ahead) => {
+            let id = plain(&ahead.id.to_string());
+            writeln!(out, "waits:    behind {id}, {}", ahead.phase)
+        }
+        None => Ok(()),
+    }
 }
 
 /// Attempts and what people did, in the order of their time: so that a redrive stands between the attempts before it and

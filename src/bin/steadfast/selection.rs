@@ -32,6 +32,9 @@ pub(crate) struct Select {
     /// Whose error had this code, such as UNKNOWN.effect
     #[arg(long, help_heading = HEADING)]
     code: Option<String>,
+    /// In the sequence of this name, such as customer-7
+    #[arg(long, value_name = "NAME", help_heading = HEADING)]
+    sequence: Option<String>,
     /// That last moved at least so long ago, such as 30m or 2days
     #[arg(long, value_name = "AGE", value_parser = age, help_heading = HEADING)]
     older_than: Option<Duration>,
@@ -58,6 +61,7 @@ impl Select {
             code: self.code.clone(),
             older_than: self.older_than,
             younger_than: self.younger_than,
+            sequence: self.sequence.clone(),
             before: self.before.map(Timestamp::from_millis),
             resolved_too: self.resolved_too,
         }

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use super::take::Taker;
-use super::{Act, Forbidden, Record, Resolution, Resolved, State};
+use super::{Act, Forbidden, Place, Record, Resolution, Resolved, State};
 use crate::clock::Timestamp;
 use crate::error::{Effect, Reason, Refusal};
 use crate::guard::Guard;
@@ -35,6 +35,9 @@ impl Record {
         };
         record.first_scope = Some(self.first_scope.clone().unwrap_or_else(|| self.id.scope.clone()));
         record.id.scope = to.clone();
+        // It enters the sequence of that name in its new account, behind those that are there.
+        record.sequence =
+            record.sequence.map(|place| Box::new(Place { position: 0, behind: None, ..*place }));
         record.fence = record.fence.max(purged);
         Ok(record.after_fence_of_its_own())
     }

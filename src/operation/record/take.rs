@@ -56,7 +56,8 @@ pub(super) struct Taker {
 }
 
 impl Record {
-    /// The record as the taker holds it, its fence moved by one; `None` if it is not what `take` asks for.
+    /// The record as the taker holds it, its fence moved by one; `None` if it is not what `take` asks for, or
+    /// [waits](Record::waits_for) for its turn.
     pub fn take(&self, take: &Take) -> Option<Record> {
         if take.account.as_deref().is_some_and(|account| !self.id.scope.is_reached_by(account)) {
             return None;
@@ -116,11 +117,14 @@ impl Record {
         record
     }
 
-    /// Whether somebody may take it at `now`, if it has not ended.
+    /// Whether somebody may take it at `now`, if it has not ended and does not wait for its turn.
     ///
     /// A call that was left for later keeps its time, whatever clock said it: sent too late it is a nuisance, sent before
     /// its time it cannot be taken back.
     pub(crate) fn is_free(&self, now: Timestamp) -> bool {
+        if self.waits_for().is_some() {
+            return false;
+        }
         let (until, is_for_later) = match self.state {
             State::InProgress { lease_until } => (lease_until, false),
             State::Scheduled { at } => (at, self.is_as_enqueued() && at > self.updated_at),

@@ -30,6 +30,7 @@ fn wanted(now: u64) -> Claim {
         vendor_clock_ms: Some(-3),
         redact: RedactedFields::new([format!("field {now}")]).expect("a name"),
         predecessor: None,
+        sequence: None,
     }
 }
 
@@ -124,6 +125,7 @@ fn a_first_claim_starts_the_record() {
         redact: RedactedFields::new(["field 7"]).expect("a name"),
         resolved: None,
         predecessor: None,
+        sequence: None,
         first_scope: None,
     };
     assert_eq!(record, expected);

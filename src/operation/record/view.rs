@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::act::Resolved;
-use super::{Record, State};
+use super::{Place, Record, State};
 use crate::clock::Timestamp;
 use crate::error::{Effect, Reason};
 use crate::operation::{Key, OperationId, Scope};
@@ -93,6 +93,8 @@ pub struct Summary {
     pub updated_at: Timestamp,
     /// When the lease ends, the next attempt is due, or the record expires.
     pub until: Option<Timestamp>,
+    /// Its place in a sequence, if it is in one. [`Place::behind`] is there only while it waits for its turn.
+    pub sequence: Option<Place>,
 }
 
 /// Which operations a list is of: those that match every part that is given.
@@ -120,6 +122,10 @@ pub struct Filter {
     /// Last moved before this time. With the time at which an operator began, the filter is frozen: what
     /// moves afterwards no longer matches.
     pub updated_before: Option<Timestamp>,
+    /// In the sequence of this name, of whichever account.
+    pub sequence: Option<String>,
+    /// Only dead letters that [hold](Record::holds_sequence) their sequence.
+    pub holds_sequence: bool,
 }
 
 /// Where a list goes on. Only the store that gave it can read it.
@@ -203,7 +209,19 @@ impl Record {
             claimed_at: self.claimed_at,
             updated_at: self.updated_at,
             until: self.until(),
+            sequence: self.sequence.as_deref().map(|place| Place {
+                behind: self.waits_for().map(|ahead| Box::new(ahead.clone())),
+                ..place.clone()
+            }),
         }
+    }
+}
+
+impl Summary {
+    /// Whether it is a dead letter for which others of its sequence wait.
+    pub fn holds_sequence(&self) -> bool {
+        let skipped = |place: &Place| place.sequence.skips_dead_letters();
+        self.phase == Phase::Dead && self.sequence.as_ref().is_some_and(|place| !skipped(place))
     }
 }
 
@@ -221,7 +239,10 @@ impl Filter {
             status,
             updated_from,
             updated_before,
+            sequence,
+            holds_sequence,
         } = self;
+        let place = summary.sequence.as_ref();
         let id = &summary.id;
         vendor.as_deref().is_none_or(|vendor| vendor == id.scope.vendor_path())
             && scope.as_ref().is_none_or(|scope| *scope == id.scope)
@@ -233,5 +254,7 @@ impl Filter {
             && status.is_none_or(|status| Some(status) == summary.status)
             && updated_from.is_none_or(|from| summary.updated_at >= from)
             && updated_before.is_none_or(|before| summary.updated_at < before)
+            && sequence.as_deref().is_none_or(|name| place.is_some_and(|place| place.sequence.name() == name))
+            && (!holds_sequence || summary.holds_sequence())
     }
 }

@@ -62,7 +62,14 @@ impl Sum {
             resolved: _, // as JSON, by `checksum`
             predecessor,
             first_scope,
+            sequence,
         } = record;
+        // Whose turn it is follows from the others.
+        if let Some(place) = sequence {
+            self.text(place.sequence.name());
+            self.number(place.position);
+            self.number(u64::from(place.sequence.skips_dead_letters()));
+        }
         self.text(id.scope.as_str());
         self.text(id.key.as_str());
         self.bytes(fingerprint.as_bytes());

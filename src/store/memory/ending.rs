@@ -2,12 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use super::Inner;
 use crate::clock::Timestamp;
 use crate::operation::record::{CLOCKS_DIFFER_MAX, Left, Phase, Record};
 use crate::store::seals::Seals;
 use crate::store::{Look, Sight, Waiting};
-
-use super::Inner;
 
 /// By [`Bucket`], the earliest first; of one time, the one that was claimed first. Records by their numbers, which are
 /// quicker to compare than their names.
@@ -76,9 +75,13 @@ impl Inner {
     }
 }
 
-/// When a record's time is over, if it ever is, and what that means.
-pub(super) fn ends(record: &Record) -> Option<(Bucket, Timestamp)> {
-    bucket(record.phase()).zip(record.until())
+/// When a record's time is over, if it ever is, and what that means. What `waits` for its turn is due at no time.
+pub(super) fn ends(record: &Record, waits: bool) -> Option<(Bucket, Timestamp)> {
+    let phase = record.phase();
+    if waits && phase == Phase::Scheduled {
+        return None;
+    }
+    bucket(phase).zip(record.until())
 }
 
 /// Notes when the time of the record with this number ends now, and no more when it ended `before`.

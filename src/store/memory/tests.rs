@@ -40,6 +40,7 @@ fn claim(key: usize, now: Timestamp) -> Claim {
         vendor_clock_ms: None,
         redact: crate::operation::RedactedFields::NONE,
         predecessor: None,
+        sequence: None,
     }
 }
 

@@ -14,7 +14,7 @@ use super::batch::{self, Asked, Job, Queue};
 use super::failure::failure;
 use super::row::{Reader, Value};
 use super::transaction::{TURNS_MAX, Turn, Within, in_transaction};
-use super::{Shared, names, write};
+use super::{Shared, names, standing, write};
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
 use crate::operation::record::{Claim, Claimed, Notes, Record};
@@ -22,9 +22,14 @@ use crate::store::columns::{Columns, redacted};
 use crate::store::numbers::{duration_ms, to_ms};
 use crate::store::seals::Part;
 use crate::store::stored::Stored;
-use crate::store::{StoreError, StoreErrorKind, codec};
+use crate::store::{Standing, StoreError, StoreErrorKind, codec};
 
 pub(super) async fn claim(shared: &Arc<Shared>, claim: Claim) -> Result<Claimed, StoreError> {
+    if claim.due.is_some() && claim.sequence.is_some() {
+        let problem =
+            "sequences are not kept in Postgres yet; enqueue the call without one, or use a store in a file";
+        return Err(StoreError::new(problem).of_kind(StoreErrorKind::Invalid));
+    }
     let request = shared.seals.seal(Part::Request, &claim.id, codec::request_bytes(&claim.request)?)?;
     let request = Bytes::from(request);
     if claim.predecessor.is_some() {
@@ -129,7 +134,7 @@ async fn decide_within(within: &Within, claim: Claim, request: &[u8]) -> Result<
     let old = claim.predecessor.as_ref();
     let old = old.map(|key| OperationId::new(claim.id.scope.clone(), key.clone()));
     let names = std::iter::once(&claim.id).chain(old.iter().filter(|old| **old != claim.id));
-    let mut found = within.lock(names).await?;
+    let mut found = within.lock(names, Standing::check_new).await?;
     let lease = claim.lease;
     let first = Record::first(claim.rebased(found.now));
     let held = found.remove(&first.id);
@@ -284,9 +289,13 @@ impl Job for Start {
         let mut started = HashMap::with_capacity(rows.len());
         for row in &rows {
             let mut from = Reader::of(row);
-            let name: (&str, &str) = (from.next()?, from.next()?);
+            standing::check(&mut from, Standing::check_new)?;
+            let (Some(scope), Some(key)) = (from.next::<Option<&str>>()?, from.next::<Option<&str>>()?)
+            else {
+                continue;
+            };
             let (fence, now): (i64, _) = (from.next()?, from.time()?);
-            started.insert(name, Started::Fresh { fence: fence.max(1) as u64, now });
+            started.insert((scope, key), Started::Fresh { fence: fence.max(1) as u64, now });
             shared.time.saw(now);
         }
         let of = |asked: &Asked<Start>| started.get(&asked.job.name()).copied().unwrap_or(Started::Taken);

@@ -108,6 +108,7 @@ pub(super) fn operation(from: &mut Reader<'_>) -> Result<Record, StoreError> {
         redact: RedactedFields::NONE,
         predecessor: None,
         first_scope: None,
+        sequence: None,
     })
 }
 

@@ -1,7 +1,7 @@
 //! The schema's versions.
 
 /// The migrations, each applied once and in this order. A released one never changes.
-pub(super) const MIGRATIONS: [&str; 9] = [
+pub(super) const MIGRATIONS: [&str; 10] = [
     include_str!("migrations/0001_operations.sql"),
     include_str!("migrations/0002_seal.sql"),
     include_str!("migrations/0003_reports.sql"),
@@ -10,7 +10,8 @@ pub(super) const MIGRATIONS: [&str; 9] = [
     include_str!("migrations/0006_time.sql"),
     include_str!("migrations/0007_secrets.sql"),
     include_str!("migrations/0008_standing.sql"),
-    include_str!("migrations/0009_outbox.sql"),
+    include_str!("migrations/0009_sequences.sql"),
+    include_str!("migrations/0010_outbox.sql"),
 ];
 
 /// The version of a file to which all of them were applied.

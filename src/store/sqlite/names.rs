@@ -5,7 +5,7 @@ use rusqlite::{Connection, params};
 use super::failure::While;
 use super::row::{self, OnFile};
 use super::statements::COPY;
-use super::{notes, purge, sealed, write};
+use super::{notes, purge, sealed, sequence, write};
 use crate::clock::Timestamp;
 use crate::error::{Effect, Obstacle};
 use crate::operation::record::{self, Forbidden, Notes, Record};
@@ -101,5 +101,7 @@ fn copy(
             record.first_scope.as_ref().map(Scope::as_str),
         ])
         .while_doing(doing)?;
-    row::update(connection, connection.last_insert_rowid(), record, OnFile::Kept)
+    let number = connection.last_insert_rowid();
+    row::update(connection, number, record, OnFile::Kept)?;
+    sequence::enter(connection, number, record)
 }

@@ -258,8 +258,7 @@ fn migrate(
             application = APPLICATION_ID;
         }
         judge(path, (application, version), newest)?;
-        let known = usize::try_from(version).unwrap_or(0);
-        for migration in migrations.iter().skip(known) {
+        for migration in migrations.iter().skip(usize::try_from(version).unwrap_or(0)) {
             connection.execute_batch(migration).while_doing(doing)?;
         }
         if (1..newest).contains(&version) {

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, params};
 
 use super::failure::While;
-use super::notes;
+use super::{notes, sequence};
 use crate::clock::Timestamp;
 use crate::guard::Guard;
 use crate::store::StoreError;
@@ -33,6 +33,7 @@ pub(super) fn expired(connection: &Connection, now: Timestamp, limit: usize) -> 
 }
 
 pub(super) fn remove(connection: &Connection, number: i64) -> Result<(), StoreError> {
+    sequence::leave(connection, number)?;
     let doing = "remove an operation";
     let mut statement =
         connection.prepare_cached("DELETE FROM operation WHERE number = ?1").while_doing(doing)?;

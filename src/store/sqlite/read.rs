@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 use super::failure::{While, damaged};
 use super::lane::Job;
 use super::row::{self, COLUMNS};
+use super::sequence::PLACE;
 use crate::attempt::AttemptReport;
 use crate::operation::record::{AuditEntry, Cursor, Filter, Page, Phase, Summary, Tally};
 use crate::operation::{Key, OperationId, Scope};
@@ -124,7 +125,9 @@ fn phase(row: &Row<'_>, column: usize) -> rusqlite::Result<Phase> {
 /// Lacks two values: the number of the first row, and how many.
 fn list_statement(filter: &Filter) -> (String, Vec<Value>) {
     let (clauses, values) = filters::conditions(filter, &DIALECT);
-    let sql = format!("SELECT {COLUMNS} FROM operation WHERE {clauses}number >= ? ORDER BY number LIMIT ?");
+    let sql = format!(
+        "SELECT {COLUMNS}, {PLACE} FROM operation WHERE {clauses}number >= ? ORDER BY number LIMIT ?"
+    );
     let values = values.into_iter().map(|value| match value {
         filters::Value::Text(text) => Value::Text(text),
         filters::Value::Number(number) => Value::Integer(number),
@@ -138,8 +141,13 @@ fn text(text: &str) -> Value {
 
 /// A list goes through the table by number and not through an index, but for a key and for dead letters. The names of
 /// one scope come in another order, and each page would sort all of them: the `+` keeps SQLite from that index.
-const DIALECT: Dialect<'_> =
-    Dialect { value: |_| "?".to_owned(), scope: "+scope", in_any_scope: IN_ANY_SCOPE };
+const DIALECT: Dialect<'_> = Dialect {
+    value: |_| "?".to_owned(),
+    scope: "+scope",
+    in_any_scope: IN_ANY_SCOPE,
+    in_sequence: |name| format!("number IN (SELECT operation FROM sequenced WHERE sequence = {name})"),
+    holds_sequence: "EXISTS (SELECT 1 FROM sequenced WHERE operation = number AND holds = 1)",
+};
 
 /// Goes from scope to scope in the index of names, which has the key behind the scope, and looks into each for the
 /// key. A million operations in ten scopes are ten look-ups; only where each has a scope of its own is it as slow as

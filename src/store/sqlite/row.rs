@@ -6,6 +6,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::failure::{While, damaged};
+use super::sequence::{self, PLACE};
 use super::statements::{APPEND, INSERT, UPDATE, UPDATE_HELD, UPDATE_KEEPING_ANSWER};
 use crate::clock::Timestamp;
 use crate::operation::record::{Record, Resolved};
@@ -16,19 +17,22 @@ use crate::store::columns::{Columns, StateColumns, redacted};
 use crate::store::numbers::{self, duration, from_ms, to_fence, to_ms};
 use crate::store::stored::{Stored, hollow_request};
 
-/// The columns that [`hollow`] reads, in its order.
+/// The columns that [`hollow`] reads, in its order; [`PLACE`] comes after them.
 pub(super) const COLUMNS: &str = "number, scope, key, fingerprint, wire_key, phase, until_ms, fence, attempts, \
      effect, claimed_at_ms, updated_at_ms, keep_ms, on_unknown, detail, status, resolved";
 
-/// The columns that [`stored`] reads after those, in its order.
+/// The columns that [`stored`] reads after [`COLUMNS`] and [`PLACE`], in its order.
 pub(super) const REST: &str = "request, answer, redact, first_fence, unknown_since_ms, look_ups, resends_left, \
      attempt_max_ms, vendor_clock_ms, predecessor, first_scope";
 
-/// Reads [`COLUMNS`]: the row's number, and its record without request and answer.
+/// Reads [`COLUMNS`] and [`PLACE`]: the row's number, and its record without request and answer.
 pub(super) fn hollow(row: &Row<'_>) -> rusqlite::Result<(i64, Record)> {
     let time = |at| row.get::<_, i64>(at).map(|ms| Timestamp::from_millis(ms.max(0) as u64));
-    let columns =
-        StateColumns { phase: row.get(5)?, until: row.get(6)?, detail: row.get(14)?, status: row.get(15)? };
+    let place = row.get::<_, Option<String>>(17)?.map(|text| sequence::place(&text, 17)).transpose()?;
+    let (sequence, at) = place.map_or((None, None), |(place, at)| (Some(place), at));
+    // Not in its own column while it waits for its turn.
+    let until = row.get::<_, Option<i64>>(6)?.or(at);
+    let columns = StateColumns { phase: row.get(5)?, until, detail: row.get(14)?, status: row.get(15)? };
     let state = columns.state().map_err(|problem| damaged(5, problem))?;
     let resolved: Option<String> = row.get(16)?;
     let resolved: Option<Resolved> = resolved
@@ -61,33 +65,35 @@ pub(super) fn hollow(row: &Row<'_>) -> rusqlite::Result<(i64, Record)> {
         keep: duration(row.get(12)?),
         on_unknown: if row.get::<_, i64>(13)? == 0 { OnUnknown::Park } else { OnUnknown::Resend },
         resolved,
+        sequence,
     };
     Ok((row.get(0)?, record))
 }
 
-/// Reads [`COLUMNS`] and, after them, [`REST`].
+/// Reads [`COLUMNS`], [`PLACE`] and [`REST`].
 pub(super) fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
     let (number, mut record) = hollow(row)?;
-    record.first_fence = row.get::<_, i64>(20)?.max(0) as u64;
-    record.unknown_since = row.get::<_, Option<i64>>(21)?.map(from_ms);
-    record.look_ups = row.get(22)?;
-    record.resends_left = row.get(23)?;
-    record.attempt_max = duration(row.get(24)?);
-    record.vendor_clock_ms = row.get(25)?;
-    let predecessor: Option<String> = row.get(26)?;
+    record.first_fence = row.get::<_, i64>(21)?.max(0) as u64;
+    record.unknown_since = row.get::<_, Option<i64>>(22)?.map(from_ms);
+    record.look_ups = row.get(23)?;
+    record.resends_left = row.get(24)?;
+    record.attempt_max = duration(row.get(25)?);
+    record.vendor_clock_ms = row.get(26)?;
+    let predecessor: Option<String> = row.get(27)?;
     record.predecessor =
-        predecessor.map(|key| Key::new(key).map_err(|_| damaged(26, "no key"))).transpose()?;
-    record.first_scope = row.get::<_, Option<String>>(27)?.map(Scope::from_stored);
-    if let Some(names) = row.get::<_, Option<String>>(19)? {
-        let names = serde_json::from_str(&names).map_err(|_| damaged(19, "no names of fields"))?;
+        predecessor.map(|key| Key::new(key).map_err(|_| damaged(27, "no key"))).transpose()?;
+    record.first_scope = row.get::<_, Option<String>>(28)?.map(Scope::from_stored);
+    if let Some(names) = row.get::<_, Option<String>>(20)? {
+        let names = serde_json::from_str(&names).map_err(|_| damaged(20, "no names of fields"))?;
         record.redact = RedactedFields::from_stored(names);
     }
-    Ok(Stored { number, record, request: Some(row.get(17)?), answer: row.get(18)? })
+    Ok(Stored { number, record, request: Some(row.get(18)?), answer: row.get(19)? })
 }
 
 pub(super) fn load(connection: &Connection, id: &OperationId) -> Result<Option<Stored>, StoreError> {
-    let sql = SELECT_BY_NAME
-        .get_or_init(|| format!("SELECT {COLUMNS}, {REST} FROM operation WHERE scope = ?1 AND key = ?2"));
+    let sql = SELECT_BY_NAME.get_or_init(|| {
+        format!("SELECT {COLUMNS}, {PLACE}, {REST} FROM operation WHERE scope = ?1 AND key = ?2")
+    });
     let mut statement = connection.prepare_cached(sql).while_doing("look for an operation")?;
     statement
         .query_row(params![id.scope.as_str(), id.key.as_str()], stored)
@@ -141,7 +147,7 @@ pub(super) enum OnFile<'a> {
     Now(Option<&'a [u8]>),
 }
 
-/// Brings a row in line with its record.
+/// Brings a row in line with its record, and its sequence with the row.
 pub(super) fn update(
     connection: &Connection,
     number: i64,
@@ -180,7 +186,7 @@ pub(super) fn update(
             statement.execute(&all[..]).while_doing(doing)?;
         }
     }
-    Ok(())
+    sequence::moved(connection, number, record)
 }
 
 /// Brings the row of a record in line with it if it is in progress under the same fence, and adds to its log;

@@ -11,11 +11,12 @@ use super::purge;
 use super::row::{self, COLUMNS, OnFile, REST};
 use super::scrub;
 use super::sealed;
+use super::sequence::{self, PLACE};
 use crate::clock::Timestamp;
 use crate::error::{Effect, Obstacle};
 use crate::operation::record::{
-    Act, Action, AuditEntry, CLOCKS_DIFFER_MAX, Claimed, Declined, Forbidden, Left, Phase, Record, Take,
-    Transition,
+    Act, Action, AuditEntry, CLOCKS_DIFFER_MAX, Claimed, Declined, Forbidden, Left, Phase, Place, Record,
+    Take, Transition,
 };
 use crate::operation::{OperationId, Scope};
 use crate::store::StoreError;
@@ -34,8 +35,8 @@ pub(super) struct First {
 /// What a claim met.
 pub(super) enum Met {
     /// Nothing of this life of the key: the claim is the first, and is now on file. The life begins with this
-    /// fence.
-    Nobody { first_fence: u64 },
+    /// fence, and with this place in its sequence.
+    Nobody { first_fence: u64, place: Option<Box<Place>> },
     /// This, and the row that it is about.
     Somebody(Box<(Claimed, Stored)>),
     /// An operation that may be taken over, or started over, and that this process cannot read. Nothing was written.
@@ -58,7 +59,7 @@ pub(super) fn claim(connection: &Connection, first: &First) -> Result<Met, Store
     // The index decides who is first; only then is there anything to read.
     let first_fence = notes.purged.saturating_add(1);
     if row::insert(connection, record, first_fence, request)? {
-        return Ok(Met::Nobody { first_fence });
+        return begun(connection, record, first_fence);
     }
     let Some(stored) = row::load(connection, &record.id)? else {
         return Err(StoreError::new("an operation is neither absent nor there"));
@@ -68,7 +69,7 @@ pub(super) fn claim(connection: &Connection, first: &First) -> Result<Met, Store
         // As if a purge had come first: the new life's row is as new as its log.
         purge::remove(connection, stored.number)?;
         row::insert(connection, record, record.first_fence, request)?;
-        return Ok(Met::Nobody { first_fence: record.first_fence });
+        return begun(connection, record, record.first_fence);
     }
     if let Some(record) = claimed.changes() {
         if let Err(error) = stored.check(seals) {
@@ -77,6 +78,17 @@ pub(super) fn claim(connection: &Connection, first: &First) -> Result<Met, Store
         row::update(connection, stored.number, record, OnFile::Now(None))?;
     }
     Ok(Met::Somebody(Box::new((claimed, stored))))
+}
+
+/// A life of a key has begun, in the row that was inserted last.
+fn begun(connection: &Connection, record: &Record, first_fence: u64) -> Result<Met, StoreError> {
+    let mut place = None;
+    if record.sequence.is_some() {
+        let number = connection.last_insert_rowid();
+        sequence::enter(connection, number, record)?;
+        place = sequence::place_of(connection, number)?;
+    }
+    Ok(Met::Nobody { first_fence, place })
 }
 
 /// A transition as the writer is given it.
@@ -112,6 +124,7 @@ pub(super) fn transition(connection: &Connection, step: &Step) -> Result<Written
         sealed::note_use(connection, seals)?;
     }
     if *foreseen && row::update_held(connection, record, answer, reports)? {
+        sequence::moved_by_name(connection, record)?;
         return Ok(Written::AsForeseen);
     }
     let Some(stored) = row::load(connection, &record.id)? else {
@@ -165,7 +178,7 @@ fn look_for(
     let vendor = scope.as_ref().map(Scope::vendor_path);
     // The bound is on rows and not on bytes: a caller asks for as many as it can carry on with.
     let sql = format!(
-        "SELECT {COLUMNS}, {REST} FROM operation WHERE phase < 3 AND phase = ?1 {} {} \
+        "SELECT {COLUMNS}, {PLACE}, {REST} FROM operation WHERE phase < 3 AND phase = ?1 {} {} \
          AND {clause} ORDER BY until_ms, number LIMIT ?3",
         if account.is_some() { OF_ACCOUNT } else { "AND ?4 IS NULL AND ?5 IS NULL" },
         sealed::readable_rows(seals)

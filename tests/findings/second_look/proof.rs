@@ -26,31 +26,35 @@ use crate::attack::Bench;
 
 /// SplitMix64.
 #[derive(Debug)]
-struct Draw(AtomicU64);
+pub struct Draw(pub AtomicU64);
 
 impl Draw {
-    fn below(&self, most: u64) -> u64 {
+    pub fn below(&self, most: u64) -> u64 {
         let seed = self.0.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
         let mixed = (seed ^ (seed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         (mixed ^ (mixed >> 31)) % most
     }
 
-    fn of<T: Copy>(&self, all: &[T]) -> T {
+    pub fn of<T: Copy>(&self, all: &[T]) -> T {
         all[self.below(all.len() as u64) as usize]
     }
 }
 
 /// A store whose process dies before or after a write.
 #[derive(Debug)]
-struct Mortal {
-    store: Arc<dyn Store>,
+pub struct Mortal {
+    pub store: Arc<dyn Store>,
     draw: Arc<Draw>,
-    is_calm: Mutex<bool>,
-    died: Notify,
+    pub is_calm: Mutex<bool>,
+    pub died: Notify,
 }
 
 impl Mortal {
+    pub fn new(store: Arc<dyn Store>, draw: Arc<Draw>) -> Mortal {
+        Mortal { store, draw, is_calm: Mutex::new(false), died: Notify::new() }
+    }
+
     async fn perhaps(&self) {
         if !*self.is_calm.lock() && self.draw.below(12) == 0 {
             self.died.notify_one();
@@ -282,8 +286,7 @@ async fn run(seed: u64, store: Arc<dyn Store>) -> (u32, u32) {
     let clock = at(Duration::ZERO);
     let (ledger, calm) = (Arc::new(Mutex::new(Ledger::default())), Arc::new(Mutex::new(false)));
     let network = vendor(Arc::clone(&ledger), Arc::clone(&draw), Arc::clone(&calm), clock.clone());
-    let store =
-        Arc::new(Mortal { store, draw: Arc::clone(&draw), is_calm: Mutex::new(false), died: Notify::new() });
+    let store = Arc::new(Mortal::new(store, Arc::clone(&draw)));
     let clients = [(); 2].map(|()| World::client(&store, &clock, &network));
     let mut world =
         World { seed, draw, store, clock, network, ledger, clients, handles: Vec::new(), story: Vec::new() };

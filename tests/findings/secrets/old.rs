@@ -184,6 +184,7 @@ pub async fn claim(store: &Sqlite, key: &str, headers: &[(&'static str, &'static
         vendor_clock_ms: None,
         redact: RedactedFields::NONE,
         predecessor: None,
+        sequence: None,
     };
     assert!(matches!(store.claim(claim).await.expect("works"), Claimed::Fresh(_)));
     id
@@ -197,7 +198,7 @@ pub async fn claim_with_secret(store: &Sqlite, key: &str) -> OperationId {
 pub fn take_flags_away(path: &PathBuf) {
     let raw = Connection::open(path).expect("opens");
     raw.execute_batch(
-        "DROP INDEX operation_secrets; ALTER TABLE operation DROP COLUMN secrets; DROP TABLE account; \
+        "DROP TABLE sequenced; DROP INDEX operation_secrets; ALTER TABLE operation DROP COLUMN secrets; DROP TABLE account; \
              DROP TABLE steadfast_outbox; ALTER TABLE purged DROP COLUMN standing; PRAGMA user_version = 6",
     )
     .expect("an older file");

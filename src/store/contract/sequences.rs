@@ -1,0 +1,282 @@
+//! Sequences: who is given what, in which order, and who waits for whom.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{KEEP, LEASE, NOW, bury, claim, claim_at, get, let_pass, refuse, succeed, transition_at, write};
+use crate::error::{Reason, Refusal};
+use crate::operation::record::{Action, Claim, Claimed, Declined, Event, Left, Phase, Resolution};
+use crate::operation::{Key, Scope, Sequence};
+use crate::store::Store;
+
+mod line;
+
+use line::Line;
+
+/// One at a time, in the order of the claims, whatever time each is due. What is in no sequence, in another one, or in
+/// one of that name in another account waits for nobody.
+pub async fn check_sequences(store: &dyn Store) {
+    let line = Line::new(store, "order");
+    line.enter("a", "one").await;
+    line.enter_at("b", "one", NOW.minus(Duration::from_secs(5))).await;
+    line.enter("c", "one").await;
+    line.enter("x", "two").await;
+    line.enter_into("other", "a", Sequence::new("one")).await;
+    let alone = line.id("alone");
+    claim(store, Claim { due: Some(NOW), ..claim_at(&alone, NOW) }).await;
+    assert_eq!(line.take().await, ["a", "alone", "x"]);
+    assert_eq!(line.take().await, [""; 0], "nobody's turn");
+    assert_eq!(line.places().await, [("a", 1, None), ("b", 2, Some("a")), ("c", 3, Some("a"))]);
+    assert_eq!(line.take_of("other").await, ["a"]);
+    line.end("a", succeed()).await;
+    assert_eq!(line.places().await, [("a", 1, None), ("b", 2, None), ("c", 3, Some("b"))]);
+    assert_eq!(line.take().await, ["b"]);
+    line.enter("d", "one").await;
+    assert_eq!(line.take().await, [""; 0]);
+    line.end("b", succeed()).await;
+    for next in ["c", "d"] {
+        assert_eq!(line.take().await, [next]);
+        line.end(next, succeed()).await;
+    }
+    line.enter("e", "one").await;
+    assert_eq!(line.take().await, ["e"], "the sequence goes on");
+    let later = NOW.plus(LEASE);
+    line.enter_at("later", "slow", later).await;
+    line.enter("behind", "slow").await;
+    assert_eq!(line.take().await, [""; 0], "its own time holds those behind it");
+    assert_eq!(line.take_at(later).await, ["later"]);
+}
+
+/// What waits for another attempt or whose holder died holds those behind it; a refusal lets them go.
+pub async fn check_sequence_retries(store: &dyn Store) {
+    let line = Line::new(store, "retries");
+    for key in ["a", "b", "c"] {
+        line.enter(key, "s").await;
+    }
+    assert_eq!(line.take().await, ["a"]);
+    let retry = NOW.plus(Duration::from_secs(30));
+    line.end("a", Event::Schedule { at: retry }).await;
+    assert_eq!(line.take().await, [""; 0], "it waits for its retry");
+    assert_eq!(line.take_at(retry).await, ["a"]);
+    let lapsed = retry.plus(LEASE);
+    assert_eq!(line.take_at(lapsed).await, [""; 0], "its holder died");
+    assert_eq!(line.take_left(Left::Lapsed, lapsed).await, ["a"]);
+    line.end("a", refuse(Refusal::Rejected)).await;
+    assert_eq!(line.take_at(lapsed).await, ["b"], "a refusal is an end");
+
+    // The holder of the retry before comes late with proof.
+    line.end("b", Event::Schedule { at: lapsed }).await;
+    let held = line.record("b").await;
+    assert_eq!(line.take_at(lapsed).await, ["b"]);
+    let late = transition_at(held.fence, lapsed, succeed());
+    write(store, &held.id, late).await.expect("proof is believed");
+    assert_eq!(line.take_at(lapsed).await, ["c"]);
+    let gone = transition_at(held.fence + 1, lapsed, Event::Schedule { at: lapsed });
+    assert_eq!(write(store, &held.id, gone).await, Err(Declined::Settled), "whoever took it has no say");
+    assert_eq!(line.take_at(lapsed).await, [""; 0]);
+}
+
+/// A dead letter holds its sequence until a person has dealt with it, or lets it go on, as its call said. One that is
+/// redriven or reopened comes before those that wait, and after whatever is being sent.
+pub async fn check_sequence_dead_letters(store: &dyn Store) {
+    let line = Line::new(store, "letters");
+    for key in ["a", "b", "c", "d", "e", "f"] {
+        line.enter(key, "s").await;
+    }
+    line.take().await;
+    line.end("a", bury(Reason::Exhausted)).await;
+    assert_eq!(line.take().await, [""; 0], "held");
+    assert_eq!(line.holding().await, ["a"]);
+    let b = line.record("b").await;
+    let ahead = b.waits_for().expect("it waits");
+    assert_eq!((ahead.id.key.as_str(), ahead.phase, ahead.until), ("a", Phase::Dead, None));
+    assert_eq!(line.act("a", Action::Redrive { forced: false }).await, Phase::Scheduled);
+    assert_eq!(line.take().await, ["a"], "redriven at its place");
+    line.end("a", bury(Reason::Exhausted)).await;
+    line.act("a", Action::Resolve(Resolution::NotApplied)).await;
+    assert_eq!((line.holding().await, line.take().await), (vec![], vec!["b".to_owned()]));
+
+    // In the middle: what is being sent is not disturbed, and what waits waits for it.
+    line.act("a", Action::Redrive { forced: false }).await;
+    assert_eq!(line.take().await, [""; 0], "one at a time");
+    assert_eq!(
+        line.record("a").await.waits_for().map(|ahead| ahead.id.key.as_str().to_owned()),
+        Some("b".into())
+    );
+    line.end("b", Event::Schedule { at: NOW }).await;
+    for next in ["a", "b"] {
+        assert_eq!(line.take().await, [next]);
+        line.end(next, succeed()).await;
+    }
+    assert_eq!(line.take().await, ["c"]);
+    line.end("c", bury(Reason::Exhausted)).await;
+    line.act("c", Action::Resolve(Resolution::NotApplied)).await;
+    line.act("c", Action::Reopen).await;
+    assert_eq!((line.holding().await, line.take().await), (vec!["c".to_owned()], vec![]));
+    line.act("c", Action::Resolve(Resolution::Compensated)).await;
+
+    // A person ends one that waits, and one whose turn it is.
+    line.act("e", Action::Cancel).await;
+    assert_eq!(line.take().await, ["d"]);
+    line.end("d", Event::Schedule { at: NOW }).await;
+    line.act("d", Action::Cancel).await;
+    assert_eq!(line.take().await, ["f"]);
+    line.end("f", succeed()).await;
+
+    for key in ["p", "q", "r"] {
+        line.enter_into("v", key, Sequence::new("skips").skip_dead_letters()).await;
+    }
+    line.take().await;
+    line.end("p", bury(Reason::Unknown)).await;
+    assert_eq!((line.holding().await, line.take().await), (vec![], vec!["q".to_owned()]));
+    line.act("p", Action::Redrive { forced: true }).await;
+    assert_eq!(line.take().await, [""; 0], "q is being sent");
+    line.end("q", succeed()).await;
+    for next in ["p", "r"] {
+        assert_eq!(line.take().await, [next], "before those that still wait");
+        line.end(next, succeed()).await;
+    }
+    assert_eq!(line.listed("skips").await, ["p", "q", "r"]);
+    assert_eq!(line.listed("skip").await, [""; 0]);
+}
+
+/// A claim does not jump the queue. It is told when to ask again, as far as anybody knows.
+pub async fn check_sequence_claims(store: &dyn Store) {
+    let line = Line::new(store, "claims");
+    for key in ["a", "b", "c"] {
+        line.enter(key, "s").await;
+    }
+    let send = async |key| claim(store, claim_at(&line.id(key), NOW)).await;
+    let exchange = NOW.plus(super::ATTEMPT);
+    assert_eq!(send("b").await, Claimed::Busy { frees_at: exchange }, "a is due");
+    let Claimed::TakenOver(a) = send("a").await else { panic!("it is its turn") };
+    assert_eq!(send("b").await, Claimed::Busy { frees_at: NOW.plus(LEASE) }, "the end of the lease of a");
+    assert_eq!(line.take().await, [""; 0]);
+    let unauthorized = transition_at(a.fence, NOW, refuse(Refusal::Unauthorized));
+    write(store, &a.id, unauthorized).await.expect("the holder may write");
+    assert_eq!(line.take().await, ["b"]);
+    assert_eq!(
+        send("a").await,
+        Claimed::Busy { frees_at: NOW.plus(LEASE) },
+        "its key is free, and b is being sent"
+    );
+    // Enqueued anew, it waits at its place.
+    let again = Claim { due: Some(NOW), ..claim_at(&a.id, NOW) };
+    let Claimed::TakenOver(again) = claim(store, again).await else { panic!("its key is free") };
+    assert_eq!(again.waits_for().map(|ahead| ahead.id.key.as_str()), Some("b"));
+    assert_eq!(line.take().await, [""; 0]);
+    line.end("b", bury(Reason::Exhausted)).await;
+    for next in ["a", ""] {
+        assert_eq!(line.take().await.join(""), next);
+        if next == "a" {
+            line.end("a", succeed()).await;
+        }
+    }
+    assert_eq!(send("c").await, Claimed::Busy { frees_at: exchange }, "nobody knows when a person comes");
+    // On record already: nothing of it changes.
+    let other = Claim { sequence: Some(Sequence::new("t")), due: Some(NOW), ..claim_at(&line.id("c"), NOW) };
+    assert_eq!(claim(store, other).await, Claimed::Busy { frees_at: NOW });
+    assert_eq!(line.listed("t").await, [""; 0]);
+}
+
+/// Ended operations that are removed, keys that are used again, and operations that start others over leave the order as
+/// it is.
+pub async fn check_sequence_lives(store: &dyn Store) {
+    let line = Line::new(store, "lives");
+    line.enter("a", "s").await;
+    line.enter("b", "s").await;
+    line.take().await;
+    line.end("a", succeed()).await;
+    let later = NOW.plus(KEEP).plus(Duration::from_secs(1));
+    let_pass(store, later).await;
+    assert_eq!(store.purge(later, 10).await.expect("the store works"), 1);
+    line.enter_at("c", "s", later).await;
+    let Claimed::Fresh(again) = claim(store, line.claim("a", "s", later)).await else { panic!("a new life") };
+    assert_eq!(again.waits_for().map(|ahead| ahead.id.key.as_str()), Some("b"), "at the end");
+    assert_eq!(store.purge(later, 10).await.expect("the store works"), 0);
+    for next in ["b", "c", "a"] {
+        assert_eq!(line.take_at(later).await, [next]);
+        line.end(next, succeed()).await;
+    }
+    // The life that has expired is replaced by its own claim.
+    let end = later.plus(KEEP).plus(Duration::from_secs(1));
+    let_pass(store, end).await;
+    for key in ["b", "a", "d"] {
+        assert!(matches!(claim(store, line.claim(key, "s", end)).await, Claimed::Fresh(_)), "{key}");
+    }
+    for next in ["b", "a"] {
+        assert_eq!(line.take_at(end).await, [next]);
+        line.end(next, bury(Reason::Exhausted)).await;
+        let over = Claim { predecessor: Key::new(next).ok(), ..line.claim(&format!("{next}2"), "s", end) };
+        let Claimed::Fresh(over) = claim(store, over).await else { panic!("it had no effect") };
+        assert_eq!(over.waits_for(), None, "in the place of {next}");
+        let over = over.id.key.as_str().to_owned();
+        assert_eq!(line.take_at(end).await, [&over[..]]);
+        line.end(&over, succeed()).await;
+    }
+    assert_eq!(line.take_at(end).await, ["d"]);
+}
+
+/// What is adopted leaves its sequence, and joins the end of the one of that name in its new account.
+pub async fn check_sequence_adoption(store: &dyn Store) {
+    let line = Line::new(store, "moves");
+    for key in ["a", "b", "c"] {
+        line.enter(key, "s").await;
+    }
+    line.enter_into("new", "x", Sequence::new("s")).await;
+    for key in ["a", "b"] {
+        let to = Scope::from_stored("moves/new//POST /x");
+        line.act(key, Action::Adopt { to }).await;
+    }
+    assert_eq!(line.take().await, ["c"]);
+    for next in ["x", "a", "b"] {
+        assert_eq!(line.take_of("new").await, [next]);
+        assert_eq!(line.take_of("new").await, [""; 0], "after {next}");
+        let id = line.id_of("new", next);
+        let fence = get(store, &id).await.expect("on record").fence;
+        write(store, &id, transition_at(fence, NOW, succeed())).await.expect("the holder may write");
+    }
+}
+
+/// Eight takers at once, and callers who enqueue meanwhile: each operation goes to one of them, after the one before it
+/// has ended.
+///
+/// Needs a tokio runtime; one with several threads finds more.
+pub async fn check_sequences_at_once(store: Arc<dyn Store>) {
+    const EACH: usize = 12;
+    const NAMES: [&str; 4] = ["p", "q", "r", "s"];
+    let callers = NAMES.map(|name| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            let line = Line::new(&*store, "race");
+            for nth in 0..EACH {
+                line.enter(&format!("{name}{nth:02}"), name).await;
+                tokio::task::yield_now().await;
+            }
+        })
+    });
+    let ended = Arc::new(parking_lot::Mutex::new(BTreeMap::<String, Vec<String>>::new()));
+    let takers = (0..8).map(|_| {
+        let (store, ended) = (store.clone(), ended.clone());
+        tokio::spawn(async move {
+            let line = Line::new(&*store, "race");
+            while ended.lock().values().map(Vec::len).sum::<usize>() < EACH * NAMES.len() {
+                for key in line.take().await {
+                    // Before it is written down: from then on the next may be taken.
+                    ended.lock().entry(key[..1].to_owned()).or_default().push(key.clone());
+                    line.end(&key, succeed()).await;
+                }
+                tokio::task::yield_now().await;
+            }
+        })
+    });
+    let takers: Vec<_> = takers.collect();
+    for task in callers.into_iter().chain(takers) {
+        task.await.expect("no panic");
+    }
+    for name in NAMES {
+        let expected: Vec<String> = (0..EACH).map(|nth| format!("{name}{nth:02}")).collect();
+        assert_eq!(ended.lock()[name], expected, "{name}");
+    }
+}

@@ -1,0 +1,85 @@
+//! Rows that come, change and go, in step with everything that refers to them.
+
+use std::sync::Arc;
+
+use super::ending::{Bucket, Ending, ends, move_time};
+use super::sealed::Blobs;
+use super::sequence::without_turn;
+use super::{Inner, Memory, Row};
+use crate::clock::Timestamp;
+use crate::operation::OperationId;
+use crate::operation::record::{AuditEntry, Declined, Record, Transition};
+use crate::store::StoreError;
+use crate::store::seals::Seals;
+
+impl Row {
+    pub(super) fn replace(&mut self, mut record: Record, blobs: Option<Blobs>, ending: &mut Ending) {
+        without_turn(&mut record);
+        move_time(ending, self.number, self.ends(), ends(&record, self.waits));
+        (self.record, self.blobs) = (record, blobs);
+    }
+
+    /// Carries a transition out in place, on a record that is whole and in no sequence.
+    pub(super) fn apply(&mut self, transition: Transition, ending: &mut Ending) -> Result<(), Declined> {
+        let before = self.ends();
+        self.record.apply_here(transition)?;
+        move_time(ending, self.number, before, self.ends());
+        Ok(())
+    }
+
+    pub(super) fn ends(&self) -> Option<(Bucket, Timestamp)> {
+        ends(&self.record, self.waits)
+    }
+}
+
+impl Inner {
+    /// Writes a record that is whole. Nothing is written if it cannot be sealed.
+    pub(super) fn put(&mut self, mut record: Record, seals: &Seals) -> Result<(), StoreError> {
+        match self.rows.get_mut(&record.id) {
+            Some(row) => {
+                let blobs = Blobs::of(&mut record, seals)?;
+                let id = record.sequence.is_some().then(|| record.id.clone());
+                row.replace(record, blobs, &mut self.ending);
+                if let Some(id) = id {
+                    self.moved_in_sequence(&id);
+                }
+                Ok(())
+            }
+            None => self.add(record, seals),
+        }
+    }
+
+    /// A record whose name is not there yet.
+    pub(super) fn add(&mut self, mut record: Record, seals: &Seals) -> Result<(), StoreError> {
+        let blobs = Blobs::of(&mut record, seals)?;
+        let (id, number) = (Arc::new(record.id.clone()), self.next);
+        self.next += 1;
+        self.order.insert(number, id.clone());
+        without_turn(&mut record);
+        let is_sequenced = record.sequence.is_some();
+        move_time(&mut self.ending, number, None, ends(&record, false));
+        let row = Row { number, record, blobs, evidence: Vec::new(), waits: false };
+        self.rows.insert(id.clone(), Box::new(row));
+        if is_sequenced {
+            self.enter_sequence(&id);
+        }
+        Ok(())
+    }
+
+    pub(super) fn log(&mut self, entry: AuditEntry) {
+        self.audit.push_back(entry);
+        if self.audit.len() > Memory::AUDIT_MAX {
+            self.audit.pop_front();
+            self.audit_first += 1;
+        }
+    }
+
+    /// Removes a record, and remembers its fence.
+    pub(super) fn remove(&mut self, id: &OperationId) {
+        let Some(row) = self.rows.remove(id) else { return };
+        self.order.remove(&row.number);
+        self.notes.purged = self.notes.purged.max(row.record.fence);
+        move_time(&mut self.ending, row.number, row.ends(), None);
+        self.leave_sequence(&row.record);
+    }
+}
