@@ -69,7 +69,7 @@ impl Engine {
                 format!("the client's store is {} and the transaction is {database}", other.database);
             return Err(refused(Error::invalid("store", problem)));
         }
-        telemetry::put_in_outbox(Whose {
+        telemetry::outbox::put_in_outbox(Whose {
             vendor: &**self.vendor,
             request: &stamped,
             operation: Some((&named.id, &named.wire_key)),

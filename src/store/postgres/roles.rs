@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `…_owner` | everything; the tables are its | `steadfast migrate` |
 //! | `…_app` | claim, enqueue (also by SQL), settle and cancel; remove nothing | a service that calls vendors |
-//! | `…_dispatcher` | what the app may, admit from the outbox, purge, copy, remove terms | whoever dispatches; operators |
+//! | `…_dispatcher` | what the app may, admit what is in the outbox, and purge, copy and remove terms | whoever recovers and dispatches; operators |
 //! | `…_reader` | look | dashboards |
 //!
 //! None of them can log in: whoever does is made a member. A schema of 52 letters leaves room for the longest name.

@@ -55,6 +55,10 @@ BEGIN
     IF problem IS NOT NULL THEN
         RAISE EXCEPTION 'steadfast outbox: %', problem USING ERRCODE = 'invalid_parameter_value';
     END IF;
+    -- Nobody would admit it: its writer is to hear of it.
+    IF EXISTS (SELECT FROM {schema}.purged WHERE stage <> 0) THEN
+        RAISE EXCEPTION 'steadfast outbox: the store is closed: its records are copied to another store, which takes the calls';
+    END IF;
     INSERT INTO {schema}.outbox (namespace, vendor, account, method, path, key, headers, content_type, body, sealed,
         due_ms, on_unknown, keep_ms, redact, supersedes)
     VALUES (namespace, vendor, account, method, path, key, headers, content_type, body, sealed,
