@@ -12,7 +12,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::attempt::AttemptReport;
-use crate::clock::{SystemClock, Timestamp};
+use crate::clock::{Clock, Timestamp};
 use crate::operation::OperationId;
 use crate::operation::record::{
     Act, AuditEntry, Claim, Claimed, Cursor, Declined, Filter, Forbidden, Page, Record, Summary, Take, Tally,
@@ -112,10 +112,10 @@ impl Postgres {
     }
 
     /// On connections to a schema that is up to date. Blocks while it looks which keys that needs.
-    fn on(connections: Connections, seals: Seals) -> Result<Postgres, StoreError> {
+    fn on(connections: Connections, seals: Seals, clock: Arc<dyn Clock>) -> Result<Postgres, StoreError> {
         let shared = Arc::new(Shared {
             statements: Statements::of(connections.schema()),
-            time: ServerTime::new(Arc::new(SystemClock::new())),
+            time: ServerTime::new(clock),
             bounds: Bounds::default(),
             starts: Queue::default(),
             steps: Queue::default(),

@@ -1,11 +1,13 @@
 //! Opening a store with more than a URL.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Postgres;
 use super::address::Address;
 use super::connections::{Connections, Limits};
 use super::migrate::Migration;
+use crate::clock::{Clock, SystemClock};
 #[cfg(feature = "seal")]
 use crate::store::SealKeys;
 use crate::store::seals::Seals;
@@ -19,6 +21,7 @@ pub struct PostgresBuilder {
     limits: Limits,
     migration: Migration,
     seals: Seals,
+    clock: Arc<dyn Clock>,
 }
 
 impl PostgresBuilder {
@@ -34,6 +37,7 @@ impl PostgresBuilder {
             limits: Limits::default(),
             migration: Migration::default(),
             seals: Seals::default(),
+            clock: Arc::new(SystemClock::new()),
         }
     }
 
@@ -83,6 +87,16 @@ impl PostgresBuilder {
         self
     }
 
+    /// By which clock the store counts on between two answers of the server. Only its monotonic time is asked. For tests
+    /// whose time and whose server's time run at another pace than the machine's; waits for a connection and statement
+    /// timeouts stay in the machine's.
+    ///
+    /// Default: [`SystemClock`].
+    pub fn clock(mut self, clock: impl Clock) -> PostgresBuilder {
+        self.clock = Arc::new(clock);
+        self
+    }
+
     /// Seals requests and answers from now on, as [`Sqlite`](crate::store) does.
     ///
     /// Default: not sealed.
@@ -106,7 +120,7 @@ impl PostgresBuilder {
         let opened = connections.clone();
         let migration = self.migration;
         connections.run_blocking(async move { migration.at_open(&opened).await })?;
-        Postgres::on(connections, self.seals)
+        Postgres::on(connections, self.seals, self.clock)
     }
 
     /// Makes the schema, or brings it up to date, and says what it did. With `roles`, also the roles
