@@ -58,7 +58,7 @@ pub fn shipped_time() -> Time {
 }
 
 #[cfg(feature = "postgres")]
-const ORDERS_ON_SERVER: usize = 100;
+const ORDERS_ON_SERVER: usize = 60;
 
 /// Between the two: a server and its clients are more processes on the same machine.
 #[cfg(feature = "postgres")]

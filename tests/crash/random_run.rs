@@ -125,7 +125,7 @@ impl Run<'_> {
     pub async fn come_to_rest(&self, random: &SeededRandom) {
         let orders = self.plan.orders;
         let last = [0, 1].map(|host| self.start(host, 0, orders, orders, random.next_u64(), true));
-        let patience = Duration::from_secs(30 + self.plan.operations() as u64 / 10);
+        let patience = Duration::from_secs(120 + self.plan.operations() as u64 / 10);
         for driver in last {
             driver.rested(patience).await;
         }
