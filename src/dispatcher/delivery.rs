@@ -151,7 +151,7 @@ impl Delivery {
     fn wake_at(&self, heard_at: Option<Timestamp>) -> Instant {
         let now = self.clock.now();
         let heard = heard_at.map(|at| now.plus(at.since(self.wall())));
-        let turns = self.members.iter().filter(|turn| turn.member.has.any() && !turn.waits_for_place);
+        let turns = self.members.iter().filter(|turn| turn.wants() && !turn.waits_for_place);
         turns.map(|turn| turn.not_before).chain(heard).chain([self.look_at]).min().unwrap_or(self.look_at)
     }
 
@@ -280,10 +280,14 @@ impl Delivery {
 }
 
 impl Turn {
-    /// Not for a client whose terms differ from those of the account's other services.
+    /// Whether it has something to take. A client whose terms differ from those of the account's other services takes
+    /// nothing.
+    fn wants(&self) -> bool {
+        self.member.has.any() && self.member.client.engine.disagreement.check().is_ok()
+    }
+
     fn may_take(&self, now: Instant) -> bool {
-        let agrees = self.member.client.engine.disagreement.check().is_ok();
-        agrees && self.member.has.any() && (self.not_before <= now || self.waits_for_place)
+        self.wants() && (self.not_before <= now || self.waits_for_place)
     }
 
     /// The client's clock may have another origin than the loop's: only its waits are taken from it.
