@@ -41,6 +41,7 @@ mod roles;
 mod row;
 mod schema;
 mod sealed;
+mod sequence;
 mod statements;
 mod take;
 mod thread;

@@ -15,6 +15,7 @@ mod opening;
 mod pooler;
 mod races;
 mod roles;
+mod sequences;
 mod server;
 mod tls;
 mod troubles;

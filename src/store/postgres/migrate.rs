@@ -16,7 +16,10 @@ use super::schema::Schema;
 use crate::store::{Migrated, StoreError, StoreErrorKind};
 
 /// The steps, the oldest first. A step that was released is never changed.
-const STEPS: &[Step] = &[Step { name: "operations", sql: include_str!("migrations/0001_operations.sql") }];
+const STEPS: &[Step] = &[
+    Step { name: "operations", sql: include_str!("migrations/0001_operations.sql") },
+    Step { name: "sequences", sql: include_str!("migrations/0002_sequences.sql") },
+];
 
 struct Step {
     name: &'static str,
