@@ -92,13 +92,6 @@ pub use views::{check_evidence, check_filters, check_pages, check_tally};
 pub async fn check_all(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_server_timed(&fresh).await;
     check_doubted_times(&*fresh().await).await;
-    check_sequences(&*fresh().await).await;
-    check_sequence_retries(&*fresh().await).await;
-    check_sequence_dead_letters(&*fresh().await).await;
-    check_sequence_claims(&*fresh().await).await;
-    check_sequence_lives(&*fresh().await).await;
-    check_sequence_adoption(&*fresh().await).await;
-    check_sequences_at_once(fresh().await).await;
     check_adoption_by_one_clock(&*fresh().await).await;
 }
 
@@ -120,6 +113,13 @@ pub async fn check_server_timed(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_claims_at_once(fresh().await).await;
     check_settlements_at_once(fresh().await).await;
     check_enqueue(&*fresh().await).await;
+    check_sequences(&*fresh().await).await;
+    check_sequence_retries(&*fresh().await).await;
+    check_sequence_dead_letters(&*fresh().await).await;
+    check_sequence_claims(&*fresh().await).await;
+    check_sequence_lives(&*fresh().await).await;
+    check_sequence_adoption(&*fresh().await).await;
+    check_sequences_at_once(fresh().await).await;
     check_takes(&*fresh().await).await;
     check_wrong_clocks(&*fresh().await).await;
     check_unknown_since(&*fresh().await).await;

@@ -49,6 +49,7 @@ mod roles;
 mod row;
 mod schema;
 mod sealed;
+mod sequence;
 mod standing;
 mod statements;
 mod take;

@@ -18,6 +18,7 @@ mod outbox;
 mod pooler;
 mod races;
 mod roles;
+mod sequences;
 mod server;
 mod tls;
 mod troubles;

@@ -14,7 +14,7 @@ use super::server::{self, Server};
 use super::{opened, told};
 
 /// A schema with its roles, and a login for each of them: `SCHEMA_as_app` and so on.
-fn with_roles(server: &Server, word: &str) -> String {
+pub fn with_roles(server: &Server, word: &str) -> String {
     let schema = fresh_schema(word);
     let builder = Postgres::builder(&server.url(&schema)).expect("a URL");
     builder.apply_migrations(true).expect("made, with roles");
@@ -26,7 +26,7 @@ fn with_roles(server: &Server, word: &str) -> String {
     schema
 }
 
-fn url(server: &Server, schema: &str, role: &str) -> String {
+pub fn url(server: &Server, schema: &str, role: &str) -> String {
     server.url_as(&format!("{schema}_as_{role}"), "postgres", schema)
 }
 
@@ -57,6 +57,8 @@ async fn an_app_claims_settles_and_cancels_and_removes_nothing() {
         contract::check_claims_at_once(app().await).await;
         contract::check_settlements_at_once(app().await).await;
         contract::check_unauthorized_retake(&*app().await).await;
+        contract::check_sequences(&*app().await).await;
+        contract::check_sequence_claims(&*app().await).await;
     }
     let app = fresh(server, "app", None).await;
     let error = app.purge(Timestamp::from_millis(u64::MAX / 2), 100).await.expect_err("it may not");

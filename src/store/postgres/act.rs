@@ -7,6 +7,7 @@ use tokio_postgres::types::Type;
 use super::Shared;
 use super::names::{Adopted, adopt};
 use super::row::Value;
+use super::sequence;
 use super::transaction::{Turn, Within, in_transaction};
 use super::write::{self, OnFile};
 use crate::operation::OperationId;
@@ -63,6 +64,7 @@ async fn decide(within: &Within, id: &OperationId, act: Act) -> Result<Acted, St
         }
     }
     write::update(within, [&record]).await?;
+    sequence::moved(within, &record).await?;
     // An operator's action brings no answer: what is on file stays as long as the state has one.
     let answer = if record.phase() == Phase::Scheduled { OnFile::Now(None) } else { OnFile::Kept };
     write::outcome(within, id, "", answer).await?;

@@ -88,16 +88,6 @@ impl PostgresBuilder {
         self
     }
 
-    /// By which clock the store counts on between two answers of the server. Only its monotonic time is asked. For tests
-    /// whose time and whose server's time run at another pace than the machine's; waits for a connection and statement
-    /// timeouts stay in the machine's.
-    ///
-    /// Default: [`SystemClock`].
-    pub fn clock(mut self, clock: impl Clock) -> PostgresBuilder {
-        self.clock = Arc::new(clock);
-        self
-    }
-
     /// Seals requests and answers from now on, as [`Sqlite`](crate::store) does.
     ///
     /// Default: not sealed.

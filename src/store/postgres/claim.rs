@@ -14,7 +14,7 @@ use super::batch::{self, Asked, Job, Queue};
 use super::failure::failure;
 use super::row::{Reader, Value};
 use super::transaction::{TURNS_MAX, Turn, Within, in_transaction};
-use super::{Shared, names, standing, write};
+use super::{Shared, names, sequence, standing, write};
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
 use crate::operation::record::{Claim, Claimed, Notes, Record};
@@ -25,14 +25,9 @@ use crate::store::stored::Stored;
 use crate::store::{Standing, StoreError, StoreErrorKind, codec};
 
 pub(super) async fn claim(shared: &Arc<Shared>, claim: Claim) -> Result<Claimed, StoreError> {
-    if claim.due.is_some() && claim.sequence.is_some() {
-        let problem =
-            "sequences are not kept in Postgres yet; enqueue the call without one, or use a store in a file";
-        return Err(StoreError::new(problem).of_kind(StoreErrorKind::Invalid));
-    }
     let request = shared.seals.seal(Part::Request, &claim.id, codec::request_bytes(&claim.request)?)?;
     let request = Bytes::from(request);
-    if claim.predecessor.is_some() {
+    if claim.predecessor.is_some() || slot_of(&claim).is_some() {
         return decide(shared, claim, request).await;
     }
     let mut turn = 1;
@@ -63,6 +58,12 @@ pub(super) async fn claim(shared: &Arc<Shared>, claim: Claim) -> Result<Claimed,
             None => return decide(shared, claim, request).await,
         }
     }
+}
+
+/// Of the sequence that a first claim would enter.
+fn slot_of(claim: &Claim) -> Option<i16> {
+    let sequence = claim.due.and(claim.sequence.as_ref())?;
+    Some(sequence::slot_of(claim.id.scope.account_path(), sequence.name()))
 }
 
 /// With the row of the key locked, and that of its predecessor.
@@ -134,7 +135,8 @@ async fn decide_within(within: &Within, claim: Claim, request: &[u8]) -> Result<
     let old = claim.predecessor.as_ref();
     let old = old.map(|key| OperationId::new(claim.id.scope.clone(), key.clone()));
     let names = std::iter::once(&claim.id).chain(old.iter().filter(|old| **old != claim.id));
-    let mut found = within.lock(names, Standing::check_new).await?;
+    let slot = slot_of(&claim);
+    let mut found = within.lock_beside(names, slot.as_slice(), Standing::check_new).await?;
     let lease = claim.lease;
     let first = Record::first(claim.rebased(found.now));
     let held = found.remove(&first.id);
@@ -147,20 +149,27 @@ async fn decide_within(within: &Within, claim: Claim, request: &[u8]) -> Result<
     }
     let Some(held) = held else {
         let record = first.after_fence(found.notes.purged);
-        let is_free = write::start(within, &record, request).await?;
-        return Ok(if is_free { Turn::Done((Claimed::Fresh(record), None)) } else { Turn::Again });
+        if !write::start(within, &record, request).await? {
+            return Ok(Turn::Again);
+        }
+        sequence::enter(within, &record).await?;
+        return Ok(Turn::Done((sequence::placed(within, Claimed::Fresh(record)).await?, None)));
     };
     let claimed = held.record.claim(&first, lease, &found.notes);
     match &claimed {
-        Claimed::Fresh(record) => write::start_over(within, record, request).await?,
+        Claimed::Fresh(record) => {
+            write::start_over(within, record, request).await?;
+            sequence::enter_anew(within, record).await?;
+        }
         Claimed::TakenOver(record) => {
             held.check(&within.shared.seals)?;
             write::update(within, [record]).await?;
             write::unanswer(within, [&record.id]).await?;
+            sequence::moved(within, record).await?;
         }
         _ => {}
     }
-    Ok(Turn::Done((claimed, Some(Box::new(held)))))
+    Ok(Turn::Done((sequence::placed(within, claimed).await?, Some(Box::new(held)))))
 }
 
 /// What the caller is told of a row that was there.

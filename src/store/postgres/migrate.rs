@@ -20,6 +20,7 @@ const STEPS: &[Step] = &[
     Step { name: "operations", sql: include_str!("migrations/0001_operations.sql") },
     Step { name: "standing", sql: include_str!("migrations/0002_standing.sql") },
     Step { name: "outbox", sql: include_str!("migrations/0003_outbox.sql") },
+    Step { name: "sequences", sql: include_str!("migrations/0004_sequences.sql") },
 ];
 
 struct Step {

@@ -3,6 +3,7 @@
 use tokio_postgres::types::Type;
 
 use super::row::Value;
+use super::sequence;
 use super::transaction::Within;
 use super::write;
 use crate::clock::Timestamp;
@@ -30,6 +31,7 @@ pub(super) async fn supersede(
             if let Some(old) = old {
                 old.check(&within.shared.seals)?;
                 write::update(within, [&closed]).await?;
+                sequence::moved(within, &closed).await?;
                 write::log(within, &entry).await?;
             }
             Ok(None)
@@ -77,6 +79,7 @@ pub(super) async fn adopt(
         return Ok(Adopted::Again);
     }
     copy(within, (old, &record), (request.as_deref(), answer.as_deref())).await?;
+    sequence::enter(within, &record).await?;
     Ok(Adopted::Done)
 }
 
@@ -94,7 +97,7 @@ fn seal_anew(
 async fn remove(within: &Within, id: &OperationId) -> Result<(), StoreError> {
     let schema = within.shared.connections.schema();
     let name: [Value<'_>; 2] = [(&id.scope.as_str(), Type::TEXT), (&id.key.as_str(), Type::TEXT)];
-    for table in ["operation", "request", "outcome"] {
+    for table in ["operation", "request", "outcome", "sequenced"] {
         let sql = format!("DELETE FROM {schema}.{table} WHERE scope = $1 AND key = $2");
         within.ask("remove what has expired", &sql, &name).await?;
     }

@@ -7,7 +7,8 @@ use tokio_postgres::types::Type;
 
 use super::Shared;
 use super::failure::failure;
-use super::row::{self, OPERATION, REQUEST, Reader, Value, damaged};
+use super::row::{self, OPERATION, Reader, Value, damaged};
+use super::schema::Schema;
 use super::standing::{self, CLOSED};
 use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
@@ -101,7 +102,7 @@ impl Shared {
         limit: usize,
     ) -> Result<Page<Summary>, StoreError> {
         let limit = limit.clamp(1, ROWS_MAX);
-        let (sql, mut values) = list_statement(&self.connections.schema().to_string(), filter);
+        let (sql, mut values) = list_statement(self.connections.schema(), filter);
         values.push((Box::new(start(after)? as i64), Type::INT8));
         values.push((Box::new(limit as i64 + 1), Type::INT8));
         let rows = self.ask("list operations", sql, values).await?;
@@ -195,20 +196,26 @@ fn phase(from: &mut Reader<'_>) -> Result<Phase, StoreError> {
 }
 
 /// Lacks two values: the number of the first row, and how many.
-fn list_statement(schema: &str, filter: &Filter) -> (String, Vec<(Given, Type)>) {
+fn list_statement(schema: &Schema, filter: &Filter) -> (String, Vec<(Given, Type)>) {
     let in_any_scope = in_any_scope(schema);
     let dialect = Dialect {
         value: |number| format!("${number}"),
         scope: "scope",
         in_any_scope: &in_any_scope,
-        in_sequence: |name| format!("{name} IS NULL"),
-        holds_sequence: "FALSE",
-    }; // It keeps no sequences.
+        in_sequence: |name| format!("m.sequence = {name}"),
+        holds_sequence: "m.holds",
+    };
+    let places = if filter.sequence.is_some() || filter.holds_sequence {
+        format!("JOIN {schema}.sequenced m USING (scope, key) ")
+    } else {
+        String::new()
+    };
     let (clauses, values) = filters::conditions(filter, &dialect);
     let count = values.len();
     let sql = format!(
-        "SELECT {OPERATION}, {REQUEST} FROM {schema}.operation o JOIN {schema}.request r USING (scope, key) \
+        "SELECT {OPERATION}, {} FROM {schema}.operation o JOIN {schema}.request r USING (scope, key) {places}\
          WHERE {clauses}r.number >= ${} ORDER BY r.number LIMIT ${}",
+        row::request(schema),
         count + 1,
         count + 2
     );
@@ -222,7 +229,7 @@ fn list_statement(schema: &str, filter: &Filter) -> (String, Vec<(Given, Type)>)
 }
 
 /// Goes from scope to scope in the index of names, which has the key behind the scope, and looks into each for the key.
-fn in_any_scope(schema: &str) -> String {
+fn in_any_scope(schema: &Schema) -> String {
     format!(
         "scope IN (WITH RECURSIVE scopes (name) AS ((SELECT min(scope) FROM {schema}.operation) UNION ALL \
          SELECT (SELECT min(scope) FROM {schema}.operation WHERE scope > name) FROM scopes WHERE name IS NOT NULL) \

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use tokio_postgres::types::Type;
 
 use super::row::{Changes, Reader, Value, damaged};
+use super::sequence;
 use super::transaction::Within;
 use crate::operation::OperationId;
 use crate::operation::Scope;
@@ -62,6 +63,9 @@ impl Sealed {
             self.write_operations(within).await?;
             self.write_requests(within).await?;
             self.write_outcomes(within).await?;
+            for row in &self.rows {
+                sequence::enter(within, &row.record).await?;
+            }
         }
         if !self.audit.is_empty() {
             self.write_audit(within).await?;
@@ -79,13 +83,13 @@ impl Sealed {
 
     async fn remove(&self, within: &Within) -> Result<(), StoreError> {
         let names = self.gone.iter().map(|id| (id.scope.as_str(), id.key.as_str()));
-        remove_from(within, &["operation", "request", "outcome"], names).await
+        remove_from(within, &["operation", "request", "outcome", "sequenced"], names).await
     }
 
     /// In place of those of the same names, which may be of another life.
     async fn write_operations(&self, within: &Within) -> Result<(), StoreError> {
         let names = self.rows.iter().map(|row| (row.record.id.scope.as_str(), row.record.id.key.as_str()));
-        remove_from(within, &["operation", "outcome"], names).await?;
+        remove_from(within, &["operation", "outcome", "sequenced"], names).await?;
         let changes = Changes::of(self.rows.iter().map(|row| &row.record))?;
         let vendors: Vec<&str> = self.rows.iter().map(|row| row.record.id.scope.vendor_path()).collect();
         let seal = within.shared.seals.current();

@@ -65,9 +65,10 @@ DO $$ DECLARE what text; BEGIN
 END $$;
 GRANT USAGE ON SCHEMA {schema} TO {app}, {dispatcher}, {reader};
 GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {app}, {dispatcher}, {reader};
-GRANT INSERT, UPDATE ON {schema}.operation, {schema}.request, {schema}.outcome TO {app}, {dispatcher};
+GRANT INSERT, UPDATE ON {schema}.operation, {schema}.request, {schema}.outcome, {schema}.sequenced TO {app}, {dispatcher};
+GRANT UPDATE ON {schema}.sequence_lock TO {app}, {dispatcher};
 GRANT INSERT ON {schema}.audit, {schema}.seal_key, {schema}.account TO {app}, {dispatcher};
-GRANT DELETE ON {schema}.operation, {schema}.request, {schema}.outcome, {schema}.seal_key, {schema}.account TO {dispatcher};
+GRANT DELETE ON {schema}.operation, {schema}.request, {schema}.outcome, {schema}.sequenced, {schema}.seal_key, {schema}.account TO {dispatcher};
 GRANT UPDATE ON {schema}.purged TO {dispatcher};
 GRANT UPDATE, DELETE ON {schema}.outbox TO {dispatcher};
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO {app}, {dispatcher};

@@ -3,6 +3,8 @@
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, ToSql, Type};
 
+use super::schema::Schema;
+use super::sequence;
 use crate::operation::record::{Record, Resolved};
 use crate::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
 use crate::policy::OnUnknown;
@@ -16,8 +18,13 @@ pub(super) const OPERATION: &str = "o.scope, o.key, o.phase, o.until_ms, o.detai
      o.effect, o.claimed_at_ms, o.updated_at_ms, o.on_unknown, o.resolved, o.unknown_since_ms, o.look_ups, \
      o.resends_left, o.attempt_max_ms, o.vendor_clock_ms";
 
-/// What [`first_claim`] reads, in its order: of the table `request` as `r`.
-pub(super) const REQUEST: &str = "r.number, r.keep_ms, r.first_fence, r.fingerprint, r.wire_key, r.redact, \
+/// What [`first_claim`] reads: of the table `request` as `r`.
+pub(super) fn request(schema: &Schema) -> String {
+    format!("{REQUEST}, {}", sequence::place_of(schema))
+}
+
+/// In the order in which it is read. The place in a sequence comes after it.
+const REQUEST: &str = "r.number, r.keep_ms, r.first_fence, r.fingerprint, r.wire_key, r.redact, \
      r.predecessor, r.first_scope";
 
 /// What [`Blobs`] reads after those, of the tables `request` as `r` and `outcome` as `a`.
@@ -127,10 +134,11 @@ pub(super) fn first_claim(record: &mut Record, from: &mut Reader<'_>) -> Result<
     let predecessor: Option<String> = from.next()?;
     record.predecessor = predecessor.map(|key| Key::new(key).map_err(|_| damaged("no key"))).transpose()?;
     record.first_scope = from.next::<Option<String>>()?.map(Scope::from_stored);
+    record.sequence = sequence::place(from)?;
     Ok(number)
 }
 
-/// A whole row: `record` is what [`operation`] gave, and the rest is read from [`REQUEST`] and [`BLOBS`].
+/// A whole row: `record` is what [`operation`] gave, and the rest is read from [`request`] and [`BLOBS`].
 pub(super) fn stored(mut record: Record, from: &mut Reader<'_>) -> Result<Stored, StoreError> {
     let number = first_claim(&mut record, from)?;
     Ok(Stored { number, record, request: Some(from.next()?), answer: from.next()? })
@@ -190,7 +198,8 @@ impl<'a> Changes<'a> {
         self.scope.push(record.id.scope.as_str());
         self.key.push(record.id.key.as_str());
         self.phase.push(columns.phase);
-        self.until.push(columns.until);
+        // Also of what waits for its turn: that has no `wake_ms`.
+        self.until.push(record.until().map(to_ms));
         self.fence.push(columns.fence);
         self.attempts.push(record.attempts.into());
         self.effect.push(columns.effect);

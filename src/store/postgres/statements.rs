@@ -3,8 +3,9 @@
 //! None is prepared under a name: a pooler in transaction mode hands sessions about, and a plan that was made while a
 //! table was small is not kept after it has grown. Of many rows, their values are arrays.
 
-use super::row::{BLOBS, Changes, OPERATION, REQUEST};
+use super::row::{self, BLOBS, Changes, OPERATION};
 use super::schema::Schema;
+use super::sequence;
 use super::standing::CLOSED;
 
 /// What is asked often, or from several places.
@@ -40,15 +41,17 @@ pub(super) struct Statements {
     pub(super) audit: String,
     /// See [`purge`](super::purge).
     pub(super) purge: String,
+    pub(super) sequence: sequence::Statements,
 }
 
 impl Statements {
     pub(super) fn of(schema: &Schema) -> Statements {
+        let request = row::request(schema);
         Statements {
             start: start(schema),
             step: step(schema),
             read: format!(
-                "SELECT {schema}.store_now(), {OPERATION}, {REQUEST}, {BLOBS} FROM {schema}.operation o \
+                "SELECT {schema}.store_now(), {OPERATION}, {request}, {BLOBS} FROM {schema}.operation o \
                  JOIN {schema}.request r USING (scope, key) LEFT JOIN {schema}.outcome a USING (scope, key) \
                  WHERE o.scope = $1 AND o.key = $2"
             ),
@@ -57,7 +60,7 @@ impl Statements {
                  ON o.scope = n.scope AND o.key = n.key ORDER BY o.scope, o.key FOR UPDATE OF o"
             ),
             rest: format!(
-                "SELECT r.scope, r.key, {REQUEST}, {BLOBS} FROM unnest($1, $2) AS n (scope, key) \
+                "SELECT r.scope, r.key, {request}, {BLOBS} FROM unnest($1, $2) AS n (scope, key) \
                  JOIN {schema}.request r ON r.scope = n.scope AND r.key = n.key \
                  LEFT JOIN {schema}.outcome a ON a.scope = n.scope AND a.key = n.key"
             ),
@@ -90,6 +93,7 @@ impl Statements {
                  VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"
             ),
             purge: purge(schema),
+            sequence: sequence::Statements::of(schema),
         }
     }
 }
@@ -175,7 +179,7 @@ fn insert(schema: &Schema) -> String {
 }
 
 /// From when on, how many, and the cap of what is noted. The fence is noted and the rows go in one commit; nothing goes
-/// where the store is closed.
+/// where the store is closed. What has ended holds no sequence, so that nobody gets the turn by it.
 fn purge(schema: &Schema) -> String {
     let names_gone = |table: &str| {
         format!("DELETE FROM {schema}.{table} t USING gone g WHERE t.scope = g.scope AND t.key = g.key")
@@ -188,10 +192,11 @@ fn purge(schema: &Schema) -> String {
          RETURNING o.scope, o.key, o.fence, o.wake_ms), \
          highest AS (SELECT least(fence, $3) AS fence FROM gone ORDER BY fence DESC LIMIT 1), \
          noted AS (UPDATE {schema}.purged p SET fence = h.fence FROM highest h WHERE p.fence < h.fence), \
-         requests AS ({}), outcomes AS ({}) SELECT count(*), max(wake_ms), \
+         requests AS ({}), outcomes AS ({}), places AS ({}) SELECT count(*), max(wake_ms), \
          (SELECT {CLOSED} FROM {schema}.purged p) FROM gone",
         names_gone("request"),
-        names_gone("outcome")
+        names_gone("outcome"),
+        names_gone("sequenced")
     )
 }
 

@@ -109,24 +109,47 @@ impl Within {
         self.exclusive.batch_execute(statements).await.map_err(|error| failure(doing, error))
     }
 
-    /// Locks what is on record under these names, and reads it, if the store may be written to in this way.
+    /// Locks what is on record under these names, and their sequences before that, and reads it, if the store may be
+    /// written to in this way.
     pub(super) async fn lock(
         &self,
         ids: impl IntoIterator<Item = &OperationId>,
+        allowed: Allowed,
+    ) -> Result<Found, StoreError> {
+        self.lock_beside(ids, &[], allowed).await
+    }
+
+    /// As [`lock`](Within::lock), with the slots of other [sequences](super::sequence).
+    pub(super) async fn lock_beside(
+        &self,
+        ids: impl IntoIterator<Item = &OperationId>,
+        slots: &[i16],
         allowed: Allowed,
     ) -> Result<Found, StoreError> {
         let (scopes, keys) = names(ids);
         let values: [Value<'_>; 2] = [(&scopes, Type::TEXT_ARRAY), (&keys, Type::TEXT_ARRAY)];
         let statements = &self.shared.statements;
         // Sent at once, and carried out one after the other.
-        let (locked, rest, notes) = tokio::try_join!(
+        let ((), locked, rest, notes) = tokio::try_join!(
             biased;
+            self.lock_slots((&scopes, &keys), slots),
             self.ask("lock operations", &statements.lock, &values),
             self.ask("read operations", &statements.rest, &values),
             self.ask("read the server's time", &statements.notes, &[]),
         )?;
         let records = locked.iter().map(|row| row::operation(&mut Reader::of(row)));
         self.found(records.collect::<Result<_, _>>()?, &rest, (&notes, allowed))
+    }
+
+    /// Locks the sequences that these operations are in, and these slots: in one order, so that nobody waits in a circle.
+    pub(super) async fn lock_slots(
+        &self,
+        (scopes, keys): (&[&str], &[&str]),
+        slots: &[i16],
+    ) -> Result<(), StoreError> {
+        let values: [Value<'_>; 3] =
+            [(&scopes, Type::TEXT_ARRAY), (&keys, Type::TEXT_ARRAY), (&slots, Type::INT2_ARRAY)];
+        self.ask("lock sequences", &self.shared.statements.sequence.lock, &values).await.map(drop)
     }
 
     /// Reads what belongs to records that are locked, if the store may be written to in this way.

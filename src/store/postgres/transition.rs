@@ -14,6 +14,7 @@ use tokio_postgres::types::Type;
 use super::batch::{self, Asked, Job, Queue};
 use super::failure::failure;
 use super::row::{Reader, Value};
+use super::sequence;
 use super::statements::SKEW_MAX_MS;
 use super::transaction::{Turn, Within, in_transaction};
 use super::write::{self, OnFile};
@@ -81,6 +82,7 @@ async fn decide(
             write::update(within, [&record]).await?;
             let answer = OnFile::Now(written.answer.as_deref());
             write::outcome(within, id, &written.reports, answer).await?;
+            sequence::moved(within, &record).await?;
             Ok(Turn::Done(Ok(Box::new(Stored { record, answer: None, ..stored }))))
         }
         Err(declined) => {
@@ -121,7 +123,9 @@ impl Step {
         // Of a clock that was wrong: see `Record::moved`.
         let skew = Duration::from_millis(SKEW_MAX_MS);
         let is_ahead = held.updated_at.max(held.claimed_at).plus(skew) > now.plus(CLOCKS_DIFFER_MAX);
-        if !is_held || is_ahead {
+        // Only a renewal leaves a sequence as it is.
+        let moves_sequence = held.sequence.is_some() && !matches!(transition.event, Event::Renew { .. });
+        if !is_held || is_ahead || moves_sequence {
             return Ok(None);
         }
         let Ok(record) = held.apply(transition.clone()) else { return Ok(None) };

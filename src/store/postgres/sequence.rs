@@ -1,0 +1,259 @@
+//! Sequences: see [`record::turn`](crate::operation::record::turn), and the migration for the tables.
+//!
+//! What moves an operation of a sequence calls [`moved`] in the same transaction. It has locked the sequence first, and
+//! the operation after that: [`Within::lock`] does both. A take locks operations alone, and changes neither who holds a
+//! sequence nor whose turn it is. So whoever passes the turn on locks the operation that has it: a taker has committed
+//! then, or passes it over.
+//!
+//! What waits has no `wake_ms`, so that the index of what is due does not have it.
+
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+use tokio_postgres::types::Type;
+
+use super::row::{Reader, Value, damaged};
+use super::schema::Schema;
+use super::transaction::Within;
+use crate::operation::record::{Ahead, Claimed, Phase, Place, Record, turn};
+use crate::operation::{Key, OperationId, Scope, Sequence};
+use crate::store::StoreError;
+use crate::store::numbers::{self, from_ms};
+
+/// The statements of a schema.
+#[derive(Debug)]
+pub(super) struct Statements {
+    /// Locks what the operations of these names are in, and these slots: scopes, keys, slots.
+    pub(super) lock: String,
+    /// The place of an operation: scope, key.
+    place: String,
+    /// See [`enter`].
+    enter: String,
+    /// Of an operation that is in no sequence any more: scope, key.
+    leave: String,
+    /// Whether those behind an operation wait for it: scope, key, that.
+    hold: String,
+    /// Takes an operation out of what is due, unless it is its turn: scope, key.
+    wait: String,
+    /// Who has the turn, now locked: account, sequence.
+    turn: String,
+    /// The first of those that hold a sequence: account, sequence.
+    first: String,
+    /// Takes the turn away: scope, key.
+    take_turn: String,
+    /// Gives the turn: scope, key.
+    give_turn: String,
+}
+
+impl Statements {
+    pub(super) fn of(schema: &Schema) -> Statements {
+        let turn_of = |has: bool, wake: &str| {
+            format!(
+                "WITH own AS (UPDATE {schema}.sequenced SET turn = {has} WHERE scope = $1 AND key = $2) \
+                 UPDATE {schema}.operation SET wake_ms = {wake} WHERE scope = $1 AND key = $2 AND phase = 2"
+            )
+        };
+        Statements {
+            lock: format!(
+                "SELECT FROM {schema}.sequence_lock WHERE slot = ANY ($3) OR slot IN (SELECT m.slot \
+                 FROM unnest($1, $2) AS n (scope, key) JOIN {schema}.sequenced m \
+                 ON m.scope = n.scope AND m.key = n.key AND m.sequence IS NOT NULL) ORDER BY slot FOR UPDATE"
+            ),
+            place: format!("SELECT {} FROM (SELECT $1 AS scope, $2 AS key) AS r", place_of(schema)),
+            enter: enter_statement(schema),
+            leave: format!(
+                "UPDATE {schema}.sequenced SET sequence = NULL, holds = false, turn = false \
+                 WHERE scope = $1 AND key = $2"
+            ),
+            hold: format!("UPDATE {schema}.sequenced SET holds = $3 WHERE scope = $1 AND key = $2"),
+            wait: format!(
+                "UPDATE {schema}.operation o SET wake_ms = NULL FROM {schema}.sequenced m WHERE o.scope = $1 \
+                 AND o.key = $2 AND o.phase = 2 AND m.scope = $1 AND m.key = $2 AND NOT m.turn"
+            ),
+            turn: format!(
+                "SELECT o.scope, o.key, o.phase, m.holds FROM {schema}.sequenced m JOIN {schema}.operation o \
+                 ON o.scope = m.scope AND o.key = m.key WHERE m.account = $1 AND m.sequence = $2 AND m.turn \
+                 FOR UPDATE OF o"
+            ),
+            first: format!(
+                "SELECT scope, key FROM {schema}.sequenced WHERE account = $1 AND sequence = $2 AND holds \
+                 ORDER BY position LIMIT 1"
+            ),
+            take_turn: turn_of(false, "NULL"),
+            // Not from when it was due: a taker does not look that far back each time.
+            give_turn: turn_of(true, &format!("greatest(until_ms, {schema}.store_now())")),
+        }
+    }
+}
+
+/// A row that is new, or another life of its key: behind the last position, or at that of the operation of the same
+/// sequence that it starts over. A copied one has its position.
+fn enter_statement(schema: &Schema) -> String {
+    format!(
+        "INSERT INTO {schema}.sequenced (scope, key, account, sequence, slot, skips, position, holds, turn) \
+         SELECT $1, $2, $3, $4, $5, $6, coalesce(nullif($7, 0), \
+         (SELECT position FROM {schema}.sequenced WHERE scope = $1 AND key = $8 AND account = $3 AND sequence = $4), \
+         (SELECT max(position) FROM {schema}.sequenced WHERE account = $3 AND sequence = $4) + 1, 1), false, false \
+         ON CONFLICT (scope, key) DO UPDATE SET account = excluded.account, sequence = excluded.sequence, \
+         slot = excluded.slot, skips = excluded.skips, position = excluded.position, holds = false, turn = false"
+    )
+}
+
+/// An operation's place as one column, null for most: with who has the turn, if it is another one. For a statement with
+/// the names of operations in `r`.
+pub(super) fn place_of(schema: &Schema) -> String {
+    format!(
+        "(SELECT json_build_array(own.sequence, own.skips, own.position, ahead.scope, ahead.key, ahead.phase, \
+         ahead.until_ms)::text FROM {schema}.sequenced own LEFT JOIN {schema}.sequenced other \
+         ON other.account = own.account AND other.sequence = own.sequence AND other.turn \
+         AND (other.scope, other.key) <> (own.scope, own.key) LEFT JOIN {schema}.operation ahead \
+         ON ahead.scope = other.scope AND ahead.key = other.key \
+         WHERE own.scope = r.scope AND own.key = r.key AND own.sequence IS NOT NULL)"
+    )
+}
+
+/// What [`place_of`] gives.
+#[derive(Deserialize)]
+struct Stored(String, bool, u64, Option<String>, Option<String>, Option<i64>, Option<i64>);
+
+/// Reads [`place_of`].
+pub(super) fn place(from: &mut Reader<'_>) -> Result<Option<Box<Place>>, StoreError> {
+    let Some(text) = from.next::<Option<&str>>()? else { return Ok(None) };
+    let stored: Stored = serde_json::from_str(text).map_err(|_| damaged("no place in a sequence"))?;
+    let Stored(name, skips, position, scope, key, phase, until) = stored;
+    let sequence = Sequence::new(name);
+    let sequence = if skips { sequence.skip_dead_letters() } else { sequence };
+    let ahead = match (scope, key, phase) {
+        (Some(scope), Some(key), Some(phase)) => {
+            let key = Key::new(key).map_err(|_| damaged("no key"))?;
+            let phase = numbers::phase(phase).ok_or_else(|| damaged("no such phase"))?;
+            let until = until.filter(|_| matches!(phase, Phase::InProgress | Phase::Scheduled)).map(from_ms);
+            Some(Ahead::new(OperationId::new(Scope::from_stored(scope), key), phase, until))
+        }
+        _ => None,
+    };
+    Ok(Some(Box::new(Place::new(sequence, position, ahead))))
+}
+
+/// The row of `sequence_lock` that stands for a sequence. Every process has to know the same: it must never change.
+pub(super) fn slot_of(account: &str, sequence: &str) -> i16 {
+    let hash = Sha256::digest(format!("{account}\0{sequence}"));
+    let number = u16::from_be_bytes([hash[0], hash[1]]) % SLOTS;
+    number.cast_signed()
+}
+
+/// A row that was just written begins a life of a key: it enters its record's sequence, and leaves that of the life
+/// before.
+pub(super) async fn enter(within: &Within, record: &Record) -> Result<(), StoreError> {
+    let (doing, statements) = ("enter a sequence", &within.shared.statements.sequence);
+    let Some(place) = record.sequence.as_deref() else { return Ok(()) };
+    let (scope, key) = (record.id.scope.as_str(), record.id.key.as_str());
+    let slot = slot_of(record.id.scope.account_path(), place.sequence.name());
+    // What is adopted enters another one than it was in.
+    within.lock_slots((&[], &[]), &[slot]).await?;
+    let predecessor = record.predecessor.as_ref().map(Key::as_str);
+    let values: [Value<'_>; 8] = [
+        (&scope, Type::TEXT),
+        (&key, Type::TEXT),
+        (&record.id.scope.account_path(), Type::TEXT),
+        (&place.sequence.name(), Type::TEXT),
+        (&slot, Type::INT2),
+        (&place.sequence.skips_dead_letters(), Type::BOOL),
+        (&i64::try_from(place.position).unwrap_or(i64::MAX), Type::INT8),
+        (&predecessor, Type::TEXT),
+    ];
+    within.ask(doing, &statements.enter, &values).await?;
+    moved(within, record).await
+}
+
+/// Another life of a key has begun. The one before has ended, and holds nothing.
+pub(super) async fn enter_anew(within: &Within, record: &Record) -> Result<(), StoreError> {
+    if record.sequence.is_some() {
+        return enter(within, record).await;
+    }
+    let statement = &within.shared.statements.sequence.leave;
+    within.ask("leave a sequence", statement, &Name::of(&record.id).values()).await.map(drop)
+}
+
+/// The row of a record was brought in line with it: who holds the sequence, and whose turn it is.
+pub(super) async fn moved(within: &Within, record: &Record) -> Result<(), StoreError> {
+    let Some(place) = record.sequence.as_deref() else { return Ok(()) };
+    let (doing, statements) = ("pass the turn of a sequence", &within.shared.statements.sequence);
+    let (account, sequence) = (record.id.scope.account_path(), place.sequence.name());
+    let (name, holds) = (Name::of(&record.id), record.holds_sequence());
+    let values = name.values();
+    let [scope, key] = name.values();
+    let held: [Value<'_>; 3] = [scope, key, (&holds, Type::BOOL)];
+    let line: [Value<'_>; 2] = [(&account, Type::TEXT), (&sequence, Type::TEXT)];
+    // Sent at once, and carried out one after the other.
+    let (_, _, current, first) = tokio::try_join!(
+        biased;
+        within.ask(doing, &statements.hold, &held),
+        within.ask(doing, &statements.wait, &values),
+        within.ask(doing, &statements.turn, &line),
+        within.ask(doing, &statements.first, &line),
+    )?;
+    let (mut last, mut current_holds) = (None, None);
+    if let Some(row) = current.first() {
+        let mut from = Reader::of(row);
+        let (id, phase) = (from.id()?, i64::from(from.next::<i16>()?));
+        let phase = numbers::phase(phase).ok_or_else(|| damaged("no such phase"))?;
+        current_holds = from.next::<bool>()?.then(|| (id.clone(), phase));
+        last = Some(id);
+    }
+    let first = first.first().map(|row| Reader::of(row).id()).transpose()?;
+    let next = turn(current_holds, first);
+    if last == next {
+        return Ok(());
+    }
+    // One at a time: the index holds a sequence to one turn.
+    if let Some(last) = last {
+        within.ask(doing, &statements.take_turn, &Name::of(&last).values()).await?;
+    }
+    if let Some(next) = next {
+        within.ask(doing, &statements.give_turn, &Name::of(&next).values()).await?;
+    }
+    Ok(())
+}
+
+/// What a claim was given, with its place as it is now.
+pub(super) async fn placed(within: &Within, mut claimed: Claimed) -> Result<Claimed, StoreError> {
+    if let Claimed::Fresh(record) | Claimed::TakenOver(record) = &mut claimed
+        && record.sequence.is_some()
+    {
+        let statement = &within.shared.statements.sequence.place;
+        let rows =
+            within.ask("read a place in a sequence", statement, &Name::of(&record.id).values()).await?;
+        let row = rows.first().ok_or_else(|| damaged("no answer"))?;
+        record.sequence = place(&mut Reader::of(row))?;
+    }
+    Ok(claimed)
+}
+
+/// An operation's name, as values of a statement.
+struct Name<'a>(&'a str, &'a str);
+
+impl<'a> Name<'a> {
+    fn of(id: &'a OperationId) -> Name<'a> {
+        Name(id.scope.as_str(), id.key.as_str())
+    }
+
+    fn values(&self) -> [Value<'_>; 2] {
+        [(&self.0, Type::TEXT), (&self.1, Type::TEXT)]
+    }
+}
+
+/// How many rows `sequence_lock` has.
+const SLOTS: u16 = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sequence_keeps_its_slot_for_ever() {
+        assert_eq!(slot_of("prod/stripe/acct_1", "customer-7"), 268);
+        assert_ne!(slot_of("a/b", "c"), slot_of("a/bc", ""));
+        let slots = (0..10_000).map(|nth| slot_of("a", &nth.to_string()));
+        assert_eq!(slots.collect::<std::collections::BTreeSet<_>>().len(), usize::from(SLOTS));
+    }
+}
