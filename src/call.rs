@@ -25,6 +25,7 @@ use crate::telemetry;
 use crate::vendor::{ShownPath, secret};
 
 mod enqueue;
+mod enqueue_in;
 mod path;
 
 use enqueue::Due;

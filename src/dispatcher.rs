@@ -16,6 +16,8 @@
 //! operation that has only to wait, for a settle time or a long backoff, does not keep its place: it is scheduled for
 //! that time. So what is held in memory is bounded by the places.
 //!
+//! Before each look for what is due, committed rows of the store's [outbox](crate::outbox) become operations.
+//!
 //! A panic of a store, an adapter or a transport ends one round, or one operation's task. An operation that was left so
 //! stays in progress until its lease runs out, and is then taken up again.
 //!
@@ -38,7 +40,9 @@ use crate::client::Client;
 use crate::clock::Clock;
 use crate::engine::Leaving;
 use crate::error::Error;
+use crate::telemetry;
 
+mod admit;
 mod builder;
 mod caught;
 mod delivery;
@@ -49,6 +53,7 @@ mod purge;
 mod registered;
 mod under_way;
 
+pub(crate) use admit::Admission;
 pub use builder::DispatcherBuilder;
 use caught::caught;
 use health::Pulse;
@@ -128,11 +133,19 @@ impl Client {
         let (_stop, stopped) = watch::channel(false);
         let mut under_way = UnderWay::new([self.vendor().to_owned()].into_iter(), Leaving::when(stopped));
         let places = Places::new(self.engine.gates.recovery().at_once(), &Arc::default());
-        let mut member = Member::new(self, places);
+        let (mut member, mut admission, mut more_rows) =
+            (Member::new(self, places), Admission::default(), true);
         let ended = loop {
             let left = limit - under_way.recovered.taken;
             if left == 0 {
                 break Ok(());
+            }
+            if more_rows {
+                // What is on record already does not wait for a store that fails here.
+                more_rows = admission.round(self).await.unwrap_or_else(|error| {
+                    telemetry::recovery_failed(self.vendor(), &error);
+                    false
+                });
             }
             let wanted = match member.room(under_way.of(0)) {
                 Ok(room) => room.min(left),
@@ -154,7 +167,7 @@ impl Client {
             match member.take(wanted, &mut under_way, 0).await {
                 // The end of one may be the turn of the next.
                 Ok(taken) if taken < wanted && under_way.may_pass_turns() => under_way.one_ends().await,
-                Ok(taken) if taken < wanted => break Ok(()),
+                Ok(taken) if taken < wanted && !more_rows => break Ok(()),
                 Ok(_) => {}
                 Err(error) => break Err(error),
             }
@@ -165,12 +178,22 @@ impl Client {
         ended.map(|()| under_way.recovered)
     }
 
+    /// Tells the [dispatchers](Client::keep_recovering) of the client's store in this process to look what there is to do,
+    /// such as a [row of the outbox](crate::outbox) that was just committed. Without, they look after their `period`. Does
+    /// not block.
+    pub fn wake(&self) {
+        self.engine.wakes.wake(None, self.engine.wall());
+    }
+
     /// Recovers in the background, at once and from then on, until the returned guard is dropped or
     /// [stopped](Dispatcher::stop): a [`Dispatcher`] of this client alone. Where there is nothing to do it looks every
     /// `period` for what other processes left or enqueued. Must be called within a tokio runtime.
     ///
     /// First it [registers](Client::register) the account's terms. As long as they are not those in the store, nothing is
     /// carried on, and keyed calls are refused.
+    ///
+    /// A call that was [committed](crate::outbox::Uncommitted::committed) with a transaction is found at the next look, or
+    /// at once where this process was told of it.
     ///
     /// Run it in every process that has a durable store. [`PERIOD`] suits most. For several clients there is
     /// [`Dispatcher::over`].
@@ -246,7 +269,8 @@ impl Dispatcher {
     }
 
     /// Takes nothing more, and waits up to `limit` for what is under way. What was taken and waits is let go of: what
-    /// was not sent is due now, so that another process takes it at once, and the rest at its time. Gives how many
+    /// was not sent is due now, so that another process takes it at once (while the vendor has asked for a pause, at its
+    /// end), and the rest at its time. Gives how many
     /// operations were cut off at the limit: their leases run out, and another process carries them on.
     ///
     /// Call it before the process ends, so that an operation which was just sent is also written down. An attempt's

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::client::Client;
 use crate::dead_letter::{DeadLetterError, DeadLetters, Signed};
+use crate::dispatcher::Admission;
 use crate::engine::Accepted;
 use crate::error::Error;
 use crate::operation::OperationId;
@@ -48,7 +49,9 @@ impl Enqueued {
         &self.accepted.named.wire_key
     }
 
-    /// Whether this call recorded the operation. `false`: it was on record before, and has ended or goes on as it was.
+    /// Whether this call recorded the operation. `false`: it was on record before, and has ended or goes on as it was. Of
+    /// a call that was [committed](crate::outbox::Uncommitted::committed) with a transaction it is `true`: nobody has
+    /// looked yet.
     pub fn is_new(&self) -> bool {
         self.accepted.is_new
     }
@@ -90,6 +93,11 @@ impl Enqueued {
     /// Dropping the future may leave the operation closed or as it was, and nothing in between.
     pub async fn cancel(&self, why: impl Into<String>) -> Result<(), DeadLetterError> {
         let engine = &self.client.engine;
+        if self.accepted.in_outbox {
+            // What no dispatcher has recorded yet is recorded first: then there is something to close.
+            let mut admission = Admission::default();
+            while admission.round(&self.client).await.map_err(DeadLetterError::Invalid)? {}
+        }
         let letters = DeadLetters::new(Arc::clone(&engine.store)).with_clock(Arc::clone(&engine.clock));
         letters.cancel(self.id(), &Signed::new(Enqueued::CANCELLED_BY, why)).await?;
         engine.waiting.wake(self.id());

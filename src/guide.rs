@@ -33,6 +33,7 @@ pub mod anti_patterns {}
 /// [`code`]: crate::Error::code
 /// [operations]: crate::guide::operations
 /// [waits]: crate::InFlight::Wait
+/// [outbox]: crate::outbox
 /// [stored secrets]: crate::guide::operations#secrets-that-an-older-version-stored
 /// [was renamed]: crate::guide::operations#an-account-a-namespace-or-a-vendor-was-renamed
 /// [knows them as harmless]: crate::vendor::Vendor::may_show
@@ -74,6 +75,8 @@ pub mod postgres {}
 /// [`keep_recovering`]: crate::Client::keep_recovering
 /// [`Dispatcher`]: crate::dispatcher::Dispatcher
 /// [a process of its own]: crate::guide::operations#a-process-that-delivers
+/// [`enqueue_in`]: crate::Call::enqueue_in
+/// [outbox]: crate::outbox
 /// [`is_new`]: crate::Enqueued::is_new
 /// [`sequence`]: crate::Call::sequence
 /// [`is_deadline`]: crate::Error::is_deadline

@@ -116,6 +116,7 @@
 //!
 //! - [`Client`], one per vendor and account, and [`Call`], one call under construction.
 //! - [`Enqueued`]: a call that is on record and sent later, or without its caller ([`Call::enqueue`]).
+//! - [`outbox`]: the same within the caller's own database transaction ([`Call::enqueue_in`]).
 //! - [`Sequence`]: enqueued calls that are delivered one at a time and in order ([`Call::sequence`]).
 //! - [`Reply`], and [`Error`], which says whether the call may have taken effect.
 //! - [`Policy`]: backoff, budget, breaker, limits, timeouts. [`CallPolicy`] is the part one call may override.
@@ -151,6 +152,7 @@
 //! | `rustls` (default) | TLS by rustls |
 //! | `sqlite` (default) | [`store::Sqlite`]: records in a file that survive the process |
 //! | `postgres` | [`store::Postgres`]: records in a database that many hosts share |
+//! | `sqlx-sqlite` | [`outbox`]: calls in transactions of `sqlx` 0.9; those of rusqlite need only `sqlite` |
 //! | `native-tls` | TLS by the platform's library |
 //! | `seal` | [`store::SealKeys`]: requests and answers are encrypted where they are stored |
 //! | `cli` | the operator's command line, `steadfast`, over [`dead_letter::DeadLetters`]; with it `seal` and `sqlite` |
@@ -195,6 +197,7 @@ mod guard;
 pub mod guide;
 pub mod inbound;
 pub mod operation;
+pub mod outbox;
 pub mod policy;
 pub mod random;
 pub mod reply;

@@ -32,6 +32,7 @@ mod look;
 mod migrated;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod numbers;
+mod outbox;
 mod pages;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod reports;
@@ -59,6 +60,7 @@ pub use error::{StoreError, StoreErrorKind};
 pub use look::{Look, Sight, Waiting};
 pub use memory::Memory;
 pub use migrated::Migrated;
+pub use outbox::{Account, Database, Outbox, OutboxRow, OutboxTally, Rejected, Statement, Value};
 #[cfg(feature = "postgres")]
 pub use postgres::{Postgres, PostgresBuilder};
 #[cfg(feature = "seal")]
@@ -255,6 +257,13 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     fn upkeep(&self) -> Option<&dyn Upkeep> {
         None
     }
+
+    /// The store's [outbox](crate::outbox), where callers put calls in transactions of their own; `None` if it has none.
+    ///
+    /// Default: `None`.
+    fn outbox(&self) -> Option<&dyn Outbox> {
+        None
+    }
 }
 
 #[async_trait]
@@ -339,5 +348,9 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     fn upkeep(&self) -> Option<&dyn Upkeep> {
         (**self).upkeep()
+    }
+
+    fn outbox(&self) -> Option<&dyn Outbox> {
+        (**self).outbox()
     }
 }

@@ -88,6 +88,11 @@ macro_rules! event {
     };
 }
 
+// Behind the macro that it uses.
+mod outbox;
+
+pub(crate) use outbox::{put_in_outbox, rejected};
+
 /// The span around one call. Fields that are not known yet are filled in by [`named`] and [`ended`].
 pub(crate) fn call_span(vendor: &dyn Vendor, request: &Request) -> Span {
     info_span!(

@@ -29,6 +29,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("dead_letter", 5),
     ("dispatcher", 5),
     ("enqueued", 5),
+    ("outbox", 5),
     ("config", 6),
     ("bin", 7),
     ("guide", 7),

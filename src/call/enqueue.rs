@@ -20,6 +20,16 @@ pub(super) enum Due {
     After(Duration),
 }
 
+impl Due {
+    /// The time that is meant, where it is `wall` now.
+    pub(super) fn time(self, wall: Timestamp) -> Timestamp {
+        match self {
+            Due::At(time) => time,
+            Due::After(wait) => wall.plus(wait),
+        }
+    }
+}
+
 impl Call {
     /// [Enqueues](Call::enqueue) it for `time`: it is not sent before, by the wall clocks of the hosts. A time that has
     /// passed is now. Of several, also with [`after`](Call::after), the last one counts.
@@ -107,11 +117,7 @@ impl Call {
         let engine = Arc::clone(&self.client.engine);
         let span = telemetry::call_span(&**engine.vendor, &self.request);
         let (now, wall) = (engine.clock.now(), engine.wall());
-        let due = match self.due {
-            None => wall,
-            Some(Due::At(time)) => time.max(wall),
-            Some(Due::After(wait)) => wall.plus(wait),
-        };
+        let due = self.due.map_or(wall, |due| due.time(wall).max(wall));
         if let Err(mistake) = check_is_on_record(&self.work) {
             self.mistake.get_or_insert(mistake);
         }
@@ -129,7 +135,7 @@ impl Call {
 }
 
 /// What a call asks for that no record keeps, so that whoever delivers it would not know.
-fn check_is_on_record(work: &Work) -> Result<(), Error> {
+pub(super) fn check_is_on_record(work: &Work) -> Result<(), Error> {
     if work.policy.is_some() {
         let problem = "what is enqueued is delivered by its client's policy; give this one to a client of its own, and \
                        enqueue through that";

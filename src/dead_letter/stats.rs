@@ -2,7 +2,8 @@
 
 use super::{DeadLetterError, DeadLetters, OPEN};
 use crate::clock::Timestamp;
-use crate::operation::record::{Filter, Phase, Summary, Tally};
+use crate::operation::record::{Cursor, Filter, Page, Phase, Summary, Tally};
+use crate::store::{OutboxTally, Rejected};
 
 /// The store in numbers.
 ///
@@ -21,6 +22,9 @@ pub struct Stats {
     pub now: Timestamp,
     /// By vendor, then by phase; empty groups are left out.
     pub groups: Vec<Tally>,
+    /// What lies in the store's [outbox](crate::outbox), by account; empty if it has none. Not among the groups: these
+    /// are no operations yet.
+    pub outbox: Vec<OutboxTally>,
     /// Dead letters that hold their [sequence](crate::Sequence), oldest first, at most [`Stats::HELD_MAX`].
     pub held: Vec<Summary>,
     /// Whether there are more of them.
@@ -35,9 +39,34 @@ impl DeadLetters {
     /// [`DeadLetterError::Store`].
     pub async fn stats(&self) -> Result<Stats, DeadLetterError> {
         let groups = self.store.tally().await.map_err(DeadLetterError::store("count"))?;
+        let outbox = match self.store.outbox() {
+            Some(outbox) => outbox.counts().await.map_err(DeadLetterError::store("count the outbox"))?,
+            None => Vec::new(),
+        };
         let holding = Filter { phases: OPEN.to_vec(), holds_sequence: true, ..Filter::default() };
         let held = self.page(&holding, None, Stats::HELD_MAX).await?;
-        Ok(Stats { now: self.now(), groups, held_more: held.next.is_some(), held: held.rows })
+        let held_more = held.next.is_some();
+        Ok(Stats { now: self.now(), groups, outbox, held_more, held: held.rows })
+    }
+
+    /// A page of at most `limit` rows of the [outbox](crate::outbox) that cannot become operations, by number, each with
+    /// the reason.
+    ///
+    /// # Errors
+    ///
+    /// [`DeadLetterError::Store`]; also for a cursor that this store did not give.
+    pub async fn rejected(
+        &self,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page<Rejected>, DeadLetterError> {
+        match self.store.outbox() {
+            Some(outbox) => outbox
+                .rejected(after, limit)
+                .await
+                .map_err(DeadLetterError::store("list what the outbox rejected")),
+            None => Ok(Page { rows: Vec::new(), next: None }),
+        }
     }
 }
 

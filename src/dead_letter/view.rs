@@ -12,6 +12,7 @@ use super::{
 use crate::attempt::AttemptReport;
 use crate::operation::OperationId;
 use crate::operation::record::{Action, AuditEntry, Phase, Place, Resolution, Resolved, Summary};
+use crate::store::Rejected;
 
 macro_rules! serialize_as {
     ($($kind:ty => $form:expr;)*) => {
@@ -85,10 +86,21 @@ serialize_as! {
             "totals": totals,
             "groups": stats.groups.iter().map(group).collect::<Vec<_>>(),
             "secrets": stats.secrets(),
+            "outbox": stats.outbox.iter().map(|group| json!({
+                "namespace": group.namespace, "vendor": group.vendor, "account": group.account,
+                "waiting": group.waiting,
+                "oldest_ms": group.oldest.map(crate::clock::Timestamp::as_millis),
+                "oldest_age_ms": group.oldest.map(|oldest| millis(age(stats.now, oldest))),
+                "rejected": group.rejected,
+            })).collect::<Vec<_>>(),
             "held_sequences": stats.held.iter().map(|held| Value::Object(summary(held))).collect::<Vec<_>>(),
             "held_sequences_more": stats.held_more,
         })
     };
+    Rejected => |row| json!({
+        "number": row.number, "namespace": row.namespace, "vendor": row.vendor, "account": row.account,
+        "method": row.method, "key": row.key, "at_ms": row.at.as_millis(), "why": row.why,
+    });
     Shown => shown;
 }
 

@@ -10,7 +10,7 @@
 //!
 //! *Looking.* A look is one question for all clients. After a look that found something the next comes soon, and later
 //! each time that there is nothing, up to the period. In between, nothing is asked: a client without anything to take is
-//! not taken from.
+//! not taken from. A store with an outbox is asked one thing more: whose rows wait there.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use super::admit::Admission;
 use super::caught;
 use super::health::Pulse;
 use super::member::{GAP, Has, Member, Next};
@@ -56,6 +57,9 @@ struct Turn {
     waits_for_place: bool,
     /// What it has was found by looking, and by nobody's word.
     by_look: bool,
+    /// Whether rows of the outbox wait for it, as far as the last look knows, and where it is among them.
+    has_rows: bool,
+    admission: Admission,
 }
 
 impl Delivery {
@@ -69,8 +73,14 @@ impl Delivery {
     ) -> Option<Delivery> {
         let engine = Arc::clone(&members.first()?.client.engine);
         let clock = Arc::clone(&engine.clock);
-        let turn =
-            |member| Turn { member, not_before: Instant::ORIGIN, waits_for_place: false, by_look: false };
+        let turn = |member| Turn {
+            member,
+            not_before: Instant::ORIGIN,
+            waits_for_place: false,
+            by_look: false,
+            has_rows: false,
+            admission: Admission::default(),
+        };
         Some(Delivery {
             next: 0,
             under_way: UnderWay::new(members.iter().map(|member| member.client.vendor().to_owned()), leaving),
@@ -91,9 +101,13 @@ impl Delivery {
         let mut left = pin!(leaving.said());
         loop {
             self.pulse.beat(self.clock.now());
-            let heard_at = self.hear();
+            let mut heard_at = self.hear();
             if self.clock.now() >= self.look_at {
                 self.look().await;
+                self.look_into_outbox().await;
+            }
+            if self.admit_in_turn().await {
+                heard_at = self.hear();
             }
             let took_by_look = self.take_in_turn().await;
             if took_by_look {
@@ -150,6 +164,9 @@ impl Delivery {
     /// When there is something to do, if nobody says so before.
     fn wake_at(&self, heard_at: Option<Timestamp>) -> Instant {
         let now = self.clock.now();
+        if self.members.iter().any(Turn::may_admit) {
+            return now;
+        }
         let heard = heard_at.map(|at| now.plus(at.since(self.wall())));
         let turns = self.members.iter().filter(|turn| turn.wants() && !turn.waits_for_place);
         turns.map(|turn| turn.not_before).chain(heard).chain([self.look_at]).min().unwrap_or(self.look_at)
@@ -179,6 +196,48 @@ impl Delivery {
         }
         self.look_at = self.clock.now().plus(self.pause);
         self.pause = self.pause.saturating_mul(2).min(self.period);
+    }
+
+    /// Asks the store for which clients rows of its outbox wait: one question for all.
+    async fn look_into_outbox(&mut self) {
+        let Some(outbox) = self.engine.outbox() else { return };
+        let accounts: Vec<_> = self.members.iter().map(|turn| turn.member.client.engine.account()).collect();
+        let vendor = self.engine.vendor.name();
+        let found = match caught(outbox.have_rows(&accounts)).await {
+            Ok(Ok(found)) => found,
+            Ok(Err(source)) => {
+                self.pulse.asked(Some(&source));
+                let error = Error::new(Kind::Store { doing: LOOK_INTO_OUTBOX }, Effect::None);
+                telemetry::recovery_failed(vendor, &error.with_source(source).at_vendor(vendor));
+                return;
+            }
+            Err(panic) => return telemetry::recovery_panicked(vendor, LOOK_INTO_OUTBOX, &*panic),
+        };
+        for (turn, has_rows) in self.members.iter_mut().zip(found) {
+            turn.has_rows |= has_rows;
+        }
+    }
+
+    /// Takes rows of the outbox on record, a page for each client that has some. Whether any client had.
+    async fn admit_in_turn(&mut self) -> bool {
+        let mut had_rows = false;
+        for turn in self.members.iter_mut().filter(|turn| turn.may_admit()) {
+            had_rows = true;
+            let client = &turn.member.client;
+            turn.has_rows = match caught(turn.admission.round(client)).await {
+                Ok(Ok(are_more)) => are_more,
+                Ok(Err(error)) => {
+                    self.pulse.asked(Some(&error));
+                    telemetry::recovery_failed(client.vendor(), &error);
+                    false
+                }
+                Err(panic) => {
+                    telemetry::recovery_panicked(client.vendor(), "admit rows of the outbox", &*panic);
+                    false
+                }
+            };
+        }
+        had_rows
     }
 
     /// A store that cannot say has to be taken from, and purged, to find out.
@@ -280,10 +339,18 @@ impl Delivery {
 }
 
 impl Turn {
-    /// Whether it has something to take. A client whose terms differ from those of the account's other services takes
-    /// nothing.
+    /// Whether the client's terms are those of the account's other services: nothing is carried on for it otherwise.
+    fn agrees(&self) -> bool {
+        self.member.client.engine.disagreement.check().is_ok()
+    }
+
+    fn may_admit(&self) -> bool {
+        self.has_rows && self.agrees()
+    }
+
+    /// Whether it has something to take.
     fn wants(&self) -> bool {
-        self.member.has.any() && self.member.client.engine.disagreement.check().is_ok()
+        self.member.has.any() && self.agrees()
     }
 
     fn may_take(&self, now: Instant) -> bool {
@@ -313,6 +380,7 @@ fn shortest(period: Duration) -> Duration {
 }
 
 const LOOK: &str = "look what there is to do";
+const LOOK_INTO_OUTBOX: &str = "look into the outbox";
 
 /// How many times as often as in the idle state it looks, after it has found something: sixteen times a second.
 const LOOKS_FASTER: u32 = 16;

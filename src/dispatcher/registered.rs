@@ -7,7 +7,8 @@ use crate::client::Client;
 use crate::telemetry;
 
 /// Asks the store of each client whether its terms are those of the account's other services, and gives those whose terms
-/// differ. A store that cannot answer stops nobody: what it cannot say after a few times is then not looked at.
+/// are not known to agree. A store that cannot answer stops nobody: after a few times the delivery begins all the same. It
+/// is asked again before each take, and those whose terms differ then take nothing.
 pub(super) async fn register(clients: &[Client]) -> Vec<Client> {
     let (mut asked, mut differing) = (clients.to_vec(), Vec::new());
     for tries_left in (0..TRIES).rev() {
@@ -19,14 +20,17 @@ pub(super) async fn register(clients: &[Client]) -> Vec<Client> {
                 Answer::Silent => silent.push(client),
             }
         }
-        let Some(first) = silent.first().filter(|_| tries_left > 0) else { break };
+        let Some(first) = silent.first().filter(|_| tries_left > 0) else {
+            differing.extend(silent);
+            break;
+        };
         pause(first, super::PERIOD).await;
         asked = silent;
     }
     differing
 }
 
-/// Asks again for those whose terms differ, until they agree.
+/// Asks again for those whose terms are not known to agree, until they do.
 pub(super) async fn until_registered(mut differing: Vec<Client>) {
     while let Some(first) = differing.first() {
         pause(first, ASK_AGAIN).await;

@@ -8,7 +8,7 @@ use crate::error::{Effect, Error, Kind, Obstacle};
 use crate::operation::record::{Claim, Claimed};
 use crate::operation::{Fingerprint, OperationId, Scope, Unstamped};
 use crate::request::Request;
-use crate::store::StoreError;
+use crate::store::{Outbox, StoreError};
 use crate::telemetry::Whose;
 use crate::vendor::Adapter;
 
@@ -34,6 +34,8 @@ pub(super) struct Keyed<'a> {
     pub keep: Duration,
     /// If it is left to a dispatcher: from when on.
     pub due: Option<Timestamp>,
+    /// The row of the store's outbox that asks for it, if one does.
+    pub row: Option<(&'a dyn Outbox, u64)>,
     pub started: Instant,
 }
 
@@ -73,7 +75,15 @@ impl Engine {
         call: &Keyed<'_>,
         fingerprint: Fingerprint,
     ) -> Result<Box<Claimed>, Option<StoreError>> {
-        let claim = self.store.claim(self.claim_of(call, fingerprint));
+        let claim = self.claim_of(call, fingerprint);
+        let claim = match call.row {
+            None => self.store.claim(claim),
+            Some((outbox, number)) => Box::pin(async move {
+                let frees_at = claim.now;
+                // Somebody else admitted the row, so that the operation is on record.
+                Ok(outbox.admit(number, claim).await?.unwrap_or(Claimed::Busy { frees_at }))
+            }),
+        };
         match limit::within(&*self.clock, call.offered.deadline, claim).await {
             Some(Ok(claimed)) => Ok(Box::new(claimed)),
             Some(Err(error)) => Err(Some(error)),

@@ -23,6 +23,8 @@ pub(crate) struct Accepted {
     pub request: Request,
     /// Whether this call recorded it.
     pub is_new: bool,
+    /// Whether it lies in the outbox until a dispatcher records it.
+    pub in_outbox: bool,
 }
 
 impl Engine {
@@ -43,7 +45,7 @@ impl Engine {
         telemetry::named(call.whose(&self.vendor));
         let is_new = self.record_as_due(&call, due).await?;
         telemetry::enqueued(call.whose(&self.vendor), is_new);
-        Ok(Accepted { named, request, is_new })
+        Ok(Accepted { named, request, is_new, in_outbox: false })
     }
 
     /// Whether it is on record by this call.
@@ -99,7 +101,7 @@ impl Engine {
             error.after_waiting(self.clock.now().since(started))
         };
         let waiter = self.waiting.enter(offered.id);
-        let mut pauses = Pauses::new();
+        let (mut pauses, mut in_outbox) = (Pauses::new(), accepted.in_outbox);
         loop {
             // Before the look: an outcome that is written down in between still wakes.
             let mut woken = pin!(waiter.woken.notified());
@@ -110,7 +112,12 @@ impl Engine {
                     return told.map(|reply| reply.after_waiting(passed)).map_err(waited);
                 }
                 Standing::Free(refused) => return Err(waited(refused)),
-                Standing::Open(open) => in_progress(&open),
+                Standing::Open(open) => {
+                    in_outbox = false;
+                    in_progress(&open)
+                }
+                // No dispatcher has recorded it yet.
+                Standing::Absent if in_outbox => Error::new(Kind::InProgress, Effect::None),
                 // Its time on record is over, or somebody removed it.
                 Standing::Absent => {
                     return Err(waited(Error::new(Kind::Store { doing: FIND }, Effect::Unknown)));

@@ -49,7 +49,7 @@ impl Named {
         (started, deadline): (Instant, Instant),
     ) -> Keyed<'a> {
         let offered = Offered { deadline, ..self.offered(request) };
-        Keyed { offered, wire_key: &self.wire_key, work, keep: self.keep, due: None, started }
+        Keyed { offered, wire_key: &self.wire_key, work, keep: self.keep, due: None, row: None, started }
     }
 }
 

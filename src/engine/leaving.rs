@@ -49,9 +49,11 @@ impl Run<'_> {
     }
 
     /// Lets go of the operation before a send that nothing but our own gates holds up: another process may take it at
-    /// once.
+    /// once, or when the pause is over that the vendor asked for.
     pub(super) async fn let_go(&mut self) -> Error {
         let (now, kind) = (self.engine.clock.now(), self.dependency());
-        self.postpone(now, kind).await
+        // Whoever takes it next knows nothing of what the vendor asked of this process.
+        let asked = self.engine.gates.pause().until(now);
+        self.postpone(asked.unwrap_or(now), kind).await
     }
 }

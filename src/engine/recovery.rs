@@ -30,7 +30,7 @@ impl Engine {
 
     /// Takes what nobody holds. Refused where the account's terms are not this client's.
     pub(crate) async fn take(&self, take: Take) -> Result<Vec<Record>, Error> {
-        self.disagreement.check()?;
+        self.check_terms().await?;
         self.store.take(take).await.map_err(|source| {
             let error =
                 Error::new(Kind::Store { doing: "take the operations that nobody holds" }, Effect::None);

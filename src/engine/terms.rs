@@ -33,6 +33,8 @@ pub(crate) struct Disagreement {
     /// So that a call takes no lock.
     is_there: AtomicBool,
     problem: Mutex<String>,
+    /// The store was asked, and could not answer.
+    is_unanswered: AtomicBool,
 }
 
 impl Disagreement {
@@ -62,10 +64,24 @@ impl Engine {
         let (account, own) = (self.account_path(), terms_of(&**self.vendor));
         let text = serde_json::to_string(&own)
             .map_err(|error| StoreError::with_source("the terms of an account cannot be written", error))?;
-        let there = upkeep.register(&account, Some(&text)).await?;
+        let answered = upkeep.register(&account, Some(&text)).await;
+        self.disagreement.is_unanswered.store(answered.is_err(), Ordering::Release);
+        let there = answered?;
         let problem = there.and_then(|there| difference(&account, &own, &there));
         self.disagreement.note(problem.as_deref());
         Ok(problem.map_or(Ok(()), |problem| Err(refused(&problem).at_vendor(self.vendor.name()))))
+    }
+}
+
+impl Engine {
+    /// Before anything is taken: a store that could not say what is registered is asked again, since it may take by now,
+    /// and what another service recorded would go out with this client's secret.
+    pub(super) async fn check_terms(&self) -> Result<(), Error> {
+        if self.disagreement.is_unanswered.load(Ordering::Acquire) {
+            // One that still cannot answer stops nobody.
+            let _ = self.register().await;
+        }
+        self.disagreement.check()
     }
 }
 

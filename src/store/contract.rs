@@ -53,7 +53,8 @@ mod views;
 
 pub use copying::{
     check_copy, check_copy_of_held_operations, check_copy_of_what_changes, check_copy_refusals,
-    check_copy_that_is_cut_short, check_copying, check_giving_a_copy_up, check_registered_terms,
+    check_copy_server_timed, check_copy_that_is_cut_short, check_copying, check_copying_server_timed,
+    check_giving_a_copy_up, check_registered_terms,
 };
 pub use enqueued::check_enqueue;
 pub use looks::check_looks;

@@ -118,11 +118,12 @@ pub struct Copied {
 /// # }
 /// ```
 pub async fn copy(source: &dyn Store, target: &dyn Store, how: &Copying) -> Result<Copied, CopyError> {
-    let run = Run::new(source, target, how)?;
+    let mut run = Run::new(source, target, how)?;
     let name = match run.start().await? {
         Began::Complete => return Ok(Copied { was_complete: true, ..Copied::default() }),
         Began::Named(name) => name,
     };
+    run.name.clone_from(&name);
     let mut written = 0;
     if run.source.head().await?.standing.stage == Stage::Leaving {
         written += run.pass().await?.written;
@@ -167,13 +168,17 @@ pub async fn give_up_copy(
         match there.stage {
             // Under another name, so that whoever still copies cannot open it.
             Stage::Arriving if there.copy == standing.copy => {
-                let given_up = Standing { copy: GIVEN_UP.to_owned(), ..there.clone() };
+                let given_up = Standing { copy: given_up(&standing.copy), ..there.clone() };
                 target.step(&there, &given_up).await?;
             }
-            Stage::Arriving if there.copy == GIVEN_UP => {}
+            Stage::Arriving if there.copy == given_up(&standing.copy) => {}
             // Not begun there, or begun with another source.
             _ if standing.stage == Stage::Leaving => {}
-            _ => return Err(CopyError::Complete { other: how.to.clone() }),
+            Stage::Open if there.copy == standing.copy => {
+                return Err(CopyError::Complete { other: how.to.clone() });
+            }
+            // All is in another store, which may be in use.
+            _ => return Err(CopyError::Elsewhere { other: standing.other }),
         }
     }
     source.step(&standing, &Standing::default()).await
@@ -183,6 +188,8 @@ pub async fn give_up_copy(
 struct Run<'a> {
     source: Side<'a>,
     target: Side<'a>,
+    /// The copy's; empty until it has one.
+    name: String,
     how: &'a Copying,
 }
 
@@ -196,7 +203,8 @@ struct Side<'a> {
 
 impl<'a> Run<'a> {
     fn new(source: &'a dyn Store, target: &'a dyn Store, how: &'a Copying) -> Result<Run<'a>, CopyError> {
-        Ok(Run { source: Side::new("source", source)?, target: Side::new("target", target)?, how })
+        let (source, target) = (Side::new("source", source)?, Side::new("target", target)?);
+        Ok(Run { source, target, name: String::new(), how })
     }
 
     /// What the source is while the copy of this name is under way.
@@ -207,6 +215,14 @@ impl<'a> Run<'a> {
     /// What the target is.
     fn arriving(&self, name: &str) -> Standing {
         Standing { stage: Stage::Arriving, copy: name.to_owned(), other: self.how.from.clone() }
+    }
+}
+
+impl Run<'_> {
+    /// Writes to the target, as a part of this copy.
+    async fn restore(&self, restore: Restore) -> Result<(), CopyError> {
+        let restore = Restore { copy: self.name.clone(), ..restore };
+        self.target.upkeep.restore(restore).await.map_err(self.target.failed())
     }
 }
 
@@ -228,10 +244,6 @@ impl<'a> Side<'a> {
         self.upkeep.head().await.map_err(self.failed())
     }
 
-    async fn restore(&self, restore: Restore) -> Result<(), CopyError> {
-        self.upkeep.restore(restore).await.map_err(self.failed())
-    }
-
     /// From one standing to the next. It is no failure if it is there already.
     async fn step(&self, from: &Standing, to: &Standing) -> Result<(), CopyError> {
         let there = self.upkeep.stand(from, to).await.map_err(self.failed())?;
@@ -246,5 +258,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// No copy has this name.
-const GIVEN_UP: &str = "given up";
+/// No copy has this name. It is of one copy alone: the target of one that was given up says nothing of a later one.
+fn given_up(copy: &str) -> String {
+    format!("given up: {copy}")
+}

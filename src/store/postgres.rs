@@ -12,36 +12,44 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::attempt::AttemptReport;
-use crate::clock::{SystemClock, Timestamp};
+use crate::clock::{Clock, Timestamp};
 use crate::operation::OperationId;
 use crate::operation::record::{
-    Act, AuditEntry, Claim, Claimed, Cursor, Declined, Filter, Forbidden, Page, Record, Summary, Take, Tally,
-    Transition,
+    Act, AuditEntry, Claim, Claimed, Cursor, Declined, Filter, Forbidden, Page, Record, State, Summary, Take,
+    Tally, Transition,
 };
 use crate::store::seals::Seals;
-use crate::store::{Reseal, ResealedBatch, Store, StoreError, Upkeep};
+use crate::store::{
+    Head, Look, Reseal, ResealedBatch, Restore, Sight, Standing, Store, StoreError, Upkeep, Wakes,
+};
 
 mod act;
 mod address;
 mod batch;
+mod bounds;
 mod builder;
 mod claim;
 mod connect;
 mod connections;
+mod copying;
 mod failure;
 mod line;
+mod look;
 mod migrate;
 mod names;
+mod notify;
 mod opening;
 mod password;
 mod purge;
 mod read;
 mod reseal;
+mod restore;
 mod roles;
 mod row;
 mod schema;
 mod sealed;
 mod sequence;
+mod standing;
 mod statements;
 mod take;
 mod thread;
@@ -59,10 +67,11 @@ pub(in crate::store) use address::Address;
 pub use builder::PostgresBuilder;
 
 use batch::Queue;
+use bounds::Bounds;
 use claim::Start;
 use connections::Connections;
+use notify::Notices;
 use statements::Statements;
-use take::Bounds;
 use time::ServerTime;
 use transition::Step;
 
@@ -94,6 +103,8 @@ struct Shared {
     bounds: Bounds,
     starts: Queue<Start>,
     steps: Queue<Step>,
+    wakes: Wakes,
+    notices: Notices,
 }
 
 impl std::fmt::Debug for Shared {
@@ -113,13 +124,15 @@ impl Postgres {
     }
 
     /// On connections to a schema that is up to date. Blocks while it looks which keys that needs.
-    fn on(connections: Connections, seals: Seals) -> Result<Postgres, StoreError> {
+    fn on(connections: Connections, seals: Seals, clock: Arc<dyn Clock>) -> Result<Postgres, StoreError> {
         let shared = Arc::new(Shared {
             statements: Statements::of(connections.schema()),
-            time: ServerTime::new(Arc::new(SystemClock::new())),
+            time: ServerTime::new(clock),
             bounds: Bounds::default(),
             starts: Queue::default(),
             steps: Queue::default(),
+            wakes: Wakes::new(),
+            notices: Notices::new(),
             seals,
             connections,
         });
@@ -136,7 +149,12 @@ impl Postgres {
 #[async_trait]
 impl Store for Postgres {
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
-        claim::claim(&self.0, claim).await
+        let (due, now) = (claim.due, claim.now);
+        let claimed = claim::claim(&self.0, claim).await?;
+        if let (Some(due), Claimed::Fresh(_) | Claimed::TakenOver(_)) = (due, &claimed) {
+            notify::tell(&self.0, due, now);
+        }
+        Ok(claimed)
     }
 
     async fn transition(
@@ -152,7 +170,11 @@ impl Store for Postgres {
     }
 
     async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> {
-        act::act(&self.0, id, act).await
+        let acted = act::act(&self.0, id, act).await?;
+        if let Ok(Record { state: State::Scheduled { at }, updated_at, .. }) = &acted {
+            notify::tell(&self.0, *at, *updated_at);
+        }
+        Ok(acted)
     }
 
     async fn append_evidence(
@@ -206,6 +228,16 @@ impl Store for Postgres {
         purge::expired(&self.0, limit).await
     }
 
+    async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
+        // Whoever looks is a dispatcher, which is to be woken.
+        notify::listen(&self.0);
+        look::look(&self.0, look).await.map(Some)
+    }
+
+    fn wakes(&self) -> Option<&Wakes> {
+        Some(&self.0.wakes)
+    }
+
     fn upkeep(&self) -> Option<&dyn Upkeep> {
         Some(self)
     }
@@ -219,5 +251,21 @@ impl Upkeep for Postgres {
 
     async fn wipe(&self) -> Result<(), StoreError> {
         purge::wipe(&self.0).await
+    }
+
+    async fn head(&self) -> Result<Head, StoreError> {
+        copying::head(&self.0).await
+    }
+
+    async fn stand(&self, from: &Standing, to: &Standing) -> Result<Standing, StoreError> {
+        copying::stand(&self.0, from, to).await
+    }
+
+    async fn restore(&self, restore: Restore) -> Result<(), StoreError> {
+        copying::restore(&self.0, restore).await
+    }
+
+    async fn register(&self, account: &str, terms: Option<&str>) -> Result<Option<String>, StoreError> {
+        copying::register(&self.0, account, terms).await
     }
 }

@@ -21,7 +21,7 @@ use crate::operation::record::{
 };
 use crate::store::seals::{Part, Seals};
 use crate::store::stored::Stored;
-use crate::store::{Look, Sight, Store, StoreError, Upkeep, Wakes, codec, reports};
+use crate::store::{Look, Outbox, Sight, Store, StoreError, Upkeep, Wakes, codec, reports};
 
 mod builder;
 mod copying;
@@ -29,9 +29,11 @@ mod failure;
 mod lane;
 mod log;
 mod look;
+mod migrations;
 mod names;
 mod notes;
 mod open;
+mod outbox;
 mod place;
 mod purge;
 mod read;
@@ -219,6 +221,27 @@ impl Sqlite {
         Ok(Box::new(First { record: Record::first(claim), request, lease, seals }))
     }
 
+    /// What the caller is told of its claim.
+    fn claimed(&self, mut first: First, met: Met) -> Result<Claimed, StoreError> {
+        let (claimed, stored) = match met {
+            Met::Nobody { first_fence, place } => {
+                (first.record.fence, first.record.first_fence) = (first_fence, first_fence);
+                first.record.sequence = place;
+                return Ok(Claimed::Fresh(first.record));
+            }
+            Met::Unreadable(error) => return Err(error),
+            Met::InTheWay(obstacle, effect) => return Ok(Claimed::InTheWay { obstacle, effect }),
+            Met::Somebody(somebody) => *somebody,
+        };
+        Ok(match claimed {
+            Claimed::TakenOver(record) => {
+                Claimed::TakenOver(Stored { record, answer: None, ..stored }.whole(&self.seals)?)
+            }
+            Claimed::Settled(record) => Claimed::Settled(Stored { record, ..stored }.whole(&self.seals)?),
+            other => other,
+        })
+    }
+
     /// As [`first`](Self::first), for a transition: with what it comes to, if nobody else has moved the operation
     /// since.
     fn step(&self, held: &Record, mut transition: Transition) -> Result<Box<Step>, StoreError> {
@@ -243,25 +266,9 @@ impl Store for Sqlite {
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
         self.place.check(&self.path)?;
         let first = self.first(claim)?;
-        let (mut first, met) =
+        let (first, met) =
             self.writer.run_on(OnDrop::Skip, first, |to, first| write::claim(to, first)).await?;
-        let (claimed, stored) = match met {
-            Met::Nobody { first_fence, place } => {
-                (first.record.fence, first.record.first_fence) = (first_fence, first_fence);
-                first.record.sequence = place;
-                return Ok(Claimed::Fresh(first.record));
-            }
-            Met::Unreadable(error) => return Err(error),
-            Met::InTheWay(obstacle, effect) => return Ok(Claimed::InTheWay { obstacle, effect }),
-            Met::Somebody(somebody) => *somebody,
-        };
-        Ok(match claimed {
-            Claimed::TakenOver(record) => {
-                Claimed::TakenOver(Stored { record, answer: None, ..stored }.whole(&self.seals)?)
-            }
-            Claimed::Settled(record) => Claimed::Settled(Stored { record, ..stored }.whole(&self.seals)?),
-            other => other,
-        })
+        self.claimed(*first, met)
     }
 
     async fn transition(
@@ -386,6 +393,10 @@ impl Store for Sqlite {
     }
 
     fn upkeep(&self) -> Option<&dyn Upkeep> {
+        Some(self)
+    }
+
+    fn outbox(&self) -> Option<&dyn Outbox> {
         Some(self)
     }
 }

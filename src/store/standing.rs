@@ -60,12 +60,13 @@ impl Standing {
     ///
     /// # Errors
     ///
-    /// [`StoreErrorKind::Closed`] unless records are being copied into the store.
-    pub fn check_restore(&self) -> Result<(), StoreError> {
-        if self.stage == Stage::Arriving {
+    /// [`StoreErrorKind::Closed`] unless records are being copied into the store by this `copy`: what another one still
+    /// writes, which was given up meanwhile, would be due in two stores.
+    pub fn check_restore(&self, copy: &str) -> Result<(), StoreError> {
+        if self.stage == Stage::Arriving && self.copy == copy {
             return Ok(());
         }
-        let problem = "records are copied only into a store that is set aside for that";
+        let problem = "records are copied only into a store that is set aside for that, and for that copy";
         Err(StoreError::new(problem).of_kind(StoreErrorKind::Closed))
     }
 

@@ -67,7 +67,7 @@ pub trait Upkeep: Send + Sync {
     ///
     /// # Errors
     ///
-    /// A [`StoreError`], and nothing was written: `Closed` if the store is not [`Arriving`](super::Stage::Arriving),
+    /// A [`StoreError`], and nothing was written: `Closed` if the store is not [`Arriving`](super::Stage::Arriving) with this copy,
     /// `Locked` if its audit record has not [as many](Restore::audit_after) entries.
     async fn restore(&self, _restore: Restore) -> Result<(), StoreError> {
         Err(cannot_be_copied())
@@ -111,6 +111,8 @@ pub struct Row {
 /// What [`Upkeep::restore`] writes.
 #[derive(Clone, Debug, Default)]
 pub struct Restore {
+    /// The copy that it is a part of, by the name in the target's [`Standing`].
+    pub copy: String,
     /// These rows, as they are: phase, fences and times included. A row of the same name gives way. It keeps its place in
     /// lists if its life is the same, by [`first_fence`](Record::first_fence); else it is the last.
     pub rows: Vec<Row>,

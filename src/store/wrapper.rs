@@ -4,7 +4,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 
-use super::{Look, Sight, Store, StoreError, Upkeep, Wakes};
+use super::{Look, Outbox, Sight, Store, StoreError, Upkeep, Wakes};
 use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
@@ -202,6 +202,11 @@ pub trait Wrapper: fmt::Debug + Send + Sync + 'static {
     fn upkeep(&self) -> Option<&dyn Upkeep> {
         self.inner().upkeep()
     }
+
+    /// See [`Store::outbox`]. Claims that admit a row go there, and past [`claim`](Wrapper::claim).
+    fn outbox(&self) -> Option<&dyn Outbox> {
+        self.inner().outbox()
+    }
 }
 
 #[async_trait]
@@ -286,5 +291,9 @@ impl<W: Wrapper> Store for W {
 
     fn upkeep(&self) -> Option<&dyn Upkeep> {
         Wrapper::upkeep(self)
+    }
+
+    fn outbox(&self) -> Option<&dyn Outbox> {
+        Wrapper::outbox(self)
     }
 }

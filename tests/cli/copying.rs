@@ -295,6 +295,24 @@ fn claim(key: &str, now: steadfast::clock::Timestamp, lease: Duration) -> Claim 
     }
 }
 
+#[tokio::test]
+async fn a_store_with_calls_in_its_outbox_is_not_copied() {
+    let place = Place::fresh();
+    place.never_sent("due").await;
+    place.rejects(2).await;
+    let told = place.run_with(&[], &COPY);
+    assert_eq!(told.code, 1, "{}{}", told.out, told.err);
+    let words: String = told.err.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        words.contains(
+            "3 calls lie in the source's outbox (2 rejected), and an outbox is not copied; let a dispatcher"
+        ),
+        "{words}"
+    );
+    place.sql("DELETE FROM steadfast_outbox");
+    place.run_with(&[], &COPY).ended(0);
+}
+
 /// Whether anybody may write there. Asked with the removal of terms that nobody has, which is refused as a claim is.
 async fn is_open(place: &Place, name: &str) -> bool {
     let Ok(store) = place.store(name) else { return false };

@@ -252,6 +252,37 @@ async fn attempts_are_counted_anew_after_a_redrive_and_it_says_so() {
 
 /// Names are left whole, because they are copied; all else fits a terminal of 80 columns.
 #[tokio::test]
+async fn the_outbox_is_counted_and_what_it_rejected_is_listed_with_the_reason() {
+    let place = Place::fresh();
+    assert_eq!(place.run(&["outbox"]).code, 3, "there is no store yet");
+    place.succeeds("well", NOW).await;
+    assert_eq!(place.run(&["outbox"]).ended(0), "no row of the outbox was rejected\n");
+    place.rejects(3).await;
+    let stats = place.run(&["stats"]).ended(0);
+    for line in [
+        "       1  in outbox    prod/acme/shop, oldest ",
+        "       3  rejected     default/stripe/test, not sent: steadfast outbox says why\n",
+    ] {
+        assert!(stats.contains(line), "{stats}");
+    }
+    let counted = place.json(0, &["stats"])["outbox"].take();
+    assert_eq!((&counted[0]["rejected"], &counted[1]["waiting"]), (&3.into(), &1.into()), "{counted}");
+    assert!(counted[0]["oldest_ms"].is_null() && counted[1]["oldest_age_ms"].is_u64(), "{counted}");
+    let text = place.run(&["outbox"]).ended(0);
+    assert!(text.starts_with("1  default/stripe/test/POST key bad-0\n    rejected at "), "{text}");
+    assert!(text.contains("cookie carries a\n    secret") && !text.contains("hunter2"), "{text}");
+    let page = place.json(0, &["outbox", "--limit", "2"]);
+    let next = page["next"].as_str().expect("one more");
+    let rest = place.json(0, &["outbox", "--after", next]);
+    assert_eq!(
+        (page["rejected"].as_array().map(Vec::len), &rest["rejected"][0]["number"]),
+        (Some(2), &3.into())
+    );
+    assert!(rest["next"].is_null());
+    assert_eq!(place.json_error(2, &["outbox", "--after", "x"])["code"], "usage");
+}
+
+#[tokio::test]
 async fn what_is_shown_fits_eighty_columns() {
     let place = Place::fresh();
     for key in ["forced", "solved", "lost"] {
@@ -261,12 +292,14 @@ async fn what_is_shown_fits_eighty_columns() {
     place.never_sent("never-sent").await;
     place.busy("busy").await;
     place.succeeds("well", NOW).await;
+    place.rejects(1).await;
     let why = ["--why", &"seen by nobody who could say what became of it ".repeat(5)];
     place.run(&[&["dead-letters", "redrive", "forced", "--force"], &why[..]].concat()).ended(0);
     place.run(&[&["dead-letters", "resolve", "solved", "--applied", "po_1"], &why[..]].concat()).ended(0);
     let mut shown = Vec::new();
     for command in [
         &["stats"][..],
+        &["outbox"],
         &["dead-letters", "list", "--resolved-too"],
         &["dead-letters", "list", "--group"],
         &["dead-letters", "redrive", "--all"],

@@ -132,6 +132,28 @@ impl Place {
         assert!(self.pays(key, Duration::ZERO, network).await.expect_err("busy").is_dead_letter());
     }
 
+    /// Runs what a program without this crate would.
+    pub fn sql(&self, sql: &str) {
+        let file = rusqlite::Connection::open(self.path("calls.db")).expect("opens");
+        file.execute_batch(sql).expect(sql);
+    }
+
+    /// So many rows of the outbox that cannot be admitted, and one that nobody here has a client for.
+    pub async fn rejects(&self, count: usize) {
+        let file = rusqlite::Connection::open(self.path("calls.db")).expect("opens");
+        let row = "INSERT INTO steadfast_outbox (namespace, vendor, account, path, key, headers) VALUES ";
+        for nth in 0..count {
+            let values = format!(
+                r#"('default', 'stripe', 'test', '/v1/payouts', 'bad-{nth}', '{{"Cookie": "hunter2"}}')"#
+            );
+            file.execute_batch(&[row, &values].concat()).expect("a row");
+        }
+        file.execute_batch(&[row, "('prod', 'acme', 'shop', '/', 'k', '{}')"].concat()).expect("a row");
+        let stripe = self.stripe(Duration::ZERO, &ScriptedTransport::new());
+        stripe.gates().kill_switch().engage();
+        stripe.recover(1).await.expect("a store");
+    }
+
     /// Runs the binary on the store with the vendors file.
     pub fn run(&self, arguments: &[&str]) -> Said {
         self.run_with(&["--store", "calls.db", "--vendors", "vendors.toml"], arguments)

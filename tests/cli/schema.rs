@@ -114,11 +114,9 @@ async fn every_command_answers_with_one_object_of_the_documented_shape() {
         assert_eq!(answer["exit_code"], code, "{arguments:?}");
         seen.insert(answer["command"].as_str().expect("a command").to_owned());
     }
-    seen.insert(migrates(&place));
     seen.extend(shows_terms(&place).await);
-    seen.insert(reseals(&mut place));
-    seen.extend(copies(&place));
-    seen.insert(super::dispatch::command().await);
+    seen.extend([migrates(&place), rejects(&place).await, reseals(&mut place)]);
+    seen.extend(copies(&place).into_iter().chain([super::dispatch::command().await]));
     for letter in std::fs::read_to_string(place.path("letters.jsonl")).expect("reads").lines() {
         line(letter);
     }
@@ -166,6 +164,18 @@ fn migrates(place: &Place) -> String {
         );
     }
     refused["command"].as_str().expect("a command").to_owned()
+}
+
+/// Rows that no other command shows. Gives the command's name.
+async fn rejects(place: &Place) -> String {
+    place.rejects(2).await;
+    let counted = answer(&place.run(&["stats", "--json"]).ended(0));
+    assert_eq!(counted["result"]["outbox"].as_array().map(Vec::len), Some(2), "{counted}");
+    let listed = answer(&place.run(&["outbox", "--limit", "1", "--json"]).ended(0));
+    assert!(listed["result"]["next"].is_string(), "{listed}");
+    // A store whose outbox is not empty is not copied.
+    place.sql("DELETE FROM steadfast_outbox");
+    listed["command"].as_str().expect("a command").to_owned()
 }
 
 /// Needs a key, with which no other command then does without. Gives the command's name.

@@ -328,6 +328,26 @@ fn a_dispatcher_that_stops_leaves_a_retry_to_its_time() {
     });
 }
 
+/// What waits for a pause that the vendor asked for, though of another call: whoever takes it next knows nothing of it.
+#[test]
+fn a_dispatcher_that_stops_keeps_the_wait_that_the_vendor_asked_for() {
+    on_virtual_time(|clock, _| async move {
+        let (store, desk) = (seen(), Desk::new(&clock));
+        let client = desk.client("acme", "a", &store, one_in_four_seconds());
+        let dispatcher = client.keep_recovering(HOUR);
+        taken_and_waiting(&desk, &client).await;
+        client.gates().pause().hold_until(clock.now(), secs(20));
+        let sent = desk.sent("/x");
+        assert_eq!(dispatcher.stop(secs(30)).await, 0, "nothing is cut off");
+        let other = desk.client("acme", "a", &store, Policy::background());
+        let _other = other.keep_recovering(PERIOD);
+        clock.latency(secs(19)).await;
+        assert_eq!(desk.sent("/x"), sent, "not before");
+        clock.latency(secs(2)).await;
+        assert_eq!(attempts_of(&*store, "taken").await, (Phase::Succeeded, 1));
+    });
+}
+
 #[test]
 fn a_dispatcher_says_whether_it_is_at_work() {
     on_virtual_time(|clock, _| async move {

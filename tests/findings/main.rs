@@ -3,6 +3,7 @@
 #[path = "../hosts/apart.rs"]
 mod apart;
 mod attack;
+mod attack2;
 mod clocks;
 mod dispatch;
 mod edges;

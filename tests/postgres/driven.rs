@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use steadfast::clock::Timestamp;
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{Act, Claim, Claimed, Declined, Forbidden, Record, Take, Transition};
-use steadfast::store::{Postgres, PostgresBuilder, Store, StoreError, Wrapper};
+use steadfast::store::{Look, Postgres, PostgresBuilder, Sight, Store, StoreError, Wrapper};
 use tokio_postgres::NoTls;
 use tokio_postgres::types::Type;
 
@@ -89,6 +89,16 @@ impl Wrapper for Driven {
     async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> {
         self.at(act.now).await;
         self.store.act(id, act).await
+    }
+
+    /// The clock is the test's, which the host shares.
+    fn time(&self, now: Timestamp) -> Timestamp {
+        now
+    }
+
+    async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
+        self.at(look.now).await;
+        self.store.look(look).await
     }
 
     async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError> {

@@ -9,7 +9,9 @@
 
 mod calls;
 mod contract;
+mod copying;
 mod driven;
+mod looks;
 mod migrations;
 mod opening;
 mod pooler;

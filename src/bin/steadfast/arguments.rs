@@ -50,6 +50,11 @@ pub(crate) enum Command {
     Stats,
     /// Shows one operation, whatever became of it
     Show(ShowArguments),
+    /// Lists calls from callers' own transactions that cannot be made, with the reason
+    ///
+    /// Each is a row of the table steadfast_outbox, by its number. Nothing of it was sent, and its key is not used up.
+    /// Mend the row and set its columns rejected_at_ms and rejected to NULL, and it is tried again; or delete it.
+    Outbox(OutboxArguments),
     /// Ends an operation that waits for its next attempt, or that a dead process left
     ///
     /// It becomes a dead letter that is closed; its effect stays as on record. Never while somebody holds it.
@@ -301,6 +306,16 @@ pub(crate) struct ScrubArguments {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct OutboxArguments {
+    /// At most so many
+    #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub limit: u16,
+    /// Goes on after a page: what that page printed as next
+    #[arg(long, value_name = "CURSOR")]
+    pub after: Option<String>,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct ResealArguments {
     /// Only counts
     #[arg(long, conflicts_with = "wipe")]
@@ -373,6 +388,7 @@ impl Command {
         match self {
             Command::Stats => "stats",
             Command::Show(_) => "show",
+            Command::Outbox(_) => "outbox",
             Command::Cancel(_) => "cancel",
             Command::Adopt(_) => "adopt",
             Command::Scrub(_) => "scrub",

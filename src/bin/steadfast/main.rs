@@ -9,6 +9,7 @@ mod dispatch;
 mod failure;
 mod manual;
 mod migrate;
+mod outbox;
 mod output;
 mod place;
 mod print;

@@ -68,7 +68,7 @@ pub(crate) fn groups(groups: &[Group], out: Out<'_>) -> io::Result<()> {
 }
 
 pub(crate) fn stats(stats: &Stats, out: Out<'_>) -> io::Result<()> {
-    if stats.groups.is_empty() {
+    if stats.groups.is_empty() && stats.outbox.is_empty() {
         writeln!(out, "the store is empty")?;
     }
     for group in &stats.groups {
@@ -265,7 +265,7 @@ fn message(headers: &[(String, String)], body: &ShownBody, bytes: usize, out: Ou
     }
 }
 
-fn whole_seconds(now: Timestamp, then: Timestamp) -> String {
+pub(crate) fn whole_seconds(now: Timestamp, then: Timestamp) -> String {
     format_duration(Duration::from_secs(now.since(then).as_secs())).to_string()
 }
 

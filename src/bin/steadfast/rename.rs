@@ -8,6 +8,7 @@ use steadfast::dead_letter::{Adopt, Adopted, Signed, Stats, Unreached};
 use super::arguments::{AdoptArguments, CancelArguments};
 use super::commands::find_whole;
 use super::failure::{DONE, Failure, HELD_BACK};
+use super::outbox;
 use super::output::Output;
 use super::place::Place;
 use super::print::{self, plain, wrapped};
@@ -22,6 +23,7 @@ pub(crate) async fn stats(place: &Place, output: &mut Output<'_>) -> Result<u8, 
     }
     output.put(DONE, &answer, |_, out| {
         print::stats(&stats, out)?;
+        outbox::counts(&stats, out)?;
         if stats.secrets() > 0 {
             let what =
                 "hold secrets in their headers, which version 0.1 stored; to remove them: steadfast scrub";

@@ -16,6 +16,18 @@ pub enum CopyError {
         /// When the last lease ends, unless it is renewed.
         last: Timestamp,
     },
+    /// Calls lie in the source's [outbox](crate::outbox), which is not copied. Nothing was changed, unless the copy had
+    /// begun: then give it up first.
+    #[error(
+        "{} in the source's outbox ({rejected} rejected), and an outbox is not copied; let a dispatcher admit them, \
+         mend or delete what was rejected (`steadfast outbox` lists it), and try again", lie(*.rows)
+    )]
+    Outbox {
+        /// How many rows there are.
+        rows: u64,
+        /// How many of them were rejected.
+        rejected: u64,
+    },
     /// The target has records, or removed some. Nothing was changed.
     #[error("the target has records of its own; name a new store")]
     Occupied,
@@ -76,6 +88,10 @@ pub enum CopyError {
         /// How.
         source: StoreError,
     },
+}
+
+fn lie(rows: u64) -> String {
+    if rows == 1 { "1 call lies".to_owned() } else { format!("{rows} calls lie") }
 }
 
 fn are(held: u64) -> String {

@@ -70,7 +70,7 @@ impl Run<'_> {
                     }
                 }
                 if batch.is_full() {
-                    self.target.restore(batch.take()).await?;
+                    self.restore(batch.take()).await?;
                 }
             }
             if next.is_none() {
@@ -79,7 +79,7 @@ impl Run<'_> {
             after = next;
         }
         if !batch.rows.is_empty() {
-            self.target.restore(batch.take()).await?;
+            self.restore(batch.take()).await?;
         }
         pass.checksum = all.finalize().into();
         Ok(pass)
@@ -106,7 +106,7 @@ impl Run<'_> {
                 }
             }
             if !gone.is_empty() {
-                self.target.restore(Restore { gone, ..Restore::default() }).await?;
+                self.restore(Restore { gone, ..Restore::default() }).await?;
             }
             if next.is_none() {
                 return Ok(());
@@ -126,7 +126,7 @@ impl Run<'_> {
             let audit_after = has.max(seen);
             seen += entries.len() as u64;
             if !audit.is_empty() {
-                self.target.restore(Restore { audit, audit_after, ..Restore::default() }).await?;
+                self.restore(Restore { audit, audit_after, ..Restore::default() }).await?;
             }
             if next.is_none() {
                 break;
@@ -160,7 +160,7 @@ impl Run<'_> {
     pub(super) async fn copy_head(&self) -> Result<(), CopyError> {
         let head = self.source.head().await?;
         let (notes, accounts) = (Some(head.notes), Some(head.accounts));
-        self.target.restore(Restore { notes, accounts, ..Restore::default() }).await
+        self.restore(Restore { notes, accounts, ..Restore::default() }).await
     }
 }
 

@@ -31,8 +31,8 @@ impl Run<'_> {
             (Stage::Moved, Stage::Open) if from.copy == to.copy => Ok(Began::Complete),
             (_, Stage::Open) => Err(elsewhere()),
             (stage, Stage::Arriving) if from.copy == to.copy => {
-                if stage == Stage::Leaving && !self.how.wait {
-                    self.refuse_while_held().await?;
+                if stage == Stage::Leaving {
+                    self.refuse_unless_left().await?;
                 }
                 self.rename(from, to).await?;
                 Ok(Began::Named(from.copy.clone()))
@@ -42,9 +42,7 @@ impl Run<'_> {
     }
 
     async fn begin(&self, from: &Standing, target: &Head) -> Result<Began, CopyError> {
-        if !self.how.wait {
-            self.refuse_while_held().await?;
-        }
+        self.refuse_unless_left().await?;
         let is_empty = self.target_is_empty(target).await?;
         if !is_empty && target.standing.stage == Stage::Arriving {
             return Err(CopyError::OtherCopy { other: target.standing.other.clone() });
@@ -61,15 +59,26 @@ impl Run<'_> {
             return Err(CopyError::SameStore);
         }
         self.source.step(from, &leaving).await?;
-        // Whoever claimed in between holds it still; from here on nobody claims.
-        if !self.how.wait
-            && let Err(held) = self.refuse_while_held().await
-        {
+        // Whoever claimed in between holds it still; from here on nobody claims, and nobody puts a call into the outbox.
+        if let Err(refused) = self.refuse_unless_left().await {
             self.source.step(&leaving, from).await?;
             self.target.step(&arriving, &target.standing).await?;
-            return Err(held);
+            return Err(refused);
         }
         Ok(Began::Named(name))
+    }
+
+    /// Nobody is to hold anything in the source, and nothing is to lie in its outbox.
+    async fn refuse_unless_left(&self) -> Result<(), CopyError> {
+        if let Some(outbox) = self.source.store.outbox() {
+            let tallies = outbox.counts().await.map_err(self.source.failed())?;
+            let rejected = tallies.iter().map(|tally| tally.rejected).sum();
+            let rows = tallies.iter().map(|tally| tally.waiting).sum::<u64>() + rejected;
+            if rows > 0 {
+                return Err(CopyError::Outbox { rows, rejected });
+            }
+        }
+        if self.how.wait { Ok(()) } else { self.refuse_while_held().await }
     }
 
     /// The stores may be found under other names this time: `sqlite:new.db` from elsewhere.

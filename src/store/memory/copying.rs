@@ -41,8 +41,8 @@ impl Inner {
         records_max: usize,
         seals: &Seals,
     ) -> Result<(), StoreError> {
-        let Restore { rows, gone, audit_after, audit, notes, accounts } = restore;
-        self.standing.check_restore()?;
+        let Restore { copy, rows, gone, audit_after, audit, notes, accounts } = restore;
+        self.standing.check_restore(&copy)?;
         if !audit.is_empty() && audit_after != self.audit.len() as u64 {
             return Err(StoreError::new(store::AUDIT_MOVED).of_kind(StoreErrorKind::Locked));
         }

@@ -14,7 +14,7 @@ use crate::operation::OperationId;
 use crate::operation::record::{Act, Action, Forbidden, Phase, Record};
 use crate::store::seals::Part;
 use crate::store::stored::Stored;
-use crate::store::{StoreError, codec};
+use crate::store::{Standing, StoreError, codec};
 
 pub(super) async fn act(
     shared: &Arc<Shared>,
@@ -43,7 +43,8 @@ async fn decide(within: &Within, id: &OperationId, act: Act) -> Result<Acted, St
         Action::Adopt { to } => Some(OperationId::new(to.clone(), id.key.clone())),
         _ => None,
     };
-    let mut found = within.lock(std::iter::once(id).chain(to.as_ref().filter(|to| *to != id))).await?;
+    let names = std::iter::once(id).chain(to.as_ref().filter(|to| *to != id));
+    let mut found = within.lock(names, Standing::check_new).await?;
     let Some(stored) = found.remove(id) else { return forbidden(Forbidden::Absent) };
     let seals = &within.shared.seals;
     stored.check(seals)?;

@@ -1,11 +1,14 @@
 //! Opening a store with more than a URL.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Postgres;
 use super::address::Address;
 use super::connections::{Connections, Limits};
 use super::migrate::Migration;
+use super::time::Monotonic;
+use crate::clock::Clock;
 #[cfg(feature = "seal")]
 use crate::store::SealKeys;
 use crate::store::seals::Seals;
@@ -19,6 +22,7 @@ pub struct PostgresBuilder {
     limits: Limits,
     migration: Migration,
     seals: Seals,
+    clock: Arc<dyn Clock>,
 }
 
 impl PostgresBuilder {
@@ -34,6 +38,7 @@ impl PostgresBuilder {
             limits: Limits::default(),
             migration: Migration::default(),
             seals: Seals::default(),
+            clock: Arc::new(Monotonic::new()),
         }
     }
 
@@ -92,6 +97,16 @@ impl PostgresBuilder {
         self
     }
 
+    /// What passes between two answers of the server, by whose clock the store goes. Only
+    /// [`Clock::now`] is asked. For a test whose server's clock does not run in real time.
+    ///
+    /// Default: the machine's monotonic clock, also where tokio's is paused.
+    #[cfg(any(test, feature = "testkit"))]
+    pub fn clock(mut self, clock: impl Clock) -> PostgresBuilder {
+        self.clock = Arc::new(clock);
+        self
+    }
+
     /// Connects, and makes the schema or brings it up to date.
     ///
     /// Blocks while it does so: open it before the service serves.
@@ -106,7 +121,7 @@ impl PostgresBuilder {
         let opened = connections.clone();
         let migration = self.migration;
         connections.run_blocking(async move { migration.at_open(&opened).await })?;
-        Postgres::on(connections, self.seals)
+        Postgres::on(connections, self.seals, self.clock)
     }
 
     /// Makes the schema, or brings it up to date, and says what it did. With `roles`, also the roles

@@ -14,7 +14,7 @@ use super::batch::{self, Asked, Job, Queue};
 use super::failure::failure;
 use super::row::{Reader, Value};
 use super::transaction::{TURNS_MAX, Turn, Within, in_transaction};
-use super::{Shared, names, sequence, write};
+use super::{Shared, names, sequence, standing, write};
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
 use crate::operation::record::{Claim, Claimed, Notes, Record};
@@ -22,7 +22,7 @@ use crate::store::columns::{Columns, redacted};
 use crate::store::numbers::{duration_ms, to_ms};
 use crate::store::seals::Part;
 use crate::store::stored::Stored;
-use crate::store::{StoreError, StoreErrorKind, codec};
+use crate::store::{Standing, StoreError, StoreErrorKind, codec};
 
 pub(super) async fn claim(shared: &Arc<Shared>, claim: Claim) -> Result<Claimed, StoreError> {
     let request = shared.seals.seal(Part::Request, &claim.id, codec::request_bytes(&claim.request)?)?;
@@ -90,7 +90,7 @@ async fn decide_within(within: &Within, claim: Claim, request: &[u8]) -> Result<
     let old = old.map(|key| OperationId::new(claim.id.scope.clone(), key.clone()));
     let names = std::iter::once(&claim.id).chain(old.iter().filter(|old| **old != claim.id));
     let slot = slot_of(&claim);
-    let mut found = within.lock_beside(names, slot.as_slice()).await?;
+    let mut found = within.lock_beside(names, slot.as_slice(), Standing::check_new).await?;
     let lease = claim.lease;
     let first = Record::first(claim.rebased(found.now));
     let held = found.remove(&first.id);
@@ -252,9 +252,13 @@ impl Job for Start {
         let mut started = HashMap::with_capacity(rows.len());
         for row in &rows {
             let mut from = Reader::of(row);
-            let name: (&str, &str) = (from.next()?, from.next()?);
+            standing::check(&mut from, Standing::check_new)?;
+            let (Some(scope), Some(key)) = (from.next::<Option<&str>>()?, from.next::<Option<&str>>()?)
+            else {
+                continue;
+            };
             let (fence, now): (i64, _) = (from.next()?, from.time()?);
-            started.insert(name, Started::Fresh { fence: fence.max(1) as u64, now });
+            started.insert((scope, key), Started::Fresh { fence: fence.max(1) as u64, now });
             shared.time.saw(now);
         }
         let of = |asked: &Asked<Start>| started.get(&asked.job.name()).copied().unwrap_or(Started::Taken);

@@ -5,13 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::AbortHandle;
-use tokio_postgres::Client;
+use tokio_postgres::tls::MakeTlsConnect;
+use tokio_postgres::{Client, Connection, Socket};
 
 use super::address::Address;
 use super::failure::{advice, no_connection};
 use super::tls::{Connector, connector};
 use crate::clock::{Clock, SystemClock};
 use crate::store::{StoreError, StoreErrorKind};
+
+/// What reads and writes for a connection, until it ends.
+pub(super) type Driver = Connection<Socket, <Connector as MakeTlsConnect<Socket>>::Stream>;
 
 /// How a connection is made.
 pub(super) struct Connect {
@@ -36,6 +40,16 @@ impl Connect {
 
     /// Makes one, on the runtime that will drive it.
     pub(super) async fn connect(&self) -> Result<Connected, StoreError> {
+        let (client, connection) = self.open().await?;
+        // How it ended is told to whoever waits for an answer on it, and to the next who wants one.
+        let driven = async move {
+            let _ = connection.await;
+        };
+        Ok(Connected { client, driver: tokio::spawn(driven).abort_handle() })
+    }
+
+    /// Makes one, for whoever drives it.
+    pub(super) async fn open(&self) -> Result<(Client, Driver), StoreError> {
         let place = self.address.place();
         let config = self.address.config();
         // Boxed: the driver's future is as large as a page, and would be part of every caller's.
@@ -56,11 +70,7 @@ impl Connect {
             );
             return Err(StoreError::new(problem).of_kind(StoreErrorKind::Unsupported));
         }
-        // How it ended is told to whoever waits for an answer on it, and to the next who wants one.
-        let driven = async move {
-            let _ = connection.await;
-        };
-        Ok(Connected { client, driver: tokio::spawn(driven).abort_handle() })
+        Ok((client, connection))
     }
 
     /// The future's output, or `None` if it takes longer than `limit`.

@@ -178,6 +178,11 @@ impl Connections {
         self.0.connect.address.is_portable()
     }
 
+    /// How to make another connection, for whoever needs one of its own.
+    pub(super) fn connect(&self) -> Arc<Connect> {
+        Arc::clone(&self.0.connect)
+    }
+
     /// Where the server is, for a text. Without a password.
     pub(super) fn place(&self) -> String {
         self.0.connect.address.place()

@@ -18,7 +18,8 @@ use crate::store::{Migrated, StoreError, StoreErrorKind};
 /// The steps, the oldest first. A step that was released is never changed.
 const STEPS: &[Step] = &[
     Step { name: "operations", sql: include_str!("migrations/0001_operations.sql") },
-    Step { name: "sequences", sql: include_str!("migrations/0002_sequences.sql") },
+    Step { name: "standing", sql: include_str!("migrations/0002_standing.sql") },
+    Step { name: "sequences", sql: include_str!("migrations/0003_sequences.sql") },
 ];
 
 struct Step {

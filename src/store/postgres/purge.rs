@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use tokio_postgres::types::Type;
 
-use super::Shared;
 use super::failure::failure;
 use super::row::{Reader, Value, damaged};
-use crate::store::StoreError;
+use super::{Shared, standing};
+use crate::store::{Standing, StoreError};
 
 /// Removes at most `limit` rows that have expired by the server's clock, in batches that are a commit each: a claim is
 /// never behind more than one of them, and only behind those of its own rows.
@@ -38,7 +38,9 @@ async fn batch_of(shared: &Arc<Shared>, from: i64, batch: usize) -> Result<(usiz
             let rows = rows.map_err(|error| failure("purge", error))?;
             let mut from = Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?);
             let gone: i64 = from.next()?;
-            Ok((usize::try_from(gone).unwrap_or_default(), from.next()?))
+            let last = from.next()?;
+            standing::check(&mut from, Standing::check_new)?;
+            Ok((usize::try_from(gone).unwrap_or_default(), last))
         })
         .await
 }

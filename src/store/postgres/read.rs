@@ -9,6 +9,7 @@ use super::Shared;
 use super::failure::failure;
 use super::row::{self, OPERATION, Reader, Value, damaged};
 use super::schema::Schema;
+use super::standing::{self, CLOSED};
 use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
@@ -16,7 +17,7 @@ use crate::operation::record::{AuditEntry, Cursor, Declined, Filter, Page, Phase
 use crate::store::filters::{self, Dialect};
 use crate::store::pages::{ROWS_MAX, page, start};
 use crate::store::stored::Stored;
-use crate::store::{StoreError, numbers, reports};
+use crate::store::{Standing, StoreError, numbers, reports};
 
 impl Shared {
     /// One statement, which is a transaction of its own, among those of everybody.
@@ -81,15 +82,17 @@ impl Shared {
     ) -> Result<Result<(), Declined>, StoreError> {
         let schema = self.connections.schema();
         let sql = format!(
-            "WITH there AS MATERIALIZED (SELECT scope, key FROM {schema}.operation WHERE scope = $1 AND key = $2 \
-             FOR UPDATE), wrote AS (INSERT INTO {schema}.outcome AS a (scope, key, reports) SELECT scope, key, $3 \
+            "WITH there AS MATERIALIZED (SELECT o.scope, o.key FROM {schema}.operation o, {schema}.purged p \
+             WHERE o.scope = $1 AND o.key = $2 AND p.stage < 2 FOR UPDATE OF o), wrote AS (INSERT INTO {schema}.outcome AS a (scope, key, reports) SELECT scope, key, $3 \
              FROM there WHERE $3 <> '' ON CONFLICT (scope, key) DO UPDATE SET reports = a.reports || excluded.reports) \
-             SELECT FROM there"
+             SELECT {CLOSED}, t.key IS NOT NULL FROM {schema}.purged p LEFT JOIN there t ON true"
         );
         let mut values = name(id);
         values.push((Box::new(reports::lines(reports)?), Type::TEXT));
         let rows = self.ask("write evidence", sql, values).await?;
-        Ok(if rows.is_empty() { Err(Declined::Absent) } else { Ok(()) })
+        let mut from = Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?);
+        standing::check(&mut from, Standing::check_held)?;
+        Ok(if from.next()? { Ok(()) } else { Err(Declined::Absent) })
     }
 
     pub(super) async fn list(

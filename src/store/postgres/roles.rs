@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `…_owner` | everything; the tables are its | `steadfast migrate` |
 //! | `…_app` | claim, enqueue, settle and cancel; remove nothing | a service that calls vendors |
-//! | `…_dispatcher` | what the app may, and purge | whoever recovers and dispatches; operators |
+//! | `…_dispatcher` | what the app may, and purge, copy and remove terms | whoever recovers and dispatches; operators |
 //! | `…_reader` | look | dashboards |
 //!
 //! None of them can log in: whoever does is made a member. A schema of 52 letters leaves room for the longest name.
@@ -67,8 +67,8 @@ GRANT USAGE ON SCHEMA {schema} TO {app}, {dispatcher}, {reader};
 GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {app}, {dispatcher}, {reader};
 GRANT INSERT, UPDATE ON {schema}.operation, {schema}.request, {schema}.outcome, {schema}.sequenced TO {app}, {dispatcher};
 GRANT UPDATE ON {schema}.sequence_lock TO {app}, {dispatcher};
-GRANT INSERT ON {schema}.audit, {schema}.seal_key TO {app}, {dispatcher};
-GRANT DELETE ON {schema}.operation, {schema}.request, {schema}.outcome, {schema}.sequenced, {schema}.seal_key TO {dispatcher};
+GRANT INSERT ON {schema}.audit, {schema}.seal_key, {schema}.account TO {app}, {dispatcher};
+GRANT DELETE ON {schema}.operation, {schema}.request, {schema}.outcome, {schema}.sequenced, {schema}.seal_key, {schema}.account TO {dispatcher};
 GRANT UPDATE ON {schema}.purged TO {dispatcher};
 "#
     )

@@ -6,6 +6,7 @@
 use super::row::{self, BLOBS, Changes, OPERATION};
 use super::schema::Schema;
 use super::sequence;
+use super::standing::CLOSED;
 
 /// What is asked often, or from several places.
 #[derive(Debug)]
@@ -20,7 +21,7 @@ pub(super) struct Statements {
     pub(super) lock: String,
     /// What the first claims of operations brought, and their blobs: scopes, keys.
     pub(super) rest: String,
-    /// The time, and the highest fence that was purged.
+    /// The time, the highest fence that was purged, and what the store is there for if it is closed.
     pub(super) notes: String,
     /// [`Changes`].
     pub(super) update: String,
@@ -63,7 +64,7 @@ impl Statements {
                  JOIN {schema}.request r ON r.scope = n.scope AND r.key = n.key \
                  LEFT JOIN {schema}.outcome a ON a.scope = n.scope AND a.key = n.key"
             ),
-            notes: format!("SELECT {schema}.store_now(), fence FROM {schema}.purged"),
+            notes: format!("SELECT {schema}.store_now(), p.fence, {CLOSED} FROM {schema}.purged p"),
             update: update(schema),
             insert: insert(schema),
             insert_request: format!(
@@ -106,7 +107,7 @@ fn clock(schema: &Schema) -> String {
     )
 }
 
-/// First claims: a row each, unless its name is taken. Times count from the server's now. The fence is above whatever was
+/// First claims: a row each, unless its name is taken or the store is closed, which is told in any case. Times count from the server's now. The fence is above whatever was
 /// purged; that it still is once the row is there, a trigger asks.
 fn start(schema: &Schema) -> String {
     let clock = clock(schema);
@@ -115,16 +116,16 @@ fn start(schema: &Schema) -> String {
          INSERT INTO {schema}.operation (scope, key, vendor, phase, until_ms, wake_ms, fence, attempts, effect, \
          claimed_at_ms, updated_at_ms, on_unknown, look_ups, resends_left, attempt_max_ms, vendor_clock_ms, seal) \
          SELECT c.scope, c.key, c.vendor, c.phase::smallint, {schema}.later(now, until_in), \
-         {schema}.later(now, until_in), {schema}.later(fence, 1), 0, 0, now, now, on_unknown::smallint, 0, resends, \
+         {schema}.later(now, until_in), {schema}.later(p.fence, 1), 0, 0, now, now, on_unknown::smallint, 0, resends, \
          attempt_max, vendor_clock, $10 \
-         FROM clock, {schema}.purged, unnest($1, $2, $3, $4, $5, $6, $7, $8, $9) \
+         FROM clock, {schema}.purged p, unnest($1, $2, $3, $4, $5, $6, $7, $8, $9) \
          AS c (scope, key, vendor, phase, until_in, on_unknown, resends, attempt_max, vendor_clock) \
-         ON CONFLICT (scope, key) DO NOTHING RETURNING scope, key, fence, updated_at_ms), \
+         WHERE p.stage = 0 ON CONFLICT (scope, key) DO NOTHING RETURNING scope, key, fence, updated_at_ms), \
          kept AS (INSERT INTO {schema}.request (scope, key, keep_ms, first_fence, secrets, fingerprint, wire_key, \
          redact, request) SELECT c.scope, c.key, keep, fence, secrets, fingerprint, wire_key, redact, request \
          FROM unnest($1, $2, $11, $12, $13, $14, $15, $16) \
          AS c (scope, key, keep, secrets, fingerprint, wire_key, redact, request) JOIN started USING (scope, key)) \
-         SELECT scope, key, fence, updated_at_ms FROM started"
+         SELECT {CLOSED}, s.scope, s.key, s.fence, s.updated_at_ms FROM {schema}.purged p LEFT JOIN started s ON true"
     )
 }
 
@@ -140,9 +141,9 @@ fn step(schema: &Schema) -> String {
          attempts = m.attempts, effect = m.effect::smallint, updated_at_ms = clock.now, detail = m.detail::smallint, \
          status = m.status::smallint, resolved = NULL, unknown_since_ms = {schema}.later(clock.now, m.unknown_in), \
          look_ups = m.look_ups, resends_left = m.resends \
-         FROM clock, unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) AS m (scope, key, fence, now, phase, \
-         until_in, attempts, effect, detail, status, unknown_in, look_ups, resends) \
-         WHERE o.scope = m.scope AND o.key = m.key AND o.fence = m.fence AND o.phase = 1 \
+         FROM clock, {schema}.purged p, unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) \
+         AS m (scope, key, fence, now, phase, until_in, attempts, effect, detail, status, unknown_in, look_ups, resends) \
+         WHERE p.stage < 2 AND o.scope = m.scope AND o.key = m.key AND o.fence = m.fence AND o.phase = 1 \
          AND clock.now - m.now BETWEEN -{SKEW_MAX_MS} AND {SKEW_MAX_MS} \
          RETURNING o.scope, o.key, o.fence, o.updated_at_ms), \
          wrote AS (INSERT INTO {schema}.outcome AS a (scope, key, reports, answer) \
@@ -150,7 +151,7 @@ fn step(schema: &Schema) -> String {
          AS m (scope, key, fence, reports, answer) JOIN moved USING (scope, key, fence) \
          WHERE m.answer IS NOT NULL OR m.reports <> '' ON CONFLICT (scope, key) \
          DO UPDATE SET reports = a.reports || excluded.reports, answer = excluded.answer) \
-         SELECT scope, key, updated_at_ms FROM moved"
+         SELECT {CLOSED}, m.scope, m.key, m.updated_at_ms FROM {schema}.purged p LEFT JOIN moved m ON true"
     )
 }
 
@@ -177,21 +178,22 @@ fn insert(schema: &Schema) -> String {
     )
 }
 
-/// From when on, and how many. The fence is noted and the rows go in one commit. What has
-/// ended holds no sequence, so that nobody gets the turn by it.
+/// From when on, and how many. The fence is noted and the rows go in one commit; nothing goes where the store is closed.
+/// What has ended holds no sequence, so that nobody gets the turn by it.
 fn purge(schema: &Schema) -> String {
     let names_gone = |table: &str| {
         format!("DELETE FROM {schema}.{table} t USING gone g WHERE t.scope = g.scope AND t.key = g.key")
     };
     format!(
         "WITH expired AS MATERIALIZED (SELECT scope, key FROM {schema}.operation WHERE phase > 2 \
-         AND wake_ms >= $1 AND wake_ms <= (SELECT {schema}.store_now()) ORDER BY wake_ms LIMIT $2 \
+         AND (SELECT stage FROM {schema}.purged) = 0 AND wake_ms >= $1 AND wake_ms <= (SELECT {schema}.store_now()) ORDER BY wake_ms LIMIT $2 \
          FOR UPDATE SKIP LOCKED), \
          gone AS (DELETE FROM {schema}.operation o USING expired e WHERE o.scope = e.scope AND o.key = e.key \
          RETURNING o.scope, o.key, o.fence, o.wake_ms), \
          highest AS (SELECT fence FROM gone ORDER BY fence DESC LIMIT 1), \
          noted AS (UPDATE {schema}.purged p SET fence = h.fence FROM highest h WHERE p.fence < h.fence), \
-         requests AS ({}), outcomes AS ({}), places AS ({}) SELECT count(*), max(wake_ms) FROM gone",
+         requests AS ({}), outcomes AS ({}), places AS ({}) SELECT count(*), max(wake_ms), \
+         (SELECT {CLOSED} FROM {schema}.purged p) FROM gone",
         names_gone("request"),
         names_gone("outcome"),
         names_gone("sequenced")

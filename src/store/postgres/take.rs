@@ -1,71 +1,36 @@
 //! Taking what nobody holds any more.
 //!
-//! Found by an index of times, from a lower bound that moves with what was found. Whatever is taken or settled leaves an
-//! entry behind in that index, which no vacuum can remove while a transaction anywhere in the database is older: a report
-//! that runs for an hour. From the beginning each time, a taker would read all of them, and more each time.
-//!
-//! The bound is only what this process remembers. What appears below it (a transaction that committed late, a taker whose
-//! own transaction was undone) is found by a look at everything, every few seconds, and less often where that takes long.
+//! Found by an index of times, from a lower bound that moves with what was found: see [`bounds`](super::bounds).
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use parking_lot::Mutex;
 use tokio_postgres::types::Type;
 
+use super::bounds::Begun;
 use super::row::{self, OPERATION, Reader, Value};
+use super::standing::{self, CLOSED};
 use super::transaction::{Turn, Within, in_transaction};
 use super::{Shared, write};
-use crate::clock::{Instant, Timestamp};
+use crate::clock::Timestamp;
 use crate::operation::Scope;
 use crate::operation::record::{CLOCKS_DIFFER_MAX, Left, Phase, Record, Take};
-use crate::store::StoreError;
-use crate::store::numbers::{duration_ms, phase_number, to_ms};
+use crate::store::numbers::{duration_ms, phase_number};
 use crate::store::stored::Stored;
-
-/// From when on each taker of this process looks.
-#[derive(Debug, Default)]
-pub(super) struct Bounds(Mutex<HashMap<(Phase, Option<String>), Bound>>);
-
-#[derive(Clone, Copy, Debug)]
-struct Bound {
-    /// What was due before that is taken, as far as this process saw.
-    from: i64,
-    /// When everything is looked at again.
-    whole_at: Instant,
-    /// Whether there was more than was asked for.
-    is_more: bool,
-}
+use crate::store::{Standing, StoreError};
 
 pub(super) async fn take(shared: &Arc<Shared>, take: Take) -> Result<Vec<Record>, StoreError> {
     if take.limit == 0 {
         return Ok(Vec::new());
     }
     let name = (phase_of(&take), take.account.clone());
-    let began = shared.time.instant();
-    let bound = shared.bounds.0.lock().get(&name).copied();
-    let is_whole = bound.is_none_or(|bound| began >= bound.whole_at);
-    let from = bound.filter(|_| !is_whole).map_or(0, |bound| bound.from);
-    let is_more = bound.is_some_and(|bound| bound.is_more);
+    let begun = shared.bounds.begin(name, shared.time.instant());
     // A transaction only where there is something to take.
-    let found = match nothing_at(shared, &take, from, is_more).await? {
+    let found = match nothing_at(shared, &take, &begun).await? {
         Some(now) => Looked { now, ..Looked::default() },
-        None => locked(shared, take.clone(), from).await?,
+        None => locked(shared, take.clone(), begun.from).await?,
     };
-    let took = shared.time.instant().since(began);
-    let whole_at = match bound {
-        // The server's clock was set back: what is due by now may lie below the bound.
-        Some(bound) if to_ms(found.now) < bound.from => began,
-        Some(bound) if !is_whole => bound.whole_at,
-        _ => began.plus(WHOLE_EVERY.max(took * WHOLE_PART)),
-    };
-    let from = match found.last {
-        Some(last) if found.is_full => last,
-        // Whatever was due by then was seen, but for what commits late.
-        _ => to_ms(found.now.minus(OVERLAP)),
-    };
-    shared.bounds.0.lock().insert(name, Bound { from, whole_at, is_more: found.is_full });
+    let full_to = found.last.filter(|_| found.is_full);
+    shared.bounds.end(begun, shared.time.instant(), found.now, full_to);
     // One that cannot be read is not to cost the others their turn: its lease runs out again.
     let readable = found.rows.into_iter().filter_map(|stored| {
         let id = stored.record.id.clone();
@@ -99,20 +64,19 @@ fn phase_of(take: &Take) -> Phase {
 async fn nothing_at(
     shared: &Arc<Shared>,
     take: &Take,
-    from: i64,
-    is_more: bool,
+    begun: &Begun,
 ) -> Result<Option<Timestamp>, StoreError> {
-    if is_more {
+    if begun.is_more {
         return Ok(None);
     }
     let schema = shared.connections.schema();
     let sql = format!(
         "SELECT EXISTS (SELECT FROM {schema}.operation o WHERE {OPEN} AND {OF_ACCOUNT} AND {READABLE} \
          AND o.wake_ms >= $5 AND o.wake_ms <= (SELECT {schema}.store_now())) OR \
-         EXISTS (SELECT FROM {schema}.operation o WHERE {}), {schema}.store_now()",
+         EXISTS (SELECT FROM {schema}.operation o WHERE {}), {schema}.store_now(), (SELECT {CLOSED} FROM {schema}.purged p)",
         of_a_wrong_clock(shared)
     );
-    let (asked, own) = (Asked::of(shared, take, from), Arc::clone(shared));
+    let (asked, own) = (Asked::of(shared, take, begun.from), Arc::clone(shared));
     shared
         .connections
         .run(async move {
@@ -123,6 +87,7 @@ async fn nothing_at(
             let mut from = Reader::of(row);
             let (is_there, now): (bool, _) = (from.next()?, from.time()?);
             own.time.saw(now);
+            standing::check(&mut from, Standing::check_new)?;
             Ok((!is_there).then_some(now))
         })
         .await
@@ -173,10 +138,10 @@ async fn look(within: &Within, take: &Take, from: i64) -> Result<Turn<Looked>, S
         }
     }
     if records.is_empty() {
-        let now = within.complete(records).await?.now;
+        let now = within.complete(records, Standing::check_new).await?.now;
         return Ok(Turn::Done(Looked { now, ..Looked::default() }));
     }
-    let found = within.complete(records).await?;
+    let found = within.complete(records, Standing::check_new).await?;
     let now = found.now;
     let take = take.clone().rebased(found.now);
     let taken = found.into_rows().into_iter().filter_map(|stored| {
@@ -244,10 +209,11 @@ impl Asked {
 fn of_a_wrong_clock(shared: &Shared) -> String {
     let schema = shared.connections.schema();
     let far = duration_ms(CLOCKS_DIFFER_MAX);
+    let then = format!("(SELECT {schema}.later({schema}.store_now(), {far}))");
     format!(
-        "{OPEN} AND {OF_ACCOUNT} AND o.updated_at_ms - {far} > (SELECT {schema}.store_now()) AND (o.scope, o.key) IN \
+        "{OPEN} AND {OF_ACCOUNT} AND o.updated_at_ms > {then} AND (o.scope, o.key) IN \
          (SELECT f.scope, f.key FROM {schema}.operation f WHERE f.phase < 3 AND f.phase = $1 \
-         AND ($2 IS NULL OR f.vendor = $2) AND f.wake_ms - {far} > (SELECT {schema}.store_now()) AND $5 >= 0 \
+         AND ($2 IS NULL OR f.vendor = $2) AND f.wake_ms > {then} AND $5 >= 0 \
          ORDER BY f.wake_ms DESC LIMIT $6)"
     )
 }
@@ -264,15 +230,6 @@ const OF_ACCOUNT: &str = "($2 IS NULL OR o.vendor = $2) AND ($3 IS NULL \
 const READABLE: &str = "(o.seal IS NULL OR o.seal = ANY ($4))";
 
 const LOOK: &str = "look for operations to take";
-
-/// A transaction that commits later than this after its own time is found by the look at everything.
-const OVERLAP: Duration = Duration::from_secs(2);
-
-/// How often everything is looked at.
-const WHOLE_EVERY: Duration = Duration::from_secs(5);
-
-/// A look at everything takes at most one part in so many of the time.
-const WHOLE_PART: u32 = 50;
 
 /// More leases than a process renews between two looks, and few enough to lock.
 const MOVED_MAX: i64 = 1_000;

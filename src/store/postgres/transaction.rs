@@ -13,6 +13,7 @@ use super::Shared;
 use super::connections::Exclusive;
 use super::failure::failure;
 use super::row::{self, Reader, Value, damaged};
+use super::standing::{self, Allowed};
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
 use crate::operation::record::{Notes, Record};
@@ -103,12 +104,19 @@ impl Within {
         self.exclusive.query_typed(statement, values).await.map_err(|error| failure(doing, error))
     }
 
-    /// Locks what is on record under these names, and their sequences before that, and reads it.
+    /// Statements without values, one after the other.
+    pub(super) async fn run(&self, doing: &'static str, statements: &str) -> Result<(), StoreError> {
+        self.exclusive.batch_execute(statements).await.map_err(|error| failure(doing, error))
+    }
+
+    /// Locks what is on record under these names, and their sequences before that, and reads it, if the store may be
+    /// written to in this way.
     pub(super) async fn lock(
         &self,
         ids: impl IntoIterator<Item = &OperationId>,
+        allowed: Allowed,
     ) -> Result<Found, StoreError> {
-        self.lock_beside(ids, &[]).await
+        self.lock_beside(ids, &[], allowed).await
     }
 
     /// As [`lock`](Within::lock), with the slots of other [sequences](super::sequence).
@@ -116,6 +124,7 @@ impl Within {
         &self,
         ids: impl IntoIterator<Item = &OperationId>,
         slots: &[i16],
+        allowed: Allowed,
     ) -> Result<Found, StoreError> {
         let (scopes, keys) = names(ids);
         let values: [Value<'_>; 2] = [(&scopes, Type::TEXT_ARRAY), (&keys, Type::TEXT_ARRAY)];
@@ -129,7 +138,7 @@ impl Within {
             self.ask("read the server's time", &statements.notes, &[]),
         )?;
         let records = locked.iter().map(|row| row::operation(&mut Reader::of(row)));
-        self.found(records.collect::<Result<_, _>>()?, &rest, &notes)
+        self.found(records.collect::<Result<_, _>>()?, &rest, (&notes, allowed))
     }
 
     /// Locks the sequences that these operations are in, and these slots: in one order, so that nobody waits in a circle.
@@ -143,8 +152,8 @@ impl Within {
         self.ask("lock sequences", &self.shared.statements.sequence.lock, &values).await.map(drop)
     }
 
-    /// Reads what belongs to records that are locked.
-    pub(super) async fn complete(&self, records: Vec<Record>) -> Result<Found, StoreError> {
+    /// Reads what belongs to records that are locked, if the store may be written to in this way.
+    pub(super) async fn complete(&self, records: Vec<Record>, allowed: Allowed) -> Result<Found, StoreError> {
         let (scopes, keys) = names(records.iter().map(|record| &record.id));
         let values: [Value<'_>; 2] = [(&scopes, Type::TEXT_ARRAY), (&keys, Type::TEXT_ARRAY)];
         let statements = &self.shared.statements;
@@ -154,14 +163,20 @@ impl Within {
             self.ask("read the server's time", &statements.notes, &[]),
         )?;
         drop((scopes, keys));
-        self.found(records, &rest, &notes)
+        self.found(records, &rest, (&notes, allowed))
     }
 
-    fn found(&self, records: Vec<Record>, rest: &[Row], notes: &[Row]) -> Result<Found, StoreError> {
+    fn found(
+        &self,
+        records: Vec<Record>,
+        rest: &[Row],
+        (notes, allowed): (&[Row], Allowed),
+    ) -> Result<Found, StoreError> {
         let notes = notes.first().ok_or_else(|| damaged("the table of what was purged is empty"))?;
         let mut from = Reader::of(notes);
         let (now, purged): (_, i64) = (from.time()?, from.next()?);
         self.shared.time.saw(now);
+        standing::check(&mut from, allowed)?;
         let mut others = Vec::with_capacity(rest.len());
         for row in rest {
             let mut from = Reader::of(row);

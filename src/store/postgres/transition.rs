@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use tokio_postgres::types::Type;
 
-use super::Shared;
 use super::batch::{self, Asked, Job, Queue};
 use super::failure::failure;
 use super::row::{Reader, Value};
@@ -19,13 +18,14 @@ use super::sequence;
 use super::statements::SKEW_MAX_MS;
 use super::transaction::{Turn, Within, in_transaction};
 use super::write::{self, OnFile};
+use super::{Shared, standing};
 use crate::clock::Timestamp;
 use crate::operation::record::{CLOCKS_DIFFER_MAX, Declined, Event, Phase, Record, Transition};
 use crate::store::columns::Columns;
 use crate::store::numbers::to_ms;
 use crate::store::seals::Part;
 use crate::store::stored::Stored;
-use crate::store::{StoreError, StoreErrorKind, codec, reports};
+use crate::store::{Standing, StoreError, StoreErrorKind, codec, reports};
 
 pub(super) async fn transition(
     shared: &Arc<Shared>,
@@ -75,7 +75,7 @@ async fn decide(
     transition: Transition,
     written: &Written,
 ) -> Result<Turn<Result<Box<Stored>, Declined>>, StoreError> {
-    let mut found = within.lock([id]).await?;
+    let mut found = within.lock([id], Standing::check_held).await?;
     let Some(stored) = found.remove(id) else { return Ok(Turn::Done(Err(Declined::Absent))) };
     match stored.record.apply(transition.rebased(found.now)) {
         Ok(record) => {
@@ -210,9 +210,13 @@ impl Job for Step {
         let mut moved = HashMap::with_capacity(rows.len());
         for row in &rows {
             let mut from = Reader::of(row);
-            let name: (&str, &str) = (from.next()?, from.next()?);
+            standing::check(&mut from, Standing::check_held)?;
+            let (Some(scope), Some(key)) = (from.next::<Option<&str>>()?, from.next::<Option<&str>>()?)
+            else {
+                continue;
+            };
             let now = from.time()?;
-            moved.insert(name, now);
+            moved.insert((scope, key), now);
             shared.time.saw(now);
         }
         Ok(jobs.iter().map(|asked| moved.get(&asked.job.name()).copied()).collect())

@@ -64,6 +64,7 @@ pub(super) fn register(
 
 /// A [`Restore`] as it goes into columns.
 pub(super) struct Sealed {
+    copy: String,
     rows: Vec<SealedRow>,
     gone: Vec<OperationId>,
     audit_after: u64,
@@ -81,7 +82,7 @@ struct SealedRow {
 
 /// Made on the caller's task, like all that does not depend on the file.
 pub(super) fn sealed(restore: Restore, seals: &Seals) -> Result<Sealed, StoreError> {
-    let Restore { rows, gone, audit_after, audit, notes, accounts } = restore;
+    let Restore { copy, rows, gone, audit_after, audit, notes, accounts } = restore;
     let seal = |Row { record, evidence }: Row| {
         let answer = match &record.state {
             State::InProgress { .. } | State::Scheduled { .. } => None,
@@ -94,12 +95,12 @@ pub(super) fn sealed(restore: Restore, seals: &Seals) -> Result<Sealed, StoreErr
         Ok(SealedRow { request, answer, reports: reports::lines(&evidence)?, record })
     };
     let rows = rows.into_iter().map(seal).collect::<Result<_, StoreError>>()?;
-    Ok(Sealed { rows, gone, audit_after, audit, notes, accounts })
+    Ok(Sealed { copy, rows, gone, audit_after, audit, notes, accounts })
 }
 
 pub(super) fn restore(connection: &Connection, restore: &Sealed, seals: &Seals) -> Result<(), StoreError> {
-    notes::check(connection, Standing::check_restore)?;
-    let Sealed { rows, gone, audit_after, audit, notes, accounts } = restore;
+    let Sealed { copy, rows, gone, audit_after, audit, notes, accounts } = restore;
+    notes::read_from_file(connection)?.1.check_restore(copy)?;
     if !audit.is_empty() && entries(connection)? != *audit_after {
         return Err(StoreError::new(store::AUDIT_MOVED).of_kind(StoreErrorKind::Locked));
     }

@@ -15,6 +15,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, ffi};
 
 use super::failure::{While, failed};
+use super::migrations::{MIGRATIONS, SCHEMA_VERSION};
 use super::{log, scrub, sealed};
 use crate::store::seals::Seals;
 use crate::store::{StoreError, StoreErrorKind};
@@ -352,22 +353,6 @@ fn patient(tries: i32) -> bool {
 
 /// The application id, "STFD": no other program's in SQLite's list of them (`magic.txt`).
 const APPLICATION_ID: i64 = 0x5354_4644;
-
-/// The migrations, each applied once and in this order. A released one never changes.
-const MIGRATIONS: [&str; 9] = [
-    include_str!("migrations/0001_operations.sql"),
-    include_str!("migrations/0002_seal.sql"),
-    include_str!("migrations/0003_reports.sql"),
-    include_str!("migrations/0004_lives.sql"),
-    include_str!("migrations/0005_names.sql"),
-    include_str!("migrations/0006_time.sql"),
-    include_str!("migrations/0007_secrets.sql"),
-    include_str!("migrations/0008_standing.sql"),
-    include_str!("migrations/0009_sequences.sql"),
-];
-
-/// The version of a file to which all of them were applied.
-pub(super) const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;
 
 /// What the writer may keep of the file in memory. SQLite's default of 2 MiB holds the upper pages of the indexes of a
 /// million rows and little else. And since the bundled SQLite counts the caches of all connections of the process

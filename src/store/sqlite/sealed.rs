@@ -6,26 +6,33 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::failure::While;
+use super::outbox;
 use crate::store::seals::{HEAD_BYTES, KEY_ID_BYTES, KeyId, SEALED, Seals, hex};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// The rows that this process can read, in SQL, for a list of rows: those that it cannot must not fill its limit, or they
 /// would keep the others from their turn for ever.
 pub(super) fn readable_rows(seals: &Seals) -> String {
-    let ids: Vec<String> = seals.ids().map(|id| format!("x'{}'", hex(&id))).collect();
     format!(
         "AND (substr(request, 1, 1) <> x'{SEALED:02x}' OR substr(request, 2, {KEY_ID_BYTES}) IN ({}))",
-        ids.join(", ")
+        keys_at_hand(seals)
     )
 }
+
+/// The keys of this process, in SQL, to be looked for behind the first byte of a blob.
+pub(super) fn keys_at_hand(seals: &Seals) -> String {
+    let ids: Vec<String> = seals.ids().map(|id| format!("x'{}'", hex(&id))).collect();
+    ids.join(", ")
+}
+
+/// Names a key that seals what the same transaction writes.
+pub(super) const NOTE_KEY: &str = "INSERT INTO seal_key (id) VALUES (?1) ON CONFLICT DO NOTHING";
 
 /// Names the key in the file that seals what this transaction writes.
 pub(super) fn note_use(connection: &Connection, seals: &Seals) -> Result<(), StoreError> {
     let Some(id) = seals.current() else { return Ok(()) };
     let doing = "note the seal key";
-    let mut statement = connection
-        .prepare_cached("INSERT INTO seal_key (id) VALUES (?1) ON CONFLICT DO NOTHING")
-        .while_doing(doing)?;
+    let mut statement = connection.prepare_cached(NOTE_KEY).while_doing(doing)?;
     statement.execute([&id[..]]).while_doing(doing)?;
     Ok(())
 }
@@ -94,13 +101,14 @@ fn refused(needed: &[(KeyId, i64)]) -> StoreError {
 
 fn rows_sealed_with(connection: &Connection, id: &KeyId) -> Result<i64, StoreError> {
     let head = [&[SEALED][..], id].concat();
-    connection
+    let operations: i64 = connection
         .query_row(
             "SELECT count(*) FROM operation WHERE substr(request, 1, ?2) = ?1 OR substr(answer, 1, ?2) = ?1",
             params![head, HEAD_BYTES as i64],
             |row| row.get(0),
         )
-        .while_doing("count the rows that a key seals")
+        .while_doing("count the rows that a key seals")?;
+    Ok(operations + outbox::rows_sealed_with(connection, &head)?)
 }
 
 #[cfg(all(test, feature = "seal"))]

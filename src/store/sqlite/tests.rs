@@ -258,7 +258,7 @@ async fn a_newer_schema_is_refused_also_while_the_file_is_open() {
     let store = Sqlite::open(&path).expect("opens");
     store.claim(wanted("a")).await.expect("works");
     let other = Connection::open(&path).expect("opens");
-    other.pragma_update(None, "user_version", open::SCHEMA_VERSION + 1).expect("a newer release came");
+    other.pragma_update(None, "user_version", migrations::SCHEMA_VERSION + 1).expect("a newer release came");
     let error = store.claim(wanted("b")).await.expect_err("refused");
     assert_eq!(error.kind(), StoreErrorKind::Newer, "{error}");
     assert_eq!(open_err(&path).kind(), StoreErrorKind::Newer, "the version is in the log");

@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use super::failure::While;
 use super::lane::Job;
 use super::log::Log;
-use super::{notes, open};
+use super::{migrations, notes};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// What the writer's thread does with each batch.
@@ -97,10 +97,11 @@ fn still_ours(connection: &Connection, last: &mut LastVersion) -> Result<bool, S
         return Ok(true);
     }
     let version = number("PRAGMA user_version")?;
-    if version == open::SCHEMA_VERSION {
+    if version == migrations::SCHEMA_VERSION {
         *last = written;
         return Ok(false);
     }
-    let problem = format!("the file's schema is now {version}; this process knows {}", open::SCHEMA_VERSION);
+    let problem =
+        format!("the file's schema is now {version}; this process knows {}", migrations::SCHEMA_VERSION);
     Err(StoreError::new(problem).of_kind(StoreErrorKind::Newer))
 }

@@ -25,6 +25,9 @@ const OWN: [(&str, &str); 4] = [
 const REFUSED: [&str; 3] =
     ["signature_that_a_call_gave", "bearer_that_a_call_gave", "password_in_a_base_url"];
 
+/// What SQL put in the outbox is in the file until somebody removes it. No command shows it.
+const IN_A_ROW: &str = "bearer_that_sql_gave";
+
 /// A key of zeros would be found in any file.
 const SEAL_KEY: &str = "c7d1a0b94e5f62738495a6b7c8d9eafb0c1d2e3f405162738495a6b7c8d9eafb";
 
@@ -78,7 +81,10 @@ impl Place {
             }
             for (name, value) in [("X-Signature", REFUSED[0]), ("Authorization", REFUSED[1])] {
                 call().key("refused").header(name, value).send().await.expect_err("refused");
+                place.put_in_outbox(client.vendor(), name);
             }
+            client.gates().kill_switch().engage();
+            client.recover(1).await.expect("a store");
         }
         let userinfo = format!("https://u:{}@api.test", REFUSED[2]);
         Client::builder(Stripe::new(OWN[0].1).base_url(userinfo)).build().expect_err("refused");
@@ -91,6 +97,19 @@ impl Place {
             assert!(network.requests().iter().any(is_sent), "{secret} goes to its vendor");
         }
         place
+    }
+
+    /// From SQL, which no client refuses anything.
+    fn put_in_outbox(&self, vendor: &str, name: &str) {
+        let account = match vendor {
+            "stripe" => "test",
+            "bigcommerce" => "abc123",
+            _ => "default",
+        };
+        let file = rusqlite::Connection::open(self.path("calls.db")).expect("opens");
+        let headers = json!({ name: IN_A_ROW }).to_string();
+        let insert = "INSERT INTO steadfast_outbox (vendor, account, path, key, headers) VALUES (?1, ?2, '/v2/x', 'k', ?3)";
+        file.execute(insert, [vendor, account, &headers]).expect("a row");
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -163,6 +182,7 @@ fn typed(command: &str) -> &'static [&'static [&'static str]] {
             &["lost-acme", "--bodies", "--why", "x"],
             &["absent"],
         ],
+        "outbox" => &[&[], &["--limit", "1"], &["--after", "x"]],
         "cancel" => &[&["lost-stripe", "--why", "x"], &["lost-stripe"]],
         "adopt" => &[
             &["--from", "default/acme/", "--to", "default/stripe/test"],
@@ -239,6 +259,9 @@ async fn e3_no_output_of_any_command_holds_a_secret() {
                 seen.push((format!("{command} {end:?}"), bytes));
             }
         }
+        let said = |text: &str| seen.iter().filter(|(_, bytes)| holds(bytes, text)).count();
+        assert_eq!(said(IN_A_ROW), 0, "a header of a row that was rejected");
+        assert!(said("carries a secret") > 0, "it was rejected");
         for entry in files(place.directory.path()) {
             let bytes = std::fs::read(&entry).expect("reads");
             seen.push((entry.display().to_string(), bytes));

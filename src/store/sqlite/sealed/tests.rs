@@ -472,5 +472,5 @@ async fn a_file_of_the_first_schema_is_brought_up_to_date_and_sealed_from_then_o
     settles(&store, "new").await;
     assert_whole(&store, "new").await;
     let version: i64 = place.raw().query_row("PRAGMA user_version", [], |row| row.get(0)).expect("readable");
-    assert_eq!(version, super::super::open::SCHEMA_VERSION);
+    assert_eq!(version, super::super::migrations::SCHEMA_VERSION);
 }

@@ -1,0 +1,59 @@
+//! Calls that callers put in transactions of their own, and that are no operations yet.
+
+use std::io::{self, Write};
+
+use serde_json::json;
+use steadfast::dead_letter::Stats;
+use steadfast::operation::record::{Cursor, Page};
+use steadfast::store::Rejected;
+
+use super::arguments::OutboxArguments;
+use super::failure::{DONE, Failure};
+use super::output::Output;
+use super::place::Place;
+use super::print::{plain, whole_seconds, wrapped};
+
+/// Lists what cannot become an operation.
+pub(crate) async fn rejected(
+    place: &Place,
+    arguments: OutboxArguments,
+    output: &mut Output<'_>,
+) -> Result<u8, Failure> {
+    let OutboxArguments { limit, after } = arguments;
+    let letters = place.open()?;
+    let page = letters.rejected(after.map(Cursor::new).as_ref(), usize::from(limit)).await?;
+    let next = page.next.as_ref().map(Cursor::as_str);
+    output.put(DONE, &json!({ "rejected": page.rows, "next": next }), |_, out| print(&page, out))
+}
+
+fn print(page: &Page<Rejected>, out: &mut (dyn Write + Send)) -> io::Result<()> {
+    if page.rows.is_empty() {
+        writeln!(out, "no row of the outbox was rejected")?;
+    }
+    for Rejected { number, namespace, vendor, account, method, key, at, why } in &page.rows {
+        let whose = [namespace, vendor, account].map(|part| plain(part)).join("/");
+        writeln!(out, "{number}  {whose}/{method} key {}", plain(key))?;
+        writeln!(out, "    rejected at {at}")?;
+        writeln!(out, "{}", wrapped(&plain(why), "    "))?;
+    }
+    match &page.next {
+        Some(next) => writeln!(out, "more: --after {}", next.as_str()),
+        None => Ok(()),
+    }
+}
+
+/// Lines for what there is, among the counts of operations.
+pub(crate) fn counts(stats: &Stats, out: &mut (dyn Write + Send)) -> io::Result<()> {
+    for group in &stats.outbox {
+        let whose = [&group.namespace, &group.vendor, &group.account].map(|part| plain(part)).join("/");
+        if let Some(oldest) = group.oldest {
+            let oldest = whole_seconds(stats.now, oldest);
+            writeln!(out, "{:>8}  {:<12} {whose}, oldest {oldest}", group.waiting, "in outbox")?;
+        }
+        if group.rejected > 0 {
+            let what = "not sent: steadfast outbox says why";
+            writeln!(out, "{:>8}  {:<12} {whose}, {what}", group.rejected, "rejected")?;
+        }
+    }
+    Ok(())
+}

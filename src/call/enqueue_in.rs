@@ -1,0 +1,167 @@
+//! A call that is recorded if the caller's own transaction commits.
+
+use http::{HeaderName, Method};
+use tracing::Instrument;
+
+use super::enqueue::{Due, check_is_on_record};
+use super::{Call, check, generated_key, in_context};
+use crate::client::Client;
+use crate::engine::{NotAdmitted, Put, Work};
+use crate::error::{BoxError, Effect, Error, Kind};
+use crate::outbox::{Transaction, Uncommitted};
+use crate::store::{Database, Outbox, OutboxRow};
+use crate::telemetry;
+
+impl Call {
+    /// [Enqueues](Call::enqueue) the call within a transaction of the caller's own: the call is made if that commits, and
+    /// never if it is rolled back. The business row and the vendor call are one.
+    ///
+    /// It writes one row into the store's [outbox](crate::outbox), through the transaction and nothing else. So the
+    /// transaction must be in the store's own database: for a store in an SQLite file, in the same file. A
+    /// dispatcher, in this process or another one, finds the row once it is committed, records the operation and sends it.
+    /// Until then no store call, no lock and no gate is involved but the transaction's own.
+    ///
+    /// What [`enqueue`](Call::enqueue) says of keys, times and the client's policy holds here too.
+    ///
+    /// ```
+    #[doc = include_str!("../docs/setup/outbox.md")]
+    /// let transaction = shop.transaction()?;
+    /// transaction.execute("INSERT INTO orders (number) VALUES (42)", [])?;
+    /// let form = [("amount", "1000"), ("currency", "usd")];
+    /// let charge = stripe.post("/v1/charges").key("order-42/charge").form(&form);
+    /// let charge = charge.blocking_enqueue_in(&transaction)?; // sqlx: charge.enqueue_in(&mut transaction).await?
+    /// transaction.commit()?;
+    ///
+    /// // Wakes the dispatcher of this process, which would else find the call at its next look.
+    /// let charge = charge.committed();
+    /// let _dispatcher = stripe.keep_recovering(steadfast::dispatcher::PERIOD);
+    /// let reply = charge.wait(std::time::Duration::from_secs(60)).await?;
+    /// assert_eq!(reply.status(), 200);
+    #[doc = include_str!("../docs/setup/outbox_end.md")]
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A mistake in the call. [`is_validation`](Error::is_validation) too if the client's store has no outbox, or is
+    /// another kind of database than the transaction. [`is_store`](Error::is_store) if the transaction could not write:
+    /// whether it can go on is its driver's rule. All have effect none: nothing is on record.
+    ///
+    /// What only the record knows is found later, and then there is no caller to tell: the key may belong to another
+    /// request. Such a row is kept aside, see [`outbox`](crate::outbox).
+    ///
+    /// # Cancellation safety
+    ///
+    /// Dropping the future may leave the row written in the transaction, which says what becomes of it.
+    pub async fn enqueue_in<T: Transaction>(self, transaction: &mut T) -> Result<Uncommitted, Error> {
+        let (client, put) = self.put(T::DATABASE)?;
+        for statement in &put.statements {
+            if let Err(source) = transaction.execute(statement).await {
+                return Err(failed(&client, &put, source));
+            }
+        }
+        Ok(Uncommitted::new(client, put.accepted))
+    }
+
+    /// As [`enqueue_in`](Call::enqueue_in), for rusqlite, whose transactions block and stay on their thread. It takes a
+    /// `rusqlite::Transaction` as it is, and any other [`rusqlite::Connection`](crate::outbox::rusqlite::Connection).
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    #[cfg(feature = "sqlite")]
+    pub fn blocking_enqueue_in(self, connection: &rusqlite::Connection) -> Result<Uncommitted, Error> {
+        let (client, put) = self.put(Database::Sqlite)?;
+        for statement in &put.statements {
+            if let Err(source) = crate::outbox::execute(connection, statement) {
+                return Err(failed(&client, &put, source));
+            }
+        }
+        Ok(Uncommitted::new(client, put.accepted))
+    }
+
+    /// Checks the call, and makes it ready for the outbox.
+    fn put(mut self, database: Database) -> Result<(Client, Put), Error> {
+        let engine = &self.client.engine;
+        let span = telemetry::call_span(&**engine.vendor, &self.request);
+        let _entered = span.enter();
+        if let Err(mistake) = check_is_on_record(&self.work).and_then(|()| check_sequence(&self.work)) {
+            self.mistake.get_or_insert(mistake);
+        }
+        check(&mut self.mistake, &self.request, &self.work, engine)?;
+        let key = match self.work.key.take() {
+            Some(key) => key,
+            None => generated_key(&self.client)
+                .map_err(|mistake| in_context(mistake, engine, &self.request, &self.work))?,
+        };
+        let due = self.due.map(|due| due.time(engine.wall()));
+        let put = engine.put(&self.request, &self.work, (key, due), database)?;
+        Ok((self.client, put))
+    }
+
+    /// The call that a row asks for, with the row's first mistake: what is wrong with it is what would be wrong with a
+    /// call of the same parts.
+    pub(crate) fn of_row(client: &Client, row: &OutboxRow) -> Call {
+        let method = Method::from_bytes(row.method.as_bytes()).ok();
+        let is_method = method.is_some();
+        let mut call = client.request(method.unwrap_or(Method::POST), &row.path);
+        if !is_method {
+            call.note(Error::invalid("method", "HTTP has no such method"));
+        }
+        if let Some(problem) = &row.problem {
+            call.note(Error::invalid("row", problem.clone()));
+        }
+        call =
+            call.key(row.key.as_str()).bytes(row.body.clone()).redact(row.redact.iter().map(String::as_str));
+        call = call.on_unknown(row.on_unknown);
+        for (name, value) in &row.headers {
+            // The name is what a mistake says; a value may be anything.
+            match HeaderName::from_bytes(name.as_bytes()) {
+                Ok(name) => call = call.header(name, value.as_bytes()),
+                Err(_) => call.note(Error::invalid("header", "HTTP has no header of such a name")),
+            }
+        }
+        if let Some(key) = &row.supersedes {
+            call = call.supersedes(key.as_str());
+        }
+        if let Some(keep) = row.keep {
+            call = call.retention(keep);
+        }
+        call.due = row.due.map(Due::At);
+        call
+    }
+
+    /// Records the operation of a row of the outbox, and removes the row.
+    pub(crate) async fn admit(mut self, row: (&dyn Outbox, u64)) -> Result<(), NotAdmitted> {
+        let engine = &self.client.engine;
+        let span = telemetry::call_span(&**engine.vendor, &self.request);
+        check(&mut self.mistake, &self.request, &self.work, engine).map_err(NotAdmitted::Rejected)?;
+        let due = self.due.map(|due| due.time(engine.wall()));
+        let Some(key) = self.work.key.take() else {
+            return Err(NotAdmitted::Rejected(Error::invalid("key", "a row needs one")));
+        };
+        engine.admit(self.request, &self.work, (key, due), row).instrument(span).await
+    }
+}
+
+/// A row has no place in a sequence: where it comes in the order is known when it is admitted, and not at the commit.
+fn check_sequence(work: &Work) -> Result<(), Error> {
+    if work.sequence.is_none() {
+        return Ok(());
+    }
+    let problem = "a call in the caller's own transaction cannot be in a sequence; enqueue() it after the commit, or \
+                   leave sequence() out";
+    Err(Error::invalid("sequence", problem))
+}
+
+/// The transaction did not take it.
+fn failed(client: &Client, put: &Put, source: BoxError) -> Error {
+    // As SQLite says it, whichever driver passes it on.
+    let is_elsewhere = source.to_string().contains("no such table: steadfast_outbox");
+    let doing = if is_elsewhere { NO_OUTBOX } else { WRITE };
+    let failed = Error::new(Kind::Store { doing }, Effect::None).with_source(source);
+    client.engine.named_put(failed, &put.accepted)
+}
+
+const WRITE: &str = "write the call into the outbox";
+const NO_OUTBOX: &str =
+    "write the call, because this database has no outbox: the transaction must be in the store's own file";

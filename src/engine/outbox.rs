@@ -1,0 +1,166 @@
+//! Calls in the store's outbox: made ready for the caller's transaction, and admitted by a dispatcher.
+
+use http::HeaderMap;
+
+use super::claim::{Keyed, in_the_way, key_reused};
+use super::enqueue::Accepted;
+use super::{Engine, Work};
+use crate::clock::Timestamp;
+use crate::error::{Effect, Error, Kind};
+use crate::operation::Key;
+use crate::operation::record::Claimed;
+use crate::request::Request;
+use crate::store::{Account, Database, Outbox, OutboxRow, Statement};
+use crate::telemetry::{self, Whose};
+
+/// What a transaction has to execute, and what becomes of it.
+#[derive(Debug)]
+pub(crate) struct Put {
+    pub statements: Vec<Statement>,
+    pub accepted: Accepted,
+}
+
+/// Why a row was not admitted.
+pub(crate) enum NotAdmitted {
+    /// It cannot be, however often it is tried.
+    Rejected(Error),
+    /// The store failed: it is tried again.
+    Failed(Error),
+}
+
+impl Engine {
+    /// The outbox of the client's store.
+    pub(crate) fn outbox(&self) -> Option<&dyn Outbox> {
+        self.store.outbox()
+    }
+
+    /// Whose rows this client admits.
+    pub(crate) fn account(&self) -> Account {
+        Account {
+            namespace: self.namespace.clone(),
+            vendor: self.vendor.name().to_owned(),
+            account: self.vendor.account(&HeaderMap::new()).into_owned(),
+        }
+    }
+
+    /// Makes a call ready for the outbox: all that a claim would refuse of it is refused now, but for what only the
+    /// record knows.
+    pub(crate) fn put(
+        &self,
+        request: &Request,
+        work: &Work,
+        (key, due): (Key, Option<Timestamp>),
+        database: Database,
+    ) -> Result<Put, Error> {
+        let refused = |error| self.in_context(error, request, None);
+        let Some(outbox) = self.outbox() else {
+            let problem =
+                "the client's store has no outbox; take a store::Sqlite in the transaction's own file";
+            return Err(refused(Error::invalid("store", problem)));
+        };
+        let row = self.row(request, work, &key, due).map_err(refused)?;
+        let mut stamped = request.clone();
+        let named = self.name(&mut stamped, work, key)?;
+        let statements = outbox.put(&self.account(), &row).map_err(|source| {
+            let failed = Error::new(Kind::Store { doing: MAKE_READY }, Effect::None).with_source(source);
+            self.named(failed, named.offered(&stamped))
+        })?;
+        if let Some(other) = statements.iter().find(|statement| statement.database != database) {
+            let problem =
+                format!("the client's store is {} and the transaction is {database}", other.database);
+            return Err(refused(Error::invalid("store", problem)));
+        }
+        telemetry::put_in_outbox(Whose {
+            vendor: &**self.vendor,
+            request: &stamped,
+            operation: Some((&named.id, &named.wire_key)),
+        });
+        let accepted = Accepted { named, request: stamped, is_new: true, in_outbox: true };
+        Ok(Put { statements, accepted })
+    }
+
+    /// Says whose an error of a call is that was made ready.
+    pub(crate) fn named_put(&self, error: Error, accepted: &Accepted) -> Error {
+        self.named(error, accepted.named.offered(&accepted.request))
+    }
+
+    /// The row of a call that is not stamped yet.
+    fn row(
+        &self,
+        request: &Request,
+        work: &Work,
+        key: &Key,
+        due: Option<Timestamp>,
+    ) -> Result<OutboxRow, Error> {
+        let base = self.vendor.base_url().path().trim_end_matches('/');
+        let path = request.url.path();
+        let mut path = path.strip_prefix(base).unwrap_or(path).to_owned();
+        if let Some(query) = request.url.query() {
+            path.extend(["?", query]);
+        }
+        let mut headers = Vec::with_capacity(request.headers.len());
+        for (name, value) in &request.headers {
+            let value = std::str::from_utf8(value.as_bytes()).map_err(|_| {
+                Error::invalid(
+                    "header",
+                    format!("{name}: an outbox keeps texts, and this value is not UTF-8"),
+                )
+            })?;
+            headers.push((name.as_str().to_owned(), value.to_owned()));
+        }
+        Ok(OutboxRow {
+            number: 0,
+            method: request.method.as_str().to_owned(),
+            path,
+            key: key.as_str().to_owned(),
+            headers,
+            body: request.body.clone(),
+            due,
+            on_unknown: work.on_unknown,
+            keep: work.retention,
+            redact: work.redact.names().to_vec(),
+            supersedes: work.predecessor.as_ref().map(|key| key.as_str().to_owned()),
+            enqueued_at: self.wall(),
+            problem: None,
+        })
+    }
+
+    /// Records the operation that a row asks for, as [`enqueue`](Engine::enqueue) does, and removes the row.
+    pub(crate) async fn admit(
+        &self,
+        mut request: Request,
+        work: &Work,
+        (key, due): (Key, Option<Timestamp>),
+        row: (&dyn Outbox, u64),
+    ) -> Result<(), NotAdmitted> {
+        let (started, wall) = (self.clock.now(), self.wall());
+        let deadline = started.plus(work.time_allowed(&self.policy));
+        let due = due.map_or(wall, |due| due.max(wall));
+        // It may agree again, and the row is not to blame.
+        self.disagreement.check().map_err(NotAdmitted::Failed)?;
+        let named = self.name(&mut request, work, key).map_err(NotAdmitted::Rejected)?;
+        let call =
+            Keyed { due: Some(due), row: Some(row), ..named.call(&request, work, (started, deadline)) };
+        let rejected = |error| Err(NotAdmitted::Rejected(self.named(error, call.offered)));
+        let is_new = match self.claim(&call).await.map(|claimed| *claimed) {
+            Ok(Claimed::Fresh(record) | Claimed::TakenOver(record)) => {
+                self.wakes.wake(Some(&record.id.scope), record.until().unwrap_or(due));
+                true
+            }
+            Ok(Claimed::Busy { .. } | Claimed::Settled(_)) => false,
+            Ok(Claimed::Mismatch { held }) => return rejected(key_reused(held, call.offered.fingerprint)),
+            Ok(Claimed::InTheWay { obstacle, effect }) => {
+                return rejected(in_the_way(work, obstacle, effect));
+            }
+            Err(source) => {
+                let failed = Error::new(Kind::Store { doing: ADMIT }, Effect::Unknown).because_of(source);
+                return Err(NotAdmitted::Failed(self.named(failed, call.offered)));
+            }
+        };
+        telemetry::enqueued(call.whose(&self.vendor), is_new);
+        Ok(())
+    }
+}
+
+const MAKE_READY: &str = "make the call ready for the outbox";
+const ADMIT: &str = "admit a row of the outbox";

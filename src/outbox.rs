@@ -1,0 +1,170 @@
+//! The transactional outbox: a vendor call in the caller's own database transaction.
+//!
+//! An order is written and its charge is made, or neither. Two writes to two places cannot promise that: a crash between
+//! them leaves an order without a charge, or a charge without an order. [`Call::enqueue_in`](crate::Call::enqueue_in)
+//! writes the call as a row of the store's own database, in the transaction that writes the order. Once it is committed,
+//! a [dispatcher](crate::dispatcher) *admits* the row: it records the operation and removes the row in one commit, and
+//! then sends as it sends everything else. What is rolled back was never there.
+//!
+//! # In the store's own database
+//!
+//! One transaction is in one database. So the service's tables and the store share it: for
+//! [`Sqlite`], one file.
+//!
+//! - Let the store make the file, then make your tables in it. Leave the file's `user_version` and `application_id` as
+//!   they are: the store knows its file by them. Its own tables are `operation`, `account`, `audit`, `purged`,
+//!   `seal_key` and `steadfast_outbox`.
+//! - SQLite lets one connection write at a time. While your transaction holds the file, no call of the service is recorded;
+//!   after some five seconds such a call fails, and nothing is sent. Keep transactions short.
+//! - Begin them with `BEGIN IMMEDIATE` if they read before they write. A deferred one fails at its first write where
+//!   somebody wrote since it read. Give the connection a busy timeout of some seconds (rusqlite and sqlx do by themselves).
+//! - An attached database will not do: with a write-ahead log, a crash may keep one file's half of the commit alone
+//!   (<https://www.sqlite.org/lang_attach.html>).
+//! - A call in the outbox is as durable as your connection's `synchronous` makes your commit. `FULL` is SQLite's default
+//!   and the store's.
+//!
+//! Drivers: rusqlite 0.39, which the feature `sqlite` has anyway, re-exported as `steadfast::outbox::rusqlite`; sqlx 0.9
+//! with feature `sqlx-sqlite`. A program links one SQLite, so that a driver of another version does not build beside it.
+//! For any other driver, implement [`Transaction`].
+#![cfg_attr(feature = "sqlx-sqlite", doc = include_str!("docs/setup/outbox_sqlx.md"))]
+//!
+//! # From SQL
+//!
+//! Any program that may write to the file can enqueue: a trigger, a script, another language. The dispatcher makes the
+//! call by the same rules as for a client's own, with the client's policy and secret.
+//!
+//! ```sql
+//! INSERT INTO steadfast_outbox (vendor, account, path, key, content_type, body)
+//! VALUES ('stripe', 'test', '/v1/charges', 'order-42/charge', 'application/x-www-form-urlencoded',
+//!         'amount=1000&currency=usd');
+//! ```
+//!
+//! | column | default | |
+//! |---|---|---|
+//! | `namespace` | `default` | the client's [namespace](crate::ClientBuilder::namespace) |
+//! | `vendor`, `account` | | as the adapter names them, such as `stripe` and `live`; what no dispatcher has a client for waits |
+//! | `method`, `path` | `POST` | the path is below the adapter's base URL, and may have a query |
+//! | `key` | | names the operation, as in [`Call::key`](crate::Call::key) |
+//! | `body` | none | text or bytes, sent as they are |
+//! | `content_type` | `application/json` | of the body; for a form, `application/x-www-form-urlencoded` |
+//! | `headers` | `{}` | a JSON object of names and texts, or arrays of texts. No secret: the adapter adds those |
+//! | `due_ms` | now | not to be sent before; milliseconds since 1970 |
+//! | `on_unknown` | `park` | or `resend`, see [`Call::on_unknown`](crate::Call::on_unknown) |
+//! | `keep_ms`, `redact`, `supersedes` | | as [`Call::retention`](crate::Call::retention), [`redact`](crate::Call::redact) (a JSON array) and [`supersedes`](crate::Call::supersedes) |
+//!
+//! What the table's checks can see, such as a key that is too long, fails in the transaction. A later `send()` of the same
+//! call under the same key finds the operation: JSON in another order of members, and a form in another order of names,
+//! are the same request.
+//!
+//! # What cannot be admitted
+//!
+//! A header that carries a secret, a body that has no room for the vendor's key, a key that belongs to another request:
+//! such a row is *rejected*. It stays in the outbox with the reason, in the columns `rejected_at_ms` and `rejected`;
+//! nothing of it is sent, its key is not used up, and the rows behind it go on. An event says so, `steadfast stats` counts
+//! it, and [`DeadLetters::rejected`](crate::dead_letter::DeadLetters::rejected) lists it. It is no dead letter: there is no
+//! operation yet, so that there is nothing to redrive and no effect to doubt. Whoever mended it puts it back:
+//!
+//! ```sql
+//! UPDATE steadfast_outbox SET headers = '{}', rejected_at_ms = NULL, rejected = NULL WHERE number = 7;
+//! ```
+//!
+//! Of a row that is right, and that the store could not record for now, nothing is said but `recovery failed`. It waits.
+//!
+//! # Sealed stores
+//!
+//! A client whose store [seals] seals the row's query, headers and body with the same
+//! key. What SQL wrote is in the clear until it is admitted, and longer in the file's free space.
+//!
+#![cfg_attr(feature = "sqlite", doc = "[`Sqlite`]: crate::store::Sqlite")]
+#![cfg_attr(not(feature = "sqlite"), doc = "[`Sqlite`]: crate#features")]
+#![cfg_attr(all(feature = "seal", feature = "sqlite"), doc = "[seals]: crate::store::SqliteBuilder::seal")]
+#![cfg_attr(not(all(feature = "seal", feature = "sqlite")), doc = "[seals]: crate#features")]
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+
+use crate::client::Client;
+use crate::engine::Accepted;
+use crate::enqueued::Enqueued;
+use crate::error::BoxError;
+use crate::operation::OperationId;
+
+#[cfg(feature = "sqlite")]
+mod by_rusqlite;
+#[cfg(feature = "sqlx-sqlite")]
+mod by_sqlx;
+
+#[cfg(feature = "sqlite")]
+pub(crate) use by_rusqlite::execute;
+/// The crate `rusqlite`: its transactions are a caller's. Named from here it always is of the right version.
+#[cfg(feature = "sqlite")]
+pub use rusqlite;
+
+pub use crate::store::{Database, Statement, Value};
+
+/// A transaction of the caller's own, or a connection that is in one.
+///
+/// Implemented for rusqlite's `Connection`, `Transaction` and `Savepoint`, and with feature `sqlx-sqlite` for sqlx's
+/// `SqliteConnection`, `Transaction<Sqlite>` and `PoolConnection<Sqlite>`. For another driver: execute the statement, with
+/// its values in the order of its parameters, in the transaction.
+pub trait Transaction {
+    /// Whose SQL it takes.
+    const DATABASE: Database;
+
+    /// Executes one statement. It changes one row at most, and gives none.
+    fn execute<'a>(&'a mut self, statement: &'a Statement) -> Executing<'a>;
+}
+
+/// What [`Transaction::execute`] gives: nothing, or the driver's error.
+pub type Executing<'a> = Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send + 'a>>;
+
+/// A call that is written in a transaction which is not committed yet: what
+/// [`Call::enqueue_in`](crate::Call::enqueue_in) gives. Dropping it changes nothing: the transaction says what becomes of
+/// the call.
+///
+/// ```
+#[doc = include_str!("docs/setup/outbox.md")]
+/// let transaction = shop.transaction()?;
+/// let charge = stripe.post("/v1/charges").form(&[("amount", "1000"), ("currency", "usd")]).key("order-42/charge");
+/// let charge = charge.blocking_enqueue_in(&transaction)?;
+/// assert_eq!(charge.id().key.as_str(), "order-42/charge");
+/// transaction.rollback()?;
+///
+/// stripe.recover(10).await?;
+/// assert_eq!(fake.ledger().count(), 0, "it was never there");
+#[doc = include_str!("docs/setup/outbox_end.md")]
+/// ```
+pub struct Uncommitted {
+    client: Client,
+    accepted: Accepted,
+}
+
+impl Uncommitted {
+    pub(crate) fn new(client: Client, accepted: Accepted) -> Uncommitted {
+        Uncommitted { client, accepted }
+    }
+
+    /// The name that the operation will have.
+    pub fn id(&self) -> &OperationId {
+        &self.accepted.named.id
+    }
+
+    /// The key as the vendor will see it.
+    pub fn wire_key(&self) -> &str {
+        &self.accepted.named.wire_key
+    }
+
+    /// Says that the transaction is committed: wakes the dispatcher of this process, and gives the handle of the
+    /// operation. A dispatcher finds the row without it too, at its next look.
+    pub fn committed(self) -> Enqueued {
+        self.client.wake();
+        Enqueued::new(self.client, self.accepted)
+    }
+}
+
+impl fmt::Debug for Uncommitted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Uncommitted").field("id", self.id()).finish_non_exhaustive()
+    }
+}

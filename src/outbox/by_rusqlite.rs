@@ -1,0 +1,52 @@
+//! rusqlite: it blocks, so that what it is asked is done when it is asked.
+
+use std::future::ready;
+
+use rusqlite::types::ToSqlOutput;
+use rusqlite::{Connection, Savepoint, ToSql, Transaction, params_from_iter};
+
+use super::{Database, Executing, Statement, Value};
+use crate::error::BoxError;
+
+impl super::Transaction for Connection {
+    const DATABASE: Database = Database::Sqlite;
+
+    fn execute<'a>(&'a mut self, statement: &'a Statement) -> Executing<'a> {
+        Box::pin(ready(execute(self, statement)))
+    }
+}
+
+impl super::Transaction for Transaction<'_> {
+    const DATABASE: Database = Database::Sqlite;
+
+    fn execute<'a>(&'a mut self, statement: &'a Statement) -> Executing<'a> {
+        Box::pin(ready(execute(self, statement)))
+    }
+}
+
+impl super::Transaction for Savepoint<'_> {
+    const DATABASE: Database = Database::Sqlite;
+
+    fn execute<'a>(&'a mut self, statement: &'a Statement) -> Executing<'a> {
+        Box::pin(ready(execute(self, statement)))
+    }
+}
+
+pub(crate) fn execute(connection: &Connection, statement: &Statement) -> Result<(), BoxError> {
+    let mut prepared = connection.prepare_cached(&statement.sql)?;
+    prepared.execute(params_from_iter(&statement.values))?;
+    Ok(())
+}
+
+impl ToSql for Value {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        match self {
+            Value::Integer(value) => value.to_sql(),
+            Value::Text(value) => value.to_sql(),
+            Value::Bytes(value) => match value {
+                Some(bytes) => bytes[..].to_sql(),
+                None => None::<i64>.to_sql(),
+            },
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! The outbox: calls that lie in the caller's own database until a dispatcher takes them on record.
+//!
+//! Whoever wants a call to happen together with a change of its own writes one row, in the transaction of that change.
+//! The row says what the caller asks for, in plain values: no fence, no wire key, no fingerprint. A dispatcher *admits*
+//! it: it makes the call from it by the rules of every call, and records the operation. Why not write the operation
+//! itself in the caller's transaction:
+//!
+//! - What a claim decides depends on what the store has purged, doubts and holds under that key. A caller's transaction
+//!   would have to read all that, and would hold it locked until it commits.
+//! - A service that was not updated yet, a trigger or another language would write rows of an older or a wrong form into
+//!   the table that keeps the promise. A row of the outbox is checked before it becomes an operation.
+//! - Plain SQL can write it.
+//!
+//! The operation is recorded and its row is removed in one commit. So a row is admitted once: not again by a dispatcher
+//! that read it, stood still, and goes on when the operation has been delivered and its record has expired.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use super::StoreError;
+use crate::clock::Timestamp;
+use crate::operation::record::{Claim, Claimed, Cursor, Page};
+use crate::policy::OnUnknown;
+
+#[cfg(feature = "sqlite")]
+mod form;
+
+#[cfg(feature = "sqlite")]
+pub(super) use form::{headers, headers_text, names, names_text, sealed_bytes, unsealed};
+
+/// The outbox of a store that has one. See [`Store::outbox`](super::Store::outbox).
+#[async_trait]
+pub trait Outbox: Send + Sync {
+    /// What the caller's transaction has to execute, in this order, to put `row` into the outbox. The row's own number is
+    /// not used. A store that seals seals the row's path, headers and body.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`]: the store cannot seal.
+    fn put(&self, account: &Account, row: &OutboxRow) -> Result<Vec<Statement>, StoreError>;
+
+    /// Which of these accounts have committed rows that were not rejected. It may say too much. What a dispatcher asks at
+    /// each of its looks, for all of its clients at once: it must cost little where there are none.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`].
+    async fn have_rows(&self, accounts: &[Account]) -> Result<Vec<bool>, StoreError>;
+
+    /// A page of the committed rows of the account that were not rejected, by number: at most `limit`, and fewer if they
+    /// are large. A body of more than `body_bytes_max` is not read, and is the row's [`problem`](OutboxRow::problem). Rows that
+    /// are sealed with a key which is not at hand are left out.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`]; also for a cursor that this store did not give.
+    async fn waiting(
+        &self,
+        account: &Account,
+        after: Option<&Cursor>,
+        (limit, body_bytes_max): (usize, usize),
+    ) -> Result<Page<OutboxRow>, StoreError>;
+
+    /// Carries out [`Store::claim`](super::Store::claim), and removes the row in the same commit if the operation is then
+    /// on record for this request. `None` if the row is not there any more or was rejected: nothing was claimed.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    async fn admit(&self, number: u64, claim: Claim) -> Result<Option<Claimed>, StoreError>;
+
+    /// Keeps a row aside with the reason why it cannot become an operation. Nobody looks at it any more but operators.
+    /// Says whether it was there, and was not aside before.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`].
+    async fn reject(&self, number: u64, why: &str, now: Timestamp) -> Result<bool, StoreError>;
+
+    /// How many rows there are, by account. An account without rows is left out.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`].
+    async fn counts(&self) -> Result<Vec<OutboxTally>, StoreError>;
+
+    /// A page of at most `limit` rows that were rejected, by number.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`]; also for a cursor that this store did not give.
+    async fn rejected(&self, after: Option<&Cursor>, limit: usize) -> Result<Page<Rejected>, StoreError>;
+}
+
+/// Whose client a row is for: the first three parts of a [`Scope`](crate::operation::Scope), as they are named and not
+/// as they are written there.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Account {
+    /// The client's [namespace](crate::ClientBuilder::namespace).
+    pub namespace: String,
+    /// The adapter's name.
+    pub vendor: String,
+    /// The adapter's account. What a call's headers add to it (Stripe's `Stripe-Account`) is in the row's headers.
+    pub account: String,
+}
+
+/// What the caller asks for.
+///
+/// `Debug` shows neither the query, nor headers' values, nor the body.
+#[derive(Clone, PartialEq)]
+pub struct OutboxRow {
+    /// Its place in the outbox.
+    pub number: u64,
+    /// The method.
+    pub method: String,
+    /// The path as a call gives it, with its query.
+    pub path: String,
+    /// The caller's key.
+    pub key: String,
+    /// Names and values, `Content-Type` among them.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Bytes,
+    /// Not to be sent before.
+    pub due: Option<Timestamp>,
+    /// What to do when nobody can tell whether it took effect.
+    pub on_unknown: OnUnknown,
+    /// How long the operation is kept once it is settled, if the caller says so.
+    pub keep: Option<Duration>,
+    /// The fields that are never shown.
+    pub redact: Vec<String>,
+    /// The key of the operation that it starts over.
+    pub supersedes: Option<String>,
+    /// When it was written, by the writer's clock.
+    pub enqueued_at: Timestamp,
+    /// Why the row cannot be read as one.
+    pub problem: Option<String>,
+}
+
+impl fmt::Debug for OutboxRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OutboxRow")
+            .field("number", &self.number)
+            .field("method", &self.method)
+            .field("path", &self.path.split('?').next())
+            .field("key", &self.key)
+            .field("headers", &self.headers.iter().map(|(name, _)| name).collect::<Vec<_>>())
+            .field("body_bytes", &self.body.len())
+            .field("problem", &self.problem)
+            .finish_non_exhaustive()
+    }
+}
+
+/// One statement with its values.
+///
+/// `Debug` shows no value.
+#[derive(Clone, PartialEq)]
+pub struct Statement {
+    /// Whose SQL it is.
+    pub database: Database,
+    /// The text, without any value in it.
+    pub sql: Cow<'static, str>,
+    /// The values, in the order of the parameters.
+    pub values: Vec<Value>,
+}
+
+impl fmt::Debug for Statement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Statement")
+            .field("database", &self.database)
+            .field("sql", &self.sql)
+            .field("values", &self.values.len())
+            .finish()
+    }
+}
+
+/// Whose SQL a statement is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Database {
+    /// SQLite.
+    Sqlite,
+}
+
+impl fmt::Display for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Database::Sqlite => f.write_str("SQLite"),
+        }
+    }
+}
+
+/// A value of a statement.
+#[derive(Clone, PartialEq)]
+pub enum Value {
+    /// A number, or none.
+    Integer(Option<i64>),
+    /// A text, or none.
+    Text(Option<String>),
+    /// Bytes, or none.
+    Bytes(Option<Bytes>),
+}
+
+/// How many rows of an account lie in the outbox.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutboxTally {
+    /// The client's namespace.
+    pub namespace: String,
+    /// The adapter's name.
+    pub vendor: String,
+    /// The adapter's account.
+    pub account: String,
+    /// Rows that no dispatcher has admitted yet.
+    pub waiting: u64,
+    /// When the oldest of those was written. Where it is long ago, no dispatcher has a client of this account.
+    pub oldest: Option<Timestamp>,
+    /// Rows that were rejected.
+    pub rejected: u64,
+}
+
+/// A row that was rejected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejected {
+    /// Its place in the outbox.
+    pub number: u64,
+    /// The client's namespace.
+    pub namespace: String,
+    /// The adapter's name.
+    pub vendor: String,
+    /// The adapter's account.
+    pub account: String,
+    /// The method.
+    pub method: String,
+    /// The key as it was written.
+    pub key: String,
+    /// When it was rejected.
+    pub at: Timestamp,
+    /// Why. Never a header's value, a query or a body.
+    pub why: String,
+}

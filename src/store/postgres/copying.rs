@@ -1,0 +1,125 @@
+//! Records that come from another store, or go to one: see [`copy`](crate::store::copy()). And the terms of accounts.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio_postgres::types::Type;
+
+use super::Shared;
+use super::restore;
+use super::row::{Reader, damaged};
+use super::standing::{self, CLOSED};
+use super::transaction::{TURNS_MAX, Turn, Within, in_transaction};
+use crate::operation::record::Notes;
+use crate::store::{Head, Restore, Standing, StoreError, StoreErrorKind};
+
+/// The time that the store believes is the server's.
+pub(super) async fn head(shared: &Arc<Shared>) -> Result<Head, StoreError> {
+    let doing = "read what the store keeps beside its records";
+    let schema = shared.connections.schema();
+    let sql = format!(
+        "SELECT {schema}.store_now(), fence, standing, (SELECT count(*) FROM {schema}.audit) FROM {schema}.purged"
+    );
+    let rows = shared.ask(doing, sql, Vec::new()).await?;
+    let mut from = Reader::of(rows.first().ok_or_else(|| damaged("the table of what was purged is empty"))?);
+    let (now, purged): (_, i64) = (from.time()?, from.next()?);
+    let standing = standing_of(from.next()?)?;
+    let audit: i64 = from.next()?;
+    let rows = shared.ask(doing, format!("SELECT path, terms FROM {schema}.account"), Vec::new()).await?;
+    let mut accounts = BTreeMap::new();
+    for row in &rows {
+        let mut from = Reader::of(row);
+        accounts.insert(from.next()?, from.next()?);
+    }
+    let notes = Notes { purged: purged.max(0) as u64, believed: Some(now), ..Notes::default() };
+    Ok(Head { standing, notes, audit: audit.max(0) as u64, accounts })
+}
+
+pub(super) async fn stand(
+    shared: &Arc<Shared>,
+    from: &Standing,
+    to: &Standing,
+) -> Result<Standing, StoreError> {
+    let (from, to) = (from.clone(), to.clone());
+    let work = move |within: Within| {
+        let (from, to) = (from.clone(), to.clone());
+        async move {
+            let ended = stand_within(&within, &from, to).await;
+            within.ended(ended).await
+        }
+    };
+    in_transaction(shared, work).await
+}
+
+async fn stand_within(within: &Within, from: &Standing, to: Standing) -> Result<Turn<Standing>, StoreError> {
+    let doing = "write what the store is there for";
+    let schema = within.shared.connections.schema();
+    within.run(doing, &standing::lock(schema)).await?;
+    let there = within.ask(doing, &format!("SELECT standing FROM {schema}.purged"), &[]).await?;
+    let there = standing_of(Reader::of(there.first().ok_or_else(|| damaged("no answer"))?).next()?)?;
+    if there != *from {
+        return Ok(Turn::Done(there));
+    }
+    let sql = format!("UPDATE {schema}.purged SET stage = $1, standing = $2");
+    let (stage, text) = (standing::number(to.stage), to.to_text()?);
+    within.ask(doing, &sql, &[(&stage, Type::INT2), (&text, Type::TEXT)]).await?;
+    Ok(Turn::Done(to))
+}
+
+fn standing_of(text: Option<&str>) -> Result<Standing, StoreError> {
+    Ok(text.map(Standing::from_text).transpose()?.unwrap_or_default())
+}
+
+pub(super) async fn restore(shared: &Arc<Shared>, restore: Restore) -> Result<(), StoreError> {
+    let restore = Arc::new(restore::Sealed::of(restore, &shared.seals)?);
+    let work = move |within: Within| {
+        let restore = Arc::clone(&restore);
+        async move {
+            let ended = restore.write(&within).await.map(|()| Turn::Done(()));
+            within.ended(ended).await
+        }
+    };
+    in_transaction(shared, work).await
+}
+
+/// The first of several at once is the one that registers.
+pub(super) async fn register(
+    shared: &Arc<Shared>,
+    account: &str,
+    terms: Option<&str>,
+) -> Result<Option<String>, StoreError> {
+    let schema = shared.connections.schema();
+    let path = || (Box::new(account.to_owned()) as super::read::Given, Type::TEXT);
+    let Some(terms) = terms else {
+        let sql = format!(
+            "WITH gone AS (DELETE FROM {schema}.account a USING {schema}.purged p WHERE a.path = $1 AND p.stage = 0 \
+             RETURNING a.terms) SELECT {CLOSED}, (SELECT terms FROM gone) FROM {schema}.purged p"
+        );
+        let rows = shared.ask("remove the terms of an account", sql, vec![path()]).await?;
+        let mut from = Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?);
+        standing::check(&mut from, Standing::check_new)?;
+        return from.next();
+    };
+    for _ in 0..TURNS_MAX {
+        // Nearly always it is there, and who may only read may know it.
+        let sql = format!("SELECT terms FROM {schema}.account WHERE path = $1");
+        let rows = shared.ask("read the terms of an account", sql, vec![path()]).await?;
+        if let Some(row) = rows.first() {
+            return Reader::of(row).next().map(Some);
+        }
+        let sql = format!(
+            "WITH added AS (INSERT INTO {schema}.account (path, terms) SELECT $1, $2 FROM {schema}.purged p \
+             WHERE p.stage = 0 ON CONFLICT (path) DO NOTHING RETURNING path) \
+             SELECT {CLOSED}, EXISTS (SELECT FROM added) FROM {schema}.purged p"
+        );
+        let values = vec![path(), (Box::new(terms.to_owned()) as _, Type::TEXT)];
+        let rows = shared.ask("write the terms of an account", sql, values).await?;
+        let mut from = Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?);
+        standing::check(&mut from, Standing::check_new)?;
+        if from.next()? {
+            return Ok(None);
+        }
+    }
+    let problem = "others were faster to register and to remove the terms of this account; try again";
+    Err(StoreError::new(problem).of_kind(StoreErrorKind::Locked))
+}

@@ -1,0 +1,128 @@
+//! What a dispatcher finds with one look: one statement for all accounts, and no lock.
+//!
+//! It says too much where a lease was renewed since the index of times learned of it: a take then finds nothing, and
+//! brings the index up to date.
+
+use std::sync::Arc;
+
+use tokio_postgres::types::Type;
+
+use super::Shared;
+use super::bounds::{Begun, ENDED};
+use super::read::Given;
+use super::row::{Reader, damaged};
+use super::schema::Schema;
+use super::standing::{self, CLOSED};
+use crate::clock::Timestamp;
+use crate::operation::Scope;
+use crate::operation::record::{CLOCKS_DIFFER_MAX, Phase};
+use crate::store::numbers::{duration_ms, phase_number, to_ms};
+use crate::store::{Look, Sight, Standing, StoreError, Waiting};
+
+pub(super) async fn look(shared: &Arc<Shared>, look: &Look) -> Result<Sight, StoreError> {
+    let began = shared.time.instant();
+    let begin = |phase, account: Option<&String>| shared.bounds.begin((phase, account.cloned()), began);
+    let of_each = |phase| look.accounts.iter().map(|account| begin(phase, Some(account))).collect::<Vec<_>>();
+    let (due, lapsed) = (of_each(Phase::Scheduled), of_each(Phase::InProgress));
+    let ended = begin(ENDED, None);
+    let values = values(shared, look, (&due, &lapsed, &ended));
+    let rows = shared.ask(DOING, statement(shared.connections.schema()), values).await?;
+
+    let mut from = Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?);
+    let now = from.time()?;
+    shared.time.saw(now);
+    standing::check(&mut from, Standing::check_new)?;
+    let expired: bool = from.next()?;
+    let is_over = shared.time.instant();
+    // What has been seen to be empty is not read again. What is there is for whoever takes it.
+    let nothing = |begun: Begun| shared.bounds.end(begun, is_over, now, None);
+    if !expired {
+        nothing(ended);
+    }
+    let mut waiting = Vec::with_capacity(look.accounts.len());
+    // The first row is for all of them.
+    for (row, (due, lapsed)) in rows.iter().skip(1).zip(due.into_iter().zip(lapsed)) {
+        let found = waiting_of(&mut Reader::of(row), now)?;
+        if found.due.is_none_or(|due| due > now) {
+            nothing(due);
+        }
+        if !found.lapsed {
+            nothing(lapsed);
+        }
+        waiting.push(found);
+    }
+    if waiting.len() != look.accounts.len() {
+        return Err(damaged("a look that leaves accounts out"));
+    }
+    Ok(Sight { waiting, expired })
+}
+
+/// Of one account. What a clock that was wrong has put far off is for a taker at once.
+fn waiting_of(from: &mut Reader<'_>, now: Timestamp) -> Result<Waiting, StoreError> {
+    // Of the first row alone.
+    let _: (Option<i64>, Option<&str>, Option<bool>) = (from.next()?, from.next()?, from.next()?);
+    let due = from.next::<Option<i64>>()?.map(crate::store::numbers::from_ms);
+    let (far_due, lapsed, far_lapsed): (bool, bool, bool) = (from.next()?, from.next()?, from.next()?);
+    let due = if far_due { Some(due.map_or(now, |due| due.min(now))) } else { due };
+    Ok(Waiting { due, lapsed: lapsed || far_lapsed })
+}
+
+fn values(
+    shared: &Shared,
+    look: &Look,
+    (due, lapsed, ended): (&[Begun], &[Begun], &Begun),
+) -> Vec<(Given, Type)> {
+    let vendor = |account: &String| Scope::from_stored(account).vendor_path().to_owned();
+    let vendors: Vec<String> = look.accounts.iter().map(vendor).collect();
+    let from = |begun: &[Begun]| begun.iter().map(|begun| begun.from).collect::<Vec<i64>>();
+    let seals: Vec<Vec<u8>> = shared.seals.ids().map(|id| id.to_vec()).collect();
+    let soon = to_ms(look.until).saturating_sub(to_ms(look.now));
+    vec![
+        (Box::new(look.accounts.clone()), Type::TEXT_ARRAY),
+        (Box::new(vendors), Type::TEXT_ARRAY),
+        (Box::new(from(due)), Type::INT8_ARRAY),
+        (Box::new(from(lapsed)), Type::INT8_ARRAY),
+        (Box::new(seals), Type::BYTEA_ARRAY),
+        (Box::new(soon), Type::INT8),
+        (Box::new(ended.from), Type::INT8),
+    ]
+}
+
+/// A row for all, then one for each account in the order of the question.
+fn statement(schema: &Schema) -> String {
+    let (due, held) = (phase_number(Phase::Scheduled), phase_number(Phase::InProgress));
+    let of_account = "o.vendor = a.vendor AND substr(o.scope, 1, length(a.account) + 1) \
+         IN (a.account || '/', a.account || '>') AND (o.seal IS NULL OR o.seal = ANY ($5))";
+    let open =
+        |phase| format!("FROM {schema}.operation o WHERE o.phase < 3 AND o.phase = {phase} AND {of_account}");
+    // See `take`.
+    let far = |phase| {
+        format!(
+            "EXISTS (SELECT {} AND o.updated_at_ms > clock.far AND (o.scope, o.key) IN (SELECT f.scope, f.key \
+             FROM {schema}.operation f WHERE f.phase < 3 AND f.phase = {phase} AND f.vendor = a.vendor \
+             AND f.wake_ms > clock.far ORDER BY f.wake_ms DESC LIMIT {FAR_MAX}))",
+            open(phase)
+        )
+    };
+    format!(
+        "WITH clock AS MATERIALIZED (SELECT now, {schema}.later(now, $6) AS soon, {schema}.later(now, {far_ms}) AS far \
+         FROM (SELECT {schema}.store_now() AS now) AS read) \
+         SELECT clock.now, {CLOSED}, EXISTS (SELECT FROM {schema}.operation o WHERE o.phase > 2 AND o.wake_ms >= $7 \
+         AND o.wake_ms <= clock.now), NULL::bigint, NULL::boolean, NULL::boolean, NULL::boolean, 0::bigint AS place \
+         FROM clock, {schema}.purged p UNION ALL \
+         SELECT NULL, NULL, NULL, (SELECT o.wake_ms {due_open} AND o.wake_ms >= a.due_from AND o.wake_ms <= clock.soon \
+         ORDER BY o.wake_ms LIMIT 1), {far_due}, EXISTS (SELECT {held_open} AND o.wake_ms >= a.held_from \
+         AND o.wake_ms <= clock.now), {far_held}, a.place FROM clock, unnest($1, $2, $3, $4) WITH ORDINALITY \
+         AS a (account, vendor, due_from, held_from, place) ORDER BY place",
+        far_ms = duration_ms(CLOCKS_DIFFER_MAX),
+        due_open = open(due),
+        held_open = open(held),
+        far_due = far(due),
+        far_held = far(held),
+    )
+}
+
+const DOING: &str = "look what there is to do";
+
+/// Among how many a look searches for those of a clock that was wrong: a take of the usual size sees as many.
+const FAR_MAX: u32 = 16;

@@ -1,0 +1,267 @@
+//! Rows as another store had them: [`Restore`], written in one transaction.
+
+use std::collections::BTreeMap;
+
+use tokio_postgres::types::Type;
+
+use super::row::{Changes, Reader, Value, damaged};
+use super::sequence;
+use super::transaction::Within;
+use crate::operation::OperationId;
+use crate::operation::Scope;
+use crate::operation::record::{AuditEntry, Notes, Record, State};
+use crate::store::columns::redacted;
+use crate::store::numbers::{duration_ms, phase_number, to_fence, to_ms};
+use crate::store::seals::{Part, Seals};
+use crate::store::{self, Restore, Row, Standing, StoreError, StoreErrorKind, codec, reports};
+
+/// A [`Restore`] as it goes into columns.
+pub(super) struct Sealed {
+    copy: String,
+    rows: Vec<SealedRow>,
+    gone: Vec<OperationId>,
+    audit_after: u64,
+    audit: Vec<AuditEntry>,
+    notes: Option<Notes>,
+    accounts: Option<BTreeMap<String, String>>,
+}
+
+struct SealedRow {
+    record: Record,
+    request: Vec<u8>,
+    answer: Option<Vec<u8>>,
+    reports: String,
+}
+
+impl Sealed {
+    pub(super) fn of(restore: Restore, seals: &Seals) -> Result<Sealed, StoreError> {
+        let Restore { copy, rows, gone, audit_after, audit, notes, accounts } = restore;
+        let seal = |Row { record, evidence }: Row| {
+            let answer = match &record.state {
+                State::InProgress { .. } | State::Scheduled { .. } => None,
+                State::Succeeded { answer, .. } | State::Refused { answer, .. } => Some(answer),
+                State::Dead { answer, .. } => answer.as_ref(),
+            };
+            let seal_answer = |answer| seals.seal(Part::Answer, &record.id, codec::answer_bytes(answer)?);
+            let answer = answer.map(seal_answer).transpose()?;
+            let request = seals.seal(Part::Request, &record.id, codec::request_bytes(&record.request)?)?;
+            Ok(SealedRow { request, answer, reports: reports::lines(&evidence)?, record })
+        };
+        let rows = rows.into_iter().map(seal).collect::<Result<_, StoreError>>()?;
+        Ok(Sealed { copy, rows, gone, audit_after, audit, notes, accounts })
+    }
+
+    pub(super) async fn write(&self, within: &Within) -> Result<(), StoreError> {
+        begin(within, &self.copy).await?;
+        if !self.audit.is_empty() && entries(within).await? != self.audit_after {
+            return Err(StoreError::new(store::AUDIT_MOVED).of_kind(StoreErrorKind::Locked));
+        }
+        if !self.gone.is_empty() {
+            self.remove(within).await?;
+        }
+        if !self.rows.is_empty() {
+            self.write_operations(within).await?;
+            self.write_requests(within).await?;
+            self.write_outcomes(within).await?;
+            self.enter_sequences(within).await?;
+        }
+        if !self.audit.is_empty() {
+            self.write_audit(within).await?;
+        }
+        if let Some(notes) = &self.notes {
+            // The time is the server's, whatever the other store believed.
+            let sql = format!("UPDATE {}.purged SET fence = greatest(fence, $1)", schema(within));
+            within.ask(DOING, &sql, &[(&to_fence(notes.purged), Type::INT8)]).await?;
+        }
+        match &self.accounts {
+            Some(accounts) => write_accounts(within, accounts).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn remove(&self, within: &Within) -> Result<(), StoreError> {
+        let names = self.gone.iter().map(|id| (id.scope.as_str(), id.key.as_str()));
+        remove_from(within, &["operation", "request", "outcome"], names).await?;
+        sequence::leave(within, self.gone.iter()).await
+    }
+
+    /// At the positions that they had.
+    async fn enter_sequences(&self, within: &Within) -> Result<(), StoreError> {
+        sequence::leave(within, self.rows.iter().map(|row| &row.record.id)).await?;
+        for row in &self.rows {
+            sequence::enter(within, &row.record).await?;
+        }
+        Ok(())
+    }
+
+    /// In place of those of the same names, which may be of another life.
+    async fn write_operations(&self, within: &Within) -> Result<(), StoreError> {
+        let names = self.rows.iter().map(|row| (row.record.id.scope.as_str(), row.record.id.key.as_str()));
+        remove_from(within, &["operation", "outcome"], names).await?;
+        let changes = Changes::of(self.rows.iter().map(|row| &row.record))?;
+        let vendors: Vec<&str> = self.rows.iter().map(|row| row.record.id.scope.vendor_path()).collect();
+        let seal = within.shared.seals.current();
+        let seal = seal.as_ref().map(|id| &id[..]);
+        let mut values = changes.values();
+        values.extend([(&vendors as _, Type::TEXT_ARRAY), (&seal as _, Type::BYTEA)]);
+        let (names, places) = (Changes::NAMES, Changes::PLACES);
+        let sql = format!(
+            "INSERT INTO {}.operation ({names}, wake_ms, vendor, seal) SELECT scope, key, phase::smallint, until_ms, \
+             fence, attempts, effect::smallint, claimed_at_ms, updated_at_ms, on_unknown::smallint, detail::smallint, \
+             status::smallint, resolved, unknown_since_ms, look_ups, resends_left, attempt_max_ms, vendor_clock_ms, \
+             until_ms, vendor, $20 FROM unnest({places}, $19) AS c ({names}, vendor)",
+            schema(within)
+        );
+        within.ask(DOING, &sql, &values).await.map(drop)
+    }
+
+    /// A row keeps its number if its life is the same. The others are numbered in their order here.
+    async fn write_requests(&self, within: &Within) -> Result<(), StoreError> {
+        macro_rules! column {
+            ($row:ident => $value:expr) => {
+                self.rows.iter().map(|$row| $value).collect::<Vec<_>>()
+            };
+        }
+        let redact = self.rows.iter().map(|row| redacted(&row.record));
+        let redact = redact.collect::<Result<Vec<Option<String>>, StoreError>>()?;
+        let scope = column!(row => row.record.id.scope.as_str());
+        let key = column!(row => row.record.id.key.as_str());
+        let keep = column!(row => duration_ms(row.record.keep));
+        let first_fence = column!(row => to_fence(row.record.first_fence));
+        let secrets = column!(row => row.record.holds_secrets());
+        let fingerprint = column!(row => &row.record.fingerprint.as_bytes()[..]);
+        let wire_key = column!(row => &row.record.wire_key);
+        let predecessor = column!(row => row.record.predecessor.as_ref().map(crate::operation::Key::as_str));
+        let first_scope = column!(row => row.record.first_scope.as_ref().map(Scope::as_str));
+        let request = column!(row => &row.request[..]);
+        let values: [Value<'_>; 11] = [
+            (&scope, Type::TEXT_ARRAY),
+            (&key, Type::TEXT_ARRAY),
+            (&keep, Type::INT8_ARRAY),
+            (&first_fence, Type::INT8_ARRAY),
+            (&secrets, Type::BOOL_ARRAY),
+            (&fingerprint, Type::BYTEA_ARRAY),
+            (&wire_key, Type::TEXT_ARRAY),
+            (&redact, Type::TEXT_ARRAY),
+            (&predecessor, Type::TEXT_ARRAY),
+            (&first_scope, Type::TEXT_ARRAY),
+            (&request, Type::BYTEA_ARRAY),
+        ];
+        let sql = format!(
+            "INSERT INTO {}.request AS r (scope, key, keep_ms, first_fence, secrets, fingerprint, wire_key, redact, \
+             predecessor, first_scope, request) SELECT scope, key, keep_ms, first_fence, secrets, fingerprint, wire_key, \
+             redact, predecessor, first_scope, request FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) \
+             WITH ORDINALITY AS c (scope, key, keep_ms, first_fence, secrets, fingerprint, wire_key, redact, predecessor, \
+             first_scope, request, place) ORDER BY place ON CONFLICT (scope, key) DO UPDATE SET \
+             number = CASE r.first_fence WHEN excluded.first_fence THEN r.number ELSE excluded.number END, \
+             keep_ms = excluded.keep_ms, first_fence = excluded.first_fence, secrets = excluded.secrets, \
+             fingerprint = excluded.fingerprint, wire_key = excluded.wire_key, redact = excluded.redact, \
+             predecessor = excluded.predecessor, first_scope = excluded.first_scope, request = excluded.request",
+            schema(within)
+        );
+        within.ask(DOING, &sql, &values).await.map(drop)
+    }
+
+    async fn write_outcomes(&self, within: &Within) -> Result<(), StoreError> {
+        let rows = || self.rows.iter().filter(|row| row.answer.is_some() || !row.reports.is_empty());
+        let scope: Vec<&str> = rows().map(|row| row.record.id.scope.as_str()).collect();
+        let key: Vec<&str> = rows().map(|row| row.record.id.key.as_str()).collect();
+        let reports: Vec<&str> = rows().map(|row| row.reports.as_str()).collect();
+        let answer: Vec<Option<&[u8]>> = rows().map(|row| row.answer.as_deref()).collect();
+        let sql = format!(
+            "INSERT INTO {}.outcome (scope, key, reports, answer) SELECT * FROM unnest($1, $2, $3, $4)",
+            schema(within)
+        );
+        let values: [Value<'_>; 4] = [
+            (&scope, Type::TEXT_ARRAY),
+            (&key, Type::TEXT_ARRAY),
+            (&reports, Type::TEXT_ARRAY),
+            (&answer, Type::BYTEA_ARRAY),
+        ];
+        within.ask(DOING, &sql, &values).await.map(drop)
+    }
+
+    async fn write_audit(&self, within: &Within) -> Result<(), StoreError> {
+        let actions = self.audit.iter().map(|entry| serde_json::to_string(&entry.action));
+        let actions = actions
+            .collect::<Result<Vec<String>, _>>()
+            .map_err(|error| StoreError::with_source("an action cannot be written", error))?;
+        let scope: Vec<&str> = self.audit.iter().map(|entry| entry.id.scope.as_str()).collect();
+        let key: Vec<&str> = self.audit.iter().map(|entry| entry.id.key.as_str()).collect();
+        let by: Vec<&str> = self.audit.iter().map(|entry| entry.by.as_str()).collect();
+        let why: Vec<&str> = self.audit.iter().map(|entry| entry.why.as_str()).collect();
+        let at: Vec<i64> = self.audit.iter().map(|entry| to_ms(entry.at)).collect();
+        let before: Vec<i64> = self.audit.iter().map(|entry| phase_number(entry.before)).collect();
+        let after: Vec<i64> = self.audit.iter().map(|entry| phase_number(entry.after)).collect();
+        let values: [Value<'_>; 8] = [
+            (&scope, Type::TEXT_ARRAY),
+            (&key, Type::TEXT_ARRAY),
+            (&actions, Type::TEXT_ARRAY),
+            (&by, Type::TEXT_ARRAY),
+            (&why, Type::TEXT_ARRAY),
+            (&at, Type::INT8_ARRAY),
+            (&before, Type::INT8_ARRAY),
+            (&after, Type::INT8_ARRAY),
+        ];
+        let sql = format!(
+            "INSERT INTO {}.audit (scope, key, action, by, why, at_ms, before, after) SELECT scope, key, action, by, why, \
+             at_ms, before::smallint, after::smallint FROM unnest($1, $2, $3, $4, $5, $6, $7, $8) WITH ORDINALITY \
+             AS e (scope, key, action, by, why, at_ms, before, after, place) ORDER BY place",
+            schema(within)
+        );
+        within.ask(DOING, &sql, &values).await.map(drop)
+    }
+}
+
+/// One copy at a time, into a store that is set aside for it. The table before the row, as whoever changes what the store
+/// is there for: see [`standing::lock`](super::standing::lock).
+async fn begin(within: &Within, copy: &str) -> Result<(), StoreError> {
+    let schema = schema(within);
+    let lock = format!(
+        "LOCK TABLE {schema}.operation, {schema}.account IN ROW EXCLUSIVE MODE; SET LOCAL steadfast.copies = 'on'"
+    );
+    within.run(DOING, &lock).await?;
+    let there = within.ask(DOING, &format!("SELECT standing FROM {schema}.purged FOR UPDATE"), &[]).await?;
+    let text: Option<&str> = Reader::of(there.first().ok_or_else(|| damaged("no answer"))?).next()?;
+    text.map(Standing::from_text).transpose()?.unwrap_or_default().check_restore(copy)
+}
+
+/// How many entries the audit record has.
+async fn entries(within: &Within) -> Result<u64, StoreError> {
+    let sql = format!("SELECT count(*) FROM {}.audit", schema(within));
+    let rows = within.ask("count the audit record", &sql, &[]).await?;
+    let count: i64 = Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?).next()?;
+    Ok(count.max(0) as u64)
+}
+
+async fn remove_from<'a>(
+    within: &Within,
+    tables: &[&str],
+    names: impl Iterator<Item = (&'a str, &'a str)>,
+) -> Result<(), StoreError> {
+    let (scopes, keys): (Vec<&str>, Vec<&str>) = names.unzip();
+    let values: [Value<'_>; 2] = [(&scopes, Type::TEXT_ARRAY), (&keys, Type::TEXT_ARRAY)];
+    for table in tables {
+        let sql = format!(
+            "DELETE FROM {}.{table} t USING unnest($1, $2) AS n (scope, key) WHERE t.scope = n.scope AND t.key = n.key",
+            schema(within)
+        );
+        within.ask(DOING, &sql, &values).await?;
+    }
+    Ok(())
+}
+
+async fn write_accounts(within: &Within, accounts: &BTreeMap<String, String>) -> Result<(), StoreError> {
+    let schema = schema(within);
+    within.ask(DOING, &format!("DELETE FROM {schema}.account"), &[]).await?;
+    let (paths, terms): (Vec<&str>, Vec<&str>) =
+        accounts.iter().map(|(path, terms)| (path.as_str(), terms.as_str())).unzip();
+    let sql = format!("INSERT INTO {schema}.account (path, terms) SELECT * FROM unnest($1, $2)");
+    within.ask(DOING, &sql, &[(&paths, Type::TEXT_ARRAY), (&terms, Type::TEXT_ARRAY)]).await.map(drop)
+}
+
+fn schema(within: &Within) -> &super::schema::Schema {
+    within.shared.connections.schema()
+}
+
+const DOING: &str = "write what is copied";

@@ -1,0 +1,341 @@
+//! The outbox: one table beside the store's own, which the callers' transactions write to.
+
+use std::borrow::Cow;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use rusqlite::types::{Type, ValueRef};
+use rusqlite::{Connection, OptionalExtension, Row as SqliteRow, params};
+
+use super::failure::{While, damaged};
+use super::lane::OnDrop;
+use super::sealed::keys_at_hand;
+use super::write::{self, First, Met};
+use super::{Sqlite, sealed};
+use crate::clock::Timestamp;
+use crate::operation::record::{Claim, Claimed, Cursor, Page};
+use crate::policy::OnUnknown;
+use crate::store::numbers::{duration, duration_ms, from_ms, to_ms};
+use crate::store::outbox::{
+    Account, Database, Outbox, OutboxRow, OutboxTally, Rejected, Statement, Value, headers, headers_text,
+    names, names_text, sealed_bytes, unsealed,
+};
+use crate::store::pages::{ROWS_MAX, page, start};
+use crate::store::seals::Seals;
+use crate::store::{StoreError, StoreErrorKind};
+
+#[async_trait]
+impl Outbox for Sqlite {
+    fn put(&self, account: &Account, row: &OutboxRow) -> Result<Vec<Statement>, StoreError> {
+        let mut statements = Vec::with_capacity(2);
+        let sealed = match self.seals.current() {
+            None => None,
+            Some(key) => {
+                // Before the row that needs it, in the same transaction.
+                let values = vec![Value::Bytes(Some(Bytes::copy_from_slice(&key)))];
+                statements.push(statement(sealed::NOTE_KEY, values));
+                Some(sealed_bytes(&self.seals, account, row)?)
+            }
+        };
+        statements.push(statement(PUT, values(account, row, sealed)));
+        Ok(statements)
+    }
+
+    async fn have_rows(&self, accounts: &[Account]) -> Result<Vec<bool>, StoreError> {
+        let accounts = accounts.to_vec();
+        self.reader().run(OnDrop::Skip, move |connection| have_rows(connection, &accounts)).await
+    }
+
+    async fn waiting(
+        &self,
+        account: &Account,
+        after: Option<&Cursor>,
+        (limit, body_bytes_max): (usize, usize),
+    ) -> Result<Page<OutboxRow>, StoreError> {
+        let (asked, seals, from) = (account.clone(), self.seals.clone(), start(after)?);
+        let limit = limit.clamp(1, ROWS_MAX);
+        let work = move |connection: &_| waiting(connection, &asked, from, (limit, body_bytes_max), &seals);
+        let found = self.reader().run(OnDrop::Skip, work).await?;
+        let mut rows = Vec::with_capacity(found.rows.len());
+        for (mut row, blob) in found.rows {
+            if let Some(blob) = blob {
+                match unsealed(&self.seals, account, (&mut row, blob)) {
+                    // Another process has the key.
+                    Err(error) if error.kind() == StoreErrorKind::Sealed => continue,
+                    Err(error) => row.problem = Some(error.to_string()),
+                    Ok(()) => {}
+                }
+            }
+            rows.push(row);
+        }
+        Ok(Page { rows, next: found.next })
+    }
+
+    async fn admit(&self, number: u64, claim: Claim) -> Result<Option<Claimed>, StoreError> {
+        self.place.check(&self.path)?;
+        let first = self.first(claim)?;
+        let (first, met) =
+            self.writer.run_on(OnDrop::Skip, first, move |to, first| admit(to, number, first)).await?;
+        met.map(|met| self.claimed(*first, met)).transpose()
+    }
+
+    async fn reject(&self, number: u64, why: &str, now: Timestamp) -> Result<bool, StoreError> {
+        let why = why.to_owned();
+        let work = move |connection: &Connection| {
+            let doing = "reject a row of the outbox";
+            let mut statement = connection.prepare_cached(REJECT).while_doing(doing)?;
+            statement.execute(params![to_number(number), to_ms(now), why]).while_doing(doing)
+        };
+        Ok(self.writer.run(OnDrop::Finish, work).await? == 1)
+    }
+
+    async fn counts(&self) -> Result<Vec<OutboxTally>, StoreError> {
+        self.reader().run(OnDrop::Skip, tally).await
+    }
+
+    async fn rejected(&self, after: Option<&Cursor>, limit: usize) -> Result<Page<Rejected>, StoreError> {
+        let (from, limit) = (start(after)?, limit.clamp(1, ROWS_MAX));
+        self.reader().run(OnDrop::Skip, move |connection| rejected(connection, from, limit)).await
+    }
+}
+
+fn statement(sql: &'static str, values: Vec<Value>) -> Statement {
+    Statement { database: Database::Sqlite, sql: Cow::Borrowed(sql), values }
+}
+
+/// The parameters of [`PUT`].
+fn values(account: &Account, row: &OutboxRow, sealed: Option<Vec<u8>>) -> Vec<Value> {
+    let text = |text: &str| Value::Text(Some(text.to_owned()));
+    let is_sealed = sealed.is_some();
+    // The route of a sealed row stays readable, as an operation's does in its scope. Its query does not.
+    let path = if is_sealed { row.path.split('?').next().unwrap_or_default() } else { &row.path };
+    let headers = if is_sealed { "{}".to_owned() } else { headers_text(&row.headers) };
+    let on_unknown = match row.on_unknown {
+        OnUnknown::Park => PARK,
+        OnUnknown::Resend => RESEND,
+    };
+    vec![
+        text(&account.namespace),
+        text(&account.vendor),
+        text(&account.account),
+        text(&row.method),
+        text(path),
+        text(&row.key),
+        Value::Text(Some(headers)),
+        Value::Bytes((!is_sealed).then(|| row.body.clone())),
+        Value::Bytes(sealed.map(Bytes::from)),
+        Value::Integer(row.due.map(to_ms)),
+        text(on_unknown),
+        Value::Integer(row.keep.map(duration_ms)),
+        Value::Text(names_text(&row.redact)),
+        Value::Text(row.supersedes.clone()),
+        Value::Integer(Some(to_ms(row.enqueued_at))),
+    ]
+}
+
+/// A row, and what is sealed of it.
+type Found = (OutboxRow, Option<Vec<u8>>);
+
+fn have_rows(connection: &Connection, accounts: &[Account]) -> Result<Vec<bool>, StoreError> {
+    let doing = "look whose rows are in the outbox";
+    let mut statement = connection.prepare_cached(HAS_ROWS).while_doing(doing)?;
+    accounts
+        .iter()
+        .map(|Account { namespace, vendor, account }| statement.exists([namespace, vendor, account]))
+        .collect::<rusqlite::Result<_>>()
+        .while_doing(doing)
+}
+
+fn waiting(
+    connection: &Connection,
+    account: &Account,
+    from: u64,
+    (limit, body_bytes_max): (usize, usize),
+    seals: &Seals,
+) -> Result<Page<Found>, StoreError> {
+    let doing = "look into the outbox";
+    let sql = format!(
+        "SELECT number, method, path, key, headers, content_type, \
+         CASE WHEN octet_length(body) <= ?6 THEN body END, octet_length(body), sealed, due_ms, on_unknown, \
+         keep_ms, redact, supersedes, enqueued_at_ms FROM steadfast_outbox \
+         WHERE namespace = ?1 AND vendor = ?2 AND account = ?3 AND number >= ?4 AND rejected_at_ms IS NULL \
+         AND (sealed IS NULL OR substr(sealed, 2, 8) IN ({})) ORDER BY number LIMIT ?5",
+        keys_at_hand(seals)
+    );
+    let mut statement = connection.prepare_cached(&sql).while_doing(doing)?;
+    let Account { namespace, vendor, account } = account;
+    let body_max = i64::try_from(body_bytes_max).unwrap_or(i64::MAX);
+    let values = params![namespace, vendor, account, to_number(from), limit as i64, body_max];
+    let mut rows = statement.query(values).while_doing(doing)?;
+    let (mut found, mut bytes) = (Page { rows: Vec::new(), next: None }, 0);
+    while let Some(row) = rows.next().while_doing(doing)? {
+        let (read, blob) = read(row, body_bytes_max).while_doing(doing)?;
+        let number = read.number;
+        bytes += read.body.len() + blob.as_ref().map_or(0, Vec::len);
+        found.rows.push((read, blob));
+        if found.rows.len() == limit || bytes > BATCH_BYTES_MAX {
+            found.next = Some(Cursor::new((number + 1).to_string()));
+            break;
+        }
+    }
+    Ok(found)
+}
+
+fn read(row: &SqliteRow<'_>, body_bytes_max: usize) -> rusqlite::Result<Found> {
+    let body = match row.get_ref(6)? {
+        ValueRef::Null => None,
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(Bytes::copy_from_slice(bytes)),
+        ValueRef::Integer(_) | ValueRef::Real(_) => return Err(damaged(6, "no body")),
+    };
+    let mut problem = None;
+    let body_bytes: Option<i64> = row.get(7)?;
+    if body.is_none()
+        && let Some(bytes) = body_bytes
+    {
+        problem = Some(format!("body: {bytes} bytes are over the limit of {body_bytes_max}"));
+    }
+    let mut noted = |told: Result<Vec<(String, String)>, String>| {
+        told.unwrap_or_else(|told| {
+            problem.get_or_insert(told);
+            Vec::new()
+        })
+    };
+    let mut headers = noted(headers(&row.get::<_, String>(4)?));
+    let content_type: Option<String> = row.get(5)?;
+    let is_named = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+    if let Some(content_type) = content_type.filter(|_| body.is_some() && !is_named) {
+        headers.push(("content-type".to_owned(), content_type));
+    }
+    let redact = names(row.get::<_, Option<String>>(12)?.as_deref()).unwrap_or_else(|told| {
+        problem.get_or_insert(told);
+        Vec::new()
+    });
+    let read = OutboxRow {
+        number: row.get::<_, i64>(0)?.max(0) as u64,
+        method: row.get(1)?,
+        path: row.get(2)?,
+        key: row.get(3)?,
+        headers,
+        body: body.unwrap_or_default(),
+        due: row.get::<_, Option<i64>>(9)?.map(from_ms),
+        on_unknown: match row.get::<_, String>(10)?.as_str() {
+            PARK => OnUnknown::Park,
+            RESEND => OnUnknown::Resend,
+            _ => return Err(rusqlite::Error::InvalidColumnType(10, "on_unknown".to_owned(), Type::Text)),
+        },
+        keep: row.get::<_, Option<i64>>(11)?.map(duration),
+        redact,
+        supersedes: row.get(13)?,
+        enqueued_at: from_ms(row.get(14)?),
+        problem,
+    };
+    Ok((read, row.get(8)?))
+}
+
+/// A claim for a row that is still there, and the row's removal where the operation is then on record for its request.
+fn admit(connection: &Connection, number: u64, first: &First) -> Result<Option<Met>, StoreError> {
+    let doing = "admit a row of the outbox";
+    let mut there = connection.prepare_cached(IS_THERE).while_doing(doing)?;
+    if !there.exists([to_number(number)]).while_doing(doing)? {
+        return Ok(None);
+    }
+    let met = write::claim(connection, first)?;
+    let is_on_record = match &met {
+        Met::Nobody { .. } => true,
+        Met::Somebody(somebody) => !matches!(somebody.0, Claimed::Mismatch { .. } | Claimed::InTheWay { .. }),
+        Met::Unreadable(_) | Met::InTheWay(..) => false,
+    };
+    if is_on_record {
+        let mut remove = connection.prepare_cached(REMOVE).while_doing(doing)?;
+        remove.execute([to_number(number)]).while_doing(doing)?;
+    }
+    Ok(Some(met))
+}
+
+fn tally(connection: &Connection) -> Result<Vec<OutboxTally>, StoreError> {
+    let doing = "count the rows of the outbox";
+    let mut statement = connection.prepare_cached(TALLY).while_doing(doing)?;
+    let count = |row: &SqliteRow<'_>, at| Ok::<_, rusqlite::Error>(row.get::<_, i64>(at)?.max(0) as u64);
+    statement
+        .query_map([], |row| {
+            Ok(OutboxTally {
+                namespace: row.get(0)?,
+                vendor: row.get(1)?,
+                account: row.get(2)?,
+                waiting: count(row, 3)?,
+                oldest: row.get::<_, Option<i64>>(4)?.map(from_ms),
+                rejected: count(row, 5)?,
+            })
+        })
+        .and_then(Iterator::collect)
+        .while_doing(doing)
+}
+
+fn rejected(connection: &Connection, from: u64, limit: usize) -> Result<Page<Rejected>, StoreError> {
+    let doing = "list what the outbox rejected";
+    let mut statement = connection.prepare_cached(REJECTED).while_doing(doing)?;
+    let rows = statement
+        .query_map([to_number(from), limit as i64 + 1], |row| {
+            let number = row.get::<_, i64>(0)?.max(0) as u64;
+            let rejected = Rejected {
+                number,
+                namespace: row.get(1)?,
+                vendor: row.get(2)?,
+                account: row.get(3)?,
+                method: row.get(4)?,
+                key: row.get(5)?,
+                at: from_ms(row.get(6)?),
+                why: row.get(7)?,
+            };
+            Ok((number, rejected))
+        })
+        .and_then(Iterator::collect::<rusqlite::Result<Vec<_>>>)
+        .while_doing(doing)?;
+    Ok(page(rows.into_iter(), limit))
+}
+
+/// How many rows of the outbox need the key whose blobs begin with `head`.
+pub(super) fn rows_sealed_with(connection: &Connection, head: &[u8]) -> Result<i64, StoreError> {
+    let doing = "count the rows of the outbox that a key seals";
+    let table = "SELECT 1 FROM sqlite_schema WHERE name = 'steadfast_outbox'";
+    let is_there = connection.query_row(table, [], |_| Ok(())).optional().while_doing(doing)?.is_some();
+    if !is_there {
+        // A file of an older schema, which is checked before it is brought up to date.
+        return Ok(0);
+    }
+    let sql = "SELECT count(*) FROM steadfast_outbox WHERE substr(sealed, 1, ?2) = ?1";
+    connection.query_row(sql, params![head, head.len() as i64], |row| row.get(0)).while_doing(doing)
+}
+
+fn to_number(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// What is said of a content type is said by the headers.
+const PUT: &str = "INSERT INTO steadfast_outbox (namespace, vendor, account, method, path, key, headers, \
+     content_type, body, sealed, due_ms, on_unknown, keep_ms, redact, supersedes, enqueued_at_ms) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, NULL, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
+
+const HAS_ROWS: &str = "SELECT 1 FROM steadfast_outbox \
+     WHERE namespace = ?1 AND vendor = ?2 AND account = ?3 AND rejected_at_ms IS NULL";
+
+const IS_THERE: &str = "SELECT 1 FROM steadfast_outbox WHERE number = ?1 AND rejected_at_ms IS NULL";
+
+const REMOVE: &str = "DELETE FROM steadfast_outbox WHERE number = ?1";
+
+const REJECT: &str = "UPDATE steadfast_outbox SET rejected_at_ms = ?2, rejected = ?3 \
+     WHERE number = ?1 AND rejected_at_ms IS NULL";
+
+const TALLY: &str = "SELECT namespace, vendor, account, count(*) FILTER (WHERE rejected_at_ms IS NULL), \
+     min(enqueued_at_ms) FILTER (WHERE rejected_at_ms IS NULL), \
+     count(*) FILTER (WHERE rejected_at_ms IS NOT NULL) \
+     FROM steadfast_outbox GROUP BY 1, 2, 3 ORDER BY 1, 2, 3";
+
+const REJECTED: &str = "SELECT number, namespace, vendor, account, method, key, rejected_at_ms, rejected \
+     FROM steadfast_outbox WHERE rejected_at_ms IS NOT NULL AND number >= ?1 ORDER BY number LIMIT ?2";
+
+const PARK: &str = "park";
+const RESEND: &str = "resend";
+
+/// So much is read at once, and one row more.
+const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;

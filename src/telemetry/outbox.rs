@@ -1,0 +1,27 @@
+//! What is said of calls in the outbox.
+
+use tracing::{debug, warn};
+
+use super::{Whose, count};
+use crate::error::{Chain, Error};
+
+/// A call is written in the caller's transaction; nobody knows yet whether that commits.
+pub(crate) fn put_in_outbox(whose: Whose<'_>) {
+    event!(debug, whose, "put in the outbox", {});
+}
+
+/// A row of the outbox cannot become an operation, and is kept aside.
+pub(crate) fn rejected(vendor: &str, number: u64, error: &Error) {
+    warn!(
+        steadfast.vendor = vendor,
+        steadfast.number = number,
+        steadfast.key = error.key(),
+        error.type = error.code(),
+        steadfast.cause = %Chain(error),
+        "rejected by the outbox"
+    );
+    count(REJECTIONS, vendor, "code", error.code());
+}
+
+/// Rows of the outbox that cannot become operations, by `code`.
+const REJECTIONS: &str = "steadfast_outbox_rejections_total";

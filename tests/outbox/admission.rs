@@ -1,0 +1,185 @@
+//! A row becomes one operation, once: whoever dies, stands still or fails in between.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use steadfast::clock::Clock as _;
+use steadfast::operation::record::{Claim, Claimed};
+use steadfast::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
+use steadfast::request::Request;
+use steadfast::store::{Outbox, Store};
+use steadfast::{Client, OnUnknown};
+
+use super::bench::{Shop, account, deliver};
+
+/// The claim and the row's removal are one commit: where the row cannot be removed, nothing is claimed.
+#[tokio::test]
+async fn a_row_that_stays_is_not_on_record() {
+    let shop = Shop::open();
+    shop.place(42);
+    shop.sql(
+        "CREATE TRIGGER kept BEFORE DELETE ON steadfast_outbox BEGIN SELECT RAISE(ABORT, 'not now'); END",
+    );
+    shop.deliver().await;
+    assert_eq!((shop.operations().await.len(), shop.waiting(), shop.fake.ledger().count()), (0, 1, 0));
+    shop.sql("DROP TRIGGER kept");
+    shop.deliver().await;
+    assert_eq!((shop.operations().await.len(), shop.waiting(), shop.fake.ledger().count()), (1, 0, 1));
+}
+
+/// And a commit that fails takes both back. The next round finds the row again.
+#[tokio::test]
+async fn a_claim_that_is_rolled_back_leaves_the_row() {
+    let shop = Shop::open();
+    shop.place(42);
+    shop.sql("CREATE TRIGGER full BEFORE INSERT ON operation BEGIN SELECT RAISE(ABORT, 'no room'); END");
+    shop.deliver().await;
+    assert_eq!((shop.operations().await.len(), shop.waiting(), shop.rejected().await.len()), (0, 1, 0));
+    shop.sql("DROP TRIGGER full");
+    shop.deliver().await;
+    assert_eq!((shop.fake.ledger().count(), shop.waiting()), (1, 0));
+}
+
+/// Rows that the store cannot record do not keep those behind them from their turn.
+#[tokio::test]
+async fn stuck_rows_starve_nobody() {
+    let shop = Shop::open();
+    let insert = |key: &str| {
+        format!(
+            "INSERT INTO steadfast_outbox (vendor, account, path, key, content_type, body) VALUES \
+             ('stripe', 'test', '/v1/charges', '{key}', 'application/x-www-form-urlencoded', \
+             'amount=1000&currency=usd');"
+        )
+    };
+    let stuck: String = (0..250).map(|nth| insert(&format!("stuck-{nth}"))).collect();
+    shop.sql(&format!("BEGIN; {stuck}{} COMMIT", insert("free")));
+    shop.sql(
+        "CREATE TRIGGER kept BEFORE DELETE ON steadfast_outbox WHEN old.key LIKE 'stuck%' \
+         BEGIN SELECT RAISE(ABORT, 'not now'); END",
+    );
+    for _ in 0..4 {
+        shop.deliver().await;
+    }
+    assert_eq!((shop.fake.ledger().count(), shop.waiting()), (1, 250));
+    shop.sql("DROP TRIGGER kept");
+    while shop.waiting() > 0 {
+        shop.deliver().await;
+    }
+    shop.deliver().await;
+    assert_eq!(shop.fake.ledger().count(), 251);
+}
+
+fn claim(shop: &Shop, key: &str) -> Claim {
+    let url = "https://api.stripe.com/v1/charges".parse().expect("a url");
+    let request = Request::new(http::Method::POST, url);
+    let scope = Scope::new("default", "stripe", "test", &request.method, "/v1/charges");
+    let id = OperationId::new(scope, Key::new(key).expect("a key"));
+    Claim {
+        sequence: None,
+        wire_key: id.wire_key().to_string(),
+        id,
+        fingerprint: Fingerprint::from_bytes([7; 32]),
+        request,
+        now: shop.clock.wall(),
+        lease: Duration::from_secs(60),
+        due: Some(shop.clock.wall()),
+        keep: Duration::from_secs(3_600),
+        on_unknown: OnUnknown::Park,
+        attempt_max: Duration::from_secs(30),
+        vendor_clock_ms: None,
+        redact: RedactedFields::NONE,
+        predecessor: None,
+    }
+}
+
+/// A dispatcher reads a row and stands still. Another one admits it; the operation is delivered, expires and is purged.
+/// The first goes on: there is nothing for it to claim, or the vendor would be called again.
+#[tokio::test]
+async fn a_dispatcher_that_stood_still_admits_nothing_twice() {
+    let shop = Shop::open();
+    shop.place(42);
+    let seen = shop.store.waiting(&account(), None, (100, 1_000)).await.expect("a store").rows;
+    let number = seen[0].number;
+    shop.deliver().await;
+    shop.clock.advance(Duration::from_secs(60 * 86_400));
+    // The doubt about a clock that is ahead is over once it has been seen for long enough.
+    for _ in 0..3 {
+        shop.store.purge(shop.clock.wall(), 100).await.expect("a store");
+        shop.clock.advance(Duration::from_secs(86_400));
+    }
+    assert_eq!(shop.operations().await.len(), 0, "it was purged");
+    let late = shop.store.admit(number, claim(&shop, "order-42/charge")).await.expect("a store");
+    assert_eq!((late, shop.operations().await.len()), (None, 0));
+    // The number is nobody else's, ever.
+    shop.place(43);
+    let next = shop.store.waiting(&account(), None, (100, 1_000)).await.expect("a store").rows;
+    assert!(next[0].number > number);
+}
+
+#[tokio::test]
+async fn the_store_admits_each_row_once_and_rejects_it_once() {
+    let shop = Shop::open();
+    for order in 1..=3 {
+        shop.place(order);
+    }
+    let rows = shop.store.waiting(&account(), None, (2, 1_000)).await.expect("a store");
+    let rest = shop.store.waiting(&account(), rows.next.as_ref(), (2, 1_000)).await.expect("a store");
+    assert_eq!((rows.rows.len(), rest.rows.len(), rest.next), (2, 1, None));
+    let (one, two) = (rows.rows[0].number, rows.rows[1].number);
+    let first = shop.store.admit(one, claim(&shop, "a")).await.expect("a store");
+    assert!(matches!(first, Some(Claimed::Fresh(_))), "{first:?}");
+    assert_eq!(shop.store.admit(one, claim(&shop, "a")).await.expect("a store"), None);
+    // Another request under the key: the row stays, to be rejected.
+    let other = Claim { fingerprint: Fingerprint::from_bytes([8; 32]), ..claim(&shop, "a") };
+    let mismatch = shop.store.admit(two, other).await.expect("a store");
+    assert!(matches!(mismatch, Some(Claimed::Mismatch { .. })), "{mismatch:?}");
+    assert_eq!(shop.waiting(), 2);
+    let now = shop.clock.wall();
+    assert!(shop.store.reject(two, "why", now).await.expect("a store"));
+    assert!(!shop.store.reject(two, "again", now).await.expect("a store"));
+    assert!(!shop.store.reject(one, "gone", now).await.expect("a store"));
+    assert_eq!(shop.store.admit(two, claim(&shop, "b")).await.expect("a store"), None, "it was rejected");
+    // The same operation by another row: that goes too.
+    let again = shop.store.admit(rest.rows[0].number, claim(&shop, "a")).await.expect("a store");
+    assert!(matches!(again, Some(Claimed::Busy { .. })), "{again:?}");
+    assert_eq!((shop.waiting(), shop.rejected().await[0].why.as_str()), (0, "why"));
+}
+
+#[tokio::test]
+async fn rows_are_recorded_in_their_order_and_those_of_one_key_once() {
+    let shop = Shop::open();
+    for order in [3, 1, 2, 1, 3] {
+        shop.charge(order).blocking_enqueue_in(&shop.connection()).expect("it is written");
+    }
+    shop.deliver().await;
+    // A list is in the order of the first claims.
+    let keys: Vec<String> = shop.operations().await.iter().map(|it| it.id.key.to_string()).collect();
+    assert_eq!(keys, ["order-3/charge", "order-1/charge", "order-2/charge"]);
+    assert_eq!((shop.fake.ledger().count(), shop.waiting()), (3, 0));
+}
+
+/// Two processes on one file. On real threads: they meet in SQLite.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_dispatchers_deliver_each_call_once() {
+    let shop = Shop::open();
+    for order in 0..300 {
+        shop.place(order);
+    }
+    let run = |client: Client| tokio::spawn(async move { deliver(&client).await });
+    for task in [run(shop.stripe.clone()), run(shop.another())] {
+        task.await.expect("it goes on to the end");
+    }
+    shop.deliver().await;
+    assert_eq!((shop.fake.ledger().count(), shop.waiting()), (300, 0));
+    assert_eq!(shop.fake.ledger().duplicates(), Vec::<String>::new());
+    assert_eq!(shop.operations().await.len(), 300);
+}
+
+/// A wrapper around the store has the inner one's outbox.
+#[tokio::test]
+async fn a_store_behind_others_has_its_outbox() {
+    let shop = Shop::open();
+    let wrapped: Arc<dyn Store> = Arc::new(Arc::clone(&shop.store));
+    assert!(wrapped.outbox().is_some());
+    assert!(steadfast::store::Memory::new().outbox().is_none());
+}

@@ -1,0 +1,221 @@
+//! Copies from and to Postgres, and that a store which is closed stays so whatever is under way.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use steadfast::clock::Timestamp;
+use steadfast::operation::record::{Claim, Claimed};
+use steadfast::store::{
+    Memory, Postgres, SealKeys, Sqlite, Stage, Standing, Store, StoreErrorKind, contract,
+};
+
+use super::calls::{claim_of, held, id, settle};
+use super::driven::{Driven, fresh_schema};
+use super::server::{self, Server, soon};
+
+async fn driven(server: &Server, keys: Option<SealKeys>) -> Arc<dyn Store> {
+    let schema = fresh_schema("copied");
+    let builder = Postgres::builder(&server.url(&schema)).expect("a URL of the rig");
+    let builder = keys.into_iter().fold(builder, steadfast::store::PostgresBuilder::seal);
+    Arc::new(Driven::open(builder, &server.url(&schema), &schema).await)
+}
+
+fn open(server: &Server, schema: &str) -> Arc<Postgres> {
+    let builder = Postgres::builder(&server.url(schema)).expect("a URL of the rig");
+    Arc::new(tokio::task::block_in_place(|| builder.open()).expect("the store opens"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn records_are_copied_from_postgres_to_postgres() {
+    let Some(server) = server::shared() else { return };
+    let fresh = async || driven(server, None).await;
+    contract::check_copying_server_timed(fresh, fresh).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn records_are_copied_from_a_file_to_postgres_and_back() {
+    let Some(server) = server::shared() else { return };
+    let directory = tempfile::TempDir::new().expect("a directory");
+    let files = AtomicUsize::new(0);
+    let file = || -> Arc<dyn Store> {
+        let name = format!("{}.db", files.fetch_add(1, Ordering::Relaxed));
+        Arc::new(Sqlite::open(directory.path().join(name)).expect("opens"))
+    };
+    contract::check_copy_server_timed(file(), driven(server, None).await).await;
+    contract::check_copy_server_timed(driven(server, None).await, file()).await;
+    let (one, two) = (SealKeys::new([1; 32]), SealKeys::new([2; 32]));
+    contract::check_copy_server_timed(file(), driven(server, Some(one.clone())).await).await;
+    contract::check_copy_server_timed(driven(server, Some(one)).await, driven(server, Some(two)).await).await;
+    contract::check_copy_server_timed(Arc::new(Memory::new()), driven(server, None).await).await;
+}
+
+fn leaving() -> Standing {
+    Standing { stage: Stage::Leaving, copy: "1".to_owned(), other: "the new store".to_owned() }
+}
+
+/// Claimants in two processes, and a third that closes the store in their midst: what was begun is on record by then, and
+/// nothing is begun after it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nothing_begins_once_a_store_is_closed() {
+    let Some(server) = server::shared() else { return };
+    let schema = fresh_schema("closing");
+    let stores = [open(server, &schema), open(server, &schema)];
+    let claimants = (0..16).map(|claimant| {
+        let store = Arc::clone(&stores[claimant % 2]);
+        tokio::spawn(async move {
+            let mut begun = 0;
+            loop {
+                let key = id(&format!("order-{claimant}-{begun}"));
+                match store.claim(claim_of(&*store, &key)).await {
+                    Ok(Claimed::Fresh(_)) => begun += 1,
+                    Ok(told) => panic!("{told:?}"),
+                    Err(error) => {
+                        assert_eq!(error.kind(), StoreErrorKind::Closed, "{error:?}");
+                        assert!(error.to_string().contains("the new store"), "{error}");
+                        return begun;
+                    }
+                }
+            }
+        })
+    });
+    let claimants: Vec<_> = claimants.collect();
+    let count = || server.sql(&format!("SELECT count(*) FROM {schema}.operation"));
+    soon(|| if count().parse::<u32>().is_ok_and(|count| count > 50) { Ok(()) } else { Err("not yet") });
+    let keep = stores[1].upkeep().expect("it has");
+    let there = keep.stand(&Standing::default(), &leaving()).await.expect("the store works");
+    assert_eq!(there, leaving());
+    let at_the_close = count();
+    let mut begun = 0;
+    for claimant in claimants {
+        begun += claimant.await.expect("no panic");
+    }
+    assert_eq!((count(), begun.to_string()), (at_the_close.clone(), at_the_close));
+    // Whoever holds one may still settle it.
+    let left = stores[0].get(&id("order-0-0")).await.expect("it is read").expect("it is there");
+    settle(&*stores[0], &left).await;
+    keep.stand(&leaving(), &Standing::default()).await.expect("the store works");
+    held(&*stores[0], claim_of(&*stores[0], &id("again"))).await;
+}
+
+/// Somebody's own transaction has added a row and stays open: whoever closes the store waits for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_store_is_not_closed_before_what_is_under_way_is_over() {
+    let Some(server) = server::shared() else { return };
+    let schema = fresh_schema("closing");
+    let store = open(server, &schema);
+    held(&*store, claim_of(&*store, &id("template"))).await;
+    let add = add_row(&schema, "open");
+    let transaction = format!("BEGIN; {add}; SELECT pg_sleep(2.5); COMMIT");
+    let open = tokio::task::spawn_blocking(move || server.sql(&transaction));
+    let asleep = format!(
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query LIKE '%{schema}%'"
+    );
+    soon(|| if server.sql(&asleep) == "0" { Err("not yet") } else { Ok(()) });
+    let keep = store.upkeep().expect("it has");
+    keep.stand(&Standing::default(), &leaving()).await.expect("the store works");
+    assert_eq!(server.sql(&format!("SELECT count(*) FROM {schema}.operation")), "2", "it was waited for");
+    open.await.expect("no panic");
+    let refused =
+        server.sql_as("postgres", "postgres", &format!("BEGIN; {}; COMMIT", add_row(&schema, "late")));
+    let refused = refused.expect_err("the store is closed");
+    assert!(refused.contains("the store is closed"), "{refused}");
+}
+
+/// Statements that add a copy of the row `template`, as a service's own transaction may.
+fn add_row(schema: &str, key: &str) -> String {
+    format!(
+        "CREATE TEMP TABLE o AS SELECT * FROM {schema}.operation WHERE key = 'template'; UPDATE o SET key = '{key}'; \
+         CREATE TEMP TABLE r AS SELECT * FROM {schema}.request WHERE key = 'template'; \
+         UPDATE r SET key = '{key}', number = number + 1000; \
+         INSERT INTO {schema}.operation SELECT * FROM o; INSERT INTO {schema}.request SELECT * FROM r"
+    )
+}
+
+/// A transaction that reads from one snapshot does not see a fence that was purged since. It must not begin below it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn no_life_begins_below_a_purged_fence_in_a_transaction_of_one_snapshot() {
+    let Some(server) = server::shared() else { return };
+    for isolation in ["REPEATABLE READ", "SERIALIZABLE", "READ COMMITTED"] {
+        let schema = fresh_schema("snapshot");
+        let store = open(server, &schema);
+        held(&*store, claim_of(&*store, &id("template"))).await;
+        let add = add_row(&schema, "again");
+        let transaction = format!(
+            "BEGIN ISOLATION LEVEL {isolation}; SELECT fence FROM {schema}.purged; SELECT pg_sleep(2); {add}; COMMIT"
+        );
+        let open = tokio::task::spawn_blocking(move || server.sql_as("postgres", "postgres", &transaction));
+        let asleep = format!(
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query LIKE '%{schema}%'"
+        );
+        soon(|| if server.sql(&asleep) == "0" { Err("not yet") } else { Ok(()) });
+        server.sql(&format!("UPDATE {schema}.purged SET fence = 7"));
+        let ended = open.await.expect("no panic");
+        assert!(ended.is_err(), "{isolation}: {ended:?}");
+        assert_eq!(server.sql(&format!("SELECT count(*) FROM {schema}.operation")), "1", "{isolation}");
+    }
+}
+
+/// A service of the role `app` adds rows in its own transaction at any isolation.
+#[test]
+fn an_app_adds_rows_in_a_transaction_of_one_snapshot() {
+    let Some(server) = server::shared() else { return };
+    let schema = fresh_schema("snapshot");
+    let builder = Postgres::builder(&server.url(&schema)).expect("a URL");
+    builder.apply_migrations(true).expect("made, with roles");
+    server.sql(&format!("CREATE ROLE {schema}_as_app LOGIN; GRANT {schema}_app TO {schema}_as_app"));
+    let store = super::opened(&server.url(&schema)).expect("it opens");
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async { held(&store, claim_of(&store, &id("template"))).await });
+    let transaction = format!("BEGIN ISOLATION LEVEL REPEATABLE READ; {}; COMMIT", add_row(&schema, "mine"));
+    server.sql_as(&format!("{schema}_as_app"), "postgres", &transaction).expect("it may");
+}
+
+/// The terms of an account are the first one's, of however many at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_many_that_register_at_once_one_is_the_first() {
+    let Some(server) = server::shared() else { return };
+    let schema = fresh_schema("terms");
+    let stores = [open(server, &schema), open(server, &schema)];
+    let registering = (0..16).map(|nth| {
+        let store = Arc::clone(&stores[nth % 2]);
+        tokio::spawn(async move {
+            let keep = store.upkeep().expect("it has");
+            keep.register("prod/acme/a", Some(&nth.to_string())).await.expect("the store works")
+        })
+    });
+    let (mut first, mut told) = (0, std::collections::BTreeSet::new());
+    for registering in registering.collect::<Vec<_>>() {
+        match registering.await.expect("no panic") {
+            None => first += 1,
+            Some(terms) => {
+                told.insert(terms);
+            }
+        }
+    }
+    assert_eq!((first, told.len()), (1, 1));
+    let head = stores[0].upkeep().expect("it has").head().await.expect("the store works");
+    assert_eq!(head.accounts.into_values().collect::<Vec<_>>(), told.into_iter().collect::<Vec<_>>());
+}
+
+/// Between two answers a store goes by its own monotonic clock; what goes on record is the server's time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_time_is_the_servers_whatever_a_hosts_clock_says() {
+    let Some(server) = server::shared() else { return };
+    let skewed = steadfast::testkit::TestClock::new();
+    let builder = Postgres::builder(&server.url(&fresh_schema("clock"))).expect("a URL of the rig");
+    let by_test = builder.clone().clock(skewed.clone()).open().expect("it opens");
+    let by_machine = builder.open().expect("it opens");
+    let far = Timestamp::from_millis(1);
+    let before = by_machine.believed(far).await.expect("the store works");
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(by_machine.time(far).since(before) >= Duration::from_millis(250), "it does not stand still");
+    let claim = Claim { now: far, ..claim_of(&by_machine, &id("order-1")) };
+    let record = held(&by_machine, claim).await;
+    assert!(record.claimed_at >= before, "on record at the server's time");
+    let shown = by_test.time(far);
+    skewed.advance(Duration::from_secs(3_600));
+    assert_eq!(by_test.time(far), shown.plus(Duration::from_secs(3_600)), "it goes on as its clock does");
+    let now = by_test.believed(far).await.expect("the store works");
+    assert!(now < shown.plus(Duration::from_secs(60)), "the server's own time is another");
+}

@@ -1,0 +1,201 @@
+//! What an idle dispatcher asks: one narrow question, and not too often.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use steadfast::Client;
+use steadfast::clock::Timestamp;
+use steadfast::dispatcher::Dispatcher;
+use steadfast::operation::record::{Claim, Event};
+use steadfast::store::{Look, Postgres, Sight, Store, Waiting};
+use steadfast::testkit::ScriptedTransport;
+use steadfast::vendor::Stripe;
+
+use super::calls::{claim_of, held, id, named, settle, step};
+use super::driven::fresh_schema;
+use super::pooler::Pooler;
+use super::server::{self, Server, soon};
+
+fn open(server: &Server, schema: &str) -> Arc<Postgres> {
+    let builder = Postgres::builder(&server.url(schema)).expect("a URL of the rig");
+    Arc::new(builder.open().expect("the store opens"))
+}
+
+async fn look(store: &Postgres, accounts: &[&str]) -> Sight {
+    let now = store.time(Timestamp::default());
+    let accounts = accounts.iter().map(|account| (*account).to_owned()).collect();
+    let look = Look { now, until: now.plus(Duration::from_secs(1)), accounts };
+    store.look(&look).await.expect("the store works").expect("it can tell")
+}
+
+/// In order and each its own, also of none and of the same twice; by the server's clock, whatever the look's says.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_look_tells_of_each_account_in_its_place() {
+    let Some(server) = server::shared() else { return };
+    let store = open(server, &fresh_schema("looks"));
+    let claim = claim_of(&*store, &id("due"));
+    held(&*store, Claim { due: Some(claim.now), ..claim }).await;
+    let claim = claim_of(&*store, &named("test/races/later/POST /x", "later"));
+    held(&*store, Claim { due: Some(claim.now.plus(Duration::from_secs(600))), ..claim }).await;
+    let record = held(&*store, Claim { keep: Duration::ZERO, ..claim_of(&*store, &id("done")) }).await;
+    settle(&*store, &record).await;
+    let asked = ["test/races/nobody", "test/races/a", "test/races/later", "test/races/a"];
+    for _ in 0..3 {
+        let seen = look(&store, &asked).await;
+        let due: Vec<bool> = seen.waiting.iter().map(|waiting| waiting.due.is_some()).collect();
+        assert_eq!(due, [false, true, false, true], "{seen:?}");
+        assert!(seen.expired && seen.waiting.iter().all(|waiting| !waiting.lapsed), "{seen:?}");
+    }
+    assert_eq!(look(&store, &[]).await.waiting, []);
+    // A host that is years behind.
+    let now = Timestamp::from_millis(1_000);
+    let look = Look { now, until: now.plus(Duration::from_secs(1)), accounts: vec![asked[1].to_owned()] };
+    let seen = store.look(&look).await.expect("the store works").expect("it can tell");
+    assert!(seen.waiting[0].due.is_some_and(|due| due > now.plus(Duration::from_secs(3_600))), "{seen:?}");
+}
+
+/// What commits long after it was due lies below what was already seen. It is found a few seconds later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_look_finds_what_commits_long_after_it_was_due() {
+    let Some(server) = server::shared() else { return };
+    let store = open(server, &fresh_schema("looks"));
+    assert_eq!(look(&store, &["test/races/a"]).await.waiting, [Waiting::default()]);
+    let claim = claim_of(&*store, &id("late"));
+    held(&*store, Claim { due: Some(claim.now.minus(Duration::from_secs(3_600))), ..claim }).await;
+    let began = std::time::Instant::now();
+    while look(&store, &["test/races/a"]).await.waiting[0].due.is_none() {
+        assert!(began.elapsed() < Duration::from_secs(30), "nobody looks there");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+/// A renewed lease may look as if it had run out. A take then finds nothing, and a look no more either.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_lease_that_was_renewed_is_looked_at_once() {
+    let Some(server) = server::shared() else { return };
+    let store = open(server, &fresh_schema("looks"));
+    let claim = Claim { lease: Duration::from_millis(1), ..claim_of(&*store, &id("held")) };
+    let record = held(&*store, claim).await;
+    let renew = step(&*store, &record, Event::Renew { lease_until: record.updated_at });
+    store.transition(&record, renew).await.expect("the store works").expect("it is held");
+    assert!(look(&store, &["test/races/a"]).await.waiting[0].lapsed, "the index does not know yet");
+    let take = super::calls::due(&*store, 10);
+    let take =
+        steadfast::operation::record::Take { what: steadfast::operation::record::Left::Lapsed, ..take };
+    assert_eq!(store.take(take).await.expect("the store works"), []);
+    assert!(!look(&store, &["test/races/a"]).await.waiting[0].lapsed);
+}
+
+fn client(store: Arc<dyn Store>, network: &ScriptedTransport) -> Client {
+    let builder = Client::builder(Stripe::new("sk_test_123")).transport(network.clone());
+    builder.store(store).build().expect("a client")
+}
+
+/// Enqueues in one process what another one delivers, within so long.
+async fn enqueue(store: Arc<dyn Store>, network: &ScriptedTransport, limit: Duration) {
+    let client = client(store, network);
+    let charge = client.post("/v1/charges").key("order-1").form(&[("amount", "1000")]);
+    charge.enqueue().await.expect("it is recorded");
+    let began = std::time::Instant::now();
+    while network.requests().is_empty() {
+        assert!(began.elapsed() < limit, "nobody delivers it");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// How many sessions listen for this schema.
+fn listeners(server: &Server, schema: &str) -> String {
+    server.sql(&format!(
+        "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN \"steadfast_{schema}\"%'"
+    ))
+}
+
+/// The dispatcher looks once an hour: what another process enqueues it hears of.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_another_process_enqueues_is_heard_of() {
+    let Some(server) = server::shared() else { return };
+    let schema = fresh_schema("heard");
+    let network = ScriptedTransport::new().status(200);
+    let dispatching = client(open(server, &schema), &network);
+    let hour = Duration::from_secs(3_600);
+    let _dispatcher = Dispatcher::over([&dispatching]).period(hour).start();
+    soon(|| if listeners(server, &schema) == "1" { Ok(()) } else { Err("nobody listens") });
+    enqueue(open(server, &schema), &network, Duration::from_secs(20)).await;
+}
+
+/// A connection that listens and is cut comes back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn whoever_listens_goes_on_after_its_connection_was_cut() {
+    let Some(server) = server::shared() else { return };
+    let schema = fresh_schema("heard");
+    let network = ScriptedTransport::new().status(200);
+    let dispatching = client(open(server, &schema), &network);
+    let hour = Duration::from_secs(3_600);
+    let _dispatcher = Dispatcher::over([&dispatching]).period(hour).start();
+    soon(|| if listeners(server, &schema) == "1" { Ok(()) } else { Err("nobody listens") });
+    server.sql(&format!(
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE query LIKE 'LISTEN \"steadfast_{schema}\"%'"
+    ));
+    soon(|| if listeners(server, &schema) == "1" { Ok(()) } else { Err("nobody listens again") });
+    enqueue(open(server, &schema), &network, Duration::from_secs(20)).await;
+}
+
+/// Behind a pooler in transaction mode, and where it is not to be used, nobody listens: what is enqueued is found by
+/// looking.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn behind_a_pooler_what_another_process_enqueues_is_found_by_looking() {
+    let Some(server) = server::shared() else { return };
+    let Some(pooler) = Pooler::start(server, &[]) else { return };
+    let schema = fresh_schema("looked");
+    for url in [pooler.url(&schema), format!("{}&portable=on", server.url(&schema))] {
+        let store: Arc<dyn Store> = Arc::new(super::opened(&url).expect("it opens"));
+        let network = ScriptedTransport::new().status(200);
+        let dispatching = client(store, &network);
+        let dispatcher = Dispatcher::over([&dispatching]).period(Duration::from_millis(500)).start();
+        // Longer than whoever may listen needs to begin.
+        for _ in 0..20 {
+            assert_eq!(listeners(server, &schema), "0", "{url}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        enqueue(open(server, &schema), &network, Duration::from_secs(20)).await;
+        drop(dispatcher);
+        server.sql(&format!(
+            "DELETE FROM {schema}.operation; DELETE FROM {schema}.request; DELETE FROM {schema}.outcome"
+        ));
+    }
+}
+
+/// Of a backlog that is not due yet, and of all that has ended, a look reads nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_look_reads_what_it_tells_of_and_no_more() {
+    // A server of its own: what is counted is what all its statements read.
+    let Some(server) = Server::start(&[]) else { return };
+    let schema = fresh_schema("looks");
+    let store = open(&server, &schema);
+    held(&*store, claim_of(&*store, &id("template"))).await;
+    server.sql(&format!(
+        "CREATE TEMP TABLE o AS SELECT * FROM {schema}.operation; \
+         INSERT INTO {schema}.operation SELECT (jsonb_populate_record(o, jsonb_build_object('key', 'order-' || nth, \
+         'phase', 2, 'until_ms', until_ms - 400000, 'wake_ms', wake_ms - 400000))).* FROM o, \
+         generate_series(1, 20000) AS nth; ANALYZE {schema}.operation"
+    ));
+    look(&store, &["test/races/a"]).await;
+    let read = || {
+        let sql = format!(
+            "SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE schemaname = '{schema}' AND relname = 'operation'"
+        );
+        server.sql(&sql).parse::<i64>().expect("a number")
+    };
+    let before = read();
+    // A session tells what it has read at most once a second: the last looks are for that.
+    for round in 0..3 {
+        for _ in 0..10 {
+            look(&store, &["test/races/a", "test/races/b"]).await;
+        }
+        if round < 2 {
+            std::thread::sleep(Duration::from_millis(1_200));
+        }
+    }
+    let after = read();
+    assert!(after - before < 2_000, "{} entries of the index were read", after - before);
+}
