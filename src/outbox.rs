@@ -56,6 +56,30 @@
 //! call under the same key finds the operation: JSON in another order of members, and a form in another order of names,
 //! are the same request.
 //!
+//! # On Postgres
+//!
+//! The store's schema is in the database of the service's own tables. A transaction of `tokio_postgres` (re-exported as
+//! `steadfast::outbox::tokio_postgres`) takes [`Call::enqueue_in`](crate::Call::enqueue_in). Any other program calls a
+//! function of the schema in its own transaction:
+//!
+//! ```sql
+//! SELECT payments.enqueue('acme', 'POST', '/v1/payouts', 'order-42/payout', '{"amount": 1000}');
+//! SELECT payments.enqueue_text('stripe', 'POST', '/v1/charges', 'order-42/charge', 'amount=1000&currency=usd',
+//!     'application/x-www-form-urlencoded', account => 'live', after => '1 hour');
+//! ```
+//!
+//! | function | body |
+//! |---|---|
+//! | `enqueue(vendor, method, path, key, body, …)` | `jsonb`; none by default |
+//! | `enqueue_text(vendor, method, path, key, body, content_type, …)` | `text`, such as a form |
+//! | `enqueue_bytes(vendor, method, path, key, body, content_type, …)` | `bytea` |
+//!
+//! Behind those come, by name: `account` (`default`), `query` (encoded, without `?`), `headers` (`jsonb`), `at` or
+//! `after`, `on_unknown`, `keep`, `redact`, `supersedes`, `namespace`. They give the row's number. A mistake fails in the
+//! caller's transaction, and says what to give. Whoever calls needs no right to a table: `GRANT USAGE ON SCHEMA` and
+//! `GRANT EXECUTE ON FUNCTION`. The role of an app has both. Rows lie in the table `outbox` of the schema, with the columns
+//! above, but for `body` (`bytea`) and `account` (`default`); only a dispatcher's role admits them.
+//!
 //! # What cannot be admitted
 //!
 //! A header that carries a secret, a body that has no room for the vendor's key, a key that belongs to another request:
@@ -94,19 +118,25 @@ use crate::operation::OperationId;
 mod by_rusqlite;
 #[cfg(feature = "sqlx-sqlite")]
 mod by_sqlx;
+#[cfg(feature = "postgres")]
+mod by_tokio_postgres;
 
 #[cfg(feature = "sqlite")]
 pub(crate) use by_rusqlite::execute;
 /// The crate `rusqlite`: its transactions are a caller's. Named from here it always is of the right version.
 #[cfg(feature = "sqlite")]
 pub use rusqlite;
+/// The crate `tokio_postgres`: its transactions are a caller's. Named from here it always is of the right version.
+#[cfg(feature = "postgres")]
+pub use tokio_postgres;
 
 pub use crate::store::{Database, Statement, Value};
 
 /// A transaction of the caller's own, or a connection that is in one.
 ///
 /// Implemented for rusqlite's `Connection`, `Transaction` and `Savepoint`, and with feature `sqlx-sqlite` for sqlx's
-/// `SqliteConnection`, `Transaction<Sqlite>` and `PoolConnection<Sqlite>`. For another driver: execute the statement, with
+/// `SqliteConnection`, `Transaction<Sqlite>` and `PoolConnection<Sqlite>`; with feature
+/// `postgres` for tokio-postgres' `Transaction`. For another driver: execute the statement, with
 /// its values in the order of its parameters, in the transaction.
 pub trait Transaction {
     /// Whose SQL it takes.

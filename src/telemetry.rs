@@ -89,9 +89,7 @@ macro_rules! event {
 }
 
 // Behind the macro that it uses.
-mod outbox;
-
-pub(crate) use outbox::{put_in_outbox, rejected};
+pub(crate) mod outbox;
 
 /// The span around one call. Fields that are not known yet are filled in by [`named`] and [`ended`].
 pub(crate) fn call_span(vendor: &dyn Vendor, request: &Request) -> Span {

@@ -155,13 +155,17 @@ fn check_sequence(work: &Work) -> Result<(), Error> {
 
 /// The transaction did not take it.
 fn failed(client: &Client, put: &Put, source: BoxError) -> Error {
-    // As SQLite says it, whichever driver passes it on.
-    let is_elsewhere = source.to_string().contains("no such table: steadfast_outbox");
+    // As the database says it, whichever driver passes it on.
+    let all =
+        std::iter::successors(Some(&*source as &(dyn std::error::Error + 'static)), |error| error.source());
+    let all: String = all.map(ToString::to_string).collect();
+    let is_elsewhere = all.contains("no such table: steadfast_outbox")
+        || (all.contains("does not exist") && all.contains("put_in_outbox"))
+        || (all.contains("schema \"") && all.contains("does not exist"));
     let doing = if is_elsewhere { NO_OUTBOX } else { WRITE };
     let failed = Error::new(Kind::Store { doing }, Effect::None).with_source(source);
     client.engine.named_put(failed, &put.accepted)
 }
 
 const WRITE: &str = "write the call into the outbox";
-const NO_OUTBOX: &str =
-    "write the call, because this database has no outbox: the transaction must be in the store's own file";
+const NO_OUTBOX: &str = "write the call, because this database has no outbox: the transaction must be in the store's own file or database";

@@ -61,7 +61,7 @@ async fn admit(client: &Client, outbox: &dyn Outbox, row: &OutboxRow) {
         Err(NotAdmitted::Rejected(error)) => {
             let now = client.engine.wall();
             match outbox.reject(row.number, &format!("{error:#}"), now).await {
-                Ok(true) => telemetry::rejected(client.vendor(), row.number, &error),
+                Ok(true) => telemetry::outbox::rejected(client.vendor(), row.number, &error),
                 // Another dispatcher was first.
                 Ok(false) => {}
                 Err(error) => failed(&error),

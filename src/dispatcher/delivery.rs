@@ -30,6 +30,8 @@ use crate::operation::Scope;
 use crate::store::{Look, Sight, Sleeper};
 use crate::telemetry;
 
+mod rows;
+
 /// Several clients on one store.
 pub(super) struct Delivery {
     members: Vec<Turn>,
@@ -198,48 +200,6 @@ impl Delivery {
         self.pause = self.pause.saturating_mul(2).min(self.period);
     }
 
-    /// Asks the store for which clients rows of its outbox wait: one question for all.
-    async fn look_into_outbox(&mut self) {
-        let Some(outbox) = self.engine.outbox() else { return };
-        let accounts: Vec<_> = self.members.iter().map(|turn| turn.member.client.engine.account()).collect();
-        let vendor = self.engine.vendor.name();
-        let found = match caught(outbox.have_rows(&accounts)).await {
-            Ok(Ok(found)) => found,
-            Ok(Err(source)) => {
-                self.pulse.asked(Some(&source));
-                let error = Error::new(Kind::Store { doing: LOOK_INTO_OUTBOX }, Effect::None);
-                telemetry::recovery_failed(vendor, &error.with_source(source).at_vendor(vendor));
-                return;
-            }
-            Err(panic) => return telemetry::recovery_panicked(vendor, LOOK_INTO_OUTBOX, &*panic),
-        };
-        for (turn, has_rows) in self.members.iter_mut().zip(found) {
-            turn.has_rows |= has_rows;
-        }
-    }
-
-    /// Takes rows of the outbox on record, a page for each client that has some. Whether any client had.
-    async fn admit_in_turn(&mut self) -> bool {
-        let mut had_rows = false;
-        for turn in self.members.iter_mut().filter(|turn| turn.may_admit()) {
-            had_rows = true;
-            let client = &turn.member.client;
-            turn.has_rows = match caught(turn.admission.round(client)).await {
-                Ok(Ok(are_more)) => are_more,
-                Ok(Err(error)) => {
-                    self.pulse.asked(Some(&error));
-                    telemetry::recovery_failed(client.vendor(), &error);
-                    false
-                }
-                Err(panic) => {
-                    telemetry::recovery_panicked(client.vendor(), "admit rows of the outbox", &*panic);
-                    false
-                }
-            };
-        }
-        had_rows
-    }
-
     /// A store that cannot say has to be taken from, and purged, to find out.
     fn saw(&mut self, now: Timestamp, sight: Option<Sight>) {
         let Some(sight) = sight else {
@@ -344,10 +304,6 @@ impl Turn {
         self.member.client.engine.disagreement.check().is_ok()
     }
 
-    fn may_admit(&self) -> bool {
-        self.has_rows && self.agrees()
-    }
-
     /// Whether it has something to take.
     fn wants(&self) -> bool {
         self.member.has.any() && self.agrees()
@@ -380,7 +336,6 @@ fn shortest(period: Duration) -> Duration {
 }
 
 const LOOK: &str = "look what there is to do";
-const LOOK_INTO_OUTBOX: &str = "look into the outbox";
 
 /// How many times as often as in the idle state it looks, after it has found something: sixteen times a second.
 const LOOKS_FASTER: u32 = 16;

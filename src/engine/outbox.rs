@@ -54,8 +54,7 @@ impl Engine {
     ) -> Result<Put, Error> {
         let refused = |error| self.in_context(error, request, None);
         let Some(outbox) = self.outbox() else {
-            let problem =
-                "the client's store has no outbox; take a store::Sqlite in the transaction's own file";
+            let problem = "the client's store has no outbox; take a store::Sqlite or store::Postgres in the transaction's own database";
             return Err(refused(Error::invalid("store", problem)));
         };
         let row = self.row(request, work, &key, due).map_err(refused)?;
@@ -70,7 +69,7 @@ impl Engine {
                 format!("the client's store is {} and the transaction is {database}", other.database);
             return Err(refused(Error::invalid("store", problem)));
         }
-        telemetry::put_in_outbox(Whose {
+        telemetry::outbox::put_in_outbox(Whose {
             vendor: &**self.vendor,
             request: &stamped,
             operation: Some((&named.id, &named.wire_key)),

@@ -26,11 +26,11 @@ use crate::clock::Timestamp;
 use crate::operation::record::{Claim, Claimed, Cursor, Page};
 use crate::policy::OnUnknown;
 
-#[cfg(feature = "sqlite")]
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod form;
 
-#[cfg(feature = "sqlite")]
-pub(super) use form::{headers, headers_text, names, names_text, sealed_bytes, unsealed};
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub(super) use form::{PARK, RESEND, headers, names, sealed_bytes, unsealed, values};
 
 /// The outbox of a store that has one. See [`Store::outbox`](super::Store::outbox).
 #[async_trait]
@@ -184,12 +184,15 @@ impl fmt::Debug for Statement {
 pub enum Database {
     /// SQLite.
     Sqlite,
+    /// Postgres.
+    Postgres,
 }
 
 impl fmt::Display for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Database::Sqlite => f.write_str("SQLite"),
+            Database::Postgres => f.write_str("Postgres"),
         }
     }
 }

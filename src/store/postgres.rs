@@ -20,7 +20,7 @@ use crate::operation::record::{
 };
 use crate::store::seals::Seals;
 use crate::store::{
-    Head, Look, Reseal, ResealedBatch, Restore, Sight, Standing, Store, StoreError, Upkeep, Wakes,
+    Head, Look, Outbox, Reseal, ResealedBatch, Restore, Sight, Standing, Store, StoreError, Upkeep, Wakes,
 };
 
 mod act;
@@ -39,6 +39,7 @@ mod migrate;
 mod names;
 mod notify;
 mod opening;
+mod outbox;
 mod password;
 mod purge;
 mod read;
@@ -239,6 +240,10 @@ impl Store for Postgres {
     }
 
     fn upkeep(&self) -> Option<&dyn Upkeep> {
+        Some(self)
+    }
+
+    fn outbox(&self) -> Option<&dyn Outbox> {
         Some(self)
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use steadfast::Effect;
 use steadfast::operation::record::{Filter, Record, State};
-use steadfast::store::Store as _;
+use steadfast::store::Store;
 use steadfast::testkit::fakes;
 
 use crate::file;
@@ -39,6 +39,8 @@ pub struct Report {
     words: usize,
     /// Of those, how many are not so.
     untrue: usize,
+    /// Operations of which callers were told that they are on record, before anybody asked for them again.
+    pub promised: usize,
     /// Operations that somebody carried on whose holder had died or let go.
     pub taken_over: usize,
     /// Each breach of the promise, in words.
@@ -71,6 +73,7 @@ impl Report {
         self.lost += other.lost;
         self.words += other.words;
         self.untrue += other.untrue;
+        self.promised += other.promised;
         self.taken_over += other.taken_over;
         self.broken.extend(other.broken);
     }
@@ -79,11 +82,23 @@ impl Report {
     pub async fn judge_file(
         &mut self,
         path: &str,
-        mut missing: BTreeSet<String>,
+        missing: BTreeSet<String>,
         effects: &mut Effects,
         heard: &mut AllHeard,
     ) {
         let store = file::open(path);
+        self.judge_store(&store, missing, effects, heard).await;
+        store.close().await;
+    }
+
+    /// The same of a store that is open.
+    pub async fn judge_store(
+        &mut self,
+        store: &dyn Store,
+        mut missing: BTreeSet<String>,
+        effects: &mut Effects,
+        heard: &mut AllHeard,
+    ) {
         let mut after = None;
         loop {
             let page = store.list(&Filter::default(), after.as_ref(), PAGE).await.expect("a page");
@@ -107,9 +122,28 @@ impl Report {
         }
         for key in missing {
             self.lost += 1;
-            self.broken.push(format!("{path}: {key}: no record of it"));
+            self.broken.push(format!("{key}: no record of it"));
         }
-        store.close().await;
+    }
+
+    /// Before anybody asks again: whatever callers were told is on record is there.
+    #[cfg(feature = "postgres")]
+    pub async fn judge_promises(&mut self, store: &dyn Store, heard: &AllHeard) {
+        let mut promised: BTreeSet<&str> = heard.promised().collect();
+        self.promised += promised.len();
+        let mut after = None;
+        loop {
+            let page = store.list(&Filter::default(), after.as_ref(), PAGE).await.expect("a page");
+            for row in &page.rows {
+                promised.remove(row.id.key.as_str());
+            }
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        self.lost += promised.len();
+        self.broken.extend(promised.iter().map(|key| format!("{key}: promised, and no record of it")));
     }
 
     /// No effect may be left over once all files are judged.

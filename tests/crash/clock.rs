@@ -37,6 +37,17 @@ impl Time {
         time / self.faster
     }
 
+    /// The body of a function in SQL that says what time it is in the run, off by so many milliseconds.
+    #[cfg(feature = "postgres")]
+    pub fn as_sql(self, off_ms: i64) -> String {
+        let Time { faster, since_ns } = self;
+        let (since_ms, rest_ns) = (since_ns / 1_000_000, since_ns % 1_000_000);
+        format!(
+            "SELECT {since_ms} + {off_ms} + floor((extract(epoch FROM clock_timestamp()) * 1000 \
+             - {since_ms}.{rest_ns:06}) * {faster})::bigint"
+        )
+    }
+
     pub async fn sleep(self, time: Duration) {
         tokio::time::sleep(self.on_machine(time)).await;
     }
@@ -58,6 +69,11 @@ pub struct MovedClock {
 impl MovedClock {
     pub fn off_by(time: Time, off_ms: i64) -> MovedClock {
         MovedClock { machine: SystemClock::new(), time, off_ms: Arc::new(AtomicI64::new(off_ms)) }
+    }
+
+    #[cfg(feature = "postgres")]
+    pub fn time(&self) -> Time {
+        self.time
     }
 
     /// Sets the wall, as an operator or NTP does; monotonic time is not touched.

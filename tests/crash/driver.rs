@@ -6,18 +6,21 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use steadfast::dead_letter::{DeadLetters, Redrive, Selection, Which};
-use steadfast::dispatcher;
+use steadfast::dispatcher::{self, Dispatcher};
 use steadfast::operation::record::Phase;
 use steadfast::random::Random as _;
 use steadfast::testkit::SeededRandom;
+use steadfast::{Call, Error, Reply};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::clock::MovedClock;
+use crate::file;
 use crate::orders::{Job, Orders, Site, Task};
 use crate::plan::{STEPS, key};
 use crate::seams::say;
 use crate::shop::{Shop, Trade};
+use crate::words::Words;
 
 /// Orders come in over this time, so that a kill meets some that are new, some under way and some done.
 const ARRIVALS_MS: u64 = 60;
@@ -27,6 +30,8 @@ pub const STORE_FAILS: &str = "the store fails";
 /// Between two looks at whether anything is still under way.
 const REST_PERIOD: Duration = Duration::from_millis(30);
 const RECOVERED_AT_ONCE: usize = 64;
+/// For an operation that was enqueued, in the run's time.
+const WAITED_MAX: Duration = Duration::from_secs(120);
 
 pub async fn drive(orders: Orders) {
     let job = orders.job.clone();
@@ -35,9 +40,14 @@ pub async fn drive(orders: Orders) {
     match job {
         Job::Trade { file, from, fresh, count, seed, last } => {
             let shop = Arc::new(Shop::open(&trade, &file));
-            let sweepers = shop.clients.each_ref().map(|client| client.keep_recovering(dispatcher::PERIOD));
+            let sweepers = if file::is_server(&file) {
+                vec![Dispatcher::over(&shop.clients).start()]
+            } else {
+                shop.clients.iter().map(|client| client.keep_recovering(dispatcher::PERIOD)).collect()
+            };
             say("ready");
-            take_orders(&shop, from, fresh, count, seed).await;
+            let takes = Takes { from, fresh, count, seed, enqueues: file::is_server(&file) };
+            take_orders(&shop, takes).await;
             if !last {
                 // More is to come only with the next process; until the kill there is what others left.
                 std::future::pending::<()>().await;
@@ -94,7 +104,18 @@ async fn rest(shop: &Shop, vendor: usize) {
     }
 }
 
-async fn take_orders(shop: &Arc<Shop>, from: usize, fresh: usize, count: usize, seed: u64) {
+/// Which orders come in. See [`Job::Trade`].
+struct Takes {
+    from: usize,
+    fresh: usize,
+    count: usize,
+    seed: u64,
+    /// Whether a third of them is enqueued.
+    enqueues: bool,
+}
+
+async fn take_orders(shop: &Arc<Shop>, takes: Takes) {
+    let Takes { from, fresh, count, seed, enqueues } = takes;
     let random = SeededRandom::new(seed);
     let room = Arc::new(Semaphore::new(SENDS_MAX));
     let mut sends = JoinSet::new();
@@ -108,7 +129,7 @@ async fn take_orders(shop: &Arc<Shop>, from: usize, fresh: usize, count: usize, 
             let shop = Arc::clone(shop);
             sends.spawn(async move {
                 tokio::time::sleep(Duration::from_millis(delay)).await;
-                deliver(&shop, vendor, order).await;
+                deliver(&shop, vendor, order, enqueues && order % 3 == 1).await;
                 drop(permit);
             });
         }
@@ -123,11 +144,16 @@ async fn take_orders(shop: &Arc<Shop>, from: usize, fresh: usize, count: usize, 
 
 /// Sends until the operation has ended: what is postponed, held elsewhere or could not be written down is sent
 /// again under the same key.
-async fn deliver(shop: &Shop, vendor: usize, order: usize) {
-    let key = key(order, STEPS[vendor]);
+async fn deliver(shop: &Shop, vendor: usize, order: usize, enqueues: bool) {
+    let (key, words) = (key(order, STEPS[vendor]), &shop.passage.words);
     loop {
-        let call = shop.call(vendor, order).send();
-        match shop.passage.words.of_call(&key, call).await {
+        let call = shop.call(vendor, order);
+        let told = if enqueues {
+            words.of_call(&key, enqueue(call, &key, words)).await
+        } else {
+            words.of_call(&key, call.send()).await
+        };
+        match told {
             Ok(_) => return,
             Err(error) if error.is_dead_letter() || error.is_refused() => return,
             Err(error) => {
@@ -140,6 +166,13 @@ async fn deliver(shop: &Shop, vendor: usize, order: usize) {
             }
         }
     }
+}
+
+/// Leaves it to whichever dispatcher comes first, and waits for what comes of it.
+async fn enqueue(call: Call, key: &str, words: &Words) -> Result<Reply, Error> {
+    let enqueued = call.enqueue().await?;
+    words.accepted(key);
+    enqueued.wait(WAITED_MAX).await
 }
 
 /// The harness holds the other end of the standard input: `wall MILLISECONDS` puts the wall clock so far off,

@@ -2,14 +2,32 @@
 //! has both, and which one it seals with is by chance.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use steadfast::store::Sqlite;
+use steadfast::store::{Sqlite, Store};
+
+use crate::clock::MovedClock;
 
 pub fn open(file: impl AsRef<Path>) -> Sqlite {
     let builder = Sqlite::builder(&file);
     #[cfg(feature = "seal")]
     let builder = if is_sealed(file.as_ref()) { builder.seal(keys()) } else { builder };
     builder.open().expect("the file opens")
+}
+
+/// The store of a driver: a file, or what a URL names.
+pub fn open_at(place: &str, clock: &MovedClock) -> Arc<dyn Store> {
+    #[cfg(feature = "postgres")]
+    if is_server(place) {
+        return crate::on_postgres::open(place, clock);
+    }
+    let _ = clock;
+    Arc::new(open(place))
+}
+
+/// Whether it is a server's URL.
+pub fn is_server(place: &str) -> bool {
+    place.starts_with("postgres://")
 }
 
 /// The name of a file, every other one of which is sealed.
@@ -23,7 +41,7 @@ fn is_sealed(file: &Path) -> bool {
 }
 
 #[cfg(feature = "seal")]
-fn keys() -> steadfast::store::SealKeys {
+pub fn keys() -> steadfast::store::SealKeys {
     let current = (std::process::id() % 2) as u8;
     steadfast::store::SealKeys::new([current; 32]).with_older([1 - current; 32])
 }

@@ -3,6 +3,9 @@
 //! fakes are in a process of their own, which is never killed and writes each effect to a ledger file as it
 //! takes place.
 //!
+//! The same on a Postgres server that is killed as well, by two hosts whose walls are minutes apart, is in
+//! `on_postgres`.
+//!
 //! Kills at random are in [`random_run`], kills at every named point under every fault in [`cells`], processes that
 //! are stopped and go on in [`stops`], a full disk, walls that are set and two operators at once in [`troubles`].
 //! What holds for all of them is in [`audit`], and what each caller was told is held against it in [`truth`].
@@ -29,12 +32,18 @@ mod cells;
 mod clock;
 mod driver;
 mod file;
+#[cfg(feature = "postgres")]
+mod on_postgres;
 mod orders;
 mod plan;
 mod point;
 mod process;
 mod random_run;
 mod seams;
+#[cfg(feature = "postgres")]
+#[path = "../postgres/server.rs"]
+#[allow(dead_code, reason = "the tests of the store use more of it")]
+mod server;
 mod shop;
 mod stops;
 mod table;
@@ -54,6 +63,20 @@ async fn what_a_killed_client_says_is_what_the_vendors_did() {
     eprintln!("{report}");
     assert!(report.kills >= plan.kills, "{} kills", report.kills);
     assert!(report.taken_over > 0, "no kill met an operation under way, so nothing was shown");
+    report.must_hold();
+}
+
+#[cfg(feature = "postgres")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_killed_client_on_a_killed_server_says_is_what_the_vendors_did() {
+    let plan = Plan::on_server();
+    let (seed, operations, kills) = (plan.seed, plan.operations(), plan.kills);
+    eprintln!("on Postgres: seed {seed}, {operations} operations, {kills} kills to come");
+    let Some(report) = on_postgres::run(&plan).await else { return };
+    eprintln!("on Postgres: {report}");
+    assert!(report.kills >= plan.kills, "{} kills", report.kills);
+    assert!(report.taken_over > 0, "no kill met an operation under way, so nothing was shown");
+    assert!(report.promised > 0, "nobody was promised anything, so nothing was shown");
     report.must_hold();
 }
 

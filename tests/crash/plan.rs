@@ -30,6 +30,16 @@ impl Plan {
         Plan { seed, orders, kills: (operations / 20).max(40) }
     }
 
+    /// For drivers on a server: fewer by default, since all that they do goes through one more process. A kill for every
+    /// 36 operations, and at least 16.
+    #[cfg(feature = "postgres")]
+    pub fn on_server() -> Plan {
+        let is_short = std::env::var_os("STEADFAST_CRASH_OPS").is_none();
+        let plan = Plan::from_environment();
+        let orders = if is_short { ORDERS_ON_SERVER } else { plan.orders };
+        Plan { orders, kills: (orders * STEPS.len() / 36).max(16), ..plan }
+    }
+
     pub fn operations(&self) -> usize {
         self.orders * STEPS.len()
     }
@@ -45,6 +55,15 @@ impl Plan {
 /// for a request of its own is more than any vendor's lag.
 pub fn shipped_time() -> Time {
     Time::faster_by(50)
+}
+
+#[cfg(feature = "postgres")]
+const ORDERS_ON_SERVER: usize = 60;
+
+/// Between the two: a server and its clients are more processes on the same machine.
+#[cfg(feature = "postgres")]
+pub fn server_time() -> Time {
+    Time::faster_by(30)
 }
 
 /// The same for few operations, where a second of the run's must be more than what a busy machine takes.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use steadfast::random::Random as _;
 use steadfast::testkit::SeededRandom;
+use tokio::task::JoinHandle;
 
 use crate::audit::{Effects, Report};
 use crate::file;
@@ -36,39 +37,62 @@ const KILLS_REMEMBERED: usize = 4;
 pub struct Run<'a> {
     pub plan: &'a Plan,
     pub vendors: Vendors,
-    pub file: String,
+    /// Where the records are: a file, or a server's URL.
+    pub place: String,
+    /// How far the walls of the two hosts are off at first, in milliseconds.
+    pub walls_off_ms: [i64; 2],
+    /// What else befalls the store, once in so many kills.
+    pub disturb: Option<(usize, Disturb)>,
     pub killed: usize,
     pub stopped: usize,
 }
+
+/// Begins a disturbance, which differs by the number.
+pub type Disturb = Box<dyn Fn(u64) -> JoinHandle<()> + Send + Sync>;
 
 pub async fn run(plan: &Plan) -> Report {
     let vendors = Vendors::start_at_random(plan.seed, FAULTS, plan.orders).await;
     let file =
         vendors.directory().join(file::name(plan.seed, "calls.db")).to_str().expect("a text").to_owned();
-    let mut run = Run { plan, vendors, file, killed: 0, stopped: 0 };
-    run.kill_at_random().await;
-    run.report().await
+    let mut run =
+        Run { plan, vendors, place: file, walls_off_ms: [0, 0], disturb: None, killed: 0, stopped: 0 };
+    let random = SeededRandom::new(plan.seed);
+    run.kill_at_random(&random).await;
+    run.come_to_rest(&random).await;
+    let (mut report, mut effects, mut heard) = run.report().await;
+    report.judge_file(&run.place, plan.keys().collect(), &mut effects, &mut heard).await;
+    report.judge_rest(effects);
+    report
 }
 
 impl Run<'_> {
-    async fn kill_at_random(&mut self) {
+    pub async fn kill_at_random(&mut self, random: &SeededRandom) {
         let (orders, kills, time) = (self.plan.orders, self.plan.kills, self.vendors.time());
-        let random = SeededRandom::new(self.plan.seed);
+        let mut disturbed: Option<JoinHandle<()>> = None;
         let mut drivers: [Option<Process>; 2] = [None, None];
         for kill in 0..kills {
             // The first third alone, then two on one file.
             let together = if kill * 3 < kills { 1 } else { 2 };
             let known = |kill: usize| orders * kill / kills;
-            for driver in &mut drivers[..together] {
+            for (host, driver) in drivers[..together].iter_mut().enumerate() {
                 if driver.is_none() {
                     let from = known(kill.saturating_sub(KILLS_REMEMBERED));
-                    *driver = Some(self.start(from, known(kill), known(kill + 1), random.next_u64(), false));
+                    let (fresh, count) = (known(kill), known(kill + 1));
+                    *driver = Some(self.start(host, from, fresh, count, random.next_u64(), false));
                 }
             }
             if !random.next_u64().is_multiple_of(AT_BOOT_EVERY) {
                 for driver in drivers.iter_mut().flatten() {
                     driver.ready().await;
                 }
+            }
+            if let Some((every, disturb)) = &self.disturb
+                && kill % every == every - 1
+            {
+                if let Some(before) = disturbed.take() {
+                    before.await.expect("no panic");
+                }
+                disturbed = Some(disturb(random.next_u64()));
             }
             let (from, to) = KILL_AFTER_MS;
             tokio::time::sleep(Duration::from_millis(from + random.next_u64() % (to - from))).await;
@@ -92,31 +116,41 @@ impl Run<'_> {
             driver.kill().await;
             self.killed += 1;
         }
-        let last = [0, 1].map(|_| self.start(0, orders, orders, random.next_u64(), true));
-        let patience = Duration::from_secs(30 + self.plan.operations() as u64 / 10);
+        if let Some(last) = disturbed {
+            last.await.expect("no panic");
+        }
+    }
+
+    /// Two more drivers send every order once more, until all have ended.
+    pub async fn come_to_rest(&self, random: &SeededRandom) {
+        let orders = self.plan.orders;
+        let last = [0, 1].map(|host| self.start(host, 0, orders, orders, random.next_u64(), true));
+        let patience = Duration::from_secs(120 + self.plan.operations() as u64 / 10);
         for driver in last {
             driver.rested(patience).await;
         }
     }
 
-    fn start(&self, from: usize, fresh: usize, count: usize, seed: u64, last: bool) -> Process {
-        let job = Job::Trade { file: self.file.clone(), from, fresh, count, seed, last };
+    fn start(&self, host: usize, from: usize, fresh: usize, count: usize, seed: u64, last: bool) -> Process {
+        let job = Job::Trade { file: self.place.clone(), from, fresh, count, seed, last };
         let urls = self.vendors.urls.clone().try_into().expect("three");
         let (time, words) = (self.vendors.time(), self.vendors.words_directory(WORDS));
         let manner = Manner::default();
-        let orders =
-            Orders { urls, time, words, manner, failpoint: None, is_told: false, wall_off_ms: 0, job };
+        let (failpoint, wall_off_ms) = (None, self.walls_off_ms[host]);
+        let orders = Orders { urls, time, words, manner, failpoint, is_told: false, wall_off_ms, job };
         Process::start("driver_process", [orders.to_environment()])
     }
 
-    async fn report(&self) -> Report {
+    /// What there is to judge once all have come to rest: the vendors' effects, and what callers were told.
+    pub async fn report(&self) -> (Report, Effects, AllHeard) {
         eprintln!("{} times stopped past the lease", self.stopped);
         let mut report = Report::new(self.plan.seed, self.killed, self.vendors.faults().await);
-        let mut effects: Effects = (0..3).flat_map(|lane| self.vendors.effects(lane)).collect();
+        let effects: Effects = (0..3).flat_map(|lane| self.vendors.effects(lane)).collect();
         report.late = self.vendors.late().await;
-        let mut heard = AllHeard::read(&self.vendors.words_directory(WORDS));
-        report.judge_file(&self.file, self.plan.keys().collect(), &mut effects, &mut heard).await;
-        report.judge_rest(effects);
-        report
+        (report, effects, self.heard())
+    }
+
+    pub fn heard(&self) -> AllHeard {
+        AllHeard::read(&self.vendors.words_directory(WORDS))
     }
 }

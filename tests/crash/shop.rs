@@ -58,9 +58,8 @@ impl Shop {
     /// or around a vendor here.
     pub fn open(trade: &Trade, path: &str) -> Shop {
         let [stripe, bigcommerce, postmark] = &trade.orders.urls;
-        let sqlite = file::open(path);
-        let store: Arc<dyn Store> =
-            Arc::new(SeamStore { inner: sqlite, passage: Arc::clone(&trade.passage) });
+        let inner = file::open_at(path, &trade.clock);
+        let store: Arc<dyn Store> = Arc::new(SeamStore { inner, passage: Arc::clone(&trade.passage) });
         let stripe = Stripe::new("sk_test_crash").base_url(stripe);
         let bigcommerce = BigCommerce::new("abc123", "token").base_url(bigcommerce);
         let postmark = Postmark::new("crash-token").base_url(postmark);

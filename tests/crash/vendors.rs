@@ -212,9 +212,14 @@ impl Vendors {
 
     /// The three, with these faults at random, for so many orders.
     pub async fn start_at_random(seed: u64, faults: &[Fault], orders: usize) -> Vendors {
+        Vendors::start_at_pace(plan::shipped_time(), seed, faults, orders).await
+    }
+
+    /// The same, in a time of its own.
+    pub async fn start_at_pace(time: Time, seed: u64, faults: &[Fault], orders: usize) -> Vendors {
         let faults = faults.iter().map(|fault| fault.to_header()).collect();
         let lanes = vec![0, 1, 2];
-        let setup = Setup::new(plan::shipped_time(), LAG_PERCENT);
+        let setup = Setup::new(time, LAG_PERCENT);
         let late_every = Some(LATE_EVERY);
         Vendors::open(Setup { lanes, seed: Some(seed), faults, orders, late_every, ..setup }).await
     }

@@ -57,6 +57,7 @@ struct Line {
 #[derive(Debug, Serialize, Deserialize)]
 enum What {
     Asked { call: u64, redrives: bool },
+    Accepted,
     Left,
     Told { call: u64, known_until_ms: u64, said: Said },
 }
@@ -162,6 +163,11 @@ impl Words {
         told
     }
 
+    /// The caller was told that its operation is on record and will be delivered.
+    pub fn accepted(&self, key: &str) {
+        self.write(key, What::Accepted);
+    }
+
     /// Before an operator makes a dead letter due.
     pub fn redrives(&self, key: &str) {
         self.asks(key, true);
@@ -213,6 +219,8 @@ pub struct Heard {
     pub asked: Vec<Asked>,
     pub told: Vec<Told>,
     pub left_ms: Vec<u64>,
+    /// Whether a caller was told that it is on record.
+    pub is_accepted: bool,
 }
 
 /// A call, or a redrive.
@@ -277,6 +285,7 @@ impl AllHeard {
             What::Asked { call, redrives } => {
                 heard.asked.push(Asked { process, call, redrives, at_ms, ended_ms: None });
             }
+            What::Accepted => heard.is_accepted = true,
             What::Left => heard.left_ms.push(at_ms),
             What::Told { call, known_until_ms, said } => {
                 heard.told.push(Told { process, call, at_ms, known_until_ms, said });
@@ -288,6 +297,16 @@ impl AllHeard {
     pub fn left_for(&self, step: &str) -> usize {
         let is_of = |key: &str| key.split_once('/').is_some_and(|(_, own)| own == step);
         self.0.iter().filter(|(key, heard)| is_of(key) && !heard.left_ms.is_empty()).count()
+    }
+
+    /// Of which operations a caller was told that they are on record, or got the reply.
+    #[cfg(feature = "postgres")]
+    pub fn promised(&self) -> impl Iterator<Item = &str> {
+        let has_reply = |heard: &Heard| heard.told.iter().any(|told| matches!(told.said, Said::Reply { .. }));
+        self.0
+            .iter()
+            .filter(move |(_, heard)| heard.is_accepted || has_reply(heard))
+            .map(|(key, _)| key.as_str())
     }
 
     pub fn take(&mut self, key: &str) -> Heard {

@@ -14,6 +14,7 @@ mod driven;
 mod looks;
 mod migrations;
 mod opening;
+mod outbox;
 mod pooler;
 mod races;
 mod roles;

@@ -2,8 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use steadfast::store::{Postgres, StoreErrorKind};
+use steadfast::clock::Timestamp;
+use steadfast::store::{Postgres, Store as _, StoreErrorKind};
+use steadfast::testkit::TestClock;
 
+use super::driven::fresh_schema;
 use super::server::{self, Server, free_port};
 use super::{opened, refused};
 
@@ -13,7 +16,7 @@ fn a_store_opens_and_opens_again() {
     for _ in 0..2 {
         opened(&server.url("opening")).expect("it opens");
     }
-    assert_eq!(server.sql("SELECT count(*) FROM opening.steadfast_migration"), "2");
+    assert_eq!(server.sql("SELECT count(*) FROM opening.steadfast_migration"), "3");
 }
 
 #[tokio::test]
@@ -109,4 +112,16 @@ fn a_server_that_crashes_and_comes_back_is_waited_for() {
         server.start_again();
         opening.join().expect("no panic").expect("it opens once the server is back");
     });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn between_two_answers_the_store_counts_on_by_the_clock_that_it_was_given() {
+    let Some(server) = server::shared() else { return };
+    let clock = TestClock::new();
+    let builder = Postgres::builder(&server.url(&fresh_schema("clock"))).expect("a URL of the rig");
+    let store = builder.clock(clock.clone()).open().expect("it opens");
+    let opened = store.time(Timestamp::default());
+    let hour = Duration::from_secs(3_600);
+    clock.advance(hour);
+    assert_eq!(store.time(Timestamp::default()), opened.plus(hour));
 }

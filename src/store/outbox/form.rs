@@ -2,19 +2,22 @@
 
 use std::fmt;
 
+use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::{Account, OutboxRow};
+use super::{Account, OutboxRow, Value as Parameter};
 use crate::operation::{Key, OperationId, Scope};
+use crate::policy::OnUnknown;
 use crate::request::Request;
+use crate::store::numbers::{duration_ms, to_ms};
 use crate::store::seals::{Part, Seals};
 use crate::store::{StoreError, codec};
 
 /// `{"Stripe-Account": "acct_1"}`; a header that is there more than once has an array of its values.
-pub(in crate::store) fn headers_text(headers: &[(String, String)]) -> String {
+fn headers_text(headers: &[(String, String)]) -> String {
     let mut object: Map<String, Value> = Map::new();
     for (name, value) in headers {
         match object.get_mut(name) {
@@ -76,7 +79,7 @@ impl<'de> Deserialize<'de> for Pairs {
 }
 
 /// A JSON array of the fields' names; `None` for none.
-pub(in crate::store) fn names_text(names: &[String]) -> Option<String> {
+fn names_text(names: &[String]) -> Option<String> {
     (!names.is_empty()).then(|| Value::from(names).to_string())
 }
 
@@ -86,6 +89,40 @@ pub(in crate::store) fn names_text(names: &[String]) -> Option<String> {
 pub(in crate::store) fn names(text: Option<&str>) -> Result<Vec<String>, String> {
     let names = text.map(serde_json::from_str).transpose();
     names.map(Option::unwrap_or_default).map_err(|_| "redact: it must be a JSON array of names".to_owned())
+}
+
+/// A row as the parameters of a statement, in the order of the table of the outbox.
+pub(in crate::store) fn values(
+    account: &Account,
+    row: &OutboxRow,
+    sealed: Option<Vec<u8>>,
+) -> Vec<Parameter> {
+    let text = |text: &str| Parameter::Text(Some(text.to_owned()));
+    let is_sealed = sealed.is_some();
+    // The route of a sealed row stays readable, as an operation's does in its scope. Its query does not.
+    let path = if is_sealed { row.path.split('?').next().unwrap_or_default() } else { &row.path };
+    let headers = if is_sealed { "{}".to_owned() } else { headers_text(&row.headers) };
+    let on_unknown = match row.on_unknown {
+        OnUnknown::Park => PARK,
+        OnUnknown::Resend => RESEND,
+    };
+    vec![
+        text(&account.namespace),
+        text(&account.vendor),
+        text(&account.account),
+        text(&row.method),
+        text(path),
+        text(&row.key),
+        Parameter::Text(Some(headers)),
+        Parameter::Bytes((!is_sealed).then(|| row.body.clone())),
+        Parameter::Bytes(sealed.map(Bytes::from)),
+        Parameter::Integer(row.due.map(to_ms)),
+        text(on_unknown),
+        Parameter::Integer(row.keep.map(duration_ms)),
+        Parameter::Text(names_text(&row.redact)),
+        Parameter::Text(row.supersedes.clone()),
+        Parameter::Integer(Some(to_ms(row.enqueued_at))),
+    ]
 }
 
 /// Path with query, headers and body in the form of a request that is stored, sealed for the row's account and key.
@@ -141,6 +178,9 @@ fn sealed_for(account: &Account, key: &str) -> Option<OperationId> {
     Some(OperationId::new(scope, Key::new(key).ok()?))
 }
 
+pub(in crate::store) const PARK: &str = "park";
+pub(in crate::store) const RESEND: &str = "resend";
+
 /// Stands for the vendor's address, which no row has.
 const NOWHERE: &str = "https://outbox.invalid";
 
@@ -153,9 +193,9 @@ pub(in crate::store) fn empty() -> OutboxRow {
         path: "/".to_owned(),
         key: "k".to_owned(),
         headers: Vec::new(),
-        body: bytes::Bytes::new(),
+        body: Bytes::new(),
         due: None,
-        on_unknown: crate::policy::OnUnknown::Park,
+        on_unknown: OnUnknown::Park,
         keep: None,
         redact: Vec::new(),
         supersedes: None,
@@ -166,7 +206,6 @@ pub(in crate::store) fn empty() -> OutboxRow {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
     use proptest::prelude::*;
 
     use super::*;

@@ -82,8 +82,54 @@ async fn decide(shared: &Arc<Shared>, claim: Claim, request: Bytes) -> Result<Cl
     }
 }
 
+/// Carries out the claim of a row of the outbox, and removes the row in the same commit if the operation is then on record
+/// for its request. `None` if the row is not there, or another dispatcher is at it.
+pub(super) async fn admit(
+    shared: &Arc<Shared>,
+    number: i64,
+    claim: Claim,
+) -> Result<Option<Claimed>, StoreError> {
+    let request = shared.seals.seal(Part::Request, &claim.id, codec::request_bytes(&claim.request)?)?;
+    let request = Bytes::from(request);
+    let work = move |within: Within| {
+        let (claim, request) = (claim.clone(), request.clone());
+        async move {
+            let ended = admit_within(&within, number, claim, &request).await;
+            within.ended(ended).await
+        }
+    };
+    match in_transaction(shared, work).await? {
+        None => Ok(None),
+        Some((claimed, Some(stored))) => told(shared, claimed, *stored).map(Some),
+        Some((claimed, None)) => Ok(Some(claimed)),
+    }
+}
+
+async fn admit_within(
+    within: &Within,
+    number: i64,
+    claim: Claim,
+    request: &[u8],
+) -> Result<Turn<Option<Told>>, StoreError> {
+    let schema = within.shared.connections.schema();
+    let lock = format!(
+        "SELECT FROM {schema}.outbox WHERE number = $1 AND rejected_at_ms IS NULL FOR UPDATE SKIP LOCKED"
+    );
+    if within.ask("lock a row of the outbox", &lock, &[(&number, Type::INT8)]).await?.is_empty() {
+        return Ok(Turn::Done(None));
+    }
+    let Turn::Done(told) = decide_within(within, claim, request).await? else { return Ok(Turn::Again) };
+    if !matches!(told.0, Claimed::Mismatch { .. } | Claimed::InTheWay { .. }) {
+        let remove = format!("DELETE FROM {schema}.outbox WHERE number = $1");
+        within.ask("remove a row of the outbox", &remove, &[(&number, Type::INT8)]).await?;
+    }
+    Ok(Turn::Done(Some(told)))
+}
+
 /// What the claim is told, and the row that it met.
-type Decided = Turn<(Claimed, Option<Box<Stored>>)>;
+type Told = (Claimed, Option<Box<Stored>>);
+
+type Decided = Turn<Told>;
 
 async fn decide_within(within: &Within, claim: Claim, request: &[u8]) -> Result<Decided, StoreError> {
     let old = claim.predecessor.as_ref();

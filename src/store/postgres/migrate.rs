@@ -19,7 +19,8 @@ use crate::store::{Migrated, StoreError, StoreErrorKind};
 const STEPS: &[Step] = &[
     Step { name: "operations", sql: include_str!("migrations/0001_operations.sql") },
     Step { name: "standing", sql: include_str!("migrations/0002_standing.sql") },
-    Step { name: "sequences", sql: include_str!("migrations/0003_sequences.sql") },
+    Step { name: "outbox", sql: include_str!("migrations/0003_outbox.sql") },
+    Step { name: "sequences", sql: include_str!("migrations/0004_sequences.sql") },
 ];
 
 struct Step {

@@ -3,8 +3,8 @@
 //! | role | what it may | for whom |
 //! |---|---|---|
 //! | `…_owner` | everything; the tables are its | `steadfast migrate` |
-//! | `…_app` | claim, enqueue, settle and cancel; remove nothing | a service that calls vendors |
-//! | `…_dispatcher` | what the app may, and purge, copy and remove terms | whoever recovers and dispatches; operators |
+//! | `…_app` | claim, enqueue (also by SQL), settle and cancel; remove nothing | a service that calls vendors |
+//! | `…_dispatcher` | what the app may, admit what is in the outbox, and purge, copy and remove terms | whoever recovers and dispatches; operators |
 //! | `…_reader` | look | dashboards |
 //!
 //! None of them can log in: whoever does is made a member. A schema of 52 letters leaves room for the longest name.
@@ -70,6 +70,8 @@ GRANT UPDATE ON {schema}.sequence_lock TO {app}, {dispatcher};
 GRANT INSERT ON {schema}.audit, {schema}.seal_key, {schema}.account TO {app}, {dispatcher};
 GRANT DELETE ON {schema}.operation, {schema}.request, {schema}.outcome, {schema}.sequenced, {schema}.seal_key, {schema}.account TO {dispatcher};
 GRANT UPDATE ON {schema}.purged TO {dispatcher};
+GRANT UPDATE, DELETE ON {schema}.outbox TO {dispatcher};
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO {app}, {dispatcher};
 "#
     )
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use tokio_postgres::types::Type;
 
-use super::Shared;
 use super::row::{Reader, damaged};
+use super::{Shared, outbox};
 use crate::store::seals::{KEY_ID_BYTES, KeyId, SEALED, hex};
 use crate::store::{StoreError, StoreErrorKind};
 
@@ -56,5 +56,6 @@ async fn sealed_with(shared: &Arc<Shared>, id: &KeyId) -> Result<i64, StoreError
     let values: Vec<(super::read::Given, Type)> =
         vec![(Box::new(id.to_vec()), Type::BYTEA), (Box::new(head), Type::BYTEA)];
     let rows = shared.ask("count the rows that a key seals", sql, values).await?;
-    Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?).next()
+    let operations: i64 = Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?).next()?;
+    Ok(operations + outbox::rows_sealed_with(shared, [&[SEALED][..], id].concat()).await?)
 }

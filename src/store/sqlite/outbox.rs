@@ -15,10 +15,10 @@ use super::{Sqlite, sealed};
 use crate::clock::Timestamp;
 use crate::operation::record::{Claim, Claimed, Cursor, Page};
 use crate::policy::OnUnknown;
-use crate::store::numbers::{duration, duration_ms, from_ms, to_ms};
+use crate::store::numbers::{duration, from_ms, to_ms};
 use crate::store::outbox::{
-    Account, Database, Outbox, OutboxRow, OutboxTally, Rejected, Statement, Value, headers, headers_text,
-    names, names_text, sealed_bytes, unsealed,
+    Account, Database, Outbox, OutboxRow, OutboxTally, PARK, RESEND, Rejected, Statement, Value, headers,
+    names, sealed_bytes, unsealed, values,
 };
 use crate::store::pages::{ROWS_MAX, page, start};
 use crate::store::seals::Seals;
@@ -101,36 +101,6 @@ impl Outbox for Sqlite {
 
 fn statement(sql: &'static str, values: Vec<Value>) -> Statement {
     Statement { database: Database::Sqlite, sql: Cow::Borrowed(sql), values }
-}
-
-/// The parameters of [`PUT`].
-fn values(account: &Account, row: &OutboxRow, sealed: Option<Vec<u8>>) -> Vec<Value> {
-    let text = |text: &str| Value::Text(Some(text.to_owned()));
-    let is_sealed = sealed.is_some();
-    // The route of a sealed row stays readable, as an operation's does in its scope. Its query does not.
-    let path = if is_sealed { row.path.split('?').next().unwrap_or_default() } else { &row.path };
-    let headers = if is_sealed { "{}".to_owned() } else { headers_text(&row.headers) };
-    let on_unknown = match row.on_unknown {
-        OnUnknown::Park => PARK,
-        OnUnknown::Resend => RESEND,
-    };
-    vec![
-        text(&account.namespace),
-        text(&account.vendor),
-        text(&account.account),
-        text(&row.method),
-        text(path),
-        text(&row.key),
-        Value::Text(Some(headers)),
-        Value::Bytes((!is_sealed).then(|| row.body.clone())),
-        Value::Bytes(sealed.map(Bytes::from)),
-        Value::Integer(row.due.map(to_ms)),
-        text(on_unknown),
-        Value::Integer(row.keep.map(duration_ms)),
-        Value::Text(names_text(&row.redact)),
-        Value::Text(row.supersedes.clone()),
-        Value::Integer(Some(to_ms(row.enqueued_at))),
-    ]
 }
 
 /// A row, and what is sealed of it.
@@ -333,9 +303,6 @@ const TALLY: &str = "SELECT namespace, vendor, account, count(*) FILTER (WHERE r
 
 const REJECTED: &str = "SELECT number, namespace, vendor, account, method, key, rejected_at_ms, rejected \
      FROM steadfast_outbox WHERE rejected_at_ms IS NOT NULL AND number >= ?1 ORDER BY number LIMIT ?2";
-
-const PARK: &str = "park";
-const RESEND: &str = "resend";
 
 /// So much is read at once, and one row more.
 const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;

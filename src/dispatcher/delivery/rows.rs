@@ -1,0 +1,59 @@
+//! The rows of the store's outbox, for all of a dispatcher's clients.
+
+use super::{Delivery, Turn};
+use crate::dispatcher::caught;
+use crate::error::{Effect, Error, Kind};
+use crate::telemetry;
+
+impl Delivery {
+    /// Asks the store for which clients rows of its outbox wait: one question for all.
+    pub(super) async fn look_into_outbox(&mut self) {
+        let Some(outbox) = self.engine.outbox() else { return };
+        let accounts: Vec<_> = self.members.iter().map(|turn| turn.member.client.engine.account()).collect();
+        let vendor = self.engine.vendor.name();
+        let found = match caught(outbox.have_rows(&accounts)).await {
+            Ok(Ok(found)) => found,
+            Ok(Err(source)) => {
+                self.pulse.asked(Some(&source));
+                let error = Error::new(Kind::Store { doing: LOOK_INTO_OUTBOX }, Effect::None);
+                telemetry::recovery_failed(vendor, &error.with_source(source).at_vendor(vendor));
+                return;
+            }
+            Err(panic) => return telemetry::recovery_panicked(vendor, LOOK_INTO_OUTBOX, &*panic),
+        };
+        for (turn, has_rows) in self.members.iter_mut().zip(found) {
+            turn.has_rows |= has_rows;
+        }
+    }
+
+    /// Takes rows of the outbox on record, a page for each client that has some. Whether any client had.
+    pub(super) async fn admit_in_turn(&mut self) -> bool {
+        let mut had_rows = false;
+        for turn in self.members.iter_mut().filter(|turn| turn.may_admit()) {
+            had_rows = true;
+            let client = &turn.member.client;
+            turn.has_rows = match caught(turn.admission.round(client)).await {
+                Ok(Ok(are_more)) => are_more,
+                Ok(Err(error)) => {
+                    self.pulse.asked(Some(&error));
+                    telemetry::recovery_failed(client.vendor(), &error);
+                    false
+                }
+                Err(panic) => {
+                    telemetry::recovery_panicked(client.vendor(), "admit rows of the outbox", &*panic);
+                    false
+                }
+            };
+        }
+        had_rows
+    }
+}
+
+impl Turn {
+    /// Whether rows wait for it that it may admit.
+    pub(super) fn may_admit(&self) -> bool {
+        self.has_rows && self.agrees()
+    }
+}
+
+const LOOK_INTO_OUTBOX: &str = "look into the outbox";

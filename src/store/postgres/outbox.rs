@@ -1,0 +1,255 @@
+//! The outbox: one table, which the callers' transactions write to by the schema's functions.
+//!
+//! A row is admitted in one transaction: it is locked, its operation is claimed, and it is removed. A row that another
+//! dispatcher has locked is passed over: that one admits it, or it is found again at a later look.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tokio_postgres::types::Type;
+
+use super::read::Given;
+use super::row::{Reader, damaged};
+use super::{Postgres, Shared, claim};
+use crate::clock::Timestamp;
+use crate::operation::record::{Claim, Claimed, Cursor, Page};
+use crate::policy::OnUnknown;
+use crate::store::numbers::{duration, from_ms, to_ms};
+use crate::store::outbox::{
+    Account, Database, Outbox, OutboxRow, OutboxTally, PARK, RESEND, Rejected, Statement, headers, names,
+    sealed_bytes, unsealed, values,
+};
+use crate::store::pages::{ROWS_MAX, page, start};
+use crate::store::{StoreError, StoreErrorKind};
+
+#[async_trait]
+impl Outbox for Postgres {
+    fn put(&self, account: &Account, row: &OutboxRow) -> Result<Vec<Statement>, StoreError> {
+        // The schema names the key since the store was opened.
+        let seals = &self.0.seals;
+        let sealed = seals.current().map(|_| sealed_bytes(seals, account, row)).transpose()?;
+        let mut values = values(account, row, sealed);
+        // The server says when it was written.
+        values.pop();
+        let schema = self.0.connections.schema();
+        let sql = format!(
+            "SELECT {schema}.put_in_outbox($1, $2, $3, $4, $5, $6, $7, NULL, $8, $9, $10, $11, $12, $13, $14)"
+        );
+        Ok(vec![Statement { database: Database::Postgres, sql: Cow::Owned(sql), values }])
+    }
+
+    async fn have_rows(&self, accounts: &[Account]) -> Result<Vec<bool>, StoreError> {
+        let column = |part: fn(&Account) -> &String| -> (Given, Type) {
+            (
+                Box::new(accounts.iter().map(|account| part(account).clone()).collect::<Vec<_>>()),
+                Type::TEXT_ARRAY,
+            )
+        };
+        let values = vec![column(|of| &of.namespace), column(|of| &of.vendor), column(|of| &of.account)];
+        let schema = self.0.connections.schema();
+        let sql = format!(
+            "SELECT EXISTS (SELECT FROM {schema}.outbox o WHERE o.namespace = a.namespace AND o.vendor = a.vendor \
+             AND o.account = a.account AND o.rejected_at_ms IS NULL) \
+             FROM unnest($1, $2, $3) WITH ORDINALITY AS a (namespace, vendor, account, nth) ORDER BY a.nth"
+        );
+        let rows = self.0.ask("look whose rows are in the outbox", sql, values).await?;
+        rows.iter().map(|row| Reader::of(row).next()).collect()
+    }
+
+    async fn waiting(
+        &self,
+        account: &Account,
+        after: Option<&Cursor>,
+        (limit, body_bytes_max): (usize, usize),
+    ) -> Result<Page<OutboxRow>, StoreError> {
+        let limit = limit.clamp(1, ROWS_MAX);
+        let own = |text: &String| -> (Given, Type) { (Box::new(text.clone()), Type::TEXT) };
+        let number = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        let keys: Vec<Vec<u8>> = self.0.seals.ids().map(|id| id.to_vec()).collect();
+        let values: Vec<(Given, Type)> = vec![
+            own(&account.namespace),
+            own(&account.vendor),
+            own(&account.account),
+            (Box::new(to_number(start(after)?)), Type::INT8),
+            (Box::new(number(limit)), Type::INT8),
+            (Box::new(number(body_bytes_max)), Type::INT8),
+            (Box::new(keys), Type::BYTEA_ARRAY),
+            (Box::new(BATCH_BYTES_MAX), Type::INT8),
+        ];
+        let sql = waiting_statement(&self.0.connections.schema().to_string());
+        let found = self.0.ask("look into the outbox", sql, values).await?;
+        let mut page = Page { rows: Vec::with_capacity(found.len()), next: None };
+        for row in &found {
+            let mut from = Reader::of(row);
+            let (mut row, blob) = read(&mut from, body_bytes_max)?;
+            // The last one that was read: behind it there may be more.
+            let (nth, more): (i64, bool) = (from.next()?, from.next()?);
+            if more || nth == number(limit) {
+                page.next = Some(Cursor::new((row.number + 1).to_string()));
+            }
+            if let Some(blob) = blob {
+                match unsealed(&self.0.seals, account, (&mut row, blob)) {
+                    // Another process has the key.
+                    Err(error) if error.kind() == StoreErrorKind::Sealed => continue,
+                    Err(error) => row.problem = Some(error.to_string()),
+                    Ok(()) => {}
+                }
+            }
+            page.rows.push(row);
+        }
+        Ok(page)
+    }
+
+    async fn admit(&self, number: u64, claim: Claim) -> Result<Option<Claimed>, StoreError> {
+        claim::admit(&self.0, to_number(number), claim).await
+    }
+
+    async fn reject(&self, number: u64, why: &str, now: Timestamp) -> Result<bool, StoreError> {
+        let schema = self.0.connections.schema();
+        let sql = format!(
+            "UPDATE {schema}.outbox SET rejected_at_ms = $2, rejected = $3 \
+             WHERE number = $1 AND rejected_at_ms IS NULL RETURNING number"
+        );
+        let values: Vec<(Given, Type)> = vec![
+            (Box::new(to_number(number)), Type::INT8),
+            (Box::new(to_ms(now)), Type::INT8),
+            // A text has no such letter in Postgres.
+            (Box::new(why.replace('\0', "")), Type::TEXT),
+        ];
+        Ok(!self.0.ask("reject a row of the outbox", sql, values).await?.is_empty())
+    }
+
+    async fn counts(&self) -> Result<Vec<OutboxTally>, StoreError> {
+        let schema = self.0.connections.schema();
+        let sql = format!(
+            "SELECT namespace, vendor, account, count(*) FILTER (WHERE rejected_at_ms IS NULL), \
+             min(enqueued_at_ms) FILTER (WHERE rejected_at_ms IS NULL), \
+             count(*) FILTER (WHERE rejected_at_ms IS NOT NULL) FROM {schema}.outbox GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
+        );
+        let rows = self.0.ask("count the rows of the outbox", sql, Vec::new()).await?;
+        let tally = rows.iter().map(|row| {
+            let mut from = Reader::of(row);
+            Ok(OutboxTally {
+                namespace: from.next()?,
+                vendor: from.next()?,
+                account: from.next()?,
+                waiting: from.next::<i64>()?.max(0) as u64,
+                oldest: from.next::<Option<i64>>()?.map(from_ms),
+                rejected: from.next::<i64>()?.max(0) as u64,
+            })
+        });
+        tally.collect()
+    }
+
+    async fn rejected(&self, after: Option<&Cursor>, limit: usize) -> Result<Page<Rejected>, StoreError> {
+        let limit = limit.clamp(1, ROWS_MAX);
+        let schema = self.0.connections.schema();
+        let sql = format!(
+            "SELECT number, namespace, vendor, account, method, key, rejected_at_ms, rejected FROM {schema}.outbox \
+             WHERE rejected_at_ms IS NOT NULL AND number >= $1 ORDER BY number LIMIT $2"
+        );
+        let values: Vec<(Given, Type)> =
+            vec![(Box::new(to_number(start(after)?)), Type::INT8), (Box::new(limit as i64 + 1), Type::INT8)];
+        let rows = self.0.ask("list what the outbox rejected", sql, values).await?;
+        let rejected = rows.iter().map(|row| {
+            let mut from = Reader::of(row);
+            let number = from.next::<i64>()?.max(0);
+            let rejected = Rejected {
+                number: number as u64,
+                namespace: from.next()?,
+                vendor: from.next()?,
+                account: from.next()?,
+                method: from.next()?,
+                key: from.next()?,
+                at: from.time()?,
+                why: from.next()?,
+            };
+            Ok((number as u64, rejected))
+        });
+        Ok(page(rejected.collect::<Result<Vec<_>, StoreError>>()?.into_iter(), limit))
+    }
+}
+
+/// The rows in their order, up to the first with which they are large together. Of each, how many there are up to it, and
+/// whether it is that one.
+fn waiting_statement(schema: &str) -> String {
+    format!(
+        "SELECT number, method, path, key, headers, content_type, \
+         CASE WHEN octet_length(body) <= $6 THEN body END, octet_length(body)::bigint, sealed, due_ms, on_unknown, \
+         keep_ms, redact, supersedes, enqueued_at_ms, nth, up_to > $8 \
+         FROM (SELECT *, row_number() OVER (ORDER BY number) AS nth, sum(bytes) OVER (ORDER BY number)::bigint AS up_to \
+         FROM (SELECT *, (CASE WHEN octet_length(body) <= $6 THEN octet_length(body) ELSE 0 END \
+         + coalesce(octet_length(sealed), 0))::bigint AS bytes FROM {schema}.outbox \
+         WHERE namespace = $1 AND vendor = $2 AND account = $3 AND number >= $4 AND rejected_at_ms IS NULL \
+         AND (sealed IS NULL OR substr(sealed, 2, 8) = ANY ($7)) ORDER BY number LIMIT $5) AS first) AS counted \
+         WHERE up_to - bytes <= $8 ORDER BY number"
+    )
+}
+
+/// A row, and what is sealed of it.
+fn read(from: &mut Reader<'_>, body_bytes_max: usize) -> Result<(OutboxRow, Option<Vec<u8>>), StoreError> {
+    let number = from.next::<i64>()?.max(0) as u64;
+    let (method, path, key) = (from.next()?, from.next()?, from.next()?);
+    let (given, content_type) = (from.next::<&str>()?, from.next::<Option<String>>()?);
+    let body = from.next::<Option<&[u8]>>()?.map(Bytes::copy_from_slice);
+    let body_bytes: Option<i64> = from.next()?;
+    let sealed: Option<Vec<u8>> = from.next()?;
+    let mut problem = body_bytes
+        .filter(|_| body.is_none())
+        .map(|bytes| format!("body: {bytes} bytes are over the limit of {body_bytes_max}"));
+    let mut headers = headers(given).unwrap_or_else(|told| {
+        problem.get_or_insert(told);
+        Vec::new()
+    });
+    let is_named = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+    if let Some(content_type) = content_type.filter(|_| body.is_some() && !is_named) {
+        headers.push(("content-type".to_owned(), content_type));
+    }
+    let due = from.next::<Option<i64>>()?.map(from_ms);
+    let on_unknown = match from.next::<&str>()? {
+        PARK => OnUnknown::Park,
+        RESEND => OnUnknown::Resend,
+        _ => return Err(damaged("no such choice for an unknown outcome")),
+    };
+    let keep = from.next::<Option<i64>>()?.map(duration);
+    let redact = names(from.next()?).unwrap_or_else(|told| {
+        problem.get_or_insert(told);
+        Vec::new()
+    });
+    let (supersedes, enqueued_at) = (from.next()?, from.time()?);
+    let body = body.unwrap_or_default();
+    let row = OutboxRow {
+        number,
+        method,
+        path,
+        key,
+        headers,
+        body,
+        due,
+        on_unknown,
+        keep,
+        redact,
+        supersedes,
+        enqueued_at,
+        problem,
+    };
+    Ok((row, sealed))
+}
+
+/// How many rows of the outbox need the key whose blobs begin with `head`.
+pub(super) async fn rows_sealed_with(shared: &Arc<Shared>, head: Vec<u8>) -> Result<i64, StoreError> {
+    let schema = shared.connections.schema();
+    let sql = format!("SELECT count(*) FROM {schema}.outbox WHERE substr(sealed, 1, length($1)) = $1");
+    let values: Vec<(Given, Type)> = vec![(Box::new(head), Type::BYTEA)];
+    let rows = shared.ask("count the rows of the outbox that a key seals", sql, values).await?;
+    Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?).next()
+}
+
+fn to_number(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// So much is read at once, and one row more.
+const BATCH_BYTES_MAX: i64 = 4 * 1024 * 1024;

@@ -1,0 +1,397 @@
+//! The transactional outbox on Postgres: by the crate in a transaction of the caller's, and by plain SQL.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use steadfast::dead_letter::DeadLetters;
+use steadfast::operation::record::Filter;
+use steadfast::outbox::tokio_postgres::{self, NoTls};
+use steadfast::store::{Account, Outbox, OutboxTally, Postgres, SealKeys, Store, StoreErrorKind};
+use steadfast::testkit::fakes::StripeFake;
+use steadfast::testkit::{ScriptedTransport, TestClock};
+use steadfast::vendor::Stripe;
+use steadfast::{Call, Client};
+
+use super::driven::fresh_schema;
+use super::server::{self, Server};
+use super::told;
+
+/// A shop whose orders are in the store's own database.
+struct Shop {
+    server: &'static Server,
+    schema: String,
+    fake: StripeFake,
+    store: Arc<Postgres>,
+    stripe: Client,
+    clock: TestClock,
+}
+
+impl Shop {
+    fn open(server: &'static Server) -> Shop {
+        Shop::with(server, |builder| builder)
+    }
+
+    fn with(
+        server: &'static Server,
+        how: impl Fn(steadfast::store::PostgresBuilder) -> steadfast::store::PostgresBuilder,
+    ) -> Shop {
+        let schema = fresh_schema("outbox");
+        let builder = Postgres::builder(&server.url(&schema)).expect("a URL of the rig");
+        let store = Arc::new(how(builder).open().expect("the store opens"));
+        // Waits take no time; what is on record is of the server's clock.
+        let clock = TestClock::auto();
+        let fake = StripeFake::builder().test_clock(&clock).in_process();
+        let stripe = client(&clock, &fake, &store);
+        server.sql(&format!("CREATE TABLE {schema}.orders (number int PRIMARY KEY)"));
+        Shop { server, schema, fake, store, stripe, clock }
+    }
+
+    async fn connection(&self) -> tokio_postgres::Client {
+        connection(self.server, &self.schema).await
+    }
+
+    fn charge(&self, order: u64) -> Call {
+        charge(&self.stripe, order)
+    }
+
+    fn sql(&self, sql: &str) -> String {
+        self.server.sql(&sql.replace("{schema}", &self.schema))
+    }
+
+    /// What a statement is refused with.
+    fn refused(&self, user: &str, sql: &str) -> String {
+        let sql = sql.replace("{schema}", &self.schema);
+        self.server.sql_as(user, "postgres", &sql).expect_err("it is refused")
+    }
+
+    /// Orders, rows that wait, operations on record, charges made.
+    async fn counts(&self) -> (usize, u64, usize, usize) {
+        let orders = self.sql("SELECT count(*) FROM {schema}.orders").parse().expect("a number");
+        let operations = self.store.list(&Filter::default(), None, 1_000).await.expect("a store").rows.len();
+        (orders, self.tally().await.map_or(0, |tally| tally.waiting), operations, self.fake.ledger().count())
+    }
+
+    async fn tally(&self) -> Option<OutboxTally> {
+        self.store.counts().await.expect("a store").pop()
+    }
+
+    async fn deliver(&self) {
+        deliver(&self.stripe).await;
+    }
+
+    async fn rejected(&self) -> Vec<(String, String)> {
+        let store: Arc<dyn Store> = Arc::<Postgres>::clone(&self.store);
+        let page = DeadLetters::new(store).rejected(None, 100).await.expect("a store");
+        page.rows.into_iter().map(|row| (row.key, row.why)).collect()
+    }
+}
+
+async fn connection(server: &Server, schema: &str) -> tokio_postgres::Client {
+    let url = server.url(schema);
+    let (plain, _) = url.split_once("&schema=").expect("a URL of the rig");
+    let (client, connection) = tokio_postgres::connect(plain, NoTls).await.expect("the server answers");
+    tokio::spawn(connection);
+    client
+}
+
+fn client(clock: &TestClock, fake: &StripeFake, store: &Arc<Postgres>) -> Client {
+    Client::builder(Stripe::new("sk_test_123"))
+        .store(Arc::clone(store))
+        .clock(clock.clone())
+        .transport(fake.transport())
+        .build()
+        .expect("a client")
+}
+
+fn charge(stripe: &Client, order: u64) -> Call {
+    let form = [("amount", "1000"), ("currency", "usd")];
+    stripe.post("/v1/charges").key(format!("order-{order}/charge")).form(&form)
+}
+
+async fn deliver(stripe: &Client) {
+    while stripe.recover(100).await.expect("a store").taken > 0 {}
+}
+
+fn account() -> Account {
+    let text = str::to_owned;
+    Account { namespace: text("default"), vendor: text("stripe"), account: text("test") }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_is_committed_is_sent_once_and_what_is_rolled_back_was_never_there() {
+    let Some(server) = server::shared() else { return };
+    let shop = Shop::open(server);
+    let mut connection = shop.connection().await;
+    let insert = format!("INSERT INTO {}.orders VALUES ($1)", shop.schema);
+    for (order, commits) in [(41_i32, false), (42, true)] {
+        let mut transaction = connection.transaction().await.expect("begins");
+        transaction.execute(&insert, &[&order]).await.expect("the order is written");
+        let charge = shop.charge(order.unsigned_abs().into()).enqueue_in(&mut transaction).await;
+        let charge = charge.expect("it is written");
+        // Nobody sees it, whoever looks.
+        assert!(!shop.store.have_rows(&[account()]).await.expect("a store")[0]);
+        shop.deliver().await;
+        assert_eq!(shop.counts().await, (0, 0, 0, 0));
+        if !commits {
+            transaction.rollback().await.expect("rolls back");
+            shop.deliver().await;
+            assert_eq!(shop.counts().await, (0, 0, 0, 0));
+            continue;
+        }
+        transaction.commit().await.expect("commits");
+        assert_eq!(shop.counts().await, (1, 1, 0, 0));
+        assert!(shop.store.have_rows(&[account()]).await.expect("a store")[0]);
+        let charge = charge.committed();
+        shop.deliver().await;
+        let reply = charge.wait(std::time::Duration::ZERO).await.expect("it is done");
+        assert_eq!((reply.status().as_u16(), reply.wire_key()), (200, Some(charge.wire_key())));
+    }
+    shop.deliver().await;
+    assert_eq!(shop.counts().await, (1, 0, 1, 1));
+    // A repeat of the same call in process is the same operation.
+    assert_eq!(shop.charge(42).send().await.expect("on record").status(), 200);
+    assert_eq!(shop.fake.ledger().count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_transaction_elsewhere_is_told_where_it_has_to_be() {
+    let Some(server) = server::shared() else { return };
+    let shop = Shop::open(server);
+    let mut connection = shop.connection().await;
+    server.sql(&format!("DROP SCHEMA {} CASCADE", shop.schema));
+    let mut transaction = connection.transaction().await.expect("begins");
+    let error = shop.charge(42).enqueue_in(&mut transaction).await.expect_err("there is no such function");
+    let text = format!("{error:#}");
+    assert!(text.contains("this database has no outbox"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn sql_alone_enqueues_in_every_form_as_a_role_that_may_and_no_other() {
+    let Some(server) = server::shared() else { return };
+    let shop = Shop::open(server);
+    let schema = &shop.schema;
+    let network = ScriptedTransport::new().status(200).status(200).status(200).status(200);
+    let acme = Client::builder(steadfast::vendor::Keyed::new(
+        steadfast::vendor::KeyedConfig::new("acme", "https://acme.test/api"),
+        "secret",
+    ))
+    .store(Arc::clone(&shop.store))
+    .transport(network.clone())
+    .build()
+    .expect("a client");
+    let role = format!("{schema}_web");
+    server.sql(&format!("CREATE ROLE {role} LOGIN"));
+    let call = "SELECT {schema}.enqueue('acme', 'POST', '/pay', 'k-1', '{\"amount\": 7}')";
+    assert!(shop.refused(&role, call).contains("permission denied for schema"), "no right to the schema");
+    server.sql(&format!("GRANT USAGE ON SCHEMA {schema} TO {role}"));
+    assert!(shop.refused(&role, call).contains("permission denied for function enqueue"), "nor to call");
+    server.sql(&format!(
+        "DO $$ DECLARE what regprocedure; BEGIN FOR what IN SELECT oid::regprocedure FROM pg_proc \
+         WHERE pronamespace = '{schema}'::regnamespace AND proname LIKE 'enqueue%' \
+         LOOP EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO {role}', what); END LOOP; END $$"
+    ));
+    // A schema of the caller's in front of the path changes nothing.
+    let as_role = |sql: &str| {
+        let sql = format!("SET search_path = pg_temp, public; {}", sql.replace("{schema}", schema));
+        server.sql_as(&role, "postgres", &sql).expect("it may")
+    };
+    assert_eq!(as_role(call), "1");
+    as_role(
+        "SELECT {schema}.enqueue_text('acme', 'POST', '/pay?a=1', 'k-2', 'amount=7&to=%C3%A9', \
+         'application/x-www-form-urlencoded', query => 'b=2', headers => '{\"X-Tag\": [\"x\", \"y\"]}')",
+    );
+    as_role(
+        "SELECT {schema}.enqueue_bytes('acme', 'PUT', '/blob', 'k-3', '\\x00ff', 'application/octet-stream', \
+         on_unknown => 'resend', keep => '30 days', redact => '{card}')",
+    );
+    as_role("SELECT {schema}.enqueue('acme', 'POST', '/none', 'k-4')");
+    as_role("SELECT {schema}.enqueue('acme', 'POST', '/later', 'k-5', after => '1 hour')");
+    as_role("BEGIN; SELECT {schema}.enqueue('acme', 'POST', '/never', 'k-6'); ROLLBACK");
+    assert!(shop.refused(&role, "SELECT count(*) FROM {schema}.outbox").contains("permission denied"));
+
+    deliver(&acme).await;
+    let mut sent: Vec<(String, String, Vec<u8>)> = network
+        .requests()
+        .iter()
+        .map(|request| (request.method.to_string(), request.url.to_string(), request.body.to_vec()))
+        .collect();
+    sent.sort();
+    let expected = |method: &str, path: &str, body: &[u8]| {
+        (method.to_owned(), format!("https://acme.test/api{path}"), body.to_vec())
+    };
+    let json: Value =
+        serde_json::from_slice(&sent.iter().find(|(_, url, _)| url.ends_with("/pay")).expect("sent").2)
+            .expect("JSON");
+    assert_eq!(json, serde_json::json!({"amount": 7}));
+    assert!(sent.contains(&expected("POST", "/pay?a=1&b=2", b"amount=7&to=%C3%A9")), "{sent:?}");
+    assert!(sent.contains(&expected("PUT", "/blob", &[0, 255])), "{sent:?}");
+    assert!(sent.contains(&expected("POST", "/none", b"")), "{sent:?}");
+    assert_eq!(sent.len(), 4);
+    let tags = network.requests().iter().map(|sent| sent.headers.get_all("x-tag").iter().count()).max();
+    assert_eq!(tags, Some(2));
+    let all = shop.store.list(&Filter::default(), None, 10).await.expect("a store").rows;
+    assert_eq!(all.len(), 5, "one waits for its time");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_mistake_fails_in_the_writers_transaction_and_says_what_to_give() {
+    let Some(server) = server::shared() else { return };
+    let shop = Shop::open(server);
+    let long = "k".repeat(256);
+    for (call, why) in [
+        ("enqueue('', 'POST', '/x', 'k')", "vendor: give"),
+        ("enqueue('stripe', 'post', '/x', 'k')", "method: give one in capital letters"),
+        ("enqueue('stripe', 'POST', 'x', 'k')", "path: begin it with /"),
+        ("enqueue('stripe', 'POST', '/x', '')", "key: give 1 to 255"),
+        ("enqueue('stripe', 'POST', '/x', NULL)", "key: give 1 to 255"),
+        ("enqueue('stripe', 'POST', '/x', E'a\\nb')", "key: give 1 to 255"),
+        (&format!("enqueue('stripe', 'POST', '/x', '{long}')"), "key: give 1 to 255"),
+        ("enqueue('stripe', 'POST', '/x', 'k', account => '')", "account: give"),
+        ("enqueue('stripe', 'POST', '/x', 'k', headers => '[]')", "headers: give a JSON object"),
+        ("enqueue('stripe', 'POST', '/x', 'k', on_unknown => 'retry')", "on_unknown: give park or resend"),
+        ("enqueue('stripe', 'POST', '/x', 'k', keep => '-1 day')", "keep: give a time above zero"),
+        ("enqueue('stripe', 'POST', '/x', 'k', at => now(), after => '1 s')", "at, after: give one of them"),
+        ("enqueue('stripe', 'POST', '/x', 'k', at => 'infinity')", "at: give a time that comes"),
+        ("enqueue_text('stripe', 'POST', '/x', 'k', 'a=1', NULL)", "content_type: say what the body is"),
+    ] {
+        let said = shop.refused("postgres", &format!("SELECT {{schema}}.{call}"));
+        assert!(said.contains("steadfast outbox: ") && said.contains(why), "{call}: {said}");
+    }
+    assert_eq!(shop.counts().await, (0, 0, 0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_cannot_be_admitted_is_kept_aside_with_the_reason_and_holds_up_nothing() {
+    let Some(server) = server::shared() else { return };
+    let shop = Shop::open(server);
+    let form = "'amount=1000&currency=usd', 'application/x-www-form-urlencoded', account => 'test'";
+    shop.charge(7).send().await.expect("sent");
+    shop.sql(&format!(
+        "SELECT {{schema}}.enqueue_text('stripe', 'POST', '/v1/charges', 'secret', {form}, \
+         headers => '{{\"Authorization\": \"hunter2\"}}'); \
+         SELECT {{schema}}.enqueue_text('stripe', 'POST', '/v1/charges', 'shape', {form}, headers => '{{\"A\": 1}}'); \
+         SELECT {{schema}}.enqueue_text('stripe', 'POST', '/v1/refunds', 'order-7/charge', 'amount=5', \
+         'application/x-www-form-urlencoded', account => 'test'); \
+         INSERT INTO {{schema}}.outbox (vendor, account, path, key, redact) \
+         VALUES ('stripe', 'test', '/v1/charges', 'raw', 'no json'); \
+         SELECT {{schema}}.enqueue_text('stripe', 'POST', '/v1/charges', 'good', {form})"
+    ));
+    // Another request under a key that is taken, in the same route.
+    shop.sql(
+        "SELECT {schema}.enqueue_text('stripe', 'POST', '/v1/charges', 'order-7/charge', 'amount=5&currency=usd', \
+         'application/x-www-form-urlencoded', account => 'test')",
+    );
+    shop.deliver().await;
+    let rejected = shop.rejected().await;
+    let keys: Vec<&str> = rejected.iter().map(|(key, _)| key.as_str()).collect();
+    assert_eq!(keys, ["secret", "shape", "raw", "order-7/charge"], "{rejected:?}");
+    assert!(rejected.iter().all(|(_, why)| !why.contains("hunter2")), "{rejected:?}");
+    assert!(rejected[1].1.contains("must be a text") && rejected[2].1.contains("redact"), "{rejected:?}");
+    assert_eq!(shop.fake.ledger().count(), 3, "the refund under the same key is of another route");
+    let tally = shop.tally().await.expect("rejected rows");
+    assert_eq!((tally.waiting, tally.rejected, tally.oldest), (0, 4, None));
+    assert!(!shop.store.have_rows(&[account()]).await.expect("a store")[0], "nobody looks at them any more");
+
+    // Mended and put back.
+    shop.sql(
+        "UPDATE {schema}.outbox SET headers = '{}', rejected_at_ms = NULL, rejected = NULL WHERE key = 'secret'",
+    );
+    shop.deliver().await;
+    assert_eq!(shop.fake.ledger().count(), 4);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_dispatchers_in_two_processes_each_row_is_admitted_by_one() {
+    let Some(server) = server::shared() else { return };
+    let shop = Shop::open(server);
+    shop.sql(
+        "SELECT count({schema}.enqueue_text('stripe', 'POST', '/v1/charges', 'order-' || nth, \
+         'amount=1000&currency=usd', 'application/x-www-form-urlencoded', account => 'test')) \
+         FROM generate_series(1, 250) AS nth",
+    );
+    let other = Arc::new(
+        Postgres::builder(&server.url(&shop.schema)).expect("a URL").open().expect("the store opens"),
+    );
+    let stripes = [shop.stripe.clone(), client(&shop.clock, &shop.fake, &other)];
+    let dispatching = stripes.map(|stripe| {
+        tokio::spawn(async move {
+            for _ in 0..10 {
+                deliver(&stripe).await;
+            }
+        })
+    });
+    for dispatching in dispatching {
+        dispatching.await.expect("no panic");
+    }
+    shop.deliver().await;
+    assert_eq!(shop.counts().await, (0, 0, 250, 250));
+    assert_eq!(shop.fake.ledger().duplicates(), Vec::<String>::new());
+}
+
+/// The claim and the row's removal are one commit, and a row that somebody else is at is passed over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_row_that_stays_is_not_on_record_and_a_locked_one_is_passed_over() {
+    let Some(server) = server::shared() else { return };
+    let shop = Shop::open(server);
+    let mut connection = shop.connection().await;
+    let mut transaction = connection.transaction().await.expect("begins");
+    shop.charge(42).enqueue_in(&mut transaction).await.expect("it is written");
+    transaction.commit().await.expect("commits");
+    shop.sql(
+        "CREATE FUNCTION {schema}.keep() RETURNS trigger LANGUAGE plpgsql AS \
+         $$ BEGIN RAISE EXCEPTION 'not now'; END $$; \
+         CREATE TRIGGER keep BEFORE DELETE ON {schema}.outbox FOR EACH ROW EXECUTE FUNCTION {schema}.keep()",
+    );
+    shop.deliver().await;
+    assert_eq!(shop.counts().await, (0, 1, 0, 0));
+    shop.sql("DROP TRIGGER keep ON {schema}.outbox");
+
+    let transaction = connection.transaction().await.expect("begins");
+    let lock = format!("SELECT FROM {}.outbox FOR UPDATE", shop.schema);
+    transaction.execute(&lock, &[]).await.expect("locked");
+    shop.deliver().await;
+    assert_eq!(shop.counts().await, (0, 1, 0, 0), "nobody waited for it");
+    transaction.rollback().await.expect("rolls back");
+    shop.deliver().await;
+    assert_eq!(shop.counts().await, (0, 0, 1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_sealed_store_seals_what_waits_and_counts_it_among_what_needs_the_key() {
+    let Some(server) = server::shared() else { return };
+    let shop = Shop::with(server, |builder| builder.seal(SealKeys::new([7; 32])));
+    let mut connection = shop.connection().await;
+    let mut transaction = connection.transaction().await.expect("begins");
+    shop.charge(42).enqueue_in(&mut transaction).await.expect("it is written");
+    transaction.commit().await.expect("commits");
+    let bodies = "SELECT body IS NULL, position('amount'::bytea IN sealed), headers FROM {schema}.outbox";
+    assert_eq!(shop.sql(bodies), "t|0|{}");
+    let other = Postgres::builder(&server.url(&shop.schema)).expect("a URL").seal(SealKeys::new([8; 32]));
+    let refused = told(&other.open().expect_err("a key is missing"), StoreErrorKind::Sealed);
+    assert!(refused.contains("1 of its operations"), "{refused}");
+    shop.deliver().await;
+    assert_eq!(shop.counts().await, (0, 0, 1, 1));
+}
+
+/// A page ends with the row that makes it large, and the next begins behind it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn large_rows_make_short_pages_and_a_body_over_the_limit_is_not_read() {
+    let Some(server) = server::shared() else { return };
+    let shop = Shop::open(server);
+    shop.sql(
+        "SELECT count({schema}.enqueue_text('stripe', 'POST', '/v1/charges', 'k-' || nth, repeat('a', nth * 1000000), \
+         'text/plain', account => 'test')) FROM generate_series(1, 4) AS nth",
+    );
+    let (mut pages, mut after) = (Vec::new(), None);
+    loop {
+        let page = shop.store.waiting(&account(), after.as_ref(), (100, 3_500_000)).await.expect("a store");
+        pages.push(page.rows.iter().map(|row| (row.body.len(), row.problem.is_some())).collect::<Vec<_>>());
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    let flat: Vec<_> = pages.concat();
+    assert_eq!(flat, [(1_000_000, false), (2_000_000, false), (3_000_000, false), (0, true)]);
+    assert_eq!(pages[0].len(), 3, "{pages:?}");
+}
