@@ -63,9 +63,7 @@ impl Sealed {
             self.write_operations(within).await?;
             self.write_requests(within).await?;
             self.write_outcomes(within).await?;
-            for row in &self.rows {
-                sequence::enter(within, &row.record).await?;
-            }
+            self.enter_sequences(within).await?;
         }
         if !self.audit.is_empty() {
             self.write_audit(within).await?;
@@ -83,13 +81,23 @@ impl Sealed {
 
     async fn remove(&self, within: &Within) -> Result<(), StoreError> {
         let names = self.gone.iter().map(|id| (id.scope.as_str(), id.key.as_str()));
-        remove_from(within, &["operation", "request", "outcome", "sequenced"], names).await
+        remove_from(within, &["operation", "request", "outcome"], names).await?;
+        sequence::leave(within, self.gone.iter()).await
+    }
+
+    /// At the positions that they had.
+    async fn enter_sequences(&self, within: &Within) -> Result<(), StoreError> {
+        sequence::leave(within, self.rows.iter().map(|row| &row.record.id)).await?;
+        for row in &self.rows {
+            sequence::enter(within, &row.record).await?;
+        }
+        Ok(())
     }
 
     /// In place of those of the same names, which may be of another life.
     async fn write_operations(&self, within: &Within) -> Result<(), StoreError> {
         let names = self.rows.iter().map(|row| (row.record.id.scope.as_str(), row.record.id.key.as_str()));
-        remove_from(within, &["operation", "outcome", "sequenced"], names).await?;
+        remove_from(within, &["operation", "outcome"], names).await?;
         let changes = Changes::of(self.rows.iter().map(|row| &row.record))?;
         let vendors: Vec<&str> = self.rows.iter().map(|row| row.record.id.scope.vendor_path()).collect();
         let seal = within.shared.seals.current();

@@ -7,6 +7,8 @@
 //!
 //! What waits has no `wake_ms`, so that the index of what is due does not have it.
 
+use std::collections::BTreeSet;
+
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use tokio_postgres::types::Type;
@@ -30,6 +32,8 @@ pub(super) struct Statements {
     enter: String,
     /// Of an operation that is in no sequence any more: scope, key.
     leave: String,
+    /// Removes places: scopes, keys. Gives the sequences, each with its account.
+    remove: String,
     /// Whether those behind an operation wait for it: scope, key, that.
     hold: String,
     /// Takes an operation out of what is due, unless it is its turn: scope, key.
@@ -63,6 +67,10 @@ impl Statements {
             leave: format!(
                 "UPDATE {schema}.sequenced SET sequence = NULL, holds = false, turn = false \
                  WHERE scope = $1 AND key = $2"
+            ),
+            remove: format!(
+                "DELETE FROM {schema}.sequenced m USING unnest($1, $2) AS n (scope, key) \
+                 WHERE m.scope = n.scope AND m.key = n.key RETURNING m.account, m.sequence"
             ),
             hold: format!("UPDATE {schema}.sequenced SET holds = $3 WHERE scope = $1 AND key = $2"),
             wait: format!(
@@ -183,12 +191,43 @@ pub(super) async fn moved(within: &Within, record: &Record) -> Result<(), StoreE
     let values = name.values();
     let [scope, key] = name.values();
     let held: [Value<'_>; 3] = [scope, key, (&holds, Type::BOOL)];
-    let line: [Value<'_>; 2] = [(&account, Type::TEXT), (&sequence, Type::TEXT)];
     // Sent at once, and carried out one after the other.
-    let (_, _, current, first) = tokio::try_join!(
+    tokio::try_join!(
         biased;
         within.ask(doing, &statements.hold, &held),
         within.ask(doing, &statements.wait, &values),
+        pass_turn(within, account, sequence),
+    )
+    .map(drop)
+}
+
+/// Operations were removed.
+pub(super) async fn leave(
+    within: &Within,
+    ids: impl IntoIterator<Item = &OperationId>,
+) -> Result<(), StoreError> {
+    let (scopes, keys): (Vec<&str>, Vec<&str>) =
+        ids.into_iter().map(|id| (id.scope.as_str(), id.key.as_str())).unzip();
+    let values: [Value<'_>; 2] = [(&scopes, Type::TEXT_ARRAY), (&keys, Type::TEXT_ARRAY)];
+    let statement = &within.shared.statements.sequence.remove;
+    let mut lines = BTreeSet::new();
+    for row in within.ask("leave sequences", statement, &values).await? {
+        let mut from = Reader::of(&row);
+        let (account, sequence): (String, Option<String>) = (from.next()?, from.next()?);
+        lines.extend(sequence.map(|sequence| (account, sequence)));
+    }
+    for (account, sequence) in lines {
+        pass_turn(within, &account, &sequence).await?;
+    }
+    Ok(())
+}
+
+/// Gives the turn to whom it belongs.
+async fn pass_turn(within: &Within, account: &str, sequence: &str) -> Result<(), StoreError> {
+    let (doing, statements) = ("pass the turn of a sequence", &within.shared.statements.sequence);
+    let line: [Value<'_>; 2] = [(&account, Type::TEXT), (&sequence, Type::TEXT)];
+    let (current, first) = tokio::try_join!(
+        biased;
         within.ask(doing, &statements.turn, &line),
         within.ask(doing, &statements.first, &line),
     )?;
