@@ -96,6 +96,17 @@ impl PostgresBuilder {
         self
     }
 
+    /// What passes between two answers of the server, by whose clock the store goes. Only
+    /// [`Clock::now`] is asked. For a test whose server's clock does not run in real time; waits for a connection and
+    /// statement timeouts stay in the machine's.
+    ///
+    /// Default: the machine's monotonic clock, also where tokio's is paused.
+    #[cfg(any(test, feature = "testkit"))]
+    pub fn clock(mut self, clock: impl Clock) -> PostgresBuilder {
+        self.clock = Arc::new(clock);
+        self
+    }
+
     /// Connects, and makes the schema or brings it up to date.
     ///
     /// Blocks while it does so: open it before the service serves.

@@ -286,6 +286,8 @@ const SLOTS: u16 = 1024;
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -293,6 +295,6 @@ mod tests {
         assert_eq!(slot_of("prod/stripe/acct_1", "customer-7"), 268);
         assert_ne!(slot_of("a/b", "c"), slot_of("a/bc", ""));
         let slots = (0..10_000).map(|nth| slot_of("a", &nth.to_string()));
-        assert_eq!(slots.collect::<std::collections::BTreeSet<_>>().len(), usize::from(SLOTS));
+        assert_eq!(slots.collect::<BTreeSet<_>>().len(), usize::from(SLOTS));
     }
 }
