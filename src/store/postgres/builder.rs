@@ -88,22 +88,22 @@ impl PostgresBuilder {
         self
     }
 
-    /// By which clock the store counts on between two answers of the server. Only its monotonic time is asked. For tests
-    /// whose time and whose server's time run at another pace than the machine's; waits for a connection and statement
-    /// timeouts stay in the machine's.
-    ///
-    /// Default: [`SystemClock`].
-    pub fn clock(mut self, clock: impl Clock) -> PostgresBuilder {
-        self.clock = Arc::new(clock);
-        self
-    }
-
     /// Seals requests and answers from now on, as [`Sqlite`](crate::store) does.
     ///
     /// Default: not sealed.
     #[cfg(feature = "seal")]
     pub fn seal(mut self, keys: SealKeys) -> PostgresBuilder {
         self.seals = Seals::with(keys);
+        self
+    }
+
+    /// What passes between two answers of the server, by whose clock the store goes. Only
+    /// [`Clock::now`] is asked. For a test whose server's clock does not run in real time.
+    ///
+    /// Default: the machine's monotonic clock, also where tokio's is paused.
+    #[cfg(any(test, feature = "testkit"))]
+    pub fn clock(mut self, clock: impl Clock) -> PostgresBuilder {
+        self.clock = Arc::new(clock);
         self
     }
 

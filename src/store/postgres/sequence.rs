@@ -293,6 +293,6 @@ mod tests {
         assert_eq!(slot_of("prod/stripe/acct_1", "customer-7"), 268);
         assert_ne!(slot_of("a/b", "c"), slot_of("a/bc", ""));
         let slots = (0..10_000).map(|nth| slot_of("a", &nth.to_string()));
-        assert_eq!(slots.collect::<std::collections::BTreeSet<_>>().len(), usize::from(SLOTS));
+        assert_eq!(slots.collect::<BTreeSet<_>>().len(), usize::from(SLOTS));
     }
 }
