@@ -225,6 +225,39 @@ impl Clock for SystemClock {
     }
 }
 
+/// The machine's clocks, and not tokio's monotonic one: that stands still in a runtime whose time a test has paused, and
+/// another machine's clock, which is read from time to time, does not.
+#[cfg(feature = "postgres")]
+#[derive(Debug)]
+pub(crate) struct Monotonic {
+    origin: std::time::Instant,
+}
+
+#[cfg(feature = "postgres")]
+impl Monotonic {
+    #[allow(clippy::disallowed_methods, reason = "this is the one place that asks the machine")]
+    pub(crate) fn new() -> Monotonic {
+        Monotonic { origin: std::time::Instant::now() }
+    }
+}
+
+#[cfg(feature = "postgres")]
+impl Clock for Monotonic {
+    #[allow(clippy::disallowed_methods, reason = "this is the one place that asks the machine")]
+    fn now(&self) -> Instant {
+        Instant(nanos(std::time::Instant::now().saturating_duration_since(self.origin)))
+    }
+
+    fn wall(&self) -> Timestamp {
+        SystemClock::new().wall()
+    }
+
+    fn sleep_until(&self, at: Instant) -> Sleep {
+        let clock = SystemClock::new();
+        clock.sleep_until(clock.now().plus(at.since(self.now())))
+    }
+}
+
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -9,16 +9,16 @@ use std::time::Duration;
 use super::{LEASE, NOW, claim_at, id, let_pass, succeed, take, transition_at, write};
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
-use crate::operation::record::{Act, Action, AuditEntry, Filter, Left, Notes, Record, Summary, Take};
-use crate::store::{
-    self, CopyError, Copying, Head, Restore, Row, Stage, Standing, Store, StoreErrorKind, Upkeep,
-};
+use crate::operation::record::{Left, Notes, Take};
+use crate::store::{self, CopyError, Copying, Head, Stage, Standing, Store, StoreErrorKind, Upkeep};
 
 mod parts;
 mod rows;
+mod shown;
 
 use parts::{Breaks, Claimed, Fixed};
 use rows::fill;
+use shown::{Contents, assert_closed};
 
 /// Runs everything here. `from` and `to` each give a new and empty store, each time.
 pub async fn check_copying(from: impl AsyncFn() -> Arc<dyn Store>, to: impl AsyncFn() -> Arc<dyn Store>) {
@@ -298,58 +298,6 @@ pub async fn check_registered_terms(store: Arc<dyn Store>) {
     let accounts = head(&store).await.accounts;
     let expected = [("prod/acme/a", "three"), ("prod/acme/b", "two")];
     assert_eq!(accounts, expected.map(|(account, terms)| (account.to_owned(), terms.to_owned())).into());
-}
-
-/// Whatever would write is refused, and says where the other store is.
-async fn assert_closed(store: &dyn Store, other: &str) {
-    let holder = name("left");
-    let held = store.get(&holder).await.expect("it is read all the same");
-    let act =
-        Act { action: Action::Note, by: "ada".to_owned(), why: "a look".to_owned(), now: LATER, fence: None };
-    let mut refused = vec![
-        store.claim(claim_at(&name("new"), LATER)).await.map(drop),
-        store.take(lapsed(LATER)).await.map(drop),
-        store.purge(LATER, 1).await.map(drop),
-        upkeep_of(store).register("prod/acme/new", Some("terms")).await.map(drop),
-    ];
-    if let Some(held) = held {
-        refused.push(store.act(&holder, act).await.map(drop));
-        let done = transition_at(held.fence, LATER, succeed());
-        refused.push(store.transition(&held, done).await.map(drop));
-        refused.push(store.append_evidence(&holder, Vec::new()).await.map(drop));
-        let again = Restore { rows: vec![Row { record: held, evidence: Vec::new() }], ..Restore::default() };
-        if upkeep_of(store).head().await.expect("the store works").standing.stage != Stage::Arriving {
-            let error = upkeep_of(store).restore(again).await.expect_err("nothing arrives here");
-            assert_eq!(error.kind(), StoreErrorKind::Closed, "{error}");
-        }
-    }
-    for (nth, ended) in refused.into_iter().enumerate() {
-        let error = ended.expect_err("the store is closed");
-        assert_eq!(error.kind(), StoreErrorKind::Closed, "{nth}: {error}");
-        assert!(error.to_string().contains(other), "{nth}: {error}");
-    }
-}
-
-/// All that a store shows.
-#[derive(Debug, PartialEq)]
-struct Contents {
-    listed: Vec<Summary>,
-    rows: Vec<Row>,
-    audit: Vec<AuditEntry>,
-}
-
-impl Contents {
-    async fn of(store: &dyn Store) -> Contents {
-        let listed = store.list(&Filter::default(), None, 1_000).await.expect("the store works").rows;
-        let mut rows = Vec::new();
-        for summary in &listed {
-            let record: Record = store.get(&summary.id).await.expect("the store works").expect("a record");
-            let evidence = store.evidence(&summary.id).await.expect("the store works");
-            rows.push(Row { record, evidence });
-        }
-        let audit = store.audit(None, None, 1_000).await.expect("the store works").rows;
-        Contents { listed, rows, audit }
-    }
 }
 
 /// A copy that ends with an error at the write number `writes`, before it or after it.

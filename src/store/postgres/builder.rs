@@ -7,8 +7,7 @@ use super::Postgres;
 use super::address::Address;
 use super::connections::{Connections, Limits};
 use super::migrate::Migration;
-use super::time::Monotonic;
-use crate::clock::Clock;
+use crate::clock::{Clock, Monotonic};
 #[cfg(feature = "seal")]
 use crate::store::SealKeys;
 use crate::store::seals::Seals;

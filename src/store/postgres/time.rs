@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::clock::{Clock, Instant, Sleep, SystemClock, Timestamp};
+use crate::clock::{Clock, Instant, Timestamp};
 use crate::store::numbers::{from_ms, to_ms};
 
 /// The server's clock, as far as its answers tell.
@@ -57,37 +57,6 @@ impl ServerTime {
     }
 }
 
-/// The machine's monotonic clock, and not tokio's: that one stands still in a runtime whose time a test has paused, and the
-/// server's does not.
-#[derive(Debug)]
-pub(super) struct Monotonic {
-    origin: std::time::Instant,
-}
-
-impl Monotonic {
-    #[allow(clippy::disallowed_methods, reason = "the server's time runs in real time, see above")]
-    pub(super) fn new() -> Monotonic {
-        Monotonic { origin: std::time::Instant::now() }
-    }
-}
-
-impl Clock for Monotonic {
-    #[allow(clippy::disallowed_methods, reason = "the server's time runs in real time, see above")]
-    fn now(&self) -> Instant {
-        Instant::ORIGIN.plus(std::time::Instant::now().saturating_duration_since(self.origin))
-    }
-
-    fn wall(&self) -> Timestamp {
-        SystemClock::new().wall()
-    }
-
-    fn sleep_until(&self, at: Instant) -> Sleep {
-        let clock = SystemClock::new();
-        let at = clock.now().plus(at.since(self.now()));
-        clock.sleep_until(at)
-    }
-}
-
 fn millis(at: Instant) -> i64 {
     i64::try_from(at.as_nanos() / 1_000_000).unwrap_or(i64::MAX)
 }
@@ -98,6 +67,7 @@ const SPAN: Duration = Duration::from_secs(120);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::Sleep;
 
     #[derive(Debug, Default)]
     struct Hand(Mutex<u64>);

@@ -1,0 +1,58 @@
+//! What a store shows of itself: all that is in it, and that it is closed.
+
+use super::super::{claim_at, succeed, transition_at};
+use super::{LATER, lapsed, name, upkeep_of};
+use crate::operation::record::{Act, Action, AuditEntry, Filter, Record, Summary};
+use crate::store::{Restore, Row, Stage, Store, StoreErrorKind};
+
+/// Whatever would write is refused, and says where the other store is.
+pub(super) async fn assert_closed(store: &dyn Store, other: &str) {
+    let holder = name("left");
+    let held = store.get(&holder).await.expect("it is read all the same");
+    let act =
+        Act { action: Action::Note, by: "ada".to_owned(), why: "a look".to_owned(), now: LATER, fence: None };
+    let mut refused = vec![
+        store.claim(claim_at(&name("new"), LATER)).await.map(drop),
+        store.take(lapsed(LATER)).await.map(drop),
+        store.purge(LATER, 1).await.map(drop),
+        upkeep_of(store).register("prod/acme/new", Some("terms")).await.map(drop),
+    ];
+    if let Some(held) = held {
+        refused.push(store.act(&holder, act).await.map(drop));
+        let done = transition_at(held.fence, LATER, succeed());
+        refused.push(store.transition(&held, done).await.map(drop));
+        refused.push(store.append_evidence(&holder, Vec::new()).await.map(drop));
+        let again = Restore { rows: vec![Row { record: held, evidence: Vec::new() }], ..Restore::default() };
+        if upkeep_of(store).head().await.expect("the store works").standing.stage != Stage::Arriving {
+            let error = upkeep_of(store).restore(again).await.expect_err("nothing arrives here");
+            assert_eq!(error.kind(), StoreErrorKind::Closed, "{error}");
+        }
+    }
+    for (nth, ended) in refused.into_iter().enumerate() {
+        let error = ended.expect_err("the store is closed");
+        assert_eq!(error.kind(), StoreErrorKind::Closed, "{nth}: {error}");
+        assert!(error.to_string().contains(other), "{nth}: {error}");
+    }
+}
+
+/// All that a store shows.
+#[derive(Debug, PartialEq)]
+pub(super) struct Contents {
+    listed: Vec<Summary>,
+    pub rows: Vec<Row>,
+    audit: Vec<AuditEntry>,
+}
+
+impl Contents {
+    pub(super) async fn of(store: &dyn Store) -> Contents {
+        let listed = store.list(&Filter::default(), None, 1_000).await.expect("the store works").rows;
+        let mut rows = Vec::new();
+        for summary in &listed {
+            let record: Record = store.get(&summary.id).await.expect("the store works").expect("a record");
+            let evidence = store.evidence(&summary.id).await.expect("the store works");
+            rows.push(Row { record, evidence });
+        }
+        let audit = store.audit(None, None, 1_000).await.expect("the store works").rows;
+        Contents { listed, rows, audit }
+    }
+}
