@@ -3,10 +3,10 @@
 use super::hold::Evidence;
 use super::phase::{Phase, Run};
 use crate::answer::Answer;
-use crate::error::{Effect, Error, Kind};
+use crate::error::{Effect, Error, Kind, Reason, Refusal};
 use crate::operation::record::Event;
 use crate::reply::{Obtained, Reply};
-use crate::telemetry::Whose;
+use crate::telemetry::{self, Whose};
 use crate::transport::SendErrorKind;
 
 impl Run<'_> {
@@ -37,6 +37,42 @@ impl Run<'_> {
             reply.name(hold.record.id.key.clone(), hold.record.wire_key.clone());
         }
         Ok(())
+    }
+
+    /// A definite no that is the operation's outcome.
+    pub(super) async fn refused(&mut self, refusal: Refusal, answer: Answer) -> Error {
+        if self.hold.is_some() {
+            self.phase = Phase::NotApplied;
+        }
+        let began = self.engine.clock.now();
+        let event = || Event::Refuse { refusal, answer: answer.clone() };
+        if let Err(error) = self.write_down("record the outcome", event).await {
+            return self.in_context(error.with_answer(Some(answer)));
+        }
+        // The key is free again: whoever has the right credentials may have sent it since.
+        let is_free = refusal == Refusal::Unauthorized;
+        let effect = if is_free { self.effect_since_let_go(began).await } else { self.phase.effect() };
+        let kind = Kind::Refused { refusal, status: answer.status.as_u16() };
+        self.in_context(Error::new(kind, effect).with_answer(Some(answer)))
+    }
+
+    /// Ends a keyed call as a dead letter, an unkeyed one with what its last attempt met.
+    pub(super) async fn bury(&mut self, reason: Reason) -> Error {
+        let (began, answer) = (self.engine.clock.now(), self.last.answer.clone());
+        let mut kind = self.dependency();
+        let event = || Event::Bury { reason, answer: answer.clone() };
+        if let Err(error) = self.write_down("record the dead letter", event).await {
+            return self.in_context(error.with_answer(answer));
+        }
+        if let Some(hold) = &self.hold {
+            let met = (answer.as_ref(), self.last.failure.as_ref());
+            telemetry::dead_letter(&**self.engine.vendor, &hold.record, reason, met);
+            kind = Kind::DeadLetter { reason, timeout: self.timed_out(), rate_limited: self.rate_limited() };
+        }
+        // A person may have redriven it since.
+        let effect = self.effect_since_let_go(began).await;
+        let error = Error::new(kind, effect).with_answer(answer).because_of(self.last.failure.take());
+        self.in_context(error)
     }
 
     /// What the next write to the record says of the attempts. Their reports go with the one write after them.
