@@ -7,7 +7,6 @@ use tokio_postgres::types::Type;
 use super::failure::failure;
 use super::row::{Reader, Value, damaged};
 use super::{Shared, standing};
-use crate::guard::Guard;
 use crate::store::{Standing, StoreError};
 
 /// Removes at most `limit` rows that have expired by the server's clock, in batches that are a commit each: a claim is
@@ -33,8 +32,7 @@ async fn batch_of(shared: &Arc<Shared>, from: i64, batch: usize) -> Result<(usiz
         .connections
         .run(async move {
             let batch = i64::try_from(batch).unwrap_or(i64::MAX);
-            let noted: i64 = Guard::PurgeNotesFence.keeps(i64::MAX);
-            let values: [Value<'_>; 3] = [(&from, Type::INT8), (&batch, Type::INT8), (&noted, Type::INT8)];
+            let values: [Value<'_>; 2] = [(&from, Type::INT8), (&batch, Type::INT8)];
             let client = own.connections.get().await?;
             let rows = client.query_typed(&own.statements.purge, &values).await;
             let rows = rows.map_err(|error| failure("purge", error))?;
@@ -56,7 +54,7 @@ pub(super) async fn wipe(shared: &Arc<Shared>) -> Result<(), StoreError> {
             let schema = own.connections.schema();
             let exclusive = own.connections.exclusive().await?;
             // One by one: no transaction may hold a VACUUM.
-            for table in ["outcome", "request", "operation", "audit"] {
+            for table in ["outcome", "request", "operation", "sequenced", "audit"] {
                 let sql = format!("VACUUM (FULL) {schema}.{table}");
                 exclusive.batch_execute(&sql).await.map_err(|error| failure("write a table anew", error))?;
             }

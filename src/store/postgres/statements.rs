@@ -178,8 +178,8 @@ fn insert(schema: &Schema) -> String {
     )
 }
 
-/// From when on, how many, and the cap of what is noted. The fence is noted and the rows go in one commit; nothing goes
-/// where the store is closed. What has ended holds no sequence, so that nobody gets the turn by it.
+/// From when on, and how many. The fence is noted and the rows go in one commit; nothing goes where the store is closed.
+/// What has ended holds no sequence, so that nobody gets the turn by it.
 fn purge(schema: &Schema) -> String {
     let names_gone = |table: &str| {
         format!("DELETE FROM {schema}.{table} t USING gone g WHERE t.scope = g.scope AND t.key = g.key")
@@ -190,7 +190,7 @@ fn purge(schema: &Schema) -> String {
          FOR UPDATE SKIP LOCKED), \
          gone AS (DELETE FROM {schema}.operation o USING expired e WHERE o.scope = e.scope AND o.key = e.key \
          RETURNING o.scope, o.key, o.fence, o.wake_ms), \
-         highest AS (SELECT least(fence, $3) AS fence FROM gone ORDER BY fence DESC LIMIT 1), \
+         highest AS (SELECT fence FROM gone ORDER BY fence DESC LIMIT 1), \
          noted AS (UPDATE {schema}.purged p SET fence = h.fence FROM highest h WHERE p.fence < h.fence), \
          requests AS ({}), outcomes AS ({}), places AS ({}) SELECT count(*), max(wake_ms), \
          (SELECT {CLOSED} FROM {schema}.purged p) FROM gone",
