@@ -1,10 +1,16 @@
-//! What a durable call costs on Postgres: claim and settle of a 1 KiB reply at 64 callers, beside `pgbench -c 64` with the
-//! same two statements on the same tables, a row at a time as a program without batches has them.
+//! What durable calls cost on Postgres.
+//!
+//! - *Claim and settle* of a 1 KiB reply at 64 callers, beside `pgbench -c 64` with the same two statements on the same
+//!   tables, a row at a time as a program without batches has them.
+//! - *Enqueue, deliver, settle*: a call of 1 KiB is enqueued by each of 64 and of 256 callers, one after the other, and a
+//!   dispatcher with as many places delivers it to a transport that does nothing.
+//! - *Accepted to started*, where nothing else happens.
 //!
 //! It starts a server of its own with the defaults of Postgres (`fsync` and `synchronous_commit` on). Rounds are
 //! interleaved, a ratio is taken within its round, and printed are medians.
 //!
-//! `cargo bench --bench postgres --features postgres`; `-- --test` is one short round.
+//! `cargo bench --bench postgres --features postgres,testkit`; `-- --test` is one short round. A word after `--` that is
+//! `calls`, `deliver` or `start` runs that part alone.
 #![allow(
     clippy::disallowed_methods,
     clippy::print_stdout,
@@ -12,12 +18,14 @@
     reason = "a benchmark reads the clock and prints"
 )]
 
-#[path = "../tests/postgres/calls.rs"]
+#[path = "../../tests/postgres/calls.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
 mod calls;
-#[path = "../tests/postgres/server.rs"]
+mod deliver;
+#[path = "../../tests/postgres/server.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
 mod server;
+#[path = "../support/mod.rs"]
 mod support;
 
 use std::process::Command;
@@ -29,11 +37,12 @@ use steadfast::answer::Answer;
 use steadfast::http::{HeaderMap, StatusCode};
 use steadfast::operation::record::Event;
 use steadfast::store::{Postgres, Store};
+use tokio::runtime::Runtime;
 
 use server::Server;
 
 const CALLERS: usize = 64;
-const ROUNDS: usize = 9;
+const ROUNDS: usize = 11;
 const BODY: &str = match std::str::from_utf8(&[b'x'; 1024]) {
     Ok(body) => body,
     Err(_) => "",
@@ -44,27 +53,51 @@ const RATIO_MIN: f64 = 2.0;
 fn main() {
     let settings = ["fsync = on", "shared_buffers = 128MB", "max_connections = 100"];
     let Some(server) = Server::start(&settings) else { return };
-    let (rounds, time) =
-        if support::is_quick() { (1, Duration::from_secs(1)) } else { (ROUNDS, Duration::from_secs(5)) };
-    let builder = Postgres::builder(&server.url("bench")).expect("a URL of the rig");
-    let store = Arc::new(builder.open().expect("the store opens"));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.expect("a runtime");
+    let rounds = if support::is_quick() { 1 } else { ROUNDS };
+    if cfg!(debug_assertions) {
+        println!("built without optimisation");
+    }
+    let parts = ["calls", "deliver", "start"];
+    let is_asked = |part: &str| {
+        let mut words = std::env::args().filter(|word| parts.contains(&word.as_str())).peekable();
+        words.peek().is_none() || words.any(|word| word == part)
+    };
+    if is_asked("calls") {
+        claim_and_settle(&server, &runtime, rounds);
+    }
+    if is_asked("deliver") {
+        deliver::enqueue_and_deliver(&server, &runtime, rounds);
+    }
+    if is_asked("start") {
+        deliver::accepted_to_started(&server, &runtime);
+    }
+}
+
+fn claim_and_settle(server: &Server, runtime: &Runtime, rounds: usize) {
+    let time = Duration::from_secs(if support::is_quick() { 1 } else { 3 });
+    let store = open(server, "bench");
     std::fs::write(server.directory().join("script"), SCRIPT.replace("{body}", BODY)).expect("written");
-    println!("postgres: medians of {rounds} interleaved rounds of {time:?}, {CALLERS} callers");
+    println!("claim + settle: medians of {rounds} interleaved rounds of {time:?}, {CALLERS} callers");
     let samples = support::interleave::<3>(rounds, |variant| match variant {
-        0 => pgbench(&server, time),
+        0 => pgbench(server, time),
         1 => runtime.block_on(calls_a_second(&store, CALLERS, time)),
         _ => runtime.block_on(calls_a_second(&store, 1, time)),
     });
-    let [pgbench, ours, alone] = [&samples[0], &samples[1], &samples[2]];
+    let [pgbench, ours, alone] = &samples;
     println!(
-        "claim + settle  pgbench {:>6.0}/s  steadfast {:>6.0}/s  ratio {:.2}  target {RATIO_MIN}",
+        "pgbench {:>6.0}/s  steadfast {:>6.0}/s  ratio {:.2}  target {RATIO_MIN}",
         support::median(pgbench),
         support::median(ours),
         support::median_ratio(ours, pgbench),
     );
-    println!("claim + settle, one caller  {:>6.0} µs", 1e6 / support::median(alone));
+    println!("one caller: {:.0} µs a call", 1e6 / support::median(alone));
+}
+
+fn open(server: &Server, schema: &str) -> Arc<Postgres> {
+    let builder = Postgres::builder(&server.url(schema)).expect("a URL of the rig");
+    Arc::new(builder.open().expect("the store opens"))
 }
 
 async fn calls_a_second(store: &Arc<Postgres>, callers: usize, time: Duration) -> f64 {
