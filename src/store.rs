@@ -36,6 +36,8 @@ mod outbox;
 mod pages;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod reports;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod restored;
 mod seals;
 mod standing;
 mod stored;

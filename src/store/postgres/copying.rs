@@ -6,11 +6,11 @@ use std::sync::Arc;
 use tokio_postgres::types::Type;
 
 use super::Shared;
-use super::restore;
 use super::row::{Reader, damaged};
 use super::standing::{self, CLOSED};
 use super::transaction::{TURNS_MAX, Turn, Within, in_transaction};
 use crate::operation::record::Notes;
+use crate::store::restored::Sealed;
 use crate::store::{Head, Restore, Standing, StoreError, StoreErrorKind};
 
 /// The time that the store believes is the server's.
@@ -71,7 +71,7 @@ fn standing_of(text: Option<&str>) -> Result<Standing, StoreError> {
 }
 
 pub(super) async fn restore(shared: &Arc<Shared>, restore: Restore) -> Result<(), StoreError> {
-    let restore = Arc::new(restore::Sealed::of(restore, &shared.seals)?);
+    let restore = Arc::new(Sealed::of(restore, &shared.seals)?);
     let work = move |within: Within| {
         let restore = Arc::clone(&restore);
         async move {

@@ -7,50 +7,13 @@ use tokio_postgres::types::Type;
 use super::row::{Changes, Reader, Value, damaged};
 use super::sequence;
 use super::transaction::Within;
-use crate::operation::OperationId;
 use crate::operation::Scope;
-use crate::operation::record::{AuditEntry, Notes, Record, State};
 use crate::store::columns::redacted;
 use crate::store::numbers::{duration_ms, phase_number, to_fence, to_ms};
-use crate::store::seals::{Part, Seals};
-use crate::store::{self, Restore, Row, Standing, StoreError, StoreErrorKind, codec, reports};
-
-/// A [`Restore`] as it goes into columns.
-pub(super) struct Sealed {
-    copy: String,
-    rows: Vec<SealedRow>,
-    gone: Vec<OperationId>,
-    audit_after: u64,
-    audit: Vec<AuditEntry>,
-    notes: Option<Notes>,
-    accounts: Option<BTreeMap<String, String>>,
-}
-
-struct SealedRow {
-    record: Record,
-    request: Vec<u8>,
-    answer: Option<Vec<u8>>,
-    reports: String,
-}
+use crate::store::restored::Sealed;
+use crate::store::{self, Standing, StoreError, StoreErrorKind};
 
 impl Sealed {
-    pub(super) fn of(restore: Restore, seals: &Seals) -> Result<Sealed, StoreError> {
-        let Restore { copy, rows, gone, audit_after, audit, notes, accounts } = restore;
-        let seal = |Row { record, evidence }: Row| {
-            let answer = match &record.state {
-                State::InProgress { .. } | State::Scheduled { .. } => None,
-                State::Succeeded { answer, .. } | State::Refused { answer, .. } => Some(answer),
-                State::Dead { answer, .. } => answer.as_ref(),
-            };
-            let seal_answer = |answer| seals.seal(Part::Answer, &record.id, codec::answer_bytes(answer)?);
-            let answer = answer.map(seal_answer).transpose()?;
-            let request = seals.seal(Part::Request, &record.id, codec::request_bytes(&record.request)?)?;
-            Ok(SealedRow { request, answer, reports: reports::lines(&evidence)?, record })
-        };
-        let rows = rows.into_iter().map(seal).collect::<Result<_, StoreError>>()?;
-        Ok(Sealed { copy, rows, gone, audit_after, audit, notes, accounts })
-    }
-
     pub(super) async fn write(&self, within: &Within) -> Result<(), StoreError> {
         begin(within, &self.copy).await?;
         if !self.audit.is_empty() && entries(within).await? != self.audit_after {

@@ -7,11 +7,11 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::failure::While;
 use super::row::{self, OnFile};
 use super::{notes, purge, sealed, sequence, write};
-use crate::operation::record::{AuditEntry, Notes, Record, State};
 use crate::operation::{OperationId, Scope};
 use crate::store::numbers::to_fence;
-use crate::store::seals::{Part, Seals};
-use crate::store::{self, Head, Restore, Row, Standing, StoreError, StoreErrorKind, codec, reports};
+use crate::store::restored::{Sealed, SealedRow};
+use crate::store::seals::Seals;
+use crate::store::{self, Head, Standing, StoreError, StoreErrorKind};
 
 pub(super) fn head(connection: &Connection) -> Result<Head, StoreError> {
     let doing = "read what the store keeps beside its records";
@@ -60,42 +60,6 @@ pub(super) fn register(
         (Some(_), Some(_)) | (None, None) => {}
     }
     Ok(before)
-}
-
-/// A [`Restore`] as it goes into columns.
-pub(super) struct Sealed {
-    copy: String,
-    rows: Vec<SealedRow>,
-    gone: Vec<OperationId>,
-    audit_after: u64,
-    audit: Vec<AuditEntry>,
-    notes: Option<Notes>,
-    accounts: Option<BTreeMap<String, String>>,
-}
-
-struct SealedRow {
-    record: Record,
-    request: Vec<u8>,
-    answer: Option<Vec<u8>>,
-    reports: String,
-}
-
-/// Made on the caller's task, like all that does not depend on the file.
-pub(super) fn sealed(restore: Restore, seals: &Seals) -> Result<Sealed, StoreError> {
-    let Restore { copy, rows, gone, audit_after, audit, notes, accounts } = restore;
-    let seal = |Row { record, evidence }: Row| {
-        let answer = match &record.state {
-            State::InProgress { .. } | State::Scheduled { .. } => None,
-            State::Succeeded { answer, .. } | State::Refused { answer, .. } => Some(answer),
-            State::Dead { answer, .. } => answer.as_ref(),
-        };
-        let seal_answer = |answer| seals.seal(Part::Answer, &record.id, codec::answer_bytes(answer)?);
-        let answer = answer.map(seal_answer).transpose()?;
-        let request = seals.seal(Part::Request, &record.id, codec::request_bytes(&record.request)?)?;
-        Ok(SealedRow { request, answer, reports: reports::lines(&evidence)?, record })
-    };
-    let rows = rows.into_iter().map(seal).collect::<Result<_, StoreError>>()?;
-    Ok(Sealed { copy, rows, gone, audit_after, audit, notes, accounts })
 }
 
 pub(super) fn restore(connection: &Connection, restore: &Sealed, seals: &Seals) -> Result<(), StoreError> {

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 
 use super::lane::{Lane, OnDrop};
 use super::{Sqlite, copying, read, reseal, scrub};
+use crate::store::restored::Sealed;
 use crate::store::{Head, Reseal, ResealedBatch, Restore, Standing, StoreError, Upkeep};
 
 #[async_trait]
@@ -47,7 +48,7 @@ impl Upkeep for Sqlite {
 
     async fn restore(&self, restore: Restore) -> Result<(), StoreError> {
         self.place.look(&self.path)?;
-        let restore = copying::sealed(restore, &self.seals)?;
+        let restore = Sealed::of(restore, &self.seals)?;
         let seals = self.seals.clone();
         let work = move |connection: &_, restore: &_| copying::restore(connection, restore, &seals);
         self.writer.run_on(OnDrop::Skip, restore, work).await.map(|_| ())
