@@ -251,4 +251,6 @@ pub struct Rejected {
     pub at: Timestamp,
     /// Why. Never a header's value, a query or a body.
     pub why: String,
+    /// The sequence that it holds: the rows behind it wait until it is mended or deleted.
+    pub holds: Option<String>,
 }

@@ -42,10 +42,10 @@ async fn one_of_each_holds(stores: &[Arc<Postgres>; 2]) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_role_with_another_isolation_claims_as_every_other() {
     let Some(server) = server::shared() else { return };
-    for isolation in ["serializable", "repeatable read"] {
-        role(server, "isolated", &format!("default_transaction_isolation = '{isolation}'"));
+    for (name, isolation) in [("strict", "serializable"), ("repeats", "repeatable read")] {
+        role(server, name, &format!("default_transaction_isolation = '{isolation}'"));
         let schema = fresh_schema("isolated");
-        let url = server.url_as("isolated", "postgres", &schema);
+        let url = server.url_as(name, "postgres", &schema);
         let stores = [(); 2].map(|()| Arc::new(opened(&url).expect("it opens")));
         one_of_each_holds(&stores).await;
         // The URL's own options stay.

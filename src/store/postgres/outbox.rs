@@ -148,8 +148,8 @@ impl Outbox for Postgres {
         let limit = limit.clamp(1, ROWS_MAX);
         let schema = self.0.connections.schema();
         let sql = format!(
-            "SELECT number, namespace, vendor, account, method, key, rejected_at_ms, rejected FROM {schema}.outbox \
-             WHERE rejected_at_ms IS NOT NULL AND number >= $1 ORDER BY number LIMIT $2"
+            "SELECT number, namespace, vendor, account, method, key, rejected_at_ms, rejected, \
+             CASE WHEN on_dead_letter = 'hold' THEN sequence END FROM {schema}.outbox WHERE rejected_at_ms IS NOT NULL AND number >= $1 ORDER BY number LIMIT $2"
         );
         let values: Vec<(Given, Type)> =
             vec![(Box::new(to_number(start(after)?)), Type::INT8), (Box::new(limit as i64 + 1), Type::INT8)];
@@ -166,6 +166,7 @@ impl Outbox for Postgres {
                 key: from.next()?,
                 at: from.time()?,
                 why: from.next()?,
+                holds: from.next()?,
             };
             Ok((number as u64, rejected))
         });

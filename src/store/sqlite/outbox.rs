@@ -264,6 +264,7 @@ fn rejected(connection: &Connection, from: u64, limit: usize) -> Result<Page<Rej
                 key: row.get(5)?,
                 at: from_ms(row.get(6)?),
                 why: row.get(7)?,
+                holds: row.get(8)?,
             };
             Ok((number, rejected))
         })
@@ -312,8 +313,8 @@ const TALLY: &str = "SELECT namespace, vendor, account, count(*) FILTER (WHERE r
      count(*) FILTER (WHERE rejected_at_ms IS NOT NULL) \
      FROM steadfast_outbox GROUP BY 1, 2, 3 ORDER BY 1, 2, 3";
 
-const REJECTED: &str = "SELECT number, namespace, vendor, account, method, key, rejected_at_ms, rejected \
-     FROM steadfast_outbox WHERE rejected_at_ms IS NOT NULL AND number >= ?1 ORDER BY number LIMIT ?2";
+const REJECTED: &str = "SELECT number, namespace, vendor, account, method, key, rejected_at_ms, rejected, \
+     CASE WHEN on_dead_letter = 'hold' THEN sequence END FROM steadfast_outbox WHERE rejected_at_ms IS NOT NULL AND number >= ?1 ORDER BY number LIMIT ?2";
 
 /// So much is read at once, and one row more.
 const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
