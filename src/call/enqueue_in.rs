@@ -144,8 +144,8 @@ impl Call {
         call
     }
 
-    /// Records the operation of a row of the outbox, and removes the row.
-    pub(crate) async fn admit(mut self, row: (&dyn Outbox, u64)) -> Result<(), NotAdmitted> {
+    /// Records the operation of a row of the outbox, and removes the row. Whether this did.
+    pub(crate) async fn admit(mut self, row: (&dyn Outbox, u64)) -> Result<bool, NotAdmitted> {
         let engine = &self.client.engine;
         let span = telemetry::call_span(&**engine.vendor, &self.request);
         check(&mut self.mistake, &self.request, &self.work, engine).map_err(NotAdmitted::Rejected)?;

@@ -10,7 +10,7 @@
 //!
 //! *Looking.* A look is one question for all clients. After a look that found something the next comes soon, and later
 //! each time that there is nothing, up to the period. In between, nothing is asked: a client without anything to take is
-//! not taken from. A store with an outbox is asked one thing more: whose rows wait there.
+//! not taken from. A store with an outbox is asked one thing more, unless it says so by itself: whose rows wait there.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -107,13 +107,10 @@ impl Delivery {
         loop {
             self.pulse.beat(self.clock.now());
             let mut heard_at = self.hear();
-            if self.clock.now() >= self.look_at {
-                self.look().await;
+            if self.clock.now() >= self.look_at && !self.look().await {
                 self.look_into_outbox().await;
             }
             if self.admit_in_turn().await {
-                // Where some were there are soon others.
-                self.look_soon(shortest(self.period));
                 heard_at = self.hear();
             }
             let took_by_look = self.take_in_turn().await;
@@ -185,19 +182,27 @@ impl Delivery {
         turns.map(|turn| turn.not_before).chain(heard).chain([self.look_at]).min().unwrap_or(self.look_at)
     }
 
-    /// Asks the store what there is for all clients.
-    async fn look(&mut self) {
-        let now = self.wall();
+    /// Asks the store what there is for all clients. Whether it also said whose rows are in the outbox.
+    async fn look(&mut self) -> bool {
+        let (now, mut knows_rows) = (self.wall(), false);
         let accounts = self.members.iter().map(|turn| turn.member.account.clone()).collect();
-        let look = Look { now, until: now.plus(self.period), accounts };
-        let Some(first) = self.members.first().map(|turn| turn.member.client.clone()) else { return };
+        let outbox = match self.engine.outbox() {
+            Some(_) => self.members.iter().map(|turn| turn.member.client.engine.account()).collect(),
+            None => Vec::new(),
+        };
+        let look = Look { now, until: now.plus(self.period), accounts, outbox };
+        let Some(first) = self.members.first().map(|turn| turn.member.client.clone()) else { return false };
         let asked = async {
             let failed = |source| Error::new(Kind::Store { doing: LOOK }, Effect::None).with_source(source);
             first.engine.store.look(&look).await.map_err(failed)
         };
         match answered(&*self.clock, LOOK, asked).await {
-            Ok(Ok(sight)) => {
+            Ok(Ok(mut sight)) => {
                 self.pulse.asked(None);
+                if let Some(rows) = sight.as_mut().and_then(|sight| sight.rows.take()) {
+                    knows_rows = true;
+                    self.saw_rows(rows);
+                }
                 self.saw(now, sight);
             }
             Ok(Err(error)) => {
@@ -212,6 +217,7 @@ impl Delivery {
         }
         self.look_at = self.clock.now().plus(self.pause);
         self.pause = self.pause.saturating_mul(2).min(self.period);
+        knows_rows
     }
 
     /// A store that cannot say has to be taken from, and purged, to find out.

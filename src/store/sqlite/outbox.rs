@@ -106,7 +106,7 @@ fn statement(sql: &'static str, values: Vec<Value>) -> Statement {
 /// A row, and what is sealed of it.
 type Found = (OutboxRow, Option<Vec<u8>>);
 
-fn have_rows(connection: &Connection, accounts: &[Account]) -> Result<Vec<bool>, StoreError> {
+pub(super) fn have_rows(connection: &Connection, accounts: &[Account]) -> Result<Vec<bool>, StoreError> {
     let doing = "look whose rows are in the outbox";
     let mut statement = connection.prepare_cached(HAS_ROWS).while_doing(doing)?;
     accounts
