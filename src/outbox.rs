@@ -71,6 +71,8 @@
 //!     'application/x-www-form-urlencoded', account => 'live', after => '1 hour');
 //! ```
 //!
+//! [A page](crate::guide::postgres#enqueue-from-another-language) has it in Python.
+//!
 //! | function | body |
 //! |---|---|
 //! | `enqueue(vendor, method, path, key, body, …)` | `jsonb`; none by default |
