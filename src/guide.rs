@@ -93,6 +93,7 @@ pub mod operations {}
 
 /// [`StoreErrorKind`]: crate::store::StoreErrorKind
 /// [`keep_recovering`]: crate::Client::keep_recovering
+/// [outbox]: crate::outbox
 /// [sequence]: crate::guide::recipes#keep-calls-in-order
 ///
 #[doc = include_str!("docs/postgres.md")]
