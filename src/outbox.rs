@@ -60,14 +60,19 @@
 //! # On Postgres
 //!
 //! The store's schema is in the database of the service's own tables. A transaction of `tokio_postgres` (re-exported as
-//! `steadfast::outbox::tokio_postgres`) takes [`Call::enqueue_in`](crate::Call::enqueue_in). Any other program calls a
-//! function of the schema in its own transaction:
+//! `steadfast::outbox::tokio_postgres`) takes [`Call::enqueue_in`](crate::Call::enqueue_in). Through a pooler, sqlx and
+//! tokio-postgres alike send it as a statement without a name.
+#![cfg_attr(feature = "sqlx-postgres", doc = include_str!("docs/setup/outbox_sqlx_postgres.md"))]
+//!
+//! Any other program, in whatever language, calls a function of the schema in its own transaction:
 //!
 //! ```sql
 //! SELECT payments.enqueue('acme', 'POST', '/v1/payouts', 'order-42/payout', '{"amount": 1000}');
 //! SELECT payments.enqueue_text('stripe', 'POST', '/v1/charges', 'order-42/charge', 'amount=1000&currency=usd',
 //!     'application/x-www-form-urlencoded', account => 'live', after => '1 hour');
 //! ```
+//!
+//! [A page](crate::guide::postgres#enqueue-from-another-language) has it in Python.
 //!
 //! | function | body |
 //! |---|---|
@@ -121,7 +126,7 @@ use crate::operation::OperationId;
 
 #[cfg(feature = "sqlite")]
 mod by_rusqlite;
-#[cfg(feature = "sqlx-sqlite")]
+#[cfg(any(feature = "sqlx-postgres", feature = "sqlx-sqlite"))]
 mod by_sqlx;
 #[cfg(feature = "postgres")]
 mod by_tokio_postgres;
@@ -139,10 +144,14 @@ pub use crate::store::{Database, Statement, Value};
 
 /// A transaction of the caller's own, or a connection that is in one.
 ///
-/// Implemented for rusqlite's `Connection`, `Transaction` and `Savepoint`, and with feature `sqlx-sqlite` for sqlx's
-/// `SqliteConnection`, `Transaction<Sqlite>` and `PoolConnection<Sqlite>`; with feature
-/// `postgres` for tokio-postgres' `Transaction`. For another driver: execute the statement, with
-/// its values in the order of its parameters, in the transaction.
+/// | feature | driver | types |
+/// |---|---|---|
+/// | `sqlite` | rusqlite | `Connection`, `Transaction`, `Savepoint` |
+/// | `sqlx-sqlite` | sqlx | `SqliteConnection`, `Transaction<Sqlite>`, `PoolConnection<Sqlite>` |
+/// | `postgres` | tokio-postgres | `Transaction` |
+/// | `sqlx-postgres` | sqlx | `PgConnection`, `Transaction<Postgres>`, `PoolConnection<Postgres>` |
+///
+/// For another driver: execute the statement, with its values in the order of its parameters, in the transaction.
 pub trait Transaction {
     /// Whose SQL it takes.
     const DATABASE: Database;

@@ -11,6 +11,8 @@
 //! *Looking.* A look is one question for all clients. After a look that found something the next comes soon, and later
 //! each time that there is nothing, up to the period. In between, nothing is asked: a client without anything to take is
 //! not taken from. A store with an outbox is asked one thing more, unless it says so by itself: whose rows wait there.
+//!
+//! *Together.* While there is something to deliver, other processes are told once a second, and heard: see [`super::peers`].
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -22,6 +24,7 @@ use super::admit::Admission;
 use super::answered;
 use super::health::Pulse;
 use super::member::{GAP, Has, Member, Next};
+use super::peers::confer;
 use super::under_way::UnderWay;
 use crate::clock::{Clock, Instant, Timestamp};
 use crate::engine::{Engine, Leaving};
@@ -61,6 +64,8 @@ struct Turn {
     by_look: bool,
     /// Somebody said that it has something due.
     is_told: bool,
+    /// A gate keeps it from taking anything.
+    is_closed: bool,
     /// Whether rows of the outbox wait for it, as far as the last look knows, and where it is among them.
     has_rows: bool,
     admission: Admission,
@@ -83,6 +88,7 @@ impl Delivery {
             waits_for_place: false,
             by_look: false,
             is_told: false,
+            is_closed: false,
             has_rows: false,
             admission: Admission::default(),
         };
@@ -114,6 +120,7 @@ impl Delivery {
                 heard_at = self.hear();
             }
             let took_by_look = self.take_in_turn().await;
+            self.tell_others().await;
             if took_by_look {
                 self.look_soon(shortest(self.period));
             }
@@ -127,7 +134,7 @@ impl Delivery {
                         while !self.under_way.is_empty() {
                             self.under_way.one_ends().await;
                         }
-                        return;
+                        return self.leave().await;
                     }
                     () = self.under_way.one_ends(), if !self.under_way.is_empty() => {
                         if self.members.iter().any(|turn| turn.waits_for_place) {
@@ -179,7 +186,10 @@ impl Delivery {
         }
         let heard = heard_at.map(|at| now.plus(at.since(self.wall())));
         let turns = self.members.iter().filter(|turn| turn.wants() && !turn.waits_for_place);
-        turns.map(|turn| turn.not_before).chain(heard).chain([self.look_at]).min().unwrap_or(self.look_at)
+        let told = self.members.iter().enumerate().filter(|(nth, turn)| self.is_there(*nth, turn));
+        let beat = told.filter_map(|(_, turn)| Some(now.plus(turn.member.peers.due_in(turn.member.now())?)));
+        let due = turns.map(|turn| turn.not_before).chain(heard).chain(beat);
+        due.chain([self.look_at]).min().unwrap_or(self.look_at)
     }
 
     /// Asks the store what there is for all clients. Whether it also said whose rows are in the outbox.
@@ -260,7 +270,10 @@ impl Delivery {
             let Some(turn) = self.members.get_mut(member) else { continue };
             turn.waits_for_place = false;
             let room = match turn.member.room(carried) {
-                Ok(room) => room,
+                Ok(room) => {
+                    turn.is_closed = false;
+                    room
+                }
                 Err(next) => {
                     turn.wait_for(next, now, self.period, of_vendor > 0);
                     continue;
@@ -306,6 +319,29 @@ impl Delivery {
         took_by_look
     }
 
+    /// Whether a client has something to deliver.
+    fn is_there(&self, nth: usize, turn: &Turn) -> bool {
+        turn.wants() || self.under_way.of(nth) > 0
+    }
+
+    /// Tells other processes what this one delivers for, when it is time to, and hears them.
+    async fn tell_others(&mut self) {
+        let there: Vec<bool> =
+            self.members.iter().enumerate().map(|(nth, turn)| self.is_there(nth, turn)).collect();
+        let members = self.members.iter_mut().zip(there).filter_map(|(turn, is_there)| {
+            let says = is_there.then_some(!turn.is_closed);
+            let is_news = if is_there { turn.member.is_to_tell() } else { turn.member.peers.is_told() };
+            is_news.then_some((&mut turn.member, says))
+        });
+        confer(&self.engine, members).await;
+    }
+
+    /// Tells other processes that it delivers no more.
+    async fn leave(&mut self) {
+        let told = self.members.iter_mut().filter(|turn| turn.member.peers.is_told());
+        confer(&self.engine, told.map(|turn| (&mut turn.member, None))).await;
+    }
+
     /// How many clients want places of the same vendor now, this one among them; how many operations this one has under
     /// way, and how many all of the same vendor.
     fn beside(&self, member: usize, now: Instant) -> (usize, usize, usize) {
@@ -342,6 +378,7 @@ impl Turn {
     /// The client's clock may have another origin than the loop's: only its waits are taken from it.
     fn wait_for(&mut self, next: Next, now: Instant, period: Duration, one_will_end: bool) {
         let by_its_clock = self.member.now();
+        self.is_closed = matches!(next, Next::Closed(_));
         let wait = match next {
             Next::Place if one_will_end => {
                 self.waits_for_place = true;

@@ -1,5 +1,9 @@
 //! The transactional outbox on Postgres: by the crate in a transaction of the caller's, and by plain SQL.
 
+mod python;
+#[cfg(feature = "sqlx-postgres")]
+mod sqlx;
+
 use std::sync::Arc;
 
 use serde_json::Value;

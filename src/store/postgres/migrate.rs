@@ -21,6 +21,7 @@ const STEPS: &[Step] = &[
     Step { name: "standing", sql: include_str!("migrations/0002_standing.sql") },
     Step { name: "outbox", sql: include_str!("migrations/0003_outbox.sql") },
     Step { name: "sequences", sql: include_str!("migrations/0004_sequences.sql") },
+    Step { name: "heartbeats", sql: include_str!("migrations/0005_heartbeats.sql") },
 ];
 
 struct Step {
