@@ -32,6 +32,7 @@ mod claim;
 mod connect;
 mod connections;
 mod copying;
+mod due;
 mod failure;
 mod line;
 mod look;

@@ -21,6 +21,7 @@ const STEPS: &[Step] = &[
     Step { name: "standing", sql: include_str!("migrations/0002_standing.sql") },
     Step { name: "outbox", sql: include_str!("migrations/0003_outbox.sql") },
     Step { name: "sequences", sql: include_str!("migrations/0004_sequences.sql") },
+    Step { name: "batches", sql: include_str!("migrations/0006_batches.sql") },
 ];
 
 struct Step {
