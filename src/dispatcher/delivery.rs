@@ -30,6 +30,7 @@ use crate::operation::Scope;
 use crate::store::{Look, Sight, Sleeper};
 use crate::telemetry;
 
+mod ends;
 mod rows;
 
 /// Several clients on one store.
@@ -57,6 +58,8 @@ struct Turn {
     not_before: Instant,
     /// It has no place: one that ends is a reason to try again.
     waits_for_place: bool,
+    /// Only the pause between two takes keeps it from taking.
+    pauses: bool,
     /// What it has was found by looking, and by nobody's word.
     by_look: bool,
     /// Whether rows of the outbox wait for it, as far as the last look knows, and where it is among them.
@@ -79,6 +82,7 @@ impl Delivery {
             member,
             not_before: Instant::ORIGIN,
             waits_for_place: false,
+            pauses: false,
             by_look: false,
             has_rows: false,
             admission: Admission::default(),
@@ -105,8 +109,9 @@ impl Delivery {
             self.pulse.beat(self.clock.now());
             let mut heard_at = self.hear();
             if self.clock.now() >= self.look_at {
-                self.look().await;
-                self.look_into_outbox().await;
+                if !self.look().await {
+                    self.look_into_outbox().await;
+                }
             }
             if self.admit_in_turn().await {
                 heard_at = self.hear();
@@ -124,12 +129,12 @@ impl Delivery {
                     biased;
                     () = &mut left => {
                         while !self.under_way.is_empty() {
-                            self.under_way.one_ends().await;
+                            self.under_way.some_end().await;
                         }
                         return;
                     }
-                    () = self.under_way.one_ends(), if !self.under_way.is_empty() => {
-                        if self.members.iter().any(|turn| turn.waits_for_place) {
+                    () = self.under_way.some_end(), if !self.under_way.is_empty() => {
+                        if self.places_came() {
                             break;
                         }
                     }
@@ -174,15 +179,17 @@ impl Delivery {
         turns.map(|turn| turn.not_before).chain(heard).chain([self.look_at]).min().unwrap_or(self.look_at)
     }
 
-    /// Asks the store what there is for all clients.
-    async fn look(&mut self) {
+    /// Asks the store what there is for all clients. Whether it saw that nothing waits in the outbox.
+    async fn look(&mut self) -> bool {
         let now = self.wall();
         let accounts = self.members.iter().map(|turn| turn.member.account.clone()).collect();
         let look = Look { now, until: now.plus(self.period), accounts };
-        let Some(first) = self.members.first().map(|turn| turn.member.client.clone()) else { return };
+        let Some(first) = self.members.first().map(|turn| turn.member.client.clone()) else { return true };
+        let mut outbox_is_empty = false;
         match caught(first.engine.store.look(&look)).await {
             Ok(Ok(sight)) => {
                 self.pulse.asked(None);
+                outbox_is_empty = sight.as_ref().is_some_and(|sight| sight.outbox_is_empty);
                 self.saw(now, sight);
             }
             Ok(Err(source)) => {
@@ -198,6 +205,7 @@ impl Delivery {
         }
         self.look_at = self.clock.now().plus(self.pause);
         self.pause = self.pause.saturating_mul(2).min(self.period);
+        outbox_is_empty
     }
 
     /// A store that cannot say has to be taken from, and purged, to find out.
@@ -238,7 +246,7 @@ impl Delivery {
             }
             let (rivals, carried, of_vendor) = self.beside(member, now);
             let Some(turn) = self.members.get_mut(member) else { continue };
-            turn.waits_for_place = false;
+            (turn.waits_for_place, turn.pauses) = (false, false);
             let room = match turn.member.room(carried) {
                 Ok(room) => room,
                 Err(next) => {
@@ -263,7 +271,7 @@ impl Delivery {
                         self.next = if is_round { (first + 1) % count } else { after };
                     }
                     if turn.member.has.any() {
-                        turn.not_before = self.clock.now().plus(GAP);
+                        (turn.not_before, turn.pauses) = (self.clock.now().plus(GAP), true);
                     }
                 }
                 Ok(Err(error)) => {

@@ -29,6 +29,8 @@ pub struct Sight {
     pub waiting: Vec<Waiting>,
     /// Whether there is a record whose time is over, for [`Store::purge`](crate::store::Store::purge).
     pub expired: bool,
+    /// Whether the store saw that no row waits in its [outbox](crate::outbox). Else the outbox is asked by itself.
+    pub outbox_is_empty: bool,
 }
 
 /// What waits for an account's dispatcher. It may say too much, and never too little: the dispatcher then takes nothing.

@@ -38,6 +38,8 @@ impl Inner {
         Sight {
             waiting: look.accounts.iter().map(|account| self.waiting(account, look, seals)).collect(),
             expired: self.ending[Bucket::Expires as usize].first().is_some_and(|(at, _)| *at <= now),
+            // There is none.
+            outbox_is_empty: true,
         }
     }
 

@@ -32,7 +32,7 @@ pub(super) async fn look(shared: &Arc<Shared>, look: &Look) -> Result<Sight, Sto
     let now = from.time()?;
     shared.time.saw(now);
     standing::check(&mut from, Standing::check_new)?;
-    let expired: bool = from.next()?;
+    let (expired, _, has_rows): (bool, Option<i64>, bool) = (from.next()?, from.next()?, from.next()?);
     let is_over = shared.time.instant();
     // What has been seen to be empty is not read again. What is there is for whoever takes it.
     let nothing = |begun: Begun| shared.bounds.end(begun, is_over, now, None);
@@ -54,7 +54,7 @@ pub(super) async fn look(shared: &Arc<Shared>, look: &Look) -> Result<Sight, Sto
     if waiting.len() != look.accounts.len() {
         return Err(damaged("a look that leaves accounts out"));
     }
-    Ok(Sight { waiting, expired })
+    Ok(Sight { waiting, expired, outbox_is_empty: !has_rows })
 }
 
 /// Of one account. What a clock that was wrong has put far off is for a taker at once.
@@ -108,7 +108,8 @@ fn statement(schema: &Schema) -> String {
         "WITH clock AS MATERIALIZED (SELECT now, {schema}.later(now, $6) AS soon, {schema}.later(now, {far_ms}) AS far \
          FROM (SELECT {schema}.store_now() AS now) AS read) \
          SELECT clock.now, {CLOSED}, EXISTS (SELECT FROM {schema}.operation o WHERE o.phase > 2 AND o.wake_ms >= $7 \
-         AND o.wake_ms <= clock.now), NULL::bigint, NULL::boolean, NULL::boolean, NULL::boolean, 0::bigint AS place \
+         AND o.wake_ms <= clock.now), NULL::bigint, EXISTS (SELECT FROM {schema}.outbox o WHERE o.rejected_at_ms IS NULL), \
+         NULL::boolean, NULL::boolean, 0::bigint AS place \
          FROM clock, {schema}.purged p UNION ALL \
          SELECT NULL, NULL, NULL, (SELECT o.wake_ms {due_open} AND o.wake_ms >= a.due_from AND o.wake_ms <= clock.soon \
          ORDER BY o.wake_ms LIMIT 1), {far_due}, EXISTS (SELECT {held_open} AND o.wake_ms >= a.held_from \

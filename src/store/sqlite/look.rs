@@ -30,7 +30,7 @@ pub(super) fn look(connection: &Connection, look: &Look, seals: &Seals) -> Resul
         )
         .while_doing(DOING)?;
     let expired = statement.query_row([to_ms(now)], |row| row.get(0)).while_doing(DOING)?;
-    Ok(Sight { waiting, expired })
+    Ok(Sight { waiting, expired, outbox_is_empty: false })
 }
 
 /// When the first of this account ends, if that is by `until`; at once, if a clock that was wrong put it far off.
