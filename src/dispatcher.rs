@@ -157,13 +157,13 @@ impl Client {
                 Err(Next::At(at)) => {
                     tokio::select! {
                         biased;
-                        () = under_way.one_ends() => {}
+                        () = under_way.some_end() => {}
                         () = self.engine.clock.sleep_until(at) => {}
                     }
                     continue;
                 }
                 Err(Next::Place) => {
-                    under_way.one_ends().await;
+                    under_way.some_end().await;
                     continue;
                 }
                 Err(Next::Closed(_)) => break Ok(()),
@@ -171,14 +171,14 @@ impl Client {
             member.has = Has::BOTH;
             match member.take(wanted, &mut under_way, 0).await {
                 // The end of one may be the turn of the next.
-                Ok(taken) if taken < wanted && under_way.may_pass_turns() => under_way.one_ends().await,
+                Ok(taken) if taken < wanted && under_way.may_pass_turns() => under_way.some_end().await,
                 Ok(taken) if taken < wanted && !more_rows => break Ok(()),
                 Ok(_) => {}
                 Err(error) => break Err(error),
             }
         };
         while !under_way.is_empty() {
-            under_way.one_ends().await;
+            under_way.some_end().await;
         }
         confer(&self.engine, [(&mut member, None)]).await;
         ended.map(|()| under_way.recovered)

@@ -33,6 +33,7 @@ use crate::operation::Scope;
 use crate::store::{Look, Sight, Sleeper};
 use crate::telemetry;
 
+mod ends;
 mod rows;
 
 /// Several clients on one store.
@@ -60,6 +61,8 @@ struct Turn {
     not_before: Instant,
     /// It has no place: one that ends is a reason to try again.
     waits_for_place: bool,
+    /// Only the pause between two takes keeps it from taking.
+    pauses: bool,
     /// What it has was found by looking, and by nobody's word.
     by_look: bool,
     /// Somebody said that it has something due.
@@ -86,6 +89,7 @@ impl Delivery {
             member,
             not_before: Instant::ORIGIN,
             waits_for_place: false,
+            pauses: false,
             by_look: false,
             is_told: false,
             is_closed: false,
@@ -132,12 +136,12 @@ impl Delivery {
                     biased;
                     () = &mut left => {
                         while !self.under_way.is_empty() {
-                            self.under_way.one_ends().await;
+                            self.under_way.some_end().await;
                         }
                         return self.leave().await;
                     }
-                    () = self.under_way.one_ends(), if !self.under_way.is_empty() => {
-                        if self.members.iter().any(|turn| turn.waits_for_place) {
+                    () = self.under_way.some_end(), if !self.under_way.is_empty() => {
+                        if self.places_came() {
                             break;
                         }
                     }
@@ -268,7 +272,7 @@ impl Delivery {
             }
             let (rivals, carried, of_vendor) = self.beside(member, now);
             let Some(turn) = self.members.get_mut(member) else { continue };
-            turn.waits_for_place = false;
+            (turn.waits_for_place, turn.pauses) = (false, false);
             let room = match turn.member.room(carried) {
                 Ok(room) => {
                     turn.is_closed = false;
@@ -298,7 +302,7 @@ impl Delivery {
                         self.next = if is_round { (first + 1) % count } else { after };
                     }
                     if turn.member.has.any() {
-                        turn.not_before = self.clock.now().plus(GAP);
+                        (turn.not_before, turn.pauses) = (self.clock.now().plus(GAP), true);
                     }
                 }
                 Ok(Err(error)) => {
