@@ -69,6 +69,8 @@ mod hosts;
 mod life;
 mod limits;
 mod lines;
+mod queued;
+mod rows;
 mod seen;
 mod shelves;
 mod table;

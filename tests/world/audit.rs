@@ -91,6 +91,8 @@ pub enum Kind {
     StoppedAndStillHolding,
     StoppedAndStillTaking,
     StoppedLate,
+    StopCutOff,
+    TakenAgainAndAgain,
     NotAtRest,
     Stuck,
     Panicked,

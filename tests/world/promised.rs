@@ -4,16 +4,17 @@
 //! order, and one at a time. Who waits hears of the outcome, and one tenant's backlog does not hold up another one. A
 //! dispatcher that was stopped holds nothing and takes nothing.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use steadfast::clock::Instant;
-use steadfast::operation::record::Record;
+use steadfast::operation::record::{CLOCKS_DIFFER_MAX, Record};
 
 use crate::audit::{Breaches, Kind, clocks_differ, is_calm};
 use crate::facts::{Accepted, All, How, Send, Stopped, Waited};
 use crate::plan::{What, secs};
 use crate::queue::Queued;
-use crate::vendors::Name;
+use crate::vendors::{Name, policy};
 use crate::world::World;
 
 /// What was accepted, and is neither on record nor was ever seen to end.
@@ -62,7 +63,9 @@ pub fn judge(world: &World, all: &All) -> Breaches {
         find(Kind::StoppedAndStillHolding, still_held(world, stopped));
         find(Kind::StoppedAndStillTaking, still_taking(all, stopped));
         find(Kind::StoppedLate, stopped_late(world, stopped));
+        find(Kind::StopCutOff, cut_off(world, stopped));
     }
+    find(Kind::TakenAgainAndAgain, taken_again(world, all));
     breaches
 }
 
@@ -161,12 +164,39 @@ fn stopped_late(world: &World, stopped: &Stopped) -> Option<String> {
     (late && is_calm(world)).then(|| format!("{stopped:?}"))
 }
 
+/// Although its limit was longer than any attempt, and what waits is let go of.
+fn cut_off(world: &World, stopped: &Stopped) -> Option<String> {
+    let attempt = policy(&world.schedule).timeout.attempt;
+    let is_enough = stopped.limit >= attempt + A_MOMENT * 2;
+    let is_cut = stopped.cut_off > 0 && is_enough && is_calm(world) && !may_fail(world, stopped.host);
+    is_cut.then(|| format!("{stopped:?}"))
+}
+
+/// An operation that processes take as fast as the store can write. Where hosts' clocks are far apart and the store has
+/// none of its own, each finds due at once what another one has left for later, or holds.
+fn taken_again(world: &World, all: &All) -> Option<String> {
+    if clocks_differ(world, world.schedule.horizon) > CLOCKS_DIFFER_MAX {
+        return None;
+    }
+    let mut taken: BTreeMap<usize, Vec<Instant>> = BTreeMap::new();
+    for take in &all.takes {
+        taken.entry(take.operation).or_default().push(take.at);
+    }
+    let is_often = |times: &[Instant]| times[TAKEN_MAX - 1].since(times[0]) < TAKEN_WITHIN;
+    let (operation, times) = taken.iter().find(|(_, times)| times.windows(TAKEN_MAX).any(is_often))?;
+    Some(format!("operation {operation}: {} times", times.len()))
+}
+
 /// Whether this host's writes may be lost.
 fn may_fail(world: &World, host: usize) -> bool {
     let fails = |what: What| matches!(what, What::StoreFails);
     let of_host = world.schedule.disruptions.iter().filter(|disruption| disruption.host == host);
     of_host.into_iter().any(|disruption| fails(disruption.what)) || !world.schedule.extras.locked.is_empty()
 }
+
+/// More often within this time nobody has a reason to take an operation: see `dispatcher`.
+const TAKEN_MAX: usize = 30;
+const TAKEN_WITHIN: Duration = secs(10);
 
 /// A few of the store's answers.
 const A_MOMENT: Duration = secs(1);

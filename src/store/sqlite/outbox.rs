@@ -13,6 +13,7 @@ use super::sealed::keys_at_hand;
 use super::write::{self, First, Met};
 use super::{Sqlite, sealed};
 use crate::clock::Timestamp;
+use crate::guard::Guard;
 use crate::operation::record::{Claim, Claimed, Cursor, Page};
 use crate::policy::OnUnknown;
 use crate::store::numbers::{duration, from_ms, to_ms};
@@ -206,7 +207,7 @@ fn read(row: &SqliteRow<'_>, body_bytes_max: usize) -> rusqlite::Result<Found> {
 fn admit(connection: &Connection, number: u64, first: &First) -> Result<Option<Met>, StoreError> {
     let doing = "admit a row of the outbox";
     let mut there = connection.prepare_cached(IS_THERE).while_doing(doing)?;
-    if !there.exists([to_number(number)]).while_doing(doing)? {
+    if Guard::RowStillThere.keeps(!there.exists([to_number(number)]).while_doing(doing)?) {
         return Ok(None);
     }
     let met = write::claim(connection, first)?;
@@ -215,7 +216,7 @@ fn admit(connection: &Connection, number: u64, first: &First) -> Result<Option<M
         Met::Somebody(somebody) => !matches!(somebody.0, Claimed::Mismatch { .. } | Claimed::InTheWay { .. }),
         Met::Unreadable(_) | Met::InTheWay(..) => false,
     };
-    if is_on_record {
+    if Guard::RowGoesWithClaim.keeps(is_on_record) {
         let mut remove = connection.prepare_cached(REMOVE).while_doing(doing)?;
         remove.execute([to_number(number)]).while_doing(doing)?;
     }

@@ -12,7 +12,7 @@ use steadfast::Client;
 use steadfast::answer::Answer;
 use steadfast::clock::{Clock as _, Instant, Timestamp};
 use steadfast::operation::OperationId;
-use steadfast::operation::record::{Record, Take};
+use steadfast::operation::record::{Declined, Event, Record, Take, Transition};
 use steadfast::policy::Policy;
 use steadfast::store::{Look, Memory, Sight, Store, StoreError, Wakes, Wrapper};
 use steadfast::testkit::{SeededRandom, TestClock};
@@ -127,6 +127,7 @@ pub struct Seen {
     wakes: Wakes,
     pub fails: AtomicBool,
     pub hangs: AtomicBool,
+    pub takes_no_success: AtomicBool,
     /// Looks, takes, purges, all else.
     counts: [AtomicUsize; 4],
 }
@@ -138,6 +139,7 @@ impl Seen {
             wakes: Wakes::new(),
             fails: AtomicBool::new(false),
             hangs: AtomicBool::new(false),
+            takes_no_success: AtomicBool::new(false),
             counts: Default::default(),
         })
     }
@@ -177,6 +179,18 @@ impl Wrapper for Seen {
     async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
         self.asked(1).await?;
         self.store.take(take).await
+    }
+
+    async fn transition(
+        &self,
+        held: &Record,
+        transition: Transition,
+    ) -> Result<Result<Record, Declined>, StoreError> {
+        let is_success = matches!(transition.event, Event::Succeed { .. });
+        if is_success && self.takes_no_success.load(Ordering::Relaxed) {
+            return Err(StoreError::new("the disk is full"));
+        }
+        self.store.transition(held, transition).await
     }
 
     async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
