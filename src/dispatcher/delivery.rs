@@ -29,6 +29,7 @@ use super::under_way::UnderWay;
 use crate::clock::{Clock, Instant, Timestamp};
 use crate::engine::{Engine, Leaving};
 use crate::error::{Effect, Error, Kind};
+use crate::guard::Guard;
 use crate::operation::Scope;
 use crate::store::{Look, Sight, Sleeper};
 use crate::telemetry;
@@ -299,7 +300,8 @@ impl Delivery {
                         let after = (member + 1) % count;
                         first_took |= member == first;
                         let is_round = after == first && first_took;
-                        self.next = if is_round { (first + 1) % count } else { after };
+                        let next = if is_round { (first + 1) % count } else { after };
+                        self.next = Guard::TakenInTurn.keeps(next);
                     }
                     if turn.member.has.any() {
                         (turn.not_before, turn.pauses) = (self.clock.now().plus(GAP), true);
