@@ -58,8 +58,7 @@ impl Call {
     /// [starts another one over](Call::supersedes) in the same sequence takes that one's place.
     ///
     /// Default: none; it is delivered beside all others. It is a mistake in a call that is [sent](Call::send): who sends
-    /// now does not wait for others. The name is stored as it is, also where requests are sealed. A store in Postgres
-    /// refuses it for now, and records nothing.
+    /// now does not wait for others. The name is stored as it is, also where requests are sealed.
     pub fn sequence(mut self, sequence: impl Into<Sequence>) -> Call {
         let sequence = sequence.into();
         if let Err(mistake) = sequence.check() {
