@@ -78,6 +78,9 @@ impl Call {
     /// forgotten, and so are mistakes. No gate is asked: what cannot be sent now is sent later. The vendor's replay window
     /// begins with the first send, however long that is after this.
     ///
+    /// The client's first one [registers](crate::Client::register) the terms of its account, or is refused where another
+    /// service has registered others: whoever delivers would send its own secret.
+    ///
     /// The same key is the same operation: one that is on record already stays as it is, and is what the handle is for.
     /// A call without a key is given one.
     ///

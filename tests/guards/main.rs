@@ -63,6 +63,7 @@ mod hosts;
 mod life;
 mod limits;
 mod lines;
+mod recovering;
 mod seen;
 mod shelves;
 mod table;
