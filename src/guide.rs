@@ -105,6 +105,7 @@ pub mod postgres {}
 /// [a process of its own]: crate::guide::operations#a-process-that-delivers
 /// [`enqueue_in`]: crate::Call::enqueue_in
 /// [outbox]: crate::outbox
+/// [in Python]: crate::guide::postgres#enqueue-from-another-language
 /// [`is_new`]: crate::Enqueued::is_new
 /// [`sequence`]: crate::Call::sequence
 /// [`is_deadline`]: crate::Error::is_deadline

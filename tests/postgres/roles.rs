@@ -120,6 +120,30 @@ fn an_owner_migrates_and_what_anybody_makes_is_the_owners() {
 }
 
 #[test]
+fn a_schema_that_a_service_made_is_given_to_the_roles_later() {
+    let Some(server) = server::shared() else { return };
+    server.sql(
+        "CREATE ROLE plain LOGIN; CREATE ROLE admin LOGIN CREATEROLE IN ROLE plain; \
+         GRANT CREATE ON DATABASE postgres TO plain, admin",
+    );
+    for admin in ["postgres", "admin"] {
+        let schema = fresh_schema("given");
+        opened(&server.url_as("plain", "postgres", &schema)).expect("a service makes it at its first start");
+        let builder = Postgres::builder(&server.url_as(admin, "postgres", &schema)).expect("a URL");
+        builder.apply_migrations(true).unwrap_or_else(|error| panic!("{admin}: {error:?}"));
+        let owners = format!(
+            "SELECT DISTINCT pg_get_userbyid(relowner) FROM pg_class WHERE relnamespace = '{schema}'::regnamespace"
+        );
+        assert_eq!(server.sql(&owners), format!("{schema}_owner"), "{admin}");
+        let service = server.url_as("plain", "postgres", &schema);
+        let refused = super::refused(&service, StoreErrorKind::Denied);
+        assert!(refused.contains("migrate --roles"), "{refused}");
+        server.sql(&format!("GRANT {schema}_app TO plain"));
+        opened(&service).expect("as a member of the app's role");
+    }
+}
+
+#[test]
 fn in_a_schema_of_a_team_what_a_member_makes_is_the_teams() {
     let Some(server) = server::shared() else { return };
     server.sql(

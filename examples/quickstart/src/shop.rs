@@ -3,8 +3,9 @@
 //! Nothing here knows of a crash. The process may be killed at any moment; the next one takes the same orders
 //! again, under the same keys.
 
+use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::json;
@@ -49,17 +50,17 @@ impl Shop {
         [&self.stripe, &self.bigcommerce, &self.postmark]
     }
 
-    /// Carries on with what a dead process left and with what is due, until the guards are dropped.
-    pub fn keep_recovering(&self, period: Duration) -> [Dispatcher; 3] {
-        self.clients().map(|client| client.keep_recovering(period))
+    /// Sends what is enqueued and due, and carries on with what a dead process left, until the guard is dropped.
+    pub fn deliver(&self, period: Duration) -> Dispatcher {
+        Dispatcher::over(self.clients()).period(period).start()
     }
 
     /// Charges the order, creates it, mails the receipt. A step that fails for good ends it: no order without
     /// a charge, no receipt without an order.
     pub async fn take(&self, order: usize) -> Result<(), Error> {
-        to_its_end(|| self.charge(order)).await?;
-        let created: Created = to_its_end(|| self.create(order)).await?.json()?;
-        to_its_end(|| self.mail(order, created.id)).await?;
+        outcome(self.charge(order)).await?;
+        let created: Created = outcome(self.create(order)).await?.json()?;
+        outcome(self.mail(order, created.id)).await?;
         Ok(())
     }
 
@@ -103,19 +104,10 @@ impl Shop {
     }
 }
 
-/// Sends a call until its operation has ended, each time under the same key: what is put off carries on when it
-/// is due, and what has ended answers from the record.
-async fn to_its_end(call: impl Fn() -> Call) -> Result<Reply, Error> {
-    loop {
-        match call().send().await {
-            Err(error) if error.is_store() || error.retry_at().is_some() => {
-                let wait = error.retry_at().and_then(|at| at.duration_since(SystemTime::now()).ok());
-                // Recovery may end it long before it is due.
-                tokio::time::sleep(wait.unwrap_or(ASK_AGAIN_MAX).min(ASK_AGAIN_MAX)).await;
-            }
-            ended => return ended,
-        }
-    }
+/// Puts a call on record, and waits for its outcome. The dispatcher sends it, as often and as late as it takes. If this
+/// process dies, the next one enqueues the same key, and waits for the same operation.
+async fn outcome(call: Call) -> Result<Reply, Error> {
+    call.enqueue().await?.wait(PATIENCE).await
 }
 
 /// Names one step of an order: the same text in every process that ever works on it.
@@ -123,11 +115,11 @@ pub fn key(order: usize, step: &str) -> String {
     format!("order-{order}/{step}")
 }
 
-/// Every tenth mail holds a gift card. Of late some receipts are made from a template, at a route of its own.
+/// Every tenth mail holds a gift card. For a while, some receipts are made from a template, at a route of its own.
 fn mail_of(order: usize) -> Mail {
     match order % 10 {
         5 => Mail::GiftCard,
-        0 if order >= FIRST_TEMPLATE => Mail::Template,
+        0 if WITH_TEMPLATES.contains(&order) => Mail::Template,
         _ => Mail::Receipt,
     }
 }
@@ -141,7 +133,8 @@ enum Mail {
 pub const CHARGE: &str = "charge";
 pub const CREATE: &str = "create";
 pub const MAIL: &str = "mail";
-pub const FIRST_TEMPLATE: usize = 150;
+const WITH_TEMPLATES: Range<usize> = 100..150;
 pub const TEMPLATE_ROUTE: &str = "/email/withTemplate";
 const FROM: &str = "shop@example.com";
-const ASK_AGAIN_MAX: Duration = Duration::from_millis(250);
+/// What takes longer goes on without us: the error says that it is in progress.
+const PATIENCE: Duration = Duration::from_secs(3_600);

@@ -1,4 +1,4 @@
-//! The process that is killed: the service, which takes orders and records every call in an SQLite file. Both
+//! The process that is killed: the service, which takes orders and enqueues every call in an SQLite file. Both
 //! ends are here, what runs in the process and the handle by which the example kills it and starts it again.
 
 use std::ffi::OsString;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use steadfast::Policy;
-use steadfast::policy::{Backoff, BudgetConfig, RecordConfig, Timeouts};
+use steadfast::policy::{Backoff, RecordConfig, RecoveryConfig, Timeouts};
 use steadfast::store::Sqlite;
 use steadfast::vendor::{BigCommerce, Postmark, Stripe};
 use tokio::sync::oneshot;
@@ -33,7 +33,10 @@ const SETTLE_TIME: Duration = Duration::from_millis(200);
 /// How much longer than its attempt an operation is held. A real service keeps the default of 30 s; here it
 /// is what one waits for after the kill.
 const LEASE_MARGIN: Duration = Duration::from_millis(500);
-const RECOVERY_PERIOD: Duration = Duration::from_millis(200);
+const DISPATCH_PERIOD: Duration = Duration::from_millis(200);
+
+/// How long what is under way may take at the end.
+const STOP_MAX: Duration = Duration::from_secs(2);
 
 /// What a worker is told.
 pub struct Service {
@@ -71,12 +74,12 @@ impl Service {
     pub async fn run(self) -> Result<(), Problem> {
         let released = input_ends();
         let (_, shop) = self.open()?;
-        let recovery = shop.keep_recovering(RECOVERY_PERIOD);
+        let dispatcher = shop.deliver(DISPATCH_PERIOD);
         tokio::select! {
             _ = released => {}
             problem = take_orders(Arc::new(shop)) => return Err(problem),
         }
-        drop(recovery);
+        dispatcher.stop(STOP_MAX).await;
         Ok(())
     }
 }
@@ -89,11 +92,9 @@ fn in_a_hurry() -> Policy {
         .backoff(Backoff::ladder(ladder))
         .timeout(Timeouts::new(second, second, 20 * second))
         .record(RecordConfig::new(RecordConfig::default().keep, LEASE_MARGIN))
-        // One answer in six is a fault here. The default of one retry to ten calls would hold most of them back, as
-        // it should where a vendor fails that often because it goes down under its load.
-        .budget(BudgetConfig::new(0.3, 30, 2.0))
-        // A call that meets a closed gate waits a little instead of failing at once.
-        .admission_wait(5 * second)
+        // One answer in six is a fault here. From the default of 10/s the dispatcher would go no faster, as it should
+        // not where a vendor fails that often because it goes down under its load.
+        .recovery(RecoveryConfig::new(200, 500))
 }
 
 /// Takes every order, and then waits for more, as a service does. Comes back only with a problem.

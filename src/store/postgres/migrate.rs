@@ -130,6 +130,10 @@ async fn apply_once(connections: &Connections, with_roles: bool) -> Result<Migra
     }
     let row = own.query_typed_one(&roles::exist(schema), &[]).await.map_err(|error| Met::of(ROLES, error))?;
     let have_roles: bool = row.try_get(0).map_err(|error| Met::of(ROLES, error))?;
+    if with_roles {
+        // Not as the owner so far, who need not be of the new one.
+        own.batch_execute("RESET ROLE").await.map_err(|error| Met::of(ROLES, error))?;
+    }
     if with_roles || (have_roles && from < LATEST) {
         own.batch_execute(&roles::grant(schema)).await.map_err(|error| Met::of(ROLES, error))?;
     }

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
+use steadfast::dispatcher::{Dispatcher, PERIOD};
+use steadfast::operation::record::Phase;
 use steadfast::store::Sqlite;
 use steadfast::testkit::fakes::{BigCommerceFake, Ledger, PostmarkFake, StripeFake};
 use steadfast::testkit::{Fault, WaitForm};
@@ -26,6 +28,8 @@ struct Scene {
     vendors: (StripeFake, BigCommerceFake, PostmarkFake),
     store: Arc<Sqlite>,
     shop: Arc<Shop>,
+    /// Sends what the shop enqueues.
+    dispatcher: Dispatcher,
     _directory: TempDir,
 }
 
@@ -38,7 +42,9 @@ impl Scene {
         let (store, shop) = Service { file: directory.path().join("calls.db"), urls }
             .open()
             .expect("three clients on a file");
-        Scene { vendors: (stripe, bigcommerce, postmark), store, shop: Arc::new(shop), _directory: directory }
+        let dispatcher = shop.deliver(PERIOD);
+        let (vendors, shop) = ((stripe, bigcommerce, postmark), Arc::new(shop));
+        Scene { vendors, store, shop, dispatcher, _directory: directory }
     }
 
     fn ledgers(&self) -> [Ledger; 3] {
@@ -150,12 +156,21 @@ async fn an_operation_that_never_came_to_rest_is_lost() {
     scene.vendors.0.plan().next(Fault::Hang);
     let shop = Arc::clone(&scene.shop);
     let order = tokio::spawn(async move { shop.take(ORDER).await });
-    while scene.outcomes().await.is_empty() {
+    // Until it is on its way.
+    while scene.vendors.0.plan().pending() > 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+    let ledgers = scene.ledgers();
+    // Both whoever waits and whoever sends.
     order.abort();
     assert!(order.await.expect_err("aborted").is_cancelled());
-    assert_eq!(column("lost", 1, &scene.outcomes().await, &scene.ledgers()), [1, 0, 0]);
+    assert_eq!(scene.dispatcher.stop(Duration::ZERO).await, 1);
+    let outcomes = outcomes(&scene.store).await.expect("the records");
+    assert_eq!(
+        outcomes.iter().map(|outcome| outcome.record.phase()).collect::<Vec<_>>(),
+        [Phase::InProgress]
+    );
+    assert_eq!(column("lost", 1, &outcomes, &ledgers), [1, 0, 0]);
 }
 
 #[tokio::test]
