@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::caught;
+use super::answered;
 use super::member::Member;
 use crate::clock::Instant;
 use crate::engine::Engine;
@@ -90,13 +90,14 @@ pub(super) async fn confer<'a>(
     }
     let heartbeat = Heartbeat { now: engine.wall(), lasts: LASTS, beats };
     let vendor = engine.vendor.name();
-    match caught(engine.store.heartbeat(&heartbeat)).await {
+    let asked = async {
+        let failed = |source| Error::new(Kind::Store { doing: TELL }, Effect::None).with_source(source);
+        engine.store.heartbeat(&heartbeat).await.map_err(failed)
+    };
+    match answered(&*engine.clock, TELL, asked).await {
         Ok(Ok(Some(heard))) => told.into_iter().for_each(|member| member.hear(&heard)),
         Ok(Ok(None)) => told.into_iter().for_each(|member| member.peers.is_alone = true),
-        Ok(Err(source)) => {
-            let error = Error::new(Kind::Store { doing: TELL }, Effect::None).with_source(source);
-            telemetry::recovery_failed(vendor, &error.at_vendor(vendor));
-        }
+        Ok(Err(error)) => telemetry::recovery_failed(vendor, &error.at_vendor(vendor)),
         Err(panic) => telemetry::recovery_panicked(vendor, TELL, &*panic),
     }
 }

@@ -87,7 +87,7 @@ async fn a_fence_never_goes_back_and_nothing_ends_early() {
     let ids: Vec<&str> = found.iter().map(|record| record.id.key.as_str()).collect();
     assert_eq!(ids, ["died"]);
     assert_eq!((found[0].fence, found[0].effect), (died.fence + 1, Effect::Unknown));
-    let late = step(&*store, &died, super::calls::succeed());
+    let late = step(&*store, &died, Event::Schedule { at: store.time(Default::default()) });
     let told = store.transition(&died, late).await.expect("the store works");
     assert!(told.is_err(), "the holder of before the failover has nothing to say");
     // And what was due later is not kept for a year.
