@@ -40,6 +40,7 @@ use crate::client::Client;
 use crate::clock::Clock;
 use crate::engine::Leaving;
 use crate::error::Error;
+use crate::guard::Guard;
 use crate::telemetry;
 
 mod admit;
@@ -157,13 +158,13 @@ impl Client {
                 Err(Next::At(at)) => {
                     tokio::select! {
                         biased;
-                        () = under_way.one_ends() => {}
+                        () = under_way.some_end() => {}
                         () = self.engine.clock.sleep_until(at) => {}
                     }
                     continue;
                 }
                 Err(Next::Place) => {
-                    under_way.one_ends().await;
+                    under_way.some_end().await;
                     continue;
                 }
                 Err(Next::Closed(_)) => break Ok(()),
@@ -171,14 +172,14 @@ impl Client {
             member.has = Has::BOTH;
             match member.take(wanted, &mut under_way, 0).await {
                 // The end of one may be the turn of the next.
-                Ok(taken) if taken < wanted && under_way.may_pass_turns() => under_way.one_ends().await,
+                Ok(taken) if taken < wanted && under_way.may_pass_turns() => under_way.some_end().await,
                 Ok(taken) if taken < wanted && !more_rows => break Ok(()),
                 Ok(_) => {}
                 Err(error) => break Err(error),
             }
         };
         while !under_way.is_empty() {
-            under_way.one_ends().await;
+            under_way.some_end().await;
         }
         confer(&self.engine, [(&mut member, None)]).await;
         ended.map(|()| under_way.recovered)
@@ -239,6 +240,7 @@ pub struct Dispatcher {
     purges: Vec<JoinHandle<()>>,
     stop: watch::Sender<bool>,
     under_way: Arc<AtomicUsize>,
+    clients: Vec<Client>,
     clock: Arc<dyn Clock>,
 }
 
@@ -276,8 +278,9 @@ impl Dispatcher {
 
     /// Takes nothing more, and waits up to `limit` for what is under way. What was taken and waits is let go of: what
     /// was not sent is due now, so that another process takes it at once (while the vendor has asked for a pause, at its
-    /// end), and the rest at its time. Gives how many
-    /// operations were cut off at the limit: their leases run out, and another process carries them on.
+    /// end), and the rest at its time. An outcome that the store has not taken yet, also of a call that these clients
+    /// sent, is waited for too. Gives how many operations were cut off at the limit: their leases run out, and another
+    /// process carries them on.
     ///
     /// Call it before the process ends, so that an operation which was just sent is also written down. An attempt's
     /// timeout and a second are enough for most.
@@ -295,13 +298,17 @@ impl Dispatcher {
                 // One that panicked has ended, too.
                 let _ = delivery.await;
             }
+            for client in Guard::LateWritesAwaited.keeps(self.clients.as_slice()) {
+                client.engine.late_writes.have_ended().await;
+            }
         };
         tokio::select! {
             biased;
             () = all => {}
             () = over => {}
         }
-        self.under_way.load(Ordering::Relaxed)
+        let written_late = self.clients.iter().map(|client| client.engine.late_writes.under_way());
+        self.under_way.load(Ordering::Relaxed) + written_late.sum::<usize>()
     }
 }
 

@@ -9,6 +9,7 @@ use crate::dead_letter::{DeadLetterError, DeadLetters, Signed};
 use crate::dispatcher::Admission;
 use crate::engine::Accepted;
 use crate::error::Error;
+use crate::guard::Guard;
 use crate::operation::OperationId;
 use crate::operation::record::BY_SERVICE;
 use crate::reply::Reply;
@@ -93,7 +94,7 @@ impl Enqueued {
     /// Dropping the future may leave the operation closed or as it was, and nothing in between.
     pub async fn cancel(&self, why: impl Into<String>) -> Result<(), DeadLetterError> {
         let engine = &self.client.engine;
-        if self.accepted.in_outbox {
+        if Guard::RowRecordedToCancel.keeps(self.accepted.in_outbox) {
             // What no dispatcher has recorded yet is recorded first: then there is something to close.
             let mut admission = Admission::default();
             while admission.round(&self.client).await.map_err(DeadLetterError::Invalid)? {}

@@ -78,6 +78,32 @@ guards! {
     DeadLetterHoldsSequence,
     /// What waits for its next attempt holds its sequence.
     RetryHoldsSequence,
+    // What is left to dispatchers.
+    /// Nobody takes what is not due.
+    NotBeforeDue,
+    /// What was left for later keeps its time, whatever clock said it.
+    LaterKeepsItsTime,
+    /// What is enqueued again is not held by that.
+    EnqueueHoldsNothing,
+    /// What somebody holds is not cancelled.
+    HeldNotCancelled,
+    /// One client's backlog does not keep another one from its turn.
+    TakenInTurn,
+    /// What waits in a process that stops is let go of.
+    LetGoOnStop,
+    /// A process that stops waits for the outcomes that are still being written.
+    LateWritesAwaited,
+    // The outbox, and copies.
+    /// A row of the outbox goes with the commit that records its operation.
+    RowGoesWithClaim,
+    /// A row that is gone or was rejected is not admitted.
+    RowStillThere,
+    /// A row is checked as a call is.
+    RowIsChecked,
+    /// What is in the outbox is recorded before it is cancelled.
+    RowRecordedToCancel,
+    /// A store whose records go elsewhere takes nothing.
+    ClosedStore,
     // Sending again.
     /// What nobody can tell is not sent again.
     UnknownIsParked,

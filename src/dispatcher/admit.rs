@@ -26,6 +26,8 @@ pub(crate) struct Admission {
     next: Option<Cursor>,
     /// The store's role may not admit rows, and that was said. One row is tried at each look, until it may.
     may_not: bool,
+    /// Whether the last round has recorded or rejected any.
+    pub(crate) progressed: bool,
 }
 
 impl Admission {
@@ -52,20 +54,28 @@ impl Admission {
         })?;
         // After the last page from the beginning again: rows may have been committed late.
         self.next = page.next;
-        let (said, may_not) = (self.may_not, AtomicBool::new(false));
+        let (said, seen) = (self.may_not, Seen::default());
         together(
             in_order(&page.rows)
                 .into_iter()
-                .map(|rows| admit_all(client, outbox, rows, (said, &may_not)))
+                .map(|rows| admit_all(client, outbox, rows, (said, &seen)))
                 .collect(),
         )
         .await;
-        self.may_not = if page.rows.is_empty() { said } else { may_not.into_inner() };
+        self.progressed = seen.progress.into_inner();
+        self.may_not = if page.rows.is_empty() { said } else { seen.may_not.into_inner() };
         if self.may_not {
             self.next = None;
         }
         Ok(self.next.is_some())
     }
+}
+
+/// What a round has met.
+#[derive(Default)]
+struct Seen {
+    progress: AtomicBool,
+    may_not: AtomicBool,
 }
 
 /// The rows that must be recorded one after the other: those of one sequence, and each other one by itself.
@@ -88,30 +98,31 @@ fn in_order(rows: &[OutboxRow]) -> Vec<Vec<&OutboxRow>> {
 
 /// Records them one after the other, up to the first that has to stay: those behind it in its sequence stay with it. Of a
 /// role that may not admit rows it is said once.
-async fn admit_all(
-    client: &Client,
-    outbox: &dyn Outbox,
-    rows: Vec<&OutboxRow>,
-    (said, may_not): (bool, &AtomicBool),
-) {
+async fn admit_all(client: &Client, outbox: &dyn Outbox, rows: Vec<&OutboxRow>, (said, seen): (bool, &Seen)) {
     for row in rows {
-        let Err(error) = admit(client, outbox, row).await else { continue };
+        let error = match admit(client, outbox, row).await {
+            Ok(progress) => {
+                seen.progress.fetch_or(progress, Ordering::Relaxed);
+                continue;
+            }
+            Err(error) => error,
+        };
         let is_denied = store_error(&error).is_some_and(|error| error.kind() == StoreErrorKind::Denied);
-        if !is_denied || !(said | may_not.swap(true, Ordering::Relaxed)) {
+        if !is_denied || !(said | seen.may_not.swap(true, Ordering::Relaxed)) {
             telemetry::recovery_failed(client.vendor(), &error);
         }
         return;
     }
 }
 
-/// Records one row's operation, or rejects the row.
+/// Records one row's operation, or rejects the row. Whether it did.
 ///
 /// # Errors
 ///
 /// What the store could not do. It is tried again.
-async fn admit(client: &Client, outbox: &dyn Outbox, row: &OutboxRow) -> Result<(), Error> {
+async fn admit(client: &Client, outbox: &dyn Outbox, row: &OutboxRow) -> Result<bool, Error> {
     match Call::of_row(client, row).admit((outbox, row.number)).await {
-        Ok(()) => Ok(()),
+        Ok(is_new) => Ok(is_new),
         Err(NotAdmitted::Failed(error)) => Err(error),
         Err(NotAdmitted::Rejected(error)) => {
             let now = client.engine.wall();
@@ -124,7 +135,7 @@ async fn admit(client: &Client, outbox: &dyn Outbox, row: &OutboxRow) -> Result<
             if is_new {
                 telemetry::outbox::rejected(client.vendor(), row.number, &error);
             }
-            Ok(())
+            Ok(is_new)
         }
     }
 }

@@ -85,6 +85,7 @@ impl DispatcherBuilder {
             purges: Vec::new(),
             stop,
             under_way,
+            clients: distinct(&clients),
             clock: clock.unwrap_or_else(|| Arc::new(SystemClock::new())),
         };
         for of_store in by_store(clients) {
@@ -119,6 +120,17 @@ impl DispatcherBuilder {
         }
         dispatcher
     }
+}
+
+/// Each once: clones of a client share what they write late.
+fn distinct(clients: &[Client]) -> Vec<Client> {
+    let mut distinct: Vec<Client> = Vec::new();
+    for client in clients {
+        if !distinct.iter().any(|other| Arc::ptr_eq(&other.engine, &client.engine)) {
+            distinct.push(client.clone());
+        }
+    }
+    distinct
 }
 
 /// Clients of one store together, in the order in which they were given.

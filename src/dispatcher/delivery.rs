@@ -10,7 +10,7 @@
 //!
 //! *Looking.* A look is one question for all clients. After a look that found something the next comes soon, and later
 //! each time that there is nothing, up to the period. In between, nothing is asked: a client without anything to take is
-//! not taken from. A store with an outbox is asked one thing more: whose rows wait there.
+//! not taken from. A store with an outbox is asked one thing more, unless it says so by itself: whose rows wait there.
 //!
 //! *Together.* While there is something to deliver, other processes are told once a second, and heard: see [`super::peers`].
 
@@ -29,10 +29,12 @@ use super::under_way::UnderWay;
 use crate::clock::{Clock, Instant, Timestamp};
 use crate::engine::{Engine, Leaving};
 use crate::error::{Effect, Error, Kind};
+use crate::guard::Guard;
 use crate::operation::Scope;
 use crate::store::{Look, Sight, Sleeper};
 use crate::telemetry;
 
+mod ends;
 mod rows;
 
 /// Several clients on one store.
@@ -60,6 +62,8 @@ struct Turn {
     not_before: Instant,
     /// It has no place: one that ends is a reason to try again.
     waits_for_place: bool,
+    /// Only the pause between two takes keeps it from taking.
+    pauses: bool,
     /// What it has was found by looking, and by nobody's word.
     by_look: bool,
     /// Somebody said that it has something due.
@@ -86,6 +90,7 @@ impl Delivery {
             member,
             not_before: Instant::ORIGIN,
             waits_for_place: false,
+            pauses: false,
             by_look: false,
             is_told: false,
             is_closed: false,
@@ -113,13 +118,10 @@ impl Delivery {
         loop {
             self.pulse.beat(self.clock.now());
             let mut heard_at = self.hear();
-            if self.clock.now() >= self.look_at {
-                self.look().await;
+            if self.clock.now() >= self.look_at && !self.look().await {
                 self.look_into_outbox().await;
             }
             if self.admit_in_turn().await {
-                // Where some were there are soon others.
-                self.look_soon(shortest(self.period));
                 heard_at = self.hear();
             }
             let took_by_look = self.take_in_turn().await;
@@ -135,12 +137,12 @@ impl Delivery {
                     biased;
                     () = &mut left => {
                         while !self.under_way.is_empty() {
-                            self.under_way.one_ends().await;
+                            self.under_way.some_end().await;
                         }
                         return self.leave().await;
                     }
-                    () = self.under_way.one_ends(), if !self.under_way.is_empty() => {
-                        if self.members.iter().any(|turn| turn.waits_for_place) {
+                    () = self.under_way.some_end(), if !self.under_way.is_empty() => {
+                        if self.places_came() {
                             break;
                         }
                     }
@@ -195,19 +197,27 @@ impl Delivery {
         due.chain([self.look_at]).min().unwrap_or(self.look_at)
     }
 
-    /// Asks the store what there is for all clients.
-    async fn look(&mut self) {
-        let now = self.wall();
+    /// Asks the store what there is for all clients. Whether it also said whose rows are in the outbox.
+    async fn look(&mut self) -> bool {
+        let (now, mut knows_rows) = (self.wall(), false);
         let accounts = self.members.iter().map(|turn| turn.member.account.clone()).collect();
-        let look = Look { now, until: now.plus(self.period), accounts };
-        let Some(first) = self.members.first().map(|turn| turn.member.client.clone()) else { return };
+        let outbox = match self.engine.outbox() {
+            Some(_) => self.members.iter().map(|turn| turn.member.client.engine.account()).collect(),
+            None => Vec::new(),
+        };
+        let look = Look { now, until: now.plus(self.period), accounts, outbox };
+        let Some(first) = self.members.first().map(|turn| turn.member.client.clone()) else { return false };
         let asked = async {
             let failed = |source| Error::new(Kind::Store { doing: LOOK }, Effect::None).with_source(source);
             first.engine.store.look(&look).await.map_err(failed)
         };
         match answered(&*self.clock, LOOK, asked).await {
-            Ok(Ok(sight)) => {
+            Ok(Ok(mut sight)) => {
                 self.pulse.asked(None);
+                if let Some(rows) = sight.as_mut().and_then(|sight| sight.rows.take()) {
+                    knows_rows = true;
+                    self.saw_rows(rows);
+                }
                 self.saw(now, sight);
             }
             Ok(Err(error)) => {
@@ -222,6 +232,7 @@ impl Delivery {
         }
         self.look_at = self.clock.now().plus(self.pause);
         self.pause = self.pause.saturating_mul(2).min(self.period);
+        knows_rows
     }
 
     /// A store that cannot say has to be taken from, and purged, to find out.
@@ -262,7 +273,7 @@ impl Delivery {
             }
             let (rivals, carried, of_vendor) = self.beside(member, now);
             let Some(turn) = self.members.get_mut(member) else { continue };
-            turn.waits_for_place = false;
+            (turn.waits_for_place, turn.pauses) = (false, false);
             let room = match turn.member.room(carried) {
                 Ok(room) => {
                     turn.is_closed = false;
@@ -289,10 +300,11 @@ impl Delivery {
                         let after = (member + 1) % count;
                         first_took |= member == first;
                         let is_round = after == first && first_took;
-                        self.next = if is_round { (first + 1) % count } else { after };
+                        let next = if is_round { (first + 1) % count } else { after };
+                        self.next = Guard::TakenInTurn.keeps(next);
                     }
                     if turn.member.has.any() {
-                        turn.not_before = self.clock.now().plus(GAP);
+                        (turn.not_before, turn.pauses) = (self.clock.now().plus(GAP), true);
                     }
                 }
                 Ok(Err(error)) => {

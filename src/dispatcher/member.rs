@@ -102,6 +102,13 @@ impl Member {
         Ok(places.min(starts).min(room).min(self.peers.room(now)))
     }
 
+    /// Whether at least half of the places that it may have are free, with `carried` under way.
+    pub(super) fn has_half(&self, carried: usize) -> bool {
+        let own = self.client.engine.gates.recovery().at_once();
+        let most = own.min(self.places.at_once());
+        own.saturating_sub(carried).min(self.places.free()) >= most.div_ceil(2)
+    }
+
     /// Takes at most `limit` of what there may be, half of each kind if there is as much, and begins to carry it on as
     /// number `member` of those under way. Gives how many.
     ///

@@ -41,6 +41,10 @@ impl Places {
         most.into_iter().map(|(vendor, at_once)| (vendor, Places::new(at_once, under_way))).collect()
     }
 
+    pub(super) const fn at_once(&self) -> usize {
+        self.at_once
+    }
+
     pub(super) fn free(&self) -> usize {
         self.at_once.saturating_sub(self.taken.load(Ordering::Relaxed))
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tokio::task::{Id, JoinSet};
+use tokio::task::{Id, JoinError, JoinSet};
 
 use super::Recovered;
 use super::places::Place;
@@ -76,29 +76,39 @@ impl UnderWay {
         self.recovered.taken += 1;
     }
 
-    /// Waits until one of those under way has ended, and counts it.
+    /// Waits until one of those under way has ended, and counts it and whichever others have by then: what ends together
+    /// makes room together.
     ///
     /// # Cancellation safety
     ///
     /// Nothing is lost.
-    pub(super) async fn one_ends(&mut self) {
-        match self.tasks.join_next_with_id().await {
-            Some(Ok((id, outcome))) => {
+    pub(super) async fn some_end(&mut self) {
+        let Some(first) = self.tasks.join_next_with_id().await else {
+            // Nobody's end: whoever waits for another thing beside this waits on.
+            return std::future::pending().await;
+        };
+        self.count(first);
+        while let Some(other) = self.tasks.try_join_next_with_id() {
+            self.count(other);
+        }
+    }
+
+    fn count(&mut self, ended: Ended) {
+        match ended {
+            Ok((id, outcome)) => {
                 let outcome = self.recovered.count(&outcome);
                 if let Some(vendor) = self.forget(id) {
                     telemetry::recovered(vendor, outcome);
                 }
             }
             // Its operation stays in progress until its lease runs out.
-            Some(Err(ended)) => {
+            Err(ended) => {
                 self.recovered.failed += 1;
                 let vendor = self.forget(ended.id());
                 if let (Some(vendor), Ok(panic)) = (vendor, ended.try_into_panic()) {
                     telemetry::recovery_panicked(vendor, "carry an operation on", &*panic);
                 }
             }
-            // Nobody's end: whoever waits for another thing beside this waits on.
-            None => std::future::pending().await,
         }
     }
 
@@ -111,3 +121,6 @@ impl UnderWay {
         Some(vendor)
     }
 }
+
+/// How a task ended.
+type Ended = Result<(Id, Result<Reply, Error>), JoinError>;

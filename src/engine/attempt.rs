@@ -28,7 +28,7 @@ pub(super) enum Judged {
 /// What the hold on an operation needs before a send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lease {
-    /// Nothing: the claim was made a moment ago, and nothing came between.
+    /// Nothing: the claim was made a moment ago, or the operation was taken a moment ago, and nothing came between.
     Claimed,
     /// A renewal.
     ///
@@ -36,8 +36,8 @@ pub(super) enum Lease {
     /// while our own clock knows nothing of it. Somebody may then have taken the operation, looked it up and sent
     /// it, or found that it never took effect and ended it so. Neither the method nor the vendor's key helps
     /// against the second: what we sent then would be the only effect, of an operation that failed without one.
-    /// So every send but the one right behind the claim asks the store again, by a renewal under our fence. It
-    /// costs a write where a wait came before anyway.
+    /// So every send but the one right behind the claim or the take asks the store again, by a renewal under our fence.
+    /// It costs a write where a wait came before anyway.
     ToRenew,
 }
 

@@ -76,6 +76,12 @@ impl<'a> Hold<'a> {
         self.lease_until
     }
 
+    /// Whether the store gave us the operation no longer than [`MOMENT`] ago, by our own clock and by the wall clock.
+    pub(super) fn began_a_moment_ago(&self, now: Instant) -> bool {
+        let (began, _) = self.began;
+        now.since(began) <= MOMENT && self.engine.wall().since(self.wall) <= MOMENT
+    }
+
     /// Whether the hold lasts for `needed` from now, with the margin to spare.
     pub(super) fn lasts(&self, needed: Duration) -> bool {
         self.lasts_from(self.engine.clock.now(), needed)
@@ -253,6 +259,9 @@ pub(super) struct Evidence {
     /// What the attempts since the last write met.
     pub reports: Vec<AttemptReport>,
 }
+
+/// Far above what a store needs for an answer, and far below any lease.
+const MOMENT: Duration = Duration::from_secs(1);
 
 /// Between two tries to write an outcome down, doubled up to the most: a lock is let go of within milliseconds, a
 /// store that restarts comes back within seconds.

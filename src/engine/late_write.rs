@@ -4,13 +4,16 @@
 //! there will ever be. The caller is answered at its deadline all the same. So the write goes on in a task of its own
 //! while the lease lasts: nobody else may touch the operation until then, and afterwards it is another's.
 //!
+//! A dispatcher that is stopped waits for them.
+//!
 //! At most [`AT_ONCE_MAX`] of a client's go on at a time, each for no longer than a lease. Beyond that, and where no
 //! runtime is there to run it, the operation is recovered as after a crash.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 
 use super::hold::{WRITE_PAUSE_MAX, WRITE_PAUSE_MIN, leads_to};
 use super::in_flight::Waiting;
@@ -22,11 +25,35 @@ use crate::store::{Store, Wakes};
 
 /// Room for the writes of one client that go on without their callers.
 #[derive(Debug)]
-pub(crate) struct LateWrites(Arc<Semaphore>);
+pub(crate) struct LateWrites {
+    places: Arc<Semaphore>,
+    /// One has come to its end.
+    ended: Arc<Notify>,
+}
 
 impl Default for LateWrites {
     fn default() -> LateWrites {
-        LateWrites(Arc::new(Semaphore::new(AT_ONCE_MAX)))
+        LateWrites { places: Arc::new(Semaphore::new(AT_ONCE_MAX)), ended: Arc::default() }
+    }
+}
+
+impl LateWrites {
+    /// How many go on now.
+    pub(crate) fn under_way(&self) -> usize {
+        AT_ONCE_MAX - self.places.available_permits()
+    }
+
+    /// Waits until none goes on.
+    pub(crate) async fn have_ended(&self) {
+        loop {
+            let mut ended = pin!(self.ended.notified());
+            // Before the look: one that ends in between is not missed.
+            ended.as_mut().enable();
+            if self.under_way() == 0 {
+                return;
+            }
+            ended.await;
+        }
     }
 }
 
@@ -36,7 +63,9 @@ impl Run<'_> {
         let evidence = self.evidence();
         let Some(hold) = &self.hold else { return };
         let Ok(runtime) = Handle::try_current() else { return };
-        let Ok(place) = self.engine.late_writes.0.clone().try_acquire_owned() else { return };
+        let LateWrites { places, ended } = &self.engine.late_writes;
+        let Ok(place) = places.clone().try_acquire_owned() else { return };
+        let ended = ended.clone();
         let write = LateWrite {
             store: Arc::clone(&self.engine.store),
             clock: Arc::clone(&self.engine.clock),
@@ -53,6 +82,7 @@ impl Run<'_> {
                 write.wakes.wake(Some(&write.held.id.scope), write.store.time(write.clock.wall()));
             }
             drop(place);
+            ended.notify_waiters();
         }));
     }
 }

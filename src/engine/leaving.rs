@@ -5,6 +5,7 @@ use tokio::sync::watch;
 use super::phase::Run;
 use crate::clock::Instant;
 use crate::error::Error;
+use crate::guard::Guard;
 
 /// Says to the operations that a dispatcher carries on when it is to stop. One that waits is then let go of, for another
 /// process to take; an attempt under way is finished.
@@ -31,13 +32,17 @@ impl Leaving {
 impl Run<'_> {
     /// Whether the operation is to be let go of as soon as nothing of it is under way.
     pub(super) fn is_leaving(&self) -> bool {
-        self.leaving.as_ref().is_some_and(Leaving::is_now)
+        self.leaving().is_some_and(Leaving::is_now)
+    }
+
+    fn leaving(&self) -> Option<&Leaving> {
+        Guard::LetGoOnStop.keeps(self.leaving.as_ref())
     }
 
     /// Sleeps until `at`. Whether it came to the end of it.
     pub(super) async fn sleep_unless_leaving(&self, at: Instant) -> bool {
         let slept = self.engine.clock.sleep_until(at);
-        let Some(leaving) = self.leaving.clone() else {
+        let Some(leaving) = self.leaving().cloned() else {
             slept.await;
             return true;
         };

@@ -126,14 +126,15 @@ impl Engine {
         })
     }
 
-    /// Records the operation that a row asks for, as [`enqueue`](Engine::enqueue) does, and removes the row.
+    /// Records the operation that a row asks for, as [`enqueue`](Engine::enqueue) does, and removes the row. Whether this
+    /// did.
     pub(crate) async fn admit(
         &self,
         mut request: Request,
         work: &Work,
         (key, due): (Key, Option<Timestamp>),
         row: (&dyn Outbox, u64),
-    ) -> Result<(), NotAdmitted> {
+    ) -> Result<bool, NotAdmitted> {
         let (started, wall) = (self.clock.now(), self.wall());
         let deadline = started.plus(work.time_allowed(&self.policy));
         let due = due.map_or(wall, |due| due.max(wall));
@@ -159,7 +160,7 @@ impl Engine {
             }
         };
         telemetry::enqueued(call.whose(&self.vendor), is_new);
-        Ok(())
+        Ok(is_new)
     }
 }
 

@@ -42,6 +42,18 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Asks the gates for the first send of an operation that was taken a moment ago, without waiting for them: its take
+    /// is as good as a renewal. `None` where anything came between, or its effect is unknown.
+    pub(super) fn admit_behind_take(&mut self) -> Option<Admission<'a>> {
+        let is_first = self.recovered && self.starts == 0 && self.waited.is_zero();
+        if !is_first || self.phase.effect() != Effect::None || self.is_leaving() {
+            return None;
+        }
+        let now = self.engine.clock.now();
+        self.hold.as_ref().filter(|hold| hold.began_a_moment_ago(now))?;
+        self.admit_recovered(now).ok()
+    }
+
     /// Asks the gates as recovery, and pays for every send after the first, which was paid for when the operation was
     /// taken.
     fn admit_recovered(&mut self, now: Instant) -> Result<Admission<'a>, GateRefusal> {

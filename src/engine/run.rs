@@ -66,7 +66,9 @@ impl<'a> Run<'a> {
             if let Cleared::Over(reply) = cleared {
                 return Ok(*reply);
             }
-            let (permit, lease) = match claimed.take() {
+            let is_safe = matches!(cleared, Cleared::Safe);
+            let at_once = claimed.take().or_else(|| is_safe.then(|| self.admit_behind_take()).flatten());
+            let (permit, lease) = match at_once {
                 Some(permit) => (permit, Lease::Claimed),
                 None => (Box::pin(self.admit_again()).await?, Lease::ToRenew),
             };

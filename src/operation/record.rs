@@ -388,7 +388,9 @@ impl Record {
         let taker = Taker { now, lease, attempt_max, vendor_clock_ms };
         let is_left = matches!(first.state, State::Scheduled { .. });
         match &self.state {
-            State::InProgress { lease_until: until } | State::Scheduled { at: until } if is_left => {
+            State::InProgress { lease_until: until } | State::Scheduled { at: until }
+                if Guard::EnqueueHoldsNothing.keeps(is_left) =>
+            {
                 Claimed::Busy { frees_at: *until }
             }
             State::InProgress { lease_until: until } | State::Scheduled { at: until } => {

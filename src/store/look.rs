@@ -1,5 +1,6 @@
 //! What a dispatcher asks a store when it has nothing to do: one question for all of its accounts.
 
+use super::Account;
 use crate::clock::Timestamp;
 
 /// What a dispatcher asks of a store in [`Store::look`](crate::store::Store::look).
@@ -11,6 +12,9 @@ pub struct Look {
     pub until: Timestamp,
     /// The accounts that it delivers for, as [`Take::account`](crate::operation::record::Take::account) names one.
     pub accounts: Vec<String>,
+    /// The same accounts as [`Outbox::have_rows`](super::Outbox::have_rows) names them, in the same order; empty where the
+    /// store has no outbox, or nobody wants to know.
+    pub outbox: Vec<Account>,
 }
 
 impl Look {
@@ -29,6 +33,9 @@ pub struct Sight {
     pub waiting: Vec<Waiting>,
     /// Whether there is a record whose time is over, for [`Store::purge`](crate::store::Store::purge).
     pub expired: bool,
+    /// What [`Outbox::have_rows`](super::Outbox::have_rows) would say of [`Look::outbox`], by a store that finds it in the
+    /// same question. `None`: ask there.
+    pub rows: Option<Vec<bool>>,
 }
 
 /// What waits for an account's dispatcher. It may say too much, and never too little: the dispatcher then takes nothing.

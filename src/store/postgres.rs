@@ -33,6 +33,7 @@ mod claim;
 mod connect;
 mod connections;
 mod copying;
+mod due;
 mod failure;
 mod heartbeat;
 mod line;

@@ -8,6 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::guard::Guard;
 use crate::store::{StoreError, StoreErrorKind};
 
 /// Whether a store may be written to, and by whom. [`store::copy`](super::copy()) moves it.
@@ -44,7 +45,8 @@ impl Standing {
     ///
     /// [`StoreErrorKind::Closed`] unless the store is open.
     pub fn check_new(&self) -> Result<(), StoreError> {
-        if self.stage == Stage::Open { Ok(()) } else { Err(self.closed()) }
+        let is_open = self.stage == Stage::Open || Guard::ClosedStore.is_out();
+        if is_open { Ok(()) } else { Err(self.closed()) }
     }
 
     /// For what a holder writes of its operation, in the transaction of its write.

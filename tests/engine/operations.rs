@@ -168,6 +168,30 @@ async fn a_retry_costs_a_renewal() {
     assert_eq!(cost(replaying, transport()).await, [1, 2, 0]);
 }
 
+/// Claims and transitions of a call that is enqueued and delivered, where the answer to the take comes so late.
+async fn cost_of_delivery(late_ms: u64) -> [usize; 2] {
+    let clock = steadfast::testkit::TestClock::auto();
+    let take_takes = Some((clock.clone(), std::time::Duration::from_millis(late_ms)));
+    let store = Arc::new(Watched { take_takes, ..Watched::default() });
+    let client = steadfast::Client::builder(Acme::new())
+        .store(Arc::clone(&store))
+        .transport(ScriptedTransport::new().status(200))
+        .clock(clock)
+        .build()
+        .expect("a client");
+    client.post("/charges").key("order-42/charge").enqueue().await.expect("it is on record");
+    assert_eq!(client.recover(1).await.expect("a store").succeeded, 1);
+    [&store.claims, &store.transitions].map(|count| count.load(Ordering::Relaxed))
+}
+
+/// The take gave it a lease. Where anything came between, that may be over for everybody else.
+#[tokio::test]
+async fn a_delivery_costs_a_renewal_only_where_its_take_is_not_a_moment_ago() {
+    for (late_ms, transitions) in [(0, 1), (900, 1), (1_100, 2)] {
+        assert_eq!(cost_of_delivery(late_ms).await, [1, transitions], "{late_ms} ms");
+    }
+}
+
 #[tokio::test]
 async fn an_arc_dyn_store_is_a_store() {
     let store: Arc<dyn Store> = Arc::new(steadfast::store::Memory::new());

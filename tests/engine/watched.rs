@@ -18,6 +18,8 @@ pub struct Watched {
     pub reads: AtomicUsize,
     /// How long a claim takes, and on which clock.
     pub claim_takes: Option<(TestClock, Duration)>,
+    /// How late the answer to a take comes, and on which clock.
+    pub take_takes: Option<(TestClock, Duration)>,
     /// How late the answer to a renewal that was done comes, and on which clock.
     pub late: Option<(TestClock, Duration)>,
     pub fails: Option<Failing>,
@@ -85,9 +87,13 @@ impl Wrapper for Watched {
     }
 
     async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
-        match self.fails {
-            Some(Failing::Takes) => Err(gone()),
-            _ => self.store.take(take).await,
+        if matches!(self.fails, Some(Failing::Takes)) {
+            return Err(gone());
         }
+        let taken = self.store.take(take).await;
+        if let Some((clock, late)) = &self.take_takes {
+            clock.latency(*late).await;
+        }
+        taken
     }
 }

@@ -11,7 +11,7 @@ use steadfast::dead_letter::{DeadLetters, Redrive, Selection, Which};
 use steadfast::dispatcher::{Dispatcher, PERIOD};
 use steadfast::error::Disposition;
 use steadfast::operation::record::{Filter, Phase, State};
-use steadfast::policy::{Backoff, Mode, RateConfig, RecoveryConfig};
+use steadfast::policy::{Backoff, Mode, RateConfig, RecoveryConfig, Timeouts};
 use steadfast::store::{Memory, Store, StoreError};
 use steadfast::{Effect, Policy};
 
@@ -346,6 +346,29 @@ fn a_dispatcher_that_stops_keeps_the_wait_that_the_vendor_asked_for() {
         clock.latency(secs(2)).await;
         assert_eq!(attempts_of(&*store, "taken").await, (Phase::Succeeded, 1));
     });
+}
+
+/// What the vendor said is known nowhere else until the store takes it.
+#[test]
+fn a_dispatcher_that_stops_waits_for_an_outcome_that_is_still_being_written() {
+    for (mended_after, cut_off, phase) in [(2, 0, Phase::Succeeded), (20, 1, Phase::InProgress)] {
+        on_virtual_time(|clock, _| async move {
+            let (store, desk) = (seen(), Desk::new(&clock));
+            let policy = Policy::background().timeout(Timeouts::new(secs(1), secs(1), secs(2)));
+            let client = desk.client("acme", "a", &store, policy);
+            store.takes_no_success.store(true, Ordering::Relaxed);
+            client.post("/x").key("k").enqueue().await.expect("recorded");
+            let dispatcher = client.keep_recovering(PERIOD);
+            clock.latency(secs(4)).await;
+            let (mended, time) = (store.clone(), clock.clone());
+            tokio::spawn(async move {
+                time.latency(secs(mended_after)).await;
+                mended.takes_no_success.store(false, Ordering::Relaxed);
+            });
+            assert_eq!(dispatcher.stop(secs(10)).await, cut_off);
+            assert_eq!(attempts_of(&*store, "k").await.0, phase);
+        });
+    }
 }
 
 #[test]

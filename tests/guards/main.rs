@@ -29,6 +29,8 @@ mod watched;
 mod allowed;
 #[path = "../world/audit.rs"]
 mod audit;
+#[path = "../world/desk.rs"]
+mod desk;
 #[path = "../hosts/draw.rs"]
 mod draw;
 #[path = "../world/extras.rs"]
@@ -45,6 +47,10 @@ mod plain;
 mod plan;
 #[path = "../hosts/process.rs"]
 mod process;
+#[path = "../world/promised.rs"]
+mod promised;
+#[path = "../world/queue.rs"]
+mod queue;
 #[path = "../hosts/run.rs"]
 mod run;
 #[path = "../hosts/shared_store.rs"]
@@ -63,7 +69,9 @@ mod hosts;
 mod life;
 mod limits;
 mod lines;
+mod queued;
 mod recovering;
+mod rows;
 mod seen;
 mod shelves;
 mod table;

@@ -2,7 +2,7 @@
 
 use steadfast::guard::Guard;
 
-use crate::{adapters, calls, hosts, life, limits, lines, recovering, shelves};
+use crate::{adapters, calls, hosts, life, limits, lines, queued, recovering, rows, shelves};
 
 /// A situation in which the promise holds, and does not once `guard` is out.
 pub struct Proof {
@@ -43,6 +43,18 @@ pub const PROOFS: &[Proof] = proofs! {
     OneAtATime: lines::what_is_redriven_waits_for_the_one_that_is_being_sent,
     DeadLetterHoldsSequence: lines::nothing_goes_past_a_dead_letter,
     RetryHoldsSequence: lines::nothing_goes_past_a_retry,
+    NotBeforeDue: queued::a_call_for_later_is_not_claimed_before,
+    LaterKeepsItsTime: queued::what_a_clock_that_is_ahead_left_for_later_keeps_its_time,
+    EnqueueHoldsNothing: queued::an_enqueueing_of_what_is_due_holds_nothing,
+    HeldNotCancelled: queued::what_is_being_sent_is_not_cancelled,
+    TakenInTurn: queued::a_backlog_leaves_the_next_place_to_another_client,
+    LetGoOnStop: queued::whoever_stops_lets_go_of_what_waits_for_a_retry,
+    LateWritesAwaited: queued::whoever_stops_has_written_down_what_the_vendor_said,
+    RowGoesWithClaim: rows::a_row_is_gone_once_its_operation_is_on_record,
+    RowStillThere: rows::a_row_that_is_gone_is_not_admitted,
+    RowIsChecked: rows::a_row_with_a_secret_is_not_sent,
+    RowRecordedToCancel: rows::what_is_cancelled_in_the_outbox_is_not_sent,
+    ClosedStore: rows::a_store_that_was_copied_takes_nothing,
     NearerOfTwo: hosts::a_host_minutes_ahead_is_doubted_beside_one_that_is_days_ahead,
     UnknownIsParked: life::what_nobody_can_tell_is_not_sent_again,
     WindowSlack: life::a_resend_at_the_windows_last_second_is_too_late,

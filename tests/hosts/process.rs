@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use steadfast::clock::{Clock, Instant, Sleep, Timestamp};
+use steadfast::store::Wakes;
 use tokio::sync::Notify;
 
 use crate::plan::{What, When};
@@ -22,6 +23,8 @@ use crate::world::World;
 pub struct Life {
     pub world: Arc<World>,
     pub process: usize,
+    /// Of its dispatchers: no other process wakes them.
+    pub wakes: Wakes,
     state: Mutex<State>,
     died: Notify,
 }
@@ -43,7 +46,8 @@ pub struct Counts {
 
 impl Life {
     pub fn new(world: &Arc<World>, process: usize) -> Arc<Life> {
-        Arc::new(Life { world: world.clone(), process, state: Mutex::default(), died: Notify::new() })
+        let (world, wakes, state) = (world.clone(), Wakes::new(), Mutex::default());
+        Arc::new(Life { world, process, wakes, state, died: Notify::new() })
     }
 
     /// Completes once the process may go on: never, if it is dead.

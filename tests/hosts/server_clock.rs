@@ -4,25 +4,29 @@ use async_trait::async_trait;
 use steadfast::clock::{Clock, Timestamp};
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{Act, Claim, Claimed, Declined, Forbidden, Record, Take, Transition};
-use steadfast::store::{Memory, Store, StoreError, Wrapper};
+use steadfast::store::{Look, Memory, Sight, Store, StoreError, Wrapper};
 
 /// Carries every command out at its own now, and gives a host's clock no hearing.
 #[derive(Debug)]
 pub struct ServerTimed<C> {
-    store: Memory,
+    store: Box<dyn Store>,
     clock: C,
 }
 
 impl<C: Clock> ServerTimed<C> {
     pub fn new(clock: C) -> ServerTimed<C> {
-        ServerTimed { store: Memory::new(), clock }
+        ServerTimed::over(Box::new(Memory::new()), clock)
+    }
+
+    pub fn over(store: Box<dyn Store>, clock: C) -> ServerTimed<C> {
+        ServerTimed { store, clock }
     }
 }
 
 #[async_trait]
 impl<C: Clock> Wrapper for ServerTimed<C> {
     fn inner(&self) -> &dyn Store {
-        &self.store
+        &*self.store
     }
 
     fn time(&self, _: Timestamp) -> Timestamp {
@@ -55,5 +59,9 @@ impl<C: Clock> Wrapper for ServerTimed<C> {
 
     async fn purge(&self, _: Timestamp, limit: usize) -> Result<usize, StoreError> {
         self.store.purge(self.clock.wall(), limit).await
+    }
+
+    async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
+        self.store.look(&look.clone().rebased(self.clock.wall())).await
     }
 }

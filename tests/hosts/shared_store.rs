@@ -10,7 +10,7 @@ use steadfast::operation::OperationId;
 use steadfast::operation::record::{
     Act, Claim, Claimed, Cursor, Declined, Event, Filter, Forbidden, Page, Record, Summary, Take, Transition,
 };
-use steadfast::store::{Store, StoreError, Wrapper};
+use steadfast::store::{Look, Sight, Store, StoreError, Wakes, Wrapper};
 
 use crate::plan::{When, ms};
 use crate::process::Life;
@@ -182,5 +182,13 @@ impl Wrapper for SharedStore {
             format!("{} rows", page.rows.len())
         })
         .await
+    }
+
+    async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
+        self.carry_out(|| "looks".to_owned(), self.inner.look(look), |_| String::new()).await
+    }
+
+    fn wakes(&self) -> Option<&Wakes> {
+        Some(&self.life.wakes)
     }
 }

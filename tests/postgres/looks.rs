@@ -24,7 +24,7 @@ fn open(server: &Server, schema: &str) -> Arc<Postgres> {
 async fn look(store: &Postgres, accounts: &[&str]) -> Sight {
     let now = store.time(Timestamp::default());
     let accounts = accounts.iter().map(|account| (*account).to_owned()).collect();
-    let look = Look { now, until: now.plus(Duration::from_secs(1)), accounts };
+    let look = Look { now, until: now.plus(Duration::from_secs(1)), accounts, outbox: Vec::new() };
     store.look(&look).await.expect("the store works").expect("it can tell")
 }
 
@@ -49,7 +49,12 @@ async fn a_look_tells_of_each_account_in_its_place() {
     assert_eq!(look(&store, &[]).await.waiting, []);
     // A host that is years behind.
     let now = Timestamp::from_millis(1_000);
-    let look = Look { now, until: now.plus(Duration::from_secs(1)), accounts: vec![asked[1].to_owned()] };
+    let look = Look {
+        now,
+        until: now.plus(Duration::from_secs(1)),
+        accounts: vec![asked[1].to_owned()],
+        outbox: Vec::new(),
+    };
     let seen = store.look(&look).await.expect("the store works").expect("it can tell");
     assert!(seen.waiting[0].due.is_some_and(|due| due > now.plus(Duration::from_secs(3_600))), "{seen:?}");
 }

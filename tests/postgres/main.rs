@@ -12,6 +12,7 @@ mod contract;
 mod copying;
 mod defaults;
 mod driven;
+mod failover;
 mod looks;
 mod migrations;
 mod opening;

@@ -1,6 +1,7 @@
 //! What the crate says while it works: names that dashboards are built on, and nothing that must stay secret.
 
 mod capture;
+mod denied;
 mod forgetful;
 mod metrics_named;
 mod panics;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use steadfast::clock::Instant;
 use steadfast::operation::record::{CLOCKS_DIFFER_MAX, slack};
 
-use crate::facts::{All, CallMade, KeyLife, Renewal, Send, Taken, Told, Wait};
+use crate::facts::{All, CallMade, Does, KeyLife, Renewal, Send, Taken, Told, Wait};
 use crate::plan::{Schedule, secs};
 use crate::vendors::{Kind, Name, policy};
 
@@ -136,7 +136,7 @@ pub fn is_rate_used_up(schedule: &Schedule, all: &All, told: &Told, calls: usize
     let under_way = |(place, call): &(usize, &CallMade)| {
         let of_vendor = schedule.operations[call.operation].kind.vendor() == vendor;
         let is_open = call.began <= told.at && call.ended.is_none_or(|ended| ended >= told.began);
-        of_vendor && is_open && *place != told.call
+        of_vendor && is_open && call.does == Does::Send && *place != told.call
     };
     // And so does a holder that asks for more time before its send.
     let renewing = |renewal: &&Renewal| {

@@ -12,8 +12,10 @@ use crate::allowed::{
     ANSWER_MAX, WINDOW, arrived, is_back_early, is_claimed_meanwhile, is_of_a_wrong_clock, is_rate_used_up,
     is_sent_meanwhile, is_taken_late,
 };
-use crate::facts::{All, Said, Told, operation_of};
-use crate::plan::{What, secs};
+use crate::facts::{All, Said, Taken, Told, operation_of};
+use crate::plan::{WallClock, What, secs};
+use crate::promised;
+use crate::queue::Queued;
 use crate::vendors::{Kind as Asked, Name, SECRETS};
 use crate::world::World;
 
@@ -77,6 +79,20 @@ pub enum Kind {
     KeptTooLong,
     BacklogStarves,
     NeverLookedUp,
+    // What was left to a dispatcher.
+    AcceptedAndLost,
+    TakenBeforeItsTime,
+    SentBeforeItsTime,
+    SentThoughCancelled,
+    SequenceOutOfOrder,
+    SequenceTwoAtOnce,
+    StarvedByAnother,
+    WaitMissedTheEnd,
+    StoppedAndStillHolding,
+    StoppedAndStillTaking,
+    StoppedLate,
+    StopCutOff,
+    TakenAgainAndAgain,
     NotAtRest,
     Stuck,
     Panicked,
@@ -361,13 +377,14 @@ pub fn judge_words(world: &World) -> Breaches {
             }
         }
         for wait in &all.waits {
-            let differ = clocks_differ(world);
+            let differ = clocks_differ(world, world.schedule.horizon);
             let early = all.sends.iter().any(|send| is_back_early(&world.schedule, all, wait, send, differ));
             if early {
                 breaches.entry(Kind::CameBackEarly).or_insert_with(|| format!("{wait:?}"));
             }
         }
         breaches.extend(judge_sends(world, all));
+        breaches.extend(promised::judge(world, all));
         let open_max = world.schedule.extras.records_max.unwrap_or(0);
         if let Some(open) = all.refused_as_full.iter().find(|open| **open < open_max) {
             breaches.insert(Kind::RefusedByFullStore, format!("{open} of {open_max} are open"));
@@ -375,10 +392,14 @@ pub fn judge_words(world: &World) -> Breaches {
         if let Some(rate) = world.schedule.rate {
             breaches.extend(judge_rate(world, all, rate as usize));
         }
-        if world.schedule.dispatcher {
+        let queued = world.schedule.queue.as_ref().map(|queue| queue.what);
+        let is_steady = world.schedule.server.is_none_or(|server| server.step.is_none());
+        if is_steady && (world.schedule.dispatcher || queued == Some(Queued::Punctual)) {
             let end = Instant::ORIGIN.plus(world.schedule.horizon);
-            let late =
-                all.takes.iter().find(|taken| taken.at < end && is_taken_late(&world.schedule, all, taken));
+            // What nobody has taken by then is taken once it is calm.
+            let until_then = |taken: &Taken| Taken { at: taken.at.min(end), ..taken.clone() };
+            let mut taken = all.takes.iter().map(until_then);
+            let late = taken.find(|taken| is_taken_late(&world.schedule, all, taken));
             breaches.extend(late.map(|taken| (Kind::TakenLate, format!("{taken:?}"))));
         }
     });
@@ -445,22 +466,31 @@ fn judge_word(world: &World, all: &All, told: &Told) -> Vec<Kind> {
     found
 }
 
-/// By what the hosts' clocks differ at most.
-fn clocks_differ(world: &World) -> std::time::Duration {
+/// By what the hosts' clocks differ at most, so long after the start.
+pub fn clocks_differ(world: &World, after: std::time::Duration) -> std::time::Duration {
+    if let Some(server) = world.schedule.server {
+        // All times are of one clock, which is as wrong at one end of a wait as at the other.
+        let step = server.step.map_or(0, |(_, by_ms)| by_ms.unsigned_abs());
+        return drifted(server.clock, after) + std::time::Duration::from_millis(step);
+    }
     let of_host = |host: usize| {
         let clock = world.schedule.clocks[host];
         let steps = world.schedule.disruptions.iter().filter_map(|disruption| match disruption.what {
             What::Step(by_ms) if disruption.host == host => Some(by_ms.unsigned_abs()),
             _ => None,
         });
-        let drift = world.schedule.horizon.as_secs() * clock.drift_ppm.unsigned_abs() / 1_000;
-        clock.off_ms.unsigned_abs() + drift + steps.sum::<u64>()
+        let off_ms = clock.off_ms.unsigned_abs() + steps.sum::<u64>();
+        drifted(clock, after) + std::time::Duration::from_millis(off_ms)
     };
-    std::time::Duration::from_millis((0..world.schedule.hosts).map(of_host).sum())
+    (0..world.schedule.hosts).map(of_host).sum()
+}
+
+fn drifted(clock: WallClock, after: std::time::Duration) -> std::time::Duration {
+    std::time::Duration::from_millis(after.as_secs() * clock.drift_ppm.unsigned_abs() / 1_000)
 }
 
 /// Whether no host ever stands still.
-fn is_calm(world: &World) -> bool {
+pub fn is_calm(world: &World) -> bool {
     world.schedule.disruptions.iter().all(|disruption| !matches!(disruption.what, What::Stall(_)))
 }
 

@@ -12,7 +12,7 @@ use crate::allowed::{
     is_taken_late,
 };
 use crate::facts::{
-    All, CallMade, Failure, KeyLife, OnRecord, Pause, Renewal, Said, Send, Slowed, Taken, Told, Wait,
+    All, CallMade, Does, Failure, KeyLife, OnRecord, Pause, Renewal, Said, Send, Slowed, Taken, Told, Wait,
 };
 use crate::plan::{Operation, Schedule, secs};
 use crate::vendors::{Kind, Name};
@@ -29,7 +29,7 @@ fn wall(seconds: u64) -> Timestamp {
 
 /// Two mails and an order.
 fn schedule() -> Schedule {
-    let operation = |kind| Operation { kind, resends: false, callers: Vec::new() };
+    let operation = |kind| Operation { kind, resends: false, line: None, callers: Vec::new() };
     let operations = [Kind::Email, Kind::Email, Kind::Order].map(operation);
     Schedule { operations: operations.into(), interactive: false, ..Schedule::of(0) }
 }
@@ -88,6 +88,7 @@ fn send(seconds: u64, ahead: u64, on_record: OnRecord) -> Send {
         version: None,
         wall: wall(seconds + ahead),
         on_record: Some(on_record),
+        held: None,
     }
 }
 
@@ -149,11 +150,19 @@ fn life(began: u64) -> KeyLife {
         id: OperationId::new(scope, Key::new("k").expect("a key")),
         evicted: None,
         on_record: claimed(began, 0),
+        stands: Vec::new(),
+        holds: Vec::new(),
+        skips: false,
     }
 }
 
 fn calls(others: &[(usize, u64, u64)]) -> All {
-    let call = |operation, began, ended| CallMade { operation, began: at(began), ended: Some(at(ended)) };
+    let call = |operation, began, ended| CallMade {
+        operation,
+        does: Does::Send,
+        began: at(began),
+        ended: Some(at(ended)),
+    };
     let others = others.iter().map(|(operation, began, ended)| call(*operation, *began, *ended));
     All { calls: [call(0, 10, 11)].into_iter().chain(others).collect(), ..All::default() }
 }
@@ -202,7 +211,7 @@ fn a_rate_is_used_up_by_what_is_sent_or_is_about_to_be() {
 
 #[test]
 fn a_longer_wait_than_a_process_holds_itself_back_for_is_on_record_or_nowhere() {
-    let get = Operation { kind: Kind::Get, resends: false, callers: Vec::new() };
+    let get = Operation { kind: Kind::Get, resends: false, line: None, callers: Vec::new() };
     let with_get = Schedule { operations: vec![get], ..schedule() };
     let asked = |seconds: u64| Wait {
         incarnation: 0,

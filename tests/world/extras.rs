@@ -56,17 +56,23 @@ impl Schedule {
                 deadline: None,
                 cancels_after: None,
                 waits: false,
+                enqueues: None,
             };
             (0..1 + u32::from(draw.one_in(2))).map(caller).collect::<Vec<_>>()
         };
         if draw.one_in(8) {
             let (callers, of_other) = (again(draw), again(draw));
-            self.operations.push(Operation { kind: Kind::Intent, resends: false, callers });
-            self.operations.push(Operation { kind: Kind::OtherIntent, resends: false, callers: of_other });
+            self.operations.push(Operation { kind: Kind::Intent, resends: false, line: None, callers });
+            self.operations.push(Operation {
+                kind: Kind::OtherIntent,
+                resends: false,
+                line: None,
+                callers: of_other,
+            });
         }
         if draw.one_in(8) {
             let (resends, callers) = (false, again(draw));
-            self.operations.push(Operation { kind: Kind::Refund, resends, callers });
+            self.operations.push(Operation { kind: Kind::Refund, resends, line: None, callers });
             self.extras.drops_reasons = draw.one_in(2);
         }
         self.extras.versions = draw.one_in(6);
@@ -93,7 +99,12 @@ impl Schedule {
         if self.extras.lists != Lists::Whole && draw.one_in(2) {
             // A list that is not filtered, or not whole, hides something only where there is another row.
             for _ in 0..2 {
-                self.operations.push(Operation { kind: Kind::Order, resends: false, callers: again(draw) });
+                self.operations.push(Operation {
+                    kind: Kind::Order,
+                    resends: false,
+                    line: None,
+                    callers: again(draw),
+                });
             }
         }
         self
@@ -102,8 +113,7 @@ impl Schedule {
     /// A host stands still with an answer on its way to it until its key is forgotten, purged and used again.
     fn with_late_holder(self, draw: &Draw) -> Schedule {
         const DAY: Duration = secs(24 * 3600);
-        let caller =
-            |host, at| Caller { host, at, persists: true, deadline: None, cancels_after: None, waits: false };
+        let caller = |host, at| Caller { host, persists: true, ..Caller::once(at, None) };
         let kind = [Kind::Keyed, Kind::Intent, Kind::Order, Kind::Bare][draw.index(4)];
         let (again, wakes) = (9 * DAY, 9 * DAY + draw.within(ms(0)..secs(40)));
         let disrupt = |host, when, what| Disruption { host, when, what };
@@ -120,6 +130,7 @@ impl Schedule {
             operations: vec![Operation {
                 kind,
                 resends: false,
+                line: None,
                 callers: vec![caller(0, secs(1)), caller(1, secs(3600)), caller(1, again)],
             }],
             disruptions: vec![

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use steadfast::clock::{Instant, Timestamp};
 use steadfast::error::Gate;
 use steadfast::operation::OperationId;
-use steadfast::operation::record::Record;
+use steadfast::operation::record::{Record, State};
 use steadfast::reply::Obtained;
 use steadfast::{Effect, Error, Reply};
 
@@ -46,6 +46,102 @@ pub struct All {
     pub let_go: Vec<(usize, Instant)>,
     /// The store in memory refused a claim, and this many of its records were not settled.
     pub refused_as_full: Vec<usize>,
+    /// How many writes the store has carried out.
+    pub commits: u64,
+    /// The lives of each sequence, in the order in which they were accepted.
+    pub lines: BTreeMap<String, Vec<(usize, usize)>>,
+    pub accepted: Vec<Accepted>,
+    pub cancelled: Vec<Cancelled>,
+    pub waited: Vec<Waited>,
+    /// What dispatchers took: the process, the operation, its fence, and when.
+    pub taken_by: Vec<(u64, usize, u64, Instant)>,
+    pub stopped: Vec<Stopped>,
+}
+
+/// A call was told that it is on record, for a dispatcher to send.
+#[derive(Clone, Debug)]
+pub struct Accepted {
+    pub operation: usize,
+    pub life: Option<usize>,
+    pub is_new: bool,
+    pub began: Instant,
+    pub at: Instant,
+    /// Not to be sent before: what it asked for, by the clock that its record is of. `None` if that time had come.
+    pub due: Option<Timestamp>,
+    /// The same moment, in truth.
+    pub due_in_truth: Instant,
+    /// What it asked for was a time, and not a wait.
+    pub is_time: bool,
+}
+
+/// A call was told that nobody sends it any more.
+#[derive(Clone, Debug)]
+pub struct Cancelled {
+    pub operation: usize,
+    pub life: usize,
+    pub at: Instant,
+}
+
+/// Somebody waited for an outcome.
+#[derive(Clone, Debug)]
+pub struct Waited {
+    pub operation: usize,
+    pub life: usize,
+    pub began: Instant,
+    pub at: Instant,
+}
+
+/// A dispatcher was stopped.
+#[derive(Clone, Debug)]
+pub struct Stopped {
+    pub incarnation: u64,
+    pub host: usize,
+    pub asked: Instant,
+    pub at: Instant,
+    pub limit: Duration,
+    /// How many operations it cut off.
+    pub cut_off: usize,
+    /// Those that it had taken and that were in progress by its hand all the same.
+    pub held: Vec<usize>,
+    /// When the process began to dispatch again.
+    pub again: Option<Instant>,
+}
+
+/// Where an operation stands, from a write on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stand {
+    pub commit: u64,
+    pub at: Instant,
+    pub how: How,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    Waits,
+    Held,
+    /// A dead letter that nobody has dealt with.
+    Dead,
+    Ended,
+}
+
+impl How {
+    fn of(record: &Record) -> How {
+        match record.state {
+            State::InProgress { .. } => How::Held,
+            State::Scheduled { .. } => How::Waits,
+            State::Dead { .. } if record.resolved.is_none() => How::Dead,
+            _ => How::Ended,
+        }
+    }
+}
+
+/// Somebody has the operation in hand, from a write on.
+#[derive(Clone, Copy, Debug)]
+pub struct Held {
+    pub commit: u64,
+    pub at: Instant,
+    /// What time it was in the store, as its holder knew it.
+    pub now: Timestamp,
 }
 
 /// One request that left a host.
@@ -72,6 +168,8 @@ pub struct Send {
     pub wall: Timestamp,
     /// What was on record of its operation.
     pub on_record: Option<OnRecord>,
+    /// The write by which its operation came into somebody's hand last.
+    pub held: Option<u64>,
 }
 
 /// What a vendor's replay window is counted by.
@@ -104,12 +202,26 @@ pub struct KeyLife {
     /// When a store in memory that was full forgot what had become of it.
     pub evicted: Option<Instant>,
     pub on_record: OnRecord,
+    pub stands: Vec<Stand>,
+    pub holds: Vec<Held>,
+    /// Its dead letter lets the next one of its sequence go.
+    pub skips: bool,
+}
+
+/// What a call does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Does {
+    Send,
+    Enqueue,
+    /// It looks, and does nothing.
+    Wait,
 }
 
 /// One call of a caller, until it had an answer.
 #[derive(Clone, Debug)]
 pub struct CallMade {
     pub operation: usize,
+    pub does: Does,
     pub began: Instant,
     pub ended: Option<Instant>,
 }
@@ -239,13 +351,64 @@ impl Facts {
 }
 
 impl KeyLife {
+    /// The first claim of a life, as the store gave it.
+    pub fn new(record: &Record, began: Instant) -> KeyLife {
+        KeyLife {
+            key: record.id.key.as_str().to_owned(),
+            began,
+            takeovers: 0,
+            redrives: 0,
+            forced: 0,
+            redriven_at: None,
+            store_failed: false,
+            due: None,
+            id: record.id.clone(),
+            evicted: None,
+            on_record: OnRecord {
+                claimed_at: record.claimed_at,
+                written: began,
+                vendor_clock_ms: record.vendor_clock_ms,
+                taken: (began, Duration::ZERO),
+            },
+            stands: Vec::new(),
+            holds: Vec::new(),
+            skips: false,
+        }
+    }
+
     /// The store has this on record from `now` on.
-    pub fn stands(&mut self, record: &Record, now: Instant) {
+    pub fn stands(&mut self, record: &Record, commit: u64, now: Instant) {
+        self.stand(How::of(record), commit, now);
         let on_record = &mut self.on_record;
         if record.claimed_at != on_record.claimed_at {
             (on_record.claimed_at, on_record.written) = (record.claimed_at, now);
         }
         on_record.vendor_clock_ms = record.vendor_clock_ms;
+    }
+
+    /// It has come into somebody's hand by this write.
+    pub fn is_held(&mut self, commit: u64, now: Timestamp, at: Instant) {
+        self.holds.push(Held { commit, at, now });
+    }
+
+    pub fn stand(&mut self, how: How, commit: u64, at: Instant) {
+        if self.stands.last().is_none_or(|last| last.how != how) {
+            self.stands.push(Stand { commit, at, how });
+        }
+    }
+
+    /// Where it stood when this write was made.
+    pub fn stood(&self, commit: u64) -> Option<How> {
+        self.stands.iter().rfind(|stand| stand.commit <= commit).map(|stand| stand.how)
+    }
+
+    /// Whether those behind it in its sequence had to wait for it then.
+    pub fn holds_line(&self, commit: u64) -> bool {
+        match self.stood(commit) {
+            Some(How::Waits | How::Held) => true,
+            Some(How::Dead) => !self.skips,
+            Some(How::Ended) | None => false,
+        }
     }
 }
 
@@ -269,6 +432,7 @@ impl All {
         self.calls.iter().enumerate().any(|(place, call)| {
             place != told.call
                 && call.operation == told.operation
+                && call.does != Does::Wait
                 && call.began <= told.at
                 && call.ended.is_none_or(|ended| ended >= told.began)
         })
@@ -276,7 +440,34 @@ impl All {
 
     /// Whether somebody waits for the operation now.
     pub fn has_caller(&self, operation: usize) -> bool {
-        self.calls.iter().any(|call| call.operation == operation && call.ended.is_none())
+        let sends = |call: &CallMade| call.does == Does::Send && call.ended.is_none();
+        self.calls.iter().any(|call| call.operation == operation && sends(call))
+    }
+
+    /// The life of this name.
+    pub fn named(&self, id: &OperationId) -> Option<(usize, usize)> {
+        let place = |(operation, lives): (&usize, &Vec<KeyLife>)| {
+            Some((*operation, lives.iter().rposition(|life| life.id == *id)?))
+        };
+        self.lives.iter().find_map(place)
+    }
+
+    pub fn life_at(&self, (operation, life): (usize, usize)) -> Option<&KeyLife> {
+        self.lives.get(&operation)?.get(life)
+    }
+
+    /// Those before this one in its sequence; `None` if it is in none.
+    pub fn ahead_of(&self, place: (usize, usize)) -> Option<&[(usize, usize)]> {
+        self.lines.values().find_map(|line| {
+            let index = line.iter().position(|other| *other == place)?;
+            Some(&line[..index])
+        })
+    }
+
+    /// Whether it waits in its sequence for another one, or for somebody to deal with a dead letter.
+    pub fn waits_for_its_turn(&self, place: (usize, usize)) -> bool {
+        let ahead = self.ahead_of(place).unwrap_or_default();
+        ahead.iter().filter_map(|other| self.life_at(*other)).any(|life| life.holds_line(self.commits))
     }
 
     pub fn sends_of(&self, operation: usize) -> impl Iterator<Item = &Send> {

@@ -21,17 +21,23 @@ mod keyed;
 mod process;
 #[path = "../hosts/run.rs"]
 mod run;
+#[allow(dead_code, reason = "the findings use the rest of it")]
+#[path = "../hosts/server_clock.rs"]
+mod server_clock;
 #[path = "../hosts/shared_store.rs"]
 mod shared_store;
 
 mod allowed;
 mod audit;
+mod desk;
 mod exact;
 mod extras;
 mod facts;
 mod network;
 mod plain;
 mod plan;
+mod promised;
+mod queue;
 mod store;
 mod vendors;
 mod world;

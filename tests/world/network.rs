@@ -106,11 +106,12 @@ impl Network {
 
     fn leaves(&self, operation: Option<usize>, version: Option<String>) -> usize {
         let left = self.life.world.clock.now();
-        let wall = self.life.world.wall(self.life.process);
+        let wall = self.life.world.time_at(self.life.process);
         self.life.world.facts.with(|all| {
             let life = operation.and_then(|operation| all.life(operation)).unwrap_or(0);
             let lives = operation.and_then(|operation| all.lives.get(&operation));
             let on_record = lives.and_then(|lives| Some(lives.get(life)?.on_record.clone()));
+            let held = lives.and_then(|lives| Some(lives.get(life)?.holds.last()?.commit));
 
             let (vendor, host, incarnation) = (self.name, self.life.process, self.incarnation);
             let (arrived, effects, answered, page) = (None, Vec::new(), None, None);
@@ -128,6 +129,7 @@ impl Network {
                 version,
                 wall,
                 on_record,
+                held,
             });
             all.sends.len() - 1
         })

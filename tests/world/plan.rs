@@ -4,6 +4,7 @@ use std::time::Duration;
 
 pub use crate::draw::{Draw, ms, secs};
 use crate::extras::Extras;
+use crate::queue::{Enqueue, Line, Queue, ServerPlan};
 use crate::vendors::Kind;
 
 /// One schedule.
@@ -36,6 +37,10 @@ pub struct Schedule {
     /// How long after all that the keys are used again.
     pub again_after: Option<Duration>,
     pub extras: Extras,
+    /// What is left to dispatchers.
+    pub queue: Option<Queue>,
+    /// The store is a server's, with a clock of its own; else it has the clocks of its hosts.
+    pub server: Option<ServerPlan>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,6 +55,8 @@ pub struct Operation {
     pub kind: Kind,
     /// Accepts a second effect where nobody can tell.
     pub resends: bool,
+    /// Its place, if it is enqueued into a sequence.
+    pub line: Option<Line>,
     pub callers: Vec<Caller>,
 }
 
@@ -65,6 +72,8 @@ pub struct Caller {
     pub cancels_after: Option<Duration>,
     /// Waits for whoever holds the key, instead of being told that somebody does.
     pub waits: bool,
+    /// Leaves the call to a dispatcher, instead of sending it.
+    pub enqueues: Option<Enqueue>,
 }
 
 /// Something that goes wrong with a host or around it.
@@ -202,6 +211,8 @@ impl Schedule {
             },
             again_after: draw.one_in(4).then(|| draw.within(secs(23 * 3600)..secs(9 * 24 * 3600))),
             extras: Extras::default(),
+            queue: None,
+            server: None,
         };
         // A store with threads takes a schedule ten times as long, so that few have one.
         let schedule = Schedule { sqlite: schedule.sqlite && Draw::new(seed, 3).one_in(3), ..schedule };
@@ -211,8 +222,10 @@ impl Schedule {
             3 | 4 => schedule.with_dispatcher(&draw),
             _ => schedule,
         };
-        let mut schedule = schedule.with_extras(&Draw::new(seed, 2), span);
+        let mut schedule =
+            schedule.with_extras(&Draw::new(seed, 2), span).with_queue(&Draw::new(seed, 5), span);
         schedule.extras.is_outlived = Draw::new(seed, 4).one_in(8);
+        schedule.server = ServerPlan::of(&Draw::new(seed, 6), span);
         schedule
     }
 
@@ -225,8 +238,10 @@ impl Schedule {
             deadline: None,
             cancels_after: None,
             waits: false,
+            enqueues: None,
         };
-        let operation = |_| Operation { kind: Kind::Keyed, resends: false, callers: vec![caller.clone()] };
+        let operation =
+            |_| Operation { kind: Kind::Keyed, resends: false, line: None, callers: vec![caller.clone()] };
         let crash = Disruption {
             host: 0,
             when: When::At(secs(1) + ms(draw.below(3))),
@@ -253,8 +268,8 @@ impl Schedule {
         let crowd = |place: u64| {
             let deadline = if place < 6 { Some(draw.within(ms(5)..ms(60))) } else { None };
             let at = ms(1_000 + 100 * place);
-            let caller = Caller { host: 0, at, persists: false, deadline, cancels_after: None, waits: false };
-            Operation { kind: Kind::Keyed, resends: false, callers: vec![caller] }
+            let caller = Caller::once(at, deadline);
+            Operation { kind: Kind::Keyed, resends: false, line: None, callers: vec![caller] }
         };
         Schedule {
             operations: (0..8).map(crowd).collect(),
@@ -270,8 +285,8 @@ impl Schedule {
             let kind = [Kind::Order, Kind::Email, Kind::Intent][draw.index(3)];
             let deadline = Some(draw.within(ms(300)..secs(8)));
             let at = draw.within(secs(0)..secs(20));
-            let caller = Caller { host: 0, at, persists: false, deadline, cancels_after: None, waits: false };
-            Operation { kind, resends: false, callers: vec![caller] }
+            let caller = Caller::once(at, deadline);
+            Operation { kind, resends: false, line: None, callers: vec![caller] }
         };
         Schedule {
             hosts: 1,
@@ -286,6 +301,13 @@ impl Schedule {
     }
 }
 
+impl Caller {
+    /// On the first host, once.
+    pub const fn once(at: Duration, deadline: Option<Duration>) -> Caller {
+        Caller { host: 0, at, persists: false, deadline, cancels_after: None, waits: false, enqueues: None }
+    }
+}
+
 fn operation(draw: &Draw, hosts: usize, span: Duration) -> Operation {
     use Kind::{Bare, Brand, Declined, Delete, Email, Get, Intent, Keyed, Order, Patch, Product, Put};
     let kinds = [Intent, Intent, Intent, Declined, Product, Order, Order, Brand, Email, Email, Keyed, Keyed];
@@ -297,7 +319,7 @@ fn operation(draw: &Draw, hosts: usize, span: Duration) -> Operation {
         let later = if draw.one_in(3) { Duration::ZERO } else { draw.within(secs(0)..span / 3) };
         callers.push(caller(draw, hosts, first + later));
     }
-    Operation { kind: kinds[draw.index(kinds.len())], resends: draw.one_in(5), callers }
+    Operation { kind: kinds[draw.index(kinds.len())], resends: draw.one_in(5), line: None, callers }
 }
 
 fn caller(draw: &Draw, hosts: usize, at: Duration) -> Caller {
@@ -312,17 +334,18 @@ fn caller(draw: &Draw, hosts: usize, at: Duration) -> Caller {
         },
         cancels_after: draw.one_in(8).then(|| draw.within(ms(1)..secs(30))),
         waits: false,
+        enqueues: None,
     }
 }
 
-fn wall_clock(draw: &Draw) -> WallClock {
+pub fn wall_clock(draw: &Draw) -> WallClock {
     let drift_ppm = if draw.one_in(4) { signed(draw, draw.below(2_000)) } else { 0 };
     let off_ms = if draw.one_in(3) { off(draw) } else { 0 };
     WallClock { off_ms, drift_ppm }
 }
 
 /// Seconds, minutes, or days.
-fn off(draw: &Draw) -> i64 {
+pub fn off(draw: &Draw) -> i64 {
     let most = [10_000, 61_000, 12 * 60_000, 26 * 3_600_000, 3 * 86_400_000][draw.index(5)];
     signed(draw, draw.below(most))
 }
@@ -374,7 +397,7 @@ fn page(draw: &Draw) -> Page {
     }
 }
 
-fn disruption(draw: &Draw, hosts: usize, span: Duration) -> Disruption {
+pub fn disruption(draw: &Draw, hosts: usize, span: Duration) -> Disruption {
     let when = match draw.below(9) {
         0 | 1 => When::BeforeWrite(draw.below(8)),
         2 | 3 => When::AfterWrite(draw.below(8)),

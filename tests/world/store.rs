@@ -2,21 +2,20 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use steadfast::attempt::AttemptReport;
-use steadfast::clock::{Clock as _, Timestamp};
-use steadfast::operation::OperationId;
+use steadfast::clock::{Clock as _, Instant, Timestamp};
 use steadfast::operation::record::{
     Act, Action, AuditEntry, Claim, Claimed, Cursor, Declined, Event, Filter, Forbidden, Page, Phase, Record,
     Summary, Take, Tally, Transition,
 };
-use steadfast::store::{Memory, Store, StoreError, Wrapper};
+use steadfast::operation::{Key, OperationId, Sequence};
+use steadfast::store::{Look, Memory, Sight, Store, StoreError, Wrapper};
 use steadfast::testkit::TestClock;
 use tokio::sync::Mutex;
 
-use crate::facts::{Facts, KeyLife, OnRecord, Renewal, Taken, operation_of};
+use crate::facts::{Facts, How, KeyLife, Renewal, Taken, operation_of};
 use crate::shared_store::SharedStore;
 use crate::world::World;
 
@@ -67,13 +66,50 @@ impl Watched {
         }
     }
 
-    fn of(&self, record: &Record, change: impl FnOnce(&mut KeyLife)) {
+    /// A new life of a key, and its place in a sequence: behind all others, or where the one stands that it is in place of.
+    fn begins(
+        &self,
+        record: &Record,
+        (wall, due): (Timestamp, Option<Instant>),
+        sequence: Option<Sequence>,
+        predecessor: Option<&Key>,
+    ) {
+        let Some(operation) = operation_of(&record.request.headers) else { return };
+        let began = self.clock.now();
+        let mut life = KeyLife { due, ..KeyLife::new(record, began) };
+        self.facts.with(|all| {
+            all.commits += 1;
+            let commit = all.commits;
+            life.stands(record, commit, began);
+            if due.is_none() {
+                life.is_held(commit, wall, began);
+            }
+            let old = predecessor.and_then(|key| all.life_of(operation, key.as_str()));
+            let place = (operation, all.lives.get(&operation).map_or(0, Vec::len));
+            if let Some(sequence) = sequence {
+                life.skips = sequence.skips_dead_letters();
+                let name = format!("{}/{}", record.id.scope.account_path(), sequence.name());
+                let line = all.lines.entry(name).or_default();
+                let after = old.and_then(|old| line.iter().position(|other| *other == (operation, old)));
+                line.insert(after.map_or(line.len(), |old| old + 1), place);
+            }
+            let lives = all.lives.entry(operation).or_default();
+            if let Some(old) = old.and_then(|old| lives.get_mut(old)) {
+                old.stand(How::Ended, commit, began);
+            }
+            lives.push(life);
+        });
+    }
+
+    fn of(&self, record: &Record, change: impl FnOnce(&mut KeyLife, u64)) {
         let Some(operation) = operation_of(&record.request.headers) else { return };
         let now = self.clock.now();
         self.facts.with(|all| {
+            all.commits += 1;
+            let commit = all.commits;
             let life = all.life_mut(operation, record.id.key.as_str())?;
-            life.stands(record, now);
-            change(life);
+            life.stands(record, commit, now);
+            change(life, commit);
             Some(())
         });
     }
@@ -100,6 +136,8 @@ impl Store for Watched {
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
         let evicted = self.bounded.as_ref().map_or(0, |memory| memory.evicted());
         let wall = claim.now;
+        let sequence = claim.due.and(claim.sequence.clone());
+        let (due, predecessor) = (claim.due, claim.predecessor.clone());
         let claimed = self.alone(self.inner.claim(claim)).await;
         if claimed.is_err() && self.bounded.is_some() {
             self.note_why_full().await?;
@@ -109,32 +147,14 @@ impl Store for Watched {
         let began = self.clock.now();
         match &claimed {
             Claimed::Fresh(record) => {
-                let life = KeyLife {
-                    key: record.id.key.as_str().to_owned(),
-                    began,
-                    takeovers: 0,
-                    redrives: 0,
-                    forced: 0,
-                    redriven_at: None,
-                    store_failed: false,
-                    due: None,
-                    id: record.id.clone(),
-                    evicted: None,
-                    on_record: OnRecord {
-                        claimed_at: record.claimed_at,
-                        written: began,
-                        vendor_clock_ms: record.vendor_clock_ms,
-                        taken: (began, Duration::ZERO),
-                    },
-                };
-                if let Some(operation) = operation_of(&record.request.headers) {
-                    self.facts.with(|all| all.lives.entry(operation).or_default().push(life));
-                }
+                let due = due.map(|due| began.plus(due.since(wall)));
+                self.begins(record, (wall, due), sequence, predecessor.as_ref());
             }
-            Claimed::TakenOver(record) => self.of(record, |life| {
+            Claimed::TakenOver(record) => self.of(record, |life, commit| {
                 life.takeovers += 1;
                 life.due = None;
                 life.on_record.taken = (began, wall.since(record.claimed_at));
+                life.is_held(commit, wall, began);
             }),
             _ => {}
         }
@@ -152,7 +172,7 @@ impl Store for Watched {
         };
         let moved = self.alone(self.inner.transition(record, transition)).await?;
         if let Ok(record) = &moved {
-            self.of(record, |life| life.due = due);
+            self.of(record, |life, _| life.due = due);
             let (operation, now) = (operation_of(&record.request.headers), self.clock.now());
             let let_go = operation.filter(|_| due.is_some()).map(|operation| (operation, now));
             self.facts.with(|all| all.let_go.extend(let_go));
@@ -166,10 +186,11 @@ impl Store for Watched {
         let at = self.clock.now();
         for record in &taken {
             let mut due = None;
-            self.of(record, |life| {
+            self.of(record, |life, commit| {
                 life.takeovers += 1;
                 due = life.due.take();
                 life.on_record.taken = (at, wall.since(record.claimed_at));
+                life.is_held(commit, wall, at);
             });
             if let Some(operation) = operation_of(&record.request.headers) {
                 self.facts.with(|all| all.takes.push(Taken { operation, at, due }));
@@ -181,8 +202,9 @@ impl Store for Watched {
     async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> {
         let (action, now) = (act.action.clone(), self.clock.now());
         let acted = self.alone(self.inner.act(id, act)).await?;
-        if let (Ok(record), Action::Redrive { forced }) = (&acted, action) {
-            self.of(record, |life| {
+        if let Ok(record) = &acted {
+            self.of(record, |life, _| {
+                let Action::Redrive { forced } = action else { return };
                 life.redrives += 1;
                 life.forced += u32::from(forced);
                 if !forced {
@@ -238,6 +260,14 @@ impl Store for Watched {
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
         self.alone(self.inner.purge(now, limit)).await
     }
+
+    fn time(&self, now: Timestamp) -> Timestamp {
+        self.inner.time(now)
+    }
+
+    async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
+        self.alone(self.inner.look(look)).await
+    }
 }
 
 /// One process's way to the store, which notes for how long a holder waits for its renewal.
@@ -270,6 +300,17 @@ impl Wrapper for Renewing {
             Waits { world, place }
         });
         Store::transition(&self.inner, record, transition).await
+    }
+
+    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
+        let taken = Store::take(&self.inner, take).await?;
+        let world = &self.inner.life.world;
+        let at = world.clock.now();
+        let whose = |record: &Record| {
+            Some((self.incarnation, operation_of(&record.request.headers)?, record.fence, at))
+        };
+        world.facts.with(|all| all.taken_by.extend(taken.iter().filter_map(whose)));
+        Ok(taken)
     }
 }
 

@@ -10,8 +10,8 @@ use serde_json::json;
 use steadfast::clock::{Clock as _, Instant, Timestamp};
 use steadfast::dead_letter::{DeadLetters, Edit, Redrive, Selection, Signed, Which};
 use steadfast::dispatcher::PERIOD;
-use steadfast::operation::Key;
 use steadfast::operation::record::{DOUBTED_FOR, Filter, Phase, Record, Resolution};
+use steadfast::operation::{Key, OperationId};
 use steadfast::policy::InFlight;
 use steadfast::store::{Memory, Sqlite, Store};
 use steadfast::testkit::TestClock;
@@ -19,9 +19,13 @@ use steadfast::{Client, Disposition, Error, Reply};
 use tokio::task::JoinSet;
 
 use crate::audit::{self, Breaches};
-use crate::facts::{CALL, CallMade, Facts, Said, Told, operation_of};
-use crate::plan::{Caller, Disruption, Draw, Operator, Schedule, Trouble, What, When, ms, secs};
+use crate::desk::dispatcher;
+use crate::facts::{CALL, CallMade, Does, Facts, Said, Told, operation_of};
+use crate::plan::{Caller, Disruption, Draw, Operator, Schedule, Trouble, WallClock, What, When, ms, secs};
 use crate::process::{Counts, Life};
+use crate::promised;
+use crate::queue::{Queued, ServerClock};
+use crate::server_clock::ServerTimed;
 use crate::store::Watched;
 use crate::vendors::{Kind, Name, Vendors, on_unknown, shifted};
 
@@ -87,6 +91,10 @@ pub fn run(seed: u64, is_told: bool) -> Outcome {
         (Some(directory), _) => Box::new(Sqlite::open(directory.path().join("world.db")).expect("a store")),
         (None, Some(memory)) => Box::new(Arc::clone(memory)),
         (None, None) => Box::new(Memory::new()),
+    };
+    let disk: Box<dyn Store> = match schedule.server {
+        Some(server) => Box::new(ServerTimed::over(disk, ServerClock(clock.clone(), server))),
+        None => disk,
     };
     let world = World::new(seed, schedule, clock, (disk, bounded), under_way, is_told);
     let panics = crate::run::panics();
@@ -168,6 +176,9 @@ impl World {
             self.operate(&operator).await;
             breaches.extend(self.rest_and_judge(&operator).await);
         }
+        if self.schedule.queue.as_ref().is_some_and(|queue| queue.what == Queued::Lines) {
+            breaches.extend(self.let_lines_go(&operator).await);
+        }
         if self.schedule.extras.edits {
             let (clients, _) = self.clients(&operator);
             self.edit(&clients).await;
@@ -197,15 +208,16 @@ impl World {
         drop(dispatchers);
         let records = self.records().await;
         self.note(|| format!("a week later {} are on record", records.len()));
-        audit::judge_growth(&records, exact_wall(&self.clock).minus(PURGES_EVERY * 2))
+        audit::judge_growth(&records, self.time().minus(PURGES_EVERY * 2))
     }
 
-    async fn rest_and_judge(self: &Arc<World>, operator: &Arc<Life>) -> Breaches {
+    pub async fn rest_and_judge(self: &Arc<World>, operator: &Arc<Life>) -> Breaches {
         let began = self.clock.now();
         let stuck = self.come_to_rest(operator).await;
         let took = self.clock.now().since(began);
         let records = self.records().await;
         let mut breaches = audit::judge_records(self, &records, stuck);
+        breaches.extend(promised::judge_kept(self, &records));
         // Nothing but a backlog, and vendors that bear it: neither settle times nor waits explain more.
         if self.schedule.is_backlog && took > BACKLOG_MAX {
             breaches.remove(&audit::Kind::NotAtRest);
@@ -223,13 +235,23 @@ impl World {
             let mut tasks = JoinSet::new();
             for (number, operation) in self.schedule.operations.iter().enumerate() {
                 for (place, caller) in operation.callers.iter().enumerate() {
-                    if caller.host == host && !self.is_done(number, place) {
-                        let client = client_of(&clients, operation.kind.vendor()).clone();
-                        tasks.spawn(self.clone().deliver(life.clone(), client, incarnation, number, place));
+                    if caller.host != host || self.is_done(number, place) {
+                        continue;
+                    }
+                    let client = client_of(&clients, operation.kind.vendor()).clone();
+                    let (world, life) = (self.clone(), life.clone());
+                    if let Some(how) = caller.enqueues {
+                        tasks.spawn(world.leave(life, client, incarnation, (number, place), how));
+                    } else {
+                        tasks.spawn(world.deliver(life, client, incarnation, number, place));
                     }
                 }
             }
             let mut dispatchers = Vec::new();
+            let desk = self.schedule.queue.as_ref().and_then(|queue| queue.desks[host].clone());
+            if let Some(desk) = desk {
+                tasks.spawn(self.clone().dispatch(life.clone(), clients.clone(), incarnation, desk));
+            }
             if self.schedule.dispatcher {
                 dispatchers.extend(clients.iter().map(|(_, client)| client.keep_recovering(PERIOD)));
             } else if let Some(every) = self.schedule.recovers_every[host] {
@@ -256,7 +278,7 @@ impl World {
         self.clock.latency(wait).await;
         life.goes_on().await;
         if !caller.persists {
-            self.state.lock().done.insert((number, place));
+            self.is_over(number, place);
         }
         let mut deadline = caller.deadline;
         for _ in 0..CALLS_MAX {
@@ -268,7 +290,7 @@ impl World {
                 () = gone => None,
             };
             let Some(wait) = ended.flatten().filter(|_| caller.persists) else {
-                self.state.lock().done.insert((number, place));
+                self.is_over(number, place);
                 return;
             };
             // Who has no time at first may have some later.
@@ -276,7 +298,7 @@ impl World {
             self.clock.latency(wait).await;
             life.goes_on().await;
         }
-        self.state.lock().done.insert((number, place));
+        self.is_over(number, place);
     }
 
     /// One call, and when to send it again; `None` once the operation has ended.
@@ -290,7 +312,7 @@ impl World {
         let operation = &self.schedule.operations[number];
         let began = self.clock.now();
         let call = self.facts.with(|all| {
-            all.calls.push(CallMade { operation: number, began, ended: None });
+            all.calls.push(CallMade { operation: number, does: Does::Send, began, ended: None });
             all.calls.len() - 1
         });
         let mut sent = operation.kind.call(client, number).on_unknown(on_unknown(operation.resends));
@@ -304,6 +326,18 @@ impl World {
             sent = sent.in_flight(InFlight::Wait);
         }
         let result = sent.send().await;
+        let attempts = result.as_ref().err().map_or(0, |error| error.attempts().len());
+        self.hears((number, call), (incarnation, began, deadline), attempts, result)
+    }
+
+    /// What a call is told, and when to ask again; `None` once the operation has ended.
+    pub fn hears(
+        &self,
+        (number, call): (usize, usize),
+        (incarnation, began, deadline): (u64, Instant, Option<Duration>),
+        attempts: usize,
+        result: Result<Reply, Error>,
+    ) -> Option<Duration> {
         let at = self.clock.now();
         self.note(|| format!("operation {number} is told {}", shown(&result)));
         let said = Said::of(&result);
@@ -312,7 +346,6 @@ impl World {
             all.calls[call].ended = Some(at);
             let life = all.life(number);
             let effect = result.as_ref().err().map(Error::effect);
-            let attempts = result.as_ref().err().map_or(0, |error| error.attempts().len());
             let goes_on = result
                 .as_ref()
                 .err()
@@ -375,7 +408,7 @@ impl World {
         }
     }
 
-    fn clients(&self, life: &Arc<Life>) -> (Vec<(Name, Client)>, u64) {
+    pub fn clients(&self, life: &Arc<Life>) -> (Vec<(Name, Client)>, u64) {
         let incarnation = self.incarnations.fetch_add(1, Ordering::Relaxed);
         let names: BTreeSet<Name> =
             self.schedule.operations.iter().map(|operation| operation.kind.vendor()).collect();
@@ -383,7 +416,7 @@ impl World {
         (names.into_iter().map(client).collect(), incarnation)
     }
 
-    fn letters(&self, clients: &[(Name, Client)]) -> DeadLetters {
+    pub fn letters(&self, clients: &[(Name, Client)]) -> DeadLetters {
         let letters = DeadLetters::new(self.store.clone()).with_clock(OperatorClock(self.clock.clone()));
         clients.iter().fold(letters, |letters, (_, client)| letters.with_client(client))
     }
@@ -418,8 +451,8 @@ impl World {
         self.rough.store(false, Ordering::Relaxed);
     }
 
-    /// The true word on each dead letter, and a redrive of those that did not take effect.
-    async fn resolve(&self, clients: &[(Name, Client)]) {
+    /// The true word on each dead letter.
+    pub async fn resolve(&self, clients: &[(Name, Client)]) {
         let letters = self.letters(clients);
         let signed = Signed::new("ann", "looked at the vendor's dashboard");
         for record in self.records().await {
@@ -477,25 +510,40 @@ impl World {
     /// Recovers until nothing is under way any more, and says what is all the same.
     async fn come_to_rest(&self, operator: &Arc<Life>) -> Vec<Record> {
         let (clients, _) = self.clients(operator);
-        for _ in 0..ROUNDS_MAX {
-            for (_, client) in &clients {
+        // As the hosts do it, where they do it.
+        let queue = self.schedule.queue.as_ref();
+        let dispatches = || queue.map(|queue| dispatcher(&clients).period(queue.rest_period).start());
+        let mut dispatching = dispatches();
+        for _ in 0..ROUNDS_MAX * if queue.is_some() { 2 } else { 1 } {
+            for (_, client) in clients.iter().filter(|_| queue.is_none()) {
                 client.recover(RECOVERED_MAX).await.expect("the store works by now");
             }
             let filter = Filter { phases: vec![Phase::InProgress, Phase::Scheduled], ..Filter::default() };
-            let left = self.store.list(&filter, None, 100).await.expect("a page").rows;
+            let mut left = self.store.list(&filter, None, 100).await.expect("a page").rows;
+            left.retain(|row| !self.waits_for_its_turn(&row.id));
             let Some(next) = left.iter().filter_map(|row| row.until).min() else { return Vec::new() };
-            let wait = next.since(exact_wall(&self.clock));
-            self.clock.latency(wait.max(ROUND_MIN)).await;
+            let wait = next.since(self.time());
+            if wait > PATIENCE {
+                // Nobody holds anything.
+                drop(dispatching);
+                self.clock.latency(wait - ROUND_MIN).await;
+                dispatching = dispatches();
+            }
+            self.clock.latency(wait.min(PATIENCE).max(ROUND_MIN)).await;
         }
-        let soon = exact_wall(&self.clock).plus(PATIENCE);
+        drop(dispatching);
+        let soon = self.time().plus(PATIENCE);
         let records = self.records().await;
         // What waits for a time that a vendor asked for is not stuck.
         let is_open = |record: &Record| matches!(record.phase(), Phase::InProgress | Phase::Scheduled);
-        let is_stuck = |record: &Record| is_open(record) && record.until().is_some_and(|until| until <= soon);
+        let is_stuck = |record: &Record| {
+            let waits = self.waits_for_its_turn(&record.id);
+            is_open(record) && !waits && record.until().is_some_and(|until| until <= soon)
+        };
         records.into_iter().filter(is_stuck).collect()
     }
 
-    async fn records(&self) -> Vec<Record> {
+    pub async fn records(&self) -> Vec<Record> {
         let page = self.store.list(&Filter::default(), None, 100).await.expect("a page");
         let mut records = Vec::new();
         for row in page.rows {
@@ -506,11 +554,22 @@ impl World {
 
     /// What a host's wall clock says. The operator's is exact.
     pub fn wall(&self, host: usize) -> Timestamp {
-        let exact = exact_wall(&self.clock);
-        let Some(wall_clock) = self.schedule.clocks.get(host) else { return exact };
-        let passed = i64::try_from(self.clock.now().as_nanos() / 1_000_000).expect("some days");
-        let drifted = passed / 1_000 * wall_clock.drift_ppm / 1_000;
-        shifted(exact, wall_clock.off_ms + drifted + self.state.lock().steps_ms[host])
+        let Some(wall_clock) = self.schedule.clocks.get(host) else { return exact_wall(&self.clock) };
+        wall_of(&self.clock, *wall_clock, self.state.lock().steps_ms[host])
+    }
+
+    /// What time it is in the store, for a host.
+    pub fn time_at(&self, host: usize) -> Timestamp {
+        self.store.time(self.wall(host))
+    }
+
+    /// The same, where a clock is right.
+    pub fn time(&self) -> Timestamp {
+        self.store.time(exact_wall(&self.clock))
+    }
+
+    fn waits_for_its_turn(&self, id: &OperationId) -> bool {
+        self.facts.with(|all| all.named(id).is_some_and(|place| all.waits_for_its_turn(place)))
     }
 
     /// What the next request meets.
@@ -572,6 +631,10 @@ impl World {
     fn is_done(&self, number: usize, place: usize) -> bool {
         self.state.lock().done.contains(&(number, place))
     }
+
+    pub fn is_over(&self, number: usize, place: usize) {
+        self.state.lock().done.insert((number, place));
+    }
 }
 
 /// The operator's clock is exact.
@@ -595,6 +658,13 @@ impl steadfast::clock::Clock for OperatorClock {
 /// What an exact wall clock says.
 pub fn exact_wall(clock: &TestClock) -> Timestamp {
     TestClock::START.plus(ms(clock.now().as_nanos() / 1_000_000))
+}
+
+/// What a wall clock says that was off at the start, drifts, and was set since.
+pub fn wall_of(clock: &TestClock, of: WallClock, steps_ms: i64) -> Timestamp {
+    let passed = i64::try_from(clock.now().as_nanos() / 1_000_000).expect("some days");
+    let drifted = passed / 1_000 * of.drift_ppm / 1_000;
+    shifted(exact_wall(clock), of.off_ms + drifted + steps_ms)
 }
 
 fn shown(result: &Result<Reply, Error>) -> String {
@@ -624,7 +694,7 @@ fn client_of(clients: &[(Name, Client)], name: Name) -> &Client {
 const RECOVERED_MAX: usize = 8;
 
 /// Calls of a caller who does not give up soon.
-const CALLS_MAX: u32 = 12;
+pub const CALLS_MAX: u32 = 12;
 
 /// A lease, and a minute for a few dozen operations at a healthy vendor.
 const BACKLOG_MAX: Duration = secs(60 + 60);

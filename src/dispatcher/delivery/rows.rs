@@ -1,6 +1,6 @@
 //! The rows of the store's outbox, for all of a dispatcher's clients.
 
-use super::{Delivery, Turn};
+use super::{Delivery, Turn, shortest};
 use crate::dispatcher::answered;
 use crate::error::{Effect, Error, Kind};
 use crate::telemetry;
@@ -26,6 +26,11 @@ impl Delivery {
             }
             Err(panic) => return telemetry::recovery_panicked(vendor, LOOK_INTO_OUTBOX, &*panic),
         };
+        self.saw_rows(found);
+    }
+
+    /// Whose rows wait, in the order of the clients.
+    pub(super) fn saw_rows(&mut self, found: Vec<bool>) {
         for (turn, has_rows) in self.members.iter_mut().zip(found) {
             turn.has_rows |= has_rows;
         }
@@ -33,12 +38,15 @@ impl Delivery {
 
     /// Takes rows of the outbox on record, a page for each client that has some. Whether any client had.
     pub(super) async fn admit_in_turn(&mut self) -> bool {
-        let mut had_rows = false;
+        let (mut had_rows, mut progressed) = (false, false);
         for turn in self.members.iter_mut().filter(|turn| turn.may_admit()) {
             had_rows = true;
             let client = &turn.member.client;
             turn.has_rows = match answered(&*self.clock, ADMIT, turn.admission.round(client)).await {
-                Ok(Ok(are_more)) => are_more,
+                Ok(Ok(are_more)) => {
+                    progressed |= turn.admission.progressed;
+                    are_more
+                }
                 Ok(Err(error)) => {
                     self.pulse.asked(Some(&error));
                     telemetry::recovery_failed(client.vendor(), &error);
@@ -49,6 +57,10 @@ impl Delivery {
                     false
                 }
             };
+        }
+        if progressed {
+            // Where some were there are soon others, which nobody tells of while the first are here.
+            self.look_soon(shortest(self.period));
         }
         had_rows
     }

@@ -88,7 +88,8 @@ impl Record {
             State::InProgress { .. } => {
                 let (attempt_max, vendor_clock_ms) = (self.attempt_max, self.vendor_clock_ms);
                 let taker = Taker { now, lease: Duration::ZERO, attempt_max, vendor_clock_ms };
-                self.left_to(taker).ok_or(Forbidden::Held)
+                let left = self.left_to(taker);
+                left.or_else(|| Guard::HeldNotCancelled.is_out().then(|| self.clone())).ok_or(Forbidden::Held)
             }
             State::Succeeded { .. } | State::Refused { .. } | State::Dead { .. } => Err(Forbidden::NotOpen),
         }

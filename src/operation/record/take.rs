@@ -127,7 +127,13 @@ impl Record {
         }
         let (until, is_for_later) = match self.state {
             State::InProgress { lease_until } => (lease_until, false),
-            State::Scheduled { at } => (at, self.is_as_enqueued() && at > self.updated_at),
+            State::Scheduled { at } => {
+                if Guard::NotBeforeDue.is_out() {
+                    return true;
+                }
+                let is_for_later = self.is_as_enqueued() && at > self.updated_at;
+                (at, Guard::LaterKeepsItsTime.keeps(is_for_later))
+            }
             State::Succeeded { .. } | State::Refused { .. } | State::Dead { .. } => return false,
         };
         let is_of_a_wrong_clock = || Guard::LeaseOfWrongClock.keeps(self.is_of_a_wrong_clock(now));

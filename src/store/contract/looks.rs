@@ -13,7 +13,7 @@ pub async fn check_looks(store: &dyn Store) {
     let second = Duration::from_secs(1);
     let nothing = [Waiting::default(); 3];
     let Some(empty) = look(store, NOW).await else { return };
-    assert_eq!(empty, Sight { waiting: nothing.into(), expired: false }, "an empty store");
+    assert_eq!(empty, Sight { waiting: nothing.into(), expired: false, rows: None }, "an empty store");
 
     let lease = NOW.plus(LEASE);
     let held = id("test/looks/a/POST /x", "held");
@@ -55,6 +55,6 @@ pub async fn check_looks(store: &dyn Store) {
 
 async fn look(store: &dyn Store, now: Timestamp) -> Option<Sight> {
     let accounts = ["test/looks/a", "test/looks/a>other", "test/looks/"].map(str::to_owned).into();
-    let look = Look { now, until: now.plus(Duration::from_secs(1)), accounts };
+    let look = Look { now, until: now.plus(Duration::from_secs(1)), accounts, outbox: Vec::new() };
     store.look(&look).await.expect("the store works")
 }

@@ -38,6 +38,7 @@ impl Inner {
         Sight {
             waiting: look.accounts.iter().map(|account| self.waiting(account, look, seals)).collect(),
             expired: self.ending[Bucket::Expires as usize].first().is_some_and(|(at, _)| *at <= now),
+            rows: None,
         }
     }
 

@@ -66,12 +66,13 @@ impl Watch {
             loop {
                 self.connect.sleep(LOOK_EVERY).await;
                 let Some(client) = self.client.upgrade().filter(|client| !client.is_closed()) else { return };
-                if !self.answers(&client).await {
-                    return;
-                }
-                // The line's own and ours; every other one waits for an answer.
+                // The line's own and ours; every other one waits for an answer. Where none does, a question would only
+                // cost the server.
                 if Arc::strong_count(&client) <= 2 {
                     break;
+                }
+                if !self.answers(&client).await {
+                    return;
                 }
             }
         }

@@ -17,7 +17,7 @@ use crate::clock::Timestamp;
 use crate::operation::Scope;
 use crate::operation::record::{CLOCKS_DIFFER_MAX, Phase};
 use crate::store::numbers::{duration_ms, phase_number, to_ms};
-use crate::store::{Look, Sight, Standing, StoreError, Waiting};
+use crate::store::{Account, Look, Sight, Standing, StoreError, Waiting};
 
 pub(super) async fn look(shared: &Arc<Shared>, look: &Look) -> Result<Sight, StoreError> {
     let began = shared.time.instant();
@@ -40,9 +40,12 @@ pub(super) async fn look(shared: &Arc<Shared>, look: &Look) -> Result<Sight, Sto
         nothing(ended);
     }
     let mut waiting = Vec::with_capacity(look.accounts.len());
+    let mut have_rows = Vec::with_capacity(look.accounts.len());
     // The first row is for all of them.
     for (row, (due, lapsed)) in rows.iter().skip(1).zip(due.into_iter().zip(lapsed)) {
-        let found = waiting_of(&mut Reader::of(row), now)?;
+        let mut from = Reader::of(row);
+        let found = waiting_of(&mut from, now)?;
+        have_rows.push(from.next()?);
         if found.due.is_none_or(|due| due > now) {
             nothing(due);
         }
@@ -54,7 +57,7 @@ pub(super) async fn look(shared: &Arc<Shared>, look: &Look) -> Result<Sight, Sto
     if waiting.len() != look.accounts.len() {
         return Err(damaged("a look that leaves accounts out"));
     }
-    Ok(Sight { waiting, expired })
+    Ok(Sight { waiting, expired, rows: (!look.outbox.is_empty()).then_some(have_rows) })
 }
 
 /// Of one account. What a clock that was wrong has put far off is for a taker at once.
@@ -76,6 +79,12 @@ fn values(
     let vendors: Vec<String> = look.accounts.iter().map(vendor).collect();
     let from = |begun: &[Begun]| begun.iter().map(|begun| begun.from).collect::<Vec<i64>>();
     let seals: Vec<Vec<u8>> = shared.seals.ids().map(|id| id.to_vec()).collect();
+    let of_outbox = |part: fn(&Account) -> &String| -> (Given, Type) {
+        (
+            Box::new(look.outbox.iter().map(|account| part(account).clone()).collect::<Vec<_>>()),
+            Type::TEXT_ARRAY,
+        )
+    };
     let soon = to_ms(look.until).saturating_sub(to_ms(look.now));
     vec![
         (Box::new(look.accounts.clone()), Type::TEXT_ARRAY),
@@ -85,6 +94,9 @@ fn values(
         (Box::new(seals), Type::BYTEA_ARRAY),
         (Box::new(soon), Type::INT8),
         (Box::new(ended.from), Type::INT8),
+        of_outbox(|account| &account.namespace),
+        of_outbox(|account| &account.vendor),
+        of_outbox(|account| &account.account),
     ]
 }
 
@@ -108,12 +120,16 @@ fn statement(schema: &Schema) -> String {
         "WITH clock AS MATERIALIZED (SELECT now, {schema}.later(now, $6) AS soon, {schema}.later(now, {far_ms}) AS far \
          FROM (SELECT {schema}.store_now() AS now) AS read) \
          SELECT clock.now, {CLOSED}, EXISTS (SELECT FROM {schema}.operation o WHERE o.phase > 2 AND o.wake_ms >= $7 \
-         AND o.wake_ms <= clock.now), NULL::bigint, NULL::boolean, NULL::boolean, NULL::boolean, 0::bigint AS place \
+         AND o.wake_ms <= clock.now), NULL::bigint, NULL::boolean, NULL::boolean, NULL::boolean, NULL::boolean, \
+         0::bigint AS place \
          FROM clock, {schema}.purged p UNION ALL \
          SELECT NULL, NULL, NULL, (SELECT o.wake_ms {due_open} AND o.wake_ms >= a.due_from AND o.wake_ms <= clock.soon \
          ORDER BY o.wake_ms LIMIT 1), {far_due}, EXISTS (SELECT {held_open} AND o.wake_ms >= a.held_from \
-         AND o.wake_ms <= clock.now), {far_held}, a.place FROM clock, unnest($1, $2, $3, $4) WITH ORDINALITY \
-         AS a (account, vendor, due_from, held_from, place) ORDER BY place",
+         AND o.wake_ms <= clock.now), {far_held}, EXISTS (SELECT FROM {schema}.outbox o \
+         WHERE o.namespace = a.of_namespace AND o.vendor = a.of_vendor AND o.account = a.of_account \
+         AND o.rejected_at_ms IS NULL), a.place \
+         FROM clock, unnest($1, $2, $3, $4, $8, $9, $10) WITH ORDINALITY \
+         AS a (account, vendor, due_from, held_from, of_namespace, of_vendor, of_account, place) ORDER BY place",
         far_ms = duration_ms(CLOCKS_DIFFER_MAX),
         due_open = open(due),
         held_open = open(held),

@@ -1,7 +1,8 @@
 //! The statements, with the names of one schema.
 //!
 //! None is prepared under a name: a pooler in transaction mode hands sessions about, and a plan that was made while a
-//! table was small is not kept after it has grown. Of many rows, their values are arrays.
+//! table was small is not kept after it has grown. Those of every call are functions of the schema, whose plans a session
+//! keeps, and which do not depend on a table's size. Of many rows, their values are arrays.
 
 use super::row::{self, BLOBS, Changes, OPERATION};
 use super::schema::Schema;
@@ -15,6 +16,8 @@ pub(super) struct Statements {
     pub(super) start: String,
     /// See [`transition`](super::transition).
     pub(super) step: String,
+    /// See [`due`](super::due).
+    pub(super) due: String,
     /// One operation as it is, with the time: scope, key.
     pub(super) read: String,
     /// Locks operations, in the order of their names: scopes, keys. What is read beside them must be read afterwards.
@@ -48,8 +51,9 @@ impl Statements {
     pub(super) fn of(schema: &Schema) -> Statements {
         let request = row::request(schema);
         Statements {
-            start: start(schema),
-            step: step(schema),
+            start: function(schema, "start_operations", 16),
+            step: function(schema, "move_operations", 15),
+            due: function(schema, "take_due", 10),
             read: format!(
                 "SELECT {schema}.store_now(), {OPERATION}, {request}, {BLOBS} FROM {schema}.operation o \
                  JOIN {schema}.request r USING (scope, key) LEFT JOIN {schema}.outcome a USING (scope, key) \
@@ -98,61 +102,10 @@ impl Statements {
     }
 }
 
-/// The time of a batch. Nobody in it waits for long for one row, which somebody's open transaction may hold for minutes:
-/// the row then goes by itself. The setting ends with the statement.
-fn clock(schema: &Schema) -> String {
-    format!(
-        "clock AS MATERIALIZED (SELECT {schema}.store_now() AS now, \
-         set_config('lock_timeout', '{LOCK_WAIT_MS}', true) AS lock_timeout)"
-    )
-}
-
-/// First claims: a row each, unless its name is taken or the store is closed, which is told in any case. Times count from the server's now. The fence is above whatever was
-/// purged; that it still is once the row is there, a trigger asks.
-fn start(schema: &Schema) -> String {
-    let clock = clock(schema);
-    format!(
-        "WITH {clock}, started AS (\
-         INSERT INTO {schema}.operation (scope, key, vendor, phase, until_ms, wake_ms, fence, attempts, effect, \
-         claimed_at_ms, updated_at_ms, on_unknown, look_ups, resends_left, attempt_max_ms, vendor_clock_ms, seal) \
-         SELECT c.scope, c.key, c.vendor, c.phase::smallint, {schema}.later(now, until_in), \
-         {schema}.later(now, until_in), {schema}.later(p.fence, 1), 0, 0, now, now, on_unknown::smallint, 0, resends, \
-         attempt_max, vendor_clock, $10 \
-         FROM clock, {schema}.purged p, unnest($1, $2, $3, $4, $5, $6, $7, $8, $9) \
-         AS c (scope, key, vendor, phase, until_in, on_unknown, resends, attempt_max, vendor_clock) \
-         WHERE p.stage = 0 ON CONFLICT (scope, key) DO NOTHING RETURNING scope, key, fence, updated_at_ms), \
-         kept AS (INSERT INTO {schema}.request (scope, key, keep_ms, first_fence, secrets, fingerprint, wire_key, \
-         redact, request) SELECT c.scope, c.key, keep, fence, secrets, fingerprint, wire_key, redact, request \
-         FROM unnest($1, $2, $11, $12, $13, $14, $15, $16) \
-         AS c (scope, key, keep, secrets, fingerprint, wire_key, redact, request) JOIN started USING (scope, key)) \
-         SELECT {CLOSED}, s.scope, s.key, s.fence, s.updated_at_ms FROM {schema}.purged p LEFT JOIN started s ON true"
-    )
-}
-
-/// A holder's transitions, of rows that are in progress under its fence. Times count from the server's now, and
-/// the row is left to a slower way where the holder's idea of the time is far from that.
-fn step(schema: &Schema) -> String {
-    let until = format!("{schema}.later(clock.now, m.until_in)");
-    let clock = clock(schema);
-    format!(
-        "WITH {clock}, moved AS (\
-         UPDATE {schema}.operation o SET phase = m.phase::smallint, until_ms = {until}, \
-         wake_ms = CASE m.phase WHEN 1 THEN least(o.wake_ms, {until}) ELSE {until} END, \
-         attempts = m.attempts, effect = m.effect::smallint, updated_at_ms = clock.now, detail = m.detail::smallint, \
-         status = m.status::smallint, resolved = NULL, unknown_since_ms = {schema}.later(clock.now, m.unknown_in), \
-         look_ups = m.look_ups, resends_left = m.resends \
-         FROM clock, {schema}.purged p, unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) \
-         AS m (scope, key, fence, now, phase, until_in, attempts, effect, detail, status, unknown_in, look_ups, resends) \
-         WHERE p.stage < 2 AND o.scope = m.scope AND o.key = m.key AND o.fence = m.fence AND o.phase = 1 \
-         AND clock.now - m.now BETWEEN -{SKEW_MAX_MS} AND {SKEW_MAX_MS} \
-         RETURNING o.scope, o.key, o.fence, o.updated_at_ms), \
-         wrote AS (INSERT INTO {schema}.outcome AS a (scope, key, reports, answer) \
-         SELECT m.scope, m.key, m.reports, m.answer FROM unnest($1, $2, $3, $14, $15) \
-         AS m (scope, key, fence, reports, answer) JOIN moved USING (scope, key, fence) \
-         WHERE m.answer IS NOT NULL OR m.reports <> '' ON CONFLICT (scope, key) \
-         DO UPDATE SET reports = a.reports || excluded.reports, answer = excluded.answer) \
-         SELECT {CLOSED}, m.scope, m.key, m.updated_at_ms FROM {schema}.purged p LEFT JOIN moved m ON true"
-    )
+/// A function of the schema, whose plans a session keeps: see the migration.
+fn function(schema: &Schema, name: &str, arguments: usize) -> String {
+    let places: Vec<String> = (1..=arguments).map(|nth| format!("${nth}")).collect();
+    format!("SELECT * FROM {schema}.{name}({})", places.join(", "))
 }
 
 fn update(schema: &Schema) -> String {
@@ -200,9 +153,17 @@ fn purge(schema: &Schema) -> String {
     )
 }
 
-/// Longer than a batch of somebody else's takes.
-const LOCK_WAIT_MS: u64 = 100;
-
 /// How far the holder's idea of the server's time may be off. It is off by an answer's way, and the state machine is asked
 /// nothing that this could change: the limits that it knows are minutes.
 pub(super) const SKEW_MAX_MS: u64 = 30_000;
+
+#[cfg(test)]
+mod tests {
+    use super::SKEW_MAX_MS;
+
+    #[test]
+    fn the_schema_allows_a_holder_as_much_as_the_program_foresees() {
+        let allowed = format!("BETWEEN -{SKEW_MAX_MS} AND {SKEW_MAX_MS}");
+        assert!(include_str!("migrations/0006_batches.sql").contains(&allowed), "{allowed}");
+    }
+}

@@ -1,6 +1,8 @@
 //! Taking what nobody holds any more.
 //!
-//! Found by an index of times, from a lower bound that moves with what was found: see [`bounds`](super::bounds).
+//! Found by an index of times, from a lower bound that moves with what was found: see [`bounds`](super::bounds). What is
+//! due of an account is taken by [one statement](super::due). Here is the slower way: for leases that ran out, for rows
+//! with a time of a clock that was wrong, and for whoever takes from all accounts.
 
 use std::sync::Arc;
 
@@ -8,6 +10,7 @@ use tokio_postgres::types::Type;
 
 use super::bounds::Begun;
 use super::row::{self, OPERATION, Reader, Value};
+use super::schema::Schema;
 use super::standing::{self, CLOSED};
 use super::transaction::{Turn, Within, in_transaction};
 use super::{Shared, write};
@@ -24,33 +27,63 @@ pub(super) async fn take(shared: &Arc<Shared>, take: Take) -> Result<Vec<Record>
     }
     let name = (phase_of(&take), take.account.clone());
     let begun = shared.bounds.begin(name, shared.time.instant());
-    // A transaction only where there is something to take.
-    let found = match nothing_at(shared, &take, &begun).await? {
-        Some(now) => Looked { now, ..Looked::default() },
-        None => locked(shared, take.clone(), begun.from).await?,
+    let found = if take.what == Left::Due && take.account.is_some() {
+        due(shared, &take, begun.from).await?
+    } else {
+        // A transaction only where there is something to take.
+        match nothing_at(shared, &take, &begun).await? {
+            Some(now) => Looked { now, ..Looked::default() },
+            None => locked(shared, take.clone(), begun.from).await?,
+        }
     };
     let full_to = found.last.filter(|_| found.is_full);
     shared.bounds.end(begun, shared.time.instant(), found.now, full_to);
-    // One that cannot be read is not to cost the others their turn: its lease runs out again.
-    let readable = found.rows.into_iter().filter_map(|stored| {
-        let id = stored.record.id.clone();
-        let whole = stored.whole(&shared.seals);
-        whole.inspect_err(|error| tracing::error!(%id, %error, "a record cannot be read")).ok()
-    });
-    Ok(readable.collect())
+    let mut records = Vec::with_capacity(found.rows.len());
+    for stored in found.rows {
+        let (id, fence) = (stored.record.id.clone(), stored.record.fence);
+        let mut whole = stored.whole(&shared.seals);
+        if whole.is_err()
+            && let Ok(Some((_, again))) = shared.read(&id).await
+            && again.record.fence == fence
+        {
+            // It may have been sealed with another key in the same moment.
+            whole = Stored { answer: None, ..again }.whole(&shared.seals);
+        }
+        match whole {
+            Ok(record) => records.push(record),
+            // It is not to cost the others their turn: its lease runs out again.
+            Err(error) => tracing::error!(%id, %error, "a record cannot be read"),
+        }
+    }
+    Ok(records)
+}
+
+async fn due(shared: &Arc<Shared>, take: &Take, from: i64) -> Result<Looked, StoreError> {
+    let (mut found, is_more) = super::due::take(shared, take, from).await?;
+    let left = take.limit.saturating_sub(found.rows.len());
+    if is_more && left > 0 {
+        // What was taken is ours by now, whatever comes of the rest.
+        match locked(shared, Take { limit: left, ..take.clone() }, from).await {
+            Ok(rest) => found.rows.extend(rest.rows),
+            Err(error) if found.rows.is_empty() => return Err(error),
+            // They are found again.
+            Err(_) => {}
+        }
+    }
+    Ok(found)
 }
 
 /// What a look came to.
 #[derive(Default)]
-struct Looked {
+pub(super) struct Looked {
     /// The server's.
-    now: Timestamp,
+    pub(super) now: Timestamp,
     /// Now the taker's.
-    rows: Vec<Stored>,
+    pub(super) rows: Vec<Stored>,
     /// When the last of those that were over was.
-    last: Option<i64>,
+    pub(super) last: Option<i64>,
     /// As many as were asked for.
-    is_full: bool,
+    pub(super) is_full: bool,
 }
 
 fn phase_of(take: &Take) -> Phase {
@@ -74,7 +107,7 @@ async fn nothing_at(
         "SELECT EXISTS (SELECT FROM {schema}.operation o WHERE {OPEN} AND {OF_ACCOUNT} AND {READABLE} \
          AND o.wake_ms >= $5 AND o.wake_ms <= (SELECT {schema}.store_now())) OR \
          EXISTS (SELECT FROM {schema}.operation o WHERE {}), {schema}.store_now(), (SELECT {CLOSED} FROM {schema}.purged p)",
-        of_a_wrong_clock(shared)
+        of_a_wrong_clock(schema)
     );
     let (asked, own) = (Asked::of(shared, take, begun.from), Arc::clone(shared));
     shared
@@ -128,7 +161,7 @@ async fn look(within: &Within, take: &Take, from: i64) -> Result<Turn<Looked>, S
         let wrong = format!(
             "SELECT {OPERATION} FROM {schema}.operation o WHERE {} AND {READABLE} ORDER BY o.until_ms LIMIT $6 \
              FOR UPDATE SKIP LOCKED",
-            of_a_wrong_clock(shared)
+            of_a_wrong_clock(schema)
         );
         for row in within.ask(LOOK, &wrong, &asked.values(&asked.limit)).await? {
             let record = row::operation(&mut Reader::of(&row))?;
@@ -167,18 +200,18 @@ async fn move_on(within: &Within, asked: &Asked) -> Result<(), StoreError> {
 }
 
 /// The values of the statements here.
-struct Asked {
+pub(super) struct Asked {
     phase: i64,
     vendor: Option<String>,
     account: Option<String>,
     /// The keys at hand.
     seals: Vec<Vec<u8>>,
     from: i64,
-    limit: i64,
+    pub(super) limit: i64,
 }
 
 impl Asked {
-    fn of(shared: &Shared, take: &Take, from: i64) -> Asked {
+    pub(super) fn of(shared: &Shared, take: &Take, from: i64) -> Asked {
         let scope = take.account.as_deref().map(Scope::from_stored);
         Asked {
             phase: phase_number(phase_of(take)),
@@ -191,7 +224,7 @@ impl Asked {
         }
     }
 
-    fn values<'a>(&'a self, limit: &'a i64) -> [Value<'a>; 6] {
+    pub(super) fn values<'a>(&'a self, limit: &'a i64) -> [Value<'a>; 6] {
         [
             (&self.phase, Type::INT8),
             (&self.vendor, Type::TEXT),
@@ -206,8 +239,7 @@ impl Asked {
 /// What a clock that was wrong has put far off: a server that another one took over from. No index has the time of the
 /// last move, so that only those are looked at that end last: a backlog that is due in an hour must not be read through
 /// each second.
-fn of_a_wrong_clock(shared: &Shared) -> String {
-    let schema = shared.connections.schema();
+fn of_a_wrong_clock(schema: &Schema) -> String {
     let far = duration_ms(CLOCKS_DIFFER_MAX);
     let then = format!("(SELECT {schema}.later({schema}.store_now(), {far}))");
     format!(
@@ -229,7 +261,7 @@ const OF_ACCOUNT: &str = "($2 IS NULL OR o.vendor = $2) AND ($3 IS NULL \
 /// turn for ever.
 const READABLE: &str = "(o.seal IS NULL OR o.seal = ANY ($4))";
 
-const LOOK: &str = "look for operations to take";
+pub(super) const LOOK: &str = "look for operations to take";
 
 /// More leases than a process renews between two looks, and few enough to lock.
 const MOVED_MAX: i64 = 1_000;

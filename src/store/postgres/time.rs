@@ -2,8 +2,12 @@
 //!
 //! Each answer that carries the server's time gives a reading: by how much the server's clock is ahead of our own
 //! monotonic one. An answer that was late on the way makes the server look behind, and never ahead. So the largest reading
-//! of the last minutes is the truest. Of the last minutes and not of all: the two clocks drift apart, and a server may be
-//! set back or give way to another one.
+//! of the last minutes is the truest. Of the last minutes and not of all: the two clocks drift apart.
+//!
+//! A server may be set back, or give way to another one whose clock is behind. No answer is late by a minute, so that a
+//! reading which is lower by more is of such a clock, and counts from then on. What was due by the old clock would else be
+//! asked for again and again, and nothing of it be there. Should a process have stood still for that long with an answer in
+//! its hands, the next answer sets it right.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,6 +42,10 @@ impl ServerTime {
         let now = self.clock.now();
         let ahead = to_ms(server).saturating_sub(millis(now));
         let mut readings = self.readings.lock();
+        let best = readings.now.max(readings.before);
+        if best.is_some_and(|best| ahead.saturating_add(LATE_MAX_MS) < best) {
+            *readings = Readings { since: now, now: Some(ahead), before: None };
+        }
         if now.since(readings.since) >= SPAN {
             *readings = Readings { since: now, now: None, before: readings.now };
         }
@@ -60,6 +68,9 @@ impl ServerTime {
 fn millis(at: Instant) -> i64 {
     i64::try_from(at.as_nanos() / 1_000_000).unwrap_or(i64::MAX)
 }
+
+/// A statement is cancelled long before, and so is a line that does not answer.
+const LATE_MAX_MS: i64 = 60_000;
 
 /// Two clocks that are not steered drift apart by some ten milliseconds in this time (100 ppm).
 const SPAN: Duration = Duration::from_secs(120);
@@ -105,5 +116,9 @@ mod tests {
         assert_eq!(at(119_000, 121_000), 124_001);
         assert_eq!(at(121_000, 123_000), 126_001);
         assert_eq!(at(242_000, 244_000), 244_000);
+        // It gives way to a server whose clock is five minutes behind, and that one to one that is right.
+        assert_eq!(at(1_000_000, 1_002_000), 1_002_000);
+        assert_eq!(at(1_001_000, 703_000), 703_000);
+        assert_eq!(at(1_002_000, 1_004_000), 1_004_000);
     }
 }

@@ -3,6 +3,7 @@
 //! What is read beside a locked row is read by a statement after the one that locked it. A statement that waits for a lock
 //! is then given the row as it is now, and everything else as it was when it began to wait.
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -177,15 +178,14 @@ impl Within {
         let (now, purged): (_, i64) = (from.time()?, from.next()?);
         self.shared.time.saw(now);
         standing::check(&mut from, allowed)?;
-        let mut others = Vec::with_capacity(rest.len());
+        let mut others = HashMap::with_capacity(rest.len());
         for row in rest {
             let mut from = Reader::of(row);
-            others.push((from.id()?, from));
+            others.insert(from.id()?, from);
         }
         let rows = records.into_iter().map(|record| {
-            let at = others.iter().position(|(id, _)| *id == record.id);
-            let at = at.ok_or_else(|| damaged("an operation has no request"))?;
-            row::stored(record, &mut others.swap_remove(at).1)
+            let other = others.remove(&record.id);
+            row::stored(record, &mut other.ok_or_else(|| damaged("an operation has no request"))?)
         });
         let notes = Notes { purged: purged.max(0) as u64, ..Notes::default() };
         Ok(Found { now, notes, rows: rows.collect::<Result<_, _>>()? })

@@ -4,6 +4,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::failure::While;
 use super::notes;
+use super::outbox::have_rows;
 use super::sealed;
 use super::write::{DUE, OF_A_WRONG_CLOCK, OF_ACCOUNT};
 use crate::clock::Timestamp;
@@ -30,7 +31,11 @@ pub(super) fn look(connection: &Connection, look: &Look, seals: &Seals) -> Resul
         )
         .while_doing(DOING)?;
     let expired = statement.query_row([to_ms(now)], |row| row.get(0)).while_doing(DOING)?;
-    Ok(Sight { waiting, expired })
+    let rows = match &*look.outbox {
+        [] => None,
+        accounts => Some(have_rows(connection, accounts)?),
+    };
+    Ok(Sight { waiting, expired, rows })
 }
 
 /// When the first of this account ends, if that is by `until`; at once, if a clock that was wrong put it far off.

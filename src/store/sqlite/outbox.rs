@@ -13,6 +13,7 @@ use super::sealed::keys_at_hand;
 use super::write::{self, First, Met};
 use super::{Sqlite, sealed};
 use crate::clock::Timestamp;
+use crate::guard::Guard;
 use crate::operation::record::{Claim, Claimed, Cursor, Page};
 use crate::policy::OnUnknown;
 use crate::store::numbers::{duration, from_ms, to_ms};
@@ -106,7 +107,7 @@ fn statement(sql: &'static str, values: Vec<Value>) -> Statement {
 /// A row, and what is sealed of it.
 type Found = (OutboxRow, Option<Vec<u8>>);
 
-fn have_rows(connection: &Connection, accounts: &[Account]) -> Result<Vec<bool>, StoreError> {
+pub(super) fn have_rows(connection: &Connection, accounts: &[Account]) -> Result<Vec<bool>, StoreError> {
     let doing = "look whose rows are in the outbox";
     let mut statement = connection.prepare_cached(HAS_ROWS).while_doing(doing)?;
     accounts
@@ -214,7 +215,7 @@ fn admit(connection: &Connection, number: u64, first: &First) -> Result<Option<M
          OR NOT {BEFORE} AND (before.rejected_at_ms IS NULL OR before.on_dead_letter = 'hold')))"
     );
     let mut its_turn = connection.prepare_cached(&sql).while_doing(doing)?;
-    if !its_turn.exists([to_number(number)]).while_doing(doing)? {
+    if Guard::RowStillThere.keeps(!its_turn.exists([to_number(number)]).while_doing(doing)?) {
         return Ok(None);
     }
     let met = write::claim(connection, first)?;
@@ -223,7 +224,7 @@ fn admit(connection: &Connection, number: u64, first: &First) -> Result<Option<M
         Met::Somebody(somebody) => !matches!(somebody.0, Claimed::Mismatch { .. } | Claimed::InTheWay { .. }),
         Met::Unreadable(_) | Met::InTheWay(..) => false,
     };
-    if is_on_record {
+    if Guard::RowGoesWithClaim.keeps(is_on_record) {
         let mut remove = connection.prepare_cached(REMOVE).while_doing(doing)?;
         remove.execute([to_number(number)]).while_doing(doing)?;
     }

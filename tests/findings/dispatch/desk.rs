@@ -12,7 +12,7 @@ use steadfast::Client;
 use steadfast::answer::Answer;
 use steadfast::clock::{Clock as _, Instant, Timestamp};
 use steadfast::operation::OperationId;
-use steadfast::operation::record::{Record, Take};
+use steadfast::operation::record::{Declined, Event, Record, Take, Transition};
 use steadfast::policy::Policy;
 use steadfast::store::{Look, Memory, Sight, Store, StoreError, Wakes, Wrapper};
 use steadfast::testkit::{SeededRandom, TestClock};
@@ -129,6 +129,7 @@ pub struct Seen {
     pub hangs: AtomicBool,
     /// Takers are given what was due so long ago.
     pub is_behind_by_ms: AtomicUsize,
+    pub takes_no_success: AtomicBool,
     /// Looks, takes, purges, all else.
     counts: [AtomicUsize; 4],
 }
@@ -141,6 +142,7 @@ impl Seen {
             fails: AtomicBool::new(false),
             hangs: AtomicBool::new(false),
             is_behind_by_ms: AtomicUsize::new(0),
+            takes_no_success: AtomicBool::new(false),
             counts: Default::default(),
         })
     }
@@ -181,6 +183,18 @@ impl Wrapper for Seen {
         self.asked(1).await?;
         let now = take.now.minus(ms(self.is_behind_by_ms.load(Ordering::Relaxed) as u64));
         self.store.take(Take { now, ..take }).await
+    }
+
+    async fn transition(
+        &self,
+        held: &Record,
+        transition: Transition,
+    ) -> Result<Result<Record, Declined>, StoreError> {
+        let is_success = matches!(transition.event, Event::Succeed { .. });
+        if is_success && self.takes_no_success.load(Ordering::Relaxed) {
+            return Err(StoreError::new("the disk is full"));
+        }
+        self.store.transition(held, transition).await
     }
 
     async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {

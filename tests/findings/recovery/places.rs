@@ -210,6 +210,68 @@ fn while_a_gate_is_closed_nothing_is_taken_and_written_down_again() {
     });
 }
 
+/// How often a dispatcher with 64 places takes, and how long it needs for so many calls, of which each is answered so late.
+fn takes_for(calls: usize, after: fn(usize) -> Duration) -> (usize, Duration) {
+    on_virtual_time(|clock, at_work| async move {
+        let store = Arc::new(Watched::new(Memory::new(), at_work));
+        let requests = Arc::new(AtomicUsize::new(0));
+        let client = Client::builder(Acme::new())
+            .policy(Policy::background().recovery(RecoveryConfig::new(10_000, 10_000).at_once(64)))
+            .transport(Answers { clock: clock.clone(), after, requests: Arc::clone(&requests) })
+            .clock(clock.clone())
+            .store(Arc::clone(&store))
+            .build()
+            .expect("a client");
+        for number in 0..calls {
+            client.post("/x").key(format!("call-{number}")).enqueue().await.expect("it is on record");
+        }
+        let began = clock.now();
+        let dispatcher = client.keep_recovering(PERIOD);
+        while requests.load(Ordering::Relaxed) < calls {
+            assert!(clock.now().since(began) < secs(60), "never");
+            clock.latency(Duration::from_millis(1)).await;
+        }
+        let took = clock.now().since(began);
+        assert_eq!(dispatcher.stop(secs(30)).await, 0);
+        (store.takes.load(Ordering::Relaxed), took)
+    })
+}
+
+#[test]
+fn for_what_ends_together_the_next_is_taken_together_and_at_once() {
+    let (takes, took) = takes_for(640, |_| Duration::from_millis(10));
+    assert!(takes <= 13, "{takes} takes for ten times 64");
+    assert!(took < Duration::from_millis(130), "{took:?} for ten times 10 ms");
+}
+
+#[test]
+fn what_ends_one_by_one_is_not_a_take_each() {
+    let (takes, _) = takes_for(640, |nth| Duration::from_millis(200 + 3 * (nth as u64 % 64)));
+    assert!(takes <= 250, "{takes} takes for 640 calls");
+}
+
+/// A vendor that answers each request in its own time.
+#[derive(Debug)]
+struct Answers {
+    clock: TestClock,
+    after: fn(usize) -> Duration,
+    requests: Arc<AtomicUsize>,
+}
+
+impl steadfast::transport::Transport for Answers {
+    fn send(
+        &self,
+        _: steadfast::transport::Request,
+        _: steadfast::transport::Limits,
+    ) -> steadfast::transport::Exchange<'_> {
+        let nth = self.requests.fetch_add(1, Ordering::Relaxed);
+        Box::pin(async move {
+            self.clock.latency((self.after)(nth)).await;
+            Ok(steadfast::answer::Answer::new(http::StatusCode::OK, http::HeaderMap::new(), "{}"))
+        })
+    }
+}
+
 /// A vendor that never answers its first request.
 #[derive(Debug)]
 struct HangsOnce {

@@ -1,0 +1,78 @@
+//! Taking what is due of one account: one statement, which locks, moves and reads it.
+//!
+//! A transaction that locks, reads, has the state machine decide and writes is eight round trips, and a dispatcher that
+//! delivers in bulk does little else. What a take makes of an operation that is due needs no decision: the next fence, a
+//! lease, and the times of a life whose first send this is. So the statement says it, as
+//! [`Record::take`](crate::operation::record::Record::take) does; the contract suite holds the two together. A row with a
+//! time of a clock that was wrong is left to the slower way.
+//!
+//! The request is read from the snapshot in which the statement began, and the row is locked after that. In between, a
+//! request can only have been sealed with another key: it changes for another life of its key, hours after this one ended.
+
+use std::sync::Arc;
+
+use tokio_postgres::types::Type;
+
+use super::row::{self, Reader, damaged};
+use super::take::{Asked, LOOK, Looked};
+use super::{Shared, failure::failure, standing};
+use crate::operation::record::{CLOCKS_DIFFER_MAX, Take};
+use crate::store::numbers::duration_ms;
+use crate::store::stored::Stored;
+use crate::store::{Standing, StoreError};
+
+/// What was taken, and whether there is more that only a transaction may take.
+pub(super) async fn take(
+    shared: &Arc<Shared>,
+    take: &Take,
+    from: i64,
+) -> Result<(Looked, IsMore), StoreError> {
+    let (asked, own) = (Asked::of(shared, take, from), Arc::clone(shared));
+    let (lease, attempt) = (duration_ms(take.lease), duration_ms(take.attempt_max));
+    let (vendor_clock, far) = (take.vendor_clock_ms, duration_ms(CLOCKS_DIFFER_MAX));
+    shared
+        .connections
+        .run(async move {
+            let mut values = asked.values(&asked.limit).to_vec();
+            values.extend([
+                (&lease as _, Type::INT8),
+                (&attempt as _, Type::INT8),
+                (&vendor_clock as _, Type::INT8),
+                (&far as _, Type::INT8),
+            ]);
+            let client = own.connections.get().await?;
+            let rows = client.query_typed(&own.statements.due, &values).await;
+            let rows = rows.map_err(|error| failure(LOOK, error))?;
+            let (mut looked, mut is_more) = (Looked::default(), None);
+            let mut taken_rows = Vec::with_capacity(rows.len());
+            for row in &rows {
+                let mut from = Reader::of(row);
+                standing::check(&mut from, Standing::check_new)?;
+                looked.now = from.time()?;
+                looked.last = from.next()?;
+                let (found, is_odd): (i64, bool) = (from.next()?, from.next()?);
+                looked.is_full = found >= asked.limit;
+                is_more = Some(is_odd);
+                if let Some(waited) = from.next::<Option<i64>>()? {
+                    taken_rows.push((waited, taken(&mut from)?));
+                }
+            }
+            // An update gives them in any order.
+            taken_rows.sort_by_key(|(waited, _)| *waited);
+            looked.rows = taken_rows.into_iter().map(|(_, stored)| stored).collect();
+            own.time.saw(looked.now);
+            Ok((looked, is_more.ok_or_else(|| damaged("no answer"))?))
+        })
+        .await
+}
+
+/// Whether there are rows of a clock that was wrong.
+type IsMore = bool;
+
+fn taken(from: &mut Reader<'_>) -> Result<Stored, StoreError> {
+    let record = row::operation(from)?;
+    let mut stored = Stored { number: 0, record, request: None, answer: None };
+    stored.number = row::first_claim(&mut stored.record, from)?;
+    stored.request = Some(from.next()?);
+    Ok(stored)
+}

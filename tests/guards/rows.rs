@@ -1,0 +1,87 @@
+//! The outbox of a store in a file, and a store whose records were copied.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, StatusCode};
+use steadfast::Client;
+use steadfast::answer::Answer;
+use steadfast::outbox::rusqlite::Connection;
+use steadfast::store::{Copying, Memory, Outbox, Sqlite, Store, StoreErrorKind, copy};
+use steadfast::testkit::{ScriptedTransport, TestClock};
+use steadfast::vendor::{Keyed, KeyedConfig};
+use tempfile::TempDir;
+
+use crate::life::wanted;
+use crate::wait;
+
+/// A service with its file.
+struct Shop {
+    directory: TempDir,
+    store: Arc<Sqlite>,
+    network: ScriptedTransport,
+    client: Client,
+}
+
+impl Shop {
+    fn open() -> Shop {
+        let directory = tempfile::tempdir().expect("a directory");
+        let store = Arc::new(Sqlite::open(directory.path().join("shop.db")).expect("a new file"));
+        let network = ScriptedTransport::new().always(Answer::new(StatusCode::OK, HeaderMap::new(), "{}"));
+        let client = Client::builder(Keyed::new(KeyedConfig::new("acme", "http://127.0.0.1:1"), "secret"))
+            .store(Arc::clone(&store))
+            .clock(TestClock::auto())
+            .transport(network.clone())
+            .build()
+            .expect("a client");
+        Shop { directory, store, network, client }
+    }
+
+    fn connection(&self) -> Connection {
+        Connection::open(self.directory.path().join("shop.db")).expect("opens")
+    }
+
+    fn insert(&self, headers: &str) {
+        let sql = "INSERT INTO steadfast_outbox (vendor, account, path, key, headers, body) \
+                   VALUES ('acme', 'default', '/pay', 'k', ?1, '{}')";
+        self.connection().execute(sql, [headers]).expect("it is written");
+    }
+
+    fn sent(&self) -> usize {
+        wait(self.client.recover(8)).expect("the store works");
+        self.network.requests().len()
+    }
+}
+
+pub fn a_row_is_gone_once_its_operation_is_on_record() -> bool {
+    let shop = Shop::open();
+    shop.insert("{}");
+    assert_eq!(shop.sent(), 1);
+    wait(shop.store.counts()).expect("the store works").is_empty()
+}
+
+/// A dispatcher that read a row and stood still until another one had dealt with it.
+pub fn a_row_that_is_gone_is_not_admitted() -> bool {
+    let shop = Shop::open();
+    wait(shop.store.admit(7, wanted("k", 0))).expect("the store works").is_none()
+}
+
+pub fn a_row_with_a_secret_is_not_sent() -> bool {
+    let shop = Shop::open();
+    shop.insert(r#"{"authorization": "Bearer secret"}"#);
+    shop.sent() == 0
+}
+
+pub fn what_is_cancelled_in_the_outbox_is_not_sent() -> bool {
+    let shop = Shop::open();
+    let call = shop.client.post("/pay").key("k").bytes("{}");
+    let put = call.blocking_enqueue_in(&shop.connection()).expect("it is written").committed();
+    let cancelled = wait(put.cancel("not wanted"));
+    cancelled.is_ok() && shop.sent() == 0
+}
+
+pub fn a_store_that_was_copied_takes_nothing() -> bool {
+    let (from, to) = (Memory::new(), Memory::new());
+    let how = Copying::new("here", "there").clock(TestClock::auto());
+    wait(copy(&from, &to, &how)).expect("nothing is in the way");
+    wait(from.claim(wanted("k", 0))).is_err_and(|error| error.kind() == StoreErrorKind::Closed)
+}

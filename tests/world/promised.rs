@@ -1,0 +1,208 @@
+//! What was promised of calls that are left to dispatchers, held against what the store and the vendors saw.
+//!
+//! What is accepted is never lost. Nothing starts before its time. What was taken back is not sent. A sequence is in
+//! order, and one at a time. Who waits hears of the outcome, and one tenant's backlog does not hold up another one. A
+//! dispatcher that was stopped holds nothing and takes nothing.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use steadfast::clock::Instant;
+use steadfast::operation::record::{CLOCKS_DIFFER_MAX, Record};
+
+use crate::audit::{Breaches, Kind, clocks_differ, is_calm};
+use crate::facts::{Accepted, All, How, Send, Stopped, Waited};
+use crate::plan::{What, secs};
+use crate::queue::Queued;
+use crate::vendors::{Name, policy};
+use crate::world::World;
+
+/// What was accepted, and is neither on record nor was ever seen to end.
+pub fn judge_kept(world: &World, records: &[Record]) -> Breaches {
+    let is_kept = |all: &All, accepted: &Accepted| {
+        let Some(life) = accepted.life.and_then(|life| all.life_at((accepted.operation, life))) else {
+            return false;
+        };
+        life.stands.iter().any(|stand| stand.how == How::Ended)
+            || records.iter().any(|record| record.id == life.id)
+    };
+    world.facts.with(|all| {
+        let lost = all.accepted.iter().find(|accepted| !is_kept(all, accepted));
+        lost.map(|lost| (Kind::AcceptedAndLost, format!("{lost:?}"))).into_iter().collect()
+    })
+}
+
+/// All else, once all is over.
+pub fn judge(world: &World, all: &All) -> Breaches {
+    let mut breaches = Breaches::new();
+    let mut find = |kind: Kind, what: Option<String>| {
+        if let Some(what) = what {
+            breaches.entry(kind).or_insert(what);
+        }
+    };
+    for send in &all.sends {
+        if let Some((kind, other)) = jumped(all, send) {
+            find(kind, Some(format!("operation {other} beside {send:?}")));
+        }
+        let after = all.cancelled.iter().find(|cancelled| {
+            send.operation == Some(cancelled.operation)
+                && send.life == cancelled.life
+                && send.left > cancelled.at
+        });
+        find(Kind::SentThoughCancelled, after.map(|cancelled| format!("{cancelled:?}: {send:?}")));
+    }
+    for accepted in all.accepted.iter().filter(|accepted| accepted.is_new) {
+        find(Kind::TakenBeforeItsTime, taken_before(all, accepted));
+        find(Kind::SentBeforeItsTime, sent_before(world, all, accepted));
+        find(Kind::StarvedByAnother, starved(world, all, accepted));
+    }
+    for waited in &all.waited {
+        find(Kind::WaitMissedTheEnd, missed(world, all, waited));
+    }
+    for stopped in &all.stopped {
+        find(Kind::StoppedAndStillHolding, still_held(world, stopped));
+        find(Kind::StoppedAndStillTaking, still_taking(all, stopped));
+        find(Kind::StoppedLate, stopped_late(world, stopped));
+        find(Kind::StopCutOff, cut_off(world, stopped));
+    }
+    find(Kind::TakenAgainAndAgain, taken_again(world, all));
+    breaches
+}
+
+/// Whether a request was sent out of the turn of its sequence: by a holder who came by the operation while one before it
+/// had not ended, or while any other was in somebody's hand.
+fn jumped(all: &All, send: &Send) -> Option<(Kind, usize)> {
+    let (place, held) = ((send.operation?, send.life), send.held?);
+    let line = all.lines.values().find(|line| line.contains(&place))?;
+    let index = line.iter().position(|other| *other == place)?;
+    for (other, life) in line.iter().enumerate().filter_map(|(nth, at)| Some((nth, all.life_at(*at)?))) {
+        if other == index {
+            continue;
+        }
+        if other < index && life.holds_line(held) {
+            return Some((Kind::SequenceOutOfOrder, line[other].0));
+        }
+        if life.stood(held) == Some(How::Held) {
+            return Some((Kind::SequenceTwoAtOnce, line[other].0));
+        }
+    }
+    None
+}
+
+/// Whether this call began the life that it was accepted as.
+fn has_begun(all: &All, accepted: &Accepted) -> Option<(usize, usize)> {
+    let place = (accepted.operation, accepted.life?);
+    all.life_at(place).filter(|life| life.began >= accepted.began && life.began <= accepted.at)?;
+    Some(place)
+}
+
+/// By the clock that its record is of: whoever takes it must read that its time has come.
+fn taken_before(all: &All, accepted: &Accepted) -> Option<String> {
+    let life = all.life_at(has_begun(all, accepted)?)?;
+    let first = life.holds.first()?;
+    let is_before = accepted.due.is_some_and(|due| first.now < due);
+    is_before.then(|| format!("{accepted:?}: {first:?}"))
+}
+
+/// By the right time, less what the clocks differ.
+fn sent_before(world: &World, all: &All, accepted: &Accepted) -> Option<String> {
+    let (operation, life) = has_begun(all, accepted)?;
+    let first = all.sends_of(operation).find(|send| send.life == life)?;
+    let after = accepted.due_in_truth.since(Instant::ORIGIN).max(world.schedule.horizon);
+    let mut differ = clocks_differ(world, after);
+    if let Some(server) = world.schedule.server.filter(|_| accepted.is_time) {
+        // What was asked for is a time by the server's clock.
+        differ += Duration::from_millis(server.clock.off_ms.unsigned_abs());
+    }
+    let is_early = first.left.plus(differ + A_MOMENT) < accepted.due_in_truth;
+    is_early.then(|| format!("{accepted:?}: {first:?}"))
+}
+
+/// Whether another account's backlog kept it waiting.
+fn starved(world: &World, all: &All, accepted: &Accepted) -> Option<String> {
+    let is_tenant = world.schedule.queue.as_ref().is_some_and(|queue| queue.what == Queued::Tenants);
+    if !is_tenant || world.schedule.operations[accepted.operation].kind.vendor() != Name::StripeOther {
+        return None;
+    }
+    let life = all.life_at(has_begun(all, accepted)?)?;
+    let first = life.holds.first()?;
+    let waited = first.at.since(accepted.at.max(accepted.due_in_truth));
+    (waited > STARVED_MAX).then(|| format!("{accepted:?} waited {waited:?}"))
+}
+
+/// Whether an outcome that was on record for long was not told, or not soon.
+fn missed(world: &World, all: &All, waited: &Waited) -> Option<String> {
+    if !is_calm(world) || !world.schedule.extras.locked.is_empty() {
+        return None;
+    }
+    let life = all.life_at((waited.operation, waited.life))?;
+    let until = waited.at;
+    // It stood so from then on, at least until the answer.
+    let last = life.stands.iter().rfind(|stand| stand.at <= until)?;
+    let is_over = matches!(last.how, How::Ended | How::Dead);
+    let known_for = until.since(last.at.max(waited.began));
+    (is_over && known_for > SEEN_WITHIN).then(|| format!("{waited:?}: {last:?}"))
+}
+
+/// What it took, and nobody can take before the lease is over.
+fn still_held(world: &World, stopped: &Stopped) -> Option<String> {
+    let is_whole = stopped.cut_off == 0 && !stopped.held.is_empty() && !may_fail(world, stopped.host);
+    is_whole.then(|| format!("{stopped:?}"))
+}
+
+fn still_taking(all: &All, stopped: &Stopped) -> Option<String> {
+    let taken = all.taken_by.iter().find(|(incarnation, _, _, at)| {
+        *incarnation == stopped.incarnation
+            && *at > stopped.at
+            && stopped.again.is_none_or(|again| *at < again)
+    });
+    taken.map(|taken| format!("{stopped:?}: {taken:?}"))
+}
+
+fn stopped_late(world: &World, stopped: &Stopped) -> Option<String> {
+    let late = stopped.at.since(stopped.asked) > stopped.limit + A_MOMENT;
+    (late && is_calm(world)).then(|| format!("{stopped:?}"))
+}
+
+/// Although its limit was longer than any attempt, and what waits is let go of.
+fn cut_off(world: &World, stopped: &Stopped) -> Option<String> {
+    let attempt = policy(&world.schedule).timeout.attempt;
+    let is_enough = stopped.limit >= attempt + A_MOMENT * 2;
+    let is_cut = stopped.cut_off > 0 && is_enough && is_calm(world) && !may_fail(world, stopped.host);
+    is_cut.then(|| format!("{stopped:?}"))
+}
+
+/// An operation that processes take as fast as the store can write. Where hosts' clocks are far apart and the store has
+/// none of its own, each finds due at once what another one has left for later, or holds.
+fn taken_again(world: &World, all: &All) -> Option<String> {
+    if clocks_differ(world, world.schedule.horizon) > CLOCKS_DIFFER_MAX {
+        return None;
+    }
+    let mut taken: BTreeMap<usize, Vec<Instant>> = BTreeMap::new();
+    for take in &all.takes {
+        taken.entry(take.operation).or_default().push(take.at);
+    }
+    let is_often = |times: &[Instant]| times[TAKEN_MAX - 1].since(times[0]) < TAKEN_WITHIN;
+    let (operation, times) = taken.iter().find(|(_, times)| times.windows(TAKEN_MAX).any(is_often))?;
+    Some(format!("operation {operation}: {} times", times.len()))
+}
+
+/// Whether this host's writes may be lost.
+fn may_fail(world: &World, host: usize) -> bool {
+    let fails = |what: What| matches!(what, What::StoreFails);
+    let of_host = world.schedule.disruptions.iter().filter(|disruption| disruption.host == host);
+    of_host.into_iter().any(|disruption| fails(disruption.what)) || !world.schedule.extras.locked.is_empty()
+}
+
+/// More often within this time nobody has a reason to take an operation: see `dispatcher`.
+const TAKEN_MAX: usize = 30;
+const TAKEN_WITHIN: Duration = secs(10);
+
+/// A few of the store's answers.
+const A_MOMENT: Duration = secs(1);
+
+/// The end of one operation at a healthy vendor, its own start, and the store's answers between.
+const STARVED_MAX: Duration = secs(3);
+
+/// Whoever waits looks each second at least.
+const SEEN_WITHIN: Duration = secs(2);
