@@ -93,6 +93,7 @@ pub mod operations {}
 
 /// [`StoreErrorKind`]: crate::store::StoreErrorKind
 /// [`keep_recovering`]: crate::Client::keep_recovering
+/// [share recovery's rate]: crate::guide::operations#a-process-that-delivers
 /// [outbox]: crate::outbox
 /// [sequence]: crate::guide::recipes#keep-calls-in-order
 ///
