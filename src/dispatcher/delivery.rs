@@ -5,8 +5,9 @@
 //!
 //! *Fairness.* Clients are taken from in turn, beginning after the one that was last taken from, and each is given at
 //! most its part of its vendor's free places. So a client with a million due operations has all places while it is
-//! alone, and the next place that is free goes to the one that comes. Within one client, what has waited longest comes
-//! first. A weight for each was rejected: whoever pays for more gets it by the client's own rates.
+//! alone, and the next place that is free goes to the one that comes. Within one client, the store gives each
+//! account that it reaches a turn ([`Store::take`](crate::store::Store::take)), and of each what has waited longest. A
+//! weight for each was rejected: whoever pays for more gets it by the client's own rates.
 //!
 //! *Looking.* A look is one question for all clients. After a look that found something the next comes soon, and later
 //! each time that there is nothing, up to the period. In between, nothing is asked: a client without anything to take is
@@ -24,7 +25,6 @@ use super::admit::Admission;
 use super::caught;
 use super::health::Pulse;
 use super::member::{GAP, Has, Member, Next};
-use super::peers::confer;
 use super::under_way::UnderWay;
 use crate::clock::{Clock, Instant, Timestamp};
 use crate::engine::{Engine, Leaving};
@@ -34,6 +34,7 @@ use crate::store::{Look, Sight, Sleeper};
 use crate::telemetry;
 
 mod rows;
+mod together;
 
 /// Several clients on one store.
 pub(super) struct Delivery {
@@ -291,29 +292,6 @@ impl Delivery {
             }
         }
         took_by_look
-    }
-
-    /// Whether a client has something to deliver.
-    fn is_there(&self, nth: usize, turn: &Turn) -> bool {
-        turn.wants() || self.under_way.of(nth) > 0
-    }
-
-    /// Tells other processes what this one delivers for, when it is time to, and hears them.
-    async fn tell_others(&mut self) {
-        let there: Vec<bool> =
-            self.members.iter().enumerate().map(|(nth, turn)| self.is_there(nth, turn)).collect();
-        let members = self.members.iter_mut().zip(there).filter_map(|(turn, is_there)| {
-            let says = is_there.then_some(!turn.is_closed);
-            let is_news = if is_there { turn.member.is_to_tell() } else { turn.member.peers.is_told() };
-            is_news.then_some((&mut turn.member, says))
-        });
-        confer(&self.engine, members).await;
-    }
-
-    /// Tells other processes that it delivers no more.
-    async fn leave(&mut self) {
-        let told = self.members.iter_mut().filter(|turn| turn.member.peers.is_told());
-        confer(&self.engine, told.map(|turn| (&mut turn.member, None))).await;
     }
 
     /// How many clients want places of the same vendor now, this one among them; how many operations this one has under

@@ -196,7 +196,7 @@ impl Member {
             Part { dispatchers, place: place.unwrap_or(names.len()) as u32, live_per_second }
         };
         if part.dispatchers != self.peers.part.dispatchers {
-            telemetry::recovery_shared(self.client.vendor(), &self.account, part.dispatchers);
+            telemetry::recovery::shared(self.client.vendor(), &self.account, part.dispatchers);
         }
         self.peers.part = part;
         self.client.engine.gates.divide(&part, now);

@@ -19,6 +19,7 @@ use crate::operation::record::{
     Tally, Transition,
 };
 use crate::store::seals::Seals;
+use crate::store::tenants::Tenants;
 use crate::store::{
     Head, Heartbeat, Look, Outbox, Peer, Reseal, ResealedBatch, Restore, Sight, Standing, Store, StoreError,
     Upkeep, Wakes,
@@ -33,6 +34,7 @@ mod claim;
 mod connect;
 mod connections;
 mod copying;
+mod due;
 mod failure;
 mod heartbeat;
 mod line;
@@ -104,6 +106,7 @@ struct Shared {
     statements: Statements,
     time: ServerTime,
     bounds: Bounds,
+    tenants: Tenants,
     starts: Queue<Start>,
     steps: Queue<Step>,
     wakes: Wakes,
@@ -132,6 +135,7 @@ impl Postgres {
             statements: Statements::of(connections.schema()),
             time: ServerTime::new(clock),
             bounds: Bounds::default(),
+            tenants: Tenants::default(),
             starts: Queue::default(),
             steps: Queue::default(),
             wakes: Wakes::new(),

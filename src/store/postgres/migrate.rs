@@ -22,6 +22,7 @@ const STEPS: &[Step] = &[
     Step { name: "outbox", sql: include_str!("migrations/0003_outbox.sql") },
     Step { name: "sequences", sql: include_str!("migrations/0004_sequences.sql") },
     Step { name: "heartbeats", sql: include_str!("migrations/0005_heartbeats.sql") },
+    Step { name: "tenants", sql: include_str!("migrations/0006_tenants.sql") },
 ];
 
 struct Step {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tokio_postgres::types::Type;
 
 use super::bounds::Begun;
+use super::due;
 use super::row::{self, OPERATION, Reader, Value};
 use super::standing::{self, CLOSED};
 use super::transaction::{Turn, Within, in_transaction};
@@ -111,16 +112,28 @@ async fn look(within: &Within, take: &Take, from: i64) -> Result<Turn<Looked>, S
     if take.what == Left::Lapsed {
         move_on(within, &asked).await?;
     }
+    let line = due::line(within, take, from).await?;
     let over = format!(
         "SELECT {OPERATION}, o.wake_ms FROM {schema}.operation o WHERE {OPEN} AND {OF_ACCOUNT} AND {READABLE} \
          AND o.wake_ms >= $5 AND o.wake_ms <= (SELECT {schema}.store_now()) AND o.until_ms <= (SELECT {schema}.store_now()) \
          ORDER BY o.wake_ms LIMIT $6 FOR UPDATE SKIP LOCKED"
     );
     let (mut records, mut last) = (Vec::new(), None);
-    for row in within.ask(LOOK, &over, &asked.values(&asked.limit)).await? {
+    let rows = match (&line[..], &take.account) {
+        ([_, _, ..], Some(account)) => due::in_turn(within, (account, &line), &asked).await?,
+        _ => within.ask(LOOK, &over, &asked.values(&asked.limit)).await?,
+    };
+    for row in rows {
         let mut columns = Reader::of(&row);
-        records.push(row::operation(&mut columns)?);
+        let record = row::operation(&mut columns)?;
         last = columns.next::<Option<i64>>()?;
+        if line.len() < 2 || records.iter().all(|other: &Record| other.id != record.id) {
+            records.push(record);
+        }
+    }
+    if line.len() > 1 {
+        // In turn is not in the order of time: what was passed over may be as old as anything.
+        last = Some(from);
     }
     let is_full = records.len() >= take.limit;
     if !is_full {
@@ -167,14 +180,14 @@ async fn move_on(within: &Within, asked: &Asked) -> Result<(), StoreError> {
 }
 
 /// The values of the statements here.
-struct Asked {
+pub(super) struct Asked {
     phase: i64,
-    vendor: Option<String>,
+    pub(super) vendor: Option<String>,
     account: Option<String>,
     /// The keys at hand.
-    seals: Vec<Vec<u8>>,
-    from: i64,
-    limit: i64,
+    pub(super) seals: Vec<Vec<u8>>,
+    pub(super) from: i64,
+    pub(super) limit: i64,
 }
 
 impl Asked {
