@@ -56,7 +56,7 @@ mod under_way;
 
 pub(crate) use admit::Admission;
 pub use builder::DispatcherBuilder;
-use caught::caught;
+use caught::{answered, caught};
 use health::Pulse;
 pub use health::{Health, Unwell};
 use member::{Has, Member, Next};

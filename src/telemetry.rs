@@ -362,6 +362,7 @@ pub(crate) fn dead_letter(
             Reason::Expired => "expired",
             Reason::Unknown => "unknown",
             Reason::Closed => "closed",
+            Reason::Elsewhere => "elsewhere",
         },
     );
 }

@@ -22,7 +22,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::admit::Admission;
-use super::caught;
+use super::answered;
 use super::health::Pulse;
 use super::member::{GAP, Has, Member, Next};
 use super::under_way::UnderWay;
@@ -65,6 +65,8 @@ struct Turn {
     by_look: bool,
     /// A gate keeps it from taking anything.
     is_closed: bool,
+    /// Somebody said that it has something due.
+    is_told: bool,
     /// Whether rows of the outbox wait for it, as far as the last look knows, and where it is among them.
     has_rows: bool,
     admission: Admission,
@@ -87,6 +89,7 @@ impl Delivery {
             waits_for_place: false,
             by_look: false,
             is_closed: false,
+            is_told: false,
             has_rows: false,
             admission: Admission::default(),
         };
@@ -116,13 +119,14 @@ impl Delivery {
                 self.look_into_outbox().await;
             }
             if self.admit_in_turn().await {
+                // Where some were there are soon others.
+                self.look_soon(shortest(self.period));
                 heard_at = self.hear();
             }
             let took_by_look = self.take_in_turn().await;
             self.tell_others().await;
             if took_by_look {
-                self.pause = shortest(self.period);
-                self.look_at = self.look_at.min(self.clock.now().plus(self.pause));
+                self.look_soon(shortest(self.period));
             }
             let at = self.wake_at(heard_at);
             let mut until = pin!(self.clock.sleep_until(at));
@@ -148,6 +152,12 @@ impl Delivery {
         }
     }
 
+    /// Has the next look come after `wait`, and those after it as after one that found something.
+    fn look_soon(&mut self, wait: Duration) {
+        self.pause = shortest(self.period);
+        self.look_at = self.look_at.min(self.clock.now().plus(wait));
+    }
+
     /// What time it is in the store.
     fn wall(&self) -> Timestamp {
         self.engine.wall()
@@ -165,6 +175,7 @@ impl Delivery {
             for turn in &mut self.members {
                 if scope.is_reached_by(&turn.member.account) {
                     turn.member.has.due = true;
+                    turn.is_told = true;
                 }
             }
         }
@@ -191,14 +202,17 @@ impl Delivery {
         let accounts = self.members.iter().map(|turn| turn.member.account.clone()).collect();
         let look = Look { now, until: now.plus(self.period), accounts };
         let Some(first) = self.members.first().map(|turn| turn.member.client.clone()) else { return };
-        match caught(first.engine.store.look(&look)).await {
+        let asked = async {
+            let failed = |source| Error::new(Kind::Store { doing: LOOK }, Effect::None).with_source(source);
+            first.engine.store.look(&look).await.map_err(failed)
+        };
+        match answered(&*self.clock, LOOK, asked).await {
             Ok(Ok(sight)) => {
                 self.pulse.asked(None);
                 self.saw(now, sight);
             }
-            Ok(Err(source)) => {
-                self.pulse.asked(Some(&source));
-                let error = Error::new(Kind::Store { doing: LOOK }, Effect::None).with_source(source);
+            Ok(Err(error)) => {
+                self.pulse.asked(Some(&error));
                 telemetry::recovery_failed(first.vendor(), &error.at_vendor(first.vendor()));
                 self.pause = self.period;
             }
@@ -241,7 +255,7 @@ impl Delivery {
     /// Takes from each client that has something and may, once. Whether a look had found it.
     async fn take_in_turn(&mut self) -> bool {
         let (count, first) = (self.members.len(), self.next);
-        let (mut took_by_look, mut first_took) = (false, false);
+        let (mut took_by_look, mut first_took, mut missed) = (false, false, false);
         for member in (first..first + count).map(|turn| turn % count) {
             let now = self.clock.now();
             if self.members.get(member).is_none_or(|turn| !turn.may_take(now)) {
@@ -262,12 +276,14 @@ impl Delivery {
             };
             let part = (turn.member.places.free() / rivals).max(1);
             let limit = room.min(part);
-            let taken = caught(turn.member.take(limit, &mut self.under_way, member)).await;
+            let taking = turn.member.take(limit, &mut self.under_way, member);
+            let taken = answered(&*self.clock, TAKE, taking).await;
             let vendor = turn.member.client.vendor();
             match taken {
                 Ok(Ok(taken)) => {
                     self.pulse.asked(None);
                     took_by_look |= std::mem::take(&mut turn.by_look) && taken > 0;
+                    missed |= std::mem::take(&mut turn.is_told) && taken == 0;
                     if taken > 0 {
                         // Where the first had its part too, another one begins: what the division leaves over is not always
                         // the same one's.
@@ -286,10 +302,14 @@ impl Delivery {
                     turn.not_before = self.clock.now().plus(self.period);
                 }
                 Err(panic) => {
-                    telemetry::recovery_panicked(vendor, "take what nobody holds", &*panic);
+                    telemetry::recovery_panicked(vendor, TAKE, &*panic);
                     turn.not_before = self.clock.now().plus(self.period);
                 }
             }
+        }
+        if missed {
+            // Another one was faster, or the store's clock is not there yet: a few milliseconds early is a period late.
+            self.look_soon(GAP);
         }
         took_by_look
     }
@@ -351,6 +371,7 @@ fn shortest(period: Duration) -> Duration {
 }
 
 const LOOK: &str = "look what there is to do";
+const TAKE: &str = "take what nobody holds";
 
 /// How many times as often as in the idle state it looks, after it has found something: sixteen times a second.
 const LOOKS_FASTER: u32 = 16;

@@ -127,6 +127,8 @@ pub struct Seen {
     wakes: Wakes,
     pub fails: AtomicBool,
     pub hangs: AtomicBool,
+    /// Takers are given what was due so long ago.
+    pub is_behind_by_ms: AtomicUsize,
     /// Looks, takes, purges, all else.
     counts: [AtomicUsize; 4],
 }
@@ -138,6 +140,7 @@ impl Seen {
             wakes: Wakes::new(),
             fails: AtomicBool::new(false),
             hangs: AtomicBool::new(false),
+            is_behind_by_ms: AtomicUsize::new(0),
             counts: Default::default(),
         })
     }
@@ -176,7 +179,8 @@ impl Wrapper for Seen {
 
     async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
         self.asked(1).await?;
-        self.store.take(take).await
+        let now = take.now.minus(ms(self.is_behind_by_ms.load(Ordering::Relaxed) as u64));
+        self.store.take(Take { now, ..take }).await
     }
 
     async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
