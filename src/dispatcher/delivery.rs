@@ -63,8 +63,6 @@ struct Turn {
     waits_for_place: bool,
     /// What it has was found by looking, and by nobody's word.
     by_look: bool,
-    /// A gate keeps it from taking anything.
-    is_closed: bool,
     /// Somebody said that it has something due.
     is_told: bool,
     /// Whether rows of the outbox wait for it, as far as the last look knows, and where it is among them.
@@ -88,7 +86,6 @@ impl Delivery {
             not_before: Instant::ORIGIN,
             waits_for_place: false,
             by_look: false,
-            is_closed: false,
             is_told: false,
             has_rows: false,
             admission: Admission::default(),
@@ -265,10 +262,7 @@ impl Delivery {
             let Some(turn) = self.members.get_mut(member) else { continue };
             turn.waits_for_place = false;
             let room = match turn.member.room(carried) {
-                Ok(room) => {
-                    turn.is_closed = false;
-                    room
-                }
+                Ok(room) => room,
                 Err(next) => {
                     turn.wait_for(next, now, self.period, of_vendor > 0);
                     continue;
@@ -350,7 +344,6 @@ impl Turn {
     /// The client's clock may have another origin than the loop's: only its waits are taken from it.
     fn wait_for(&mut self, next: Next, now: Instant, period: Duration, one_will_end: bool) {
         let by_its_clock = self.member.now();
-        self.is_closed = matches!(next, Next::Closed(_));
         let wait = match next {
             Next::Place if one_will_end => {
                 self.waits_for_place = true;

@@ -14,9 +14,8 @@ impl Delivery {
         let there: Vec<bool> =
             self.members.iter().enumerate().map(|(nth, turn)| self.is_there(nth, turn)).collect();
         let members = self.members.iter_mut().zip(there).filter_map(|(turn, is_there)| {
-            let says = is_there.then_some(!turn.is_closed);
             let is_news = if is_there { turn.member.is_to_tell() } else { turn.member.peers.is_told() };
-            is_news.then_some((&mut turn.member, says))
+            is_news.then_some((&mut turn.member, is_there))
         });
         confer(&self.engine, members).await;
     }
@@ -24,6 +23,6 @@ impl Delivery {
     /// Tells other processes that it delivers no more.
     pub(super) async fn leave(&mut self) {
         let told = self.members.iter_mut().filter(|turn| turn.member.peers.is_told());
-        confer(&self.engine, told.map(|turn| (&mut turn.member, None))).await;
+        confer(&self.engine, told.map(|turn| (&mut turn.member, false))).await;
     }
 }
