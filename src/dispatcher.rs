@@ -144,7 +144,7 @@ impl Client {
                 break Ok(());
             }
             if member.is_to_tell() {
-                confer(&self.engine, [(&mut member, Some(true))]).await;
+                confer(&self.engine, [(&mut member, true)]).await;
             }
             if more_rows {
                 // What is on record already does not wait for a store that fails here.
@@ -181,7 +181,7 @@ impl Client {
         while !under_way.is_empty() {
             under_way.some_end().await;
         }
-        confer(&self.engine, [(&mut member, None)]).await;
+        confer(&self.engine, [(&mut member, false)]).await;
         ended.map(|()| under_way.recovered)
     }
 

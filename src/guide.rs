@@ -74,6 +74,7 @@ pub mod observability {}
 /// [`Dispatcher`]: crate::dispatcher::Dispatcher
 /// [enqueued]: crate::guide::recipes#send-it-later-or-without-waiting
 /// [sequence]: crate::guide::recipes#keep-calls-in-order
+/// [share recovery's rate]: crate::guide::operations#a-process-that-delivers
 /// [`gates`]: crate::Client::gates
 /// [breaker]: crate::policy::Breaker
 /// [dead letter]: crate::dead_letter
@@ -96,6 +97,7 @@ pub mod operations {}
 /// [share recovery's rate]: crate::guide::operations#a-process-that-delivers
 /// [outbox]: crate::outbox
 /// [sequence]: crate::guide::recipes#keep-calls-in-order
+/// [share recovery's rate]: crate::guide::operations#a-process-that-delivers
 ///
 #[doc = include_str!("docs/postgres.md")]
 pub mod postgres {}

@@ -42,6 +42,7 @@ mod restored;
 mod seals;
 mod standing;
 mod stored;
+mod tenants;
 mod upkeep;
 mod url;
 mod wakes;
@@ -131,6 +132,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Carries out [`Record::take`] on the operations that have waited longest, and gives those that are now
     /// the caller's. Of any number of takers at once, at most one is given an operation.
+    ///
+    /// Of what is due, each account that the taker [reaches](crate::operation::Scope::is_reached_by) has its turn,
+    /// however much another one has: from one take to the next, in one process, none is passed over.
     ///
     /// # Errors
     ///

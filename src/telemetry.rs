@@ -30,6 +30,7 @@ use crate::vendor::{ShownOperation, ShownPath, Vendor, Verdict};
 
 mod meter;
 mod panic;
+pub(crate) mod recovery;
 
 pub(crate) use meter::Meters;
 use meter::{count, observe};
@@ -294,16 +295,6 @@ pub(crate) fn forgetful(vendor: &str) {
 /// The dispatcher could not ask the store what there is to do, or remove what has expired.
 pub(crate) fn recovery_failed(vendor: &str, error: &(dyn std::error::Error + 'static)) {
     warn!(steadfast.vendor = vendor, error = %Chain(error), "recovery failed");
-}
-
-/// So many dispatchers share an account's recovery from now on.
-pub(crate) fn recovery_shared(vendor: &str, account: &str, dispatchers: u32) {
-    debug!(
-        steadfast.vendor = vendor,
-        steadfast.account = account,
-        steadfast.dispatchers = dispatchers,
-        "recovery is shared"
-    );
 }
 
 /// Open operations on the store that no client of this process carries on with.

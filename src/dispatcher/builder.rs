@@ -69,7 +69,7 @@ impl DispatcherBuilder {
     /// Clients of one store, and then of one vendor, are taken from in turn: a client with a million due operations keeps
     /// no other one waiting for longer than until the next of its operations ends. (A store whose
     /// [`wakes`](crate::store::Store::wakes) says `None` cannot be told from another one: each client then looks for
-    /// itself.)
+    /// itself.) The accounts behind one client, such as a platform's connected accounts, have their turns too.
     ///
     /// What fails is said in an event, and so is a panic of a store, an adapter or a transport of your own. It is tried
     /// again after the period.

@@ -5,8 +5,9 @@
 //!
 //! *Fairness.* Clients are taken from in turn, beginning after the one that was last taken from, and each is given at
 //! most its part of its vendor's free places. So a client with a million due operations has all places while it is
-//! alone, and the next place that is free goes to the one that comes. Within one client, what has waited longest comes
-//! first. A weight for each was rejected: whoever pays for more gets it by the client's own rates.
+//! alone, and the next place that is free goes to the one that comes. Within one client, the store gives each
+//! account that it reaches a turn ([`Store::take`](crate::store::Store::take)), and of each what has waited longest. A
+//! weight for each was rejected: whoever pays for more gets it by the client's own rates.
 //!
 //! *Looking.* A look is one question for all clients. After a look that found something the next comes soon, and later
 //! each time that there is nothing, up to the period. In between, nothing is asked: a client without anything to take is
@@ -24,7 +25,6 @@ use super::admit::Admission;
 use super::answered;
 use super::health::Pulse;
 use super::member::{GAP, Has, Member, Next};
-use super::peers::confer;
 use super::under_way::UnderWay;
 use crate::clock::{Clock, Instant, Timestamp};
 use crate::engine::{Engine, Leaving};
@@ -36,6 +36,7 @@ use crate::telemetry;
 
 mod ends;
 mod rows;
+mod together;
 
 /// Several clients on one store.
 pub(super) struct Delivery {
@@ -68,8 +69,6 @@ struct Turn {
     by_look: bool,
     /// Somebody said that it has something due.
     is_told: bool,
-    /// A gate keeps it from taking anything.
-    is_closed: bool,
     /// Whether rows of the outbox wait for it, as far as the last look knows, and where it is among them.
     has_rows: bool,
     admission: Admission,
@@ -93,7 +92,6 @@ impl Delivery {
             pauses: false,
             by_look: false,
             is_told: false,
-            is_closed: false,
             has_rows: false,
             admission: Admission::default(),
         };
@@ -275,10 +273,7 @@ impl Delivery {
             let Some(turn) = self.members.get_mut(member) else { continue };
             (turn.waits_for_place, turn.pauses) = (false, false);
             let room = match turn.member.room(carried) {
-                Ok(room) => {
-                    turn.is_closed = false;
-                    room
-                }
+                Ok(room) => room,
                 Err(next) => {
                     turn.wait_for(next, now, self.period, of_vendor > 0);
                     continue;
@@ -325,29 +320,6 @@ impl Delivery {
         took_by_look
     }
 
-    /// Whether a client has something to deliver.
-    fn is_there(&self, nth: usize, turn: &Turn) -> bool {
-        turn.wants() || self.under_way.of(nth) > 0
-    }
-
-    /// Tells other processes what this one delivers for, when it is time to, and hears them.
-    async fn tell_others(&mut self) {
-        let there: Vec<bool> =
-            self.members.iter().enumerate().map(|(nth, turn)| self.is_there(nth, turn)).collect();
-        let members = self.members.iter_mut().zip(there).filter_map(|(turn, is_there)| {
-            let says = is_there.then_some(!turn.is_closed);
-            let is_news = if is_there { turn.member.is_to_tell() } else { turn.member.peers.is_told() };
-            is_news.then_some((&mut turn.member, says))
-        });
-        confer(&self.engine, members).await;
-    }
-
-    /// Tells other processes that it delivers no more.
-    async fn leave(&mut self) {
-        let told = self.members.iter_mut().filter(|turn| turn.member.peers.is_told());
-        confer(&self.engine, told.map(|turn| (&mut turn.member, None))).await;
-    }
-
     /// How many clients want places of the same vendor now, this one among them; how many operations this one has under
     /// way, and how many all of the same vendor.
     fn beside(&self, member: usize, now: Instant) -> (usize, usize, usize) {
@@ -384,7 +356,6 @@ impl Turn {
     /// The client's clock may have another origin than the loop's: only its waits are taken from it.
     fn wait_for(&mut self, next: Next, now: Instant, period: Duration, one_will_end: bool) {
         let by_its_clock = self.member.now();
-        self.is_closed = matches!(next, Next::Closed(_));
         let wait = match next {
             Next::Place if one_will_end => {
                 self.waits_for_place = true;

@@ -24,7 +24,8 @@ use super::answered;
 use super::member::Member;
 use crate::clock::Instant;
 use crate::engine::Engine;
-use crate::error::{Effect, Error, Kind};
+use crate::error::{Effect, Error, Gate, Kind};
+use crate::policy::Refusal;
 use crate::policy::recovery::{Part, Sign};
 use crate::store::{Beat, Heartbeat, Peer};
 use crate::telemetry;
@@ -70,18 +71,15 @@ struct Word {
     pause_ms: Option<u64>,
 }
 
-/// Tells the others of these clients, which are of one store, and hears them: whether each delivers, or waits for a gate, or
-/// has nothing more to deliver (`None`). A store that fails leaves everything as it was.
-pub(super) async fn confer<'a>(
-    engine: &Engine,
-    members: impl IntoIterator<Item = (&'a mut Member, Option<bool>)>,
-) {
+/// Tells the others of these clients, which are of one store, and whether each has something to deliver; and hears them. A
+/// store that fails leaves everything as it was.
+pub(super) async fn confer<'a>(engine: &Engine, members: impl IntoIterator<Item = (&'a mut Member, bool)>) {
     let (mut told, mut beats) = (Vec::new(), Vec::new());
-    for (member, delivers) in members {
+    for (member, is_there) in members {
         if !member.peers.is_alone {
-            beats.push(member.beat(delivers));
+            beats.push(member.beat(is_there));
             member.peers.told_at = Some(member.now());
-            member.peers.is_told = delivers.is_some();
+            member.peers.is_told = is_there;
             told.push(member);
         }
     }
@@ -147,19 +145,21 @@ impl Member {
     }
 
     /// Its word to the others.
-    fn beat(&mut self, delivers: Option<bool>) -> Beat {
-        let says = delivers.and_then(|delivers| serde_json::to_string(&self.word(delivers)).ok());
+    fn beat(&mut self, is_there: bool) -> Beat {
+        let says = is_there.then(|| self.word()).and_then(|word| serde_json::to_string(&word).ok());
         Beat { account: self.account.clone(), dispatcher: self.peers.name.clone(), says }
     }
 
-    fn word(&mut self, delivers: bool) -> Word {
+    fn word(&mut self) -> Word {
         let (now, gates) = (self.now(), &self.client.engine.gates);
         self.peers.live.count(gates.live_started(), now);
         let fell = gates.recovery().fell(now).filter(|(at, _)| now.since(*at) < LASTS);
         // What it was told is not passed on: it would never end.
         let pause = gates.pause().until(now).filter(|until| *until != self.peers.paused_until);
+        // Which is not the same for a limit that is used up: there it only waits for its turn.
+        let is_closed = |refusal: Refusal| !matches!(refusal.gate, Gate::Rate | Gate::Concurrency);
         Word {
-            delivers,
+            delivers: !gates.room_for_recovery(now).is_err_and(is_closed),
             live_per_second: self.peers.live.per_second,
             fell_ms: fell.map(|(at, _)| millis(now.since(at))),
             too_much: fell.is_some_and(|(_, sign)| sign == Sign::TooMuch),
@@ -197,7 +197,7 @@ impl Member {
             Part { dispatchers, place: place.unwrap_or(names.len()) as u32, live_per_second }
         };
         if part.dispatchers != self.peers.part.dispatchers {
-            telemetry::recovery_shared(self.client.vendor(), &self.account, part.dispatchers);
+            telemetry::recovery::shared(self.client.vendor(), &self.account, part.dispatchers);
         }
         self.peers.part = part;
         self.client.engine.gates.divide(&part, now);

@@ -21,7 +21,6 @@
 //! **Cost.** Closed, a call that succeeds reads two words and writes one; open, a refusal is three loads. Only
 //! failures, slow calls and probes take the lock, so that what they decide is decided once.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -38,6 +37,7 @@ use crate::error::Gate;
 use crate::guard::Guard;
 use crate::random::Random;
 
+mod answered;
 mod change;
 mod config;
 mod permit;
@@ -48,6 +48,7 @@ pub use config::{BreakerConfig, SlowCall};
 pub use permit::Permit;
 pub use state::{BreakerState, Mode};
 
+use answered::Answered;
 use change::Change;
 use permit::Kind;
 use row::Row;
@@ -84,7 +85,7 @@ pub struct Breaker {
     /// Generation and state in one word, so that one load tells both.
     word: AtomicU64,
     open_until: AtomicU64,
-    answered_at: AtomicU64,
+    answered: Answered,
     would_be_refusals: AtomicU64,
     in_a_row: AtomicU32,
     failure_share: Option<Ratio>,
@@ -118,7 +119,7 @@ impl Breaker {
             mode: AtomicU8::new(Mode::Normal as u8),
             word: AtomicU64::new(CLOSED),
             open_until: AtomicU64::new(0),
-            answered_at: AtomicU64::new(0),
+            answered: Answered::default(),
             would_be_refusals: AtomicU64::new(0),
             in_a_row: AtomicU32::new(0),
             failure_share: config.failure_rate.map(Ratio::new),
@@ -185,11 +186,6 @@ impl Breaker {
         }
     }
 
-    /// When a call last ended with an answer, whatever the state and the mode.
-    pub(crate) fn answered_at(&self) -> Instant {
-        Instant::from_nanos(self.answered_at.load(Ordering::Relaxed))
-    }
-
     /// How many calls were admitted by [`Mode::ObserveOnly`] that would have been refused.
     pub fn would_be_refusals(&self) -> u64 {
         self.would_be_refusals.load(Ordering::Relaxed)
@@ -254,7 +250,7 @@ impl Breaker {
         if outcome == Outcome::Neutral {
             return;
         }
-        self.note_answer(outcome, now);
+        self.answered.note(outcome, now);
         let slow = self.is_slow(latency);
         if outcome == Outcome::Failure || slow {
             return self.record_bad(word, call, outcome, slow, now);
@@ -300,14 +296,6 @@ impl Breaker {
         }
     }
 
-    /// A race between two answers leaves the time of either.
-    #[inline]
-    fn note_answer(&self, outcome: Outcome, now: Instant) {
-        if outcome == Outcome::Success && now.as_nanos() > self.answered_at.load(Ordering::Relaxed) {
-            self.answered_at.store(now.as_nanos(), Ordering::Relaxed);
-        }
-    }
-
     fn is_slow(&self, latency: Duration) -> bool {
         self.config.slow_call.is_some_and(|slow| latency > slow.over)
     }
@@ -333,7 +321,7 @@ impl Breaker {
     /// A probe has ended.
     #[cold]
     fn judge(&self, word: u64, outcome: Outcome, latency: Duration, now: Instant) {
-        self.note_answer(outcome, now);
+        self.answered.note(outcome, now);
         let mut rounds = self.rounds.lock();
         if self.word.load(Ordering::Relaxed) != word {
             return;
@@ -394,18 +382,6 @@ impl Breaker {
         let word = generation << STATE_BITS | state;
         self.word.store(word, Ordering::Release);
         word
-    }
-}
-
-impl fmt::Debug for Breaker {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = self.word.load(Ordering::Relaxed);
-        f.debug_struct("Breaker")
-            .field("mode", &self.mode())
-            .field("state", &["closed", "open", "half-open", ""][(word & STATE) as usize])
-            .field("generation", &(word >> STATE_BITS))
-            .field("config", &self.config)
-            .finish_non_exhaustive()
     }
 }
 

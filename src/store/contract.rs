@@ -81,7 +81,8 @@ pub use sequences::{
 };
 pub use table::check_every_call_from_every_state;
 pub use takers::{
-    check_settled_is_not_taken, check_takers_at_once, check_takes, check_unknown_since, check_wrong_clocks,
+    check_settled_is_not_taken, check_takers_at_once, check_takes, check_takes_in_turn, check_unknown_since,
+    check_wrong_clocks,
 };
 pub use times::{
     check_doubted_times, check_expiry_and_purge, check_fences, check_late_success, check_lease_boundaries,
@@ -123,6 +124,7 @@ pub async fn check_server_timed(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_sequence_adoption(&*fresh().await).await;
     check_sequences_at_once(fresh().await).await;
     check_takes(&*fresh().await).await;
+    check_takes_in_turn(&*fresh().await).await;
     check_wrong_clocks(&*fresh().await).await;
     check_unknown_since(&*fresh().await).await;
     check_settled_is_not_taken(&*fresh().await).await;

@@ -18,10 +18,11 @@ use crate::clock::Timestamp;
 use crate::operation::OperationId;
 use crate::operation::record::{
     self, Act, Action, AuditEntry, CLOCKS_DIFFER_MAX, Claim, Claimed, Cursor, Declined, Filter, Forbidden,
-    Notes, Page, Record, Summary, Take, Tally, Transition,
+    Left, Notes, Page, Record, Summary, Take, Tally, Transition,
 };
 use crate::store::pages::{page, start};
 use crate::store::seals::Seals;
+use crate::store::tenants::Tenants;
 use crate::store::{Heartbeat, Look, Peer, Sight, Standing, Store, StoreError, Upkeep, Wakes};
 
 mod copying;
@@ -87,6 +88,7 @@ pub struct Memory {
     records_max: usize,
     seals: Seals,
     wakes: Wakes,
+    tenants: Tenants,
 }
 
 #[derive(Default)]
@@ -139,7 +141,13 @@ impl Memory {
 
     /// An empty store for at most `records_max` records. Nothing is allocated ahead.
     pub fn with_capacity(records_max: usize) -> Memory {
-        Memory { inner: Arc::default(), records_max, seals: Seals::default(), wakes: Wakes::new() }
+        Memory {
+            inner: Arc::default(),
+            records_max,
+            seals: Seals::default(),
+            wakes: Wakes::new(),
+            tenants: Tenants::default(),
+        }
     }
 
     /// How many records it holds, expired ones that are not yet purged included.
@@ -249,19 +257,27 @@ impl Store for Memory {
         inner.notes.saw(take.now);
         let bucket = Bucket::of(take.what);
         let ending = &inner.ending[bucket as usize];
-        let over = ending.iter().take_while(|(at, _)| *at <= take.now);
+        let over: Box<dyn Iterator<Item = u64> + '_> = match (take.what, &take.account) {
+            (Left::Due, Some(account)) => {
+                Box::new(inner.ending.due_in_turn(account, take.now, &self.tenants))
+            }
+            _ => Box::new(ending.iter().take_while(|(at, _)| *at <= take.now).map(|(_, number)| *number)),
+        };
         // Of a clock that was wrong. Only those that end last are looked at: see `Take::limit`.
         let from = take.now.plus(CLOCKS_DIFFER_MAX);
         let far = ending.iter().rev().take_while(|(at, _)| *at > from).take(take.limit);
         let readable = |row: &Row| row.check(&self.seals).is_ok();
         let taken = over
-            .chain(far)
-            .filter_map(|(_, number)| {
-                let row = inner.rows.get(inner.order.get(number)?).filter(|row| readable(row))?;
+            .chain(far.map(|(_, number)| *number))
+            .filter_map(|number| {
+                let row = inner.rows.get(inner.order.get(&number)?).filter(|row| readable(row))?;
                 Some(row.fill_request(row.record.take(&take)?, &self.seals))
             })
             .take(take.limit)
             .collect::<Result<Vec<Record>, StoreError>>()?;
+        if let (Some(account), Some(last)) = (&take.account, taken.last()) {
+            self.tenants.took(account, last.id.scope.account_path());
+        }
         for record in &taken {
             inner.put(record.clone(), &self.seals)?;
         }

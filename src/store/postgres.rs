@@ -19,6 +19,7 @@ use crate::operation::record::{
     Tally, Transition,
 };
 use crate::store::seals::Seals;
+use crate::store::tenants::Tenants;
 use crate::store::{
     Head, Heartbeat, Look, Outbox, Peer, Reseal, ResealedBatch, Restore, Sight, Standing, Store, StoreError,
     Upkeep, Wakes,
@@ -65,6 +66,7 @@ mod tls;
 mod tls;
 mod transaction;
 mod transition;
+mod turns;
 mod write;
 
 pub(in crate::store) use address::Address;
@@ -78,6 +80,7 @@ use notify::Notices;
 use statements::Statements;
 use time::ServerTime;
 use transition::Step;
+use turns::Rivals;
 
 /// A store in a Postgres database, which any number of processes on any number of hosts may share.
 ///
@@ -105,6 +108,8 @@ struct Shared {
     statements: Statements,
     time: ServerTime,
     bounds: Bounds,
+    tenants: Tenants,
+    rivals: Rivals,
     starts: Queue<Start>,
     steps: Queue<Step>,
     wakes: Wakes,
@@ -133,6 +138,8 @@ impl Postgres {
             statements: Statements::of(connections.schema()),
             time: ServerTime::new(clock),
             bounds: Bounds::default(),
+            tenants: Tenants::default(),
+            rivals: Rivals::default(),
             starts: Queue::default(),
             steps: Queue::default(),
             wakes: Wakes::new(),

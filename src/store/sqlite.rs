@@ -8,6 +8,7 @@
 //! columns ([`row`]), with the functions of [`operation::record`](crate::operation::record).
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
@@ -21,10 +22,12 @@ use crate::operation::record::{
 };
 use crate::store::seals::{Part, Seals};
 use crate::store::stored::Stored;
+use crate::store::tenants::Tenants;
 use crate::store::{Heartbeat, Look, Outbox, Peer, Sight, Store, StoreError, Upkeep, Wakes, codec, reports};
 
 mod builder;
 mod copying;
+mod due;
 mod failure;
 mod heartbeat;
 mod lane;
@@ -121,6 +124,7 @@ pub struct Sqlite {
     mover: Lane,
     place: Place,
     wakes: Wakes,
+    tenants: Arc<Tenants>,
 }
 
 impl Sqlite {
@@ -156,7 +160,8 @@ impl Sqlite {
         };
         let readers = [reader()?, reader()?];
         let (path, turn) = (path.to_owned(), AtomicUsize::new(0));
-        Ok(Sqlite { path, settings, seals, writer, readers, turn, mover, place, wakes: Wakes::new() })
+        let (wakes, tenants) = (Wakes::new(), Arc::default());
+        Ok(Sqlite { path, settings, seals, writer, readers, turn, mover, place, wakes, tenants })
     }
 
     /// Writes the file anew without what was removed from it, and moves its log into it. Until then, what was removed
@@ -290,8 +295,8 @@ impl Store for Sqlite {
 
     async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
         self.place.look(&self.path)?;
-        let seals = self.seals.clone();
-        let work = move |connection: &_| write::take(connection, &take, &seals);
+        let (seals, tenants) = (self.seals.clone(), Arc::clone(&self.tenants));
+        let work = move |connection: &_| write::take(connection, &take, (&tenants, &seals));
         let taken = self.writer.run(OnDrop::Skip, work).await?;
         // One that cannot be read is not to cost the others their turn: its lease runs out again.
         let readable = taken.into_iter().filter_map(|stored| {

@@ -5,6 +5,8 @@ mod expired;
 mod places;
 mod shared;
 pub mod shop;
+mod storm;
+mod tenants;
 pub mod time;
 
 use std::time::Duration;

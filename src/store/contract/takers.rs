@@ -64,6 +64,52 @@ pub async fn check_takes(store: &dyn Store) {
     }
 }
 
+/// Of what is due, each account that a taker reaches has its turn: also where another one has more than was asked for, all
+/// of it for longer, and where less is asked for than there are accounts.
+pub async fn check_takes_in_turn(store: &dyn Store) {
+    let due = NOW.plus(LEASE);
+    let scope = |account: &str| format!("test/tenants/{account}/POST /x");
+    for nth in 0..20 {
+        leave_at(store, &scope("platform>many"), &format!("{nth}"), due.minus(Duration::from_secs(9))).await;
+    }
+    for account in ["platform", "platform>a", "platform>z"] {
+        leave_at(store, &scope(account), "one", due.minus(Duration::from_millis(1))).await;
+    }
+    for account in ["platform:another", "platform=another", "platforms>another"] {
+        leave_at(store, &scope(account), "none of its", due.minus(Duration::from_secs(99))).await;
+    }
+    leave_at(store, &scope("platform>later"), "later", due.plus(LEASE)).await;
+    let mut ask = asking(Left::Due, due);
+    ask.account = Some("test/tenants/platform".into());
+    ask.limit = 1;
+    let mut order = Vec::new();
+    for _ in 0..6 {
+        let given = taken(store, &ask).await;
+        assert_eq!(given.len(), 1, "as many as were asked for");
+        order.push(given[0].id.scope.account().expect("an account"));
+    }
+    for one in ["platform", "platform>a", "platform>z"] {
+        let place = order.iter().position(|account| account == one);
+        assert!(place.is_some_and(|place| place < 4), "{one} among the first four: {order:?}");
+    }
+    assert_eq!(order.iter().filter(|account| *account == "platform>many").count(), 3, "{order:?}");
+    leave_at(store, &scope("platform>z"), "two", due.minus(Duration::from_millis(1))).await;
+    ask.limit = 10;
+    let given = taken(store, &ask).await;
+    assert_eq!(given.len(), 10, "what one leaves is another's");
+    let last = given.iter().filter(|record| record.id.scope.as_str() == scope("platform>z"));
+    assert_eq!(last.count(), 1);
+    ask.limit = 100;
+    assert_eq!(taken(store, &ask).await.len(), 8, "the rest, and of no other account");
+    assert_eq!(taken(store, &ask).await, [], "nothing twice");
+}
+
+async fn leave_at(store: &dyn Store, scope: &str, key: &str, at: Timestamp) {
+    let id = id(scope, key);
+    take(store, claim_at(&id, NOW)).await;
+    write(store, &id, transition_at(1, NOW, Event::Schedule { at })).await.expect("the holder may write");
+}
+
 /// What a clock that was wrong has put far off is taken at once, after what is due: its length alone is believed, and
 /// its first claim opens no window. What is only far off stays where it is.
 pub async fn check_wrong_clocks(store: &dyn Store) {

@@ -1,16 +1,72 @@
 //! The index by time: which records time will end, and what their end means.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Bound, Index, IndexMut};
 
 use super::Inner;
 use crate::clock::Timestamp;
 use crate::operation::record::{CLOCKS_DIFFER_MAX, Left, Phase, Record};
 use crate::store::seals::Seals;
+use crate::store::tenants::{Tenants, behind};
 use crate::store::{Look, Sight, Waiting};
 
 /// By [`Bucket`], the earliest first; of one time, the one that was claimed first. Records by their numbers, which are
 /// quicker to compare than their names.
-pub(super) type Ending = [BTreeSet<(Timestamp, u64)>; 3];
+#[derive(Default)]
+pub(super) struct Ending {
+    times: [Times; 3],
+    /// What is [`Bucket::Due`], by account. Of an account without any there is nothing.
+    due_of: BTreeMap<String, Times>,
+}
+
+type Times = BTreeSet<(Timestamp, u64)>;
+
+impl Index<usize> for Ending {
+    type Output = Times;
+
+    fn index(&self, bucket: usize) -> &Times {
+        &self.times[bucket]
+    }
+}
+
+impl IndexMut<usize> for Ending {
+    fn index_mut(&mut self, bucket: usize) -> &mut Times {
+        &mut self.times[bucket]
+    }
+}
+
+impl Ending {
+    /// What is due of the accounts that this one reaches, one of each in turn.
+    pub(super) fn due_in_turn(
+        &self,
+        account: &str,
+        now: Timestamp,
+        tenants: &Tenants,
+    ) -> impl Iterator<Item = u64> + use<'_> {
+        let (after, before) = behind(account);
+        let range = (Bound::Excluded(after), Bound::Excluded(before));
+        let others = self.due_of.range::<String, _>(range);
+        let all = self.due_of.get_key_value(account).into_iter().chain(others);
+        let has_due = |(_, times): &(&String, &Times)| times.first().is_some_and(|(at, _)| *at <= now);
+        let line = tenants.in_turn(account, all.filter(has_due).map(|(tenant, _)| tenant.clone()).collect());
+        let due = move |tenant| {
+            self.due_of.get(&tenant).map(|times| times.iter().take_while(move |(at, _)| *at <= now))
+        };
+        let mut line: Vec<_> = line.into_iter().filter_map(due).collect();
+        let mut next = 0;
+        std::iter::from_fn(move || {
+            while !line.is_empty() {
+                next %= line.len();
+                if let Some((_, number)) = line[next].next() {
+                    next += 1;
+                    return Some(*number);
+                }
+                drop(line.remove(next));
+            }
+            None
+        })
+    }
+}
 
 /// What the end of a record's time means.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -88,7 +144,7 @@ pub(super) fn ends(record: &Record, waits: bool) -> Option<(Bucket, Timestamp)> 
 /// Notes when the time of the record with this number ends now, and no more when it ended `before`.
 pub(super) fn move_time(
     ending: &mut Ending,
-    number: u64,
+    (number, account): (u64, &str),
     before: Option<(Bucket, Timestamp)>,
     now: Option<(Bucket, Timestamp)>,
 ) {
@@ -97,9 +153,23 @@ pub(super) fn move_time(
     }
     if let Some((bucket, at)) = before {
         ending[bucket as usize].remove(&(at, number));
+        if bucket == Bucket::Due
+            && let Some(times) = ending.due_of.get_mut(account)
+        {
+            times.remove(&(at, number));
+            if times.is_empty() {
+                ending.due_of.remove(account);
+            }
+        }
     }
     if let Some((bucket, at)) = now {
         ending[bucket as usize].insert((at, number));
+        if bucket == Bucket::Due {
+            match ending.due_of.get_mut(account) {
+                Some(times) => drop(times.insert((at, number))),
+                None => drop(ending.due_of.insert(account.to_owned(), Times::from([(at, number)]))),
+            }
+        }
     }
 }
 

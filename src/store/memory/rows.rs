@@ -15,7 +15,8 @@ use crate::store::seals::Seals;
 impl Row {
     pub(super) fn replace(&mut self, mut record: Record, blobs: Option<Blobs>, ending: &mut Ending) {
         without_turn(&mut record);
-        move_time(ending, self.number, self.ends(), ends(&record, self.waits));
+        let (before, now) = (self.ends(), ends(&record, self.waits));
+        move_time(ending, (self.number, record.id.scope.account_path()), before, now);
         (self.record, self.blobs) = (record, blobs);
     }
 
@@ -23,7 +24,7 @@ impl Row {
     pub(super) fn apply(&mut self, transition: Transition, ending: &mut Ending) -> Result<(), Declined> {
         let before = self.ends();
         self.record.apply_here(transition)?;
-        move_time(ending, self.number, before, self.ends());
+        move_time(ending, (self.number, self.record.id.scope.account_path()), before, self.ends());
         Ok(())
     }
 
@@ -57,7 +58,7 @@ impl Inner {
         self.order.insert(number, id.clone());
         without_turn(&mut record);
         let is_sequenced = record.sequence.is_some();
-        move_time(&mut self.ending, number, None, ends(&record, false));
+        move_time(&mut self.ending, (number, id.scope.account_path()), None, ends(&record, false));
         let row = Row { number, record, blobs, evidence: Vec::new(), waits: false };
         self.rows.insert(id.clone(), Box::new(row));
         if is_sequenced {
@@ -79,7 +80,7 @@ impl Inner {
         let Some(row) = self.rows.remove(id) else { return };
         self.order.remove(&row.number);
         self.notes.purged = self.notes.purged.max(row.record.fence);
-        move_time(&mut self.ending, row.number, row.ends(), None);
+        move_time(&mut self.ending, (row.number, id.scope.account_path()), row.ends(), None);
         self.leave_sequence(&row.record);
     }
 }

@@ -35,7 +35,13 @@ impl Memory {
     #[must_use]
     pub fn beside(&self, keys: Option<SealKeys>) -> Memory {
         let seals = keys.map_or_else(Seals::default, Seals::with);
-        Memory { inner: self.inner.clone(), records_max: self.records_max, seals, wakes: Wakes::new() }
+        Memory {
+            inner: self.inner.clone(),
+            records_max: self.records_max,
+            seals,
+            wakes: Wakes::new(),
+            tenants: crate::store::tenants::Tenants::default(),
+        }
     }
 }
 

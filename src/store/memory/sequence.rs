@@ -112,7 +112,7 @@ impl Inner {
         let Some(row) = self.rows.get_mut(id) else { return };
         let before = row.ends();
         row.waits = waits;
-        move_time(&mut self.ending, row.number, before, row.ends());
+        move_time(&mut self.ending, (row.number, id.scope.account_path()), before, row.ends());
     }
 
     /// Who has the turn in place of this record.

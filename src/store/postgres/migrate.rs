@@ -23,6 +23,7 @@ const STEPS: &[Step] = &[
     Step { name: "sequences", sql: include_str!("migrations/0004_sequences.sql") },
     Step { name: "heartbeats", sql: include_str!("migrations/0005_heartbeats.sql") },
     Step { name: "batches", sql: include_str!("migrations/0006_batches.sql") },
+    Step { name: "tenants", sql: include_str!("migrations/0007_tenants.sql") },
 ];
 
 struct Step {

@@ -13,7 +13,7 @@ use super::row::{self, OPERATION, Reader, Value};
 use super::schema::Schema;
 use super::standing::{self, CLOSED};
 use super::transaction::{Turn, Within, in_transaction};
-use super::{Shared, write};
+use super::{Shared, turns, write};
 use crate::clock::Timestamp;
 use crate::operation::Scope;
 use crate::operation::record::{CLOCKS_DIFFER_MAX, Left, Phase, Record, Take};
@@ -59,6 +59,9 @@ pub(super) async fn take(shared: &Arc<Shared>, take: Take) -> Result<Vec<Record>
 }
 
 async fn due(shared: &Arc<Shared>, take: &Take, from: i64) -> Result<Looked, StoreError> {
+    if turns::are_rivals(shared, take, from).await? {
+        return locked(shared, take.clone(), from).await;
+    }
     let (mut found, is_more) = super::due::take(shared, take, from).await?;
     let left = take.limit.saturating_sub(found.rows.len());
     if is_more && left > 0 {
@@ -144,16 +147,28 @@ async fn look(within: &Within, take: &Take, from: i64) -> Result<Turn<Looked>, S
     if take.what == Left::Lapsed {
         move_on(within, &asked).await?;
     }
+    let line = turns::line(within, take, from).await?;
     let over = format!(
         "SELECT {OPERATION}, o.wake_ms FROM {schema}.operation o WHERE {OPEN} AND {OF_ACCOUNT} AND {READABLE} \
          AND o.wake_ms >= $5 AND o.wake_ms <= (SELECT {schema}.store_now()) AND o.until_ms <= (SELECT {schema}.store_now()) \
          ORDER BY o.wake_ms LIMIT $6 FOR UPDATE SKIP LOCKED"
     );
     let (mut records, mut last) = (Vec::new(), None);
-    for row in within.ask(LOOK, &over, &asked.values(&asked.limit)).await? {
+    let rows = match (&line[..], &take.account) {
+        ([_, _, ..], Some(account)) => turns::in_turn(within, (account, &line), &asked).await?,
+        _ => within.ask(LOOK, &over, &asked.values(&asked.limit)).await?,
+    };
+    for row in rows {
         let mut columns = Reader::of(&row);
-        records.push(row::operation(&mut columns)?);
+        let record = row::operation(&mut columns)?;
         last = columns.next::<Option<i64>>()?;
+        if line.len() < 2 || records.iter().all(|other: &Record| other.id != record.id) {
+            records.push(record);
+        }
+    }
+    if line.len() > 1 {
+        // In turn is not in the order of time: what was passed over may be as old as anything.
+        last = Some(from);
     }
     let is_full = records.len() >= take.limit;
     if !is_full {
@@ -202,11 +217,11 @@ async fn move_on(within: &Within, asked: &Asked) -> Result<(), StoreError> {
 /// The values of the statements here.
 pub(super) struct Asked {
     phase: i64,
-    vendor: Option<String>,
+    pub(super) vendor: Option<String>,
     account: Option<String>,
     /// The keys at hand.
-    seals: Vec<Vec<u8>>,
-    from: i64,
+    pub(super) seals: Vec<Vec<u8>>,
+    pub(super) from: i64,
     pub(super) limit: i64,
 }
 

@@ -1,7 +1,7 @@
 //! The schema's versions.
 
 /// The migrations, each applied once and in this order. A released one never changes.
-pub(super) const MIGRATIONS: [&str; 11] = [
+pub(super) const MIGRATIONS: [&str; 12] = [
     include_str!("migrations/0001_operations.sql"),
     include_str!("migrations/0002_seal.sql"),
     include_str!("migrations/0003_reports.sql"),
@@ -13,6 +13,7 @@ pub(super) const MIGRATIONS: [&str; 11] = [
     include_str!("migrations/0009_sequences.sql"),
     include_str!("migrations/0010_outbox.sql"),
     include_str!("migrations/0011_heartbeats.sql"),
+    include_str!("migrations/0012_tenants.sql"),
 ];
 
 /// The version of a file to which all of them were applied.

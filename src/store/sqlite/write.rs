@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, params};
 
+use super::due;
 use super::failure::While;
 use super::names::{Superseded, adopt, supersede};
 use super::notes;
@@ -23,6 +24,7 @@ use crate::store::StoreError;
 use crate::store::numbers::{phase_number, to_ms};
 use crate::store::seals::Seals;
 use crate::store::stored::Stored;
+use crate::store::tenants::Tenants;
 
 /// A claim, as what it starts with if it is the first.
 pub(super) struct First {
@@ -143,9 +145,16 @@ pub(super) fn transition(connection: &Connection, step: &Step) -> Result<Written
     })
 }
 
-pub(super) fn take(connection: &Connection, take: &Take, seals: &Seals) -> Result<Vec<Stored>, StoreError> {
+pub(super) fn take(
+    connection: &Connection,
+    take: &Take,
+    (tenants, seals): (&Tenants, &Seals),
+) -> Result<Vec<Stored>, StoreError> {
     notes::saw(connection, take.now)?;
-    let mut found = look_for(connection, take, (DUE, take.now, take.limit), seals)?;
+    let mut found = match (take.what, take.account.as_deref()) {
+        (Left::Due, Some(account)) => due::in_turn(connection, (take, account), tenants, seals)?,
+        _ => look_for(connection, take, (DUE, take.now, take.limit), seals)?,
+    };
     if found.len() < take.limit {
         let from = take.now.plus(CLOCKS_DIFFER_MAX);
         found.extend(look_for(connection, take, (OF_A_WRONG_CLOCK, from, take.limit - found.len()), seals)?);

@@ -1,0 +1,41 @@
+//! When the vendor last answered, and how a breaker is shown.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::{Breaker, STATE, STATE_BITS};
+use crate::clock::Instant;
+use crate::policy::Outcome;
+
+/// The end of the last call that proved the vendor to be alive.
+#[derive(Debug, Default)]
+pub(super) struct Answered(AtomicU64);
+
+impl Answered {
+    /// A race between two answers leaves the time of either.
+    #[inline]
+    pub(super) fn note(&self, outcome: Outcome, now: Instant) {
+        if outcome == Outcome::Success && now.as_nanos() > self.0.load(Ordering::Relaxed) {
+            self.0.store(now.as_nanos(), Ordering::Relaxed);
+        }
+    }
+}
+
+impl Breaker {
+    /// When a call last ended with an answer, whatever the state.
+    pub(crate) fn answered_at(&self) -> Instant {
+        Instant::from_nanos(self.answered.0.load(Ordering::Relaxed))
+    }
+}
+
+impl fmt::Debug for Breaker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = self.word.load(Ordering::Relaxed);
+        f.debug_struct("Breaker")
+            .field("mode", &self.mode())
+            .field("state", &["closed", "open", "half-open", ""][(word & STATE) as usize])
+            .field("generation", &(word >> STATE_BITS))
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}

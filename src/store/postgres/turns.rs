@@ -1,0 +1,158 @@
+//! What is due, of each account in its turn: see [`tenants`](crate::store::tenants).
+//!
+//! Nearly every client reaches one account, and one statement a second says so.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use super::Shared;
+use super::read::Given;
+use super::row::{OPERATION, Reader};
+use super::schema::Schema;
+use super::take::Asked;
+use super::transaction::Within;
+use crate::clock::Instant;
+use crate::operation::Scope;
+use crate::operation::record::{Left, Take};
+use crate::store::StoreError;
+use crate::store::tenants::behind;
+
+/// Whether several accounts of a client had something due, and until when that is good enough.
+#[derive(Debug, Default)]
+pub(super) struct Rivals(Mutex<HashMap<String, (Instant, bool)>>);
+
+/// Whether several accounts that the taker reaches have something due, as of a short time ago: what is due of one is then
+/// taken by one statement. A newcomer beside a tenant with a million operations waits for that time at most.
+///
+/// A look costs as much as there are dead entries in the index, which no vacuum removes under an old snapshot. So it takes
+/// at most one part in so many of the time.
+pub(super) async fn are_rivals(shared: &Arc<Shared>, take: &Take, from: i64) -> Result<bool, StoreError> {
+    let Some(account) = tenants_of(take) else { return Ok(false) };
+    let began = shared.time.instant();
+    let seen = shared.rivals.0.lock().get(account).copied();
+    if let Some((_, are_rivals)) = seen.filter(|(until, _)| began < *until) {
+        return Ok(are_rivals);
+    }
+    let (after, before) = behind(account);
+    let values: Vec<(Given, Type)> = vec![
+        (Box::new(account.clone()), Type::TEXT),
+        (Box::new(Scope::from_stored(account.as_str()).vendor_path().to_owned()), Type::TEXT),
+        (Box::new(after), Type::TEXT),
+        (Box::new(before), Type::TEXT),
+        (Box::new(from), Type::INT8),
+    ];
+    let are_rivals = shared.ask(DOING, question(shared.connections.schema()), values).await?.len() > 1;
+    let ended = shared.time.instant();
+    let until = ended.plus(SEEN_FOR.max(ended.since(began) * SEEN_PART));
+    shared.rivals.0.lock().insert(account.clone(), (until, are_rivals));
+    Ok(are_rivals)
+}
+
+/// The accounts that have something due, of those that the taker reaches, in the order of their turns. None where it asks
+/// for something else.
+pub(super) async fn line(within: &Within, take: &Take, from: i64) -> Result<Vec<String>, StoreError> {
+    let Some(account) = tenants_of(take) else { return Ok(Vec::new()) };
+    let scope = Scope::from_stored(account.as_str());
+    let (after, before) = behind(account);
+    let values = [
+        (account as _, Type::TEXT),
+        (&scope.vendor_path() as _, Type::TEXT),
+        (&after as _, Type::TEXT),
+        (&before as _, Type::TEXT),
+        (&from as _, Type::INT8),
+    ];
+    let rows = within.ask(DOING, &question(within.shared.connections.schema()), &values).await?;
+    let found = rows.iter().map(|row| Reader::of(row).next()).collect::<Result<_, _>>()?;
+    Ok(within.shared.tenants.in_turn(account, found))
+}
+
+/// The account of a taker of what is due.
+fn tenants_of(take: &Take) -> Option<&String> {
+    take.account.as_ref().filter(|_| take.what == Left::Due)
+}
+
+/// Which accounts have something due: account, vendor, the range behind the account, from when on.
+///
+/// From one account to the next by the index, however much each has. What waits for later is stepped over.
+fn question(schema: &Schema) -> String {
+    let open =
+        format!("FROM {schema}.operation o WHERE o.phase = 2 AND o.wake_ms IS NOT NULL AND o.vendor = $2");
+    format!(
+        "WITH RECURSIVE tenant (account) AS (SELECT $1::text COLLATE \"C\" UNION ALL SELECT (SELECT {ACCOUNT} {open} \
+         AND {ACCOUNT} > greatest(t.account, $3 COLLATE \"C\") AND {ACCOUNT} < $4 ORDER BY {ACCOUNT} LIMIT 1) \
+         FROM tenant t WHERE t.account IS NOT NULL) SELECT t.account FROM tenant t WHERE EXISTS (SELECT {open} \
+         AND {ACCOUNT} = t.account AND o.wake_ms >= $5 AND o.wake_ms <= (SELECT {schema}.store_now()))"
+    )
+}
+
+/// What is due of these, as much as was asked for: the same of each, and of what that leaves the first have more. A row may
+/// come twice, if another was committed meanwhile.
+pub(super) async fn in_turn(
+    within: &Within,
+    (account, line): (&str, &[String]),
+    asked: &Asked,
+) -> Result<Vec<Row>, StoreError> {
+    let part = asked.limit.unsigned_abs().div_ceil(line.len() as u64) as i64;
+    let (mut rows, mut full) = (Vec::new(), Vec::new());
+    for tenant in line {
+        let wanted = part.min(asked.limit - rows.len() as i64);
+        if wanted <= 0 {
+            break;
+        }
+        let found = due(within, tenant, asked, (wanted, 0)).await?;
+        if found.len() as i64 == part {
+            full.push(tenant);
+        }
+        if !found.is_empty() {
+            within.shared.tenants.took(account, tenant);
+        }
+        rows.extend(found);
+    }
+    for tenant in full {
+        let wanted = asked.limit - rows.len() as i64;
+        if wanted <= 0 {
+            break;
+        }
+        rows.extend(due(within, tenant, asked, (wanted, part)).await?);
+    }
+    Ok(rows)
+}
+
+async fn due(
+    within: &Within,
+    tenant: &String,
+    asked: &Asked,
+    (limit, passed): (i64, i64),
+) -> Result<Vec<Row>, StoreError> {
+    let schema = within.shared.connections.schema();
+    let sql = format!(
+        "SELECT {OPERATION}, o.wake_ms FROM {schema}.operation o WHERE o.phase = 2 AND o.wake_ms IS NOT NULL \
+         AND o.vendor = $1 AND {ACCOUNT} = $2 AND (o.seal IS NULL OR o.seal = ANY ($3)) AND o.wake_ms >= $4 \
+         AND o.wake_ms <= (SELECT {schema}.store_now()) AND o.until_ms <= (SELECT {schema}.store_now()) \
+         ORDER BY o.wake_ms LIMIT $5 OFFSET $6 FOR UPDATE SKIP LOCKED"
+    );
+    let values = [
+        (&asked.vendor as _, Type::TEXT),
+        (tenant as _, Type::TEXT),
+        (&asked.seals as _, Type::BYTEA_ARRAY),
+        (&asked.from as _, Type::INT8),
+        (&limit as _, Type::INT8),
+        (&passed as _, Type::INT8),
+    ];
+    within.ask(DOING, &sql, &values).await
+}
+
+/// An operation's account, as the index has it.
+const ACCOUNT: &str =
+    "substr(o.scope, 1, length(o.vendor) + strpos(substr(o.scope, length(o.vendor) + 2), '/'))";
+
+const DOING: &str = "look for operations to take";
+
+const SEEN_FOR: Duration = Duration::from_secs(1);
+
+const SEEN_PART: u32 = 50;
