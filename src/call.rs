@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
+use http::header::{self, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue, Method};
 use serde::Serialize;
 use tracing::Instrument;
@@ -159,7 +159,8 @@ impl Call {
     /// One more header. It is stored with the operation, so it must not be a secret: those belong to the
     /// adapter. At most 1,000; more is a mistake that [`send`](Call::send) reports. So is `Authorization`, `Cookie` and
     /// whatever else [carries a secret](crate::ClientBuilder::secret_headers), and a value that is marked sensitive,
-    /// in a call without a key too: nobody sees from a call whether it is stored.
+    /// in a call without a key too: nobody sees from a call whether it is stored. `Host` and the headers that frame a request
+    /// are a mistake too.
     pub fn header<N, V>(mut self, name: N, value: V) -> Call
     where
         N: TryInto<HeaderName>,
@@ -174,6 +175,11 @@ impl Call {
             }
             (Ok(name), Ok(value)) if value.is_sensitive() || self.client.engine.secrets.contain(&name) => {
                 self.note(secret::refused(&name));
+            }
+            (Ok(name), Ok(_)) if NOT_A_CALLS.contains(&name) => {
+                let problem =
+                    format!("{name} is the transport's own: it says to whom and how the request goes");
+                self.note(Error::invalid("header", problem));
             }
             (Ok(name), Ok(value)) => {
                 self.request.headers.append(name, value);
@@ -366,6 +372,19 @@ fn not_pairs(problem: &serde_urlencoded::ser::Error) -> String {
          (\"metadata[order]\", \"42\")"
     )
 }
+
+/// Headers that a call must not give. `Host` may lead a shared proxy to another host than the base URL's, with the
+/// adapter's secret; the others say where a request ends on a connection that later requests share (RFC 9112, sections 3.2,
+/// 6 and 9.6).
+const NOT_A_CALLS: [HeaderName; 7] = [
+    header::HOST,
+    header::CONTENT_LENGTH,
+    header::TRANSFER_ENCODING,
+    header::CONNECTION,
+    header::UPGRADE,
+    header::TE,
+    header::TRAILER,
+];
 
 /// Ten times what servers commonly take in (nginx and Apache: 100), far below the 32,768 at which `HeaderMap` panics.
 const HEADERS_MAX: usize = 1_000;

@@ -68,6 +68,7 @@ impl Client {
             redact: Vec::new(),
             retention: Vec::new(),
             secret_headers: Vec::new(),
+            former_base_urls: Vec::new(),
             plain_http_allowed: false,
             secret_is_known: true,
         }
@@ -215,6 +216,7 @@ pub struct ClientBuilder {
     redact: Vec<String>,
     retention: Vec<(String, Duration)>,
     secret_headers: Vec<String>,
+    former_base_urls: Vec<String>,
     plain_http_allowed: bool,
     secret_is_known: bool,
 }
@@ -344,6 +346,15 @@ impl ClientBuilder {
         self
     }
 
+    /// Names a base URL that the vendor had before, such as `https://api.old.example`. What was recorded for it is then sent
+    /// to the present base URL, under its path below the former one. Of several, each counts. Default: none; what was
+    /// recorded for another host becomes a [dead letter](crate::error::Reason::Elsewhere), because its host may be a mistake and
+    /// is not to be sent this client's secret.
+    pub fn former_base_url(mut self, url: impl Into<String>) -> Self {
+        self.former_base_urls.push(url.into());
+        self
+    }
+
     /// For a client that only knows the rules: of its account, it knows what does not come from the secret.
     pub(crate) fn without_secret(mut self) -> Self {
         self.secret_is_known = false;
@@ -367,6 +378,8 @@ impl ClientBuilder {
         self.policy.validate()?;
         self.vendor.check()?;
         check_base_url(self.vendor.base_url(), self.plain_http_allowed)?;
+        let former_base_urls =
+            self.former_base_urls.iter().map(|url| former(url)).collect::<Result<Vec<_>, Error>>()?;
         let redact = RedactedFields::new(self.redact)?;
         let secrets = SecretHeaders::new(&*self.vendor, &self.secret_headers)?;
         let retention = Retention::new(self.retention, &self.policy, &*self.vendor)?;
@@ -413,6 +426,7 @@ impl ClientBuilder {
             let_go: LetGo::default(),
             began,
             disagreement: Disagreement::default(),
+            former_base_urls,
             wakes,
             secret_is_known: self.secret_is_known,
         };
@@ -420,6 +434,17 @@ impl ClientBuilder {
         client.note_account();
         Ok(client)
     }
+}
+
+/// Nothing is sent to it, so that its scheme is free.
+fn former(url: &str) -> Result<Url, Error> {
+    let parsed = Url::parse(url).ok().filter(|url| url.has_host());
+    parsed.ok_or_else(|| {
+        Error::invalid(
+            "base_url",
+            "former_base_urls: write each as https://host, with the path below which calls were",
+        )
+    })
 }
 
 fn check_base_url(url: &Url, plain_http_allowed: bool) -> Result<(), Error> {

@@ -22,8 +22,8 @@
 //! stays in progress until its lease runs out, and is then taken up again.
 //!
 //! What this process enqueues, or postpones, wakes the dispatcher at its time. What others leave is found by looking,
-//! within a period that the dispatcher is given. Rates and gates are each process's own: two processes that deliver from
-//! one store reach up to twice the rate that one is allowed.
+//! within a period that the dispatcher is given. Recovery's rate is shared by all processes that deliver for an account from
+//! one store; the gates are each process's own.
 //!
 //! It is safe to stop it anywhere and to run it in any number of processes: taking an operation moves its
 //! fence, and of any number of takers one is given it.
@@ -49,6 +49,7 @@ mod caught;
 mod delivery;
 mod health;
 mod member;
+mod peers;
 mod places;
 mod purge;
 mod registered;
@@ -56,10 +57,11 @@ mod under_way;
 
 pub(crate) use admit::Admission;
 pub use builder::DispatcherBuilder;
-use caught::caught;
+use caught::{answered, caught};
 use health::Pulse;
 pub use health::{Health, Unwell};
 use member::{Has, Member, Next};
+use peers::confer;
 use places::Places;
 use under_way::UnderWay;
 
@@ -141,6 +143,9 @@ impl Client {
             if left == 0 {
                 break Ok(());
             }
+            if member.is_to_tell() {
+                confer(&self.engine, [(&mut member, Some(true))]).await;
+            }
             if more_rows {
                 // What is on record already does not wait for a store that fails here.
                 more_rows = admission.round(self).await.unwrap_or_else(|error| {
@@ -176,6 +181,7 @@ impl Client {
         while !under_way.is_empty() {
             under_way.one_ends().await;
         }
+        confer(&self.engine, [(&mut member, None)]).await;
         ended.map(|()| under_way.recovered)
     }
 

@@ -22,6 +22,7 @@ use crate::transport::Transport;
 use crate::vendor::Adapter;
 use crate::vendor::secret::SecretHeaders;
 
+mod address;
 mod admission;
 mod attempt;
 mod claim;
@@ -95,6 +96,8 @@ pub(crate) struct Engine {
     pub let_go: LetGo,
     pub began: Began,
     pub disagreement: Disagreement,
+    /// Where the vendor was before: what was recorded for there is sent to the base URL.
+    pub former_base_urls: Vec<url::Url>,
     /// Wakes the dispatchers of this process: there is something due, or will be.
     pub wakes: Wakes,
 }

@@ -148,6 +148,9 @@ pub enum Reason {
     Unknown,
     /// A person closed it before it came to an end.
     Closed,
+    /// It was recorded for another host than that of the client which was to send it. Nothing was sent there, and no
+    /// secret; earlier attempts may have been.
+    Elsewhere,
 }
 
 impl fmt::Display for Reason {
@@ -157,6 +160,7 @@ impl fmt::Display for Reason {
             Reason::Expired => "expired",
             Reason::Unknown => "unknown",
             Reason::Closed => "closed",
+            Reason::Elsewhere => "elsewhere",
         })
     }
 }

@@ -219,6 +219,10 @@ guards! {
     RoomSetAside,
     /// Recovery slows down when the vendor fails.
     RecoveryFalls,
+    /// Recovery's rate is one for all processes of a store.
+    RecoveryShared,
+    /// Where nobody is answered, a failure is no operation's own.
+    QuietOutage,
     // Stores.
     /// Only what has expired is purged.
     PurgeOnlyExpired,

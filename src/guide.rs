@@ -9,6 +9,7 @@
 //! | keep the records in Postgres | [postgres] |
 //! | look up a key of the vendors file, or its default | [the vendors file](vendors_file) |
 //! | call a vendor that no table describes | [an adapter of one's own](adapter) |
+//! | read the source, or change it | [the life of a call](life_of_a_call) |
 //!
 //! The same pages are in the repository, under `src/docs` and `examples`.
 
@@ -27,6 +28,31 @@
 ///
 #[doc = include_str!("docs/anti_patterns.md")]
 pub mod anti_patterns {}
+
+/// [`call.rs`]: ../../../src/steadfast/call.rs.html
+/// [`engine.rs`]: ../../../src/steadfast/engine.rs.html
+/// [`keyed.rs`]: ../../../src/steadfast/engine/keyed.rs.html
+/// [`admission.rs`]: ../../../src/steadfast/engine/admission.rs.html
+/// [`gates.rs`]: ../../../src/steadfast/policy/gates.rs.html
+/// [`claim.rs`]: ../../../src/steadfast/engine/claim.rs.html
+/// [`store.rs`]: ../../../src/steadfast/store.rs.html
+/// [`record.rs`]: ../../../src/steadfast/operation/record.rs.html
+/// [`run.rs`]: ../../../src/steadfast/engine/run.rs.html
+/// [`resend.rs`]: ../../../src/steadfast/operation/record/resend.rs.html
+/// [`attempt.rs`]: ../../../src/steadfast/engine/attempt.rs.html
+/// [`exchange.rs`]: ../../../src/steadfast/engine/exchange.rs.html
+/// [`transport.rs`]: ../../../src/steadfast/transport.rs.html
+/// [`vendor.rs`]: ../../../src/steadfast/vendor.rs.html
+/// [`ending.rs`]: ../../../src/steadfast/engine/ending.rs.html
+/// [`hold.rs`]: ../../../src/steadfast/engine/hold.rs.html
+/// [`look_up.rs`]: ../../../src/steadfast/engine/look_up.rs.html
+/// [`settling.rs`]: ../../../src/steadfast/engine/settling.rs.html
+/// [`in_flight.rs`]: ../../../src/steadfast/engine/in_flight.rs.html
+/// [`dispatcher.rs`]: ../../../src/steadfast/dispatcher.rs.html
+/// [`recovery.rs`]: ../../../src/steadfast/engine/recovery.rs.html
+///
+#[doc = include_str!("docs/life_of_a_call.md")]
+pub mod life_of_a_call {}
 
 /// [`send`]: crate::Call::send
 /// [`enqueue`]: crate::Call::enqueue
@@ -67,6 +93,7 @@ pub mod operations {}
 
 /// [`StoreErrorKind`]: crate::store::StoreErrorKind
 /// [`keep_recovering`]: crate::Client::keep_recovering
+/// [outbox]: crate::outbox
 /// [sequence]: crate::guide::recipes#keep-calls-in-order
 ///
 #[doc = include_str!("docs/postgres.md")]

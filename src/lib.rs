@@ -153,6 +153,7 @@
 //! | `sqlite` (default) | [`store::Sqlite`]: records in a file that survive the process |
 //! | `postgres` | [`store::Postgres`]: records in a database that many hosts share |
 //! | `sqlx-sqlite` | [`outbox`]: calls in transactions of `sqlx` 0.9; those of rusqlite need only `sqlite` |
+//! | `sqlx-postgres` | [`outbox`]: the same on Postgres; those of tokio-postgres need only `postgres` |
 //! | `native-tls` | TLS by the platform's library |
 //! | `seal` | [`store::SealKeys`]: requests and answers are encrypted where they are stored |
 //! | `cli` | the operator's command line, `steadfast`, over [`dead_letter::DeadLetters`]; with it `seal` and `sqlite` |

@@ -50,6 +50,7 @@
 //! | `headers` | `{}` | a JSON object of names and texts, or arrays of texts. No secret: the adapter adds those |
 //! | `due_ms` | now | not to be sent before; milliseconds since 1970 |
 //! | `on_unknown` | `park` | or `resend`, see [`Call::on_unknown`](crate::Call::on_unknown) |
+//! | `sequence`, `on_dead_letter` | none, `hold` | as [`Call::sequence`](crate::Call::sequence); `skip` lets the next one go |
 //! | `keep_ms`, `redact`, `supersedes` | | as [`Call::retention`](crate::Call::retention), [`redact`](crate::Call::redact) (a JSON array) and [`supersedes`](crate::Call::supersedes) |
 //!
 //! What the table's checks can see, such as a key that is too long, fails in the transaction. A later `send()` of the same
@@ -59,14 +60,19 @@
 //! # On Postgres
 //!
 //! The store's schema is in the database of the service's own tables. A transaction of `tokio_postgres` (re-exported as
-//! `steadfast::outbox::tokio_postgres`) takes [`Call::enqueue_in`](crate::Call::enqueue_in). Any other program calls a
-//! function of the schema in its own transaction:
+//! `steadfast::outbox::tokio_postgres`) takes [`Call::enqueue_in`](crate::Call::enqueue_in). Through a pooler, sqlx and
+//! tokio-postgres alike send it as a statement without a name.
+#![cfg_attr(feature = "sqlx-postgres", doc = include_str!("docs/setup/outbox_sqlx_postgres.md"))]
+//!
+//! Any other program, in whatever language, calls a function of the schema in its own transaction:
 //!
 //! ```sql
 //! SELECT payments.enqueue('acme', 'POST', '/v1/payouts', 'order-42/payout', '{"amount": 1000}');
 //! SELECT payments.enqueue_text('stripe', 'POST', '/v1/charges', 'order-42/charge', 'amount=1000&currency=usd',
 //!     'application/x-www-form-urlencoded', account => 'live', after => '1 hour');
 //! ```
+//!
+//! [A page](crate::guide::postgres#enqueue-from-another-language) has it in Python.
 //!
 //! | function | body |
 //! |---|---|
@@ -75,7 +81,10 @@
 //! | `enqueue_bytes(vendor, method, path, key, body, content_type, …)` | `bytea` |
 //!
 //! Behind those come, by name: `account` (`default`), `query` (encoded, without `?`), `headers` (`jsonb`), `at` or
-//! `after`, `on_unknown`, `keep`, `redact`, `supersedes`, `namespace`. They give the row's number. A mistake fails in the
+//! `after`, `on_unknown`, `keep`, `redact`, `supersedes`, `namespace`, `sequence`, `on_dead_letter`. They give the row's
+//! number, and tell the dispatchers of all processes (`NOTIFY`) when the transaction commits. The server commits those that
+//! tell one after the other; of many at once only the first does. `SET steadfast.notify = 'off'`, or `ALTER DATABASE`,
+//! leaves it out: for `PREPARE TRANSACTION`, which does not take it, and for the last bit of throughput. A mistake fails in the
 //! caller's transaction, and says what to give. Whoever calls needs no right to a table: `GRANT USAGE ON SCHEMA` and
 //! `GRANT EXECUTE ON FUNCTION`. The role of an app has both. Rows lie in the table `outbox` of the schema, with the columns
 //! above, but for `body` (`bytea`) and `account` (`default`); only a dispatcher's role admits them.
@@ -86,7 +95,8 @@
 //! such a row is *rejected*. It stays in the outbox with the reason, in the columns `rejected_at_ms` and `rejected`;
 //! nothing of it is sent, its key is not used up, and the rows behind it go on. An event says so, `steadfast stats` counts
 //! it, and [`DeadLetters::rejected`](crate::dead_letter::DeadLetters::rejected) lists it. It is no dead letter: there is no
-//! operation yet, so that there is nothing to redrive and no effect to doubt. Whoever mended it puts it back:
+//! operation yet, so that there is nothing to redrive and no effect to doubt. So its key stays free: a correct call under
+//! the same key is made. The rows behind it in its sequence wait, unless it skips. Whoever mended it puts it back:
 //!
 //! ```sql
 //! UPDATE steadfast_outbox SET headers = '{}', rejected_at_ms = NULL, rejected = NULL WHERE number = 7;
@@ -116,7 +126,7 @@ use crate::operation::OperationId;
 
 #[cfg(feature = "sqlite")]
 mod by_rusqlite;
-#[cfg(feature = "sqlx-sqlite")]
+#[cfg(any(feature = "sqlx-postgres", feature = "sqlx-sqlite"))]
 mod by_sqlx;
 #[cfg(feature = "postgres")]
 mod by_tokio_postgres;
@@ -134,10 +144,14 @@ pub use crate::store::{Database, Statement, Value};
 
 /// A transaction of the caller's own, or a connection that is in one.
 ///
-/// Implemented for rusqlite's `Connection`, `Transaction` and `Savepoint`, and with feature `sqlx-sqlite` for sqlx's
-/// `SqliteConnection`, `Transaction<Sqlite>` and `PoolConnection<Sqlite>`; with feature
-/// `postgres` for tokio-postgres' `Transaction`. For another driver: execute the statement, with
-/// its values in the order of its parameters, in the transaction.
+/// | feature | driver | types |
+/// |---|---|---|
+/// | `sqlite` | rusqlite | `Connection`, `Transaction`, `Savepoint` |
+/// | `sqlx-sqlite` | sqlx | `SqliteConnection`, `Transaction<Sqlite>`, `PoolConnection<Sqlite>` |
+/// | `postgres` | tokio-postgres | `Transaction` |
+/// | `sqlx-postgres` | sqlx | `PgConnection`, `Transaction<Postgres>`, `PoolConnection<Postgres>` |
+///
+/// For another driver: execute the statement, with its values in the order of its parameters, in the transaction.
 pub trait Transaction {
     /// Whose SQL it takes.
     const DATABASE: Database;

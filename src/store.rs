@@ -28,6 +28,7 @@ mod columns;
 mod copying;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod filters;
+mod heartbeat;
 mod look;
 mod migrated;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
@@ -59,6 +60,7 @@ mod sqlite;
 
 pub use copying::{Copied, CopyError, Copying, copy, give_up_copy};
 pub use error::{StoreError, StoreErrorKind};
+pub use heartbeat::{Beat, Heartbeat, Peer};
 pub use look::{Look, Sight, Waiting};
 pub use memory::Memory;
 pub use migrated::Migrated;
@@ -246,6 +248,19 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         Ok(None)
     }
 
+    /// Tells the other dispatchers of this store what those of this process say, and gives the last word of everybody about
+    /// the same accounts, one's own included. It touches no operation.
+    ///
+    /// Default: `None`. Each dispatcher then delivers as if it were the only one.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`].
+    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Option<Vec<Peer>>, StoreError> {
+        let _ = heartbeat;
+        Ok(None)
+    }
+
     /// What wakes the dispatchers of this process that deliver from this store: one for all who hold it.
     ///
     /// Default: `None`. Then each client wakes its own dispatcher alone, and looks for itself.
@@ -342,6 +357,10 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
         (**self).look(look).await
+    }
+
+    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Option<Vec<Peer>>, StoreError> {
+        (**self).heartbeat(heartbeat).await
     }
 
     fn wakes(&self) -> Option<&Wakes> {

@@ -296,6 +296,16 @@ pub(crate) fn recovery_failed(vendor: &str, error: &(dyn std::error::Error + 'st
     warn!(steadfast.vendor = vendor, error = %Chain(error), "recovery failed");
 }
 
+/// So many dispatchers share an account's recovery from now on.
+pub(crate) fn recovery_shared(vendor: &str, account: &str, dispatchers: u32) {
+    debug!(
+        steadfast.vendor = vendor,
+        steadfast.account = account,
+        steadfast.dispatchers = dispatchers,
+        "recovery is shared"
+    );
+}
+
 /// Open operations on the store that no client of this process carries on with.
 pub(crate) fn unreached(vendor: &str, account: &str, phase: Phase, count: u64) {
     warn!(
@@ -361,6 +371,7 @@ pub(crate) fn dead_letter(
             Reason::Expired => "expired",
             Reason::Unknown => "unknown",
             Reason::Closed => "closed",
+            Reason::Elsewhere => "elsewhere",
         },
     );
 }

@@ -58,8 +58,7 @@ impl Call {
     /// [starts another one over](Call::supersedes) in the same sequence takes that one's place.
     ///
     /// Default: none; it is delivered beside all others. It is a mistake in a call that is [sent](Call::send): who sends
-    /// now does not wait for others. The name is stored as it is, also where requests are sealed. A store in Postgres
-    /// refuses it for now, and records nothing.
+    /// now does not wait for others. The name is stored as it is, also where requests are sealed.
     pub fn sequence(mut self, sequence: impl Into<Sequence>) -> Call {
         let sequence = sequence.into();
         if let Err(mistake) = sequence.check() {
@@ -78,6 +77,9 @@ impl Call {
     /// [policy](Call::policy) of its own and the [mark not to retry](Call::inbound) of an incoming request would be
     /// forgotten, and so are mistakes. No gate is asked: what cannot be sent now is sent later. The vendor's replay window
     /// begins with the first send, however long that is after this.
+    ///
+    /// The client's first one [registers](crate::Client::register) the terms of its account, or is refused where another
+    /// service has registered others: whoever delivers would send its own secret.
     ///
     /// The same key is the same operation: one that is on record already stays as it is, and is what the handle is for.
     /// A call without a key is given one.

@@ -6,7 +6,7 @@ use tracing::Instrument;
 use super::enqueue::{Due, check_is_on_record};
 use super::{Call, check, generated_key, in_context};
 use crate::client::Client;
-use crate::engine::{NotAdmitted, Put, Work};
+use crate::engine::{NotAdmitted, Put};
 use crate::error::{BoxError, Effect, Error, Kind};
 use crate::guard::Guard;
 use crate::outbox::{Transaction, Uncommitted};
@@ -22,7 +22,10 @@ impl Call {
     /// dispatcher, in this process or another one, finds the row once it is committed, records the operation and sends it.
     /// Until then no store call, no lock and no gate is involved but the transaction's own.
     ///
-    /// What [`enqueue`](Call::enqueue) says of keys, times and the client's policy holds here too.
+    /// What [`enqueue`](Call::enqueue) says of keys, times, sequences and the client's policy holds here too. The terms of
+    /// the account are not registered, because nothing but the transaction is asked: the row says for which host it was
+    /// written, and a dispatcher whose client calls another one rejects it. The order in a sequence is that of the commits;
+    /// of two transactions that overlap either may be first.
     ///
     /// ```
     #[doc = include_str!("../docs/setup/outbox.md")]
@@ -85,7 +88,7 @@ impl Call {
         let engine = &self.client.engine;
         let span = telemetry::call_span(&**engine.vendor, &self.request);
         let _entered = span.enter();
-        if let Err(mistake) = check_is_on_record(&self.work).and_then(|()| check_sequence(&self.work)) {
+        if let Err(mistake) = check_is_on_record(&self.work) {
             self.mistake.get_or_insert(mistake);
         }
         check(&mut self.mistake, &self.request, &self.work, engine)?;
@@ -111,6 +114,14 @@ impl Call {
         if let Some(problem) = &row.problem {
             call.note(Error::invalid("row", problem.clone()));
         }
+        if let Some(origin) = row.origin.as_deref().filter(|origin| !client.engine.is_of_origin(origin)) {
+            let own = client.engine.origin();
+            let problem = format!(
+                "the row was written for {origin}, and this client calls {own}; correct the base URL that is wrong, or name \
+                 a former_base_url"
+            );
+            call.note(Error::invalid("base_url", problem));
+        }
         call =
             call.key(row.key.as_str()).bytes(row.body.clone()).redact(row.redact.iter().map(String::as_str));
         call = call.on_unknown(row.on_unknown);
@@ -126,6 +137,9 @@ impl Call {
         }
         if let Some(keep) = row.keep {
             call = call.retention(keep);
+        }
+        if let Some(sequence) = &row.sequence {
+            call = call.sequence(sequence.clone());
         }
         call.due = row.due.map(Due::At);
         call
@@ -144,16 +158,6 @@ impl Call {
         };
         engine.admit(self.request, &self.work, (key, due), row).instrument(span).await
     }
-}
-
-/// A row has no place in a sequence: where it comes in the order is known when it is admitted, and not at the commit.
-fn check_sequence(work: &Work) -> Result<(), Error> {
-    if work.sequence.is_none() {
-        return Ok(());
-    }
-    let problem = "a call in the caller's own transaction cannot be in a sequence; enqueue() it after the commit, or \
-                   leave sequence() out";
-    Err(Error::invalid("sequence", problem))
 }
 
 /// The transaction did not take it.

@@ -29,6 +29,7 @@ pub(super) struct Entry {
     adapter: Adapter,
     policy: Policy,
     allow_plain_http: bool,
+    former_base_urls: Vec<String>,
     redact: Vec<String>,
     /// By route.
     retention: BTreeMap<String, Duration>,
@@ -55,6 +56,7 @@ struct Common {
     secret_env: Option<Spanned<String>>,
     preset: Preset,
     allow_plain_http: bool,
+    former_base_urls: Vec<String>,
     redact: Vec<String>,
     retention: BTreeMap<String, Written>,
 }
@@ -126,10 +128,11 @@ impl Entry {
                 .unwrap_or_else(|| Mistake::absence(key, path.then("adapter"), no_adapter(name, path))));
         };
         let adapter = read_adapter(kind, whole, Spanned::new(span, options), path)?;
-        let Common { allow_plain_http, redact, retention, .. } = common;
+        let Common { allow_plain_http, former_base_urls, redact, retention, .. } = common;
         let retention = retention.into_iter().map(|(route, Written(keep))| (route, keep)).collect();
+        let scope = Default::default();
         let mut entry =
-            Entry { adapter, policy, allow_plain_http, redact, retention, secret, scope: Default::default() };
+            Entry { adapter, policy, allow_plain_http, former_base_urls, redact, retention, secret, scope };
         entry.scope = entry.check(namespace).map_err(|error| placed(&error, path, key, whole))?;
         if entry.secret.is_none() && entry.adapter.needs_secret() {
             return Err(Mistake::absence(key, path.then("secret_env"), no_secret_env(name, path)));
@@ -144,6 +147,7 @@ impl Entry {
         let keeping =
             |builder: ClientBuilder, (route, keep): (&String, &Duration)| builder.retention(route, *keep);
         let builder = self.retention.iter().fold(builder, keeping);
+        let builder = self.former_base_urls.iter().fold(builder, |builder, url| builder.former_base_url(url));
         if self.allow_plain_http { builder.allow_plain_http() } else { builder }
     }
 
@@ -326,8 +330,8 @@ impl Transport for Nowhere {
     }
 }
 
-const COMMON_KEYS: [&str; 6] =
-    ["adapter", "secret_env", "preset", "allow_plain_http", "redact", RETENTION_KEY];
+const COMMON_KEYS: [&str; 7] =
+    ["adapter", "secret_env", "preset", "allow_plain_http", "former_base_urls", "redact", RETENTION_KEY];
 const RETENTION_KEY: &str = "retention";
 const POLICY_KEY: &str = "policy";
 

@@ -111,6 +111,9 @@ impl DeadLetters {
         for name in client.engine.secrets.names() {
             request.headers.remove(name);
         }
+        if !client.engine.address(&mut request) {
+            return Err(DeadLetterError::refused(&old.id, Refused::Elsewhere));
+        }
         request.body = edit.body.clone();
         let id = OperationId::new(old.id.scope.clone(), edit.key.clone());
         // The account on record, which these rules may not know, so that the service's own call is the same.

@@ -88,9 +88,10 @@ pub enum Refused {
     /// The new key of an edit is another operation's.
     #[error("the new key belongs to another operation already")]
     KeyTaken,
-    /// It was sent to an address that the client of its new name does not call.
+    /// It was recorded for an address that the client which would send it does not call.
     #[error(
-        "it was sent to an address that the client of the new name does not call, and would get its secret"
+        "it was recorded for an address that the client which would send it does not call, and that would get its secret; \
+         where the vendor has moved, name the old address as a former base URL"
     )]
     Elsewhere,
     /// It replaces or removes what is there.

@@ -266,6 +266,7 @@ impl DeadLetters {
             _ if unsigned && !how.rehearsal => Err(Refused::Forbidden(Forbidden::Unexplained)),
             Safety::Unsafe if Guard::UnsafeNeedsForce.keeps(!forced) => Err(Refused::Unsafe),
             Safety::NoRules if !forced => Err(Refused::NoRules),
+            _ if self.is_elsewhere(&record) => Err(Refused::Elsewhere),
             _ if Guard::OverwriteHeldBack.keeps(overwrites && !how.overwrite) => Err(Refused::Overwrites),
             _ => Ok((Box::new(record), forced, safety)),
         })

@@ -114,6 +114,11 @@ impl DeadLetters {
         window(client.engine.vendor.replay_window(&record.request), &sent)
     }
 
+    /// Whether the client whose vendor this is would not send it, because it was recorded for another host.
+    pub(super) fn is_elsewhere(&self, record: &Record) -> bool {
+        self.rules(record).is_some_and(|client| !client.engine.address(&mut record.request.clone()))
+    }
+
     /// The client whose vendor this is: the one that would name the request as it is named on record, or else
     /// the only one of that namespace and vendor with this base URL. The account may not be known to it, because
     /// an adapter may learn a part of it from a secret, which is not there when only rules are asked for; with

@@ -49,6 +49,18 @@ impl DeadLetters {
         Ok(Stats { now: self.now(), groups, outbox, held_more, held: held.rows })
     }
 
+    /// How many rows of the [outbox](crate::outbox) cannot become operations. They are no dead letters, and are to be looked
+    /// at where those are.
+    ///
+    /// # Errors
+    ///
+    /// [`DeadLetterError::Store`].
+    pub async fn rejected_rows(&self) -> Result<u64, DeadLetterError> {
+        let Some(outbox) = self.store.outbox() else { return Ok(0) };
+        let counts = outbox.counts().await.map_err(DeadLetterError::store("count the outbox"))?;
+        Ok(counts.iter().map(|account| account.rejected).sum())
+    }
+
     /// A page of at most `limit` rows of the [outbox](crate::outbox) that cannot become operations, by number, each with
     /// the reason.
     ///

@@ -100,6 +100,7 @@ serialize_as! {
     Rejected => |row| json!({
         "number": row.number, "namespace": row.namespace, "vendor": row.vendor, "account": row.account,
         "method": row.method, "key": row.key, "at_ms": row.at.as_millis(), "why": row.why,
+        "holds_sequence": row.holds,
     });
     Shown => shown;
 }

@@ -4,8 +4,10 @@
 //! not the vendor can be called, so that an operator sees it and its caller can wait for it. What is admitted and due is
 //! taken in the same round.
 
+use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
 use crate::call::Call;
@@ -13,7 +15,7 @@ use crate::client::Client;
 use crate::engine::NotAdmitted;
 use crate::error::{Effect, Error, Kind};
 use crate::operation::record::Cursor;
-use crate::store::{Outbox, OutboxRow, StoreError};
+use crate::store::{Outbox, OutboxRow, StoreError, StoreErrorKind};
 use crate::telemetry;
 
 /// Where one dispatcher is in the outbox.
@@ -22,6 +24,8 @@ pub(crate) struct Admission {
     /// Where the next look begins. Rows that the store cannot record stay where they are, and are not to keep those
     /// behind them from their turn.
     next: Option<Cursor>,
+    /// The store's role may not admit rows, and that was said. One row is tried at each look, until it may.
+    may_not: bool,
 }
 
 impl Admission {
@@ -39,35 +43,95 @@ impl Admission {
         let Some(outbox) = engine.outbox() else { return Ok(false) };
         // Whoever may not deliver for the account leaves its rows to those who may.
         engine.disagreement.check()?;
+        let rows = if self.may_not { 1 } else { ROWS };
         let bytes_max = engine.policy.limits.request_bytes_max;
-        let found = outbox.waiting(&engine.account(), self.next.as_ref(), (ROWS, bytes_max)).await;
+        let found = outbox.waiting(&engine.account(), self.next.as_ref(), (rows, bytes_max)).await;
         let page = found.map_err(|source| {
             let failed = Error::new(Kind::Store { doing: "look into the outbox" }, Effect::None);
             failed.with_source(source).at_vendor(client.vendor())
         })?;
         // After the last page from the beginning again: rows may have been committed late.
         self.next = page.next;
-        together(page.rows.iter().map(|row| admit(client, outbox, row)).collect()).await;
+        let (said, may_not) = (self.may_not, AtomicBool::new(false));
+        together(
+            in_order(&page.rows)
+                .into_iter()
+                .map(|rows| admit_all(client, outbox, rows, (said, &may_not)))
+                .collect(),
+        )
+        .await;
+        self.may_not = if page.rows.is_empty() { said } else { may_not.into_inner() };
+        if self.may_not {
+            self.next = None;
+        }
         Ok(self.next.is_some())
     }
 }
 
-/// Records one row's operation, or rejects the row. What the store could not do is said, and tried again.
-async fn admit(client: &Client, outbox: &dyn Outbox, row: &OutboxRow) {
-    let failed = |error: &StoreError| telemetry::recovery_failed(client.vendor(), error);
-    match Call::of_row(client, row).admit((outbox, row.number)).await {
-        Ok(()) => {}
-        Err(NotAdmitted::Failed(error)) => telemetry::recovery_failed(client.vendor(), &error),
-        Err(NotAdmitted::Rejected(error)) => {
-            let now = client.engine.wall();
-            match outbox.reject(row.number, &format!("{error:#}"), now).await {
-                Ok(true) => telemetry::outbox::rejected(client.vendor(), row.number, &error),
-                // Another dispatcher was first.
-                Ok(false) => {}
-                Err(error) => failed(&error),
-            }
+/// The rows that must be recorded one after the other: those of one sequence, and each other one by itself.
+fn in_order(rows: &[OutboxRow]) -> Vec<Vec<&OutboxRow>> {
+    let mut groups: Vec<Vec<&OutboxRow>> = Vec::with_capacity(rows.len());
+    let mut of_sequence: HashMap<&str, usize> = HashMap::new();
+    for row in rows {
+        let first = row.sequence.as_ref().and_then(|sequence| {
+            let next = groups.len();
+            let group = *of_sequence.entry(sequence.name()).or_insert(next);
+            (group != next).then_some(group)
+        });
+        match first.and_then(|group| groups.get_mut(group)) {
+            Some(group) => group.push(row),
+            None => groups.push(vec![row]),
         }
     }
+    groups
+}
+
+/// Records them one after the other, up to the first that has to stay: those behind it in its sequence stay with it. Of a
+/// role that may not admit rows it is said once.
+async fn admit_all(
+    client: &Client,
+    outbox: &dyn Outbox,
+    rows: Vec<&OutboxRow>,
+    (said, may_not): (bool, &AtomicBool),
+) {
+    for row in rows {
+        let Err(error) = admit(client, outbox, row).await else { continue };
+        let is_denied = store_error(&error).is_some_and(|error| error.kind() == StoreErrorKind::Denied);
+        if !is_denied || !(said | may_not.swap(true, Ordering::Relaxed)) {
+            telemetry::recovery_failed(client.vendor(), &error);
+        }
+        return;
+    }
+}
+
+/// Records one row's operation, or rejects the row.
+///
+/// # Errors
+///
+/// What the store could not do. It is tried again.
+async fn admit(client: &Client, outbox: &dyn Outbox, row: &OutboxRow) -> Result<(), Error> {
+    match Call::of_row(client, row).admit((outbox, row.number)).await {
+        Ok(()) => Ok(()),
+        Err(NotAdmitted::Failed(error)) => Err(error),
+        Err(NotAdmitted::Rejected(error)) => {
+            let now = client.engine.wall();
+            let rejected = outbox.reject(row.number, &format!("{error:#}"), now).await;
+            let is_new = rejected.map_err(|source| {
+                let doing = "reject a row of the outbox";
+                Error::new(Kind::Store { doing }, Effect::None).with_source(source).at_vendor(client.vendor())
+            })?;
+            // Or another dispatcher was first.
+            if is_new {
+                telemetry::outbox::rejected(client.vendor(), row.number, &error);
+            }
+            Ok(())
+        }
+    }
+}
+
+fn store_error(error: &Error) -> Option<&StoreError> {
+    let first = std::error::Error::source(error);
+    std::iter::successors(first, |error| error.source()).find_map(|error| error.downcast_ref())
 }
 
 /// Carries out all, each begun in its turn, so that rows are recorded in their order and their commits are shared.

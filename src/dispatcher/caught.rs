@@ -9,6 +9,11 @@ use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
+use std::time::Duration;
+
+use crate::clock::Clock;
+use crate::error::{Effect, Error, Kind};
+use crate::store::{StoreError, StoreErrorKind};
 
 /// The round's output, or what it panicked with. A round that panicked is not polled again.
 pub(super) async fn caught<F: Future>(round: F) -> Result<F::Output, Box<dyn Any + Send>> {
@@ -20,3 +25,26 @@ pub(super) async fn caught<F: Future>(round: F) -> Result<F::Output, Box<dyn Any
     })
     .await
 }
+
+/// As [`caught`], of what asks a store. One that never answers is given up after [`ANSWER_MAX`]: it would hold up all that
+/// its loop delivers, also when it is whole again. What it was asked may be carried out all the same.
+pub(super) async fn answered<T>(
+    clock: &dyn Clock,
+    doing: &'static str,
+    round: impl Future<Output = Result<T, Error>>,
+) -> Result<Result<T, Error>, Box<dyn Any + Send>> {
+    let over = clock.limit_until(clock.now().plus(ANSWER_MAX));
+    tokio::select! {
+        biased;
+        output = caught(round) => output,
+        () = over => {
+            let silent = StoreError::new(format!("the store has not answered within {ANSWER_MAX:?}"));
+            let silent = silent.of_kind(StoreErrorKind::TimedOut);
+            Ok(Err(Error::new(Kind::Store { doing }, Effect::None).with_source(silent)))
+        }
+    }
+}
+
+/// Longer than any store here takes to give up by itself: SQLite waits 5 s for its file; Postgres 5 s for a connection, 10 s
+/// for a statement and 6 s for its end.
+const ANSWER_MAX: Duration = Duration::from_secs(30);

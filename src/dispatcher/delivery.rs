@@ -11,6 +11,8 @@
 //! *Looking.* A look is one question for all clients. After a look that found something the next comes soon, and later
 //! each time that there is nothing, up to the period. In between, nothing is asked: a client without anything to take is
 //! not taken from. A store with an outbox is asked one thing more: whose rows wait there.
+//!
+//! *Together.* While there is something to deliver, other processes are told once a second, and heard: see [`super::peers`].
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -19,9 +21,10 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::admit::Admission;
-use super::caught;
+use super::answered;
 use super::health::Pulse;
 use super::member::{GAP, Has, Member, Next};
+use super::peers::confer;
 use super::under_way::UnderWay;
 use crate::clock::{Clock, Instant, Timestamp};
 use crate::engine::{Engine, Leaving};
@@ -60,6 +63,10 @@ struct Turn {
     waits_for_place: bool,
     /// What it has was found by looking, and by nobody's word.
     by_look: bool,
+    /// Somebody said that it has something due.
+    is_told: bool,
+    /// A gate keeps it from taking anything.
+    is_closed: bool,
     /// Whether rows of the outbox wait for it, as far as the last look knows, and where it is among them.
     has_rows: bool,
     admission: Admission,
@@ -81,6 +88,8 @@ impl Delivery {
             not_before: Instant::ORIGIN,
             waits_for_place: false,
             by_look: false,
+            is_told: false,
+            is_closed: false,
             has_rows: false,
             admission: Admission::default(),
         };
@@ -110,12 +119,14 @@ impl Delivery {
                 self.look_into_outbox().await;
             }
             if self.admit_in_turn().await {
+                // Where some were there are soon others.
+                self.look_soon(shortest(self.period));
                 heard_at = self.hear();
             }
             let took_by_look = self.take_in_turn().await;
+            self.tell_others().await;
             if took_by_look {
-                self.pause = shortest(self.period);
-                self.look_at = self.look_at.min(self.clock.now().plus(self.pause));
+                self.look_soon(shortest(self.period));
             }
             let at = self.wake_at(heard_at);
             let mut until = pin!(self.clock.sleep_until(at));
@@ -127,7 +138,7 @@ impl Delivery {
                         while !self.under_way.is_empty() {
                             self.under_way.one_ends().await;
                         }
-                        return;
+                        return self.leave().await;
                     }
                     () = self.under_way.one_ends(), if !self.under_way.is_empty() => {
                         if self.members.iter().any(|turn| turn.waits_for_place) {
@@ -139,6 +150,12 @@ impl Delivery {
                 }
             }
         }
+    }
+
+    /// Has the next look come after `wait`, and those after it as after one that found something.
+    fn look_soon(&mut self, wait: Duration) {
+        self.pause = shortest(self.period);
+        self.look_at = self.look_at.min(self.clock.now().plus(wait));
     }
 
     /// What time it is in the store.
@@ -158,6 +175,7 @@ impl Delivery {
             for turn in &mut self.members {
                 if scope.is_reached_by(&turn.member.account) {
                     turn.member.has.due = true;
+                    turn.is_told = true;
                 }
             }
         }
@@ -172,7 +190,10 @@ impl Delivery {
         }
         let heard = heard_at.map(|at| now.plus(at.since(self.wall())));
         let turns = self.members.iter().filter(|turn| turn.wants() && !turn.waits_for_place);
-        turns.map(|turn| turn.not_before).chain(heard).chain([self.look_at]).min().unwrap_or(self.look_at)
+        let told = self.members.iter().enumerate().filter(|(nth, turn)| self.is_there(*nth, turn));
+        let beat = told.filter_map(|(_, turn)| Some(now.plus(turn.member.peers.due_in(turn.member.now())?)));
+        let due = turns.map(|turn| turn.not_before).chain(heard).chain(beat);
+        due.chain([self.look_at]).min().unwrap_or(self.look_at)
     }
 
     /// Asks the store what there is for all clients.
@@ -181,14 +202,17 @@ impl Delivery {
         let accounts = self.members.iter().map(|turn| turn.member.account.clone()).collect();
         let look = Look { now, until: now.plus(self.period), accounts };
         let Some(first) = self.members.first().map(|turn| turn.member.client.clone()) else { return };
-        match caught(first.engine.store.look(&look)).await {
+        let asked = async {
+            let failed = |source| Error::new(Kind::Store { doing: LOOK }, Effect::None).with_source(source);
+            first.engine.store.look(&look).await.map_err(failed)
+        };
+        match answered(&*self.clock, LOOK, asked).await {
             Ok(Ok(sight)) => {
                 self.pulse.asked(None);
                 self.saw(now, sight);
             }
-            Ok(Err(source)) => {
-                self.pulse.asked(Some(&source));
-                let error = Error::new(Kind::Store { doing: LOOK }, Effect::None).with_source(source);
+            Ok(Err(error)) => {
+                self.pulse.asked(Some(&error));
                 telemetry::recovery_failed(first.vendor(), &error.at_vendor(first.vendor()));
                 self.pause = self.period;
             }
@@ -231,7 +255,7 @@ impl Delivery {
     /// Takes from each client that has something and may, once. Whether a look had found it.
     async fn take_in_turn(&mut self) -> bool {
         let (count, first) = (self.members.len(), self.next);
-        let (mut took_by_look, mut first_took) = (false, false);
+        let (mut took_by_look, mut first_took, mut missed) = (false, false, false);
         for member in (first..first + count).map(|turn| turn % count) {
             let now = self.clock.now();
             if self.members.get(member).is_none_or(|turn| !turn.may_take(now)) {
@@ -241,7 +265,10 @@ impl Delivery {
             let Some(turn) = self.members.get_mut(member) else { continue };
             turn.waits_for_place = false;
             let room = match turn.member.room(carried) {
-                Ok(room) => room,
+                Ok(room) => {
+                    turn.is_closed = false;
+                    room
+                }
                 Err(next) => {
                     turn.wait_for(next, now, self.period, of_vendor > 0);
                     continue;
@@ -249,12 +276,14 @@ impl Delivery {
             };
             let part = (turn.member.places.free() / rivals).max(1);
             let limit = room.min(part);
-            let taken = caught(turn.member.take(limit, &mut self.under_way, member)).await;
+            let taking = turn.member.take(limit, &mut self.under_way, member);
+            let taken = answered(&*self.clock, TAKE, taking).await;
             let vendor = turn.member.client.vendor();
             match taken {
                 Ok(Ok(taken)) => {
                     self.pulse.asked(None);
                     took_by_look |= std::mem::take(&mut turn.by_look) && taken > 0;
+                    missed |= std::mem::take(&mut turn.is_told) && taken == 0;
                     if taken > 0 {
                         // Where the first had its part too, another one begins: what the division leaves over is not always
                         // the same one's.
@@ -274,12 +303,39 @@ impl Delivery {
                     turn.not_before = self.clock.now().plus(self.period);
                 }
                 Err(panic) => {
-                    telemetry::recovery_panicked(vendor, "take what nobody holds", &*panic);
+                    telemetry::recovery_panicked(vendor, TAKE, &*panic);
                     turn.not_before = self.clock.now().plus(self.period);
                 }
             }
         }
+        if missed {
+            // Another one was faster, or the store's clock is not there yet: a few milliseconds early is a period late.
+            self.look_soon(GAP);
+        }
         took_by_look
+    }
+
+    /// Whether a client has something to deliver.
+    fn is_there(&self, nth: usize, turn: &Turn) -> bool {
+        turn.wants() || self.under_way.of(nth) > 0
+    }
+
+    /// Tells other processes what this one delivers for, when it is time to, and hears them.
+    async fn tell_others(&mut self) {
+        let there: Vec<bool> =
+            self.members.iter().enumerate().map(|(nth, turn)| self.is_there(nth, turn)).collect();
+        let members = self.members.iter_mut().zip(there).filter_map(|(turn, is_there)| {
+            let says = is_there.then_some(!turn.is_closed);
+            let is_news = if is_there { turn.member.is_to_tell() } else { turn.member.peers.is_told() };
+            is_news.then_some((&mut turn.member, says))
+        });
+        confer(&self.engine, members).await;
+    }
+
+    /// Tells other processes that it delivers no more.
+    async fn leave(&mut self) {
+        let told = self.members.iter_mut().filter(|turn| turn.member.peers.is_told());
+        confer(&self.engine, told.map(|turn| (&mut turn.member, None))).await;
     }
 
     /// How many clients want places of the same vendor now, this one among them; how many operations this one has under
@@ -318,6 +374,7 @@ impl Turn {
     /// The client's clock may have another origin than the loop's: only its waits are taken from it.
     fn wait_for(&mut self, next: Next, now: Instant, period: Duration, one_will_end: bool) {
         let by_its_clock = self.member.now();
+        self.is_closed = matches!(next, Next::Closed(_));
         let wait = match next {
             Next::Place if one_will_end => {
                 self.waits_for_place = true;
@@ -338,6 +395,7 @@ fn shortest(period: Duration) -> Duration {
 }
 
 const LOOK: &str = "look what there is to do";
+const TAKE: &str = "take what nobody holds";
 
 /// How many times as often as in the idle state it looks, after it has found something: sixteen times a second.
 const LOOKS_FASTER: u32 = 16;

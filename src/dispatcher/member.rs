@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::peers::Peers;
 use super::places::{Place, Places};
 use super::under_way::UnderWay;
 use crate::client::Client;
@@ -19,6 +20,8 @@ pub(super) struct Member {
     pub places: Arc<Places>,
     /// What there may be to take.
     pub has: Has,
+    /// Who else delivers for the account.
+    pub peers: Peers,
     /// Which kind is taken first this time: neither is to wait until there is none left of the other.
     due_first: bool,
 }
@@ -59,7 +62,14 @@ pub(super) enum Next {
 impl Member {
     pub(super) fn new(client: &Client, places: Arc<Places>) -> Member {
         let account = client.engine.account_path();
-        Member { client: client.clone(), account, places, has: Has::default(), due_first: false }
+        Member {
+            client: client.clone(),
+            account,
+            places,
+            has: Has::default(),
+            peers: Peers::new(),
+            due_first: false,
+        }
     }
 
     pub(super) fn now(&self) -> Instant {
@@ -89,7 +99,7 @@ impl Member {
                 },
             }
         })?;
-        Ok(places.min(starts).min(room))
+        Ok(places.min(starts).min(room).min(self.peers.room(now)))
     }
 
     /// Takes at most `limit` of what there may be, half of each kind if there is as much, and begins to carry it on as

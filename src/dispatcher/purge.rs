@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::caught;
+use super::answered;
 use crate::client::Client;
+use crate::error::{Effect, Error, Kind};
 use crate::telemetry;
 
 /// Purges for ever: batch after batch while there are full ones, and else when `expired` says that there is something,
@@ -21,7 +22,12 @@ pub(super) async fn keep_purging(client: Client, period: Duration, expired: Arc<
         expired.notified().await;
         loop {
             let began = clock.now();
-            let purged = caught(client.engine.store.purge(client.engine.wall(), BATCH)).await;
+            let asked = async {
+                let failed =
+                    |source| Error::new(Kind::Store { doing: PURGE }, Effect::None).with_source(source);
+                client.engine.store.purge(client.engine.wall(), BATCH).await.map_err(failed)
+            };
+            let purged = answered(&**clock, PURGE, asked).await;
             let took = clock.now().since(began);
             match purged {
                 Ok(Ok(removed)) if removed >= BATCH => {
@@ -31,13 +37,15 @@ pub(super) async fn keep_purging(client: Client, period: Duration, expired: Arc<
                 }
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => telemetry::recovery_failed(client.vendor(), &error),
-                Err(panic) => telemetry::recovery_panicked(client.vendor(), "purge", &*panic),
+                Err(panic) => telemetry::recovery_panicked(client.vendor(), PURGE, &*panic),
             }
             break;
         }
         clock.sleep_until(clock.now().plus(period)).await;
     }
 }
+
+const PURGE: &str = "purge";
 
 /// How many records are removed together: in SQLite one write of some milliseconds.
 const BATCH: usize = 200;

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use super::caught;
+use super::answered;
 use crate::client::Client;
+use crate::error::{Effect, Error, Kind};
 use crate::telemetry;
 
 /// Asks the store of each client whether its terms are those of the account's other services, and gives those whose terms
@@ -51,7 +52,11 @@ enum Answer {
 }
 
 async fn answer(client: &Client) -> Answer {
-    match caught(client.engine.register()).await {
+    let asked = async {
+        let failed = |source| Error::new(Kind::Store { doing: REGISTER }, Effect::None).with_source(source);
+        client.engine.register().await.map_err(failed)
+    };
+    match answered(&*client.engine.clock, REGISTER, asked).await {
         Ok(Ok(Ok(()))) => Answer::Agrees,
         Ok(Ok(Err(differs))) => {
             telemetry::disagrees(client.vendor(), &client.engine.account_path(), &differs);
@@ -62,7 +67,7 @@ async fn answer(client: &Client) -> Answer {
             Answer::Silent
         }
         Err(panic) => {
-            telemetry::recovery_panicked(client.vendor(), "register the terms of the account", &*panic);
+            telemetry::recovery_panicked(client.vendor(), REGISTER, &*panic);
             Answer::Silent
         }
     }
@@ -72,6 +77,8 @@ async fn pause(client: &Client, lasts: Duration) {
     let clock = &client.engine.clock;
     clock.sleep_until(clock.now().plus(lasts)).await;
 }
+
+const REGISTER: &str = "register the terms of the account";
 
 /// How often a store that cannot answer is asked.
 const TRIES: u32 = 3;

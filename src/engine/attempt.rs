@@ -68,7 +68,7 @@ impl<'a> Run<'a> {
         let begun = admission.admitted_at();
         let exchanged = engine.exchange(self.request, self.bounds(), admitted, begun).await;
         self.account(admission, &exchanged);
-        let of_an_outage = self.is_of_an_outage(&exchanged);
+        let outage = self.outage_of(&exchanged).await;
         let Exchanged { mut outcome, ended, .. } = exchanged;
         if let Err(failure) = &mut outcome {
             failure.note_host(&self.request.url);
@@ -95,9 +95,9 @@ impl<'a> Run<'a> {
         let labels = (self.whose(), &engine.meters);
         telemetry::attempted(labels, self.attempts, &outcome, &verdict, ended.since(begun));
         let judged = self.judge(verdict, outcome, begun, ended);
-        if of_an_outage && matches!(judged, Judged::Retry { .. }) {
+        if outage.is_some() && matches!(judged, Judged::Retry { .. }) {
             self.spared = self.spared.saturating_add(1);
-            self.last.of_an_outage = true;
+            self.last.outage = outage;
         }
         judged
     }

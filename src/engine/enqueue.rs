@@ -40,6 +40,7 @@ impl Engine {
         started: Instant,
     ) -> Result<Accepted, Error> {
         let deadline = started.plus(work.time_allowed(&self.policy));
+        Box::pin(self.register_once(deadline)).await;
         let named = self.name(&mut request, work, key)?;
         let call = Keyed { due: Some(due), ..named.call(&request, work, (started, deadline)) };
         telemetry::named(call.whose(&self.vendor));

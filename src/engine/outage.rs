@@ -8,6 +8,11 @@
 //! It is the breaker that says whether the vendor is down: it is not closed when the attempt has failed. Without a
 //! breaker nobody can tell an outage from the operation's own trouble, and each attempt is a step.
 //!
+//! A service that makes few calls learns of an outage by one operation, or a handful: too few to open a circuit, and
+//! their ladders are climbed within 40 seconds. So a second failure is a step only if somebody was answered since the one
+//! before it: the vendor is well, and the trouble is the operation's own. Where nobody was, the two cannot be told apart.
+//! Then the operation goes on at the ladder's last wait, and its steps count again once it is an hour old.
+//!
 //! What the vendor never takes would keep the circuit from closing if it were every second probe. So the wait grows with
 //! the operation's age, as it does for look-ups that fail. And after a day each attempt is a step again: every operation
 //! ends, and a person is told.
@@ -18,15 +23,51 @@ use super::exchange::Exchanged;
 use super::look_up::{LOOK_UPS_LAST, grown};
 use super::phase::Run;
 use crate::clock::Instant;
+use crate::guard::Guard;
 use crate::policy::{BreakerState, Mode, Outcome};
 
+/// Why a failure says nothing of its operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outage {
+    /// The circuit is not closed.
+    Down,
+    /// Nobody was answered since the failure before it.
+    Unseen,
+}
+
 impl Run<'_> {
-    /// Whether an exchange of recovery failed while the circuit is not closed, and is therefore no step of the ladder.
-    pub(super) fn is_of_an_outage(&self, exchanged: &Exchanged) -> bool {
+    /// Whether an exchange of recovery failed for a reason that may be everybody's, and is therefore no step of the ladder.
+    pub(super) async fn outage_of(&mut self, exchanged: &Exchanged) -> Option<Outage> {
+        let before = self.failed_at.replace(exchanged.ended);
         if !self.recovered || exchanged.liveness() != Outcome::Failure {
-            return false;
+            return None;
         }
-        self.is_down(exchanged.ended) && self.age() < self.engine.policy.record.keep.min(LOOK_UPS_LAST)
+        let lasts = self.engine.policy.record.keep.min(LOOK_UPS_LAST);
+        if self.is_down(exchanged.ended) {
+            return (self.age() < lasts).then_some(Outage::Down);
+        }
+        if self.age() >= lasts.min(UNSEEN_LAST) || Guard::QuietOutage.is_out() {
+            return None;
+        }
+        let breaker = self.engine.gates.breaker().filter(|breaker| breaker.mode() == Mode::Normal)?;
+        let before = match before {
+            Some(before) => before,
+            None => Box::pin(self.last_of_an_earlier_run()).await?,
+        };
+        (breaker.answered_at() <= before).then_some(Outage::Unseen)
+    }
+
+    /// When the last attempt ended of those that are on its log, if there are any. Counts them.
+    async fn last_of_an_earlier_run(&mut self) -> Option<Instant> {
+        let record = self.hold.as_ref().map(|hold| &hold.record)?;
+        let reports = self.log_of(record).await?;
+        let sends = || reports.iter().filter(|report| !report.is_look_up());
+        let last = sends().next_back()?;
+        let ended = last.started_at.plus(last.latency);
+        self.spared_before = (sends().count() as u32).saturating_sub(record.attempts);
+        let (now, ago) = (self.engine.clock.now(), self.engine.wall().since(ended));
+        let ago = u64::try_from(ago.as_nanos()).unwrap_or(u64::MAX);
+        Some(Instant::from_nanos(now.as_nanos().saturating_sub(ago)))
     }
 
     /// After a look-up that failed: whether no other will be made. A recovered operation does not wait out an open
@@ -46,9 +87,19 @@ impl Run<'_> {
         self.attempts.saturating_sub(self.spared)
     }
 
-    /// After an attempt that was no step: half of a tenth of the operation's age to all of it.
-    pub(super) fn outage_wait(&self, unit: f64) -> Duration {
-        grown(self.age()).mul_f64(f64::midpoint(1.0, unit)).max(self.first_step())
+    /// After an attempt that was no step: half of a tenth of the operation's age to all of it. While nothing but this
+    /// operation tells of an outage it is the ladder's wait, or that of its last step, where that is longer.
+    pub(super) fn outage_wait(&self, outage: Outage, unit: f64) -> Duration {
+        let by_age = grown(self.age()).mul_f64(f64::midpoint(1.0, unit)).max(self.first_step());
+        match outage {
+            Outage::Down => by_age,
+            Outage::Unseen => {
+                let last = self.backoff.steps.len().saturating_sub(1) as u32;
+                let tried = self.attempts.saturating_add(self.spared_before).saturating_sub(1);
+                let rung = self.backoff.wait(tried.min(last), self.wait_before, unit);
+                rung.unwrap_or_default().max(by_age)
+            }
+        }
     }
 
     /// The time since the first claim.
@@ -57,3 +108,7 @@ impl Run<'_> {
         self.hold.as_ref().map_or(Duration::ZERO, |hold| now.since(hold.record.claimed_at))
     }
 }
+
+/// How long an operation is spared its ladder while nothing but itself tells of an outage: longer than most outages, and not
+/// so long that a request which the vendor never takes is heard of a day later.
+const UNSEEN_LAST: Duration = Duration::from_secs(60 * 60);

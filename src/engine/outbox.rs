@@ -119,6 +119,8 @@ impl Engine {
             keep: work.retention,
             redact: work.redact.names().to_vec(),
             supersedes: work.predecessor.as_ref().map(|key| key.as_str().to_owned()),
+            origin: Some(self.origin()),
+            sequence: work.sequence.clone(),
             enqueued_at: self.wall(),
             problem: None,
         })

@@ -27,7 +27,7 @@ impl<'a> Run<'a> {
                 Err(refusal) => refusal,
             };
             if self.recovered && refusal.gate == Gate::Rate && turn.is_none() {
-                turn = engine.gates.wait_for_turn();
+                turn = engine.gates.wait_for_turn(now);
             }
             let come_back = self.engine.come_back(refusal, now);
             let at = come_back.unwrap_or_else(|| now.plus(self.first_step()));

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::hold::Hold;
 use super::leaving::Leaving;
+use super::outage::Outage;
 use super::{Engine, Work};
 use crate::answer::Answer;
 use crate::attempt::AttemptReport;
@@ -27,8 +28,12 @@ pub(super) struct Run<'a> {
     pub(super) pass_deadline_on: bool,
     /// Attempts over the operation's whole life.
     pub(super) attempts: u32,
-    /// Those among them that are no steps of the ladder: see [`is_of_an_outage`](Run::is_of_an_outage).
+    /// Those among them that are no steps of the ladder: see [`outage_of`](Run::outage_of).
     pub(super) spared: u32,
+    /// Those that were none in earlier runs, and are not among `attempts`; 0 until somebody asks.
+    pub(super) spared_before: u32,
+    /// When this run's last attempt ended.
+    pub(super) failed_at: Option<Instant>,
     pub(super) phase: Phase,
     /// How many more sends may be a second effect.
     pub(super) resends_left: u32,
@@ -99,8 +104,8 @@ impl Phase {
 pub(super) struct Last {
     pub(super) answer: Option<Answer>,
     pub(super) failure: Option<SendError>,
-    /// It was no step of the ladder.
-    pub(super) of_an_outage: bool,
+    /// Why it was no step of the ladder, if it was none.
+    pub(super) outage: Option<Outage>,
 }
 
 impl Last {
@@ -131,6 +136,8 @@ impl<'a> Run<'a> {
             request,
             attempts: record.map_or(0, |record| record.attempts),
             spared: 0,
+            spared_before: 0,
+            failed_at: None,
             phase: record.map_or(Phase::NotApplied, Phase::of),
             resends_left: record.map_or(asked_for, |record| record.resends_left),
             hold,

@@ -7,7 +7,7 @@ use super::hold::Hold;
 use super::leaving::Leaving;
 use super::{Engine, Run, Work};
 use crate::clock::Instant;
-use crate::error::{Effect, Error, Kind};
+use crate::error::{Effect, Error, Kind, Reason};
 use crate::guard::Guard;
 use crate::operation::record::{Record, Take};
 use crate::operation::{OperationId, RedactedFields, Scope};
@@ -61,17 +61,19 @@ impl Engine {
         (started, deadline): (Instant, Instant),
         leaving: Option<Leaving>,
     ) -> Result<Reply, Error> {
-        let request = hold.record.request.clone();
+        let mut request = hold.record.request.clone();
         let Record { id, fingerprint, fence, .. } = &hold.record;
         let (id, fingerprint, fence) = (id.clone(), *fingerprint, *fence);
         let is_ours = self.is_ours(&id, &request);
+        let is_addressed = self.address(&mut request);
         hold.settling = Box::pin(self.settling(&hold.record, deadline)).await;
         let mut run = Run::new(self, work, &request, Some(hold), started, deadline);
         run.leaving = leaving;
         if !is_ours {
             return Err(run.hand_back().await);
         }
-        let ended = run.resume().await;
+        // Not even a look-up: a person has to say which of the two addresses is wrong.
+        let ended = if is_addressed { run.resume().await } else { Err(run.bury(Reason::Elsewhere).await) };
         if work.recovered && run.starts == 0 {
             self.gates.recovery().give_back(self.clock.now());
         }

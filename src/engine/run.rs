@@ -169,7 +169,7 @@ impl<'a> Run<'a> {
         // A request that cannot be built is built no better a second time.
         let hopeless = self.last.failed_with() == Some(SendErrorKind::Request);
         let rung = self.backoff.wait(retry, self.wait_before, unit).filter(|_| !hopeless);
-        let outage = self.last.of_an_outage.then(|| self.outage_wait(unit));
+        let outage = self.last.outage.map(|outage| self.outage_wait(outage, unit));
         let Some(rung) = rung.max(outage) else {
             return self.exhausted().await.map(Some);
         };

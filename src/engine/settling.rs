@@ -1,10 +1,10 @@
 //! When a send of unknown effect has ended for certain, where this process did not make it.
 //!
 //! The settle time counts from there. The record says when the send ended, by the clock of whoever wrote that down, and
-//! two clocks may differ by [`CLOCKS_DIFFER_MAX`]: what the record says to have passed counts less that. A host whose
-//! clock the store doubts, or whose clock was set ahead while it ran, counts nothing by the record. Beside the record
-//! stands our own measure: what we took over has ended when the longest exchange is over, counted from the first time
-//! that we held it.
+//! two clocks that the store believes may differ by [`TWO_CLOCKS_DIFFER_MAX`]: what the record says to have passed counts
+//! less that. A host whose clock the store doubts, or whose clock was set ahead while it ran, counts nothing by the
+//! record. Beside the record stands our own measure: what we took over has ended when the longest exchange is over,
+//! counted from the first time that we held it.
 //!
 //! Whichever is over first holds. The measure goes on while nobody holds the operation and while others do, as long as
 //! nobody has sent it again: else hosts that take it one after the other would all wait, and none would ever look.
@@ -50,7 +50,7 @@ impl Settling {
         let is_doubted =
             |believed: &Timestamp| Guard::DoubtedClock.keeps(wall > believed.plus(CLOCKS_DIFFER_MAX));
         if let Some(believed) = believed.filter(|believed| !is_doubted(believed)) {
-            let latest = since.plus(Guard::ClocksDiffer.keeps(CLOCKS_DIFFER_MAX));
+            let latest = since.plus(Guard::ClocksDiffer.keeps(TWO_CLOCKS_DIFFER_MAX));
             let by_record = Moment::of(taken.plus(latest.since(wall))).minus(wall.since(latest));
             settling.ended = settling.ended.min(by_record);
             settling.unknown_for = wall.min(believed).since(since);
@@ -178,6 +178,10 @@ impl Moment {
     }
 }
 
+/// A store believes a clock that is by [`CLOCKS_DIFFER_MAX`] from the time that it believes. So whoever wrote may have been
+/// that far behind it, and whoever reads that far ahead.
+const TWO_CLOCKS_DIFFER_MAX: Duration = Duration::from_secs(2 * CLOCKS_DIFFER_MAX.as_secs());
+
 /// A few MiB. A process that lets go of more within the hour counts by the record's times.
 const NOTED_MAX: usize = 10_000;
 
@@ -238,13 +242,13 @@ mod tests {
             (10_000, right, 30 + 60),
             // An hour ago by the record.
             (6_400, right, 0),
-            // Six minutes ago: one of them for certain.
-            (9_640, right, 0),
-            (9_660, right, 20),
-            (9_690, right, 50),
-            (9_720, right, 60 + 20),
-            (9_729, right, 60 + 29),
-            (9_740, right, 60 + 30),
+            // Eleven minutes ago: one of them for certain.
+            (9_340, right, 0),
+            (9_360, right, 20),
+            (9_390, right, 50),
+            (9_420, right, 60 + 20),
+            (9_429, right, 60 + 29),
+            (9_440, right, 60 + 30),
             // The store doubts the taker's clock, or did not answer.
             (6_400, Some(wall(9_699)), 60 + 30),
             (6_400, Some(wall(9_700)), 0),

@@ -15,8 +15,9 @@ use http::{HeaderMap, HeaderValue, Method};
 use humantime_serde::re::humantime::format_duration;
 use parking_lot::Mutex;
 
-use super::Engine;
 use super::retention::window_of;
+use super::{Engine, limit};
+use crate::clock::Instant;
 use crate::error::Error;
 use crate::operation::{Key, OperationId, Scope};
 use crate::request::Request;
@@ -35,6 +36,8 @@ pub(crate) struct Disagreement {
     problem: Mutex<String>,
     /// The store was asked, and could not answer.
     is_unanswered: AtomicBool,
+    /// The store has answered.
+    is_answered: AtomicBool,
 }
 
 impl Disagreement {
@@ -59,6 +62,7 @@ impl Engine {
         // A fake on loopback has another port each time.
         let is_fake = is_loopback(self.vendor.base_url());
         let Some(upkeep) = self.store.upkeep().filter(|_| self.secret_is_known && !is_fake) else {
+            self.disagreement.is_answered.store(true, Ordering::Release);
             return Ok(Ok(()));
         };
         let (account, own) = (self.account_path(), terms_of(&**self.vendor));
@@ -67,6 +71,7 @@ impl Engine {
         let answered = upkeep.register(&account, Some(&text)).await;
         self.disagreement.is_unanswered.store(answered.is_err(), Ordering::Release);
         let there = answered?;
+        self.disagreement.is_answered.store(true, Ordering::Release);
         let problem = there.and_then(|there| difference(&account, &own, &there));
         self.disagreement.note(problem.as_deref());
         Ok(problem.map_or(Ok(()), |problem| Err(refused(&problem).at_vendor(self.vendor.name()))))
@@ -82,6 +87,14 @@ impl Engine {
             let _ = self.register().await;
         }
         self.disagreement.check()
+    }
+
+    /// Before an operation is left to whoever delivers: a service that only enqueues registers its terms here, once. A
+    /// store that cannot answer by `deadline` stops nobody, and is asked again the next time.
+    pub(super) async fn register_once(&self, deadline: Instant) {
+        if !self.disagreement.is_answered.load(Ordering::Acquire) {
+            let _ = limit::within(&*self.clock, deadline, self.register()).await;
+        }
     }
 }
 

@@ -219,6 +219,9 @@ fn reason_in_words(reason: Reason) -> &'static str {
         Reason::Exhausted => "no retry is left",
         Reason::Expired => "the vendor's replay window closed before an answer came",
         Reason::Closed => "somebody closed it before it came to an end",
+        Reason::Elsewhere => {
+            "it was recorded for another host than this client's base URL, and no secret goes there"
+        }
         Reason::Unknown => "neither a resend nor a look-up can settle the outcome",
     }
 }

@@ -1,42 +1,53 @@
-//! sqlx on SQLite.
+//! sqlx, on either database.
 
 use sqlx::pool::PoolConnection;
-use sqlx::{AssertSqlSafe, Sqlite, SqliteConnection, Transaction};
+use sqlx::{AssertSqlSafe, Transaction};
 
 use super::{Database, Executing, Statement, Value};
 
-impl super::Transaction for SqliteConnection {
-    const DATABASE: Database = Database::Sqlite;
+macro_rules! transactions {
+    ($driver:ty, $connection:ty, $database:expr) => {
+        impl super::Transaction for $connection {
+            const DATABASE: Database = $database;
 
-    fn execute<'a>(&'a mut self, statement: &'a Statement) -> Executing<'a> {
-        Box::pin(async move {
-            // The text is a constant of the store, and the values are bound.
-            let mut query = sqlx::query(AssertSqlSafe(&*statement.sql));
-            for value in &statement.values {
-                query = match value {
-                    Value::Integer(value) => query.bind(*value),
-                    Value::Text(value) => query.bind(value.as_deref()),
-                    Value::Bytes(value) => query.bind(value.as_deref()),
-                };
+            fn execute<'a>(&'a mut self, statement: &'a Statement) -> Executing<'a> {
+                Box::pin(async move {
+                    // The text is a constant of the store but for its schema's name, and the values are bound.
+                    let query = sqlx::query(AssertSqlSafe(&*statement.sql));
+                    // On Postgres the statement has no name, so that it also goes through a pooler.
+                    let mut query = query.persistent(Self::DATABASE == Database::Sqlite);
+                    for value in &statement.values {
+                        query = match value {
+                            Value::Integer(value) => query.bind(*value),
+                            Value::Text(value) => query.bind(value.as_deref()),
+                            Value::Bytes(value) => query.bind(value.as_deref()),
+                        };
+                    }
+                    query.execute(self).await?;
+                    Ok(())
+                })
             }
-            query.execute(self).await?;
-            Ok(())
-        })
-    }
+        }
+
+        impl super::Transaction for Transaction<'_, $driver> {
+            const DATABASE: Database = $database;
+
+            fn execute<'a>(&'a mut self, statement: &'a Statement) -> Executing<'a> {
+                super::Transaction::execute(&mut **self, statement)
+            }
+        }
+
+        impl super::Transaction for PoolConnection<$driver> {
+            const DATABASE: Database = $database;
+
+            fn execute<'a>(&'a mut self, statement: &'a Statement) -> Executing<'a> {
+                super::Transaction::execute(&mut **self, statement)
+            }
+        }
+    };
 }
 
-impl super::Transaction for Transaction<'_, Sqlite> {
-    const DATABASE: Database = Database::Sqlite;
-
-    fn execute<'a>(&'a mut self, statement: &'a Statement) -> Executing<'a> {
-        super::Transaction::execute(&mut **self, statement)
-    }
-}
-
-impl super::Transaction for PoolConnection<Sqlite> {
-    const DATABASE: Database = Database::Sqlite;
-
-    fn execute<'a>(&'a mut self, statement: &'a Statement) -> Executing<'a> {
-        super::Transaction::execute(&mut **self, statement)
-    }
-}
+#[cfg(feature = "sqlx-sqlite")]
+transactions!(sqlx::Sqlite, sqlx::SqliteConnection, Database::Sqlite);
+#[cfg(feature = "sqlx-postgres")]
+transactions!(sqlx::Postgres, sqlx::PgConnection, Database::Postgres);

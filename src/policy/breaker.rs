@@ -84,6 +84,7 @@ pub struct Breaker {
     /// Generation and state in one word, so that one load tells both.
     word: AtomicU64,
     open_until: AtomicU64,
+    answered_at: AtomicU64,
     would_be_refusals: AtomicU64,
     in_a_row: AtomicU32,
     failure_share: Option<Ratio>,
@@ -117,6 +118,7 @@ impl Breaker {
             mode: AtomicU8::new(Mode::Normal as u8),
             word: AtomicU64::new(CLOSED),
             open_until: AtomicU64::new(0),
+            answered_at: AtomicU64::new(0),
             would_be_refusals: AtomicU64::new(0),
             in_a_row: AtomicU32::new(0),
             failure_share: config.failure_rate.map(Ratio::new),
@@ -183,6 +185,11 @@ impl Breaker {
         }
     }
 
+    /// When a call last ended with an answer, whatever the state and the mode.
+    pub(crate) fn answered_at(&self) -> Instant {
+        Instant::from_nanos(self.answered_at.load(Ordering::Relaxed))
+    }
+
     /// How many calls were admitted by [`Mode::ObserveOnly`] that would have been refused.
     pub fn would_be_refusals(&self) -> u64 {
         self.would_be_refusals.load(Ordering::Relaxed)
@@ -247,6 +254,7 @@ impl Breaker {
         if outcome == Outcome::Neutral {
             return;
         }
+        self.note_answer(outcome, now);
         let slow = self.is_slow(latency);
         if outcome == Outcome::Failure || slow {
             return self.record_bad(word, call, outcome, slow, now);
@@ -292,6 +300,14 @@ impl Breaker {
         }
     }
 
+    /// A race between two answers leaves the time of either.
+    #[inline]
+    fn note_answer(&self, outcome: Outcome, now: Instant) {
+        if outcome == Outcome::Success && now.as_nanos() > self.answered_at.load(Ordering::Relaxed) {
+            self.answered_at.store(now.as_nanos(), Ordering::Relaxed);
+        }
+    }
+
     fn is_slow(&self, latency: Duration) -> bool {
         self.config.slow_call.is_some_and(|slow| latency > slow.over)
     }
@@ -317,6 +333,7 @@ impl Breaker {
     /// A probe has ended.
     #[cold]
     fn judge(&self, word: u64, outcome: Outcome, latency: Duration, now: Instant) {
+        self.note_answer(outcome, now);
         let mut rounds = self.rounds.lock();
         if self.word.load(Ordering::Relaxed) != word {
             return;

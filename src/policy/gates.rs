@@ -20,10 +20,11 @@ use super::budget::Budget;
 use super::concurrency::{Concurrency, Place};
 use super::pause::Pause;
 use super::rate::{Rate, Start};
-use super::recovery::Recovery;
+use super::recovery::{Part, Recovery};
 use super::turns::{Turns, Waiting};
 use crate::clock::{Clock, Instant};
 use crate::error::Gate;
+use crate::guard::Guard;
 use crate::random::Random;
 
 /// A gate's no.
@@ -178,7 +179,7 @@ impl Gates {
     fn admit_if<'a>(
         &'a self,
         now: Instant,
-        in_turn: impl FnOnce(&'a Rate, &Turns) -> Result<Start<'a>, Instant>,
+        in_turn: impl FnOnce(&'a Rate, &'a Turns) -> Result<Start<'a>, Instant>,
     ) -> Result<Admission<'a>, Refusal> {
         if self.kill_switch.is_engaged() {
             return Err(Refusal::new(Gate::KillSwitch, None));
@@ -221,10 +222,14 @@ impl Gates {
         if places == 0 {
             return Err(Refusal::new(Gate::Concurrency, None));
         }
-        let starts = self.rate.as_ref().map_or(usize::MAX, |(rate, turns)| {
-            // Without room one may go and wait for its turn, or it would never have one.
-            turns.room_for_recovery(rate, now).max(1) as usize
-        });
+        let starts = match &self.rate {
+            Some((rate, turns)) => {
+                turns.check_part(now).map_err(|at| Refusal::new(Gate::Rate, Some(at)))?;
+                // Without room one may go and wait for its turn, or it would never have one.
+                turns.room_for_recovery(rate, now).max(1) as usize
+            }
+            None => usize::MAX,
+        };
         Ok(places.min(starts).min(if probing { 1 } else { usize::MAX }))
     }
 
@@ -233,9 +238,25 @@ impl Gates {
         self.rate.as_ref().is_none_or(|(rate, turns)| turns.is_free() && rate.lends_room())
     }
 
-    /// Says that a recovered attempt waits for its turn in the rate limit, until the guard is dropped.
-    pub(crate) fn wait_for_turn(&self) -> Option<Waiting<'_>> {
-        self.rate.as_ref().map(|(_, turns)| turns.wait())
+    /// Says that a recovered attempt waits for its turn in the rate limit, until the guard is dropped. `None` where it
+    /// waits for nothing that a live call could take from it.
+    pub(crate) fn wait_for_turn(&self, now: Instant) -> Option<Waiting<'_>> {
+        let (_, turns) = self.rate.as_ref()?;
+        turns.check_part(now).is_ok().then(|| turns.wait())
+    }
+
+    /// Recovery is shared with the dispatchers of other processes.
+    pub(crate) fn divide(&self, part: &Part, now: Instant) {
+        let part = if Guard::RecoveryShared.holds() { part } else { &Part::WHOLE };
+        self.recovery.divide(part.dispatchers, now);
+        if let Some((_, turns)) = &self.rate {
+            turns.divide(part);
+        }
+    }
+
+    /// How many live attempts have started so far, wrapping, if the policy has a rate limit.
+    pub(crate) fn live_started(&self) -> Option<u32> {
+        self.rate.as_ref().map(|(rate, turns)| turns.live_started(rate))
     }
 
     /// How fast recovery goes.

@@ -137,6 +137,8 @@ impl Default for RateConfig {
 #[derive(Debug)]
 pub struct Rate {
     calls: u32,
+    /// How many of `calls` are allowed now.
+    allowed: AtomicU32,
     /// How many of `calls` are taken: by starts that are remembered, and by those that are set aside.
     taken: AtomicU32,
     /// How long the moments are that starts are told apart by.
@@ -157,6 +159,7 @@ impl Rate {
         let calls = config.calls.max(1);
         Rate {
             calls,
+            allowed: AtomicU32::new(calls),
             taken: AtomicU32::new(0),
             moment_nanos: if calls > ONE_BY_ONE_MAX {
                 as_nanos(config.per).div_ceil(MOMENTS).max(1)
@@ -191,7 +194,7 @@ impl Rate {
             self.set_aside_after_forgetting(now)?;
         }
         // From here on the room is given back on every way out.
-        let start = Start { rate: Some(self) };
+        let start = Start { rate: Some(self), beside: None };
         if let Some(spacing) = &self.spacing {
             GateClock::set(now);
             spacing.check().map_err(|not_until| Instant::from_nanos(not_until.earliest_possible().0))?;
@@ -202,7 +205,8 @@ impl Rate {
     /// Takes room for one, if there is any beside what is remembered.
     #[inline]
     fn set_aside(&self) -> bool {
-        let take = |taken: u32| (taken < self.calls).then(|| taken + set_aside_for_one());
+        let allowed = self.allowed.load(Ordering::Relaxed);
+        let take = |taken: u32| (taken < allowed).then(|| taken + set_aside_for_one());
         self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
     }
 
@@ -218,7 +222,7 @@ impl Rate {
     /// Whether there is room at `now` that costs nothing to ask for: it is given back if nothing starts.
     #[inline]
     pub(super) fn lends_room(&self) -> bool {
-        self.spacing.is_none() && self.taken.load(Ordering::Relaxed) < self.calls
+        self.spacing.is_none() && self.taken.load(Ordering::Relaxed) < self.allowed.load(Ordering::Relaxed)
     }
 
     /// How many attempts may start at `now`. `None` for a limit that spaces them, which has no more than one at a time.
@@ -227,7 +231,18 @@ impl Rate {
             return None;
         }
         self.forget(&mut self.starts.lock(), now);
-        Some(self.calls.saturating_sub(self.taken.load(Ordering::Relaxed)))
+        let allowed = self.allowed.load(Ordering::Relaxed);
+        Some(allowed.saturating_sub(self.taken.load(Ordering::Relaxed)))
+    }
+
+    /// Allows no more than so many starts in a period from now on; never more than the limit was made for.
+    pub(super) fn allow(&self, calls: u32) {
+        self.allowed.store(calls.min(self.calls), Ordering::Relaxed);
+    }
+
+    /// All starts so far, wrapping.
+    pub(super) fn started(&self) -> u32 {
+        self.started.load(Ordering::Relaxed)
     }
 
     /// Counts a start at `now`, for which room was taken before.
@@ -273,13 +288,21 @@ impl Rate {
 #[derive(Debug)]
 pub(super) struct Start<'a> {
     rate: Option<&'a Rate>,
+    /// A second limit that has set room aside for the same start.
+    beside: Option<&'a Rate>,
 }
 
-impl Start<'_> {
+impl<'a> Start<'a> {
+    /// One start, for which two limits have set room aside.
+    pub(super) fn and(mut self, mut other: Start<'a>) -> Start<'a> {
+        self.beside = other.rate.take();
+        self
+    }
+
     /// The attempt starts at `now`. A second time changes nothing.
     #[inline]
     pub(super) fn begin(&mut self, now: Instant) {
-        if let Some(rate) = self.rate.take() {
+        for rate in [self.rate.take(), self.beside.take()].into_iter().flatten() {
             let missing = 1 - set_aside_for_one();
             if missing > 0 {
                 rate.taken.fetch_add(missing, Ordering::Relaxed);
@@ -293,7 +316,7 @@ impl Start<'_> {
 impl Drop for Start<'_> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(rate) = self.rate.take() {
+        for rate in [self.rate.take(), self.beside.take()].into_iter().flatten() {
             rate.taken.fetch_sub(set_aside_for_one(), Ordering::Relaxed);
         }
     }

@@ -21,6 +21,10 @@
 //!
 //! All gates come after this: recovery is never faster than the rate limit, and has `share` of it and of the places
 //! of the concurrency limit while live calls want the rest.
+//!
+//! The rate is one for all dispatchers that deliver for an account from one store: each has a [`Part`] of the first and
+//! of the highest rate. Each climbs by itself: that the sum of rates which double each second doubles too needs no word
+//! between them. Where one falls, all fall, as soon as they hear of it. Only the floor is each process's own.
 
 use std::time::Duration;
 
@@ -33,6 +37,10 @@ use super::rate::RateConfig;
 use crate::clock::Instant;
 use crate::error::Error;
 use crate::guard::Guard;
+
+mod part;
+
+pub(crate) use part::Part;
 
 /// How fast recovery goes.
 ///
@@ -50,16 +58,17 @@ use crate::guard::Guard;
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct RecoveryConfig {
-    /// The first rate, in sends a second and process. Default 10.
+    /// The first rate, in sends a second, over all processes that deliver for the account from one store. Default 10.
     pub start_per_second: u32,
-    /// The highest rate. Default 500: about what one process with a store in a file can write down. With a rate limit
-    /// it is never over that.
+    /// The highest rate, over all of them. Default 500: about what one process with a store in a file can write down.
+    /// With a rate limit it is never over that.
     pub max_per_second: u32,
-    /// How many operations are carried on at once. Default 128: enough for 200 sends a second at a vendor that takes
+    /// How many operations each process carries on at once. Default 128: enough for 200 sends a second at a vendor that takes
     /// half a second for each. Each is held in memory with its request.
     pub at_once: u32,
     /// Recovery's part of the rate limit and of the concurrency limit while live calls want the rest, over 0 and under
-    /// 1. Default 0.5. What the other side does not want, each may have.
+    /// 1. Default 0.5. What the other side does not want, each may have. Of the rate limit it is the part of all processes
+    /// together that deliver for the account from one store.
     pub share: f64,
 }
 
@@ -125,6 +134,7 @@ impl Default for RecoveryConfig {
 /// How fast recovery goes now.
 #[derive(Debug)]
 pub struct Recovery {
+    /// Of all dispatchers together, and the highest rate too.
     start: f64,
     max: f64,
     at_once: usize,
@@ -133,12 +143,16 @@ pub struct Recovery {
 
 #[derive(Debug)]
 struct Pace {
+    /// How many share the rate, this one among them.
+    dispatchers: f64,
     per_second: f64,
     /// Starts in hand; below zero, sends that are yet to be paid for.
     starts: f64,
     refilled_at: Instant,
     used_at: Instant,
     fell_at: Option<Instant>,
+    /// The last fall that this process has seen the reason of, and whether the vendor asked for it.
+    told: Option<(Instant, Sign)>,
     /// No good answer has come since the rate fell.
     fails_in_a_row: bool,
 }
@@ -169,11 +183,13 @@ impl Recovery {
         let share = |places: u32| (f64::from(places) * config.share) as u32;
         let places = concurrency.map_or(u32::MAX, |concurrency| share(concurrency.max));
         let pace = Pace {
+            dispatchers: 1.0,
             per_second: start,
             starts: start.max(1.0),
             refilled_at: now,
             used_at: now,
             fell_at: None,
+            told: None,
             fails_in_a_row: false,
         };
         let at_once = config.at_once.min(places).max(1) as usize;
@@ -225,18 +241,15 @@ impl Recovery {
         self.refilled(now, |pace| match sign {
             Sign::Good => {
                 pace.fails_in_a_row = false;
-                pace.per_second = (pace.per_second + GROWTH).min(self.max);
+                pace.per_second = (pace.per_second + GROWTH).min(self.max / pace.dispatchers);
             }
             Sign::Failed | Sign::TooMuch => {
                 let is_new = pace.fell_at.is_none_or(|fell| now.since(fell) >= SECOND);
                 if !is_new && !pace.fails_in_a_row {
                     return;
                 }
-                let half = pace.per_second / Guard::RecoveryFalls.or(2.0, 1.0);
-                let fallen = if sign == Sign::TooMuch { half.min(self.start) } else { half };
-                pace.per_second = fallen.max(FLOOR_PER_SECOND.min(self.start));
-                pace.starts = pace.starts.min(self.most(pace.per_second));
-                pace.fell_at = Some(now);
+                self.fall(pace, sign, now);
+                pace.told = Some((now, sign));
                 pace.fails_in_a_row = true;
             }
         });
@@ -245,29 +258,67 @@ impl Recovery {
     /// Starts anew: a gate is closed, and what opens it again is another vendor.
     pub(crate) fn restart(&self, now: Instant) {
         self.refilled(now, |pace| {
-            pace.per_second = pace.per_second.min(self.start);
-            pace.starts = pace.starts.min(self.most(pace.per_second));
+            pace.per_second = pace.per_second.min(self.start / pace.dispatchers);
+            pace.starts = pace.starts.min(self.most(pace));
         });
+    }
+
+    /// The rate is shared by so many from now on. Who comes takes its part from those that are there; what one leaves they
+    /// climb to by themselves.
+    pub(super) fn divide(&self, dispatchers: u32, now: Instant) {
+        let dispatchers = f64::from(dispatchers.max(1));
+        self.refilled(now, |pace| {
+            if dispatchers > pace.dispatchers {
+                pace.per_second *= pace.dispatchers / dispatchers;
+            }
+            pace.dispatchers = dispatchers;
+            pace.starts = pace.starts.min(self.most(pace));
+        });
+    }
+
+    /// The last fall for a reason that this process has seen.
+    pub(crate) fn fell(&self, now: Instant) -> Option<(Instant, Sign)> {
+        self.refilled(now, |pace| pace.told)
+    }
+
+    /// Another dispatcher has seen a reason to fall, so long `ago`. What was within a second after a fall of our own, or
+    /// before it, was the same.
+    pub(crate) fn heard(&self, sign: Sign, ago: Duration, now: Instant) {
+        let at = Instant::from_nanos(now.as_nanos().saturating_sub(super::as_nanos(ago)));
+        self.refilled(now, |pace| {
+            if pace.fell_at.is_none_or(|fell| at > fell.plus(SECOND)) {
+                self.fall(pace, sign, at);
+            }
+        });
+    }
+
+    fn fall(&self, pace: &mut Pace, sign: Sign, at: Instant) {
+        let start = self.start / pace.dispatchers;
+        let half = pace.per_second / Guard::RecoveryFalls.or(2.0, 1.0);
+        let fallen = if sign == Sign::TooMuch { half.min(start) } else { half };
+        pace.per_second = fallen.max(FLOOR_PER_SECOND.min(start));
+        pace.starts = pace.starts.min(self.most(pace));
+        pace.fell_at = Some(at);
     }
 
     fn refilled<T>(&self, now: Instant, then: impl FnOnce(&mut Pace) -> T) -> T {
         let mut pace = self.pace.lock();
         if now.since(pace.used_at) >= IDLE {
-            pace.per_second = pace.per_second.min(self.start);
+            pace.per_second = pace.per_second.min(self.start / pace.dispatchers);
         }
         let earned = now.since(pace.refilled_at).as_secs_f64() * pace.per_second;
         pace.refilled_at = pace.refilled_at.max(now);
         // Debt of a faster time is not to hold up a vendor that is back: at any rate ten seconds pay it off. What was
         // earned since then counts on top.
         let least = -(pace.per_second * DEBT_SECONDS).max(1.0);
-        pace.starts = (pace.starts.max(least) + earned).min(self.most(pace.per_second));
+        pace.starts = (pace.starts.max(least) + earned).min(self.most(&pace));
         then(&mut pace)
     }
 
     /// How many starts may be in hand: one second's at first, and later no more than are taken together.
-    fn most(&self, per_second: f64) -> f64 {
-        let burst = self.start.min(per_second).max(1.0);
-        burst.max(per_second * BATCH_SECONDS * 2.0)
+    fn most(&self, pace: &Pace) -> f64 {
+        let burst = (self.start / pace.dispatchers).min(pace.per_second).max(1.0);
+        burst.max(pace.per_second * BATCH_SECONDS * 2.0)
     }
 }
 

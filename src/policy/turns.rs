@@ -9,17 +9,26 @@
 //!
 //! Who *wants* is known exactly for recovery, which waits at the gate. A caller is refused and goes: its want lasts
 //! for as long as the limit counts starts.
+//!
+//! Where dispatchers of several processes deliver for one account, the limit is the vendor's and not each process's own.
+//! Recovery then has a part of it: what all live calls together leave, as far as each has told, and never less than its
+//! share of the limit, divided by the dispatchers. A live call is held back by its own process's limit alone.
 
-use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::rate::{Rate, RateConfig, Start};
+use super::recovery::Part;
 use crate::clock::Instant;
 
 #[derive(Debug)]
 pub(super) struct Turns {
+    calls: u32,
     per: Duration,
     spacing: Duration,
+    /// Recovery's own starts, and how many of them this process may make in a period.
+    recovered: Rate,
+    is_divided: AtomicBool,
     headroom: u32,
     /// Recovery's part of a thousand.
     share: i64,
@@ -39,8 +48,11 @@ impl Turns {
         let share = (share.clamp(0.0, 1.0) * THOUSAND as f64).round() as i64;
         let owed = |part: i64| ((i64::from(calls) * part / THOUSAND).max(1) + 1) * THOUSAND;
         Turns {
+            calls,
             per: rate.per,
             spacing: rate.per / calls,
+            recovered: Rate::new(&RateConfig { burst: None, ..*rate }, Instant::ORIGIN),
+            is_divided: AtomicBool::new(false),
             headroom: if calls == 1 { 0 } else { (calls / HEADROOM_PART).max(1) },
             share,
             owed_max: (owed(share), owed(THOUSAND - share)),
@@ -86,28 +98,62 @@ impl Turns {
     /// # Errors
     ///
     /// When to come back.
-    pub(super) fn admit_recovered<'a>(&self, rate: &'a Rate, now: Instant) -> Result<Start<'a>, Instant> {
+    pub(super) fn admit_recovered<'a>(&'a self, rate: &'a Rate, now: Instant) -> Result<Start<'a>, Instant> {
         if self.room_for_recovery(rate, now) == 0 {
             return Err(now.plus(self.spacing));
         }
+        let part = self.recovered.reserve(now)?;
         let start = rate.reserve(now)?;
         if self.live_wants(now) || self.owed.load(Ordering::Relaxed) > 0 {
             self.credit(self.share - THOUSAND);
         }
-        Ok(start)
+        Ok(start.and(part))
     }
 
     /// How many recovered attempts may start at `now`.
     pub(super) fn room_for_recovery(&self, rate: &Rate, now: Instant) -> u32 {
+        let part = self.part_left(now);
         let owed = self.owed.load(Ordering::Relaxed);
         let live_is_owed = self.live_wants(now) && owed < 0;
-        let Some(room) = rate.room(now) else { return u32::from(!live_is_owed) };
+        let Some(room) = rate.room(now) else { return part.min(u32::from(!live_is_owed)) };
         let left_to_live = match owed {
             1.. => 0,
             _ if live_is_owed => self.headroom.max(owed.unsigned_abs().div_ceil(THOUSAND as u64) as u32),
             _ => self.headroom,
         };
-        room.saturating_sub(left_to_live)
+        room.saturating_sub(left_to_live).min(part)
+    }
+
+    /// How many of its part of the limit recovery has left at `now`.
+    fn part_left(&self, now: Instant) -> u32 {
+        if !self.is_divided.load(Ordering::Relaxed) {
+            return u32::MAX;
+        }
+        self.recovered.room(now).unwrap_or(0)
+    }
+
+    /// Whether recovery has used its part of the limit up: what other processes have the rest of is not waited for.
+    ///
+    /// # Errors
+    ///
+    /// When to come back.
+    pub(super) fn check_part(&self, now: Instant) -> Result<(), Instant> {
+        if self.part_left(now) > 0 { Ok(()) } else { Err(now.plus(self.spacing.max(PART_PAUSE))) }
+    }
+
+    /// Shares the limit with the dispatchers of other processes.
+    pub(super) fn divide(&self, part: &Part) {
+        self.is_divided.store(*part != Part::WHOLE, Ordering::Relaxed);
+        self.recovered.allow(part.of(
+            self.calls,
+            self.headroom,
+            (self.per, self.share as f64 / THOUSAND as f64),
+        ));
+    }
+
+    /// How many live attempts have started so far, wrapping.
+    pub(super) fn live_started(&self, rate: &Rate) -> u32 {
+        rate.started().wrapping_sub(self.recovered.started())
     }
 
     /// Says that a recovered attempt waits, until the guard is dropped.
@@ -137,6 +183,9 @@ impl Drop for Waiting<'_> {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
+
+/// Between two looks at a part that is used up. Operations are taken twenty times a second at most.
+const PART_PAUSE: Duration = Duration::from_millis(50);
 
 const THOUSAND: i64 = 1_000;
 

@@ -37,6 +37,7 @@ use crate::store::Store;
 
 mod copying;
 mod enqueued;
+mod heartbeats;
 mod looks;
 mod names;
 mod operators;
@@ -57,6 +58,7 @@ pub use copying::{
     check_giving_a_copy_up, check_registered_terms,
 };
 pub use enqueued::check_enqueue;
+pub use heartbeats::check_heartbeats;
 pub use looks::check_looks;
 pub use names::{
     check_adoption, check_adoption_by_one_clock, check_adoption_of_a_name_that_is_taken, check_cancellation,
@@ -125,6 +127,7 @@ pub async fn check_server_timed(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_unknown_since(&*fresh().await).await;
     check_settled_is_not_taken(&*fresh().await).await;
     check_looks(&*fresh().await).await;
+    check_heartbeats(&*fresh().await).await;
     check_takers_at_once(fresh().await).await;
     check_every_action_from_every_phase(&*fresh().await).await;
     check_redrive(&*fresh().await).await;

@@ -22,10 +22,11 @@ use crate::operation::record::{
 };
 use crate::store::pages::{page, start};
 use crate::store::seals::Seals;
-use crate::store::{Look, Sight, Standing, Store, StoreError, Upkeep, Wakes};
+use crate::store::{Heartbeat, Look, Peer, Sight, Standing, Store, StoreError, Upkeep, Wakes};
 
 mod copying;
 mod ending;
+mod heartbeat;
 mod names;
 mod room;
 mod rows;
@@ -103,6 +104,8 @@ struct Inner {
     standing: Standing,
     /// What clients have registered, by account.
     accounts: BTreeMap<String, String>,
+    /// The last words of the dispatchers, by account and name.
+    words: BTreeMap<(String, String), heartbeat::Word>,
     /// The number that the next record gets.
     next: u64,
     /// How many settled records gave way before their time.
@@ -360,6 +363,10 @@ impl Store for Memory {
 
     async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
         Ok(Some(self.inner.lock().look(look, &self.seals)))
+    }
+
+    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Option<Vec<Peer>>, StoreError> {
+        Ok(Some(self.inner.lock().heartbeat(heartbeat)))
     }
 
     fn wakes(&self) -> Option<&Wakes> {

@@ -74,7 +74,8 @@ pub(super) fn effect(state: &State, number: i64) -> Effect {
 }
 
 /// The numbers of a column are places in this list: it only ever grows at its end.
-pub(super) const REASONS: [Reason; 4] = [Reason::Exhausted, Reason::Expired, Reason::Unknown, Reason::Closed];
+pub(super) const REASONS: [Reason; 5] =
+    [Reason::Exhausted, Reason::Expired, Reason::Unknown, Reason::Closed, Reason::Elsewhere];
 
 /// As [`REASONS`].
 pub(super) const REFUSALS: [Refusal; 4] =

@@ -23,6 +23,7 @@ use bytes::Bytes;
 
 use super::StoreError;
 use crate::clock::Timestamp;
+use crate::operation::Sequence;
 use crate::operation::record::{Claim, Claimed, Cursor, Page};
 use crate::policy::OnUnknown;
 
@@ -30,7 +31,7 @@ use crate::policy::OnUnknown;
 mod form;
 
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
-pub(super) use form::{PARK, RESEND, headers, names, sealed_bytes, unsealed, values};
+pub(super) use form::{PARK, RESEND, headers, names, sealed_bytes, sequence, unsealed, values};
 
 /// The outbox of a store that has one. See [`Store::outbox`](super::Store::outbox).
 #[async_trait]
@@ -66,7 +67,8 @@ pub trait Outbox: Send + Sync {
     ) -> Result<Page<OutboxRow>, StoreError>;
 
     /// Carries out [`Store::claim`](super::Store::claim), and removes the row in the same commit if the operation is then
-    /// on record for this request. `None` if the row is not there any more or was rejected: nothing was claimed.
+    /// on record for this request. `None` if the row is not there any more, was rejected, or has to wait for one before it
+    /// in its [sequence](OutboxRow::sequence): nothing was claimed.
     ///
     /// # Errors
     ///
@@ -135,6 +137,11 @@ pub struct OutboxRow {
     pub redact: Vec<String>,
     /// The key of the operation that it starts over.
     pub supersedes: Option<String>,
+    /// Scheme, host and port of the writer's base URL, if it was a client: whoever has another one does not make the call.
+    pub origin: Option<String>,
+    /// What it is enqueued into. While a row of the same sequence lies before it, it is not admitted; nor while one was
+    /// rejected that a dead letter's sequence would wait for.
+    pub sequence: Option<Sequence>,
     /// When it was written, by the writer's clock.
     pub enqueued_at: Timestamp,
     /// Why the row cannot be read as one.
@@ -244,4 +251,6 @@ pub struct Rejected {
     pub at: Timestamp,
     /// Why. Never a header's value, a query or a body.
     pub why: String,
+    /// The sequence that it holds: the rows behind it wait until it is mended or deleted.
+    pub holds: Option<String>,
 }

@@ -20,7 +20,8 @@ use crate::operation::record::{
 };
 use crate::store::seals::Seals;
 use crate::store::{
-    Head, Look, Outbox, Reseal, ResealedBatch, Restore, Sight, Standing, Store, StoreError, Upkeep, Wakes,
+    Head, Heartbeat, Look, Outbox, Peer, Reseal, ResealedBatch, Restore, Sight, Standing, Store, StoreError,
+    Upkeep, Wakes,
 };
 
 mod act;
@@ -33,6 +34,7 @@ mod connect;
 mod connections;
 mod copying;
 mod failure;
+mod heartbeat;
 mod line;
 mod look;
 mod migrate;
@@ -233,6 +235,10 @@ impl Store for Postgres {
         // Whoever looks is a dispatcher, which is to be woken.
         notify::listen(&self.0);
         look::look(&self.0, look).await.map(Some)
+    }
+
+    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Option<Vec<Peer>>, StoreError> {
+        heartbeat::heartbeat(&self.0, heartbeat).await.map(Some)
     }
 
     fn wakes(&self) -> Option<&Wakes> {

@@ -21,11 +21,12 @@ use crate::operation::record::{
 };
 use crate::store::seals::{Part, Seals};
 use crate::store::stored::Stored;
-use crate::store::{Look, Outbox, Sight, Store, StoreError, Upkeep, Wakes, codec, reports};
+use crate::store::{Heartbeat, Look, Outbox, Peer, Sight, Store, StoreError, Upkeep, Wakes, codec, reports};
 
 mod builder;
 mod copying;
 mod failure;
+mod heartbeat;
 mod lane;
 mod log;
 mod look;
@@ -385,6 +386,13 @@ impl Store for Sqlite {
         self.place.look(&self.path)?;
         let (look, seals) = (look.clone(), self.seals.clone());
         let work = move |connection: &_| look::look(connection, &look, &seals);
+        self.writer.run(OnDrop::Skip, work).await.map(Some)
+    }
+
+    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Option<Vec<Peer>>, StoreError> {
+        self.place.look(&self.path)?;
+        let heartbeat = heartbeat.clone();
+        let work = move |connection: &_| heartbeat::heartbeat(connection, &heartbeat);
         self.writer.run(OnDrop::Skip, work).await.map(Some)
     }
 

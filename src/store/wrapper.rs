@@ -4,7 +4,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 
-use super::{Look, Outbox, Sight, Store, StoreError, Upkeep, Wakes};
+use super::{Heartbeat, Look, Outbox, Peer, Sight, Store, StoreError, Upkeep, Wakes};
 use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
@@ -193,6 +193,15 @@ pub trait Wrapper: fmt::Debug + Send + Sync + 'static {
         self.inner().look(look).await
     }
 
+    /// See [`Store::heartbeat`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Option<Vec<Peer>>, StoreError> {
+        self.inner().heartbeat(heartbeat).await
+    }
+
     /// See [`Store::wakes`].
     fn wakes(&self) -> Option<&Wakes> {
         self.inner().wakes()
@@ -283,6 +292,10 @@ impl<W: Wrapper> Store for W {
 
     async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
         Wrapper::look(self, look).await
+    }
+
+    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Option<Vec<Peer>>, StoreError> {
+        Wrapper::heartbeat(self, heartbeat).await
     }
 
     fn wakes(&self) -> Option<&Wakes> {

@@ -21,6 +21,8 @@ pub(crate) fn rejected(vendor: &str, number: u64, error: &Error) {
         "rejected by the outbox"
     );
     count(REJECTIONS, vendor, "code", error.code());
+    // Whoever is paged for dead letters is to hear of this: it waits for a person too.
+    count(super::DEAD_LETTERS, vendor, "reason", "rejected_row");
 }
 
 /// Rows of the outbox that cannot become operations, by `code`.

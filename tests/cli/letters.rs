@@ -265,6 +265,10 @@ async fn the_outbox_is_counted_and_what_it_rejected_is_listed_with_the_reason() 
     ] {
         assert!(stats.contains(line), "{stats}");
     }
+    let letters = place.run(&["dead-letters", "list"]).ended(0);
+    let beside = "3 rows of the outbox are rejected, which is no dead letter: steadfast outbox\nsays why\n";
+    assert!(letters.ends_with(beside), "{letters}");
+    assert_eq!(place.json(0, &["dead-letters", "list", "--group"])["rejected_rows"], 3);
     let counted = place.json(0, &["stats"])["outbox"].take();
     assert_eq!((&counted[0]["rejected"], &counted[1]["waiting"]), (&3.into(), &1.into()), "{counted}");
     assert!(counted[0]["oldest_ms"].is_null() && counted[1]["oldest_age_ms"].is_u64(), "{counted}");

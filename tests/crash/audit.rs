@@ -31,7 +31,9 @@ pub struct Report {
     /// By vendor.
     of_vendor: [usize; 3],
     unknown: [usize; 3],
-    /// Of those, how many had taken effect.
+    /// Of those, how many ended with an answer on record: an error that the vendor stores, and repeats for its key.
+    unknown_answered: [usize; 3],
+    /// Of the unknown, how many had taken effect.
     unknown_with_effect: usize,
     duplicates: usize,
     lost: usize,
@@ -67,6 +69,7 @@ impl Report {
         for vendor in 0..VENDORS.len() {
             self.of_vendor[vendor] += other.of_vendor[vendor];
             self.unknown[vendor] += other.unknown[vendor];
+            self.unknown_answered[vendor] += other.unknown_answered[vendor];
         }
         self.unknown_with_effect += other.unknown_with_effect;
         self.duplicates += other.duplicates;
@@ -179,8 +182,9 @@ impl Report {
                 self.dead_without_effect += 1;
                 (0, 0)
             }
-            State::Dead { .. } => {
+            State::Dead { answer, .. } => {
                 self.unknown[vendor] += 1;
+                self.unknown_answered[vendor] += usize::from(answer.is_some());
                 self.unknown_with_effect += effects.len();
                 (1, 0)
             }
@@ -208,7 +212,7 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Report { seed, operations, kills, faults, late, effects, .. } = self;
-        let Report { duplicates, lost, words, untrue, unknown, .. } = self;
+        let Report { duplicates, lost, words, untrue, unknown, unknown_answered, .. } = self;
         writeln!(
             f,
             "operations {operations}, kills {kills}, faults {faults}, late {late}, duplicates {duplicates}, \
@@ -216,8 +220,10 @@ impl fmt::Display for Report {
             unknown.iter().sum::<usize>(),
             VENDORS
                 .iter()
-                .zip(unknown.iter().zip(self.of_vendor))
-                .map(|(name, (count, all))| format!("{name} {count} of {all}"))
+                .zip(unknown.iter().zip(unknown_answered).zip(self.of_vendor))
+                .map(|(name, ((count, answered), all))| format!(
+                    "{name} {count} of {all} ({answered} answered)"
+                ))
                 .collect::<Vec<_>>()
                 .join(", "),
         )?;

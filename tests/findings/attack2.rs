@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use serde_json::json;
 use steadfast::clock::Clock;
-use steadfast::operation::record::{Filter, Record, Take};
+use steadfast::operation::record::{Filter, Phase, Record, Take};
 use steadfast::store::{
     self, CopyError, Copying, Head, Memory, Reseal, ResealedBatch, Restore, Sqlite, Stage, Standing, Store,
     StoreError, Upkeep, Wrapper,
@@ -216,8 +216,13 @@ async fn terms_that_a_store_could_not_say_are_asked_for_before_anything_is_taken
     is_out.store(false, Ordering::Relaxed);
     pass(&clock, Duration::from_secs(120)).await;
     assert_eq!(network.requests().len(), 0, "its secret does not go to our address");
-    // Somebody means it: it goes on by itself.
+    // Somebody means it: it goes on by itself. What was recorded for our address still does not go there.
     store.upkeep().expect("memory has").register("default/stripe/test", None).await.expect("forgets");
+    pass(&clock, Duration::from_secs(40)).await;
+    assert_eq!(network.requests().len(), 0);
+    let tally = store.tally().await.expect("the store works");
+    assert!(matches!(&tally[..], [dead] if dead.phase == Phase::Dead && dead.count == 1), "{tally:?}");
+    enqueue(&other, "order-2").await;
     pass(&clock, Duration::from_secs(40)).await;
     assert_eq!(network.requests().len(), 1);
 }

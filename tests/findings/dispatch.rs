@@ -408,6 +408,36 @@ fn a_dispatcher_says_whether_it_is_at_work() {
         clock.latency(secs(10)).await;
         let unwell = health.check(secs(1)).await.expect_err("one loop does not turn");
         assert!(unwell.to_string().starts_with("the delivery from the store of acme has not moved for "));
+        // No longer than for half a minute.
+        clock.latency(secs(10)).await;
+        health.check(secs(1)).await.expect("it has given the answer up");
+        let late = desk.client("acme", "b", &bad, Policy::background());
+        late.post("/late").key("k").enqueue().await.expect("recorded");
+        clock.latency(secs(1)).await;
+        assert_eq!(desk.sent("/late"), 1);
+    });
+}
+
+/// The store's clock is a few milliseconds behind what the process believes of it. What is due is told a little early, and
+/// there is nothing to take yet.
+#[test]
+fn what_is_told_a_little_early_does_not_wait_for_the_next_look() {
+    on_virtual_time(|clock, _| async move {
+        let (store, desk) = (seen(), Desk::new(&clock));
+        store.is_behind_by_ms.store(5, Ordering::Relaxed);
+        let client = desk.client("acme", "a", &store, Policy::background());
+        let _dispatcher = Dispatcher::over([&client]).period(HOUR).start();
+        clock.latency(secs(10)).await;
+        let began = clock.now();
+        client.post("/x").key("k").after(secs(5)).enqueue().await.expect("recorded");
+        clock.latency(secs(60)).await;
+        let sent = desk.last_began().expect("it was sent").since(began);
+        assert!(sent >= secs(5) && sent <= secs(5) + ms(500), "{sent:?}");
+        // And when it was taken, nothing more is asked for it.
+        let before = store.counts();
+        clock.latency(secs(600)).await;
+        let [looks, takes, ..] = store.counts_since(before);
+        assert!(looks + takes <= 20, "{looks} looks, {takes} takes");
     });
 }
 

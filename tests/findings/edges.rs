@@ -3,6 +3,7 @@
 mod late;
 mod outage;
 mod panics;
+mod quiet;
 mod settle;
 mod start_over;
 mod stored;

@@ -1,5 +1,6 @@
 //! What an outside review found, a test for each row by its number: each failed before it was mended.
 
+mod addresses;
 #[path = "../hosts/apart.rs"]
 mod apart;
 mod attack;

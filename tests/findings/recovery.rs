@@ -3,6 +3,7 @@
 mod backlog;
 mod expired;
 mod places;
+mod shared;
 pub mod shop;
 pub mod time;
 

@@ -24,6 +24,10 @@ async fn d5_a_clock_that_is_minutes_off_is_no_less_doubted_because_another_is_ho
         Apart { recoverer: -641, recoverer_set_by: 21 * HOUR, third: Some(0), ..apart },
         Apart { recoverer: -641, recoverer_set_by: 21 * HOUR, third: Some(400), ..apart },
         Apart { caller: -641, recoverer: 0, third: Some(43 * HOUR), ..apart },
+        // Each is within five minutes of the next.
+        Apart { recoverer: 580, third: Some(290), ..apart },
+        Apart { recoverer: 290, third: Some(580), ..apart },
+        Apart { caller: -290, recoverer: 0, third: Some(290), ..apart },
     ] {
         let came = order_recovered_by_another(apart).await;
         assert_eq!((came.orders, came.found), (1, true), "{apart:?}");

@@ -70,6 +70,7 @@ mod life;
 mod limits;
 mod lines;
 mod queued;
+mod recovering;
 mod rows;
 mod seen;
 mod shelves;

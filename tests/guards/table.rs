@@ -2,7 +2,7 @@
 
 use steadfast::guard::Guard;
 
-use crate::{adapters, calls, hosts, life, limits, lines, queued, rows, shelves};
+use crate::{adapters, calls, hosts, life, limits, lines, queued, recovering, rows, shelves};
 
 /// A situation in which the promise holds, and does not once `guard` is out.
 pub struct Proof {
@@ -94,6 +94,8 @@ pub const PROOFS: &[Proof] = proofs! {
     DeadlineIsNeutral: calls::a_caller_without_time_opens_no_circuit,
     LimitIsNeutral: calls::a_rate_limit_opens_no_circuit,
     RecoveryFalls: calls::recovery_is_slower_at_a_vendor_that_fails,
+    RecoveryShared: recovering::two_that_deliver_have_half_of_the_rate_each,
+    QuietOutage: recovering::an_outage_that_one_operation_meets_alone_does_not_bury_it,
     UnsafeNeedsForce: calls::what_nobody_can_tell_is_not_redriven_without_force,
     OverwriteHeldBack: calls::a_put_is_not_redriven_over_what_was_written_since,
     PageIsNoSuccess: adapters::a_page_for_a_browser_is_not_done,

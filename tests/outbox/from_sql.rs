@@ -265,3 +265,69 @@ async fn a_row_of_an_account_without_a_client_waits_and_is_counted() {
     assert_eq!(names, expected);
     assert!(outbox.iter().all(|it| it.oldest.is_some()));
 }
+
+/// Whoever wrote the row had another host in mind: a charge of the staging shop is not to be made for real.
+#[tokio::test]
+async fn a_row_that_was_written_for_another_host_is_rejected() {
+    let shop = Shop::open();
+    shop.place(42);
+    shop.sql("UPDATE steadfast_outbox SET origin = 'https://stripe.staging.example'");
+    shop.sql(&format!(
+        "{CHARGE}; UPDATE steadfast_outbox SET key = 'other', origin = 'no url' WHERE number = 2"
+    ));
+    shop.deliver().await;
+    let rejected = shop.rejected().await;
+    assert_eq!((rejected.len(), shop.fake.ledger().count(), shop.operations().await.len()), (2, 0, 0));
+    let expected = "the row was written for https://stripe.staging.example, and this client calls ";
+    assert!(rejected[0].why.contains(expected), "{}", rejected[0].why);
+    // A former host of the vendor's is its own.
+    shop.sql("UPDATE steadfast_outbox SET rejected_at_ms = NULL, rejected = NULL");
+    let moved = steadfast::Client::builder(steadfast::vendor::Stripe::new("sk_test_123"))
+        .store(std::sync::Arc::clone(&shop.store))
+        .clock(shop.clock.clone())
+        .transport(shop.fake.transport())
+        .former_base_url("https://stripe.staging.example")
+        .build()
+        .expect("a client");
+    super::bench::deliver(&moved).await;
+    assert_eq!((shop.rejected().await.len(), shop.fake.ledger().count()), (1, 1));
+}
+
+/// A path of SQL's is below the base URL, however it looks; and no header leads elsewhere.
+#[tokio::test]
+async fn a_row_of_sql_names_no_host() {
+    let shop = Shop::open();
+    let network = steadfast::testkit::ScriptedTransport::new().always(steadfast::answer::Answer::new(
+        http::StatusCode::OK,
+        http::HeaderMap::new(),
+        "{}",
+    ));
+    let stripe = steadfast::Client::builder(steadfast::vendor::Stripe::new("sk_test_123"))
+        .store(std::sync::Arc::clone(&shop.store))
+        .clock(shop.clock.clone())
+        .transport(network.clone())
+        .build()
+        .expect("a client");
+    let paths = [
+        "//evil.example/x",
+        "/@evil.example/x",
+        "/\\evil.example/x",
+        "/:80@evil.example",
+        "/x?y=//evil.example",
+    ];
+    for (nth, path) in paths.iter().enumerate() {
+        shop.sql(&row(&[("key", &format!("'p-{nth}'")), ("path", &format!("'{path}'"))]));
+    }
+    for (nth, path) in ["https://evil.example/x", "@evil.example/x", "evil.example"].iter().enumerate() {
+        let sql = row(&[("key", &format!("'q-{nth}'")), ("path", &format!("'{path}'"))]);
+        assert!(shop.connection().execute_batch(&sql).is_err(), "{path}");
+    }
+    shop.sql(&row(&[("key", "'host'"), ("headers", "'{\"Host\": \"evil.example\"}'")]));
+    super::bench::deliver(&stripe).await;
+    let sent = network.requests();
+    assert_eq!((sent.len(), shop.rejected().await.len()), (paths.len(), 1));
+    for request in sent {
+        assert_eq!(request.url.origin().ascii_serialization(), "https://api.stripe.com", "{}", request.url);
+        assert_eq!(request.url.username(), "");
+    }
+}

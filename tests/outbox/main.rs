@@ -8,6 +8,7 @@ mod dispatching;
 mod from_sql;
 mod same_request;
 mod sealed;
+mod sequences;
 #[cfg(feature = "sqlx-sqlite")]
 mod sqlx;
 mod transactions;

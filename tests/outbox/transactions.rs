@@ -202,7 +202,8 @@ async fn a_mistake_is_told_at_once_and_nothing_is_written() {
         (post().bytes(vec![0; 17 * 1024 * 1024]), "VALIDATION.body"),
         (post().retention(Duration::from_secs(1)), "VALIDATION.retention"),
         (post().supersedes("order-42"), "VALIDATION.key"),
-        (post().sequence("customer-7"), "VALIDATION.sequence"),
+        (post().sequence("customer\u{e9}"), "VALIDATION.sequence"),
+        (post().header("Host", "evil.example"), "VALIDATION.header"),
         (post().policy(CallPolicy::default()), "VALIDATION.policy"),
     ] {
         let error = call.blocking_enqueue_in(&connection).expect_err(code);

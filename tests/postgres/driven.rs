@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use steadfast::clock::Timestamp;
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{Act, Claim, Claimed, Declined, Forbidden, Record, Take, Transition};
-use steadfast::store::{Look, Postgres, PostgresBuilder, Sight, Store, StoreError, Wrapper};
+use steadfast::store::{Heartbeat, Look, Peer, Postgres, PostgresBuilder, Sight, Store, StoreError, Wrapper};
 use tokio_postgres::NoTls;
 use tokio_postgres::types::Type;
 
@@ -99,6 +99,11 @@ impl Wrapper for Driven {
     async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
         self.at(look.now).await;
         self.store.look(look).await
+    }
+
+    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Option<Vec<Peer>>, StoreError> {
+        self.at(heartbeat.now).await;
+        self.store.heartbeat(heartbeat).await
     }
 
     async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError> {

@@ -140,6 +140,41 @@ async fn whoever_listens_goes_on_after_its_connection_was_cut() {
     enqueue(open(server, &schema), &network, Duration::from_secs(20)).await;
 }
 
+/// What plain SQL enqueues is heard of when it is committed, and not before; also of a role that has nothing but the
+/// function.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_sql_enqueues_is_heard_of() {
+    let Some(server) = server::shared() else { return };
+    let schema = fresh_schema("heard");
+    let network = ScriptedTransport::new().status(200).status(200).status(200);
+    let dispatching = client(open(server, &schema), &network);
+    let hour = Duration::from_secs(3_600);
+    let _dispatcher = Dispatcher::over([&dispatching]).period(hour).start();
+    soon(|| if listeners(server, &schema) == "1" { Ok(()) } else { Err("nobody listens") });
+    let put = |key: &str| {
+        format!(
+            "SELECT {schema}.enqueue_text('stripe', 'POST', '/v1/charges', '{key}', 'amount=1000', \
+             'application/x-www-form-urlencoded', account => 'test')"
+        )
+    };
+    for (nth, how) in
+        [put("a"), format!("BEGIN; {}; SELECT pg_sleep(0.3); COMMIT", put("b"))].iter().enumerate()
+    {
+        server.sql(how);
+        let began = std::time::Instant::now();
+        while network.requests().len() <= nth {
+            assert!(began.elapsed() < Duration::from_secs(20), "nobody delivers {how}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+    // Somebody who commits two-phase, or whose server has no NOTIFY, switches it off.
+    server.sql(&format!("SET steadfast.notify = 'off'; {}", put("c")));
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(network.requests().len(), 2, "nobody was told");
+    dispatching.wake();
+    soon(|| if network.requests().len() == 3 { Ok(()) } else { Err("not yet") });
+}
+
 /// Behind a pooler in transaction mode, and where it is not to be used, nobody listens: what is enqueued is found by
 /// looking.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

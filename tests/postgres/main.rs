@@ -10,6 +10,7 @@
 mod calls;
 mod contract;
 mod copying;
+mod defaults;
 mod driven;
 mod looks;
 mod migrations;

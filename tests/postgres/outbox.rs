@@ -1,5 +1,9 @@
 //! The transactional outbox on Postgres: by the crate in a transaction of the caller's, and by plain SQL.
 
+mod python;
+#[cfg(feature = "sqlx-postgres")]
+mod sqlx;
+
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -394,4 +398,96 @@ async fn large_rows_make_short_pages_and_a_body_over_the_limit_is_not_read() {
     let flat: Vec<_> = pages.concat();
     assert_eq!(flat, [(1_000_000, false), (2_000_000, false), (3_000_000, false), (0, true)]);
     assert_eq!(pages[0].len(), 3, "{pages:?}");
+}
+
+/// One sequence from SQL, in transactions of its own and several in one; two processes admit and deliver it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn rows_of_a_sequence_are_delivered_in_the_order_of_their_commits() {
+    let Some(server) = server::shared() else { return };
+    let shop = Shop::open(server);
+    let answer = steadfast::answer::Answer::new(http::StatusCode::OK, http::HeaderMap::new(), "{}");
+    let network = ScriptedTransport::new().always(answer);
+    let other = Postgres::builder(&server.url(&shop.schema)).expect("a URL").open().expect("the store opens");
+    let clients = [Arc::clone(&shop.store), Arc::new(other)].map(|store| {
+        Client::builder(Stripe::new("sk_test_123"))
+            .store(store)
+            .clock(shop.clock.clone())
+            .transport(network.clone())
+            .build()
+            .expect("a client")
+    });
+    let put = |nth: u32| {
+        format!(
+            "SELECT {{schema}}.enqueue_text('stripe', 'POST', '/v1/charges', 'order-{nth}', 'amount={nth}', \
+             'application/x-www-form-urlencoded', account => 'test', sequence => 'customer-7');"
+        )
+    };
+    // An earlier number that is committed later comes later.
+    let mut connection = shop.connection().await;
+    let late = connection.transaction().await.expect("begins");
+    late.batch_execute(&put(61).replace("{schema}", &shop.schema)).await.expect("it is written");
+    for first in (1..=60).step_by(20) {
+        let several: String = (first..first + 10).map(put).collect();
+        shop.sql(&format!("BEGIN; {several} COMMIT"));
+        (first + 10..first + 20).for_each(|nth| drop(shop.sql(&put(nth))));
+    }
+    let rounds = async |times: usize| {
+        for _ in 0..times {
+            tokio::join!(deliver(&clients[0]), deliver(&clients[1]));
+        }
+    };
+    rounds(4).await;
+    late.commit().await.expect("commits");
+    rounds(4).await;
+    let amount = |body: &[u8]| String::from_utf8_lossy(body).split('&').next().unwrap_or_default().to_owned();
+    let sent: Vec<String> = network.requests().iter().map(|request| amount(&request.body)).collect();
+    let expected: Vec<String> = (1..=61).map(|nth| format!("amount={nth}")).collect();
+    assert_eq!(sent, expected);
+    let refused = shop.refused("postgres", &put(1).replace("'customer-7'", "''"));
+    assert!(refused.contains("sequence: give 1 to 255"), "{refused}");
+    let refused = shop.refused("postgres", &put(1).replace("'customer-7'", "'a', on_dead_letter => 'x'"));
+    assert!(refused.contains("on_dead_letter: give hold or skip"), "{refused}");
+}
+
+/// Which one of a sequence comes next is asked of the outbox, and not of who looks: a second dispatcher admits nothing out
+/// of turn while the first one has a row locked; and a row that was rejected holds those behind it, or lets them go.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_row_waits_for_those_before_it_in_its_sequence() {
+    let Some(server) = server::shared() else { return };
+    let shop = Shop::open(server);
+    let put = |key: &str, rest: &str| {
+        shop.sql(&format!(
+            "SELECT {{schema}}.enqueue_text('stripe', 'POST', '/v1/charges', '{key}', 'amount=1000&currency=usd', \
+             'application/x-www-form-urlencoded', account => 'test', {rest})"
+        ));
+    };
+    put("a-1", "sequence => 'a'");
+    put("a-2", "sequence => 'a'");
+    put("free", "sequence => 'b'");
+    let mut connection = shop.connection().await;
+    let first = connection.transaction().await.expect("begins");
+    let lock = format!("SELECT FROM {}.outbox WHERE key = 'a-1' FOR UPDATE", shop.schema);
+    first.batch_execute(&lock).await.expect("locked");
+    shop.deliver().await;
+    assert_eq!((shop.fake.ledger().count(), shop.counts().await.1), (1, 2), "only the other sequence's");
+    first.commit().await.expect("commits");
+    shop.deliver().await;
+    assert_eq!((shop.fake.ledger().count(), shop.counts().await.1), (3, 0));
+
+    let secret = "headers => '{\"Cookie\": \"a=1\"}'";
+    put("c-1", &format!("sequence => 'c', {secret}"));
+    put("c-2", "sequence => 'c'");
+    put("d-1", &format!("sequence => 'd', on_dead_letter => 'skip', {secret}"));
+    put("d-2", "sequence => 'd'");
+    for _ in 0..3 {
+        shop.deliver().await;
+    }
+    assert_eq!((shop.fake.ledger().count(), shop.counts().await.1, shop.rejected().await.len()), (4, 1, 2));
+    let page = shop.store.waiting(&account(), None, (10, 1024)).await.expect("a store");
+    assert_eq!(page.rows, [], "nobody is shown what has to wait");
+    shop.sql(
+        "UPDATE {schema}.outbox SET headers = '{}', rejected_at_ms = NULL, rejected = NULL WHERE key = 'c-1'",
+    );
+    shop.deliver().await;
+    assert_eq!((shop.fake.ledger().count(), shop.counts().await.1, shop.rejected().await.len()), (6, 0, 1));
 }

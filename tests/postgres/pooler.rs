@@ -60,6 +60,12 @@ impl Pooler {
         format!("postgres://postgres@/postgres?host={directory}&port={port}&schema={schema}")
     }
 
+    /// The directory and the port of its socket.
+    #[cfg(feature = "sqlx-postgres")]
+    pub fn socket(&self) -> (&Path, u16) {
+        (&self.directory, self.port)
+    }
+
     /// What it wrote, for a test that failed.
     pub fn log(&self) -> String {
         fs::read_to_string(self.directory.join("log")).unwrap_or_default()

@@ -75,6 +75,11 @@ impl Bounds {
     }
 }
 
+/// How often a host that remembers nothing takes a send of unknown effect until the record alone says that its settle time
+/// is over: that lasts eleven minutes, in steps of one, because a store that was idle for longer than five would doubt the
+/// host's clock.
+pub const UNTIL_SETTLED: usize = 12;
+
 pub const fn left(calls: u8, operators: u8, faults: u8) -> Left {
     Left { calls, operators, faults }
 }

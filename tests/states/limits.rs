@@ -6,7 +6,7 @@ use stateright::Model as _;
 use steadfast::operation::record::State as OnRecord;
 
 use crate::audit::Breach;
-use crate::bounds::{Bounds, left};
+use crate::bounds::{Bounds, UNTIL_SETTLED, left};
 use crate::model::Search;
 use crate::steps::{Action, Comes};
 use crate::vendor::Kind;
@@ -61,30 +61,14 @@ fn a_host_that_is_ahead_and_alone_for_an_hour_forgets_a_key_too_early() {
 /// A way that the search goes too: a look-up that fails is asked again, and what it then finds is believed.
 #[test]
 fn a_look_up_that_fails_and_then_answers_finds_the_effect() {
-    let search = Search::new(Kind::LooksUp, false, left(1, 0, 2), 14, vec![[0, 0]]);
-    let way = [
-        Action::Call(0, None),
-        Action::Arrive { flight: 0, refused: false },
-        Action::Crash(0),
-        RECOVER,
-        // It remembers nothing, and waits each time until the record alone says that the settle time is over.
-        RECOVER,
-        RECOVER,
-        RECOVER,
-        RECOVER,
-        RECOVER,
-        RECOVER,
+    let search = Search::new(Kind::LooksUp, false, left(1, 0, 2), 19, vec![[0, 0]]);
+    let sent = [Action::Call(0, None), Action::Arrive { flight: 0, refused: false }, Action::Crash(0)];
+    let looked_up = [
         Action::Hear(0, Comes::Unavailable, None),
         Action::Wake(0, None),
         Action::Hear(0, Comes::Answer, None),
     ];
-    let mut state = search.init_states().remove(0);
-    for action in way {
-        let mut offered = Vec::new();
-        search.actions(&state, &mut offered);
-        assert!(offered.contains(&action), "{action:?} is not among {offered:?}");
-        state = search.next_state(&state, action).expect("it changes something");
-    }
+    let state = search.walk(sent.into_iter().chain([RECOVER; UNTIL_SETTLED]).chain(looked_up));
     let record = state.record.as_ref().expect("a record");
     assert!(matches!(record.state, OnRecord::Succeeded { reconciled: true, .. }), "{:?}", record.state);
     assert_eq!((state.effects(record.first_fence), state.breach, state.is_idle()), (1, None, true));

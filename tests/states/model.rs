@@ -158,6 +158,17 @@ impl Search {
         });
     }
 
+    /// Goes one way from the beginning. Each action must be among those that the search would take there.
+    #[track_caller]
+    pub fn walk(&self, way: impl IntoIterator<Item = Action>) -> State {
+        way.into_iter().fold(self.init_states().remove(0), |state, action| {
+            let mut offered = Vec::new();
+            self.actions(&state, &mut offered);
+            assert!(offered.contains(&action), "{action:?} is not among {offered:?}");
+            self.next_state(&state, action).expect("it changes something")
+        })
+    }
+
     fn apply(&self, state: &mut State, action: Action) {
         match action {
             Action::Call(host, trouble) => {

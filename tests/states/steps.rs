@@ -121,8 +121,8 @@ impl Search {
             // By what the record says, the settle time is over: a host that let go of it may know that earlier, but
             // those of the search remember nothing.
             let unknown_since = state.record.as_ref().and_then(|record| record.unknown_since);
-            let over = |since: Timestamp| since.plus(CLOCKS_DIFFER_MAX).plus(self.kind.settle());
-            moments.extend(unknown_since.filter(|_| self.kind == Kind::LooksUp).map(over).map(own));
+            let unknown_since = unknown_since.filter(|_| self.kind == Kind::LooksUp);
+            moments.extend(unknown_since.map(|since| own(self.settled_by_record(since))));
             // A time that is doubted is believed from then on.
             moments.extend(state.notes.doubted.map(|(from, _)| own(from.plus(DOUBTED_FOR))));
         }
@@ -138,6 +138,11 @@ impl Search {
         moments.sort_unstable();
         moments.dedup();
         moments
+    }
+
+    /// When the settle time is over by the record alone: two clocks that a store believes may be that far apart.
+    fn settled_by_record(&self, unknown_since: Timestamp) -> Timestamp {
+        unknown_since.plus(CLOCKS_DIFFER_MAX * 2).plus(self.kind.settle())
     }
 
     fn host_actions(&self, state: &State, host: usize, actions: &mut Vec<Action>) {

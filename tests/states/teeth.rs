@@ -7,8 +7,10 @@
 use std::time::Duration;
 
 use crate::audit::Breach;
-use crate::bounds::{Bounds, left};
+use crate::bounds::{Bounds, UNTIL_SETTLED, left};
+use crate::model::Search;
 use crate::shelf::Guard;
+use crate::steps::{Action, Comes};
 use crate::vendor::Kind;
 
 #[test]
@@ -20,8 +22,17 @@ fn an_effect_that_is_not_unknown_after_a_lapse_is_missed() {
 /// Who was refused and then stood still says so, while another sends.
 #[test]
 fn a_write_under_a_fence_that_has_moved_is_missed() {
-    Bounds::new(Kind::LooksUp, left(1, 0, 2), 8)
-        .break_only(Breach::NoneTold, |search| search.without = Some(Guard::Fence));
+    let mut search = Search::new(Kind::LooksUp, false, left(1, 0, 2), 19, vec![[0, 0]]);
+    let refused = [Action::Call(0, None), Action::Arrive { flight: 0, refused: true }];
+    let sent_by_another =
+        [Action::Hear(1, Comes::Answer, None), Action::Arrive { flight: 1, refused: false }];
+    let way = || {
+        let looked_up = [Action::Recover(1, None); UNTIL_SETTLED].into_iter().chain(sent_by_another);
+        refused.into_iter().chain(looked_up).chain([Action::Hear(0, Comes::Answer, None)])
+    };
+    assert_eq!(search.walk(way()).breach, None);
+    search.without = Some(Guard::Fence);
+    assert_eq!(search.walk(way()).breach, Some(Breach::NoneTold));
 }
 
 /// A store that was idle until the record expired doubts the time for an hour, so that there are two purges.

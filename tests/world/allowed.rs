@@ -98,18 +98,25 @@ fn is_just_now(told: &Told, at: Instant, is_calm: bool) -> bool {
 ///
 /// A process holds itself back by its own measure, for as long as its policy has it. A longer wait is on record alone, as
 /// a time by the clock of whoever wrote it: not where its holder could not write it down, and a call without a key has
-/// no record. A host that is far behind takes such a record for that of a wrong clock, and the operation at once.
+/// no record, and whoever was no longer its holder when the answer came was fenced out. A host that is far behind takes such
+/// a record for that of a wrong clock, and the operation at once.
 pub fn is_back_early(schedule: &Schedule, all: &All, wait: &Wait, send: &Send, differ: Duration) -> bool {
     let is_of_it = send.operation == Some(wait.operation)
         && (send.incarnation, send.vendor) == (wait.incarnation, wait.vendor)
         && send.left > wait.told;
     let held_until = wait.until.min(wait.told.plus(PAUSE_MAX));
+    let own =
+        |other: &&Send| other.operation == Some(wait.operation) && other.incarnation == wait.incarnation;
+    let asked = all.sends.iter().filter(own).map(|send| send.left).filter(|left| *left <= wait.told).max();
+    let is_taken_before = |at: Instant| {
+        let since = asked.unwrap_or(wait.told)..at;
+        all.takes.iter().any(|taken| taken.operation == wait.operation && since.contains(&taken.at))
+    };
     let is_on_record = schedule.operations[wait.operation].kind != Kind::Get
         && differ <= CLOCKS_DIFFER_MAX
-        && all
-            .let_go
-            .iter()
-            .any(|(operation, at)| *operation == wait.operation && (wait.told..send.left).contains(at));
+        && all.let_go.iter().any(|(operation, at)| {
+            *operation == wait.operation && (wait.told..send.left).contains(at) && !is_taken_before(*at)
+        });
     is_of_it && (send.left < held_until || (is_on_record && send.left.plus(differ) < wait.until))
 }
 

@@ -231,6 +231,11 @@ fn a_longer_wait_than_a_process_holds_itself_back_for_is_on_record_or_nowhere() 
     assert!(!is_early(&let_go, 2 * HOUR, 2 * HOUR + 10));
     assert!(!is_early(&All::default(), 2 * HOUR, 2 * HOUR), "nobody could write it down");
     assert!(is_early(&All::default(), 2 * HOUR, HOUR), "the process itself knew");
+    let taken = |seconds| Taken { operation: 0, at: at(seconds), due: None };
+    let fenced_out = All { sends: vec![sent(5)], takes: vec![taken(6)], ..let_go.clone() };
+    assert!(!is_early(&fenced_out, 2 * HOUR, 2 * HOUR), "another holder let go of it");
+    let asked_by_taker = All { sends: vec![sent(6)], takes: vec![taken(5), taken(12)], ..let_go.clone() };
+    assert!(is_early(&asked_by_taker, 2 * HOUR, 2 * HOUR), "it was taken before and after");
     let later = All { let_go: vec![(0, at(2 * HOUR))], ..All::default() };
     assert!(!is_early(&later, 2 * HOUR, HOUR + 10), "it was written down after that");
     assert!(!is_back_early(&with_get, &let_go, &asked(2 * HOUR), &sent(2 * HOUR), Duration::ZERO));

@@ -61,7 +61,11 @@ async fn dead_letters(
             if groups.is_empty() {
                 absent_vendor(&letters, &select, output).await?;
             }
-            output.put(DONE, &json!({ "groups": groups }), |_, out| print::groups(&groups, out))
+            let rejected = letters.rejected_rows().await?;
+            output.put(DONE, &json!({ "groups": groups, "rejected_rows": rejected }), |_, out| {
+                print::groups(&groups, out)?;
+                outbox::beside_letters(rejected, out)
+            })
         }
         DeadLettersCommand::List { select, limit, after, .. } => {
             let (letters, limit) = (place.open()?, usize::from(limit));
@@ -70,8 +74,11 @@ async fn dead_letters(
                 absent_vendor(&letters, &select, output).await?;
             }
             let next = page.next.as_ref().map(Cursor::as_str);
-            output.put(DONE, &json!({ "letters": page.rows, "next": next }), |_, out| {
-                print::letters(&page.rows, next, out)
+            let rejected = letters.rejected_rows().await?;
+            let result = json!({ "letters": page.rows, "next": next, "rejected_rows": rejected });
+            output.put(DONE, &result, |_, out| {
+                print::letters(&page.rows, next, out)?;
+                outbox::beside_letters(rejected, out)
             })
         }
         DeadLettersCommand::Show(arguments) => show(place, &arguments, output).await,

@@ -30,16 +30,31 @@ fn print(page: &Page<Rejected>, out: &mut (dyn Write + Send)) -> io::Result<()> 
     if page.rows.is_empty() {
         writeln!(out, "no row of the outbox was rejected")?;
     }
-    for Rejected { number, namespace, vendor, account, method, key, at, why } in &page.rows {
+    for Rejected { number, namespace, vendor, account, method, key, at, why, holds } in &page.rows {
         let whose = [namespace, vendor, account].map(|part| plain(part)).join("/");
         writeln!(out, "{number}  {whose}/{method} key {}", plain(key))?;
         writeln!(out, "    rejected at {at}")?;
+        if let Some(sequence) = holds {
+            writeln!(out, "    holds sequence {}", plain(sequence))?;
+        }
         writeln!(out, "{}", wrapped(&plain(why), "    "))?;
     }
     match &page.next {
         Some(next) => writeln!(out, "more: --after {}", next.as_str()),
         None => Ok(()),
     }
+}
+
+/// Says beside a list of dead letters that there are rows which are none: nobody else would look for them.
+pub(crate) fn beside_letters(rejected: u64, out: &mut (dyn Write + Send)) -> io::Result<()> {
+    if rejected == 0 {
+        return Ok(());
+    }
+    let (rows, are) = if rejected == 1 { ("row", "is") } else { ("rows", "are") };
+    let said = format!(
+        "{rejected} {rows} of the outbox {are} rejected, which is no dead letter: steadfast outbox says why"
+    );
+    writeln!(out, "{}", wrapped(&said, ""))
 }
 
 /// Lines for what there is, among the counts of operations.

@@ -97,11 +97,12 @@ fn age(text: &str) -> Result<Duration, String> {
 
 const HEADING: &str = "Which dead letters (all parts must match)";
 
-const REASONS: [(&str, Reason); 4] = [
+const REASONS: [(&str, Reason); 5] = [
     ("exhausted", Reason::Exhausted),
     ("expired", Reason::Expired),
     ("unknown", Reason::Unknown),
     ("closed", Reason::Closed),
+    ("elsewhere", Reason::Elsewhere),
 ];
 
 const EFFECTS: [(&str, Effect); 3] =

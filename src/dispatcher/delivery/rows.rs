@@ -1,7 +1,7 @@
 //! The rows of the store's outbox, for all of a dispatcher's clients.
 
 use super::{Delivery, Turn};
-use crate::dispatcher::caught;
+use crate::dispatcher::answered;
 use crate::error::{Effect, Error, Kind};
 use crate::telemetry;
 
@@ -11,12 +11,17 @@ impl Delivery {
         let Some(outbox) = self.engine.outbox() else { return };
         let accounts: Vec<_> = self.members.iter().map(|turn| turn.member.client.engine.account()).collect();
         let vendor = self.engine.vendor.name();
-        let found = match caught(outbox.have_rows(&accounts)).await {
+        let asked = async {
+            let failed = |source| {
+                Error::new(Kind::Store { doing: LOOK_INTO_OUTBOX }, Effect::None).with_source(source)
+            };
+            outbox.have_rows(&accounts).await.map_err(failed)
+        };
+        let found = match answered(&*self.clock, LOOK_INTO_OUTBOX, asked).await {
             Ok(Ok(found)) => found,
-            Ok(Err(source)) => {
-                self.pulse.asked(Some(&source));
-                let error = Error::new(Kind::Store { doing: LOOK_INTO_OUTBOX }, Effect::None);
-                telemetry::recovery_failed(vendor, &error.with_source(source).at_vendor(vendor));
+            Ok(Err(error)) => {
+                self.pulse.asked(Some(&error));
+                telemetry::recovery_failed(vendor, &error.at_vendor(vendor));
                 return;
             }
             Err(panic) => return telemetry::recovery_panicked(vendor, LOOK_INTO_OUTBOX, &*panic),
@@ -32,7 +37,7 @@ impl Delivery {
         for turn in self.members.iter_mut().filter(|turn| turn.may_admit()) {
             had_rows = true;
             let client = &turn.member.client;
-            turn.has_rows = match caught(turn.admission.round(client)).await {
+            turn.has_rows = match answered(&*self.clock, ADMIT, turn.admission.round(client)).await {
                 Ok(Ok(are_more)) => are_more,
                 Ok(Err(error)) => {
                     self.pulse.asked(Some(&error));
@@ -40,7 +45,7 @@ impl Delivery {
                     false
                 }
                 Err(panic) => {
-                    telemetry::recovery_panicked(client.vendor(), "admit rows of the outbox", &*panic);
+                    telemetry::recovery_panicked(client.vendor(), ADMIT, &*panic);
                     false
                 }
             };
@@ -57,3 +62,4 @@ impl Turn {
 }
 
 const LOOK_INTO_OUTBOX: &str = "look into the outbox";
+const ADMIT: &str = "admit rows of the outbox";

@@ -1,9 +1,11 @@
 //! The pairs of a form (`application/x-www-form-urlencoded`) in the order of their names.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 /// Gives each decoded pair of a form in the order of their names; pairs of one name keep theirs. `false`, perhaps after
-/// some were given, if its bytes are no text, or if another order of other names is another form (`items[][price]`).
+/// some were given, if its bytes are no text, or if another order of other names is another form: `items[][price]`, and
+/// what [`depends_on_order`].
 pub(super) fn each_pair(body: &[u8], mut give: impl FnMut(&[u8], &[u8])) -> bool {
     let mut room = [Pair::default(); FEW];
     if let Some(pairs) = few_plain_pairs(body, &mut room) {
@@ -109,7 +111,31 @@ fn decoded(body: &[u8]) -> Option<Vec<(Cow<'_, str>, Cow<'_, str>)>> {
         return None;
     }
     pairs.sort_by(|(one, _), (other, _)| one.cmp(other));
-    Some(pairs)
+    (!depends_on_order(&pairs)).then_some(pairs)
+}
+
+/// Whether names that differ write into each other, by the rules of PHP, which Rack and qs have too
+/// (<https://www.php.net/manual/en/language.variables.external.php>): `a[]` takes the next number after those that `a[5]` and
+/// its like have taken so far, and of `a` and `a[b]` the later one replaces the other. The pairs are in the order of their
+/// names.
+fn depends_on_order(pairs: &[(Cow<'_, str>, Cow<'_, str>)]) -> bool {
+    let is_there = |name: &str| pairs.binary_search_by(|(other, _)| (**other).cmp(name)).is_ok();
+    // Of each array, its first name, and whether one of its names appends.
+    let mut arrays: HashMap<&str, (&str, bool)> = HashMap::new();
+    for (name, _) in pairs {
+        let mut brackets = name.match_indices('[').map(|(at, _)| at).filter(|at| *at > 0).peekable();
+        let Some(&array) = brackets.peek() else { continue };
+        if brackets.any(|at| is_there(&name[..at])) {
+            return true;
+        }
+        let appends = name.contains("[]");
+        let (first, one_appends) = arrays.entry(&name[..array]).or_insert((name, appends));
+        *one_appends |= appends;
+        if *one_appends && **first != **name {
+            return true;
+        }
+    }
+    false
 }
 
 const FEW: usize = 8;
@@ -126,6 +152,39 @@ mod tests {
     fn pairs(body: &[u8]) -> Option<Pairs> {
         let mut pairs = Vec::new();
         each_pair(body, |name, value| pairs.push((name.to_vec(), value.to_vec()))).then_some(pairs)
+    }
+
+    #[test]
+    fn where_the_order_of_other_names_is_another_form_it_is_kept() {
+        for (one, other) in [
+            ("a[5]=x&a[]=y", "a[]=y&a[5]=x"),
+            ("a%5B5%5D=x&a[]=y", "a[]=y&a%5B5%5D=x"),
+            ("a=1&a[b]=2", "a[b]=2&a=1"),
+            ("a[b]=1&a[b][c]=2", "a[b][c]=2&a[b]=1"),
+            ("a[b][]=1&a[b][3]=2", "a[b][3]=2&a[b][]=1"),
+            ("a[][p]=1&a[][q]=2", "a[][q]=2&a[][p]=1"),
+            ("a=1&a-b=2&a[]=3", "a[]=3&a-b=2&a=1"),
+            ("a[1]=x&b=2&a[]=y", "a[]=y&b=2&a[1]=x"),
+        ] {
+            assert_eq!((pairs(one.as_bytes()), pairs(other.as_bytes())), (None, None), "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn where_it_is_the_same_form_it_is_none() {
+        for (one, other) in [
+            ("a[0]=x&a[1]=y&m[k]=v", "m[k]=v&a[1]=y&a[0]=x"),
+            ("expand[]=x&expand[]=y&b=1", "b=1&expand[]=x&expand[]=y"),
+            ("ab=1&a[b]=2", "a[b]=2&ab=1"),
+            ("a[]=1&b[2]=3", "b[2]=3&a[]=1"),
+            ("a[b]=1&a[bc]=2", "a[bc]=2&a[b]=1"),
+            ("[]=1&b=2", "b=2&[]=1"),
+        ] {
+            let sorted = pairs(one.as_bytes());
+            assert!(sorted.is_some(), "{one}");
+            assert_eq!(sorted, pairs(other.as_bytes()), "{one} {other}");
+        }
+        assert_ne!(pairs(b"expand[]=x&expand[]=y"), pairs(b"expand[]=y&expand[]=x"), "of one name it counts");
     }
 
     proptest! {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use url::Url;
 
 use super::{Account, OutboxRow, Value as Parameter};
-use crate::operation::{Key, OperationId, Scope};
+use crate::operation::{Key, OperationId, Scope, Sequence};
 use crate::policy::OnUnknown;
 use crate::request::Request;
 use crate::store::numbers::{duration_ms, to_ms};
@@ -102,6 +102,7 @@ pub(in crate::store) fn values(
     // The route of a sealed row stays readable, as an operation's does in its scope. Its query does not.
     let path = if is_sealed { row.path.split('?').next().unwrap_or_default() } else { &row.path };
     let headers = if is_sealed { "{}".to_owned() } else { headers_text(&row.headers) };
+    let skips = row.sequence.as_ref().is_some_and(Sequence::skips_dead_letters);
     let on_unknown = match row.on_unknown {
         OnUnknown::Park => PARK,
         OnUnknown::Resend => RESEND,
@@ -121,6 +122,9 @@ pub(in crate::store) fn values(
         Parameter::Integer(row.keep.map(duration_ms)),
         Parameter::Text(names_text(&row.redact)),
         Parameter::Text(row.supersedes.clone()),
+        Parameter::Text(row.origin.clone()),
+        Parameter::Text(row.sequence.as_ref().map(|sequence| sequence.name().to_owned())),
+        text(if skips { SKIP } else { HOLD }),
         Parameter::Integer(Some(to_ms(row.enqueued_at))),
     ]
 }
@@ -180,6 +184,14 @@ fn sealed_for(account: &Account, key: &str) -> Option<OperationId> {
 
 pub(in crate::store) const PARK: &str = "park";
 pub(in crate::store) const RESEND: &str = "resend";
+const HOLD: &str = "hold";
+const SKIP: &str = "skip";
+
+/// The sequence of a row, from its name and what a dead letter does to it.
+pub(in crate::store) fn sequence(name: Option<String>, on_dead_letter: &str) -> Option<Sequence> {
+    let sequence = Sequence::new(name?);
+    Some(if on_dead_letter == SKIP { sequence.skip_dead_letters() } else { sequence })
+}
 
 /// Stands for the vendor's address, which no row has.
 const NOWHERE: &str = "https://outbox.invalid";
@@ -199,6 +211,8 @@ pub(in crate::store) fn empty() -> OutboxRow {
         keep: None,
         redact: Vec::new(),
         supersedes: None,
+        origin: None,
+        sequence: None,
         enqueued_at: crate::clock::Timestamp::default(),
         problem: None,
     }

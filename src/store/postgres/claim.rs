@@ -12,6 +12,7 @@ use tokio_postgres::types::Type;
 
 use super::batch::{self, Asked, Job, Queue};
 use super::failure::failure;
+use super::outbox::before;
 use super::row::{Reader, Value};
 use super::transaction::{TURNS_MAX, Turn, Within, in_transaction};
 use super::{Shared, names, sequence, standing, write};
@@ -113,7 +114,9 @@ async fn admit_within(
 ) -> Result<Turn<Option<Told>>, StoreError> {
     let schema = within.shared.connections.schema();
     let lock = format!(
-        "SELECT FROM {schema}.outbox WHERE number = $1 AND rejected_at_ms IS NULL FOR UPDATE SKIP LOCKED"
+        "SELECT FROM {schema}.outbox o WHERE number = $1 AND rejected_at_ms IS NULL AND (sequence IS NULL OR NOT {} \
+         AND (before.rejected_at_ms IS NULL OR before.on_dead_letter = 'hold'))) FOR UPDATE SKIP LOCKED",
+        before(&schema.to_string())
     );
     if within.ask("lock a row of the outbox", &lock, &[(&number, Type::INT8)]).await?.is_empty() {
         return Ok(Turn::Done(None));

@@ -1,12 +1,20 @@
 //! One connection: made within a limit, and driven until it ends.
+//!
+//! *Isolation.* A statement that is a transaction of its own has the session's isolation, and a role or a database may set
+//! another default than READ COMMITTED. Then claims of one key at a time fail with serialization errors, where each is to
+//! find what the other wrote. So the session is asked for READ COMMITTED when it is made, in the startup message: a `SET`
+//! after that would stay behind in a pooler's session, for others. A pooler that takes no options in that message is
+//! connected to without; what the session then has is asked when the store is opened.
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::task::AbortHandle;
+use tokio_postgres::error::DbError;
 use tokio_postgres::tls::MakeTlsConnect;
-use tokio_postgres::{Client, Connection, Socket};
+use tokio_postgres::{Client, Config, Connection, Error, Socket};
 
 use super::address::Address;
 use super::failure::{advice, no_connection};
@@ -22,6 +30,8 @@ pub(super) struct Connect {
     pub(super) address: Address,
     pub(super) connector: Connector,
     pub(super) clock: Arc<dyn Clock>,
+    /// A pooler stands between that refuses options in the startup message.
+    refuses_options: AtomicBool,
 }
 
 /// A connection, and the task that drives it.
@@ -35,7 +45,8 @@ impl Connect {
     /// and no clock that a test has paused moves it.
     pub(super) fn new(address: Address) -> Result<Connect, StoreError> {
         let connector = connector(address.security())?;
-        Ok(Connect { address, connector, clock: Arc::new(SystemClock::new()) })
+        let refuses_options = AtomicBool::new(false);
+        Ok(Connect { address, connector, clock: Arc::new(SystemClock::new()), refuses_options })
     }
 
     /// Makes one, on the runtime that will drive it.
@@ -50,8 +61,20 @@ impl Connect {
 
     /// Makes one, for whoever drives it.
     pub(super) async fn open(&self) -> Result<(Client, Driver), StoreError> {
+        if !self.refuses_options.load(Ordering::Relaxed) {
+            match self.open_with(&with_isolation(self.address.config())).await? {
+                Ok(opened) => return Ok(opened),
+                Err(error) if is_about_options(&error) => self.refuses_options.store(true, Ordering::Relaxed),
+                Err(error) => return Err(no_connection(&self.address.place(), error)),
+            }
+        }
+        let opened = self.open_with(self.address.config()).await?;
+        opened.map_err(|error| no_connection(&self.address.place(), error))
+    }
+
+    /// The inner error is the server's.
+    async fn open_with(&self, config: &Config) -> Result<Result<(Client, Driver), Error>, StoreError> {
         let place = self.address.place();
-        let config = self.address.config();
         // Boxed: the driver's future is as large as a page, and would be part of every caller's.
         #[allow(clippy::clone_on_copy, reason = "without TLS the connector is nothing, and with it an Arc")]
         let connecting = Box::pin(config.connect(self.connector.clone()));
@@ -63,14 +86,17 @@ impl Connect {
             );
             return Err(StoreError::new(problem).of_kind(UNREACHABLE));
         };
-        let (client, connection) = connected.map_err(|error| no_connection(&place, error))?;
+        let (client, connection) = match connected {
+            Ok(connected) => connected,
+            Err(error) => return Ok(Err(error)),
+        };
         if let Some(version) = connection.parameter("server_version").filter(|version| is_too_old(version)) {
             let problem = format!(
                 "the server at {place} is Postgres {version}, and this needs {MAJOR_MIN} or newer; upgrade the server"
             );
             return Err(StoreError::new(problem).of_kind(StoreErrorKind::Unsupported));
         }
-        Ok((client, connection))
+        Ok(Ok((client, connection)))
     }
 
     /// The future's output, or `None` if it takes longer than `limit`.
@@ -91,6 +117,21 @@ impl fmt::Debug for Connect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.address, f)
     }
+}
+
+/// What the URL says in its own options, and the isolation behind that.
+fn with_isolation(config: &Config) -> Config {
+    let mut config = config.clone();
+    let own = config.get_options().map(|own| format!("{own} ")).unwrap_or_default();
+    config.options(format!("{own}-c default_transaction_isolation=read\\ committed"));
+    config
+}
+
+/// PgBouncer refuses them as an unsupported startup parameter unless `ignore_startup_parameters` names them (1.18), and
+/// Amazon's RDS Proxy as command-line options.
+fn is_about_options(error: &Error) -> bool {
+    let said = error.as_db_error().map_or("", DbError::message);
+    ["startup parameter", "command-line options"].iter().any(|words| said.contains(words))
 }
 
 /// Whether the server is older than what the statements need. What cannot be read is not.

@@ -221,7 +221,7 @@ impl Exclusive {
         let Limits { statement_max, .. } = self.connections.0.limits;
         // In the transaction, so that a pooler gives the next one a session without it.
         let begin = format!(
-            "BEGIN; SET LOCAL statement_timeout = {0}; SET LOCAL idle_in_transaction_session_timeout = {1}",
+            "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = {0}; SET LOCAL idle_in_transaction_session_timeout = {1}",
             statement_max.as_millis(),
             statement_max.as_millis().saturating_mul(3)
         );

@@ -82,7 +82,8 @@ pub(super) fn advice(kind: StoreErrorKind) -> &'static str {
         }
         StoreErrorKind::Older => "the schema is not what this release needs; run `steadfast migrate`",
         StoreErrorKind::ReadOnly => {
-            "the server may only be read; name the primary, or add target_session_attrs=read-write"
+            "the server, or the role (default_transaction_read_only), may only read; name the primary, or add \
+             target_session_attrs=read-write"
         }
         StoreErrorKind::TimedOut => "the statement took too long and was undone; try again",
         StoreErrorKind::Unreachable => {

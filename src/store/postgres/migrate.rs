@@ -21,6 +21,7 @@ const STEPS: &[Step] = &[
     Step { name: "standing", sql: include_str!("migrations/0002_standing.sql") },
     Step { name: "outbox", sql: include_str!("migrations/0003_outbox.sql") },
     Step { name: "sequences", sql: include_str!("migrations/0004_sequences.sql") },
+    Step { name: "heartbeats", sql: include_str!("migrations/0005_heartbeats.sql") },
 ];
 
 struct Step {
@@ -53,6 +54,7 @@ impl Migration {
         let client = connections.get().await?;
         let schema = connections.schema();
         let found = version(&client, schema).await?;
+        check_isolation(&client).await?;
         drop(client);
         refuse_newer(found, schema)?;
         if found == LATEST {
@@ -155,6 +157,23 @@ async fn become_owner(client: &Client, schema: &Schema) -> Result<(), tokio_post
 async fn is_there(client: &Client, schema: &Schema) -> Result<bool, tokio_postgres::Error> {
     let there = "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)";
     client.query_typed_one(there, &[(&schema.name(), Type::TEXT)]).await?.try_get(0)
+}
+
+/// Refuses a session of another isolation than READ COMMITTED: behind a pooler, [`connect`](super::connect) cannot ask
+/// for that, and a setting of our own would stay behind in a session that is not ours.
+async fn check_isolation(client: &Client) -> Result<(), StoreError> {
+    let read = |error| failure("read the session's isolation", error);
+    let row = client.query_typed_one("SELECT current_setting('transaction_isolation')", &[]).await;
+    let isolation: String = row.and_then(|row| row.try_get(0)).map_err(read)?;
+    if matches!(&*isolation, "read committed" | "read uncommitted") {
+        return Ok(());
+    }
+    let problem = format!(
+        "the role's transactions are {isolation} by default, and a pooler is in the way of asking for another: \
+         ALTER ROLE … SET default_transaction_isolation = 'read committed', or \
+         connect without it"
+    );
+    Err(StoreError::new(problem).of_kind(StoreErrorKind::Unsupported))
 }
 
 /// The version of the schema; 0 if there is none.

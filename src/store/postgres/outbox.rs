@@ -19,7 +19,7 @@ use crate::policy::OnUnknown;
 use crate::store::numbers::{duration, from_ms, to_ms};
 use crate::store::outbox::{
     Account, Database, Outbox, OutboxRow, OutboxTally, PARK, RESEND, Rejected, Statement, headers, names,
-    sealed_bytes, unsealed, values,
+    sealed_bytes, sequence, unsealed, values,
 };
 use crate::store::pages::{ROWS_MAX, page, start};
 use crate::store::{StoreError, StoreErrorKind};
@@ -35,7 +35,8 @@ impl Outbox for Postgres {
         values.pop();
         let schema = self.0.connections.schema();
         let sql = format!(
-            "SELECT {schema}.put_in_outbox($1, $2, $3, $4, $5, $6, $7, NULL, $8, $9, $10, $11, $12, $13, $14)"
+            "SELECT {schema}.put_in_outbox($1, $2, $3, $4, $5, $6, $7, NULL, $8, $9, $10, $11, $12, $13, $14, $15, $16, \
+             $17)"
         );
         Ok(vec![Statement { database: Database::Postgres, sql: Cow::Owned(sql), values }])
     }
@@ -147,8 +148,8 @@ impl Outbox for Postgres {
         let limit = limit.clamp(1, ROWS_MAX);
         let schema = self.0.connections.schema();
         let sql = format!(
-            "SELECT number, namespace, vendor, account, method, key, rejected_at_ms, rejected FROM {schema}.outbox \
-             WHERE rejected_at_ms IS NOT NULL AND number >= $1 ORDER BY number LIMIT $2"
+            "SELECT number, namespace, vendor, account, method, key, rejected_at_ms, rejected, \
+             CASE WHEN on_dead_letter = 'hold' THEN sequence END FROM {schema}.outbox WHERE rejected_at_ms IS NOT NULL AND number >= $1 ORDER BY number LIMIT $2"
         );
         let values: Vec<(Given, Type)> =
             vec![(Box::new(to_number(start(after)?)), Type::INT8), (Box::new(limit as i64 + 1), Type::INT8)];
@@ -165,6 +166,7 @@ impl Outbox for Postgres {
                 key: from.next()?,
                 at: from.time()?,
                 why: from.next()?,
+                holds: from.next()?,
             };
             Ok((number as u64, rejected))
         });
@@ -178,13 +180,24 @@ fn waiting_statement(schema: &str) -> String {
     format!(
         "SELECT number, method, path, key, headers, content_type, \
          CASE WHEN octet_length(body) <= $6 THEN body END, octet_length(body)::bigint, sealed, due_ms, on_unknown, \
-         keep_ms, redact, supersedes, enqueued_at_ms, nth, up_to > $8 \
+         keep_ms, redact, supersedes, origin, sequence, on_dead_letter, enqueued_at_ms, nth, up_to > $8 \
          FROM (SELECT *, row_number() OVER (ORDER BY number) AS nth, sum(bytes) OVER (ORDER BY number)::bigint AS up_to \
          FROM (SELECT *, (CASE WHEN octet_length(body) <= $6 THEN octet_length(body) ELSE 0 END \
-         + coalesce(octet_length(sealed), 0))::bigint AS bytes FROM {schema}.outbox \
+         + coalesce(octet_length(sealed), 0))::bigint AS bytes FROM {schema}.outbox o \
          WHERE namespace = $1 AND vendor = $2 AND account = $3 AND number >= $4 AND rejected_at_ms IS NULL \
-         AND (sealed IS NULL OR substr(sealed, 2, 8) = ANY ($7)) ORDER BY number LIMIT $5) AS first) AS counted \
-         WHERE up_to - bytes <= $8 ORDER BY number"
+         AND (sealed IS NULL OR substr(sealed, 2, 8) = ANY ($7)) \
+         AND (sequence IS NULL OR NOT {} AND before.rejected_at_ms IS NOT NULL AND before.on_dead_letter = 'hold')) \
+         ORDER BY number LIMIT $5) AS first) AS counted WHERE up_to - bytes <= $8 ORDER BY number",
+        before(schema)
+    )
+}
+
+/// Whether a row of the sequence lies before `o`, up to what is asked of that one.
+pub(super) fn before(schema: &str) -> String {
+    format!(
+        "EXISTS (SELECT FROM {schema}.outbox before WHERE before.namespace = o.namespace \
+         AND before.vendor = o.vendor AND before.account = o.account AND before.sequence = o.sequence \
+         AND before.number < o.number"
     )
 }
 
@@ -218,7 +231,9 @@ fn read(from: &mut Reader<'_>, body_bytes_max: usize) -> Result<(OutboxRow, Opti
         problem.get_or_insert(told);
         Vec::new()
     });
-    let (supersedes, enqueued_at) = (from.next()?, from.time()?);
+    let (supersedes, origin) = (from.next()?, from.next()?);
+    let sequence = sequence(from.next()?, from.next()?);
+    let enqueued_at = from.time()?;
     let body = body.unwrap_or_default();
     let row = OutboxRow {
         number,
@@ -232,6 +247,8 @@ fn read(from: &mut Reader<'_>, body_bytes_max: usize) -> Result<(OutboxRow, Opti
         keep,
         redact,
         supersedes,
+        origin,
+        sequence,
         enqueued_at,
         problem,
     };

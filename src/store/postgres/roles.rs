@@ -67,6 +67,7 @@ GRANT USAGE ON SCHEMA {schema} TO {app}, {dispatcher}, {reader};
 GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {app}, {dispatcher}, {reader};
 GRANT INSERT, UPDATE ON {schema}.operation, {schema}.request, {schema}.outcome, {schema}.sequenced TO {app}, {dispatcher};
 GRANT UPDATE ON {schema}.sequence_lock TO {app}, {dispatcher};
+GRANT INSERT, UPDATE, DELETE ON {schema}.heartbeat TO {app}, {dispatcher};
 GRANT INSERT ON {schema}.audit, {schema}.seal_key, {schema}.account TO {app}, {dispatcher};
 GRANT DELETE ON {schema}.operation, {schema}.request, {schema}.outcome, {schema}.sequenced, {schema}.seal_key, {schema}.account TO {dispatcher};
 GRANT UPDATE ON {schema}.purged TO {dispatcher};

@@ -1,7 +1,7 @@
 //! The schema's versions.
 
 /// The migrations, each applied once and in this order. A released one never changes.
-pub(super) const MIGRATIONS: [&str; 10] = [
+pub(super) const MIGRATIONS: [&str; 11] = [
     include_str!("migrations/0001_operations.sql"),
     include_str!("migrations/0002_seal.sql"),
     include_str!("migrations/0003_reports.sql"),
@@ -12,6 +12,7 @@ pub(super) const MIGRATIONS: [&str; 10] = [
     include_str!("migrations/0008_standing.sql"),
     include_str!("migrations/0009_sequences.sql"),
     include_str!("migrations/0010_outbox.sql"),
+    include_str!("migrations/0011_heartbeats.sql"),
 ];
 
 /// The version of a file to which all of them were applied.

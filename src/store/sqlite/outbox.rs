@@ -19,7 +19,7 @@ use crate::policy::OnUnknown;
 use crate::store::numbers::{duration, from_ms, to_ms};
 use crate::store::outbox::{
     Account, Database, Outbox, OutboxRow, OutboxTally, PARK, RESEND, Rejected, Statement, Value, headers,
-    names, sealed_bytes, unsealed, values,
+    names, sealed_bytes, sequence, unsealed, values,
 };
 use crate::store::pages::{ROWS_MAX, page, start};
 use crate::store::seals::Seals;
@@ -128,9 +128,11 @@ fn waiting(
     let sql = format!(
         "SELECT number, method, path, key, headers, content_type, \
          CASE WHEN octet_length(body) <= ?6 THEN body END, octet_length(body), sealed, due_ms, on_unknown, \
-         keep_ms, redact, supersedes, enqueued_at_ms FROM steadfast_outbox \
+         keep_ms, redact, supersedes, enqueued_at_ms, origin, sequence, on_dead_letter FROM steadfast_outbox AS o \
          WHERE namespace = ?1 AND vendor = ?2 AND account = ?3 AND number >= ?4 AND rejected_at_ms IS NULL \
-         AND (sealed IS NULL OR substr(sealed, 2, 8) IN ({})) ORDER BY number LIMIT ?5",
+         AND (sealed IS NULL OR substr(sealed, 2, 8) IN ({})) \
+         AND (sequence IS NULL OR NOT {BEFORE} AND before.rejected_at_ms IS NOT NULL \
+         AND before.on_dead_letter = 'hold')) ORDER BY number LIMIT ?5",
         keys_at_hand(seals)
     );
     let mut statement = connection.prepare_cached(&sql).while_doing(doing)?;
@@ -197,6 +199,8 @@ fn read(row: &SqliteRow<'_>, body_bytes_max: usize) -> rusqlite::Result<Found> {
         keep: row.get::<_, Option<i64>>(11)?.map(duration),
         redact,
         supersedes: row.get(13)?,
+        origin: row.get(15)?,
+        sequence: sequence(row.get(16)?, &row.get::<_, String>(17)?),
         enqueued_at: from_ms(row.get(14)?),
         problem,
     };
@@ -206,8 +210,12 @@ fn read(row: &SqliteRow<'_>, body_bytes_max: usize) -> rusqlite::Result<Found> {
 /// A claim for a row that is still there, and the row's removal where the operation is then on record for its request.
 fn admit(connection: &Connection, number: u64, first: &First) -> Result<Option<Met>, StoreError> {
     let doing = "admit a row of the outbox";
-    let mut there = connection.prepare_cached(IS_THERE).while_doing(doing)?;
-    if Guard::RowStillThere.keeps(!there.exists([to_number(number)]).while_doing(doing)?) {
+    let sql = format!(
+        "SELECT 1 FROM steadfast_outbox AS o WHERE number = ?1 AND rejected_at_ms IS NULL AND (sequence IS NULL \
+         OR NOT {BEFORE} AND (before.rejected_at_ms IS NULL OR before.on_dead_letter = 'hold')))"
+    );
+    let mut its_turn = connection.prepare_cached(&sql).while_doing(doing)?;
+    if Guard::RowStillThere.keeps(!its_turn.exists([to_number(number)]).while_doing(doing)?) {
         return Ok(None);
     }
     let met = write::claim(connection, first)?;
@@ -257,6 +265,7 @@ fn rejected(connection: &Connection, from: u64, limit: usize) -> Result<Page<Rej
                 key: row.get(5)?,
                 at: from_ms(row.get(6)?),
                 why: row.get(7)?,
+                holds: row.get(8)?,
             };
             Ok((number, rejected))
         })
@@ -284,13 +293,16 @@ fn to_number(number: u64) -> i64 {
 
 /// What is said of a content type is said by the headers.
 const PUT: &str = "INSERT INTO steadfast_outbox (namespace, vendor, account, method, path, key, headers, \
-     content_type, body, sealed, due_ms, on_unknown, keep_ms, redact, supersedes, enqueued_at_ms) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, NULL, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
+     content_type, body, sealed, due_ms, on_unknown, keep_ms, redact, supersedes, origin, sequence, on_dead_letter, \
+     enqueued_at_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, NULL, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)";
 
 const HAS_ROWS: &str = "SELECT 1 FROM steadfast_outbox \
      WHERE namespace = ?1 AND vendor = ?2 AND account = ?3 AND rejected_at_ms IS NULL";
 
-const IS_THERE: &str = "SELECT 1 FROM steadfast_outbox WHERE number = ?1 AND rejected_at_ms IS NULL";
+/// Whether a row of the sequence lies before `o`, up to what is asked of that one.
+const BEFORE: &str = "EXISTS (SELECT 1 FROM steadfast_outbox AS before WHERE before.namespace = o.namespace \
+     AND before.vendor = o.vendor AND before.account = o.account AND before.sequence = o.sequence \
+     AND before.number < o.number";
 
 const REMOVE: &str = "DELETE FROM steadfast_outbox WHERE number = ?1";
 
@@ -302,8 +314,8 @@ const TALLY: &str = "SELECT namespace, vendor, account, count(*) FILTER (WHERE r
      count(*) FILTER (WHERE rejected_at_ms IS NOT NULL) \
      FROM steadfast_outbox GROUP BY 1, 2, 3 ORDER BY 1, 2, 3";
 
-const REJECTED: &str = "SELECT number, namespace, vendor, account, method, key, rejected_at_ms, rejected \
-     FROM steadfast_outbox WHERE rejected_at_ms IS NOT NULL AND number >= ?1 ORDER BY number LIMIT ?2";
+const REJECTED: &str = "SELECT number, namespace, vendor, account, method, key, rejected_at_ms, rejected, \
+     CASE WHEN on_dead_letter = 'hold' THEN sequence END FROM steadfast_outbox WHERE rejected_at_ms IS NOT NULL AND number >= ?1 ORDER BY number LIMIT ?2";
 
 /// So much is read at once, and one row more.
 const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;

@@ -128,6 +128,8 @@ pub struct Seen {
     pub fails: AtomicBool,
     pub hangs: AtomicBool,
     pub takes_no_success: AtomicBool,
+    /// Takers are given what was due so long ago.
+    pub is_behind_by_ms: AtomicUsize,
     /// Looks, takes, purges, all else.
     counts: [AtomicUsize; 4],
 }
@@ -140,6 +142,7 @@ impl Seen {
             fails: AtomicBool::new(false),
             hangs: AtomicBool::new(false),
             takes_no_success: AtomicBool::new(false),
+            is_behind_by_ms: AtomicUsize::new(0),
             counts: Default::default(),
         })
     }
@@ -178,7 +181,8 @@ impl Wrapper for Seen {
 
     async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
         self.asked(1).await?;
-        self.store.take(take).await
+        let now = take.now.minus(ms(self.is_behind_by_ms.load(Ordering::Relaxed) as u64));
+        self.store.take(Take { now, ..take }).await
     }
 
     async fn transition(

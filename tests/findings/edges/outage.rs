@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
-use steadfast::clock::Clock as _;
 use steadfast::dispatcher::PERIOD;
 use steadfast::operation::record::Phase;
 use steadfast::store::{Memory, Store};
@@ -97,24 +96,6 @@ fn a_method_that_may_be_repeated_for_ever_is_not() {
         assert_eq!(phases(&store).await.into_iter().collect::<Vec<_>>(), [(Phase::Scheduled, 5)]);
         clock.latency(secs(4 * 3_600)).await;
         assert_eq!(phases(&store).await.into_iter().collect::<Vec<_>>(), [(Phase::Dead, 5)]);
-    });
-}
-
-/// A circuit that is closed says that the vendor is well: what fails then is the operation's own trouble.
-#[test]
-fn while_the_circuit_is_closed_an_operation_spends_its_ladder() {
-    on_virtual_time(|clock, _| async move {
-        let store: Arc<dyn Store> = Arc::new(Memory::new());
-        let vendor = Vendor::new(&clock);
-        vendor.crash(&store, 1).await;
-        vendor.with(|seen| (seen.down, seen.requests) = (true, 0));
-        let client = vendor.client(&store, Policy::background());
-        let _dispatcher = client.keep_recovering(PERIOD);
-        // One operation's failures count once for the circuit, which stays closed.
-        clock.latency(secs(60)).await;
-        let sent = vendor.with(|seen| seen.sent.values().copied().max());
-        assert_eq!(sent, Some(6), "by the process that died, and the ladder");
-        assert!(clock.now() > steadfast::clock::Instant::ORIGIN);
     });
 }
 

@@ -11,7 +11,7 @@ use steadfast::operation::record::{
     Act, AuditEntry, Claim, Claimed, Cursor, Declined, Filter, Forbidden, Page, Record, Summary, Take, Tally,
     Transition,
 };
-use steadfast::store::{Store, StoreError};
+use steadfast::store::{Heartbeat, Peer, Store, StoreError};
 use steadfast::testkit::TestClock;
 
 /// Runs `play` on one thread. Time moves to the next moment whenever nobody has anything to do, the store included.
@@ -134,5 +134,10 @@ impl<S: Store> Store for Watched<S> {
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
         let _working = self.working();
         self.inner.purge(now, limit).await
+    }
+
+    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Option<Vec<Peer>>, StoreError> {
+        let _working = self.working();
+        self.inner.heartbeat(heartbeat).await
     }
 }

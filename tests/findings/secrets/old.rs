@@ -199,7 +199,7 @@ pub fn take_flags_away(path: &PathBuf) {
     let raw = Connection::open(path).expect("opens");
     raw.execute_batch(
         "DROP TABLE sequenced; DROP INDEX operation_secrets; ALTER TABLE operation DROP COLUMN secrets; DROP TABLE account; \
-             DROP TABLE steadfast_outbox; ALTER TABLE purged DROP COLUMN standing; PRAGMA user_version = 6",
+             DROP TABLE steadfast_outbox; DROP TABLE heartbeat; ALTER TABLE purged DROP COLUMN standing; PRAGMA user_version = 6",
     )
     .expect("an older file");
 }

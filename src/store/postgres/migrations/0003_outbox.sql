@@ -18,8 +18,11 @@ CREATE TABLE {schema}.outbox (
     keep_ms        bigint CHECK (keep_ms > 0),
     redact         text,   -- names of fields that are never shown, a JSON array
     supersedes     text,
+    sequence       text   COLLATE "C",
+    on_dead_letter text   NOT NULL DEFAULT 'hold' CHECK (on_dead_letter IN ('hold', 'skip')), -- of the sequence
     enqueued_at_ms bigint NOT NULL DEFAULT {schema}.store_now(),
     -- Not for who enqueues.
+    origin         text,   -- scheme, host and port of the writer's base URL, if it was a client
     sealed         bytea,  -- path with query, headers and body, by a process that has the key
     rejected_at_ms bigint, -- null while it waits
     rejected       text   CHECK ((rejected IS NULL) = (rejected_at_ms IS NULL)) -- why
@@ -27,16 +30,20 @@ CREATE TABLE {schema}.outbox (
 
 -- What a dispatcher looks for. What was rejected costs it nothing.
 CREATE INDEX outbox_waiting ON {schema}.outbox (namespace, vendor, account, number) WHERE rejected_at_ms IS NULL;
+-- What lies before a row in its sequence, also if it was rejected.
+CREATE INDEX outbox_sequence ON {schema}.outbox (namespace, vendor, account, sequence, number) WHERE sequence IS NOT NULL;
 
 -- Writes a row as a client of the crate does. Whoever may execute it needs no right to the table. What is wrong fails in
 -- the caller's transaction, where somebody hears of it; what cannot be seen here is found later, and the row is rejected.
 CREATE FUNCTION {schema}.put_in_outbox(
     namespace text, vendor text, account text, method text, path text, key text, headers text, content_type text,
-    body bytea, sealed bytea, due_ms bigint, on_unknown text, keep_ms bigint, redact text, supersedes text
+    body bytea, sealed bytea, due_ms bigint, on_unknown text, keep_ms bigint, redact text, supersedes text,
+    origin text, sequence text, on_dead_letter text
 ) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     problem text;
     row_number bigint;
+    told_at_ms bigint;
 BEGIN
     problem := CASE
         WHEN coalesce(namespace, '') = '' THEN 'namespace: give the client''s, such as default'
@@ -50,6 +57,8 @@ BEGIN
         WHEN jsonb_typeof(redact::jsonb) <> 'array' THEN 'redact: give a JSON array of names'
         WHEN on_unknown IS NULL OR on_unknown NOT IN ('park', 'resend') THEN 'on_unknown: give park or resend'
         WHEN keep_ms <= 0 THEN 'keep: give a time above zero'
+        WHEN sequence COLLATE "C" !~ '^[ -~]{1,255}$' THEN 'sequence: give 1 to 255 printable ASCII characters, such as customer-7'
+        WHEN on_dead_letter IS NULL OR on_dead_letter NOT IN ('hold', 'skip') THEN 'on_dead_letter: give hold or skip'
         WHEN due_ms < 0 THEN 'at: give a time after 1970'
     END;
     IF problem IS NOT NULL THEN
@@ -60,10 +69,24 @@ BEGIN
         RAISE EXCEPTION 'steadfast outbox: the store is closed: its records are copied to another store, which takes the calls';
     END IF;
     INSERT INTO {schema}.outbox (namespace, vendor, account, method, path, key, headers, content_type, body, sealed,
-        due_ms, on_unknown, keep_ms, redact, supersedes)
+        due_ms, on_unknown, keep_ms, redact, supersedes, origin, sequence, on_dead_letter)
     VALUES (namespace, vendor, account, method, path, key, headers, content_type, body, sealed,
-        due_ms, on_unknown, keep_ms, redact, supersedes)
+        due_ms, on_unknown, keep_ms, redact, supersedes, origin, sequence, on_dead_letter)
     RETURNING outbox.number INTO row_number;
+    -- The dispatchers of all processes hear of it when it is committed. The server commits those that notify one after the
+    -- other. So whoever finds a row that was written a moment ago, and told of, leaves it at that: after a look that found
+    -- rows the next look comes soon.
+    IF coalesce(due_ms, 0) <= {schema}.store_now() + 5000
+        AND coalesce(current_setting('steadfast.notify', true), '') <> 'off'
+    THEN
+        SELECT o.enqueued_at_ms INTO told_at_ms FROM {schema}.outbox o
+            WHERE o.namespace = put_in_outbox.namespace AND o.vendor = put_in_outbox.vendor
+            AND o.account = put_in_outbox.account AND o.rejected_at_ms IS NULL AND o.number < row_number
+            ORDER BY o.number DESC LIMIT 1;
+        IF told_at_ms IS NULL OR abs({schema}.store_now() - told_at_ms) > 50 THEN
+            PERFORM pg_notify('steadfast_' || btrim('{schema}', '"'), 'outbox');
+        END IF;
+    END IF;
     RETURN row_number;
 END $$;
 
@@ -88,7 +111,8 @@ CREATE FUNCTION {schema}.enqueue_bytes(
     vendor text, method text, path text, key text, body bytea, content_type text,
     account text DEFAULT 'default', query text DEFAULT NULL, headers jsonb DEFAULT '{}', at timestamptz DEFAULT NULL,
     after interval DEFAULT NULL, on_unknown text DEFAULT 'park', keep interval DEFAULT NULL, redact text[] DEFAULT NULL,
-    supersedes text DEFAULT NULL, namespace text DEFAULT 'default'
+    supersedes text DEFAULT NULL, namespace text DEFAULT 'default', sequence text DEFAULT NULL,
+    on_dead_letter text DEFAULT 'hold'
 ) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF body IS NOT NULL AND coalesce(content_type, '') = '' THEN
@@ -98,7 +122,7 @@ BEGIN
     RETURN {schema}.put_in_outbox(namespace, vendor, account, method,
         CASE WHEN query <> '' THEN path || CASE WHEN strpos(path, '?') > 0 THEN '&' ELSE '?' END || query ELSE path END,
         key, headers::text, content_type, body, NULL, {schema}.due_of(at, after), on_unknown,
-        floor(extract(epoch FROM keep) * 1000)::bigint, to_jsonb(redact)::text, supersedes);
+        floor(extract(epoch FROM keep) * 1000)::bigint, to_jsonb(redact)::text, supersedes, NULL, sequence, on_dead_letter);
 END $$;
 
 -- With a body of text, such as a form.
@@ -106,10 +130,11 @@ CREATE FUNCTION {schema}.enqueue_text(
     vendor text, method text, path text, key text, body text, content_type text,
     account text DEFAULT 'default', query text DEFAULT NULL, headers jsonb DEFAULT '{}', at timestamptz DEFAULT NULL,
     after interval DEFAULT NULL, on_unknown text DEFAULT 'park', keep interval DEFAULT NULL, redact text[] DEFAULT NULL,
-    supersedes text DEFAULT NULL, namespace text DEFAULT 'default'
+    supersedes text DEFAULT NULL, namespace text DEFAULT 'default', sequence text DEFAULT NULL,
+    on_dead_letter text DEFAULT 'hold'
 ) RETURNS bigint LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT {schema}.enqueue_bytes(vendor, method, path, key, convert_to(body, 'UTF8'), content_type, account, query,
-        headers, at, after, on_unknown, keep, redact, supersedes, namespace)
+        headers, at, after, on_unknown, keep, redact, supersedes, namespace, sequence, on_dead_letter)
 $$;
 
 -- With a body of JSON, or with none.
@@ -117,16 +142,17 @@ CREATE FUNCTION {schema}.enqueue(
     vendor text, method text, path text, key text, body jsonb DEFAULT NULL,
     account text DEFAULT 'default', query text DEFAULT NULL, headers jsonb DEFAULT '{}', at timestamptz DEFAULT NULL,
     after interval DEFAULT NULL, on_unknown text DEFAULT 'park', keep interval DEFAULT NULL, redact text[] DEFAULT NULL,
-    supersedes text DEFAULT NULL, namespace text DEFAULT 'default'
+    supersedes text DEFAULT NULL, namespace text DEFAULT 'default', sequence text DEFAULT NULL,
+    on_dead_letter text DEFAULT 'hold'
 ) RETURNS bigint LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT {schema}.enqueue_bytes(vendor, method, path, key, convert_to(body::text, 'UTF8'), 'application/json', account,
-        query, headers, at, after, on_unknown, keep, redact, supersedes, namespace)
+        query, headers, at, after, on_unknown, keep, redact, supersedes, namespace, sequence, on_dead_letter)
 $$;
 
 -- Whoever may use the schema may not yet make calls: each is granted by name.
 REVOKE ALL ON FUNCTION
-    {schema}.put_in_outbox(text, text, text, text, text, text, text, text, bytea, bytea, bigint, text, bigint, text, text),
-    {schema}.enqueue_bytes(text, text, text, text, bytea, text, text, text, jsonb, timestamptz, interval, text, interval, text[], text, text),
-    {schema}.enqueue_text(text, text, text, text, text, text, text, text, jsonb, timestamptz, interval, text, interval, text[], text, text),
-    {schema}.enqueue(text, text, text, text, jsonb, text, text, jsonb, timestamptz, interval, text, interval, text[], text, text)
+    {schema}.put_in_outbox(text, text, text, text, text, text, text, text, bytea, bytea, bigint, text, bigint, text, text, text, text, text),
+    {schema}.enqueue_bytes(text, text, text, text, bytea, text, text, text, jsonb, timestamptz, interval, text, interval, text[], text, text, text, text),
+    {schema}.enqueue_text(text, text, text, text, text, text, text, text, jsonb, timestamptz, interval, text, interval, text[], text, text, text, text),
+    {schema}.enqueue(text, text, text, text, jsonb, text, text, jsonb, timestamptz, interval, text, interval, text[], text, text, text, text)
     FROM PUBLIC;

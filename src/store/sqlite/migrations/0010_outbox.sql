@@ -17,9 +17,12 @@ CREATE TABLE steadfast_outbox (
     keep_ms        INTEGER CHECK (keep_ms > 0),
     redact         TEXT    CHECK (json_type(redact) = 'array'), -- names of fields that are never shown
     supersedes     TEXT    CHECK (length(supersedes) BETWEEN 1 AND 255 AND supersedes NOT GLOB '*[^ -~]*'),
+    sequence       TEXT    CHECK (length(sequence) BETWEEN 1 AND 255 AND sequence NOT GLOB '*[^ -~]*'),
+    on_dead_letter TEXT    NOT NULL DEFAULT 'hold' CHECK (on_dead_letter IN ('hold', 'skip')), -- of the sequence
     -- Not unixepoch('subsec'): the writer's SQLite may be an older one.
     enqueued_at_ms INTEGER NOT NULL DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)),
     -- Not for who enqueues.
+    origin         TEXT,    -- scheme, host and port of the writer's base URL, if it was a client
     sealed         BLOB,    -- path with query, headers and body, by a process that has the key
     rejected_at_ms INTEGER, -- null while it waits
     rejected       TEXT CHECK ((rejected IS NULL) = (rejected_at_ms IS NULL)) -- why
@@ -28,6 +31,10 @@ CREATE TABLE steadfast_outbox (
 -- What a dispatcher looks for. What was rejected costs it nothing.
 CREATE INDEX steadfast_outbox_waiting ON steadfast_outbox (namespace, vendor, account, number)
 WHERE rejected_at_ms IS NULL;
+
+-- What lies before a row in its sequence, also if it was rejected.
+CREATE INDEX steadfast_outbox_sequence ON steadfast_outbox (namespace, vendor, account, sequence, number)
+WHERE sequence IS NOT NULL;
 
 -- Nobody would admit it. Its writer is to hear of it, and not to commit an order whose call stays behind.
 CREATE TRIGGER steadfast_outbox_closed BEFORE INSERT ON steadfast_outbox

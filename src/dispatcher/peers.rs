@@ -1,0 +1,250 @@
+//! Who else delivers for an account from the same store, and what this dispatcher has of its recovery.
+//!
+//! While it has something to deliver, each dispatcher tells the store's others so once a second, with what they have to
+//! know: how many live calls its process makes, when its rate last fell, and how long the vendor asked to be left alone.
+//! So each knows the number of them, and has one part of as many of recovery's rate and of what live calls leave of the
+//! rate limit; where one falls or is asked to wait, all do. Whoever has said nothing for five seconds has gone: so long its
+//! part is nobody's.
+//!
+//! An election of one that delivers for all was rejected: it would be one process's work, and a dead one's part would be
+//! the whole. So was a bucket of starts in the store: each take would write to one row for all. What this costs instead is
+//! that for a second two may know different numbers. A new one begins at its part of the first rate, and takes no more than
+//! one operation before it has heard the others.
+//!
+//! A dispatcher without anything to deliver tells nothing, and an idle store is asked nothing.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::caught;
+use super::member::Member;
+use crate::clock::Instant;
+use crate::engine::Engine;
+use crate::error::{Effect, Error, Kind};
+use crate::policy::recovery::{Part, Sign};
+use crate::store::{Beat, Heartbeat, Peer};
+use crate::telemetry;
+
+/// What one client of a dispatcher knows of others on its account.
+#[derive(Debug)]
+pub(super) struct Peers {
+    name: String,
+    /// When it told them last, and whether it is still there for them.
+    told_at: Option<Instant>,
+    is_told: bool,
+    /// The store has no means to tell anybody.
+    is_alone: bool,
+    part: Part,
+    /// The latest end of a pause that it knows from them.
+    paused_until: Instant,
+    live: Live,
+}
+
+/// How many live attempts this process makes a second.
+#[derive(Clone, Copy, Debug, Default)]
+struct Live {
+    /// When that was counted last, and how many had started by then.
+    counted: Option<(Instant, u32)>,
+    per_second: f64,
+}
+
+/// What one tells the others. A later release may say more.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Word {
+    /// Whether it delivers, or waits for a gate.
+    delivers: bool,
+    live_per_second: f64,
+    /// How long ago its rate last fell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fell_ms: Option<u64>,
+    /// Whether that was because the vendor asked for less.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    too_much: bool,
+    /// How much longer the vendor asked to be left alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pause_ms: Option<u64>,
+}
+
+/// Tells the others of these clients, which are of one store, and hears them: whether each delivers, or waits for a gate, or
+/// has nothing more to deliver (`None`). A store that fails leaves everything as it was.
+pub(super) async fn confer<'a>(
+    engine: &Engine,
+    members: impl IntoIterator<Item = (&'a mut Member, Option<bool>)>,
+) {
+    let (mut told, mut beats) = (Vec::new(), Vec::new());
+    for (member, delivers) in members {
+        if !member.peers.is_alone {
+            beats.push(member.beat(delivers));
+            member.peers.told_at = Some(member.now());
+            member.peers.is_told = delivers.is_some();
+            told.push(member);
+        }
+    }
+    if beats.is_empty() {
+        return;
+    }
+    let heartbeat = Heartbeat { now: engine.wall(), lasts: LASTS, beats };
+    let vendor = engine.vendor.name();
+    match caught(engine.store.heartbeat(&heartbeat)).await {
+        Ok(Ok(Some(heard))) => told.into_iter().for_each(|member| member.hear(&heard)),
+        Ok(Ok(None)) => told.into_iter().for_each(|member| member.peers.is_alone = true),
+        Ok(Err(source)) => {
+            let error = Error::new(Kind::Store { doing: TELL }, Effect::None).with_source(source);
+            telemetry::recovery_failed(vendor, &error.at_vendor(vendor));
+        }
+        Err(panic) => telemetry::recovery_panicked(vendor, TELL, &*panic),
+    }
+}
+
+impl Peers {
+    pub(super) fn new() -> Peers {
+        static PROCESS: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(()));
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        // The order of names says who has what a division leaves over, and nothing else. Within a process it is that of
+        // their making, so that what a test sees is the same each time.
+        let name = format!("{:016x}-{:08x}", *PROCESS, NEXT.fetch_add(1, Ordering::Relaxed));
+        Peers {
+            name,
+            told_at: None,
+            is_told: false,
+            is_alone: false,
+            part: Part::WHOLE,
+            paused_until: Instant::ORIGIN,
+            live: Live::default(),
+        }
+    }
+
+    /// How many operations may be taken at `now`: one where it may not know of others yet.
+    pub(super) fn room(&self, now: Instant) -> usize {
+        let knows = self.is_alone || self.told_at.is_some_and(|told| now.since(told) < LASTS);
+        if knows { usize::MAX } else { 1 }
+    }
+
+    /// In how long it is time to tell the others; `None` if it never is.
+    pub(super) fn due_in(&self, now: Instant) -> Option<Duration> {
+        if self.is_alone {
+            return None;
+        }
+        Some(self.told_at.map_or(Duration::ZERO, |told| told.plus(PERIOD).since(now)))
+    }
+
+    /// Whether the others believe that it has something to deliver.
+    pub(super) const fn is_told(&self) -> bool {
+        self.is_told
+    }
+}
+
+impl Member {
+    /// Whether it is time to tell the others.
+    pub(super) fn is_to_tell(&self) -> bool {
+        self.peers.due_in(self.now()).is_some_and(|wait| wait.is_zero())
+    }
+
+    /// Its word to the others.
+    fn beat(&mut self, delivers: Option<bool>) -> Beat {
+        let says = delivers.and_then(|delivers| serde_json::to_string(&self.word(delivers)).ok());
+        Beat { account: self.account.clone(), dispatcher: self.peers.name.clone(), says }
+    }
+
+    fn word(&mut self, delivers: bool) -> Word {
+        let (now, gates) = (self.now(), &self.client.engine.gates);
+        self.peers.live.count(gates.live_started(), now);
+        let fell = gates.recovery().fell(now).filter(|(at, _)| now.since(*at) < LASTS);
+        // What it was told is not passed on: it would never end.
+        let pause = gates.pause().until(now).filter(|until| *until != self.peers.paused_until);
+        Word {
+            delivers,
+            live_per_second: self.peers.live.per_second,
+            fell_ms: fell.map(|(at, _)| millis(now.since(at))),
+            too_much: fell.is_some_and(|(_, sign)| sign == Sign::TooMuch),
+            pause_ms: pause.map(|until| millis(until.since(now))),
+        }
+    }
+
+    /// Heeds the words of all that deliver for its account, itself among them.
+    fn hear(&mut self, heard: &[Peer]) {
+        let now = self.now();
+        let (mut names, mut live_per_second) = (Vec::new(), 0.0);
+        for peer in heard {
+            if peer.account != self.account {
+                continue;
+            }
+            let word: Word = serde_json::from_str(&peer.says).unwrap_or_default();
+            if word.live_per_second > 0.0 {
+                live_per_second += word.live_per_second;
+            }
+            if word.delivers {
+                names.push(&peer.dispatcher);
+            }
+            if peer.dispatcher != self.peers.name {
+                self.heed(&word, peer.ago, now);
+            }
+        }
+        names.sort_unstable();
+        let place = names.iter().position(|name| **name == self.peers.name);
+        // One that waits for a gate is none of those, and is the next of them once the gate opens.
+        let dispatchers = names.len() as u32 + u32::from(place.is_none());
+        let is_only = dispatchers == 1 && heard.iter().all(|peer| peer.dispatcher == self.peers.name);
+        let part = if is_only {
+            Part::WHOLE
+        } else {
+            Part { dispatchers, place: place.unwrap_or(names.len()) as u32, live_per_second }
+        };
+        if part.dispatchers != self.peers.part.dispatchers {
+            telemetry::recovery_shared(self.client.vendor(), &self.account, part.dispatchers);
+        }
+        self.peers.part = part;
+        self.client.engine.gates.divide(&part, now);
+    }
+
+    fn heed(&mut self, word: &Word, ago: Duration, now: Instant) {
+        let gates = &self.client.engine.gates;
+        if let Some(fell_ms) = word.fell_ms {
+            let sign = if word.too_much { Sign::TooMuch } else { Sign::Failed };
+            let since = Duration::from_millis(fell_ms).saturating_add(ago);
+            gates.recovery().heard(sign, since, now);
+        }
+        let Some(pause_ms) = word.pause_ms else { return };
+        let left = Duration::from_millis(pause_ms).saturating_sub(ago);
+        // The same pause again, as often as it is told, is none: an operator may have ended it here.
+        if now.plus(left) > self.peers.paused_until.plus(SAME_PAUSE) {
+            gates.pause().hold_until(now, left);
+            self.peers.paused_until = gates.pause().until(now).unwrap_or(now);
+        }
+    }
+}
+
+impl Live {
+    /// Notes how many have started by `now`.
+    fn count(&mut self, started: Option<u32>, now: Instant) {
+        let Some(started) = started else { return };
+        match self.counted {
+            Some((at, _)) if now.since(at) < PERIOD => return,
+            Some((at, before)) => {
+                self.per_second = f64::from(started.wrapping_sub(before)) / now.since(at).as_secs_f64();
+            }
+            None => {}
+        }
+        self.counted = Some((now, started));
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// How often each tells the others: what it costs is one small write.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// Whoever has said nothing for so long has gone.
+const LASTS: Duration = Duration::from_secs(5);
+
+/// Ends of pauses that differ by less are one: each word is on its way for a while.
+const SAME_PAUSE: Duration = Duration::from_secs(1);
+
+const TELL: &str = "tell the other dispatchers";

@@ -1,0 +1,88 @@
+//! Whom a recorded request may be sent to.
+//!
+//! Whoever carries on sends what somebody else recorded, and adds its own secret. Scope and fingerprint name no host. So a
+//! service with a wrong base URL could have that secret sent to its host, and only a comparison of the two addresses tells.
+//! It is made here, before the loop, for all that was taken over; a call's own request is made from the base URL.
+//!
+//! A vendor may move to another host. What was recorded for the old one is sent to the new one where the client names the
+//! old one as a [former base URL](crate::ClientBuilder::former_base_url), and becomes a dead letter where it does not:
+//! nobody else can tell a vendor that moved from a service that is wrong.
+
+use url::Url;
+
+use super::Engine;
+use crate::request::Request;
+use crate::transport::is_loopback;
+
+impl Engine {
+    /// Whether a recorded request may have this client's secret. One for a former base URL is turned to the present one.
+    pub(crate) fn address(&self, request: &mut Request) -> bool {
+        let base = self.vendor.base_url();
+        if is_same_place(&request.url, base) {
+            return true;
+        }
+        let below = |former: &Url| {
+            let path = former.path().trim_end_matches('/');
+            let is_there = request.url.origin() == former.origin();
+            let rest = is_there.then(|| request.url.path().strip_prefix(path)).flatten()?;
+            rest.starts_with('/').then(|| [base.path().trim_end_matches('/'), rest].concat())
+        };
+        let Some(path) = self.former_base_urls.iter().find_map(below) else { return false };
+        let query = request.url.query().map(str::to_owned);
+        request.url.clone_from(base);
+        request.url.set_path(&path);
+        request.url.set_query(query.as_deref());
+        true
+    }
+
+    /// Whether a row of the outbox that was written for this origin is for this client. Its path is below the base URL of
+    /// whoever writes it.
+    pub(crate) fn is_of_origin(&self, origin: &str) -> bool {
+        let Ok(origin) = Url::parse(origin) else { return false };
+        let formers = self.former_base_urls.iter();
+        is_same_place(&origin, self.vendor.base_url())
+            || formers.into_iter().any(|former| former.origin() == origin.origin())
+    }
+
+    /// Scheme, host and port of the base URL. Its path may hold a secret.
+    pub(crate) fn origin(&self) -> String {
+        self.vendor.base_url().origin().ascii_serialization()
+    }
+}
+
+/// Of one scheme, host and port. A fake on loopback has another port each time.
+fn is_same_place(one: &Url, other: &Url) -> bool {
+    let is_same = one.scheme() == other.scheme()
+        && one.host_str() == other.host_str()
+        && one.port_or_known_default() == other.port_or_known_default();
+    is_same || (is_loopback(one) && is_loopback(other))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_a_scheme_a_host_and_a_port() {
+        let same = |one: &str, other: &str| {
+            is_same_place(&Url::parse(one).expect(one), &Url::parse(other).expect(other))
+        };
+        for (one, other) in [
+            ("https://v.test/a?b=1", "https://v.test:443/"),
+            ("https://V.test/", "https://v.test/base"),
+            ("http://127.0.0.1:1/", "http://localhost:2/"),
+        ] {
+            assert!(same(one, other), "{one} {other}");
+        }
+        for (one, other) in [
+            ("https://v.test/", "http://v.test/"),
+            ("https://v.test/", "https://v.test:8443/"),
+            ("https://v.test/", "https://v.test.evil.example/"),
+            ("https://v.test/", "https://api.v.test/"),
+            ("http://127.0.0.1:1/", "https://v.test/"),
+            ("http://localhost.evil.example/", "http://localhost/"),
+        ] {
+            assert!(!same(one, other) && !same(other, one), "{one} {other}");
+        }
+    }
+}

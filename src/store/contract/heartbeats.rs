@@ -1,0 +1,50 @@
+//! How dispatchers hear of each other.
+
+use std::time::Duration;
+
+use super::NOW;
+use crate::clock::Timestamp;
+use crate::store::{Beat, Heartbeat, Peer, Store};
+
+/// Each hears the last word of everybody about its accounts, with its age, until it has lasted or is taken back. A store
+/// that tells nobody says so each time.
+pub async fn check_heartbeats(store: &dyn Store) {
+    let (a, b) = ("test/beats/a", "test/beats/b");
+    let Some(alone) = beat(store, NOW, &[(a, "one", Some("1"))]).await else { return };
+    assert_eq!(alone, [peer(a, "one", "1", 0)], "it hears itself");
+    let later = NOW.plus(Duration::from_millis(300));
+    let both = beat(store, later, &[(a, "two", Some("2")), (b, "two", Some("of b"))]).await;
+    let both = both.expect("it could tell before");
+    assert_eq!(both, [peer(a, "one", "1", 300), peer(a, "two", "2", 0), peer(b, "two", "of b", 0)]);
+    // What is said about another account is no business of this one.
+    let again = NOW.plus(Duration::from_millis(999));
+    let heard = beat(store, again, &[(a, "one", Some("1'"))]).await.expect("it could tell before");
+    assert_eq!(heard, [peer(a, "one", "1'", 0), peer(a, "two", "2", 699)], "the last word of each");
+    let at_its_end = later.plus(LASTS);
+    let heard = beat(store, at_its_end, &[(a, "three", None)]).await.expect("it could tell before");
+    assert_eq!(heard, [peer(a, "one", "1'", 301)], "two has said nothing for as long as its word lasts");
+    let heard = beat(store, at_its_end, &[(a, "one", None)]).await.expect("it could tell before");
+    assert_eq!(heard, [], "one has taken its word back");
+    let heard = beat(store, at_its_end, &[(a, "one", Some("3"))]).await.expect("it could tell before");
+    assert_eq!(heard, [peer(a, "one", "3", 0)], "and is there again");
+    assert_eq!(beat(store, at_its_end, &[]).await, Some(Vec::new()), "nothing was asked");
+}
+
+fn peer(account: &str, dispatcher: &str, says: &str, ago_ms: u64) -> Peer {
+    let (account, dispatcher, says) = (account.to_owned(), dispatcher.to_owned(), says.to_owned());
+    Peer { account, dispatcher, says, ago: Duration::from_millis(ago_ms) }
+}
+
+async fn beat(store: &dyn Store, now: Timestamp, beats: &[(&str, &str, Option<&str>)]) -> Option<Vec<Peer>> {
+    let beat = |(account, dispatcher, says): &(&str, &str, Option<&str>)| Beat {
+        account: (*account).to_owned(),
+        dispatcher: (*dispatcher).to_owned(),
+        says: says.map(str::to_owned),
+    };
+    let heartbeat = Heartbeat { now, lasts: LASTS, beats: beats.iter().map(beat).collect() };
+    let mut peers = store.heartbeat(&heartbeat).await.expect("the store works")?;
+    peers.sort_by(|a, b| (&a.account, &a.dispatcher).cmp(&(&b.account, &b.dispatcher)));
+    Some(peers)
+}
+
+const LASTS: Duration = Duration::from_secs(1);

@@ -1,0 +1,43 @@
+//! How the dispatchers of one store know of each other: each says now and then that it is there, and how it does.
+//!
+//! What they say means nothing to a store. It keeps the last word of each for as long as that is to last, and gives it to
+//! the others with its age, so that nobody's clock is compared with another's.
+
+use std::time::Duration;
+
+use crate::clock::Timestamp;
+
+/// What the dispatchers of one process tell those of others, in [`Store::heartbeat`](crate::store::Store::heartbeat).
+#[derive(Clone, Debug)]
+pub struct Heartbeat {
+    /// As [`Claim::now`](crate::operation::record::Claim::now).
+    pub now: Timestamp,
+    /// How long it is kept: whoever says nothing for longer has gone.
+    pub lasts: Duration,
+    /// One for each account that is delivered for.
+    pub beats: Vec<Beat>,
+}
+
+/// What one dispatcher says about one account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Beat {
+    /// As [`Take::account`](crate::operation::record::Take::account) names it.
+    pub account: String,
+    /// Who says it. No two have the same name, in whichever process.
+    pub dispatcher: String,
+    /// A short text; `None` from one that delivers for this account no more, and is forgotten at once.
+    pub says: Option<String>,
+}
+
+/// Who else is there, or oneself: the last word of a dispatcher about one account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// As [`Beat::account`].
+    pub account: String,
+    /// As [`Beat::dispatcher`].
+    pub dispatcher: String,
+    /// As [`Beat::says`].
+    pub says: String,
+    /// How long ago it said so, by the store's clock.
+    pub ago: Duration,
+}

@@ -1,0 +1,57 @@
+//! The last words of the dispatchers: one statement. Nothing else depends on them, and a copy leaves them behind.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_postgres::types::Type;
+
+use super::Shared;
+use super::row::Reader;
+use super::schema::Schema;
+use crate::store::numbers::duration_ms;
+use crate::store::{Heartbeat, Peer, StoreError};
+
+pub(super) async fn heartbeat(shared: &Arc<Shared>, heartbeat: &Heartbeat) -> Result<Vec<Peer>, StoreError> {
+    let of_each = |of: fn(&crate::store::Beat) -> Option<String>| {
+        heartbeat.beats.iter().map(of).collect::<Vec<Option<String>>>()
+    };
+    let values = vec![
+        (Box::new(of_each(|beat| Some(beat.account.clone()))) as _, Type::TEXT_ARRAY),
+        (Box::new(of_each(|beat| Some(beat.dispatcher.clone()))) as _, Type::TEXT_ARRAY),
+        (Box::new(of_each(|beat| beat.says.clone())) as _, Type::TEXT_ARRAY),
+        (Box::new(duration_ms(heartbeat.lasts)) as _, Type::INT8),
+    ];
+    let rows = shared.ask(DOING, statement(shared.connections.schema()), values).await?;
+    let peer = |row| {
+        let mut from = Reader::of(row);
+        let (account, dispatcher, says) = (from.next()?, from.next()?, from.next()?);
+        let ago: i64 = from.next()?;
+        Ok(Peer { account, dispatcher, says, ago: Duration::from_millis(ago.max(0) as u64) })
+    };
+    rows.iter().map(peer).collect()
+}
+
+/// All parts of a statement see the table as it was before it, so that what is said now is put beside what was there. What
+/// has passed is removed by whoever comes first: two that removed the same rows would wait for each other.
+fn statement(schema: &Schema) -> String {
+    format!(
+        "WITH clock AS MATERIALIZED (SELECT {schema}.store_now() AS now), \
+         beats AS MATERIALIZED (SELECT * FROM unnest($1, $2, $3) AS b (account, dispatcher, says)), \
+         gone AS (DELETE FROM {schema}.heartbeat h USING (SELECT o.account, o.dispatcher FROM {schema}.heartbeat o \
+         WHERE o.until_ms <= (SELECT now FROM clock) AND NOT EXISTS (SELECT FROM beats b WHERE b.account = o.account \
+         AND b.dispatcher = o.dispatcher) FOR UPDATE SKIP LOCKED) old \
+         WHERE h.account = old.account AND h.dispatcher = old.dispatcher), \
+         left_now AS (DELETE FROM {schema}.heartbeat h USING beats b WHERE h.account = b.account \
+         AND h.dispatcher = b.dispatcher AND b.says IS NULL), \
+         said AS (INSERT INTO {schema}.heartbeat AS h (account, dispatcher, says, at_ms, until_ms) \
+         SELECT b.account, b.dispatcher, b.says, clock.now, {schema}.later(clock.now, $4) FROM beats b, clock \
+         WHERE b.says IS NOT NULL ON CONFLICT (account, dispatcher) DO UPDATE \
+         SET says = excluded.says, at_ms = excluded.at_ms, until_ms = excluded.until_ms) \
+         SELECT h.account, h.dispatcher, h.says, clock.now - h.at_ms FROM {schema}.heartbeat h, clock \
+         WHERE h.account = ANY ($1) AND h.until_ms > clock.now AND NOT EXISTS (SELECT FROM beats b \
+         WHERE b.account = h.account AND b.dispatcher = h.dispatcher) \
+         UNION ALL SELECT b.account, b.dispatcher, b.says, 0 FROM beats b WHERE b.says IS NOT NULL ORDER BY 1, 2"
+    )
+}
+
+const DOING: &str = "tell the other dispatchers of this one";

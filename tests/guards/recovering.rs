@@ -1,0 +1,58 @@
+//! Recovery: who shares its rate, and what it holds against an operation.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use steadfast::clock::Clock as _;
+use steadfast::operation::record::{Filter, Phase};
+use steadfast::policy::Policy;
+use steadfast::store::{Beat, Heartbeat, Memory, Store};
+use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
+use steadfast::transport::SendErrorKind;
+use steadfast::{Client, dispatcher};
+
+use crate::acme::Acme;
+use crate::wait;
+
+fn client(clock: &TestClock, store: &Arc<Memory>, transport: ScriptedTransport) -> Client {
+    Client::builder(Acme::replaying(Duration::from_secs(86_400)))
+        .policy(Policy::background())
+        .transport(transport)
+        .clock(clock.clone())
+        .random(FixedRandom::at(0.5))
+        .store(Arc::clone(store))
+        .namespace("test")
+        .build()
+        .expect("a client")
+}
+
+pub fn two_that_deliver_have_half_of_the_rate_each() -> bool {
+    let (clock, store) = (TestClock::auto(), Arc::new(Memory::new()));
+    let client = client(&clock, &store, ScriptedTransport::new());
+    let rate = || client.gates().recovery().per_second(clock.now());
+    let alone = rate();
+    let beat = Beat {
+        account: "test/acme/main".to_owned(),
+        dispatcher: "another".to_owned(),
+        says: Some(r#"{"delivers":true}"#.to_owned()),
+    };
+    let heartbeat = Heartbeat { now: clock.wall(), lasts: Duration::from_secs(5), beats: vec![beat] };
+    wait(async {
+        store.heartbeat(&heartbeat).await.expect("a store").expect("it tells the others");
+        client.recover(1).await.expect("a store");
+    });
+    rate() == alone / 2.0
+}
+
+pub fn an_outage_that_one_operation_meets_alone_does_not_bury_it() -> bool {
+    let (clock, store) = (TestClock::auto(), Arc::new(Memory::new()));
+    let client = client(&clock, &store, ScriptedTransport::new().always_fail(SendErrorKind::Reset));
+    wait(async {
+        client.post("/charges").key("k").enqueue().await.expect("recorded");
+        for _ in 0..120 {
+            client.recover(1).await.expect("a store");
+            clock.advance(dispatcher::PERIOD);
+        }
+        store.list(&Filter::default(), None, 1).await.expect("a store").rows[0].phase != Phase::Dead
+    })
+}

@@ -1,0 +1,157 @@
+//! Rows in a sequence: recorded in the order of their commits, and delivered one at a time.
+
+use std::sync::Arc;
+
+use steadfast::answer::Answer;
+use steadfast::dead_letter::Signed;
+use steadfast::operation::record::Resolution;
+use steadfast::store::{Outbox, Sqlite};
+use steadfast::testkit::ScriptedTransport;
+use steadfast::transport::{Request, SendErrorKind};
+use steadfast::vendor::Stripe;
+use steadfast::{Call, Client, Sequence};
+
+use super::bench::{Shop, account, deliver};
+
+/// Answers well, but for bodies with `amount=0`: nobody can connect for those.
+fn network() -> ScriptedTransport {
+    ScriptedTransport::new().always_with(|request| match amount(request) {
+        "amount=0" => Err(SendErrorKind::Connect),
+        _ => Ok(Answer::new(http::StatusCode::OK, http::HeaderMap::new(), "{\"id\":\"ch_1\"}")),
+    })
+}
+
+fn client(shop: &Shop, store: Arc<Sqlite>, network: &ScriptedTransport) -> Client {
+    Client::builder(Stripe::new("sk_test_123"))
+        .store(store)
+        .clock(shop.clock.clone())
+        .transport(network.clone())
+        .build()
+        .expect("a client")
+}
+
+fn charge(client: &Client, key: &str, amount: u32, sequence: &str) -> Call {
+    client.post("/v1/charges").key(key).form(&[("amount", amount)]).sequence(sequence)
+}
+
+/// The bodies that were answered, in the order in which they were sent.
+fn done(network: &ScriptedTransport) -> Vec<String> {
+    let requests = network.requests();
+    requests
+        .iter()
+        .map(amount)
+        .filter(|amount| !["amount=0", "amount=7000"].contains(amount))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Of calls that are in no sequence.
+const OTHER: u32 = 7000;
+
+/// What stands before the stamp.
+fn amount(request: &Request) -> &str {
+    let body = std::str::from_utf8(&request.body).expect("a form");
+    body.split('&').next().unwrap_or_default()
+}
+
+fn amounts(amounts: impl IntoIterator<Item = u32>) -> Vec<String> {
+    amounts.into_iter().map(|amount| format!("amount={amount}")).collect()
+}
+
+#[tokio::test]
+async fn rows_of_a_sequence_are_delivered_in_the_order_of_their_commits() {
+    let shop = Shop::open();
+    let network = network();
+    let stripe = client(&shop, Arc::clone(&shop.store), &network);
+    // More than one page of rows, in several transactions, and some of no sequence between them.
+    for first in (1..=240).step_by(40) {
+        let mut connection = shop.connection();
+        let transaction = connection.transaction().expect("begins");
+        for nth in first..first + 40 {
+            let call = charge(&stripe, &format!("order-{nth}"), nth, "customer-7");
+            call.blocking_enqueue_in(&transaction).expect("it is written");
+            let call = stripe.post("/v1/refunds").key(format!("other-{nth}")).form(&[("amount", OTHER)]);
+            drop(call.blocking_enqueue_in(&transaction).expect("it is written"));
+        }
+        transaction.commit().expect("commits");
+    }
+    shop.sql("DELETE FROM steadfast_outbox WHERE key LIKE 'other-%' AND number % 10 <> 0");
+    // Another process is at the same rows.
+    let other = client(&shop, Arc::new(Sqlite::open(shop.path()).expect("opens")), &network);
+    for _ in 0..4 {
+        tokio::join!(deliver(&stripe), deliver(&other));
+    }
+    assert_eq!(done(&network), amounts(1..=240));
+}
+
+#[tokio::test]
+async fn a_dead_letter_holds_its_sequence_or_lets_it_go() {
+    let shop = Shop::open();
+    let network = network();
+    let stripe = client(&shop, Arc::clone(&shop.store), &network);
+    let mut connection = shop.connection();
+    let transaction = connection.transaction().expect("begins");
+    for (name, sequence) in [("hold", Sequence::new("a")), ("skip", Sequence::new("b").skip_dead_letters())] {
+        for (nth, amount) in [(1, 0), (2, if name == "hold" { 2 } else { 20 })] {
+            let call = stripe.post("/v1/charges").key(format!("{name}-{nth}")).form(&[("amount", amount)]);
+            call.sequence(sequence.clone()).blocking_enqueue_in(&transaction).expect("it is written");
+        }
+    }
+    transaction.commit().expect("commits");
+    for _ in 0..20 {
+        shop.clock.advance(std::time::Duration::from_secs(60));
+        deliver(&stripe).await;
+    }
+    assert_eq!(done(&network), amounts([20]), "what skips has gone on, and the other one holds");
+    let letters = shop.letters();
+    let held = letters.find("hold-1").await.expect("a dead letter");
+    let signed = Signed::new("ada", "it was not sent");
+    letters.resolve(&held, Resolution::NotApplied, &signed).await.expect("resolved");
+    deliver(&stripe).await;
+    assert_eq!(done(&network), amounts([20, 2]));
+}
+
+/// It is no operation yet, and what comes after it in its sequence is not to be done without it.
+#[tokio::test]
+async fn a_rejected_row_holds_those_behind_it_until_it_is_dealt_with() {
+    let shop = Shop::open();
+    let network = network();
+    let stripe = client(&shop, Arc::clone(&shop.store), &network);
+    let row = |key: &str, amount: u32, headers: &str, sequence: &str, on_dead_letter: &str| {
+        format!(
+            "INSERT INTO steadfast_outbox (vendor, account, path, key, content_type, body, headers, sequence, \
+             on_dead_letter) VALUES ('stripe', 'test', '/v1/charges', '{key}', \
+             'application/x-www-form-urlencoded', 'amount={amount}', '{headers}', {sequence}, '{on_dead_letter}');"
+        )
+    };
+    let secret = r#"{"Cookie": "a=1"}"#;
+    shop.sql(&row("a-1", 1, secret, "'a'", "hold"));
+    shop.sql(&row("a-2", 2, "{}", "'a'", "hold"));
+    shop.sql(&row("b-1", 10, secret, "'b'", "skip"));
+    shop.sql(&row("b-2", 20, "{}", "'b'", "skip"));
+    shop.sql(&row("none", 30, "{}", "NULL", "hold"));
+    for _ in 0..3 {
+        deliver(&stripe).await;
+    }
+    let mut sent = done(&network);
+    sent.sort();
+    assert_eq!(sent, amounts([20, 30]));
+    assert_eq!((shop.waiting(), shop.rejected().await.len()), (1, 2));
+    let page = shop.store.waiting(&account(), None, (10, 1024)).await.expect("a store");
+    assert_eq!(page.rows, [], "nobody is shown what has to wait");
+    // Somebody mends it and puts it back: it comes first.
+    shop.sql("UPDATE steadfast_outbox SET headers = '{}', rejected_at_ms = NULL, rejected = NULL WHERE key = 'a-1'");
+    deliver(&stripe).await;
+    assert_eq!(done(&network)[2..], amounts([1, 2]));
+    // Or removes it.
+    shop.sql(&row("c-1", 3, secret, "'c'", "hold"));
+    shop.sql(&row("c-2", 4, "{}", "'c'", "hold"));
+    deliver(&stripe).await;
+    shop.sql("DELETE FROM steadfast_outbox WHERE key = 'c-1'");
+    deliver(&stripe).await;
+    assert_eq!(done(&network)[4..], amounts([4]));
+    for bad in [("'customer\n7'", "hold"), ("''", "hold"), ("'a'", "stop")] {
+        let sql = row("bad", 1, "{}", bad.0, bad.1);
+        assert!(shop.connection().execute_batch(&sql).is_err(), "{bad:?}");
+    }
+}

@@ -1,0 +1,139 @@
+//! The same from Python: no crate, only the schema's functions, in a transaction of its own driver.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use steadfast::store::Outbox as _;
+
+use super::super::server::{self, skipped};
+use super::{Shop, account};
+
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/postgres/outbox/shop.py");
+/// What a reader copies is what runs here.
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/docs/postgres.md");
+
+/// Debian's packages are for its own Python, whichever else comes first on the path.
+const PYTHONS: [&str; 2] = ["/usr/bin/python3", "python3"];
+const DRIVERS: [&str; 2] = ["psycopg", "psycopg2"];
+
+/// A shop in Python that runs. Dropped, its input ends, and it with it.
+struct Python {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Python {
+    fn start(python: &str, driver: &str, shop: &Shop) -> Python {
+        let dsn = format!(
+            "host={} port={} user=postgres dbname=postgres options=-csearch_path={}",
+            shop.server.directory().display(),
+            shop.server.port(),
+            shop.schema
+        );
+        let mut child = Command::new(python)
+            .args([SCRIPT, driver, &dsn, PAGE, &shop.schema])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("Python starts");
+        let (input, output) = (child.stdin.take(), child.stdout.take().expect("piped"));
+        Python { child, input, output: BufReader::new(output) }
+    }
+
+    /// Has it do something, and gives its answer.
+    fn told(&mut self, word: &str) -> String {
+        let mut answer = String::new();
+        writeln!(self.input.as_mut().expect("open"), "{word}").expect("it reads");
+        self.output.read_line(&mut answer).expect("it answers");
+        answer.trim_end().to_owned()
+    }
+
+    fn does(&mut self, word: &str) {
+        assert_eq!(self.told(word), "done", "{word}");
+    }
+}
+
+impl Drop for Python {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        let _ = self.child.wait();
+    }
+}
+
+/// Each driver that is here, with a Python that has it.
+fn drivers() -> Vec<(&'static str, &'static str)> {
+    let has = |python: &str, driver: &str| {
+        let import =
+            Command::new(python).args(["-c", &format!("import {driver}")]).stderr(Stdio::null()).status();
+        import.is_ok_and(|status| status.success())
+    };
+    let of = |driver| PYTHONS.into_iter().find(|python| has(python, driver)).map(|python| (python, driver));
+    let found: Vec<_> = DRIVERS.into_iter().filter_map(of).collect();
+    if found.is_empty() {
+        skipped(
+            "this machine has no Python with psycopg or psycopg2 (python3-psycopg); a test of the outbox is skipped",
+        );
+    }
+    found
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn from_python_what_is_committed_is_sent_once_and_what_is_rolled_back_was_never_there() {
+    let Some(server) = server::shared() else { return };
+    for (python, driver) in drivers() {
+        let shop = Shop::open(server);
+        let mut service = Python::start(python, driver, &shop);
+        for (number, end) in [(41, "rollback"), (42, "commit")] {
+            service.does(&format!("place {number}"));
+            // Nobody sees it, whoever looks.
+            assert!(!shop.store.have_rows(&[account()]).await.expect("a store")[0], "{driver}");
+            shop.deliver().await;
+            assert_eq!(shop.counts().await, (0, 0, 0, 0), "{driver}");
+            service.does(end);
+        }
+        assert_eq!(shop.counts().await, (1, 1, 0, 0), "{driver}");
+        shop.deliver().await;
+        assert_eq!(shop.counts().await, (1, 0, 1, 1), "{driver}");
+
+        // The same order again: the order is refused, and the transaction with it.
+        assert!(service.told("place 42").starts_with("23505 "), "{driver}");
+        service.does("rollback");
+        // A process that ends in the middle of its transaction.
+        service.does("place 43");
+        drop(service);
+        shop.deliver().await;
+        assert_eq!(shop.counts().await, (1, 0, 1, 1), "{driver}");
+
+        // By Python it is the same request as by the crate.
+        let reply = shop.charge(42).enqueue().await.expect("on record").wait(Duration::ZERO).await;
+        assert_eq!(reply.expect("it is done").status(), 200, "{driver}");
+        assert_eq!(shop.fake.ledger().count(), 1, "{driver}");
+    }
+}
+
+/// Values as a driver gives them: a document, an interval, an array. And a mistake as a program sees it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn from_python_every_value_arrives_and_a_mistake_is_an_error_of_the_driver() {
+    let Some(server) = server::shared() else { return };
+    for (python, driver) in drivers() {
+        let shop = Shop::open(server);
+        let mut service = Python::start(python, driver, &shop);
+        service.does("json");
+        service.does("commit");
+        let row = "SELECT convert_from(body, 'UTF8'), content_type, redact, \
+                   due_ms - {schema}.store_now() BETWEEN 3500000 AND 3600000 FROM {schema}.outbox";
+        assert_eq!(shop.sql(row), r#"{"to": "é", "amount": 7}|application/json|["to"]|t"#, "{driver}");
+
+        let wrong = service.told("wrong");
+        assert!(wrong.starts_with("22023 steadfast outbox: path: begin it with /"), "{driver}: {wrong}");
+        // Until it is rolled back, the transaction takes nothing.
+        assert!(service.told("place 1").starts_with("25P02 "), "{driver}");
+        service.does("rollback");
+        service.does("place 1");
+        service.does("commit");
+        shop.deliver().await;
+        assert_eq!(shop.fake.ledger().count(), 1, "{driver}");
+    }
+}
