@@ -9,7 +9,7 @@ use crate::run::{Stopwatch, number, print};
 use crate::world::run;
 
 /// The breach that shows without the guard, and the first seed known to show it. The search begins there.
-const SEEN: [(Guard, Kind, u64); 11] = [
+const SEEN: [(Guard, Kind, u64); 16] = [
     (Guard::Fence, Kind::SettledByEarlierLife, 344),
     (Guard::LapsedIsUnknown, Kind::SecondEffect, 2),
     (Guard::UnknownIsParked, Kind::SecondEffect, 48),
@@ -21,6 +21,11 @@ const SEEN: [(Guard, Kind, u64); 11] = [
     (Guard::AccountInScope, Kind::SentByOtherAccount, 56),
     (Guard::DeadlineIsNeutral, Kind::CircuitOpenedByCallers, 36),
     (Guard::OwnAnswer, Kind::RefusedThoughApplied, 151),
+    (Guard::SequenceOrder, Kind::SequenceOutOfOrder, 3),
+    (Guard::DeadLetterHoldsSequence, Kind::SequenceOutOfOrder, 15),
+    (Guard::RetryHoldsSequence, Kind::SequenceOutOfOrder, 7),
+    (Guard::NotBeforeDue, Kind::TakenBeforeItsTime, 3),
+    (Guard::TakenInTurn, Kind::StarvedByAnother, 0),
 ];
 
 /// How many schedules a guard's absence may stay unseen.

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use steadfast::clock::{Clock, Timestamp};
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{Act, Claim, Claimed, Declined, Forbidden, Record, Take, Transition};
-use steadfast::store::{Look, Memory, Sight, Store, StoreError, Wrapper};
+use steadfast::store::{Heartbeat, Look, Memory, Peer, Sight, Store, StoreError, Wrapper};
 
 /// Carries every command out at its own now, and gives a host's clock no hearing.
 #[derive(Debug)]
@@ -63,5 +63,10 @@ impl<C: Clock> Wrapper for ServerTimed<C> {
 
     async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
         self.store.look(&look.clone().rebased(self.clock.wall())).await
+    }
+
+    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Option<Vec<Peer>>, StoreError> {
+        let now = self.clock.wall();
+        self.store.heartbeat(&Heartbeat { now, ..heartbeat.clone() }).await
     }
 }

@@ -10,7 +10,7 @@ use steadfast::operation::OperationId;
 use steadfast::operation::record::{
     Act, Claim, Claimed, Cursor, Declined, Event, Filter, Forbidden, Page, Record, Summary, Take, Transition,
 };
-use steadfast::store::{Look, Sight, Store, StoreError, Wakes, Wrapper};
+use steadfast::store::{Heartbeat, Look, Peer, Sight, Store, StoreError, Wakes, Wrapper};
 
 use crate::plan::{When, ms};
 use crate::process::Life;
@@ -186,6 +186,15 @@ impl Wrapper for SharedStore {
 
     async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
         self.carry_out(|| "looks".to_owned(), self.inner.look(look), |_| String::new()).await
+    }
+
+    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Option<Vec<Peer>>, StoreError> {
+        self.carry_out(
+            || "says that it is there".to_owned(),
+            self.inner.heartbeat(heartbeat),
+            |_| String::new(),
+        )
+        .await
     }
 
     fn wakes(&self) -> Option<&Wakes> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use steadfast::Effect;
 use steadfast::clock::{Instant, Timestamp};
 use steadfast::error::Gate;
-use steadfast::operation::record::{Record, State};
+use steadfast::operation::record::{Record, Resolution, State};
 use steadfast::reply::Obtained;
 
 use crate::allowed::{
@@ -179,6 +179,8 @@ fn judge_record(world: &World, all: &All, record: &Record, number: usize, life: 
         State::Dead { .. } if applied && record.effect == Effect::None => {
             Some(absent_though_applied(all, number, life))
         }
+        // A person gave it up: nobody looks any more.
+        State::Dead { .. } if is_cancelled(record) => None,
         State::Dead { answer, .. } if applied => {
             // A proxy that says so proves nothing.
             let is_gone = answer.as_ref().is_some_and(|answer| {
@@ -225,6 +227,10 @@ fn judge_record(world: &World, all: &All, record: &Record, number: usize, life: 
         }
         _ => None,
     }
+}
+
+fn is_cancelled(record: &Record) -> bool {
+    record.resolved.as_ref().is_some_and(|said| said.resolution == Resolution::Cancelled)
 }
 
 /// Whether a host had the vendor's yes in hand, lived on, and did not get it on record.

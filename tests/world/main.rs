@@ -65,7 +65,7 @@ const KNOWN: [(Kind, &str, u64); 0] = [];
 const LIMITS: [(Kind, &str, u64); 1] = [(
     Kind::SecondEffectOfAWrongClock,
     "Make up for a clock that is wrong and that nothing on record shows to be",
-    17_406,
+    10_252,
 )];
 
 #[test]

@@ -11,7 +11,7 @@ use steadfast::operation::record::{
     Summary, Take, Tally, Transition,
 };
 use steadfast::operation::{Key, OperationId, Sequence};
-use steadfast::store::{Look, Memory, Sight, Store, StoreError, Wrapper};
+use steadfast::store::{Heartbeat, Look, Memory, Peer, Sight, Store, StoreError, Wrapper};
 use steadfast::testkit::TestClock;
 use tokio::sync::Mutex;
 
@@ -267,6 +267,10 @@ impl Store for Watched {
 
     async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
         self.alone(self.inner.look(look)).await
+    }
+
+    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Option<Vec<Peer>>, StoreError> {
+        self.alone(self.inner.heartbeat(heartbeat)).await
     }
 }
 
