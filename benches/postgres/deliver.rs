@@ -1,43 +1,66 @@
-//! Calls that are enqueued, and that a dispatcher delivers.
+//! Calls that are enqueued, and that a dispatcher delivers, beside a job queue.
 
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use steadfast::Client;
-use steadfast::dispatcher::{Dispatcher, PERIOD};
+use steadfast::dispatcher::Dispatcher;
 use steadfast::operation::record::Phase;
-use steadfast::policy::{Policy, RecoveryConfig};
 use steadfast::request::Request;
 use steadfast::store::{Postgres, Store};
 use steadfast::transport::{Exchange, Limits, Transport};
 use tokio::runtime::Runtime;
-use tokio::sync::mpsc;
 
 use crate::server::Server;
-use crate::support::{self, BASE, Nowhere, PATH, Plain};
-use crate::{BODY, open};
+use crate::support::{self, Nowhere, PATH};
+use crate::{BODY, load, open};
 
 /// How many in a round.
-const JOBS: usize = 10_000;
+const JOBS: usize = 4_000;
+/// In one statement, where `awa` enqueues in batches.
+const BATCH: usize = 250;
+/// What the dispatcher is held to, beside `awa`.
+const RATIO_MIN: f64 = 1.0;
 
 pub fn enqueue_and_deliver(server: &Server, runtime: &Runtime, rounds: usize) {
     let jobs = if support::is_quick() { 1_000 } else { JOBS };
     println!("enqueue, deliver, settle: medians of {rounds} interleaved rounds of {jobs} calls of 1 KiB");
+    let awa = awa();
+    if awa.is_none() {
+        println!("without awa: build it by `cargo build --release -p peer-awa` in benches/peers");
+    }
+    server.sql("CREATE DATABASE awa");
     let store = open(server, "deliver");
-    let at_once = [64, 256];
-    let samples = support::interleave::<2>(rounds, |variant| {
-        runtime.block_on(delivered_a_second(&store, at_once[variant], jobs))
-    });
-    for (at_once, rates) in at_once.iter().zip(&samples) {
-        println!("{at_once:>3} at once  {:>6.0}/s", support::median(rates));
+    for at_once in [64, 256] {
+        let beside =
+            |batch| awa.as_ref().map_or(f64::NAN, |awa| run_awa(awa, server, (at_once, jobs, batch)));
+        let samples = support::interleave::<3>(rounds, |variant| match variant {
+            0 => runtime.block_on(delivered_a_second(&store, at_once, jobs)),
+            1 => beside(1),
+            _ => beside(BATCH),
+        });
+        let [ours, singly, batched] = &samples;
+        println!("{at_once:>3} at once  steadfast {:>6.0}/s", support::median(ours));
+        if awa.is_none() {
+            continue;
+        }
+        for (how, awa) in [("a job a statement", singly), ("250 jobs a statement", batched)] {
+            println!(
+                "{at_once:>3} at once  awa, {how:<20} {:>6.0}/s  steadfast ÷ awa {:.2}  target {RATIO_MIN}",
+                support::median(awa),
+                support::median_ratio(ours, awa),
+            );
+        }
     }
 }
 
 /// From the first that is enqueued until the last is settled.
 async fn delivered_a_second(store: &Arc<Postgres>, at_once: usize, jobs: usize) -> f64 {
     let delivered = Arc::new(AtomicUsize::new(0));
-    let client = client(store, at_once, Counted(Arc::clone(&delivered)));
+    let client = load::client_by(store, at_once, Counted(Arc::clone(&delivered)));
     let dispatcher = Dispatcher::over([&client]).at_once(at_once).start();
     let round = rand::random::<u64>();
     let before = settled(store).await;
@@ -69,53 +92,15 @@ async fn delivered_a_second(store: &Arc<Postgres>, at_once: usize, jobs: usize) 
     jobs as f64 / took.as_secs_f64()
 }
 
-/// How long after a call was accepted its sending begins, where nothing else happens.
-pub fn accepted_to_started(server: &Server, runtime: &Runtime) {
-    let calls = if support::is_quick() { 20 } else { 1_000 };
-    let store = open(server, "start");
-    let (told, mut starts) = mpsc::unbounded_channel();
-    let client = client(&store, 64, Noted(told));
-    let mut waits = runtime.block_on(async {
-        let _dispatcher = Dispatcher::over([&client]).period(PERIOD).start();
-        let mut waits = Vec::with_capacity(calls);
-        for number in 0..calls {
-            enqueue(&client, format!("start-{number}")).await;
-            let accepted = Instant::now();
-            let started: Instant = starts.recv().await.expect("it is sent");
-            waits.push(started.saturating_duration_since(accepted));
-            // Idle again, and not in step with whatever the dispatcher does at its times.
-            tokio::time::sleep(Duration::from_micros(5_000 + rand::random::<u64>() % 20_000)).await;
-        }
-        waits
-    });
-    waits.sort_unstable();
-    let at = |percent: usize| waits[(waits.len() * percent / 100).min(waits.len() - 1)];
-    println!(
-        "accepted to started, {calls} calls, idle: p50 {:.1?}  p99 {:.1?}  target 5 ms, 20 ms",
-        at(50),
-        at(99)
-    );
-}
-
-async fn enqueue(client: &Client, key: String) {
+pub async fn enqueue(client: &Client, key: String) {
     let enqueued = client.post(PATH).key(key).bytes(BODY).enqueue().await;
     enqueued.expect("the store works");
-}
-
-fn client(store: &Arc<Postgres>, at_once: usize, transport: impl Transport) -> Client {
-    // As fast as it may be, and without a rate limit: what is measured is not how a vendor is spared.
-    let recovery = RecoveryConfig::new(PER_SECOND, PER_SECOND).at_once(at_once as u32);
-    let client = Client::builder(Plain::at(BASE)).policy(Policy::background().recovery(recovery));
-    client.store(Arc::clone(store)).transport(transport).build().expect("a client")
 }
 
 async fn settled(store: &Postgres) -> u64 {
     let tallies = store.tally().await.expect("the store works");
     tallies.iter().filter(|tally| tally.phase == Phase::Succeeded).map(|tally| tally.count).sum()
 }
-
-/// The most that a policy may say.
-const PER_SECOND: u32 = 10_000;
 
 #[derive(Debug)]
 struct Counted(Arc<AtomicUsize>);
@@ -127,12 +112,19 @@ impl Transport for Counted {
     }
 }
 
-#[derive(Debug)]
-struct Noted(mpsc::UnboundedSender<Instant>);
+/// The program, where it was built.
+fn awa() -> Option<PathBuf> {
+    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let named = std::env::var_os("PEER_AWA").map(PathBuf::from);
+    named.into_iter().chain([here.join("benches/peers/target/release/peer-awa")]).find(|path| path.exists())
+}
 
-impl Transport for Noted {
-    fn send(&self, request: Request, limits: Limits) -> Exchange<'_> {
-        let _ = self.0.send(Instant::now());
-        Nowhere.send(request, limits)
-    }
+/// Jobs a second, by the program's own account: from the first that is enqueued until its tables say that the last ended.
+fn run_awa(awa: &Path, server: &Server, (at_once, jobs, batch): (usize, usize, usize)) -> f64 {
+    let url = server.url_as("postgres", "awa", "public");
+    let url = url.split("&schema=").next().unwrap_or(&url).replace("@/", "@localhost/");
+    let words = [at_once, jobs, batch].map(|word| word.to_string());
+    let said = Command::new(awa).arg(url).args(words).output().expect("it runs");
+    let text = String::from_utf8_lossy(&said.stdout);
+    text.trim().parse().unwrap_or_else(|_| panic!("{text}\n{}", String::from_utf8_lossy(&said.stderr)))
 }

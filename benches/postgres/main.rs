@@ -3,14 +3,19 @@
 //! - *Claim and settle* of a 1 KiB reply at 64 callers, beside `pgbench -c 64` with the same two statements on the same
 //!   tables, a row at a time as a program without batches has them.
 //! - *Enqueue, deliver, settle*: a call of 1 KiB is enqueued by each of 64 and of 256 callers, one after the other, and a
-//!   dispatcher with as many places delivers it to a transport that does nothing.
-//! - *Accepted to started*, where nothing else happens.
+//!   dispatcher with as many places delivers it to a transport that does nothing; beside the job queue `awa`, if it was
+//!   built: `cargo build --release -p peer-awa` in `benches/peers`.
+//! - *Accepted to started*, where nothing else happens, in one process and across two; and what an idle dispatcher costs.
+//! - *Horizon*: delivery beside a transaction that holds the horizon of vacuum, for `HORIZON_S` seconds (default 60).
+//! - *Chaos*: delivery after a restart, killed backends, no free connection, killed dispatchers.
+//! - *Ten* dispatchers at one backlog of 100,000.
+//! - *Million*: claims beside a million settled rows, and while 100,000 are purged.
 //!
 //! It starts a server of its own with the defaults of Postgres (`fsync` and `synchronous_commit` on). Rounds are
 //! interleaved, a ratio is taken within its round, and printed are medians.
 //!
-//! `cargo bench --bench postgres --features postgres,testkit`; `-- --test` is one short round. A word after `--` that is
-//! `calls`, `deliver` or `start` runs that part alone.
+//! `cargo bench --bench postgres --features postgres,testkit`; `-- --test` is one short round. Words after `--` run those
+//! parts alone: `calls`, `deliver`, `start`, `idle`, `horizon`, `chaos`, `ten`, `million`.
 #![allow(
     clippy::disallowed_methods,
     clippy::print_stdout,
@@ -21,10 +26,16 @@
 #[path = "../../tests/postgres/calls.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
 mod calls;
+mod chaos;
 mod deliver;
+mod horizon;
+mod load;
+mod many;
+mod million;
 #[path = "../../tests/postgres/server.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
 mod server;
+mod start;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -47,32 +58,34 @@ const BODY: &str = match std::str::from_utf8(&[b'x'; 1024]) {
     Ok(body) => body,
     Err(_) => "",
 };
+/// As Postgres has them by default.
+const SETTINGS: &[&str] = &["fsync = on", "shared_buffers = 128MB", "max_connections = 100"];
 /// What the store is held to.
 const RATIO_MIN: f64 = 2.0;
 
 fn main() {
-    let settings = ["fsync = on", "shared_buffers = 128MB", "max_connections = 100"];
-    let Some(server) = Server::start(&settings) else { return };
+    let Some(server) = Server::start(SETTINGS) else { return };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.expect("a runtime");
     let rounds = if support::is_quick() { 1 } else { ROUNDS };
     if cfg!(debug_assertions) {
         println!("built without optimisation");
     }
-    let parts = ["calls", "deliver", "start"];
-    let is_asked = |part: &str| {
-        let mut words = std::env::args().filter(|word| parts.contains(&word.as_str())).peekable();
-        words.peek().is_none() || words.any(|word| word == part)
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let is_asked = |part: &str| words.is_empty() || words.iter().any(|word| word == part);
+    let run = |part: &str, measure: &dyn Fn()| {
+        if is_asked(part) {
+            measure();
+        }
     };
-    if is_asked("calls") {
-        claim_and_settle(&server, &runtime, rounds);
-    }
-    if is_asked("deliver") {
-        deliver::enqueue_and_deliver(&server, &runtime, rounds);
-    }
-    if is_asked("start") {
-        deliver::accepted_to_started(&server, &runtime);
-    }
+    run("calls", &|| claim_and_settle(&server, &runtime, rounds));
+    run("deliver", &|| deliver::enqueue_and_deliver(&server, &runtime, rounds));
+    run("start", &|| start::accepted_to_started(&server, &runtime));
+    run("idle", &|| start::idle(&server, &runtime));
+    run("horizon", &|| horizon::held(&server, &runtime));
+    run("chaos", &|| chaos::events(&runtime));
+    run("ten", &|| many::ten_dispatchers(&server, &runtime));
+    run("million", &|| million::settled_rows(&server, &runtime, rounds.min(9)));
 }
 
 fn claim_and_settle(server: &Server, runtime: &Runtime, rounds: usize) {

@@ -21,10 +21,9 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::admit::Admission;
 use super::answered;
 use super::health::Pulse;
-use super::member::{GAP, Has, Member, Next};
+use super::member::{GAP, Has, Member};
 use super::under_way::UnderWay;
 use crate::clock::{Clock, Instant, Timestamp};
 use crate::engine::{Engine, Leaving};
@@ -37,6 +36,9 @@ use crate::telemetry;
 mod ends;
 mod rows;
 mod together;
+mod turn;
+
+use turn::Turn;
 
 /// Several clients on one store.
 pub(super) struct Delivery {
@@ -56,24 +58,6 @@ pub(super) struct Delivery {
     pulse: Arc<Pulse>,
 }
 
-/// A client in the line.
-struct Turn {
-    member: Member,
-    /// It is not taken from before.
-    not_before: Instant,
-    /// It has no place: one that ends is a reason to try again.
-    waits_for_place: bool,
-    /// Only the pause between two takes keeps it from taking.
-    pauses: bool,
-    /// What it has was found by looking, and by nobody's word.
-    by_look: bool,
-    /// Somebody said that it has something due.
-    is_told: bool,
-    /// Whether rows of the outbox wait for it, as far as the last look knows, and where it is among them.
-    has_rows: bool,
-    admission: Admission,
-}
-
 impl Delivery {
     /// `members` are of one store, and at least one.
     pub(super) fn new(
@@ -85,20 +69,10 @@ impl Delivery {
     ) -> Option<Delivery> {
         let engine = Arc::clone(&members.first()?.client.engine);
         let clock = Arc::clone(&engine.clock);
-        let turn = |member| Turn {
-            member,
-            not_before: Instant::ORIGIN,
-            waits_for_place: false,
-            pauses: false,
-            by_look: false,
-            is_told: false,
-            has_rows: false,
-            admission: Admission::default(),
-        };
         Some(Delivery {
             next: 0,
             under_way: UnderWay::new(members.iter().map(|member| member.client.vendor().to_owned()), leaving),
-            members: members.into_iter().map(turn).collect(),
+            members: members.into_iter().map(Turn::new).collect(),
             sleeper: engine.wakes.sleeper(),
             look_at: clock.now(),
             clock,
@@ -335,38 +309,6 @@ impl Delivery {
             }
         }
         (rivals.max(1), self.under_way.of(member), of_vendor)
-    }
-}
-
-impl Turn {
-    /// Whether the client's terms are those of the account's other services: nothing is carried on for it otherwise.
-    fn agrees(&self) -> bool {
-        self.member.client.engine.disagreement.check().is_ok()
-    }
-
-    /// Whether it has something to take.
-    fn wants(&self) -> bool {
-        self.member.has.any() && self.agrees()
-    }
-
-    fn may_take(&self, now: Instant) -> bool {
-        self.wants() && (self.not_before <= now || self.waits_for_place)
-    }
-
-    /// The client's clock may have another origin than the loop's: only its waits are taken from it.
-    fn wait_for(&mut self, next: Next, now: Instant, period: Duration, one_will_end: bool) {
-        let by_its_clock = self.member.now();
-        let wait = match next {
-            Next::Place if one_will_end => {
-                self.waits_for_place = true;
-                return;
-            }
-            // Other stores' operations of this vendor have them all: nobody here says when one ends.
-            Next::Place => GAP,
-            Next::At(at) => at.since(by_its_clock),
-            Next::Closed(until) => until.map_or(period, |until| until.since(by_its_clock)).min(period),
-        };
-        self.not_before = now.plus(wait);
     }
 }
 

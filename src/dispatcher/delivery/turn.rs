@@ -1,0 +1,82 @@
+//! A client in the line: what it has to take, and when it may.
+
+use std::time::Duration;
+
+use super::super::admit::Admission;
+use super::super::member::{GAP, Member, Next};
+use crate::clock::Instant;
+
+/// A client in the line.
+pub(super) struct Turn {
+    pub(super) member: Member,
+    /// It is not taken from before.
+    pub(super) not_before: Instant,
+    /// It has no place: one that ends is a reason to try again.
+    pub(super) waits_for_place: bool,
+    /// Only the pause between two takes keeps it from taking.
+    pub(super) pauses: bool,
+    /// What it has was found by looking, and by nobody's word.
+    pub(super) by_look: bool,
+    /// Somebody said that it has something due.
+    pub(super) is_told: bool,
+    /// Whether rows of the outbox wait for it, as far as the last look knows, and where it is among them.
+    pub(super) has_rows: bool,
+    pub(super) admission: Admission,
+}
+
+impl Turn {
+    pub(super) fn new(member: Member) -> Turn {
+        Turn {
+            member,
+            not_before: Instant::ORIGIN,
+            waits_for_place: false,
+            pauses: false,
+            by_look: false,
+            is_told: false,
+            has_rows: false,
+            admission: Admission::default(),
+        }
+    }
+
+    /// Whether the client's terms are those of the account's other services: nothing is carried on for it otherwise.
+    pub(super) fn agrees(&self) -> bool {
+        self.member.client.engine.disagreement.check().is_ok()
+    }
+
+    /// Whether it has something to take.
+    pub(super) fn wants(&self) -> bool {
+        self.member.has.any() && self.agrees()
+    }
+
+    pub(super) fn may_take(&self, now: Instant) -> bool {
+        self.wants() && (self.not_before <= now || self.waits_for_place)
+    }
+
+    /// The client's clock may have another origin than the loop's: only its waits are taken from it.
+    pub(super) fn wait_for(&mut self, next: Next, now: Instant, period: Duration, one_will_end: bool) {
+        let by_its_clock = self.member.now();
+        let wait = match next {
+            Next::Place if one_will_end => {
+                self.waits_for_place = true;
+                return;
+            }
+            // Other stores' operations of this vendor have them all: nobody here says when one ends.
+            Next::Place => GAP,
+            Next::At(at) => at.since(by_its_clock),
+            Next::Closed(until) => until.map_or(period, |until| until.since(by_its_clock)).min(period),
+        };
+        self.not_before = now.plus(wait);
+    }
+
+    /// Some operations have ended, and `carried` of this client's are under way. Whether there is anything new for it to
+    /// wait for, or nothing any more. Many short operations that end one by one would each be a take of one: so the pause
+    /// between two takes stands, until half of the places are free.
+    pub(super) fn places_came(&mut self, now: Instant, carried: usize) -> bool {
+        let waited = std::mem::take(&mut self.waits_for_place);
+        let is_over = (waited || self.pauses) && self.member.has_half(carried);
+        if is_over {
+            (self.not_before, self.pauses) = (self.not_before.min(now), false);
+        }
+        waited || is_over
+    }
+}
