@@ -6,7 +6,8 @@
 -- First claims: a row each, unless its name is taken or the store is closed, which is told in any case. Times count from
 -- the server's now. The fence is above whatever was purged; that it still is once the row is there, a trigger asks. Nobody
 -- in a batch waits for long for one row, which somebody's open transaction may hold for minutes: the row then goes by
--- itself. That is longer than a batch of somebody else's takes.
+-- itself. That is longer than a batch of somebody else's takes. The setting is of the statement, so that whoever waits for the
+-- whole table waits as long as any statement may.
 --
 -- Takes: scopes, keys, vendors, phases, ends of leases or waits from now, choices for an unknown outcome, resends, longest
 -- exchanges, vendors' clocks, the seal, times to keep, whether there are secrets, fingerprints, wire keys, fields that are
@@ -15,11 +16,13 @@ CREATE FUNCTION {schema}.start_operations(
     text[], text[], text[], bigint[], bigint[], bigint[], bigint[], bigint[], bigint[], bytea,
     bigint[], boolean[], bytea[], text[], text[], bytea[]
 ) RETURNS TABLE (is_closed text, in_scope text, of_key text, with_fence bigint, at_ms bigint) LANGUAGE plpgsql
-    SET search_path = pg_catalog, pg_temp SET lock_timeout = '100ms' SET plan_cache_mode = force_generic_plan
+    SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
     SET jit = off SET enable_seqscan = off SET enable_bitmapscan = off SET enable_mergejoin = off
     AS $$
 BEGIN
-    RETURN QUERY WITH clock AS MATERIALIZED (SELECT {schema}.store_now() AS now),
+    RETURN QUERY WITH clock AS MATERIALIZED (
+        SELECT {schema}.store_now() AS now, set_config('lock_timeout', '100', true) AS lock_timeout
+    ),
     started AS (
         INSERT INTO {schema}.operation (scope, key, vendor, phase, until_ms, wake_ms, fence, attempts, effect,
             claimed_at_ms, updated_at_ms, on_unknown, look_ups, resends_left, attempt_max_ms, vendor_clock_ms, seal)
@@ -51,11 +54,13 @@ CREATE FUNCTION {schema}.move_operations(
     text[], text[], bigint[], bigint[], bigint[], bigint[], bigint[], bigint[], bigint[], bigint[], bigint[],
     bigint[], bigint[], text[], bytea[]
 ) RETURNS TABLE (is_closed text, in_scope text, of_key text, at_ms bigint) LANGUAGE plpgsql
-    SET search_path = pg_catalog, pg_temp SET lock_timeout = '100ms' SET plan_cache_mode = force_generic_plan
+    SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
     SET jit = off SET enable_seqscan = off SET enable_bitmapscan = off SET enable_mergejoin = off
     AS $$
 BEGIN
-    RETURN QUERY WITH clock AS MATERIALIZED (SELECT {schema}.store_now() AS now),
+    RETURN QUERY WITH clock AS MATERIALIZED (
+        SELECT {schema}.store_now() AS now, set_config('lock_timeout', '100', true) AS lock_timeout
+    ),
     moved AS (
         UPDATE {schema}.operation o SET phase = m.phase::smallint, until_ms = {schema}.later(clock.now, m.until_in),
             wake_ms = CASE m.phase WHEN 1 THEN least(o.wake_ms, {schema}.later(clock.now, m.until_in))
@@ -98,7 +103,7 @@ CREATE FUNCTION {schema}.take_due(
     c10 bigint, c11 bigint, c12 smallint, c13 text, c14 bigint, c15 bigint, c16 bigint, c17 bigint, c18 bigint,
     r01 bigint, r02 bigint, r03 bigint, r04 bytea, r05 text, r06 text, r07 text, r08 text, r09 text, r10 bytea
 ) LANGUAGE plpgsql
-    SET search_path = pg_catalog, pg_temp SET lock_timeout = '100ms' SET plan_cache_mode = force_generic_plan
+    SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
     SET jit = off SET enable_seqscan = off SET enable_bitmapscan = off SET enable_mergejoin = off
     SET enable_hashjoin = off SET enable_sort = off
     AS $$
