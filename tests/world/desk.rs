@@ -18,7 +18,7 @@ use crate::world::{CALLS_MAX, World};
 
 /// What came of an enqueueing.
 enum Left {
-    Accepted(Enqueued),
+    Accepted(Box<Enqueued>),
     /// The operation had ended.
     Ended,
     /// Worth another try after this time.
@@ -116,7 +116,7 @@ impl World {
                         is_time: matches!(how, Due::At(_)),
                     });
                 });
-                Left::Accepted(handle)
+                Left::Accepted(Box::new(handle))
             }
             Err(error) => {
                 let whose = (incarnation, began, deadline);
