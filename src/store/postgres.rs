@@ -84,7 +84,8 @@ use turns::Rivals;
 
 /// A store in a Postgres database, which any number of processes on any number of hosts may share.
 ///
-/// Whatever a method has acknowledged is committed, as durably as the server commits (`synchronous_commit`).
+/// Whatever a method has acknowledged is committed, as durably as the server commits (`synchronous_commit`). A role or a
+/// database that sets it to `off` is refused.
 ///
 /// # Behaviour
 ///

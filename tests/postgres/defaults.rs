@@ -55,6 +55,18 @@ async fn a_role_with_another_isolation_claims_as_every_other() {
     }
 }
 
+/// What such a role has claimed may be forgotten after the vendor has charged.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_role_whose_commits_may_be_lost_is_refused() {
+    let Some(server) = server::shared() else { return };
+    let schema = fresh_schema("hasty");
+    role(server, "hasty", "synchronous_commit = off");
+    let text = refused(&server.url_as("hasty", "postgres", &schema), StoreErrorKind::Unsupported);
+    assert!(text.contains("synchronous_commit = on"), "{text}");
+    role(server, "local", "synchronous_commit = local");
+    opened(&server.url_as("local", "postgres", &schema)).expect("it opens");
+}
+
 /// A pooler's session is not the store's to set. Where it has the role's isolation, the store says so and does not open.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn behind_a_pooler_another_isolation_is_refused() {

@@ -56,7 +56,7 @@ impl Migration {
         let client = connections.get().await?;
         let schema = connections.schema();
         let found = version(&client, schema).await?;
-        check_isolation(&client).await?;
+        check_session(&client).await?;
         drop(client);
         refuse_newer(found, schema)?;
         if found == LATEST {
@@ -166,19 +166,27 @@ async fn is_there(client: &Client, schema: &Schema) -> Result<bool, tokio_postgr
 }
 
 /// Refuses a session of another isolation than READ COMMITTED: behind a pooler, [`connect`](super::connect) cannot ask
-/// for that, and a setting of our own would stay behind in a session that is not ours.
-async fn check_isolation(client: &Client) -> Result<(), StoreError> {
-    let read = |error| failure("read the session's isolation", error);
-    let row = client.query_typed_one("SELECT current_setting('transaction_isolation')", &[]).await;
-    let isolation: String = row.and_then(|row| row.try_get(0)).map_err(read)?;
-    if matches!(&*isolation, "read committed" | "read uncommitted") {
+/// for that, and a setting of our own would stay behind in a session that is not ours. And one whose commits are not on
+/// disk when they are acknowledged: a claim that a crash of the server forgets is a second send.
+async fn check_session(client: &Client) -> Result<(), StoreError> {
+    let read = |error| failure("read the session's settings", error);
+    // Null where a server does not know the setting.
+    let ask = "SELECT current_setting('transaction_isolation'), current_setting('synchronous_commit', true)";
+    let row = client.query_typed_one(ask, &[]).await.map_err(read)?;
+    let (isolation, commit) = (row.try_get::<_, String>(0), row.try_get::<_, Option<String>>(1));
+    let (isolation, commit) = (isolation.map_err(read)?, commit.map_err(read)?);
+    let problem = if !matches!(&*isolation, "read committed" | "read uncommitted") {
+        format!(
+            "the role's transactions are {isolation} by default, and a pooler is in the way of asking for another: \
+             ALTER ROLE … SET default_transaction_isolation = 'read committed', or connect without it"
+        )
+    } else if commit.as_deref() == Some("off") {
+        "the role commits with synchronous_commit = off: a crash of the server would forget claims, and their calls be sent \
+         again; ALTER ROLE … SET synchronous_commit = on"
+            .to_owned()
+    } else {
         return Ok(());
-    }
-    let problem = format!(
-        "the role's transactions are {isolation} by default, and a pooler is in the way of asking for another: \
-         ALTER ROLE … SET default_transaction_isolation = 'read committed', or \
-         connect without it"
-    );
+    };
     Err(StoreError::new(problem).of_kind(StoreErrorKind::Unsupported))
 }
 
