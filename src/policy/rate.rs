@@ -154,6 +154,13 @@ pub struct Rate {
 impl Rate {
     /// A limit with its whole burst unused at `now`.
     pub fn new(config: &RateConfig, now: Instant) -> Rate {
+        let mut rate = Rate::rarely_used(config, now);
+        rate.starts.get_mut().allocate();
+        rate
+    }
+
+    /// The same, without memory until it is used.
+    pub(super) fn rarely_used(config: &RateConfig, now: Instant) -> Rate {
         GateClock::set(now);
         let spacing = config.quota().map(|quota| RateLimiter::direct_with_clock(quota, GateClock));
         let calls = config.calls.max(1);
@@ -337,6 +344,8 @@ struct Starts {
     per: Duration,
     /// The end of each moment, and how many had started until then. Oldest first.
     batches: VecDeque<(Instant, u32)>,
+    /// How many there are at most.
+    batches_max: usize,
     /// How many had started until the end of the last one that was forgotten.
     forgotten: u32,
     /// How many had started until the end of the last one.
@@ -345,18 +354,26 @@ struct Starts {
 
 impl Starts {
     fn new(config: &RateConfig) -> Starts {
-        let batches = config.calls.clamp(1, ONE_BY_ONE_MAX) as usize + 1;
-        Starts { per: config.per, batches: VecDeque::with_capacity(batches), forgotten: 0, remembered: 0 }
+        let batches_max = config.calls.clamp(1, ONE_BY_ONE_MAX) as usize + 1;
+        Starts { per: config.per, batches: VecDeque::new(), batches_max, forgotten: 0, remembered: 0 }
+    }
+
+    /// Sets the memory aside that it will ever need.
+    fn allocate(&mut self) {
+        self.batches.reserve_exact(self.batches_max);
     }
 
     fn is_full(&self) -> bool {
-        self.batches.len() == self.batches.capacity()
+        self.batches.len() == self.batches_max
     }
 
     /// Notes that by `at` so many had started.
     fn remember(&mut self, at: Instant, started: u32) {
         if started != self.remembered {
             self.remembered = started;
+            if self.batches.capacity() == 0 {
+                self.allocate();
+            }
             match self.batches.back_mut() {
                 Some((last, until)) if *last == at => *until = started,
                 _ => self.batches.push_back((at, started)),

@@ -51,7 +51,7 @@ impl Turns {
             calls,
             per: rate.per,
             spacing: rate.per / calls,
-            recovered: Rate::new(&RateConfig { burst: None, ..*rate }, Instant::ORIGIN),
+            recovered: Rate::rarely_used(&RateConfig { burst: None, ..*rate }, Instant::ORIGIN),
             is_divided: AtomicBool::new(false),
             headroom: if calls == 1 { 0 } else { (calls / HEADROOM_PART).max(1) },
             share,

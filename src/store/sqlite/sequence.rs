@@ -194,7 +194,7 @@ const ENTER: &str = "INSERT INTO sequenced (operation, account, sequence, positi
 
 /// Whose turn it is.
 const TURN: &str = "SELECT operation, holds, phase FROM sequenced JOIN operation ON number = operation \
-             WHERE account = ?1 AND sequence = ?2 AND turn = 1";
+             WHERE sequenced.account = ?1 AND sequence = ?2 AND turn = 1";
 
 /// The first of those that hold a sequence.
 const FIRST: &str = "SELECT operation FROM sequenced WHERE account = ?1 AND sequence = ?2 AND holds = 1 \
