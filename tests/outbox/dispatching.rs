@@ -13,13 +13,14 @@ use steadfast::dispatcher::{Dispatcher, PERIOD};
 use steadfast::operation::record::{Claim, Claimed, Cursor, Page};
 use steadfast::outbox::rusqlite::Connection;
 use steadfast::store::{
-    Account, Outbox, OutboxRow, OutboxTally, Rejected, Sqlite, Statement, Store, StoreError, Wrapper,
+    Account, Look, Outbox, OutboxRow, OutboxTally, Rejected, Sight, Sqlite, Statement, Store, StoreError,
+    Wrapper,
 };
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::vendor::{Keyed, KeyedConfig};
 use tempfile::TempDir;
 
-/// A store that counts what its outbox is asked.
+/// A store that counts how often it is looked at, and its outbox read.
 #[derive(Debug)]
 struct Counted {
     store: Sqlite,
@@ -27,9 +28,16 @@ struct Counted {
     pages: AtomicUsize,
 }
 
+#[async_trait]
 impl Wrapper for Counted {
     fn inner(&self) -> &dyn Store {
         &self.store
+    }
+
+    async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
+        let sight = self.store.look(look).await;
+        self.looks.fetch_add(1, Ordering::Relaxed);
+        sight
     }
 
     fn outbox(&self) -> Option<&dyn Outbox> {
@@ -44,7 +52,6 @@ impl Outbox for Counted {
     }
 
     async fn have_rows(&self, accounts: &[Account]) -> Result<Vec<bool>, StoreError> {
-        self.looks.fetch_add(1, Ordering::Relaxed);
         self.store.have_rows(accounts).await
     }
 

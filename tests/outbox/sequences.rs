@@ -98,7 +98,8 @@ async fn a_dead_letter_holds_its_sequence_or_lets_it_go() {
         }
     }
     transaction.commit().expect("commits");
-    for _ in 0..20 {
+    // Nothing else is answered, so that for an hour it may be an outage.
+    for _ in 0..90 {
         shop.clock.advance(std::time::Duration::from_secs(60));
         deliver(&stripe).await;
     }

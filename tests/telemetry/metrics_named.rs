@@ -113,8 +113,11 @@ async fn a_dead_letter_is_counted_once_however_often_it_is_asked_for() {
 /// Whoever builds a dashboard reads the page, not the source.
 #[test]
 fn the_page_on_observability_has_every_name_and_no_other() {
-    let source =
-        concat!(include_str!("../../src/telemetry.rs"), include_str!("../../src/telemetry/outbox.rs"));
+    let source = concat!(
+        include_str!("../../src/telemetry.rs"),
+        include_str!("../../src/telemetry/outbox.rs"),
+        include_str!("../../src/telemetry/recovery.rs")
+    );
     let page = include_str!("../../src/docs/observability.md");
     let mut in_source = names(source);
     let mut on_page = names(page);
