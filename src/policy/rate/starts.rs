@@ -14,7 +14,7 @@ use crate::clock::Instant;
 pub(super) struct Starts {
     per: Duration,
     /// The end of each moment, and how many had started until then. Oldest first.
-    batches: VecDeque<(Instant, u32)>,
+    pub(super) batches: VecDeque<(Instant, u32)>,
     /// How many there are at most.
     batches_max: usize,
     /// How many had started until the end of the last one that was forgotten.
