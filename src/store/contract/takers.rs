@@ -90,7 +90,8 @@ pub async fn check_takes_in_turn(store: &dyn Store) {
     }
     for one in ["platform", "platform>a", "platform>z"] {
         let place = order.iter().position(|account| account == one);
-        assert!(place.is_some_and(|place| place < 4), "{one} among the first four: {order:?}");
+        // Two stores on one file each have turns of their own, and the many may be taken from by both before.
+        assert!(place.is_some_and(|place| place < 5), "{one} among the first five: {order:?}");
     }
     assert_eq!(order.iter().filter(|account| *account == "platform>many").count(), 3, "{order:?}");
     leave_at(store, &scope("platform>z"), "two", due.minus(Duration::from_millis(1))).await;
