@@ -10,10 +10,11 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
+use super::failed;
 use crate::call::Call;
 use crate::client::Client;
 use crate::engine::NotAdmitted;
-use crate::error::{Effect, Error, Kind};
+use crate::error::Error;
 use crate::operation::record::Cursor;
 use crate::store::{Outbox, OutboxRow, StoreError, StoreErrorKind};
 use crate::telemetry;
@@ -48,10 +49,8 @@ impl Admission {
         let rows = if self.may_not { 1 } else { ROWS };
         let bytes_max = engine.policy.limits.request_bytes_max;
         let found = outbox.waiting(&engine.account(), self.next.as_ref(), (rows, bytes_max)).await;
-        let page = found.map_err(|source| {
-            let failed = Error::new(Kind::Store { doing: "look into the outbox" }, Effect::None);
-            failed.with_source(source).at_vendor(client.vendor())
-        })?;
+        let page =
+            found.map_err(|source| failed("look into the outbox", source).at_vendor(client.vendor()))?;
         // After the last page from the beginning again: rows may have been committed late.
         self.next = page.next;
         let (said, seen) = (self.may_not, Seen::default());
@@ -127,10 +126,8 @@ async fn admit(client: &Client, outbox: &dyn Outbox, row: &OutboxRow) -> Result<
         Err(NotAdmitted::Rejected(error)) => {
             let now = client.engine.wall();
             let rejected = outbox.reject(row.number, &format!("{error:#}"), now).await;
-            let is_new = rejected.map_err(|source| {
-                let doing = "reject a row of the outbox";
-                Error::new(Kind::Store { doing }, Effect::None).with_source(source).at_vendor(client.vendor())
-            })?;
+            let is_new = rejected
+                .map_err(|source| failed("reject a row of the outbox", source).at_vendor(client.vendor()))?;
             // Or another dispatcher was first.
             if is_new {
                 telemetry::outbox::rejected(client.vendor(), row.number, &error);

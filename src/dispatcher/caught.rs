@@ -39,10 +39,23 @@ pub(super) async fn answered<T>(
         output = caught(round) => output,
         () = over => {
             let silent = StoreError::new(format!("the store has not answered within {ANSWER_MAX:?}"));
-            let silent = silent.of_kind(StoreErrorKind::TimedOut);
-            Ok(Err(Error::new(Kind::Store { doing }, Effect::None).with_source(silent)))
+            Ok(Err(failed(doing, silent.of_kind(StoreErrorKind::TimedOut))))
         }
     }
+}
+
+/// As [`answered`], of one question to a store.
+pub(super) async fn asked<T>(
+    clock: &dyn Clock,
+    doing: &'static str,
+    question: impl Future<Output = Result<T, StoreError>>,
+) -> Result<Result<T, Error>, Box<dyn Any + Send>> {
+    answered(clock, doing, async { question.await.map_err(|source| failed(doing, source)) }).await
+}
+
+/// What a store could not do, and did not.
+pub(super) fn failed(doing: &'static str, source: StoreError) -> Error {
+    Error::new(Kind::Store { doing }, Effect::None).with_source(source)
 }
 
 /// Longer than any store here takes to give up by itself: SQLite waits 5 s for its file; Postgres 5 s for a connection, 10 s

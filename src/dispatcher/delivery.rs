@@ -21,13 +21,12 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::answered;
 use super::health::Pulse;
 use super::member::{GAP, Has, Member};
 use super::under_way::UnderWay;
+use super::{answered, asked};
 use crate::clock::{Clock, Instant, Timestamp};
 use crate::engine::{Engine, Leaving};
-use crate::error::{Effect, Error, Kind};
 use crate::guard::Guard;
 use crate::operation::Scope;
 use crate::store::{Look, Sight, Sleeper};
@@ -179,11 +178,8 @@ impl Delivery {
         };
         let look = Look { now, until: now.plus(self.period), accounts, outbox };
         let Some(first) = self.members.first().map(|turn| turn.member.client.clone()) else { return false };
-        let asked = async {
-            let failed = |source| Error::new(Kind::Store { doing: LOOK }, Effect::None).with_source(source);
-            first.engine.store.look(&look).await.map_err(failed)
-        };
-        match answered(&*self.clock, LOOK, asked).await {
+        let question = async { first.engine.store.look(&look).await };
+        match asked(&*self.clock, LOOK, question).await {
             Ok(Ok(mut sight)) => {
                 self.pulse.asked(None);
                 if let Some(rows) = sight.as_mut().and_then(|sight| sight.rows.take()) {

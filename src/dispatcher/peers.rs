@@ -20,11 +20,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::answered;
+use super::asked;
 use super::member::Member;
 use crate::clock::Instant;
 use crate::engine::Engine;
-use crate::error::{Effect, Error, Gate, Kind};
+use crate::error::Gate;
 use crate::policy::Refusal;
 use crate::policy::recovery::{Part, Sign};
 use crate::store::{Beat, Heartbeat, Peer};
@@ -88,11 +88,8 @@ pub(super) async fn confer<'a>(engine: &Engine, members: impl IntoIterator<Item 
     }
     let heartbeat = Heartbeat { now: engine.wall(), lasts: LASTS, beats };
     let vendor = engine.vendor.name();
-    let asked = async {
-        let failed = |source| Error::new(Kind::Store { doing: TELL }, Effect::None).with_source(source);
-        engine.store.heartbeat(&heartbeat).await.map_err(failed)
-    };
-    match answered(&*engine.clock, TELL, asked).await {
+    let question = async { engine.store.heartbeat(&heartbeat).await };
+    match asked(&*engine.clock, TELL, question).await {
         Ok(Ok(Some(heard))) => told.into_iter().for_each(|member| member.hear(&heard)),
         Ok(Ok(None)) => told.into_iter().for_each(|member| member.peers.is_alone = true),
         Ok(Err(error)) => telemetry::recovery_failed(vendor, &error.at_vendor(vendor)),

@@ -9,9 +9,8 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::answered;
+use super::asked;
 use crate::client::Client;
-use crate::error::{Effect, Error, Kind};
 use crate::telemetry;
 
 /// Purges for ever: batch after batch while there are full ones, and else when `expired` says that there is something,
@@ -22,12 +21,8 @@ pub(super) async fn keep_purging(client: Client, period: Duration, expired: Arc<
         expired.notified().await;
         loop {
             let began = clock.now();
-            let asked = async {
-                let failed =
-                    |source| Error::new(Kind::Store { doing: PURGE }, Effect::None).with_source(source);
-                client.engine.store.purge(client.engine.wall(), BATCH).await.map_err(failed)
-            };
-            let purged = answered(&**clock, PURGE, asked).await;
+            let purge = async { client.engine.store.purge(client.engine.wall(), BATCH).await };
+            let purged = asked(&**clock, PURGE, purge).await;
             let took = clock.now().since(began);
             match purged {
                 Ok(Ok(removed)) if removed >= BATCH => {

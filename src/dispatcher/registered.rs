@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use super::answered;
+use super::asked;
 use crate::client::Client;
-use crate::error::{Effect, Error, Kind};
 use crate::telemetry;
 
 /// Asks the store of each client whether its terms are those of the account's other services, and gives those whose terms
@@ -52,11 +51,7 @@ enum Answer {
 }
 
 async fn answer(client: &Client) -> Answer {
-    let asked = async {
-        let failed = |source| Error::new(Kind::Store { doing: REGISTER }, Effect::None).with_source(source);
-        client.engine.register().await.map_err(failed)
-    };
-    match answered(&*client.engine.clock, REGISTER, asked).await {
+    match asked(&*client.engine.clock, REGISTER, client.engine.register()).await {
         Ok(Ok(Ok(()))) => Answer::Agrees,
         Ok(Ok(Err(differs))) => {
             telemetry::disagrees(client.vendor(), &client.engine.account_path(), &differs);

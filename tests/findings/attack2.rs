@@ -7,45 +7,19 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use serde_json::json;
-use steadfast::clock::Clock;
 use steadfast::operation::record::{Filter, Phase, Record, Take};
 use steadfast::store::{
     self, CopyError, Copying, Head, Memory, Reseal, ResealedBatch, Restore, Sqlite, Stage, Standing, Store,
     StoreError, Upkeep, Wrapper,
 };
 use steadfast::testkit::{ScriptedTransport, TestClock};
-use steadfast::vendor::Stripe;
-use steadfast::{Client, Policy, dispatcher};
+use steadfast::{Client, dispatcher};
 use tempfile::TempDir;
 
-const OWN: &str = "https://api.stripe.com";
-const OTHER: &str = "https://stripe.staging.example";
-
-fn client(store: impl Store, base_url: &str, clock: &TestClock, network: &ScriptedTransport) -> Client {
-    Client::builder(Stripe::new("sk_test_secret").base_url(base_url))
-        .policy(Policy::background())
-        .store(store)
-        .clock(clock.clone())
-        .transport(network.clone())
-        .build()
-        .expect("a client")
-}
-
-fn paid() -> ScriptedTransport {
-    ScriptedTransport::new().json(200, json!({"id": "po_1"}))
-}
+use crate::terms::{OTHER, OWN, client, paid, pass};
 
 async fn enqueue(client: &Client, key: &str) {
     client.post("/v1/payouts").key(key).form(&[("amount", "1000")]).enqueue().await.expect("recorded");
-}
-
-/// Lets what is in the background go on for so long.
-async fn pass(clock: &TestClock, time: Duration) {
-    clock.sleep_until(clock.now().plus(time)).await;
-    for _ in 0..100 {
-        tokio::task::yield_now().await;
-    }
 }
 
 fn upkeep(store: &dyn Store) -> &dyn Upkeep {

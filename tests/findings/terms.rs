@@ -11,7 +11,7 @@ use steadfast::transport::SendErrorKind;
 use steadfast::vendor::Stripe;
 use steadfast::{Client, Policy, dispatcher};
 
-fn client(store: impl Store, base_url: &str, clock: &TestClock, network: &ScriptedTransport) -> Client {
+pub fn client(store: impl Store, base_url: &str, clock: &TestClock, network: &ScriptedTransport) -> Client {
     Client::builder(Stripe::new("sk_test_secret").base_url(base_url))
         .policy(Policy::background())
         .store(store)
@@ -21,20 +21,20 @@ fn client(store: impl Store, base_url: &str, clock: &TestClock, network: &Script
         .expect("a client")
 }
 
-fn paid() -> ScriptedTransport {
+pub fn paid() -> ScriptedTransport {
     ScriptedTransport::new().json(200, json!({"id": "po_1"}))
 }
 
 /// Lets what is in the background go on for so long.
-async fn pass(clock: &TestClock, time: Duration) {
+pub async fn pass(clock: &TestClock, time: Duration) {
     clock.sleep_until(clock.now().plus(time)).await;
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
 }
 
-const OWN: &str = "https://api.stripe.com";
-const OTHER: &str = "https://stripe.staging.example";
+pub const OWN: &str = "https://api.stripe.com";
+pub const OTHER: &str = "https://stripe.staging.example";
 
 #[tokio::test]
 async fn what_a_service_at_another_address_recorded_is_not_carried_on() {

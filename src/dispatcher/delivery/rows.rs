@@ -1,8 +1,7 @@
 //! The rows of the store's outbox, for all of a dispatcher's clients.
 
 use super::{Delivery, Turn, shortest};
-use crate::dispatcher::answered;
-use crate::error::{Effect, Error, Kind};
+use crate::dispatcher::{answered, asked};
 use crate::telemetry;
 
 impl Delivery {
@@ -11,13 +10,8 @@ impl Delivery {
         let Some(outbox) = self.engine.outbox() else { return };
         let accounts: Vec<_> = self.members.iter().map(|turn| turn.member.client.engine.account()).collect();
         let vendor = self.engine.vendor.name();
-        let asked = async {
-            let failed = |source| {
-                Error::new(Kind::Store { doing: LOOK_INTO_OUTBOX }, Effect::None).with_source(source)
-            };
-            outbox.have_rows(&accounts).await.map_err(failed)
-        };
-        let found = match answered(&*self.clock, LOOK_INTO_OUTBOX, asked).await {
+        let question = async { outbox.have_rows(&accounts).await };
+        let found = match asked(&*self.clock, LOOK_INTO_OUTBOX, question).await {
             Ok(Ok(found)) => found,
             Ok(Err(error)) => {
                 self.pulse.asked(Some(&error));

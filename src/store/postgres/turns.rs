@@ -12,7 +12,7 @@ use tokio_postgres::types::Type;
 
 use super::Shared;
 use super::read::Given;
-use super::row::{OPERATION, Reader};
+use super::row::{OPERATION, Reader, Value};
 use super::schema::Schema;
 use super::take::Asked;
 use super::transaction::Within;
@@ -38,15 +38,8 @@ pub(super) async fn are_rivals(shared: &Arc<Shared>, take: &Take, from: i64) -> 
     if let Some((_, are_rivals)) = seen.filter(|(until, _)| began < *until) {
         return Ok(are_rivals);
     }
-    let (after, before) = behind(account);
-    let values: Vec<(Given, Type)> = vec![
-        (Box::new(account.clone()), Type::TEXT),
-        (Box::new(Scope::from_stored(account.as_str()).vendor_path().to_owned()), Type::TEXT),
-        (Box::new(after), Type::TEXT),
-        (Box::new(before), Type::TEXT),
-        (Box::new(from), Type::INT8),
-    ];
-    let are_rivals = shared.ask(DOING, question(shared.connections.schema()), values).await?.len() > 1;
+    let are_rivals =
+        shared.ask(DOING, question(shared.connections.schema()), values(account, from)).await?.len() > 1;
     let ended = shared.time.instant();
     let until = ended.plus(SEEN_FOR.max(ended.since(began) * SEEN_PART));
     shared.rivals.0.lock().insert(account.clone(), (until, are_rivals));
@@ -57,15 +50,8 @@ pub(super) async fn are_rivals(shared: &Arc<Shared>, take: &Take, from: i64) -> 
 /// for something else.
 pub(super) async fn line(within: &Within, take: &Take, from: i64) -> Result<Vec<String>, StoreError> {
     let Some(account) = tenants_of(take) else { return Ok(Vec::new()) };
-    let scope = Scope::from_stored(account.as_str());
-    let (after, before) = behind(account);
-    let values = [
-        (account as _, Type::TEXT),
-        (&scope.vendor_path() as _, Type::TEXT),
-        (&after as _, Type::TEXT),
-        (&before as _, Type::TEXT),
-        (&from as _, Type::INT8),
-    ];
+    let values = values(account, from);
+    let values: Vec<Value<'_>> = values.iter().map(|(value, kind)| (&**value as _, kind.clone())).collect();
     let rows = within.ask(DOING, &question(within.shared.connections.schema()), &values).await?;
     let found = rows.iter().map(|row| Reader::of(row).next()).collect::<Result<_, _>>()?;
     Ok(within.shared.tenants.in_turn(account, found))
@@ -74,6 +60,18 @@ pub(super) async fn line(within: &Within, take: &Take, from: i64) -> Result<Vec<
 /// The account of a taker of what is due.
 fn tenants_of(take: &Take) -> Option<&String> {
     take.account.as_ref().filter(|_| take.what == Left::Due)
+}
+
+/// The values of the [`question`].
+fn values(account: &str, from: i64) -> Vec<(Given, Type)> {
+    let (after, before) = behind(account);
+    vec![
+        (Box::new(account.to_owned()), Type::TEXT),
+        (Box::new(Scope::from_stored(account).vendor_path().to_owned()), Type::TEXT),
+        (Box::new(after), Type::TEXT),
+        (Box::new(before), Type::TEXT),
+        (Box::new(from), Type::INT8),
+    ]
 }
 
 /// Which accounts have something due: account, vendor, the range behind the account, from when on.

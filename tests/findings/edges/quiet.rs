@@ -28,6 +28,16 @@ async fn enqueue(client: &Client, key: &str) {
     charge.enqueue().await.expect("recorded");
 }
 
+/// Enqueues what the vendor never takes, and ends the outage.
+async fn poison(clock: &TestClock, vendor: &Vendor, client: &Client) {
+    enqueue(client, "poison").await;
+    clock.latency(Duration::from_millis(100)).await;
+    vendor.with(|seen| {
+        seen.never_takes = seen.sent.keys().next().cloned();
+        seen.down = false;
+    });
+}
+
 #[test]
 fn one_operation_outlives_an_outage_that_it_meets_alone() {
     for lasts in [60, 600, 3_000] {
@@ -72,12 +82,7 @@ fn what_fails_beside_calls_that_are_answered_spends_its_ladder() {
     on_virtual_time(|clock, _| async move {
         let (vendor, store, client) = shop(&clock);
         let _dispatcher = client.keep_recovering(PERIOD);
-        enqueue(&client, "poison").await;
-        clock.latency(Duration::from_millis(100)).await;
-        vendor.with(|seen| {
-            seen.never_takes = seen.sent.keys().next().cloned();
-            seen.down = false;
-        });
+        poison(&clock, &vendor, &client).await;
         let calls = async |lasts: u64| {
             let until = clock.now().plus(secs(lasts));
             while clock.now() < until {
@@ -104,12 +109,7 @@ fn what_is_never_taken_and_stands_alone_ends_too() {
     on_virtual_time(|clock, _| async move {
         let (vendor, store, client) = shop(&clock);
         let _dispatcher = client.keep_recovering(PERIOD);
-        enqueue(&client, "poison").await;
-        clock.latency(Duration::from_millis(100)).await;
-        vendor.with(|seen| {
-            seen.never_takes = seen.sent.keys().next().cloned();
-            seen.down = false;
-        });
+        poison(&clock, &vendor, &client).await;
         clock.latency(secs(3_500)).await;
         assert_eq!(phases(&store).await.get(&Phase::Dead), None);
         clock.latency(secs(3_700)).await;
