@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use rusqlite::types::{Type, ValueRef};
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row as SqliteRow, params};
 
 use super::failure::{While, damaged};
@@ -160,51 +160,80 @@ fn read(row: &SqliteRow<'_>, body_bytes_max: usize) -> rusqlite::Result<Found> {
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(Bytes::copy_from_slice(bytes)),
         ValueRef::Integer(_) | ValueRef::Real(_) => return Err(damaged(6, "no body")),
     };
-    let mut problem = None;
+    let mut texts = Texts { row, problem: None };
     let body_bytes: Option<i64> = row.get(7)?;
     if body.is_none()
         && let Some(bytes) = body_bytes
     {
-        problem = Some(format!("body: {bytes} bytes are over the limit of {body_bytes_max}"));
+        texts.problem = Some(format!("body: {bytes} bytes are over the limit of {body_bytes_max}"));
     }
-    let mut noted = |told: Result<Vec<(String, String)>, String>| {
-        told.unwrap_or_else(|told| {
-            problem.get_or_insert(told);
-            Vec::new()
-        })
-    };
-    let mut headers = noted(headers(&row.get::<_, String>(4)?));
-    let content_type: Option<String> = row.get(5)?;
+    let (method, path, key) = (texts.needed(1)?, texts.needed(2)?, texts.needed(3)?);
+    let told = headers(&texts.needed(4)?);
+    let mut headers = texts.noted(told);
+    let content_type = texts.at(5)?;
     let is_named = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
     if let Some(content_type) = content_type.filter(|_| body.is_some() && !is_named) {
         headers.push(("content-type".to_owned(), content_type));
     }
-    let redact = names(row.get::<_, Option<String>>(12)?.as_deref()).unwrap_or_else(|told| {
-        problem.get_or_insert(told);
-        Vec::new()
-    });
+    let told = names(texts.at(12)?.as_deref());
+    let redact = texts.noted(told);
+    let on_unknown = match &*texts.needed(10)? {
+        PARK => OnUnknown::Park,
+        RESEND => OnUnknown::Resend,
+        _ => return Err(damaged(10, "no such choice for an unknown outcome")),
+    };
+    let (supersedes, origin) = (texts.at(13)?, texts.at(15)?);
+    let sequence = sequence(texts.at(16)?, &texts.needed(17)?);
     let read = OutboxRow {
         number: row.get::<_, i64>(0)?.max(0) as u64,
-        method: row.get(1)?,
-        path: row.get(2)?,
-        key: row.get(3)?,
+        method,
+        path,
+        key,
         headers,
         body: body.unwrap_or_default(),
         due: row.get::<_, Option<i64>>(9)?.map(from_ms),
-        on_unknown: match row.get::<_, String>(10)?.as_str() {
-            PARK => OnUnknown::Park,
-            RESEND => OnUnknown::Resend,
-            _ => return Err(rusqlite::Error::InvalidColumnType(10, "on_unknown".to_owned(), Type::Text)),
-        },
+        on_unknown,
         keep: row.get::<_, Option<i64>>(11)?.map(duration),
         redact,
-        supersedes: row.get(13)?,
-        origin: row.get(15)?,
-        sequence: sequence(row.get(16)?, &row.get::<_, String>(17)?),
+        supersedes,
+        origin,
+        sequence,
         enqueued_at: from_ms(row.get(14)?),
-        problem,
+        problem: texts.problem,
     };
     Ok((read, row.get(8)?))
+}
+
+/// The texts of a row. SQLite keeps as a text whatever bytes a program gave it: one that is not UTF-8 is the row's first
+/// problem, and no reason to read none of the rows.
+struct Texts<'a, 'b> {
+    row: &'a SqliteRow<'b>,
+    problem: Option<String>,
+}
+
+impl Texts<'_, '_> {
+    fn at(&mut self, column: usize) -> rusqlite::Result<Option<String>> {
+        let bytes = self.row.get_ref(column)?.as_bytes_or_null().map_err(|_| damaged(column, "no text"))?;
+        let Some(bytes) = bytes else { return Ok(None) };
+        let text = String::from_utf8_lossy(bytes);
+        if matches!(text, Cow::Owned(_)) {
+            let name = self.row.as_ref().column_name(column)?;
+            self.problem.get_or_insert_with(|| format!("{name}: it is not UTF-8"));
+        }
+        Ok(Some(text.into_owned()))
+    }
+
+    fn needed(&mut self, column: usize) -> rusqlite::Result<String> {
+        self.at(column)?.ok_or_else(|| damaged(column, "no text"))
+    }
+
+    /// What was read, or nothing of it and why.
+    fn noted<T>(&mut self, told: Result<Vec<T>, String>) -> Vec<T> {
+        told.unwrap_or_else(|told| {
+            self.problem.get_or_insert(told);
+            Vec::new()
+        })
+    }
 }
 
 /// A claim for a row that is still there, and the row's removal where the operation is then on record for its request.
@@ -237,10 +266,11 @@ fn tally(connection: &Connection) -> Result<Vec<OutboxTally>, StoreError> {
     let count = |row: &SqliteRow<'_>, at| Ok::<_, rusqlite::Error>(row.get::<_, i64>(at)?.max(0) as u64);
     statement
         .query_map([], |row| {
+            let mut texts = Texts { row, problem: None };
             Ok(OutboxTally {
-                namespace: row.get(0)?,
-                vendor: row.get(1)?,
-                account: row.get(2)?,
+                namespace: texts.needed(0)?,
+                vendor: texts.needed(1)?,
+                account: texts.needed(2)?,
                 waiting: count(row, 3)?,
                 oldest: row.get::<_, Option<i64>>(4)?.map(from_ms),
                 rejected: count(row, 5)?,
@@ -255,17 +285,17 @@ fn rejected(connection: &Connection, from: u64, limit: usize) -> Result<Page<Rej
     let mut statement = connection.prepare_cached(REJECTED).while_doing(doing)?;
     let rows = statement
         .query_map([to_number(from), limit as i64 + 1], |row| {
-            let number = row.get::<_, i64>(0)?.max(0) as u64;
+            let (number, mut texts) = (row.get::<_, i64>(0)?.max(0) as u64, Texts { row, problem: None });
             let rejected = Rejected {
                 number,
-                namespace: row.get(1)?,
-                vendor: row.get(2)?,
-                account: row.get(3)?,
-                method: row.get(4)?,
-                key: row.get(5)?,
+                namespace: texts.needed(1)?,
+                vendor: texts.needed(2)?,
+                account: texts.needed(3)?,
+                method: texts.needed(4)?,
+                key: texts.needed(5)?,
                 at: from_ms(row.get(6)?),
-                why: row.get(7)?,
-                holds: row.get(8)?,
+                why: texts.needed(7)?,
+                holds: texts.at(8)?,
             };
             Ok((number, rejected))
         })
