@@ -90,7 +90,7 @@ impl Shop {
     }
 }
 
-async fn connection(server: &Server, schema: &str) -> tokio_postgres::Client {
+pub(super) async fn connection(server: &Server, schema: &str) -> tokio_postgres::Client {
     let url = server.url(schema);
     let (plain, _) = url.split_once("&schema=").expect("a URL of the rig");
     let (client, connection) = tokio_postgres::connect(plain, NoTls).await.expect("the server answers");
