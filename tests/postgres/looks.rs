@@ -151,7 +151,7 @@ async fn whoever_listens_goes_on_after_its_connection_was_cut() {
 async fn what_sql_enqueues_is_heard_of() {
     let Some(server) = server::shared() else { return };
     let schema = fresh_schema("heard");
-    let network = ScriptedTransport::new().status(200).status(200).status(200);
+    let network = ScriptedTransport::new().status(200).status(200).status(200).status(200);
     let dispatching = client(open(server, &schema), &network);
     let hour = Duration::from_secs(3_600);
     let _dispatcher = Dispatcher::over([&dispatching]).period(hour).start();
@@ -172,12 +172,19 @@ async fn what_sql_enqueues_is_heard_of() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
+    // Nobody is told of what is due much later, and whoever comes right behind it does not take it for told.
+    server.sql(&format!(
+        "{}; {}",
+        put("later").replace("'test')", "'test', after => '1 hour')"),
+        put("behind")
+    ));
+    soon(|| if network.requests().len() == 3 { Ok(()) } else { Err("nobody delivers it") });
     // Somebody who commits two-phase, or whose server has no NOTIFY, switches it off.
     server.sql(&format!("SET steadfast.notify = 'off'; {}", put("c")));
     tokio::time::sleep(Duration::from_millis(500)).await;
-    assert_eq!(network.requests().len(), 2, "nobody was told");
+    assert_eq!(network.requests().len(), 3, "nobody was told");
     dispatching.wake();
-    soon(|| if network.requests().len() == 3 { Ok(()) } else { Err("not yet") });
+    soon(|| if network.requests().len() == 4 { Ok(()) } else { Err("not yet") });
 }
 
 /// Behind a pooler in transaction mode, and where it is not to be used, nobody listens: what is enqueued is found by

@@ -84,7 +84,8 @@ BEGIN
     IF coalesce(due_ms, 0) <= {schema}.store_now() + 5000
         AND coalesce(current_setting('steadfast.notify', true), '') <> 'off'
     THEN
-        SELECT o.enqueued_at_ms INTO told_at_ms FROM {schema}.outbox o
+        SELECT CASE WHEN coalesce(o.due_ms, 0) <= o.enqueued_at_ms + 5000 THEN o.enqueued_at_ms END
+            INTO told_at_ms FROM {schema}.outbox o
             WHERE o.namespace = put_in_outbox.namespace AND o.vendor = put_in_outbox.vendor
             AND o.account = put_in_outbox.account AND o.rejected_at_ms IS NULL AND o.number < row_number
             ORDER BY o.number DESC LIMIT 1;
