@@ -69,7 +69,7 @@ pub(super) async fn wipe(shared: &Arc<Shared>) -> Result<(), StoreError> {
             let schema = own.connections.schema();
             let exclusive = own.connections.exclusive().await?;
             // One by one: no transaction may hold a VACUUM.
-            for table in ["outcome", "request", "operation", "sequenced", "audit"] {
+            for table in ["outcome", "request", "operation", "outbox", "sequenced", "audit"] {
                 let sql = format!("VACUUM (FULL) {schema}.{table}");
                 exclusive.batch_execute(&sql).await.map_err(|error| failure("write a table anew", error))?;
             }
