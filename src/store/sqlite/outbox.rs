@@ -4,10 +4,9 @@ use std::borrow::Cow;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row as SqliteRow, params};
 
-use super::failure::{While, damaged};
+use super::failure::While;
 use super::lane::OnDrop;
 use super::sealed::keys_at_hand;
 use super::write::{self, First, Met};
@@ -15,15 +14,18 @@ use super::{Sqlite, sealed};
 use crate::clock::Timestamp;
 use crate::guard::Guard;
 use crate::operation::record::{Claim, Claimed, Cursor, Page};
-use crate::policy::OnUnknown;
-use crate::store::numbers::{duration, from_ms, to_ms};
+use crate::store::numbers::{from_ms, to_ms};
 use crate::store::outbox::{
-    Account, Database, Outbox, OutboxRow, OutboxTally, PARK, RESEND, Rejected, Statement, Value, headers,
-    names, sealed_bytes, sequence, unsealed, values,
+    Account, Database, Outbox, OutboxRow, OutboxTally, Rejected, Statement, Value, sealed_bytes, unsealed,
+    values,
 };
 use crate::store::pages::{ROWS_MAX, page, start};
 use crate::store::seals::Seals;
 use crate::store::{StoreError, StoreErrorKind};
+
+mod row;
+
+use row::{Texts, read};
 
 #[async_trait]
 impl Outbox for Sqlite {
@@ -154,88 +156,6 @@ fn waiting(
     Ok(found)
 }
 
-fn read(row: &SqliteRow<'_>, body_bytes_max: usize) -> rusqlite::Result<Found> {
-    let body = match row.get_ref(6)? {
-        ValueRef::Null => None,
-        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(Bytes::copy_from_slice(bytes)),
-        ValueRef::Integer(_) | ValueRef::Real(_) => return Err(damaged(6, "no body")),
-    };
-    let mut texts = Texts { row, problem: None };
-    let body_bytes: Option<i64> = row.get(7)?;
-    if body.is_none()
-        && let Some(bytes) = body_bytes
-    {
-        texts.problem = Some(format!("body: {bytes} bytes are over the limit of {body_bytes_max}"));
-    }
-    let (method, path, key) = (texts.needed(1)?, texts.needed(2)?, texts.needed(3)?);
-    let told = headers(&texts.needed(4)?);
-    let mut headers = texts.noted(told);
-    let content_type = texts.at(5)?;
-    let is_named = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
-    if let Some(content_type) = content_type.filter(|_| body.is_some() && !is_named) {
-        headers.push(("content-type".to_owned(), content_type));
-    }
-    let told = names(texts.at(12)?.as_deref());
-    let redact = texts.noted(told);
-    let on_unknown = match &*texts.needed(10)? {
-        PARK => OnUnknown::Park,
-        RESEND => OnUnknown::Resend,
-        _ => return Err(damaged(10, "no such choice for an unknown outcome")),
-    };
-    let (supersedes, origin) = (texts.at(13)?, texts.at(15)?);
-    let sequence = sequence(texts.at(16)?, &texts.needed(17)?);
-    let read = OutboxRow {
-        number: row.get::<_, i64>(0)?.max(0) as u64,
-        method,
-        path,
-        key,
-        headers,
-        body: body.unwrap_or_default(),
-        due: row.get::<_, Option<i64>>(9)?.map(from_ms),
-        on_unknown,
-        keep: row.get::<_, Option<i64>>(11)?.map(duration),
-        redact,
-        supersedes,
-        origin,
-        sequence,
-        enqueued_at: from_ms(row.get(14)?),
-        problem: texts.problem,
-    };
-    Ok((read, row.get(8)?))
-}
-
-/// The texts of a row. SQLite keeps as a text whatever bytes a program gave it: one that is not UTF-8 is the row's first
-/// problem, and no reason to read none of the rows.
-struct Texts<'a, 'b> {
-    row: &'a SqliteRow<'b>,
-    problem: Option<String>,
-}
-
-impl Texts<'_, '_> {
-    fn at(&mut self, column: usize) -> rusqlite::Result<Option<String>> {
-        let bytes = self.row.get_ref(column)?.as_bytes_or_null().map_err(|_| damaged(column, "no text"))?;
-        let Some(bytes) = bytes else { return Ok(None) };
-        let text = String::from_utf8_lossy(bytes);
-        if matches!(text, Cow::Owned(_)) {
-            let name = self.row.as_ref().column_name(column)?;
-            self.problem.get_or_insert_with(|| format!("{name}: it is not UTF-8"));
-        }
-        Ok(Some(text.into_owned()))
-    }
-
-    fn needed(&mut self, column: usize) -> rusqlite::Result<String> {
-        self.at(column)?.ok_or_else(|| damaged(column, "no text"))
-    }
-
-    /// What was read, or nothing of it and why.
-    fn noted<T>(&mut self, told: Result<Vec<T>, String>) -> Vec<T> {
-        told.unwrap_or_else(|told| {
-            self.problem.get_or_insert(told);
-            Vec::new()
-        })
-    }
-}
-
 /// A claim for a row that is still there, and the row's removal where the operation is then on record for its request.
 fn admit(connection: &Connection, number: u64, first: &First) -> Result<Option<Met>, StoreError> {
     let doing = "admit a row of the outbox";
@@ -266,7 +186,7 @@ fn tally(connection: &Connection) -> Result<Vec<OutboxTally>, StoreError> {
     let count = |row: &SqliteRow<'_>, at| Ok::<_, rusqlite::Error>(row.get::<_, i64>(at)?.max(0) as u64);
     statement
         .query_map([], |row| {
-            let mut texts = Texts { row, problem: None };
+            let mut texts = Texts::of(row);
             Ok(OutboxTally {
                 namespace: texts.needed(0)?,
                 vendor: texts.needed(1)?,
@@ -285,7 +205,7 @@ fn rejected(connection: &Connection, from: u64, limit: usize) -> Result<Page<Rej
     let mut statement = connection.prepare_cached(REJECTED).while_doing(doing)?;
     let rows = statement
         .query_map([to_number(from), limit as i64 + 1], |row| {
-            let (number, mut texts) = (row.get::<_, i64>(0)?.max(0) as u64, Texts { row, problem: None });
+            let (number, mut texts) = (row.get::<_, i64>(0)?.max(0) as u64, Texts::of(row));
             let rejected = Rejected {
                 number,
                 namespace: texts.needed(1)?,
