@@ -127,7 +127,7 @@ async fn an_app_that_cancels_what_no_dispatcher_has_admitted_is_told_that_it_is_
     let reminder = put.committed();
     match reminder.cancel("paid").await.expect_err("its row is in the outbox still") {
         DeadLetterError::Store { source, .. } => {
-            assert_eq!(source.kind(), StoreErrorKind::Denied, "{source}")
+            assert_eq!(source.kind(), StoreErrorKind::Denied, "{source}");
         }
         other => panic!("{other:?}"),
     }
