@@ -130,6 +130,8 @@ guards! {
     SendNoEarlier,
     /// Who takes an operation again goes on with its own measure.
     OwnMeasure,
+    /// Hosts whose clocks are far apart do not take one operation from each other as fast as they can look.
+    NothingIsNoHaste,
     /// A look-up that failed is not a look-up.
     FailedLookUp,
     /// Look-ups are counted over all runs.

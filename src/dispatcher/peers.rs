@@ -40,8 +40,6 @@ pub(super) struct Peers {
     /// The store has no means to tell anybody.
     is_alone: bool,
     part: Part,
-    /// The latest end of a pause that it knows from them.
-    paused_until: Instant,
     live: Live,
 }
 
@@ -110,7 +108,6 @@ impl Peers {
             is_told: false,
             is_alone: false,
             part: Part::WHOLE,
-            paused_until: Instant::ORIGIN,
             live: Live::default(),
         }
     }
@@ -151,8 +148,7 @@ impl Member {
         let (now, gates) = (self.now(), &self.client.engine.gates);
         self.peers.live.count(gates.live_started(), now);
         let fell = gates.recovery().fell(now).filter(|(at, _)| now.since(*at) < LASTS);
-        // What it was told is not passed on: it would never end.
-        let pause = gates.pause().until(now).filter(|until| *until != self.peers.paused_until);
+        let pause = gates.pause().own_until(now);
         // Which is not the same for a limit that is used up: there it only waits for its turn.
         let is_closed = |refusal: Refusal| !matches!(refusal.gate, Gate::Rate | Gate::Concurrency);
         Word {
@@ -200,7 +196,7 @@ impl Member {
         self.client.engine.gates.divide(&part, now);
     }
 
-    fn heed(&mut self, word: &Word, ago: Duration, now: Instant) {
+    fn heed(&self, word: &Word, ago: Duration, now: Instant) {
         let gates = &self.client.engine.gates;
         if let Some(fell_ms) = word.fell_ms {
             let sign = if word.too_much { Sign::TooMuch } else { Sign::Failed };
@@ -208,12 +204,7 @@ impl Member {
             gates.recovery().heard(sign, since, now);
         }
         let Some(pause_ms) = word.pause_ms else { return };
-        let left = Duration::from_millis(pause_ms).saturating_sub(ago);
-        // The same pause again, as often as it is told, is none: an operator may have ended it here.
-        if now.plus(left) > self.peers.paused_until.plus(SAME_PAUSE) {
-            gates.pause().hold_until(now, left);
-            self.peers.paused_until = gates.pause().until(now).unwrap_or(now);
-        }
+        gates.pause().hear(now, Duration::from_millis(pause_ms).saturating_sub(ago));
     }
 }
 
@@ -241,8 +232,5 @@ const PERIOD: Duration = Duration::from_secs(1);
 
 /// Whoever has said nothing for so long has gone.
 const LASTS: Duration = Duration::from_secs(5);
-
-/// Ends of pauses that differ by less are one: each word is on its way for a while.
-const SAME_PAUSE: Duration = Duration::from_secs(1);
 
 const TELL: &str = "tell the other dispatchers";

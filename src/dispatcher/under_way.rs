@@ -10,6 +10,7 @@ use crate::client::Client;
 use crate::clock::Instant;
 use crate::engine::Leaving;
 use crate::error::Error;
+use crate::guard::Guard;
 use crate::operation::record::Record;
 use crate::reply::Reply;
 use crate::telemetry;
@@ -23,6 +24,8 @@ pub(super) struct UnderWay {
     /// How many are in a sequence.
     sequenced: usize,
     leaving: Leaving,
+    /// The last that ended was put off as it was, nothing sent for it.
+    came_to_nothing: bool,
     pub recovered: Recovered,
 }
 
@@ -35,6 +38,7 @@ impl UnderWay {
             members: vendors.map(|vendor| (vendor, 0)).collect(),
             sequenced: 0,
             leaving,
+            came_to_nothing: false,
             recovered: Recovered::default(),
         }
     }
@@ -51,6 +55,12 @@ impl UnderWay {
     /// Whether the end of one of those under way may be the turn of the next in its sequence.
     pub(super) const fn may_pass_turns(&self) -> bool {
         self.sequenced > 0
+    }
+
+    /// Whether what was taken last was put off as it was. Hosts whose clocks are far apart, on a store without one, each
+    /// find due at once what the other one has put off.
+    pub(super) const fn came_to_nothing(&self) -> bool {
+        self.came_to_nothing
     }
 
     /// Carries a taken operation on. It keeps its place until it ends, however it does.
@@ -96,6 +106,10 @@ impl UnderWay {
     fn count(&mut self, ended: Ended) {
         match ended {
             Ok((id, outcome)) => {
+                let is_open = outcome.as_ref().is_err_and(|error| {
+                    error.attempts().is_empty() && !error.is_dead_letter() && !error.is_refused()
+                });
+                self.came_to_nothing = Guard::NothingIsNoHaste.keeps(is_open);
                 let outcome = self.recovered.count(&outcome);
                 if let Some(vendor) = self.forget(id) {
                     telemetry::recovered(vendor, outcome);

@@ -78,18 +78,37 @@ impl Default for PauseConfig {
 pub struct Pause {
     max: Duration,
     until: AtomicU64,
+    /// The latest end that other processes told.
+    heard: AtomicU64,
 }
 
 impl Pause {
     /// No pause yet.
     pub fn new(config: &PauseConfig) -> Pause {
-        Pause { max: config.max, until: AtomicU64::new(0) }
+        Pause { max: config.max, until: AtomicU64::new(0), heard: AtomicU64::new(0) }
     }
 
     /// Holds every call back for `wait` from `now`, cut to the configured most. Never shortens a pause.
     pub fn hold_until(&self, now: Instant, wait: Duration) {
         self.until
             .fetch_max(now.plus(Guard::PauseForAll.keeps(wait.min(self.max))).as_nanos(), Ordering::Relaxed);
+    }
+
+    /// As [`hold_until`](Pause::hold_until), of what another process was asked. The same pause again, as often as it is
+    /// told, is none: an operator may have ended it here.
+    pub(crate) fn hear(&self, now: Instant, left: Duration) {
+        let heard = Instant::from_nanos(self.heard.load(Ordering::Relaxed));
+        if now.plus(left) > heard.plus(SAME_PAUSE) {
+            self.hold_until(now, left);
+            self.heard.store(self.until.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+
+    /// The end of a pause that the vendor asked this process for. What was heard is not to be passed on: it would never
+    /// end.
+    pub(crate) fn own_until(&self, now: Instant) -> Option<Instant> {
+        let heard = self.heard.load(Ordering::Relaxed);
+        self.until(now).filter(|until| until.as_nanos() != heard)
     }
 
     /// Whether calls may go at `now`.
@@ -114,6 +133,9 @@ impl Pause {
     }
 }
 
+/// Ends of pauses that differ by less are one: each word is on its way for a while.
+const SAME_PAUSE: Duration = Duration::from_secs(1);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,6 +155,24 @@ mod tests {
         assert_eq!(pause.until(at(2)), Some(at(3)));
         assert_eq!(pause.check(at(3)), Ok(()));
         assert_eq!(pause.until(at(3)), None);
+    }
+
+    #[test]
+    fn what_was_heard_is_held_to_and_not_passed_on() {
+        let pause = Pause::new(&PauseConfig::default());
+        pause.hear(at(0), 10 * SECOND);
+        assert_eq!((pause.until(at(1)), pause.own_until(at(1))), (Some(at(10)), None));
+        // The same, told again: an operator has ended it here.
+        pause.clear();
+        pause.hear(at(1), 9 * SECOND);
+        pause.hear(at(2), 9 * SECOND);
+        assert_eq!(pause.until(at(2)), None);
+        pause.hear(at(2), 9 * SECOND + SECOND);
+        assert_eq!((pause.until(at(2)), pause.own_until(at(2))), (Some(at(12)), None));
+        // What the vendor asks for here is passed on, and what others then tell of it changes nothing.
+        pause.hold_until(at(3), 20 * SECOND);
+        pause.hear(at(4), 5 * SECOND);
+        assert_eq!((pause.until(at(4)), pause.own_until(at(4))), (Some(at(23)), Some(at(23))));
     }
 
     #[test]

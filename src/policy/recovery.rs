@@ -269,7 +269,8 @@ impl Recovery {
         let dispatchers = f64::from(dispatchers.max(1));
         self.refilled(now, |pace| {
             if dispatchers > pace.dispatchers {
-                pace.per_second *= pace.dispatchers / dispatchers;
+                let floor = FLOOR_PER_SECOND.min(self.start / dispatchers);
+                pace.per_second = (pace.per_second * pace.dispatchers / dispatchers).max(floor);
             }
             pace.dispatchers = dispatchers;
             pace.starts = pace.starts.min(self.most(pace));

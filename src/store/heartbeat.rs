@@ -12,7 +12,8 @@ use crate::clock::Timestamp;
 pub struct Heartbeat {
     /// As [`Claim::now`](crate::operation::record::Claim::now).
     pub now: Timestamp,
-    /// How long it is kept: whoever says nothing for longer has gone.
+    /// How long it is kept: whoever says nothing for longer has gone. What was said by a clock that is ahead by more says
+    /// nothing of its age, and is forgotten.
     pub lasts: Duration,
     /// One for each account that is delivered for.
     pub beats: Vec<Beat>,

@@ -35,7 +35,7 @@ mod sealed;
 mod sequence;
 mod tally;
 
-use ending::{Bucket, Ending};
+use ending::{Bucket, Ending, FAR_MAX};
 use room::full;
 use sealed::Blobs;
 use sequence::{Line, Name};
@@ -265,7 +265,7 @@ impl Store for Memory {
         };
         // Of a clock that was wrong. Only those that end last are looked at: see `Take::limit`.
         let from = take.now.plus(CLOCKS_DIFFER_MAX);
-        let far = ending.iter().rev().take_while(|(at, _)| *at > from).take(take.limit);
+        let far = ending.iter().rev().take_while(|(at, _)| *at > from).take(take.limit.max(FAR_MAX));
         let readable = |row: &Row| row.check(&self.seals).is_ok();
         let taken = over
             .chain(far.map(|(_, number)| *number))

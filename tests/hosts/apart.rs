@@ -32,7 +32,13 @@ pub struct Apart {
 
 /// A host's clocks: its wall clock is off by this many seconds.
 #[derive(Clone, Debug)]
-struct Off(TestClock, Arc<AtomicI64>);
+pub struct Off(TestClock, Arc<AtomicI64>);
+
+impl Off {
+    pub fn by(clock: &TestClock, seconds: i64) -> Off {
+        Off(clock.clone(), Arc::new(AtomicI64::new(seconds)))
+    }
+}
 
 impl Clock for Off {
     fn now(&self) -> Instant {
@@ -71,7 +77,7 @@ pub async fn order_recovered_by_another(apart: Apart) -> Came {
 /// The same, on a store whose server is off by this many seconds from the right time.
 pub async fn order_recovered_on_a_server(apart: Apart, server: i64) -> Came {
     let clock = TestClock::auto();
-    let server = ServerTimed::new(Off(clock.clone(), Arc::new(AtomicI64::new(server))));
+    let server = ServerTimed::new(Off::by(&clock, server));
     recovered_by_another(apart, Arc::new(server), clock).await
 }
 

@@ -241,8 +241,16 @@ fn is_answer_dropped(world: &World, all: &All, number: usize, life: usize) -> bo
     };
     let is_calm =
         world.schedule.operations[number].callers.iter().all(|caller| caller.cancels_after.is_none());
+    // A dispatcher that is stopped in less time than it asked for drops what is under way, and says how much that was.
+    let is_cut_off = |send: &crate::facts::Send| {
+        let mut stopped = all.stopped.iter().filter(|stopped| stopped.host == send.host);
+        stopped.any(|stopped| stopped.cut_off > 0 && stopped.at >= send.left)
+    };
     let mut sends = all.sends_of(number).filter(|send| send.life == life);
-    is_calm && sends.any(|send| send.answered.is_some_and(|status| status < 300) && lives_on(send.host))
+    is_calm
+        && sends.any(|send| {
+            send.answered.is_some_and(|status| status < 300) && lives_on(send.host) && !is_cut_off(send)
+        })
 }
 
 /// Whether look-ups failed, and none was answered since the last send.

@@ -402,6 +402,13 @@ impl KeyLife {
         self.stands.iter().rfind(|stand| stand.commit <= commit).map(|stand| stand.how)
     }
 
+    /// Since when it was in somebody's hand then, without a time between in which it was in nobody's: a holder who takes
+    /// over what a dead one held takes no turn.
+    pub fn held_since(&self, commit: u64) -> u64 {
+        let until = self.stands.iter().rev().filter(|stand| stand.commit <= commit);
+        until.take_while(|stand| stand.how == How::Held).map(|stand| stand.commit).last().unwrap_or(commit)
+    }
+
     /// Whether those behind it in its sequence had to wait for it then.
     pub fn holds_line(&self, commit: u64) -> bool {
         match self.stood(commit) {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use steadfast::clock::Instant;
-use steadfast::operation::record::{CLOCKS_DIFFER_MAX, Record};
+use steadfast::operation::record::Record;
 
 use crate::audit::{Breaches, Kind, clocks_differ, is_calm};
 use crate::facts::{Accepted, All, How, Send, Stopped, Waited};
@@ -65,7 +65,7 @@ pub fn judge(world: &World, all: &All) -> Breaches {
         find(Kind::StoppedLate, stopped_late(world, stopped));
         find(Kind::StopCutOff, cut_off(world, stopped));
     }
-    find(Kind::TakenAgainAndAgain, taken_again(world, all));
+    find(Kind::TakenAgainAndAgain, taken_again(all));
     breaches
 }
 
@@ -74,12 +74,13 @@ pub fn judge(world: &World, all: &All) -> Breaches {
 fn jumped(all: &All, send: &Send) -> Option<(Kind, usize)> {
     let (place, held) = ((send.operation?, send.life), send.held?);
     let line = all.lines.values().find(|line| line.contains(&place))?;
+    let since = all.life_at(place)?.held_since(held);
     let index = line.iter().position(|other| *other == place)?;
     for (other, life) in line.iter().enumerate().filter_map(|(nth, at)| Some((nth, all.life_at(*at)?))) {
         if other == index {
             continue;
         }
-        if other < index && life.holds_line(held) {
+        if other < index && life.holds_line(since) {
             return Some((Kind::SequenceOutOfOrder, line[other].0));
         }
         if life.stood(held) == Some(How::Held) {
@@ -146,7 +147,14 @@ fn missed(world: &World, all: &All, waited: &Waited) -> Option<String> {
 
 /// What it took, and nobody can take before the lease is over.
 fn still_held(world: &World, stopped: &Stopped) -> Option<String> {
-    let is_whole = stopped.cut_off == 0 && !stopped.held.is_empty() && !may_fail(world, stopped.host);
+    // A host that stood still in the middle of a write gives it up, once it goes on.
+    let stalls = world
+        .schedule
+        .disruptions
+        .iter()
+        .any(|disruption| disruption.host == stopped.host && matches!(disruption.what, What::Stall(_)));
+    let is_whole =
+        stopped.cut_off == 0 && !stopped.held.is_empty() && !may_fail(world, stopped.host) && !stalls;
     is_whole.then(|| format!("{stopped:?}"))
 }
 
@@ -174,10 +182,7 @@ fn cut_off(world: &World, stopped: &Stopped) -> Option<String> {
 
 /// An operation that processes take as fast as the store can write. Where hosts' clocks are far apart and the store has
 /// none of its own, each finds due at once what another one has left for later, or holds.
-fn taken_again(world: &World, all: &All) -> Option<String> {
-    if clocks_differ(world, world.schedule.horizon) > CLOCKS_DIFFER_MAX {
-        return None;
-    }
+fn taken_again(all: &All) -> Option<String> {
     let mut taken: BTreeMap<usize, Vec<Instant>> = BTreeMap::new();
     for take in &all.takes {
         taken.entry(take.operation).or_default().push(take.at);

@@ -10,7 +10,7 @@ use serde_json::json;
 use steadfast::clock::{Clock as _, Instant, Timestamp};
 use steadfast::dead_letter::{DeadLetters, Edit, Redrive, Selection, Signed, Which};
 use steadfast::dispatcher::PERIOD;
-use steadfast::operation::record::{DOUBTED_FOR, Filter, Phase, Record, Resolution};
+use steadfast::operation::record::{DOUBTED_FOR, Filter, Phase, Record, Resolution, Summary};
 use steadfast::operation::{Key, OperationId};
 use steadfast::policy::InFlight;
 use steadfast::store::{Memory, Sqlite, Store};
@@ -518,11 +518,16 @@ impl World {
             for (_, client) in clients.iter().filter(|_| queue.is_none()) {
                 client.recover(RECOVERED_MAX).await.expect("the store works by now");
             }
+            // The dead were asked to leave a vendor alone, and told the living.
+            clients.iter().for_each(|(_, client)| client.gates().pause().clear());
             let filter = Filter { phases: vec![Phase::InProgress, Phase::Scheduled], ..Filter::default() };
             let mut left = self.store.list(&filter, None, 100).await.expect("a page").rows;
             left.retain(|row| !self.waits_for_its_turn(&row.id));
             let Some(next) = left.iter().filter_map(|row| row.until).min() else { return Vec::new() };
-            let wait = next.since(self.time());
+            let mut wait = next.since(self.time());
+            if wait > PATIENCE && self.is_any_of_a_wrong_clock(&left).await {
+                wait = Duration::ZERO;
+            }
             if wait > PATIENCE {
                 // Nobody holds anything.
                 drop(dispatching);
@@ -541,6 +546,17 @@ impl World {
             is_open(record) && !waits && record.until().is_some_and(|until| until <= soon)
         };
         records.into_iter().filter(is_stuck).collect()
+    }
+
+    /// Whether one of them may be taken whatever its time says.
+    async fn is_any_of_a_wrong_clock(&self, rows: &[Summary]) -> bool {
+        for row in rows {
+            let record = self.store.get(&row.id).await.expect("a record");
+            if record.is_some_and(|record| record.is_of_a_wrong_clock(self.time())) {
+                return true;
+            }
+        }
+        false
     }
 
     pub async fn records(&self) -> Vec<Record> {

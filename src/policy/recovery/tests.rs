@@ -167,3 +167,18 @@ fn debt_of_a_faster_time_takes_no_longer_than_all_that_a_slower_one_can_have() {
         assert_eq!(recovery.ready(at(20_100)), Ok(1));
     }
 }
+
+#[test]
+fn others_that_come_and_go_do_not_take_it_under_the_floor() {
+    let recovery = recovery(RecoveryConfig::new(10, 500));
+    for minute in 0..100 {
+        recovery.divide(3, at(minute * 60_000));
+        recovery.divide(2, at(minute * 60_000 + 1_000));
+    }
+    assert!((recovery.per_second(at(6_000_000)) - 0.1).abs() < 1e-9, "as a vendor that fails leaves it");
+    recovery.divide(1_000, at(6_000_000));
+    assert!(
+        (recovery.per_second(at(6_000_000)) - 0.01).abs() < 1e-9,
+        "a thousand of them have their part of the first"
+    );
+}

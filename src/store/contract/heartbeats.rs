@@ -27,6 +27,16 @@ pub async fn check_heartbeats(store: &dyn Store) {
     assert_eq!(heard, [], "one has taken its word back");
     let heard = beat(store, at_its_end, &[(a, "one", Some("3"))]).await.expect("it could tell before");
     assert_eq!(heard, [peer(a, "one", "3", 0)], "and is there again");
+    // A clock that was ahead said it, and was set back or died: nobody can tell when that was.
+    let said = at_its_end.plus(Duration::from_secs(90_000));
+    let heard_at = said.minus(LASTS);
+    assert!(beat(store, said, &[(a, "ahead", Some("4"))]).await.is_some());
+    let heard = beat(store, heard_at, &[(a, "two", None)]).await.expect("it could tell before");
+    assert_eq!(heard, [peer(a, "ahead", "4", 0)], "by as much as it lasts it is ahead");
+    let heard = beat(store, heard_at.minus(Duration::from_millis(1)), &[(a, "two", None)]).await;
+    assert_eq!(heard, Some(Vec::new()), "ahead by more");
+    let heard = beat(store, heard_at, &[(a, "two", None)]).await;
+    assert_eq!(heard, Some(Vec::new()), "it is forgotten");
     assert_eq!(beat(store, at_its_end, &[]).await, Some(Vec::new()), "nothing was asked");
 }
 

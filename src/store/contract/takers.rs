@@ -7,8 +7,8 @@ use super::{LEASE, NOW, bury, claim_at, get, id, refuse, succeed, take, transiti
 use crate::clock::Timestamp;
 use crate::error::{Effect, Reason, Refusal};
 use crate::operation::OperationId;
-use crate::operation::record::{Declined, Event, Left, Record, State, Take};
-use crate::store::Store;
+use crate::operation::record::{Claim, Claimed, Declined, Event, Left, Record, State, Take};
+use crate::store::{Look, Store};
 
 /// A taker is given what it asks for at its very end and not a millisecond earlier, the longest waiting first,
 /// no more than it asks for, and nothing of another account's; each is then its own under the next fence.
@@ -138,6 +138,21 @@ pub async fn check_wrong_clocks(store: &dyn Store) {
         assert_eq!(get(store, &given.id).await.as_ref(), Some(given), "as given, so kept");
         assert_eq!(get(store, &far.id).await, Some(far), "{what:?}");
         assert_eq!(taken(store, &ask).await, [], "nothing twice");
+    }
+    // What was enqueued for later keeps its time. It hides nothing else of that clock, and no look finds it.
+    let (put_off, for_later) = (id("test/wrong//POST /x", "put off"), id("test/wrong//POST /x", "for later"));
+    take(store, claim_at(&put_off, ahead)).await;
+    let put = Event::Schedule { at: ahead.plus(LEASE) };
+    write(store, &put_off, transition_at(1, ahead, put)).await.expect("the holder may write");
+    let due = Some(ahead.plus(Duration::from_secs(40 * 3_600)));
+    let enqueued = store.claim(Claim { due, ..claim_at(&for_later, ahead) }).await.expect("the store works");
+    assert!(matches!(enqueued, Claimed::Fresh(_)), "{enqueued:?}");
+    let ask = Take { limit: 1, ..asking(Left::Due, NOW) };
+    assert_eq!(names(&taken(store, &ask).await), [&put_off], "whatever ends later");
+    let accounts = vec!["test/wrong/".to_owned()];
+    let look = Look { now: NOW, until: NOW.plus(LEASE), accounts, outbox: Vec::new() };
+    if let Some(sight) = store.look(&look).await.expect("the store works") {
+        assert_eq!(sight.waiting[0].due, None, "nothing is due");
     }
 }
 

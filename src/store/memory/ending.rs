@@ -182,5 +182,5 @@ fn bucket(phase: Phase) -> Option<Bucket> {
     }
 }
 
-/// Among how many a look searches for those of a clock that was wrong: a take of the usual size sees as many.
-const FAR_MAX: usize = 16;
+/// Among how many a look searches for those of a clock that was wrong, and a take at least.
+pub(super) const FAR_MAX: usize = 16;

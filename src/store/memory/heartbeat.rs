@@ -14,7 +14,7 @@ pub(super) struct Word {
 impl Inner {
     pub(super) fn heartbeat(&mut self, heartbeat: &Heartbeat) -> Vec<Peer> {
         let Heartbeat { now, lasts, beats } = heartbeat;
-        self.words.retain(|_, word| word.until > *now);
+        self.words.retain(|_, word| word.until > *now && word.at <= now.plus(*lasts));
         for beat in beats {
             let name = (beat.account.clone(), beat.dispatcher.clone());
             match &beat.says {

@@ -13,6 +13,7 @@ use super::read::Given;
 use super::row::{Reader, damaged};
 use super::schema::Schema;
 use super::standing::{self, CLOSED};
+use super::take::{FAR_MAX, is_as_enqueued};
 use crate::clock::Timestamp;
 use crate::operation::Scope;
 use crate::operation::record::{CLOCKS_DIFFER_MAX, Phase};
@@ -110,10 +111,11 @@ fn statement(schema: &Schema) -> String {
     // See `take`.
     let far = |phase| {
         format!(
-            "EXISTS (SELECT {} AND o.updated_at_ms > clock.far AND (o.scope, o.key) IN (SELECT f.scope, f.key \
+            "EXISTS (SELECT {} AND o.updated_at_ms > clock.far AND NOT {} AND (o.scope, o.key) IN (SELECT f.scope, f.key \
              FROM {schema}.operation f WHERE f.phase < 3 AND f.phase = {phase} AND f.vendor = a.vendor \
              AND f.wake_ms > clock.far ORDER BY f.wake_ms DESC LIMIT {FAR_MAX}))",
-            open(phase)
+            open(phase),
+            is_as_enqueued(schema)
         )
     };
     format!(
@@ -139,6 +141,3 @@ fn statement(schema: &Schema) -> String {
 }
 
 const DOING: &str = "look what there is to do";
-
-/// Among how many a look searches for those of a clock that was wrong: a take of the usual size sees as many.
-const FAR_MAX: u32 = 16;

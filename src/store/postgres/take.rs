@@ -251,19 +251,32 @@ impl Asked {
     }
 }
 
-/// What a clock that was wrong has put far off: a server that another one took over from. No index has the time of the
-/// last move, so that only those are looked at that end last: a backlog that is due in an hour must not be read through
-/// each second.
+/// What a clock that was wrong has put far off: a server that another one took over from. What was enqueued for later keeps
+/// its time. No index has the time of the last move, so that only those are looked at that end last: a backlog that is
+/// due in an hour must not be read through each second.
 fn of_a_wrong_clock(schema: &Schema) -> String {
     let far = duration_ms(CLOCKS_DIFFER_MAX);
     let then = format!("(SELECT {schema}.later({schema}.store_now(), {far}))");
     format!(
-        "{OPEN} AND {OF_ACCOUNT} AND o.updated_at_ms > {then} AND (o.scope, o.key) IN \
+        "{OPEN} AND {OF_ACCOUNT} AND o.updated_at_ms > {then} AND NOT {} AND (o.scope, o.key) IN \
          (SELECT f.scope, f.key FROM {schema}.operation f WHERE f.phase < 3 AND f.phase = $1 \
          AND ($2 IS NULL OR f.vendor = $2) AND f.wake_ms > {then} AND $5 >= 0 \
-         ORDER BY f.wake_ms DESC LIMIT $6)"
+         ORDER BY f.wake_ms DESC LIMIT greatest($6, {FAR_MAX}))",
+        is_as_enqueued(schema)
     )
 }
+
+/// Whether `o` was enqueued for later, and nobody has held it yet.
+pub(super) fn is_as_enqueued(schema: &Schema) -> String {
+    let due = phase_number(Phase::Scheduled);
+    format!(
+        "(o.phase = {due} AND o.attempts = 0 AND o.effect = 0 AND o.until_ms > o.updated_at_ms AND EXISTS \
+         (SELECT FROM {schema}.request r WHERE r.scope = o.scope AND r.key = o.key AND r.first_fence = o.fence))"
+    )
+}
+
+/// Among how many at least those of a clock that was wrong are looked for.
+pub(super) const FAR_MAX: u32 = 16;
 
 /// What is open, of the phase that is asked for.
 const OPEN: &str = "o.phase < 3 AND o.phase = $1";

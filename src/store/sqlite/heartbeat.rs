@@ -10,7 +10,9 @@ pub(super) fn heartbeat(connection: &Connection, heartbeat: &Heartbeat) -> Resul
     let Heartbeat { now, lasts, beats } = heartbeat;
     let (at, until) = (to_ms(*now), to_ms(now.plus(*lasts)));
     let prepared = |sql| connection.prepare_cached(sql).while_doing(DOING);
-    prepared("DELETE FROM heartbeat WHERE until_ms <= ?1")?.execute([at]).while_doing(DOING)?;
+    prepared("DELETE FROM heartbeat WHERE until_ms <= ?1 OR at_ms > ?2")?
+        .execute([at, until])
+        .while_doing(DOING)?;
     for beat in beats {
         match &beat.says {
             Some(says) => prepared(

@@ -6,7 +6,7 @@ use super::failure::While;
 use super::notes;
 use super::outbox::have_rows;
 use super::sealed;
-use super::write::{DUE, OF_A_WRONG_CLOCK, OF_ACCOUNT};
+use super::write::{DUE, FAR_MAX, OF_A_WRONG_CLOCK, OF_ACCOUNT};
 use crate::clock::Timestamp;
 use crate::operation::Scope;
 use crate::operation::record::{CLOCKS_DIFFER_MAX, Phase};
@@ -53,7 +53,7 @@ fn first_of(
             sealed::readable_rows(seals)
         );
         let mut statement = connection.prepare_cached(&sql).while_doing(DOING)?;
-        let params = params![phase_number(phase), to_ms(time), FAR_MAX, scope.vendor_path(), account];
+        let params = params![phase_number(phase), to_ms(time), FAR_MAX as i64, scope.vendor_path(), account];
         let found = statement.query_row(params, |row| row.get::<_, i64>(0)).optional();
         Ok(found.while_doing(DOING)?.map(from_ms))
     };
@@ -66,6 +66,3 @@ fn first_of(
 }
 
 const DOING: &str = "look what there is to do";
-
-/// Among how many a look searches for those of a clock that was wrong: a take of the usual size sees as many.
-const FAR_MAX: i64 = 16;

@@ -157,11 +157,14 @@ pub(super) fn take(
     };
     if found.len() < take.limit {
         let from = take.now.plus(CLOCKS_DIFFER_MAX);
-        found.extend(look_for(connection, take, (OF_A_WRONG_CLOCK, from, take.limit - found.len()), seals)?);
+        let limit = (take.limit - found.len()).max(FAR_MAX);
+        found.extend(look_for(connection, take, (OF_A_WRONG_CLOCK, from, limit), seals)?);
     }
     let mut taken = Vec::new();
     for stored in found {
-        if let Some(record) = stored.record.take(take) {
+        if taken.len() < take.limit
+            && let Some(record) = stored.record.take(take)
+        {
             row::update(connection, stored.number, &record, OnFile::Now(None))?;
             taken.push(Stored { record, answer: None, ..stored });
         }
@@ -203,10 +206,15 @@ fn look_for(
 /// What is over.
 pub(super) const DUE: &str = "until_ms <= ?2";
 
-/// What a clock that was wrong has put far off. No index has the time of the last move, so that only those are looked
-/// at that end last: a backlog that is due in an hour must not be read through each second.
-pub(super) const OF_A_WRONG_CLOCK: &str = "updated_at_ms > ?2 AND number IN (SELECT number FROM operation \
+/// What a clock that was wrong has put far off, but for what was enqueued for later, which keeps its time. No index has the
+/// time of the last move, so that only those are looked at that end last: a backlog that is due in an hour must not be
+/// read through each second.
+pub(super) const OF_A_WRONG_CLOCK: &str = "updated_at_ms > ?2 AND NOT (phase = 2 AND fence = first_fence \
+     AND attempts = 0 AND effect = 0 AND until_ms > updated_at_ms) AND number IN (SELECT number FROM operation \
      WHERE phase < 3 AND phase = ?1 AND until_ms > ?2 ORDER BY until_ms DESC LIMIT ?3)";
+
+/// Among how many at least those of a clock that was wrong are looked for.
+pub(super) const FAR_MAX: usize = 16;
 
 /// [`Scope::is_reached_by`](crate::operation::Scope::is_reached_by), in SQL.
 pub(super) const OF_ACCOUNT: &str =
