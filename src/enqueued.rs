@@ -13,6 +13,7 @@ use crate::guard::Guard;
 use crate::operation::OperationId;
 use crate::operation::record::BY_SERVICE;
 use crate::reply::Reply;
+use crate::store::{StoreError, StoreErrorKind};
 
 /// An operation that is on record: what [`Call::enqueue`](crate::Call::enqueue) gives. Dropping it changes nothing.
 ///
@@ -89,18 +90,33 @@ impl Enqueued {
     /// [`DeadLetterError::Refused`] if somebody is sending it now, or it has ended; nothing is changed then. Any other is
     /// the store's: ask again; if it was closed all the same, that is `Refused`.
     ///
+    /// A call of `enqueue_in` that no dispatcher has admitted yet is admitted first, which takes a dispatcher's role on
+    /// Postgres. With less, the error is the store's and of kind
+    /// [`Denied`](crate::store::StoreErrorKind::Denied): the call is **not** cancelled, and can be once it is admitted.
+    ///
     /// # Cancellation safety
     ///
     /// Dropping the future may leave the operation closed or as it was, and nothing in between.
     pub async fn cancel(&self, why: impl Into<String>) -> Result<(), DeadLetterError> {
         let engine = &self.client.engine;
+        let mut admission = Admission::default();
         if Guard::RowRecordedToCancel.keeps(self.accepted.in_outbox) {
             // What no dispatcher has recorded yet is recorded first: then there is something to close.
-            let mut admission = Admission::default();
             while admission.round(&self.client).await.map_err(DeadLetterError::Invalid)? {}
         }
         let letters = DeadLetters::new(Arc::clone(&engine.store)).with_clock(Arc::clone(&engine.clock));
-        letters.cancel(self.id(), &Signed::new(Enqueued::CANCELLED_BY, why)).await?;
+        let signed = Signed::new(Enqueued::CANCELLED_BY, why);
+        letters.cancel(self.id(), &signed).await.map_err(|error| match error {
+            // It is not absent: it is in the outbox, and will be sent.
+            DeadLetterError::Absent(_) if admission.may_not() => DeadLetterError::Store {
+                doing: "cancel a call that is in the outbox yet",
+                source: StoreError::new(
+                    "the role may not admit it, as a dispatcher's may; cancel it again once a dispatcher has admitted it",
+                )
+                .of_kind(StoreErrorKind::Denied),
+            },
+            error => error,
+        })?;
         engine.waiting.wake(self.id());
         // The next one of its sequence, if it was in one.
         engine.wakes.wake(Some(&self.id().scope), engine.wall());

@@ -67,8 +67,8 @@ impl UnderWay {
 
     /// Whether what was taken last was put off as it was, or is under way here already. Hosts whose clocks are far apart, on
     /// a store without one, each find due at once what the other one has put off, or holds.
-    pub(super) const fn came_to_nothing(&self) -> bool {
-        self.came_to_nothing
+    pub(super) fn came_to_nothing(&self) -> bool {
+        Guard::NothingIsNoHaste.keeps(self.came_to_nothing)
     }
 
     /// Carries a taken operation on. It keeps its place until it ends, however it does.
@@ -85,7 +85,7 @@ impl UnderWay {
         self.sequenced += usize::from(is_sequenced);
         let unknown = (record.effect == Effect::Unknown).then(|| record.id.clone());
         if unknown.is_some() && self.whose.values().any(|other| other.unknown == unknown) {
-            self.came_to_nothing = Guard::NothingIsNoHaste.holds();
+            self.came_to_nothing = true;
         }
         let task = self.tasks.spawn(async move {
             let _place = place;
@@ -121,7 +121,7 @@ impl UnderWay {
                 let is_open = outcome.as_ref().is_err_and(|error| {
                     error.attempts().is_empty() && !error.is_dead_letter() && !error.is_refused()
                 });
-                self.came_to_nothing = Guard::NothingIsNoHaste.keeps(is_open);
+                self.came_to_nothing = is_open;
                 let outcome = self.recovered.count(&outcome);
                 if let Some(vendor) = self.forget(id) {
                     telemetry::recovered(vendor, outcome);

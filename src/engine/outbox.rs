@@ -4,9 +4,10 @@ use http::HeaderMap;
 
 use super::claim::{Keyed, in_the_way, key_reused};
 use super::enqueue::Accepted;
+use super::on_record::wrote_nothing;
 use super::{Engine, Work};
 use crate::clock::Timestamp;
-use crate::error::{Effect, Error, Kind};
+use crate::error::{ADMIT_ROW, Effect, Error, Kind};
 use crate::operation::Key;
 use crate::operation::record::Claimed;
 use crate::request::Request;
@@ -155,7 +156,11 @@ impl Engine {
                 return rejected(in_the_way(work, obstacle, effect));
             }
             Err(source) => {
-                let failed = Error::new(Kind::Store { doing: ADMIT }, Effect::Unknown).because_of(source);
+                let effect = match &source {
+                    Some(source) if wrote_nothing(source) => Effect::None,
+                    _ => Effect::Unknown,
+                };
+                let failed = Error::new(Kind::Store { doing: ADMIT_ROW }, effect).because_of(source);
                 return Err(NotAdmitted::Failed(self.named(failed, call.offered)));
             }
         };
@@ -165,4 +170,3 @@ impl Engine {
 }
 
 const MAKE_READY: &str = "make the call ready for the outbox";
-const ADMIT: &str = "admit a row of the outbox";
