@@ -147,7 +147,9 @@ impl Engine {
         let rejected = |error| Err(NotAdmitted::Rejected(self.named(error, call.offered)));
         let is_new = match self.claim(&call).await.map(|claimed| *claimed) {
             Ok(Claimed::Fresh(record) | Claimed::TakenOver(record)) => {
-                self.wakes.wake(Some(&record.id.scope), record.until().unwrap_or(due));
+                if record.waits_for().is_none() {
+                    self.wakes.wake(Some(&record.id.scope), record.until().unwrap_or(due));
+                }
                 true
             }
             Ok(Claimed::Busy { .. } | Claimed::Settled(_)) => false,
