@@ -42,7 +42,7 @@ impl Engine {
         let deadline = started.plus(work.time_allowed(&self.policy));
         Box::pin(self.register_once(deadline)).await;
         let row = self.row_of_sequence(&request, work, (&key, due))?;
-        let named = self.name(&mut request, work, key)?;
+        let named = self.name_on_record(&mut request, work, key, deadline).await?;
         let call = Keyed { due: Some(due), ..named.call(&request, work, (started, deadline)) };
         telemetry::named(call.whose(&self.vendor));
         if let Some(row) = row

@@ -199,7 +199,9 @@ impl Engine {
         let due = due.map_or(wall, |due| due.max(wall));
         // It may agree again, and the row is not to blame.
         self.disagreement.check().map_err(NotAdmitted::Failed)?;
-        let named = self.name(&mut request, work, key).map_err(NotAdmitted::Rejected)?;
+        let named = self.name_on_record(&mut request, work, key, deadline).await.map_err(|error| {
+            if error.is_store() { NotAdmitted::Failed(error) } else { NotAdmitted::Rejected(error) }
+        })?;
         let call =
             Keyed { due: Some(due), row: Some(row), ..named.call(&request, work, (started, deadline)) };
         let rejected = |error| Err(NotAdmitted::Rejected(self.named(error, call.offered)));
