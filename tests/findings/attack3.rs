@@ -2,14 +2,18 @@
 //! vendor or a clock has moved.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use async_trait::async_trait;
+use steadfast::clock::Clock as _;
+use steadfast::operation::record::{Cursor, Filter, Page, Summary};
 use steadfast::reply::Obtained;
-use steadfast::store::{Memory, Store};
+use steadfast::store::{Memory, Store, StoreError, Wrapper};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::vendor::Stripe;
-use steadfast::{Client, Policy};
+use steadfast::{Client, Policy, dispatcher};
 
-use crate::terms::paid;
+use crate::terms::{self, paid};
 
 const OWN: &str = "https://api.stripe.com";
 const FORMER: &str = "https://old.example/base";
@@ -48,4 +52,37 @@ async fn a_key_that_was_used_below_a_former_base_url_is_the_same_operation() {
             (Obtained::Replayed, usize::from(!is_sent_before))
         );
     }
+}
+
+/// A store that never answers when it is asked for a list.
+#[derive(Debug)]
+struct Unlisted(Arc<Memory>);
+
+#[async_trait]
+impl Wrapper for Unlisted {
+    fn inner(&self) -> &dyn Store {
+        &*self.0
+    }
+
+    async fn list(&self, _: &Filter, _: Option<&Cursor>, _: usize) -> Result<Page<Summary>, StoreError> {
+        std::future::pending().await
+    }
+}
+
+/// Before it begins, a dispatcher names what no client reaches. A store that never answered that kept it from delivering
+/// anything for good, and from stopping.
+#[tokio::test]
+async fn a_store_that_never_says_what_nobody_reaches_does_not_keep_a_dispatcher_from_its_work() {
+    let (store, clock, network) = (Arc::new(Memory::new()), TestClock::auto(), paid());
+    let ours = terms::client(Unlisted(store.clone()), OWN, &clock, &network);
+    let recovery = ours.keep_recovering(dispatcher::PERIOD);
+    ours.post("/v1/payouts").key("order-1").form(&FORM).enqueue().await.expect("recorded");
+    terms::pass(&clock, Duration::from_secs(60)).await;
+    assert_eq!(network.requests().len(), 1);
+    drop(recovery);
+    let recovery = ours.keep_recovering(dispatcher::PERIOD);
+    terms::pass(&clock, Duration::from_secs(1)).await;
+    let began = clock.now();
+    recovery.stop(Duration::from_secs(60)).await;
+    assert!(clock.now().since(began) < Duration::from_secs(1), "nothing is under way");
 }
