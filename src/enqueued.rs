@@ -94,13 +94,27 @@ impl Enqueued {
     /// Dropping the future may leave the operation closed or as it was, and nothing in between.
     pub async fn cancel(&self, why: impl Into<String>) -> Result<(), DeadLetterError> {
         let engine = &self.client.engine;
-        if Guard::RowRecordedToCancel.keeps(self.accepted.in_outbox) {
-            // What no dispatcher has recorded yet is recorded first: then there is something to close.
-            let mut admission = Admission::default();
-            while admission.round(&self.client).await.map_err(DeadLetterError::Invalid)? {}
-        }
         let letters = DeadLetters::new(Arc::clone(&engine.store)).with_clock(Arc::clone(&engine.clock));
-        letters.cancel(self.id(), &Signed::new(Enqueued::CANCELLED_BY, why)).await?;
+        let signed = Signed::new(Enqueued::CANCELLED_BY, why);
+        let is_in_outbox = Guard::RowRecordedToCancel.keeps(self.accepted.in_outbox);
+        let until = engine.clock.now().plus(ADMITTED_WITHIN);
+        loop {
+            if is_in_outbox {
+                // What no dispatcher has recorded yet is recorded first: then there is something to close.
+                let mut admission = Admission::default();
+                while admission.round(&self.client).await.map_err(DeadLetterError::Invalid)? {}
+            }
+            match letters.cancel(self.id(), &signed).await {
+                // Another dispatcher may be at its row.
+                Err(DeadLetterError::Absent(_)) if is_in_outbox && engine.clock.now() < until => {
+                    engine.clock.sleep_until(engine.clock.now().plus(ADMITTED_PAUSE)).await;
+                }
+                ended => {
+                    ended?;
+                    break;
+                }
+            }
+        }
         engine.waiting.wake(self.id());
         // The next one of its sequence, if it was in one.
         engine.wakes.wake(Some(&self.id().scope), engine.wall());
@@ -110,6 +124,10 @@ impl Enqueued {
     /// Who signs [`cancel`](Enqueued::cancel).
     pub const CANCELLED_BY: &'static str = BY_SERVICE;
 }
+
+/// Longer than a dispatcher that lives takes to record a row.
+const ADMITTED_WITHIN: Duration = Duration::from_secs(2);
+const ADMITTED_PAUSE: Duration = Duration::from_millis(50);
 
 impl fmt::Debug for Enqueued {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -520,3 +520,32 @@ async fn what_is_enqueued_comes_behind_the_rows_of_its_sequence() {
     let told = shop.charge(1).sequence("s").enqueue().await.expect("it is on record");
     assert!(!told.is_new());
 }
+
+/// Another dispatcher has locked the row to record it. The handle was told that there is no such operation, which was then
+/// delivered.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_another_dispatcher_is_recording_is_cancelled_once_it_is_on_record() {
+    let Some(server) = server::shared() else { return };
+    let shop = Shop::open(server);
+    // Of the machine's clock: that of the test does not wait for another session.
+    let stripe = Client::builder(Stripe::new("sk_test_123"))
+        .store(Arc::clone(&shop.store))
+        .transport(shop.fake.transport())
+        .build()
+        .expect("a client");
+    let mut connection = shop.connection().await;
+    let mut transaction = connection.transaction().await.expect("begins");
+    let charge = charge(&stripe, 42).enqueue_in(&mut transaction).await.expect("it is written");
+    transaction.commit().await.expect("commits");
+    let schema = shop.schema.clone();
+    let locked = format!("BEGIN; SELECT FROM {schema}.outbox FOR UPDATE; SELECT pg_sleep(0.5); ROLLBACK");
+    let other = tokio::task::spawn_blocking(move || server.sql(&locked));
+    let asleep = format!(
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query LIKE '%{schema}%'"
+    );
+    server::soon(|| if server.sql(&asleep) == "0" { Err("not yet") } else { Ok(()) });
+    charge.committed().cancel("not paid").await.expect("nobody has sent it");
+    other.await.expect("no panic");
+    shop.deliver().await;
+    assert_eq!(shop.counts().await, (0, 0, 1, 0));
+}
