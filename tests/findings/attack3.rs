@@ -1,5 +1,4 @@
-//! What a third search found: between a store and its copy, between the outbox and what is enqueued beside it, and after a
-//! vendor or a clock has moved.
+//! What a third search found: in repeats of a key after its vendor has moved, and in what a dispatcher asks before it begins.
 
 use std::sync::Arc;
 use std::time::Duration;
