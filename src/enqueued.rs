@@ -13,6 +13,7 @@ use crate::guard::Guard;
 use crate::operation::OperationId;
 use crate::operation::record::BY_SERVICE;
 use crate::reply::Reply;
+use crate::store::{StoreError, StoreErrorKind};
 
 /// An operation that is on record: what [`Call::enqueue`](crate::Call::enqueue) gives. Dropping it changes nothing.
 ///
@@ -89,6 +90,10 @@ impl Enqueued {
     /// [`DeadLetterError::Refused`] if somebody is sending it now, or it has ended; nothing is changed then. Any other is
     /// the store's: ask again; if it was closed all the same, that is `Refused`.
     ///
+    /// A call of `enqueue_in` that no dispatcher has admitted yet is admitted first, which takes a dispatcher's role on
+    /// Postgres. With less, the error is the store's and of kind
+    /// [`Denied`](crate::store::StoreErrorKind::Denied): the call is **not** cancelled, and can be once it is admitted.
+    ///
     /// # Cancellation safety
     ///
     /// Dropping the future may leave the operation closed or as it was, and nothing in between.
@@ -99,20 +104,20 @@ impl Enqueued {
         let is_in_outbox = Guard::RowRecordedToCancel.keeps(self.accepted.in_outbox);
         let until = engine.clock.now().plus(ADMITTED_WITHIN);
         loop {
+            let mut admission = Admission::default();
             if is_in_outbox {
                 // What no dispatcher has recorded yet is recorded first: then there is something to close.
-                let mut admission = Admission::default();
                 while admission.round(&self.client).await.map_err(DeadLetterError::Invalid)? {}
             }
             match letters.cancel(self.id(), &signed).await {
+                Ok(_) => break,
+                // It is not absent: it is in the outbox, and will be sent.
+                Err(DeadLetterError::Absent(_)) if admission.may_not() => return Err(may_not_admit()),
                 // Another dispatcher may be at its row.
                 Err(DeadLetterError::Absent(_)) if is_in_outbox && engine.clock.now() < until => {
                     engine.clock.sleep_until(engine.clock.now().plus(ADMITTED_PAUSE)).await;
                 }
-                ended => {
-                    ended?;
-                    break;
-                }
+                Err(error) => return Err(error),
             }
         }
         engine.waiting.wake(self.id());
@@ -123,6 +128,16 @@ impl Enqueued {
 
     /// Who signs [`cancel`](Enqueued::cancel).
     pub const CANCELLED_BY: &'static str = BY_SERVICE;
+}
+
+fn may_not_admit() -> DeadLetterError {
+    DeadLetterError::Store {
+        doing: "cancel a call that is in the outbox yet",
+        source: StoreError::new(
+            "the role may not admit it, as a dispatcher's may; cancel it again once a dispatcher has admitted it",
+        )
+        .of_kind(StoreErrorKind::Denied),
+    }
 }
 
 /// Longer than a dispatcher that lives takes to record a row.

@@ -26,7 +26,7 @@ mod words;
 pub(crate) use context::{Context, Origin};
 pub use mistake::Mistake;
 pub use obstacle::Obstacle;
-pub(crate) use words::Chain;
+pub(crate) use words::{ADMIT_ROW, Chain};
 
 /// Whether a call took effect at the vendor, as far as is known.
 ///

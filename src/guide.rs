@@ -71,6 +71,7 @@ pub mod observability {}
 
 /// [observability]: crate::guide::observability
 /// [the metrics]: crate::guide::observability#the-metrics
+/// [the dispatcher's role]: crate::guide::postgres#roles
 /// [`Dispatcher`]: crate::dispatcher::Dispatcher
 /// [enqueued]: crate::guide::recipes#send-it-later-or-without-waiting
 /// [sequence]: crate::guide::recipes#keep-calls-in-order
@@ -93,6 +94,7 @@ pub mod observability {}
 pub mod operations {}
 
 /// [`StoreErrorKind`]: crate::store::StoreErrorKind
+/// [copied]: crate::guide::operations#moving-to-another-store
 /// [`keep_recovering`]: crate::Client::keep_recovering
 /// [share recovery's rate]: crate::guide::operations#a-process-that-delivers
 /// [outbox]: crate::outbox
@@ -108,6 +110,7 @@ pub mod postgres {}
 /// [a process of its own]: crate::guide::operations#a-process-that-delivers
 /// [`enqueue_in`]: crate::Call::enqueue_in
 /// [outbox]: crate::outbox
+/// [the dispatcher's role]: crate::guide::postgres#roles
 /// [in Python]: crate::guide::postgres#enqueue-from-another-language
 /// [`is_new`]: crate::Enqueued::is_new
 /// [`sequence`]: crate::Call::sequence

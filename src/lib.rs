@@ -108,6 +108,7 @@
 //! - [Recipes](guide::recipes): deadlines, calls for later, what to tell the user, a proxy, a vendor without code.
 //! - [Anti-patterns](guide::anti_patterns): each has charged twice, lost an order or brought a vendor down.
 //! - [What is logged and counted](guide::observability): every span, event and metric.
+//! - [Records in Postgres](guide::postgres): the URL, roles, enqueuing from SQL and other languages, poolers.
 //! - [For whoever is paged](guide::operations): the vendor is down, a dead letter, keys that rotate.
 //! - [The vendors file](guide::vendors_file): every key, with its default.
 //! - [An adapter of one's own](guide::adapter), whole.
@@ -123,7 +124,7 @@
 //! - [`vendor::Vendor`]: a vendor's rules. [`vendor::Stripe`], [`vendor::Postmark`], [`vendor::BigCommerce`],
 //!   and [`vendor::Keyed`], which is only data.
 //! - [`store::Store`]: where operations are recorded. [`store::Sqlite`] is a file; [`store::Memory`] is lost in a
-//!   crash. [`store::open`] opens either by its URL.
+//!   crash; [`store::Postgres`] is a database that many hosts share. [`store::open`] opens each by its URL.
 //! - [`dispatcher`]: carries on with what a dead process left and with what is due, of one client or of many.
 //! - [`config::Vendors`]: all of this from one file.
 //! - [`dead_letter::DeadLetters`]: what failed and waits for a person; the command line `steadfast` is over it.

@@ -246,7 +246,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// A [`StoreError`].
+    /// A [`StoreError`]; of the kind [`Closed`](StoreErrorKind::Closed) where a take would be refused with it.
     async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
         let _ = look;
         Ok(None)

@@ -169,10 +169,19 @@ fn failed(client: &Client, put: &Put, source: BoxError) -> Error {
     let is_elsewhere = all.contains("no such table: steadfast_outbox")
         || (all.contains("does not exist") && all.contains("put_in_outbox"))
         || (all.contains("schema \"") && all.contains("does not exist"));
-    let doing = if is_elsewhere { NO_OUTBOX } else { WRITE };
+    // Postgres says it of the function, or of the schema before.
+    let is_denied = all.contains("permission denied for function put_in_outbox")
+        || all.contains("permission denied for schema");
+    let doing = match (is_elsewhere, is_denied) {
+        (true, _) => NO_OUTBOX,
+        (false, true) => NO_RIGHT,
+        (false, false) => WRITE,
+    };
     let failed = Error::new(Kind::Store { doing }, Effect::None).with_source(source);
     client.engine.named_put(failed, &put.accepted)
 }
 
 const WRITE: &str = "write the call into the outbox";
+const NO_RIGHT: &str =
+    "write the call into the outbox, because the role lacks the right, which members of SCHEMA_app have";
 const NO_OUTBOX: &str = "write the call, because this database has no outbox: the transaction must be in the store's own file or database";

@@ -9,6 +9,7 @@ use super::{DeadLetterError, DeadLetters};
 use crate::client::Client;
 use crate::operation::Scope;
 use crate::operation::record::{Filter, Phase};
+use crate::store::OutboxTally;
 use crate::telemetry;
 
 /// Open operations of an account that no client has.
@@ -58,6 +59,13 @@ impl DeadLetters {
             return Ok(Vec::new());
         }
         self.unreached_by(|path| self.clients.iter().any(|client| reaches(client, path))).await
+    }
+
+    /// Whether a client that is known here admits the rows of the outbox of an account; `true` without a client. What none
+    /// admits waits for ever: its vendor or account is misspelt, or it is another service's.
+    pub fn admits(&self, rows: &OutboxTally) -> bool {
+        let path = format!("{}/{}/{}", rows.namespace, rows.vendor, rows.account);
+        self.clients.is_empty() || self.clients.iter().any(|client| reaches(client, &path))
     }
 
     async fn unreached_by(

@@ -32,6 +32,11 @@ pub(crate) struct Admission {
 }
 
 impl Admission {
+    /// Whether the store's role may not admit rows, as far as any was tried.
+    pub(crate) fn may_not(&self) -> bool {
+        self.may_not
+    }
+
     /// Admits the next rows of the client's account. Says whether there may be more behind them.
     ///
     /// # Errors

@@ -29,10 +29,19 @@ use crate::error::{BoxError, Chain};
 /// assert_eq!(unwell.to_string(), "the delivery from the store of stripe has ended");
 #[doc = include_str!("../docs/setup/end.md")]
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Health {
     /// Of each store.
     deliveries: Arc<[(Arc<Pulse>, AbortHandle)]>,
+}
+
+impl fmt::Debug for Health {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the clients: all that they are made of fills a screen and says nothing of their health.
+        let problems = self.deliveries.iter().filter_map(|(pulse, _)| pulse.problem.lock().clone());
+        let problems: Vec<_> = problems.collect();
+        f.debug_struct("Health").field("stores", &self.deliveries.len()).field("problems", &problems).finish()
+    }
 }
 
 /// Why a dispatcher does not deliver.
@@ -126,7 +135,11 @@ impl Health {
                         source: Some(Box::new(source)),
                     })?;
                 }
-                () = over => return Err(unwell(format!("{whose} does not answer within {limit:?}"))),
+                () = over => return Err(Unwell {
+                    problem: format!("{whose} does not answer within {limit:?}"),
+                    // Often known: a server that is waited for refused the connection before.
+                    source: pulse.problem.lock().clone().map(BoxError::from),
+                }),
             }
             if let Some(problem) = pulse.problem.lock().clone() {
                 return Err(Unwell { problem: format!("{whose} fails"), source: Some(problem.into()) });

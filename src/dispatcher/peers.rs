@@ -70,7 +70,7 @@ struct Word {
 }
 
 /// Tells the others of these clients, which are of one store, and whether each has something to deliver; and hears them. A
-/// store that fails leaves everything as it was.
+/// store that fails holds up nobody: each goes on with the part that it had, and tells again a [`PERIOD`] later.
 pub(super) async fn confer<'a>(engine: &Engine, members: impl IntoIterator<Item = (&'a mut Member, bool)>) {
     let (mut told, mut beats) = (Vec::new(), Vec::new());
     for (member, is_there) in members {

@@ -9,24 +9,32 @@ use super::places::Place;
 use crate::client::Client;
 use crate::clock::Instant;
 use crate::engine::Leaving;
-use crate::error::Error;
+use crate::error::{Effect, Error};
 use crate::guard::Guard;
+use crate::operation::OperationId;
 use crate::operation::record::Record;
 use crate::reply::Reply;
 use crate::telemetry;
 
 pub(super) struct UnderWay {
     tasks: JoinSet<Result<Reply, Error>>,
-    /// Which member's each is, and whether it is in a sequence.
-    whose: HashMap<Id, (usize, bool)>,
+    whose: HashMap<Id, Carried>,
     /// Each member's vendor, and how many it has.
     members: Vec<(String, usize)>,
     /// How many are in a sequence.
     sequenced: usize,
     leaving: Leaving,
-    /// The last that ended was put off as it was, nothing sent for it.
+    /// The last that ended was put off as it was, nothing sent for it; or what was taken last is under way here already.
     came_to_nothing: bool,
     pub recovered: Recovered,
+}
+
+/// What is known of a task.
+struct Carried {
+    member: usize,
+    is_sequenced: bool,
+    /// Its operation, where that was taken with its effect unknown.
+    unknown: Option<OperationId>,
 }
 
 impl UnderWay {
@@ -57,10 +65,10 @@ impl UnderWay {
         self.sequenced > 0
     }
 
-    /// Whether what was taken last was put off as it was. Hosts whose clocks are far apart, on a store without one, each
-    /// find due at once what the other one has put off.
-    pub(super) const fn came_to_nothing(&self) -> bool {
-        self.came_to_nothing
+    /// Whether what was taken last was put off as it was, or is under way here already. Hosts whose clocks are far apart, on
+    /// a store without one, each find due at once what the other one has put off, or holds.
+    pub(super) fn came_to_nothing(&self) -> bool {
+        Guard::NothingIsNoHaste.keeps(self.came_to_nothing)
     }
 
     /// Carries a taken operation on. It keeps its place until it ends, however it does.
@@ -75,11 +83,15 @@ impl UnderWay {
         let (client, leaving) = (client.clone(), self.leaving.clone());
         let is_sequenced = record.sequence.is_some();
         self.sequenced += usize::from(is_sequenced);
+        let unknown = (record.effect == Effect::Unknown).then(|| record.id.clone());
+        if unknown.is_some() && self.whose.values().any(|other| other.unknown == unknown) {
+            self.came_to_nothing = true;
+        }
         let task = self.tasks.spawn(async move {
             let _place = place;
             client.engine.carry_on(record, lease_until, Some(leaving)).await
         });
-        self.whose.insert(task.id(), (member, is_sequenced));
+        self.whose.insert(task.id(), Carried { member, is_sequenced, unknown });
         if let Some((_, count)) = self.members.get_mut(member) {
             *count += 1;
         }
@@ -109,7 +121,7 @@ impl UnderWay {
                 let is_open = outcome.as_ref().is_err_and(|error| {
                     error.attempts().is_empty() && !error.is_dead_letter() && !error.is_refused()
                 });
-                self.came_to_nothing = Guard::NothingIsNoHaste.keeps(is_open);
+                self.came_to_nothing = is_open;
                 let outcome = self.recovered.count(&outcome);
                 if let Some(vendor) = self.forget(id) {
                     telemetry::recovered(vendor, outcome);
@@ -128,7 +140,7 @@ impl UnderWay {
 
     /// Gives the vendor that it was of.
     fn forget(&mut self, id: Id) -> Option<&str> {
-        let (member, is_sequenced) = self.whose.remove(&id)?;
+        let Carried { member, is_sequenced, .. } = self.whose.remove(&id)?;
         self.sequenced -= usize::from(is_sequenced);
         let (vendor, count) = self.members.get_mut(member)?;
         *count = count.saturating_sub(1);

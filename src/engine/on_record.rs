@@ -287,7 +287,7 @@ pub(super) fn in_progress(open: &Open) -> Error {
 }
 
 /// Whether a claim that failed like this is provably not on file.
-fn wrote_nothing(failure: &StoreError) -> bool {
+pub(super) fn wrote_nothing(failure: &StoreError) -> bool {
     match failure.kind() {
         StoreErrorKind::Locked
         | StoreErrorKind::ReadOnly

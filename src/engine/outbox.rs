@@ -5,10 +5,10 @@ use http::HeaderMap;
 use super::claim::{Keyed, in_the_way, key_reused};
 use super::enqueue::Accepted;
 use super::keyed::Stop;
-use super::on_record::Standing;
+use super::on_record::{Standing, wrote_nothing};
 use super::{Engine, Work, limit};
 use crate::clock::Timestamp;
-use crate::error::{Effect, Error, Kind};
+use crate::error::{ADMIT_ROW, Effect, Error, Kind};
 use crate::operation::Key;
 use crate::operation::record::Claimed;
 use crate::request::Request;
@@ -216,7 +216,11 @@ impl Engine {
                 return rejected(in_the_way(work, obstacle, effect));
             }
             Err(source) => {
-                let failed = Error::new(Kind::Store { doing: ADMIT }, Effect::Unknown).because_of(source);
+                let effect = match &source {
+                    Some(source) if wrote_nothing(source) => Effect::None,
+                    _ => Effect::Unknown,
+                };
+                let failed = Error::new(Kind::Store { doing: ADMIT_ROW }, effect).because_of(source);
                 return Err(NotAdmitted::Failed(self.named(failed, call.offered)));
             }
         };
@@ -227,4 +231,3 @@ impl Engine {
 
 const MAKE_READY: &str = "make the call ready for the outbox";
 const LOOK_AHEAD: &str = "look for what is ahead in its sequence";
-const ADMIT: &str = "admit a row of the outbox";

@@ -174,12 +174,16 @@ impl Error {
             Kind::Deadline { .. } => "give the call more time",
             Kind::DeadLetter { .. } if self.0.effect == Effect::None => "redrive it once the cause is gone",
             Kind::DeadLetter { .. } => "find out at the vendor, then resolve or redrive it",
+            Kind::Store { doing: ADMIT_ROW } => "the dispatcher tries again",
             Kind::Store { .. } | Kind::Fenced if is_keyed => "send the same key again, never a new one",
             Kind::Store { .. } | Kind::Fenced => return None,
         };
         Some(next.into())
     }
 }
+
+/// What a store can fail at for a dispatcher alone: no caller has a key to send again.
+pub(crate) const ADMIT_ROW: &str = "admit a row of the outbox";
 
 fn refusal_in_words(refusal: Refusal) -> &'static str {
     match refusal {

@@ -8,7 +8,8 @@ use super::numbers::{
 };
 use super::stored::hollow_answer;
 use crate::clock::Timestamp;
-use crate::operation::record::{Phase, Record, State};
+use crate::operation::record::{Ahead, Phase, Place, Record, State};
+use crate::operation::{Key, OperationId, Scope, Sequence};
 use crate::policy::OnUnknown;
 use crate::store::StoreError;
 
@@ -84,6 +85,25 @@ impl StateColumns {
             }
         })
     }
+}
+
+/// A place in a sequence, with who has the turn if that is another one: scope, key, phase, and the end of a lease or a wait.
+pub(super) fn sequence_place(
+    (name, skips, position): (String, bool, u64),
+    (scope, key, number, until): (Option<String>, Option<String>, Option<i64>, Option<i64>),
+) -> Result<Box<Place>, &'static str> {
+    let sequence = Sequence::new(name);
+    let sequence = if skips { sequence.skip_dead_letters() } else { sequence };
+    let ahead = match (scope, key, number) {
+        (Some(scope), Some(key), Some(number)) => {
+            let key = Key::new(key).map_err(|_| "no key")?;
+            let phase = phase(number).ok_or("no such phase")?;
+            let until = until.filter(|_| matches!(phase, Phase::InProgress | Phase::Scheduled)).map(from_ms);
+            Some(Ahead::new(OperationId::new(Scope::from_stored(scope), key), phase, until))
+        }
+        _ => None,
+    };
+    Ok(Box::new(Place::new(sequence, position, ahead)))
 }
 
 /// The names of the fields that are never shown, as text.

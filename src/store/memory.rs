@@ -378,7 +378,7 @@ impl Store for Memory {
     }
 
     async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
-        Ok(Some(self.inner.lock().look(look, &self.seals)))
+        self.inner.lock().look(look, &self.seals).map(Some)
     }
 
     async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Option<Vec<Peer>>, StoreError> {

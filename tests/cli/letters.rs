@@ -265,6 +265,10 @@ async fn the_outbox_is_counted_and_what_it_rejected_is_listed_with_the_reason() 
     ] {
         assert!(stats.contains(line), "{stats}");
     }
+    let nobody = |stats: &str| stats.lines().filter(|line| line.ends_with(": no client admits them")).count();
+    assert_eq!(nobody(&stats), 1, "the file has no acme: {stats}");
+    let without = place.run_with(&["--store", "calls.db"], &["stats"]).ended(0);
+    assert_eq!(nobody(&without), 0, "without a vendors file nobody knows: {without}");
     let letters = place.run(&["dead-letters", "list"]).ended(0);
     let beside = "3 rows of the outbox are rejected, which is no dead letter: steadfast outbox\nsays why\n";
     assert!(letters.ends_with(beside), "{letters}");

@@ -393,7 +393,8 @@ fn a_dispatcher_says_whether_it_is_at_work() {
         bad.hangs.store(true, Ordering::Relaxed);
         clock.latency(secs(10)).await;
         let (unwell, ()) = tokio::join!(health.check(secs(1)), clock.latency(secs(2)));
-        assert_eq!(unwell.expect_err("it hangs").to_string(), "the store of acme does not answer within 1s");
+        let unwell = unwell.expect_err("it hangs");
+        assert_eq!(unwell.to_string(), "the store of acme does not answer within 1s");
         // The other store is delivered from all the while.
         desk.client("acme", "a", &good, Policy::background())
             .post("/x")
@@ -415,6 +416,16 @@ fn a_dispatcher_says_whether_it_is_at_work() {
         late.post("/late").key("k").enqueue().await.expect("recorded");
         clock.latency(secs(1)).await;
         assert_eq!(desk.sent("/late"), 1);
+        // What it failed with before it hung is told beside.
+        bad.fails.store(true, Ordering::Relaxed);
+        clock.latency(secs(2)).await;
+        bad.fails.store(false, Ordering::Relaxed);
+        bad.hangs.store(true, Ordering::Relaxed);
+        let (unwell, ()) = tokio::join!(health.check(secs(1)), clock.latency(secs(2)));
+        let unwell = unwell.expect_err("it hangs");
+        assert_eq!(unwell.to_string(), "the store of acme does not answer within 1s");
+        assert!(std::error::Error::source(&unwell).is_some(), "what it said the last time");
+        assert!(format!("{health:?}").len() < 400, "{health:?}");
     });
 }
 

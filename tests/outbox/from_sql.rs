@@ -212,6 +212,36 @@ async fn what_cannot_be_admitted_is_rejected_with_its_reason_and_the_rest_goes_o
     assert_eq!(shop.rejected().await, rejected, "nobody looks at them again");
 }
 
+/// SQLite keeps any bytes as a text, such as Latin-1 of a script. Such a row is kept aside like any other that is malformed,
+/// and so is one in whose name nobody delivers.
+#[tokio::test]
+async fn a_text_that_is_not_utf_8_is_rejected_and_the_rest_goes_on() {
+    let shop = Shop::open();
+    // A place on the Champs-\u{c9}lys\u{e9}es, in each column that the checks let through.
+    let bad = [
+        ("path", "CAST(x'2F76312FC96C7973E96573' AS TEXT)"),
+        ("headers", "CAST(x'7B22582D41223A22E9227D' AS TEXT)"),
+        ("content_type", "CAST(x'746578742FE9' AS TEXT)"),
+        ("redact", "CAST(x'5B22E9225D' AS TEXT)"),
+    ];
+    for (nth, (column, text)) in bad.into_iter().enumerate() {
+        let key = format!("'{column}'");
+        shop.sql(&row(&[("key", &key), (column, text), ("body", "'x'")]));
+        shop.place(100 + nth as u64);
+    }
+    shop.sql(&row(&[("key", "'vendor'"), ("vendor", "CAST(x'E9' AS TEXT)")]));
+    shop.deliver().await;
+    assert_eq!((shop.fake.ledger().count(), shop.waiting()), (bad.len(), 1), "what is between them went on");
+    let rejected = shop.rejected().await;
+    assert_eq!(rejected.len(), bad.len());
+    for (row, (column, _)) in rejected.iter().zip(bad) {
+        assert!(row.why.contains(&format!("{column}: it is not UTF-8")), "{column}: {}", row.why);
+    }
+    let vendors: Vec<_> =
+        shop.letters().stats().await.expect("a store").outbox.into_iter().map(|tally| tally.vendor).collect();
+    assert_eq!(vendors, ["stripe", "\u{fffd}"]);
+}
+
 /// Its key was not used up: once somebody has mended the row and put it back, it is an operation like any other.
 #[tokio::test]
 async fn a_row_that_is_mended_and_put_back_is_admitted() {

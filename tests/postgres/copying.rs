@@ -13,6 +13,7 @@ use steadfast::store::{
 
 use super::calls::{claim_of, held, id, settle};
 use super::driven::{Driven, fresh_schema};
+use super::outbox::connection;
 use super::server::{self, Server, soon};
 
 async fn driven(server: &Server, keys: Option<SealKeys>) -> Arc<dyn Store> {
@@ -121,6 +122,46 @@ async fn a_store_is_not_closed_before_what_is_under_way_is_over() {
         server.sql_as("postgres", "postgres", &format!("BEGIN; {}; COMMIT", add_row(&schema, "late")));
     let refused = refused.expect_err("the store is closed");
     assert!(refused.contains("the store is closed"), "{refused}");
+}
+
+/// A call in somebody's own transaction is waited for, and then counted; or it is refused. Left behind in an outbox that
+/// nobody looks into, it would be lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn no_call_is_left_behind_in_the_outbox_of_a_store_that_is_closed() {
+    let Some(server) = server::shared() else { return };
+    let schema = fresh_schema("closing");
+    let store = open(server, &schema);
+    let put = |key| format!("SELECT {schema}.enqueue('acme', 'POST', '/v1/x', '{key}')");
+    let rows = || server.sql(&format!("SELECT count(*) FROM {schema}.outbox"));
+    let shop = connection(server, &schema).await;
+    shop.batch_execute(&format!("BEGIN; {}", put("open"))).await.expect("it is written");
+    let closing = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move { store.upkeep().expect("it has").stand(&Standing::default(), &leaving()).await }
+    });
+    let waits =
+        format!("SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = '{schema}.outbox'::regclass");
+    soon(|| if server.sql(&waits) == "0" { Err("nobody waits") } else { Ok(()) });
+    shop.batch_execute("COMMIT").await.expect("commits");
+    assert_eq!(closing.await.expect("no panic").expect("the store works"), leaving());
+    assert_eq!(rows(), "1");
+    // One that began before.
+    let keep = store.upkeep().expect("it has");
+    for isolation in ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"] {
+        keep.stand(&leaving(), &Standing::default()).await.expect("the store works");
+        let begin = format!("BEGIN ISOLATION LEVEL {isolation}; SELECT stage FROM {schema}.purged");
+        shop.batch_execute(&begin).await.expect("begins");
+        keep.stand(&Standing::default(), &leaving()).await.expect("the store works");
+        let refused = shop.batch_execute(&put("late")).await;
+        assert!(refused.is_err(), "{isolation}");
+        shop.batch_execute("ROLLBACK").await.expect("rolls back");
+        // At whichever isolation, it is there for a store that is open.
+        keep.stand(&leaving(), &Standing::default()).await.expect("the store works");
+        let whole = format!("BEGIN ISOLATION LEVEL {isolation}; {}; COMMIT", put(isolation));
+        shop.batch_execute(&whole).await.expect("it is written");
+        keep.stand(&Standing::default(), &leaving()).await.expect("the store works");
+    }
+    assert_eq!(rows(), "4");
 }
 
 /// Statements that add a copy of the row `template`, as a service's own transaction may.

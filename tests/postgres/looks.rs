@@ -13,6 +13,7 @@ use steadfast::vendor::Stripe;
 
 use super::calls::{claim_of, held, id, named, settle, step};
 use super::driven::fresh_schema;
+use super::outbox::connection;
 use super::pooler::Pooler;
 use super::server::{self, Server, soon};
 
@@ -151,7 +152,7 @@ async fn whoever_listens_goes_on_after_its_connection_was_cut() {
 async fn what_sql_enqueues_is_heard_of() {
     let Some(server) = server::shared() else { return };
     let schema = fresh_schema("heard");
-    let network = ScriptedTransport::new().status(200).status(200).status(200);
+    let network = ScriptedTransport::new().status(200).status(200).status(200).status(200);
     let dispatching = client(open(server, &schema), &network);
     let hour = Duration::from_secs(3_600);
     let _dispatcher = Dispatcher::over([&dispatching]).period(hour).start();
@@ -172,12 +173,19 @@ async fn what_sql_enqueues_is_heard_of() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
+    // Nobody is told of what is due much later, and whoever comes right behind it does not take it for told.
+    server.sql(&format!(
+        "{}; {}",
+        put("later").replace("'test')", "'test', after => '1 hour')"),
+        put("behind")
+    ));
+    soon(|| if network.requests().len() == 3 { Ok(()) } else { Err("nobody delivers it") });
     // Somebody who commits two-phase, or whose server has no NOTIFY, switches it off.
     server.sql(&format!("SET steadfast.notify = 'off'; {}", put("c")));
     tokio::time::sleep(Duration::from_millis(500)).await;
-    assert_eq!(network.requests().len(), 2, "nobody was told");
+    assert_eq!(network.requests().len(), 3, "nobody was told");
     dispatching.wake();
-    soon(|| if network.requests().len() == 3 { Ok(()) } else { Err("not yet") });
+    soon(|| if network.requests().len() == 4 { Ok(()) } else { Err("not yet") });
 }
 
 /// Behind a pooler in transaction mode, and where it is not to be used, nobody listens: what is enqueued is found by
@@ -238,4 +246,42 @@ async fn a_look_reads_what_it_tells_of_and_no_more() {
     }
     let after = read();
     assert!(after - before < 2_000, "{} entries of the index were read", after - before);
+}
+
+/// Under an old snapshot no vacuum removes the entries of what was purged: the next purge begins behind them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_purge_goes_on_where_the_last_one_ended() {
+    // A server of its own: what is counted is what all its statements read.
+    let Some(server) = Server::start(&[]) else { return };
+    let schema = fresh_schema("looks");
+    let store = open(&server, &schema);
+    held(&*store, claim_of(&*store, &id("template"))).await;
+    server.sql(&format!(
+        "CREATE TEMP TABLE o AS SELECT * FROM {schema}.operation; \
+         INSERT INTO {schema}.operation SELECT (jsonb_populate_record(o, jsonb_build_object('key', 'order-' || nth, \
+         'phase', 3, 'until_ms', 1000 + nth, 'wake_ms', 1000 + nth))).* FROM o, generate_series(1, 2100) AS nth; \
+         ANALYZE {schema}.operation"
+    ));
+    let report = connection(&server, &schema).await;
+    let begin = format!("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM {schema}.operation");
+    report.batch_execute(&begin).await.expect("begins");
+    let read = || {
+        let sql = format!(
+            "SELECT idx_tup_read FROM pg_stat_user_indexes WHERE schemaname = '{schema}' AND indexrelname = 'operation_ended'"
+        );
+        server.sql(&sql).parse::<i64>().expect("a number")
+    };
+    let (before, now) = (read(), store.time(Timestamp::default()));
+    for round in 0..3 {
+        for _ in 0..[98, 1, 1][round] {
+            assert_eq!(store.purge(now, 20).await.expect("the store works"), 20);
+        }
+        // A session tells what it has read at most once a second: the last purges are for that.
+        std::thread::sleep(Duration::from_millis(1_200));
+    }
+    let after = read();
+    // From the beginning each time it would be 100,000.
+    assert!(after - before < 20_000, "{} entries of the index were read", after - before);
+    report.batch_execute("COMMIT").await.expect("commits");
+    assert_eq!(store.purge(now, 1_000).await.expect("the store works"), 100);
 }

@@ -90,7 +90,7 @@ impl Shop {
     }
 }
 
-async fn connection(server: &Server, schema: &str) -> tokio_postgres::Client {
+pub(super) async fn connection(server: &Server, schema: &str) -> tokio_postgres::Client {
     let url = server.url(schema);
     let (plain, _) = url.split_once("&schema=").expect("a URL of the rig");
     let (client, connection) = tokio_postgres::connect(plain, NoTls).await.expect("the server answers");
@@ -378,6 +378,22 @@ async fn a_sealed_store_seals_what_waits_and_counts_it_among_what_needs_the_key(
 }
 
 /// A page ends with the row that makes it large, and the next begins behind it.
+/// What was admitted and removed is in the table's free space until then, and what SQL wrote is there in the clear.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_wipe_writes_the_outbox_anew_with_all_else() {
+    let Some(server) = server::shared() else { return };
+    let shop = Shop::open(server);
+    let tables = "SELECT relname, relfilenode FROM pg_class WHERE relnamespace = '{schema}'::regnamespace AND relname IN \
+                  ('outbox', 'operation', 'request', 'outcome', 'sequenced', 'audit') ORDER BY 1";
+    let before = shop.sql(tables);
+    shop.store.upkeep().expect("it has").wipe().await.expect("the store works");
+    let after = shop.sql(tables);
+    assert_eq!((before.lines().count(), after.lines().count()), (6, 6));
+    for (before, after) in before.lines().zip(after.lines()) {
+        assert_ne!(before, after, "it was not written anew");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn large_rows_make_short_pages_and_a_body_over_the_limit_is_not_read() {
     let Some(server) = server::shared() else { return };

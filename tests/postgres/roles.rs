@@ -1,9 +1,11 @@
 //! Each role may do its work and nothing beyond it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use steadfast::clock::Timestamp;
-use steadfast::dead_letter::DeadLetters;
+use steadfast::dead_letter::{DeadLetterError, DeadLetters};
+use steadfast::outbox::tokio_postgres::{self, NoTls};
 use steadfast::store::{Postgres, SealKeys, Store, StoreError, StoreErrorKind, contract};
 use steadfast::testkit::ScriptedTransport;
 use steadfast::vendor::Stripe;
@@ -92,6 +94,58 @@ async fn a_reader_looks_and_nothing_is_sent_for_it() {
     assert_eq!(source.map(StoreError::kind), Some(StoreErrorKind::Denied));
     let replayed = pay(&client(reader, &unsent), "order-1").await;
     assert!(unsent.requests().is_empty(), "{replayed:?}");
+}
+
+/// Connected as a role's login, to the database beside the store.
+async fn connection(server: &Server, schema: &str, role: &str) -> tokio_postgres::Client {
+    let url = url(server, schema, role);
+    let (plain, _) = url.split_once("&schema=").expect("a URL of the rig");
+    let (client, connection) = tokio_postgres::connect(plain, NoTls).await.expect("the server answers");
+    tokio::spawn(connection);
+    client
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_app_that_cancels_what_no_dispatcher_has_admitted_is_told_that_it_is_not_cancelled() {
+    let Some(server) = server::shared() else { return };
+    let schema = with_roles(server, "cancelled");
+    let network = ScriptedTransport::new().status(200);
+    let open = |role| Arc::new(opened(&url(server, &schema, role)).expect("it opens"));
+    let (app, dispatcher) = (client(open("app"), &network), client(open("dispatcher"), &network));
+
+    let reminder =
+        |stripe: &Client| stripe.post("/v1/charges").key("order-1").after(Duration::from_secs(3_600));
+    let mut reader = connection(server, &schema, "reader").await;
+    let mut transaction = reader.transaction().await.expect("begins");
+    let error = reminder(&app).enqueue_in(&mut transaction).await.expect_err("a reader may not");
+    assert!(format!("{error}").contains("which members of SCHEMA_app have"), "{error:#}");
+
+    let mut own = connection(server, &schema, "app").await;
+    let mut transaction = own.transaction().await.expect("begins");
+    let put = reminder(&app).enqueue_in(&mut transaction).await.expect("written");
+    transaction.commit().await.expect("committed");
+    let reminder = put.committed();
+    match reminder.cancel("paid").await.expect_err("its row is in the outbox still") {
+        DeadLetterError::Store { source, .. } => {
+            assert_eq!(source.kind(), StoreErrorKind::Denied, "{source}");
+        }
+        other => panic!("{other:?}"),
+    }
+
+    dispatcher.recover(10).await.expect("admits it");
+    reminder.cancel("paid").await.expect("it is on record now");
+    assert!(network.requests().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_owner_alone_writes_the_tables_anew_and_nobody_else_is_told_that_it_was_done() {
+    let Some(server) = server::shared() else { return };
+    let schema = with_roles(server, "wiped");
+    for (role, refusal) in [("dispatcher", Some(StoreErrorKind::Denied)), ("owner", None)] {
+        let store = opened(&url(server, &schema, role)).expect("it opens");
+        let wiped = store.upkeep().expect("Postgres has it").wipe().await;
+        assert_eq!(wiped.as_ref().err().map(StoreError::kind), refusal, "{role}: {wiped:?}");
+    }
 }
 
 #[test]

@@ -147,7 +147,14 @@ pub fn is_rate_used_up(schedule: &Schedule, all: &All, told: &Told, calls: usize
         let of_vendor = schedule.operations[renewal.operation].kind.vendor() == vendor;
         renewal.incarnation == told.incarnation && of_vendor && is_open
     };
-    let used = all.attempts.iter().filter(lately).count()
+    // And what recovery took waits for its part, which live calls leave it.
+    let waiting = |(by, operation, _, at): &&(u64, usize, u64, Instant)| {
+        let mut sends = all.sends_of(*operation).filter(|send| send.incarnation == *by && send.left >= *at);
+        let of_vendor = schedule.operations[*operation].kind.vendor() == vendor;
+        *by == told.incarnation && of_vendor && *at <= told.at && !sends.any(|send| send.left < told.began)
+    };
+    let used = all.taken_by.iter().filter(waiting).count()
+        + all.attempts.iter().filter(lately).count()
         + all.calls.iter().enumerate().filter(under_way).count()
         + all.renewals.iter().filter(renewing).count();
     used >= calls

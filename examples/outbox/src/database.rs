@@ -30,7 +30,10 @@ impl Database {
         let pool = PgPoolOptions::new().connect_lazy_with(options);
         let database = Database { pool, url: url.to_owned(), tables, calls };
         let made = format!("CREATE SCHEMA {}; {}", database.tables, shop::TABLES);
-        database.pool.execute(sqlx::raw_sql(AssertSqlSafe(made))).await?;
+        let made = database.pool.execute(sqlx::raw_sql(AssertSqlSafe(made))).await;
+        made.map_err(|problem| {
+            format!("no schema can be made in that database: {problem}; use a role that may")
+        })?;
         Ok(database)
     }
 

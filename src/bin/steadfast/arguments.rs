@@ -21,8 +21,8 @@ use super::signature::{Signature, Signer};
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub command: Command,
-    /// The service's store, such as sqlite:vendor-calls.db, or the path of its file [default: STEADFAST_STORE, else what
-    /// the vendors file names]
+    /// The service's store, such as sqlite:vendor-calls.db or postgres://ada@db.internal/shop?schema=payments, or the path
+    /// of its file [default: STEADFAST_STORE, else what the vendors file names]
     #[arg(long, global = true, value_name = "URL", value_hint = ValueHint::FilePath)]
     #[arg(help_heading = ALWAYS, display_order = LAST)]
     pub store: Option<OsString>,
@@ -52,7 +52,8 @@ pub(crate) enum Command {
     Show(ShowArguments),
     /// Lists calls from callers' own transactions that cannot be made, with the reason
     ///
-    /// Each is a row of the table steadfast_outbox, by its number. Nothing of it was sent, and its key is not used up.
+    /// Each is a row of the table steadfast_outbox, on Postgres outbox in the store's schema, by its number. Nothing of it
+    /// was sent, and its key is not used up.
     /// Mend the row and set its columns rejected_at_ms and rejected to NULL, and it is tried again; or delete it.
     Outbox(OutboxArguments),
     /// Ends an operation that waits for its next attempt, or that a dead process left
@@ -72,7 +73,7 @@ pub(crate) enum Command {
     /// those that --header names, in the requests of all operations. What is still to be sent gets the secret of the
     /// service's own client at each send; a secret that only the call gave is gone, and the vendor may refuse it.
     ///
-    /// At the end the file is written anew, since its free space still holds what was removed. The service may run, but
+    /// At the end the store is written anew, since its free space still holds what was removed. The service may run, but
     /// waits meanwhile, about a second for each 100 MiB; a call that waits for more than five seconds fails and sends
     /// nothing. Copies and backups of the file keep the secrets: replace them at the vendor.
     Scrub(ScrubArguments),
@@ -295,7 +296,7 @@ pub(crate) struct ScrubArguments {
     /// Also the header of this name; may be given several times
     #[arg(long, value_name = "NAME")]
     pub header: Vec<String>,
-    /// Does not write the file anew, so that no call waits; it holds what was removed until it is
+    /// Does not write the store anew, so that no call waits; it holds what was removed until it is
     #[arg(long)]
     pub rows_only: bool,
     /// Does it; without it, only counts and needs neither name nor reason
@@ -320,7 +321,7 @@ pub(crate) struct ResealArguments {
     /// Only counts
     #[arg(long, conflicts_with = "wipe")]
     pub dry_run: bool,
-    /// Then writes the file anew, because its free space may still hold what was there before; calls wait meanwhile
+    /// Then writes the store anew, because its free space may still hold what was there before; calls wait meanwhile
     #[arg(long)]
     pub wipe: bool,
 }

@@ -58,9 +58,7 @@ impl Failure {
             Failure::Store(_) | Failure::Upkeep(_) | Failure::Copy(CopyError::Store { .. }) => STORE,
             Failure::Copy(CopyError::SameStore) => USAGE,
             Failure::Copy(_) => HELD_BACK,
-            Failure::NamedStore(error) if error.source().is_some_and(|source| source.is::<StoreError>()) => {
-                STORE
-            }
+            Failure::NamedStore(error) if store_kind(error).is_some() => STORE,
             Failure::NamedStore(_) => USAGE,
             // What --after was given.
             Failure::Letters(DeadLetterError::Store { source, .. })
@@ -93,6 +91,9 @@ impl Failure {
         match self {
             Failure::Usage(error) => error.to_string().trim_start_matches("error: ").trim_end().to_owned(),
             Failure::Arguments(problem) => problem.clone(),
+            Failure::NamedStore(error) if store_kind(error) == Some(StoreErrorKind::Absent) => {
+                format!("{error:#}; a service that starts with this file makes it, if it may")
+            }
             Failure::SealKeys(error) | Failure::NamedStore(error) | Failure::Vendors(error) => {
                 format!("{error:#}")
             }
@@ -168,6 +169,11 @@ impl From<clap::Error> for Failure {
     fn from(error: clap::Error) -> Failure {
         Failure::Usage(error)
     }
+}
+
+/// What is wrong with the store that a vendors file names; `None` if the file itself is wrong.
+fn store_kind(error: &steadfast::Error) -> Option<StoreErrorKind> {
+    error.source()?.downcast_ref::<StoreError>().map(StoreError::kind)
 }
 
 /// All layers of an error.

@@ -7,6 +7,7 @@ mod commands;
 mod copying;
 mod dispatch;
 mod failure;
+mod history;
 mod manual;
 mod migrate;
 mod outbox;

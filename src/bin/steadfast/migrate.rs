@@ -34,6 +34,9 @@ pub(crate) fn migrate(
             _ if from == to => writeln!(out, "{store}: the schema has version {to}, as this release needs")?,
             _ => writeln!(out, "{store}: brought the schema from version {from} to {to}")?,
         }
-        if roles { writeln!(out, "the roles are there, and have their rights") } else { Ok(()) }
+        if roles {
+            writeln!(out, "the roles are there, and have their rights; make each login a member of one")?;
+        }
+        Ok(())
     })
 }

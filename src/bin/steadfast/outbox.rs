@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use serde_json::json;
-use steadfast::dead_letter::Stats;
+use steadfast::dead_letter::{DeadLetters, Stats};
 use steadfast::operation::record::{Cursor, Page};
 use steadfast::store::Rejected;
 
@@ -58,12 +58,13 @@ pub(crate) fn beside_letters(rejected: u64, out: &mut (dyn Write + Send)) -> io:
 }
 
 /// Lines for what there is, among the counts of operations.
-pub(crate) fn counts(stats: &Stats, out: &mut (dyn Write + Send)) -> io::Result<()> {
+pub(crate) fn counts(stats: &Stats, letters: &DeadLetters, out: &mut (dyn Write + Send)) -> io::Result<()> {
     for group in &stats.outbox {
         let whose = [&group.namespace, &group.vendor, &group.account].map(|part| plain(part)).join("/");
         if let Some(oldest) = group.oldest {
             let oldest = whole_seconds(stats.now, oldest);
-            writeln!(out, "{:>8}  {:<12} {whose}, oldest {oldest}", group.waiting, "in outbox")?;
+            let nobody = if letters.admits(group) { "" } else { ": no client admits them" };
+            writeln!(out, "{:>8}  {:<12} {whose}, oldest {oldest}{nobody}", group.waiting, "in outbox")?;
         }
         if group.rejected > 0 {
             let what = "not sent: steadfast outbox says why";

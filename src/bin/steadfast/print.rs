@@ -7,8 +7,9 @@ use std::time::Duration;
 use humantime_serde::re::humantime::format_duration;
 use steadfast::clock::Timestamp;
 use steadfast::dead_letter::{Edited, Group, Letter, Redriven, Safety, Shown, ShownBody, Stats};
-use steadfast::error::Effect;
-use steadfast::operation::record::{Action, AuditEntry, Phase, Place, Summary};
+use steadfast::operation::record::{Phase, Place, Summary};
+
+use super::history;
 
 type Out<'a> = &'a mut (dyn Write + Send);
 
@@ -145,11 +146,8 @@ pub(crate) fn shown(shown: &Shown, out: Out<'_>) -> io::Result<()> {
     let summary = &shown.summary;
     writeln!(out, "{}", plain(&summary.id.to_string()))?;
     writeln!(out, "wire key: {}", plain(&summary.wire_key))?;
-    // A redrive begins to count anew; the log below keeps what came before it.
-    let redriven = shown.audit.iter().any(|entry| matches!(entry.action, Action::Redrive { .. }));
-    let since = if redriven { " since the redrive" } else { "" };
-    let attempts = attempts(summary.attempts);
-    writeln!(out, "phase:    {}, effect {}, {attempts}{since}", summary.phase, summary.effect)?;
+    let attempts = history::attempts(shown);
+    writeln!(out, "phase:    {}, effect {}, {attempts}", summary.phase, summary.effect)?;
     if let Some(place) = &summary.sequence {
         sequence(place, summary.holds_sequence(), out)?;
     }
@@ -196,7 +194,7 @@ pub(crate) fn shown(shown: &Shown, out: Out<'_>) -> io::Result<()> {
         writeln!(out, "\nanswered {}{}", reply.status, if reply.cut { ", cut at the limit" } else { "" })?;
         message(&reply.headers, &reply.body, reply.body_bytes, out)?;
     }
-    history(shown, out)
+    history::lines(shown, out)
 }
 
 fn sequence(place: &Place, holds: bool, out: Out<'_>) -> io::Result<()> {
@@ -215,42 +213,6 @@ fn sequence(place: &Place, holds: bool, out: Out<'_>) -> io::Result<()> {
         }
         None => Ok(()),
     }
-}
-
-/// Attempts and what people did, in the order of their time: so that a redrive stands between the attempts before it and
-/// after it.
-fn history(shown: &Shown, out: Out<'_>) -> io::Result<()> {
-    writeln!(out)?;
-    let mut acts = shown.audit.iter().peekable();
-    for report in &shown.attempts {
-        while let Some(entry) = acts.next_if(|entry| entry.at <= report.started_at) {
-            act(entry, out)?;
-        }
-        let status = report.status.map(|status| status.to_string());
-        let met = [status, report.failure.clone()].into_iter().flatten().collect::<Vec<_>>().join(", ");
-        let took = format_duration(Duration::from_millis(millis(report.latency)));
-        if report.is_look_up() {
-            writeln!(out, "look-up at {}, {took}", report.started_at)?;
-            let found = match report.effect {
-                Effect::Applied => "it took effect",
-                Effect::None => "it did not take effect",
-                _ => "it cannot tell",
-            };
-            writeln!(out, "{}", wrapped(&format!("{}; {found}", plain(&met)), "    "))?;
-            continue;
-        }
-        writeln!(out, "attempt {} at {}, {took}", report.number, report.started_at)?;
-        let met = format!("{}; {}, effect {}", plain(&met), report.verdict, report.effect);
-        writeln!(out, "{}", wrapped(&met, "    "))?;
-    }
-    acts.try_for_each(|entry| act(entry, out))
-}
-
-fn act(entry: &AuditEntry, out: Out<'_>) -> io::Result<()> {
-    let (action, by) = (plain(&entry.action.to_string()), plain(&entry.by));
-    let why = if entry.why.is_empty() { String::new() } else { format!(": {}", plain(&entry.why)) };
-    writeln!(out, "{}, {} to {}, by {by}", entry.at, entry.before, entry.after)?;
-    writeln!(out, "{}", wrapped(&format!("{action}{why}"), "    "))
 }
 
 fn message(headers: &[(String, String)], body: &ShownBody, bytes: usize, out: Out<'_>) -> io::Result<()> {
@@ -298,7 +260,7 @@ pub(crate) fn wrapped(text: &str, indent: &str) -> String {
     lines.join("\n")
 }
 
-fn attempts(count: u32) -> String {
+pub(crate) fn attempts(count: u32) -> String {
     format!("{count} attempt{}", if count == 1 { "" } else { "s" })
 }
 
@@ -306,7 +268,7 @@ fn answered(status: Option<u16>) -> String {
     status.map_or("no answer".to_owned(), |status| status.to_string())
 }
 
-fn millis(duration: Duration) -> u64 {
+pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 

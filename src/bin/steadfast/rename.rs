@@ -23,7 +23,7 @@ pub(crate) async fn stats(place: &Place, output: &mut Output<'_>) -> Result<u8, 
     }
     output.put(DONE, &answer, |_, out| {
         print::stats(&stats, out)?;
-        outbox::counts(&stats, out)?;
+        outbox::counts(&stats, &letters, out)?;
         if stats.secrets() > 0 {
             let what =
                 "hold secrets in their headers, which version 0.1 stored; to remove them: steadfast scrub";
@@ -56,6 +56,10 @@ pub(crate) async fn adopt(
     output: &mut Output<'_>,
 ) -> Result<u8, Failure> {
     let AdoptArguments { from, to, yes, signature } = arguments;
+    if place.vendors.is_none() {
+        let problem = "which vendors file? Name one that has the new name with --vendors PATH, or set STEADFAST_VENDORS";
+        return Err(Failure::Arguments(problem.to_owned()));
+    }
     let how = if yes {
         Adopt::from(from, to, signature.name_and_reason()?)
     } else {

@@ -74,9 +74,12 @@ fn print(resealed: &Resealed, wiped: bool, out: &mut (dyn Write + Send)) -> io::
         writeln!(out, "{}", wrapped(&why.to_string(), "    "))?;
     }
     match (wiped, *count > 0) {
-        (true, _) => writeln!(out, "the file was written anew, without what was there before"),
+        (true, _) => writeln!(out, "the store was written anew, without what was there before"),
         (false, true) => {
-            writeln!(out, "the file's free space may still hold what was there before: --wipe writes it anew")
+            writeln!(
+                out,
+                "the store's free space may still hold what was there before: --wipe writes it anew"
+            )
         }
         (false, false) => Ok(()),
     }

@@ -45,8 +45,8 @@ fn print_scrubbed(scrubbed: &Scrubbed, wiped: bool, out: &mut (dyn Write + Send)
     }
     writeln!(out, "{matched} operations held one of these; removed from {count}")?;
     if wiped {
-        writeln!(out, "the file was written anew, without what was removed")
+        writeln!(out, "the store was written anew, without what was removed")
     } else {
-        writeln!(out, "the file still holds what was removed: run it without --rows-only")
+        writeln!(out, "the store still holds what was removed: run it without --rows-only")
     }
 }

@@ -83,7 +83,8 @@ pub struct Summary {
     pub effect: Effect,
     /// The status of the answer on record, if there is one.
     pub status: Option<u16>,
-    /// Attempts made, as far as they were recorded.
+    /// Steps of the ladder that were made since the operation was recorded or last redriven: see
+    /// [`Record::attempts`](super::Record::attempts).
     pub attempts: u32,
     /// What an [`Act`](super::Act) on exactly this state names.
     pub fence: u64,

@@ -8,7 +8,7 @@ use crate::clock::Timestamp;
 use crate::operation::record::{CLOCKS_DIFFER_MAX, Left, Phase, Record};
 use crate::store::seals::Seals;
 use crate::store::tenants::{Tenants, behind};
-use crate::store::{Look, Sight, Waiting};
+use crate::store::{Look, Sight, StoreError, Waiting};
 
 /// By [`Bucket`], the earliest first; of one time, the one that was claimed first. Records by their numbers, which are
 /// quicker to compare than their names.
@@ -43,12 +43,9 @@ impl Ending {
         now: Timestamp,
         tenants: &Tenants,
     ) -> impl Iterator<Item = u64> + use<'_> {
-        let (after, before) = behind(account);
-        let range = (Bound::Excluded(after), Bound::Excluded(before));
-        let others = self.due_of.range::<String, _>(range);
-        let all = self.due_of.get_key_value(account).into_iter().chain(others);
         let has_due = |(_, times): &(&String, &Times)| times.first().is_some_and(|(at, _)| *at <= now);
-        let line = tenants.in_turn(account, all.filter(has_due).map(|(tenant, _)| tenant.clone()).collect());
+        let all = self.scheduled_of(account).filter(has_due);
+        let line = tenants.in_turn(account, all.map(|(tenant, _)| tenant.clone()).collect());
         let due = move |tenant| {
             self.due_of.get(&tenant).map(|times| times.iter().take_while(move |(at, _)| *at <= now))
         };
@@ -65,6 +62,14 @@ impl Ending {
             }
             None
         })
+    }
+
+    /// What is scheduled, by the accounts that this one reaches.
+    fn scheduled_of(&self, account: &str) -> impl Iterator<Item = (&String, &Times)> + use<'_> {
+        let (after, before) = behind(account);
+        let range = (Bound::Excluded(after), Bound::Excluded(before));
+        let others = self.due_of.range::<String, _>(range);
+        self.due_of.get_key_value(account).into_iter().chain(others)
     }
 }
 
@@ -88,14 +93,15 @@ impl Bucket {
 
 impl Inner {
     /// What a dispatcher finds.
-    pub(super) fn look(&mut self, look: &Look, seals: &Seals) -> Sight {
+    pub(super) fn look(&mut self, look: &Look, seals: &Seals) -> Result<Sight, StoreError> {
+        self.standing.check_new()?;
         self.notes.saw(look.now);
         let now = self.notes.now(look.now);
-        Sight {
+        Ok(Sight {
             waiting: look.accounts.iter().map(|account| self.waiting(account, look, seals)).collect(),
             expired: self.ending[Bucket::Expires as usize].first().is_some_and(|(at, _)| *at <= now),
             rows: None,
-        }
+        })
     }
 
     /// What waits for a taker of this account.
@@ -119,8 +125,15 @@ impl Inner {
             let row = self.rows.get(self.order.get(number)?).filter(|row| row.check(seals).is_ok());
             row.filter(|row| row.record.id.scope.is_reached_by(account))
         };
-        let in_time = ending.iter().take_while(|(at, _)| *at <= until);
-        let first = in_time.filter(|(_, number)| is_ours(number).is_some()).map(|(at, _)| *at).next();
+        let first_in = |times: &Times| {
+            let mut in_time = times.iter().take_while(|(at, _)| *at <= until);
+            in_time.find(|(_, number)| is_ours(number).is_some()).map(|(at, _)| *at)
+        };
+        let first = match what {
+            // Of its own accounts: another one's backlog is not read through at each look.
+            Left::Due => self.ending.scheduled_of(account).filter_map(|(_, times)| first_in(times)).min(),
+            Left::Lapsed => first_in(ending),
+        };
         let from = now.plus(CLOCKS_DIFFER_MAX);
         // As a take looks for them: among those that end last.
         let far = || ending.iter().rev().take_while(|(at, _)| *at > from).take(FAR_MAX);

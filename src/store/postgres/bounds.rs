@@ -1,4 +1,4 @@
-//! [`Bounds`]: up to where takers and lookers have seen the indexes of times.
+//! [`Bounds`]: up to where takers, lookers and purges have seen the indexes of times.
 //!
 //! Whatever is taken, settled or purged leaves an entry behind in such an index, which no vacuum can remove while a
 //! transaction anywhere in the database is older: a report that runs for an hour. From the beginning each time, a taker

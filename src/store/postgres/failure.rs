@@ -22,7 +22,8 @@ pub(super) fn failure(doing: &'static str, error: Error) -> StoreError {
         return StoreError::with_source(problem, causes(&error)).of_kind(StoreErrorKind::Lost);
     };
     let kind = said.kind();
-    let problem = format!("Postgres could not {doing}: {}", advice(kind));
+    let advice = if said.code == NO_RIGHT { NEEDS_A_RIGHT } else { advice(kind) };
+    let problem = format!("Postgres could not {doing}: {advice}");
     StoreError::with_source(problem, said).of_kind(kind)
 }
 
@@ -36,8 +37,10 @@ pub(super) fn no_connection(place: &str, error: Error) -> StoreError {
             "error performing TLS handshake" if !is_broken(&error) => StoreErrorKind::Untrusted,
             _ => StoreErrorKind::Unreachable,
         };
-        let problem = format!("no connection to Postgres at {place}: {}", advice(kind));
-        return StoreError::with_source(problem, causes(&error)).of_kind(kind);
+        let causes = causes(&error);
+        let advice = if causes.contains("password missing") { NO_PASSWORD } else { advice(kind) };
+        let problem = format!("no connection to Postgres at {place}: {advice}");
+        return StoreError::with_source(problem, causes).of_kind(kind);
     };
     let kind = match said.kind() {
         // No statement was on its way: that connection is not lost, there was none.
@@ -73,7 +76,7 @@ pub(super) fn advice(kind: StoreErrorKind) -> &'static str {
         }
         StoreErrorKind::Corrupt => "the server found its own files damaged; look at its log",
         StoreErrorKind::Denied => {
-            "the server refused the user; check name, password and what the role may do (`steadfast migrate --roles`)"
+            "the server refused the user; check name and password, the right to connect to the database, and pg_hba.conf"
         }
         StoreErrorKind::Full => "the server has no room left on its disk",
         StoreErrorKind::Locked => "another transaction was in the way for too long; try again",
@@ -96,6 +99,15 @@ pub(super) fn advice(kind: StoreErrorKind) -> &'static str {
         _ => "the server refused the statement",
     }
 }
+
+/// `insufficient_privilege`.
+const NO_RIGHT: &str = "42501";
+
+const NEEDS_A_RIGHT: &str = "the role lacks the right; make it a member of a role that has it, such as SCHEMA_dispatcher (`steadfast \
+                             migrate --roles` makes those, as a superuser or with CREATEROLE)";
+
+const NO_PASSWORD: &str =
+    "the server asks for a password, and none was given; set PGPASSWORD, or name a passfile";
 
 /// What the server said, without its detail.
 #[derive(Debug)]
@@ -146,7 +158,7 @@ fn kind(code: &str, is_fatal: bool, text: &str) -> StoreErrorKind {
         // No such column, or two that are the same: a schema of another release.
         "42703" | "42702" => StoreErrorKind::Older,
         // No right; no such user, no entry in pg_hba.conf; a wrong password.
-        "42501" | "28000" | "28P01" => StoreErrorKind::Denied,
+        NO_RIGHT | "28000" | "28P01" => StoreErrorKind::Denied,
         "53100" => StoreErrorKind::Full,
         // Resources, memory, connections, a limit of the configuration.
         "53000" | "53200" | "53300" | "53400" => StoreErrorKind::Busy,

@@ -16,10 +16,9 @@ use tokio_postgres::types::Type;
 use super::row::{Reader, Value, damaged};
 use super::schema::Schema;
 use super::transaction::Within;
-use crate::operation::record::{Ahead, Claimed, Phase, Place, Record, turn};
-use crate::operation::{Key, OperationId, Scope, Sequence};
-use crate::store::StoreError;
-use crate::store::numbers::{self, from_ms};
+use crate::operation::record::{Claimed, Place, Record, turn};
+use crate::operation::{Key, OperationId};
+use crate::store::{StoreError, columns, numbers};
 
 /// The statements of a schema.
 #[derive(Debug)]
@@ -128,18 +127,7 @@ pub(super) fn place(from: &mut Reader<'_>) -> Result<Option<Box<Place>>, StoreEr
     let Some(text) = from.next::<Option<&str>>()? else { return Ok(None) };
     let stored: Stored = serde_json::from_str(text).map_err(|_| damaged("no place in a sequence"))?;
     let Stored(name, skips, position, scope, key, phase, until) = stored;
-    let sequence = Sequence::new(name);
-    let sequence = if skips { sequence.skip_dead_letters() } else { sequence };
-    let ahead = match (scope, key, phase) {
-        (Some(scope), Some(key), Some(phase)) => {
-            let key = Key::new(key).map_err(|_| damaged("no key"))?;
-            let phase = numbers::phase(phase).ok_or_else(|| damaged("no such phase"))?;
-            let until = until.filter(|_| matches!(phase, Phase::InProgress | Phase::Scheduled)).map(from_ms);
-            Some(Ahead::new(OperationId::new(Scope::from_stored(scope), key), phase, until))
-        }
-        _ => None,
-    };
-    Ok(Some(Box::new(Place::new(sequence, position, ahead))))
+    columns::sequence_place((name, skips, position), (scope, key, phase, until)).map(Some).map_err(damaged)
 }
 
 /// The row of `sequence_lock` that stands for a sequence. Every process has to know the same: it must never change.

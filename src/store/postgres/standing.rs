@@ -39,11 +39,10 @@ pub(super) fn number(stage: Stage) -> i16 {
 
 /// Waits for all that write or are about to, and keeps others from it until the end of the transaction. It waits for two
 /// seconds, because whoever comes after it waits behind it: somebody's own transaction that enqueues may be open for long.
-///
-/// The outbox comes first, as for whoever admits a row of it.
+/// The outbox comes first, as for whoever admits a row.
 pub(super) fn lock(schema: &Schema) -> String {
     format!(
-        "SET LOCAL lock_timeout = '2s'; LOCK TABLE {schema}.outbox, {schema}.operation, {schema}.account \
-         IN EXCLUSIVE MODE; SET LOCAL lock_timeout = 0"
+        "SET LOCAL lock_timeout = '2s'; LOCK TABLE {schema}.outbox, {schema}.operation, {schema}.account IN EXCLUSIVE MODE; \
+         SET LOCAL lock_timeout = 0"
     )
 }

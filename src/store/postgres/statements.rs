@@ -146,7 +146,7 @@ fn purge(schema: &Schema) -> String {
          highest AS (SELECT fence FROM gone ORDER BY fence DESC LIMIT 1), \
          noted AS (UPDATE {schema}.purged p SET fence = h.fence FROM highest h WHERE p.fence < h.fence), \
          requests AS ({}), outcomes AS ({}), places AS ({}) SELECT count(*), max(wake_ms), \
-         (SELECT {CLOSED} FROM {schema}.purged p) FROM gone",
+         (SELECT {schema}.store_now()), (SELECT {CLOSED} FROM {schema}.purged p) FROM gone",
         names_gone("request"),
         names_gone("outcome"),
         names_gone("sequenced")

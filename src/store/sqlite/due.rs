@@ -9,7 +9,7 @@ use super::sequence::PLACE;
 use crate::clock::Timestamp;
 use crate::operation::record::Take;
 use crate::store::StoreError;
-use crate::store::numbers::to_ms;
+use crate::store::numbers::{from_ms, to_ms};
 use crate::store::seals::Seals;
 use crate::store::stored::Stored;
 use crate::store::tenants::{Tenants, behind};
@@ -49,19 +49,17 @@ pub(super) fn in_turn(
     Ok(found)
 }
 
-/// From one account to the next by the index, however much each has. What waits for later is stepped over.
 fn with_something_due(
     connection: &Connection,
     account: &str,
     now: Timestamp,
 ) -> Result<Vec<String>, StoreError> {
-    let sql = "WITH RECURSIVE tenant (account) AS (SELECT ?1 UNION ALL SELECT (SELECT min(o.account) \
-         FROM operation o INDEXED BY operation_due WHERE o.phase = 2 AND o.until_ms IS NOT NULL \
-         AND o.account > max(tenant.account, ?2) AND o.account < ?3) FROM tenant WHERE tenant.account IS NOT NULL) \
-         SELECT account FROM tenant WHERE EXISTS (SELECT 1 FROM operation o INDEXED BY operation_due \
-         WHERE o.phase = 2 AND o.until_ms IS NOT NULL AND o.account = tenant.account AND o.until_ms <= ?4)";
+    let sql = format!(
+        "{TENANTS} SELECT account FROM tenant WHERE EXISTS (SELECT 1 FROM operation o INDEXED BY operation_due \
+         WHERE o.phase = 2 AND o.until_ms IS NOT NULL AND o.account = tenant.account AND o.until_ms <= ?4)"
+    );
     let (after, before) = behind(account);
-    let mut statement = connection.prepare_cached(sql).while_doing(DOING)?;
+    let mut statement = connection.prepare_cached(&sql).while_doing(DOING)?;
     let found = statement.query_map(params![account, after, before, to_ms(now)], |row| row.get(0));
     found.and_then(Iterator::collect).while_doing(DOING)
 }
@@ -84,5 +82,42 @@ fn due(
     let found = statement.query_map(params![tenant, to_ms(now), limit, passed], row::stored);
     found.and_then(Iterator::collect).while_doing(DOING)
 }
+
+/// Whether more is due by `until`, of whichever account, than is looked through for that of one.
+pub(super) fn is_backlog(connection: &Connection, until: Timestamp) -> Result<bool, StoreError> {
+    let sql = "SELECT 1 FROM operation WHERE phase < 3 AND phase = 2 AND until_ms <= ?1 LIMIT 1 OFFSET ?2";
+    let mut statement = connection.prepare_cached(sql).while_doing(DOING)?;
+    statement.exists(params![to_ms(until), LOOKED_THROUGH_MAX]).while_doing(DOING)
+}
+
+/// When the first is due that is scheduled for an account which this one reaches, if that is by `until`. It costs a step for
+/// each of these accounts, and reads nothing of what others have.
+pub(super) fn first(
+    connection: &Connection,
+    account: &str,
+    until: Timestamp,
+    seals: &Seals,
+) -> Result<Option<Timestamp>, StoreError> {
+    let sql = format!(
+        "{TENANTS} SELECT min((SELECT until_ms FROM operation INDEXED BY operation_due WHERE phase = 2 \
+         AND until_ms IS NOT NULL AND account = tenant.account AND until_ms <= ?4 {} ORDER BY until_ms LIMIT 1)) \
+         FROM tenant",
+        sealed::readable_rows(seals)
+    );
+    let (after, before) = behind(account);
+    let mut statement = connection.prepare_cached(&sql).while_doing(DOING)?;
+    let values = params![account, after, before, to_ms(until)];
+    let first = statement.query_row(values, |row| row.get::<_, Option<i64>>(0)).while_doing(DOING)?;
+    Ok(first.map(from_ms))
+}
+
+/// The account ?1 and those behind it with something scheduled, which are from after ?2 to before ?3: from one to the next
+/// by the index, however much each has.
+const TENANTS: &str = "WITH RECURSIVE tenant (account) AS (SELECT ?1 UNION ALL SELECT (SELECT min(o.account) \
+     FROM operation o INDEXED BY operation_due WHERE o.phase = 2 AND o.until_ms IS NOT NULL \
+     AND o.account > max(tenant.account, ?2) AND o.account < ?3) FROM tenant WHERE tenant.account IS NOT NULL)";
+
+/// Less than a millisecond's work, and as much as is due of all accounts where there is no backlog.
+const LOOKED_THROUGH_MAX: i64 = 256;
 
 const DOING: &str = "look for operations to take";

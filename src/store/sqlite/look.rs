@@ -3,10 +3,10 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::failure::While;
-use super::notes;
 use super::outbox::have_rows;
 use super::sealed;
 use super::write::{DUE, FAR_MAX, OF_A_WRONG_CLOCK, OF_ACCOUNT};
+use super::{due, notes};
 use crate::clock::Timestamp;
 use crate::operation::Scope;
 use crate::operation::record::{CLOCKS_DIFFER_MAX, Phase};
@@ -57,7 +57,12 @@ fn first_of(
         let found = statement.query_row(params, |row| row.get::<_, i64>(0)).optional();
         Ok(found.while_doing(DOING)?.map(from_ms))
     };
-    let in_time = first(DUE, until)?;
+    // One account's backlog is not read through at each look for another's.
+    let in_time = if phase == Phase::Scheduled && due::is_backlog(connection, until)? {
+        due::first(connection, account, until, seals)?
+    } else {
+        first(DUE, until)?
+    };
     if in_time.is_some_and(|at| at <= now) {
         return Ok(in_time);
     }
@@ -66,3 +71,53 @@ fn first_of(
 }
 
 const DOING: &str = "look what there is to do";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operation::record::{Claim, Record};
+    use crate::operation::{Key, OperationId};
+    use crate::store::Sqlite;
+    use crate::store::contract::claim_at;
+    use crate::store::sqlite::row;
+
+    /// Behind another account's backlog as without it.
+    #[test]
+    fn each_account_is_told_when_its_own_is_due_however_much_others_have() {
+        let directory = tempfile::TempDir::new().expect("a directory");
+        let path = directory.path().join("calls.db");
+        drop(Sqlite::open(&path).expect("opens"));
+        let connection = Connection::open(&path).expect("opens");
+        let at = Timestamp::from_millis;
+        let schedule = |account: &str, key: u64, due: u64| {
+            let scope = Scope::from_stored(format!("{account}/POST /x"));
+            let id = OperationId::new(scope, Key::new(key.to_string()).expect("a key"));
+            let claim = Claim { due: Some(at(due)), ..claim_at(&id, at(1)) };
+            assert!(row::insert(&connection, &Record::first(claim), 1, b"x").expect("the file works"));
+        };
+        let first = |account, until| {
+            let due =
+                first_of(&connection, (Phase::Scheduled, account), (at(500), at(until)), &Seals::default());
+            due.expect("the file works").map(Timestamp::as_millis)
+        };
+        connection.execute_batch("BEGIN").expect("begins");
+        schedule("n/v/b", 0, 450);
+        schedule("n/v/b", 1, 480);
+        schedule("n/v/c>x", 2, 440);
+        schedule("n/v/c>y", 3, 900);
+        schedule("n/v/d", 4, 700);
+        let told = || {
+            ["n/v/a", "n/v/b", "n/v/c", "n/v/c>x", "n/v/c>y", "n/v/d", "n/v/e"]
+                .map(|account| first(account, 600))
+        };
+        let expected = [None, Some(450), Some(440), Some(440), None, None, None];
+        assert!(!due::is_backlog(&connection, at(600)).expect("the file works"));
+        assert_eq!(told(), expected);
+        for key in 0..300 {
+            schedule("n/v/a", 10 + key, 100 + key);
+        }
+        assert!(due::is_backlog(&connection, at(600)).expect("the file works"));
+        assert_eq!(told(), [Some(100), Some(450), Some(440), Some(440), None, None, None]);
+        assert_eq!((first("n/v/d", 700), first("n/v/c>y", 899)), (Some(700), None));
+    }
+}

@@ -4,10 +4,9 @@ use std::borrow::Cow;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use rusqlite::types::{Type, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row as SqliteRow, params};
 
-use super::failure::{While, damaged};
+use super::failure::While;
 use super::lane::OnDrop;
 use super::sealed::keys_at_hand;
 use super::write::{self, First, Met};
@@ -15,17 +14,19 @@ use super::{Sqlite, sealed};
 use crate::clock::Timestamp;
 use crate::guard::Guard;
 use crate::operation::record::{Claim, Claimed, Cursor, Page};
-use crate::policy::OnUnknown;
-use crate::store::numbers::{duration, from_ms, to_ms};
+use crate::store::numbers::{from_ms, to_ms};
 use crate::store::outbox::{
-    Account, Database, Outbox, OutboxRow, OutboxTally, PARK, RESEND, Rejected, Statement, Value, headers,
-    names, sealed_bytes, sequence, unsealed, values,
+    Account, Database, Outbox, OutboxRow, OutboxTally, Rejected, Statement, Value, sealed_bytes, unsealed,
+    values,
 };
 use crate::store::pages::{ROWS_MAX, page, start};
 use crate::store::seals::Seals;
 use crate::store::{StoreError, StoreErrorKind};
 
 mod behind;
+mod row;
+
+use row::{Texts, read};
 
 #[async_trait]
 impl Outbox for Sqlite {
@@ -167,59 +168,6 @@ fn waiting(
     Ok(found)
 }
 
-fn read(row: &SqliteRow<'_>, body_bytes_max: usize) -> rusqlite::Result<Found> {
-    let body = match row.get_ref(6)? {
-        ValueRef::Null => None,
-        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(Bytes::copy_from_slice(bytes)),
-        ValueRef::Integer(_) | ValueRef::Real(_) => return Err(damaged(6, "no body")),
-    };
-    let mut problem = None;
-    let body_bytes: Option<i64> = row.get(7)?;
-    if body.is_none()
-        && let Some(bytes) = body_bytes
-    {
-        problem = Some(format!("body: {bytes} bytes are over the limit of {body_bytes_max}"));
-    }
-    let mut noted = |told: Result<Vec<(String, String)>, String>| {
-        told.unwrap_or_else(|told| {
-            problem.get_or_insert(told);
-            Vec::new()
-        })
-    };
-    let mut headers = noted(headers(&row.get::<_, String>(4)?));
-    let content_type: Option<String> = row.get(5)?;
-    let is_named = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
-    if let Some(content_type) = content_type.filter(|_| body.is_some() && !is_named) {
-        headers.push(("content-type".to_owned(), content_type));
-    }
-    let redact = names(row.get::<_, Option<String>>(12)?.as_deref()).unwrap_or_else(|told| {
-        problem.get_or_insert(told);
-        Vec::new()
-    });
-    let read = OutboxRow {
-        number: row.get::<_, i64>(0)?.max(0) as u64,
-        method: row.get(1)?,
-        path: row.get(2)?,
-        key: row.get(3)?,
-        headers,
-        body: body.unwrap_or_default(),
-        due: row.get::<_, Option<i64>>(9)?.map(from_ms),
-        on_unknown: match row.get::<_, String>(10)?.as_str() {
-            PARK => OnUnknown::Park,
-            RESEND => OnUnknown::Resend,
-            _ => return Err(rusqlite::Error::InvalidColumnType(10, "on_unknown".to_owned(), Type::Text)),
-        },
-        keep: row.get::<_, Option<i64>>(11)?.map(duration),
-        redact,
-        supersedes: row.get(13)?,
-        origin: row.get(15)?,
-        sequence: sequence(row.get(16)?, &row.get::<_, String>(17)?),
-        enqueued_at: from_ms(row.get(14)?),
-        problem,
-    };
-    Ok((read, row.get(8)?))
-}
-
 /// A claim for a row that is still there, and the row's removal where the operation is then on record for its request.
 fn admit(connection: &Connection, number: u64, first: &First) -> Result<Option<Met>, StoreError> {
     let doing = "admit a row of the outbox";
@@ -250,10 +198,11 @@ fn tally(connection: &Connection) -> Result<Vec<OutboxTally>, StoreError> {
     let count = |row: &SqliteRow<'_>, at| Ok::<_, rusqlite::Error>(row.get::<_, i64>(at)?.max(0) as u64);
     statement
         .query_map([], |row| {
+            let mut texts = Texts::of(row);
             Ok(OutboxTally {
-                namespace: row.get(0)?,
-                vendor: row.get(1)?,
-                account: row.get(2)?,
+                namespace: texts.needed(0)?,
+                vendor: texts.needed(1)?,
+                account: texts.needed(2)?,
                 waiting: count(row, 3)?,
                 oldest: row.get::<_, Option<i64>>(4)?.map(from_ms),
                 rejected: count(row, 5)?,
@@ -268,17 +217,17 @@ fn rejected(connection: &Connection, from: u64, limit: usize) -> Result<Page<Rej
     let mut statement = connection.prepare_cached(REJECTED).while_doing(doing)?;
     let rows = statement
         .query_map([to_number(from), limit as i64 + 1], |row| {
-            let number = row.get::<_, i64>(0)?.max(0) as u64;
+            let (number, mut texts) = (row.get::<_, i64>(0)?.max(0) as u64, Texts::of(row));
             let rejected = Rejected {
                 number,
-                namespace: row.get(1)?,
-                vendor: row.get(2)?,
-                account: row.get(3)?,
-                method: row.get(4)?,
-                key: row.get(5)?,
+                namespace: texts.needed(1)?,
+                vendor: texts.needed(2)?,
+                account: texts.needed(3)?,
+                method: texts.needed(4)?,
+                key: texts.needed(5)?,
                 at: from_ms(row.get(6)?),
-                why: row.get(7)?,
-                holds: row.get(8)?,
+                why: texts.needed(7)?,
+                holds: texts.at(8)?,
             };
             Ok((number, rejected))
         })

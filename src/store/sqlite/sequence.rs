@@ -7,10 +7,10 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde::Deserialize;
 
 use super::failure::{While, damaged};
-use crate::operation::record::{Ahead, Phase, Place, Record, State, turn};
-use crate::operation::{Key, OperationId, Scope, Sequence};
-use crate::store::StoreError;
-use crate::store::numbers::{self, from_ms, to_ms};
+use crate::operation::Key;
+use crate::operation::record::{Phase, Place, Record, State, turn};
+use crate::store::numbers::to_ms;
+use crate::store::{StoreError, columns, numbers};
 
 /// An operation's place as one column, null for most: with who has the turn, if it is another one. For a statement about
 /// `operation`.
@@ -28,18 +28,8 @@ struct Stored(String, i64, u64, Option<i64>, Option<String>, Option<String>, Opt
 pub(super) fn place(text: &str, column: usize) -> rusqlite::Result<(Box<Place>, Option<i64>)> {
     let stored: Stored = serde_json::from_str(text).map_err(|_| damaged(column, "no place in a sequence"))?;
     let Stored(name, skips, position, at, scope, key, phase, until) = stored;
-    let sequence = Sequence::new(name);
-    let sequence = if skips == 1 { sequence.skip_dead_letters() } else { sequence };
-    let ahead = match (scope, key, phase) {
-        (Some(scope), Some(key), Some(phase)) => {
-            let key = Key::new(key).map_err(|_| damaged(column, "no key"))?;
-            let phase = numbers::phase(phase).ok_or_else(|| damaged(column, "no such phase"))?;
-            let until = until.filter(|_| matches!(phase, Phase::InProgress | Phase::Scheduled)).map(from_ms);
-            Some(Ahead::new(OperationId::new(Scope::from_stored(scope), key), phase, until))
-        }
-        _ => None,
-    };
-    Ok((Box::new(Place::new(sequence, position, ahead)), at))
+    let place = columns::sequence_place((name, skips == 1, position), (scope, key, phase, until));
+    Ok((place.map_err(|problem| damaged(column, problem))?, at))
 }
 
 /// A row that is new joins the end of its record's sequence, or takes the place of the one that it starts over. A copied

@@ -3,7 +3,7 @@
 use super::super::{claim_at, succeed, transition_at};
 use super::{LATER, lapsed, name, upkeep_of};
 use crate::operation::record::{Act, Action, AuditEntry, Filter, Record, Summary};
-use crate::store::{Restore, Row, Stage, Store, StoreErrorKind};
+use crate::store::{Look, Restore, Row, Stage, Store, StoreErrorKind};
 
 /// Whatever would write is refused, and says where the other store is.
 pub(super) async fn assert_closed(store: &dyn Store, other: &str) {
@@ -17,6 +17,11 @@ pub(super) async fn assert_closed(store: &dyn Store, other: &str) {
         store.purge(LATER, 1).await.map(drop),
         upkeep_of(store).register("prod/acme/new", Some("terms")).await.map(drop),
     ];
+    let look = Look { now: LATER, until: LATER, accounts: Vec::new(), outbox: Vec::new() };
+    // A store that cannot say what there is leaves it to the take.
+    if let seen @ (Ok(Some(_)) | Err(_)) = store.look(&look).await {
+        refused.push(seen.map(drop));
+    }
     if let Some(held) = held {
         refused.push(store.act(&holder, act).await.map(drop));
         let done = transition_at(held.fence, LATER, succeed());

@@ -64,22 +64,28 @@ BEGIN
     IF problem IS NOT NULL THEN
         RAISE EXCEPTION 'steadfast outbox: %', problem USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    -- Nobody would admit it: its writer is to hear of it.
-    IF EXISTS (SELECT FROM {schema}.purged WHERE stage <> 0) THEN
-        RAISE EXCEPTION 'steadfast outbox: the store is closed: its records are copied to another store, which takes the calls';
-    END IF;
     INSERT INTO {schema}.outbox (namespace, vendor, account, method, path, key, headers, content_type, body, sealed,
         due_ms, on_unknown, keep_ms, redact, supersedes, origin, sequence, on_dead_letter)
     VALUES (namespace, vendor, account, method, path, key, headers, content_type, body, sealed,
         due_ms, on_unknown, keep_ms, redact, supersedes, origin, sequence, on_dead_letter)
     RETURNING outbox.number INTO row_number;
+    -- Nobody would admit it: its writer is to hear of it. Asked once the row is there: whoever closes the store waits for all
+    -- that have written one (see `standing`), and who comes later writes when it is closed. A transaction that reads from one
+    -- snapshot sees the stage of long ago; see `hold_purged`.
+    IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+        PERFORM {schema}.hold_purged();
+    END IF;
+    IF EXISTS (SELECT FROM {schema}.purged WHERE stage <> 0) THEN
+        RAISE EXCEPTION 'steadfast outbox: the store is closed: its records are copied to another store, which takes the calls';
+    END IF;
     -- The dispatchers of all processes hear of it when it is committed. The server commits those that notify one after the
     -- other. So whoever finds a row that was written a moment ago, and told of, leaves it at that: after a look that found
     -- rows the next look comes soon.
     IF coalesce(due_ms, 0) <= {schema}.store_now() + 5000
         AND coalesce(current_setting('steadfast.notify', true), '') <> 'off'
     THEN
-        SELECT o.enqueued_at_ms INTO told_at_ms FROM {schema}.outbox o
+        SELECT CASE WHEN coalesce(o.due_ms, 0) <= o.enqueued_at_ms + 5000 THEN o.enqueued_at_ms END
+            INTO told_at_ms FROM {schema}.outbox o
             WHERE o.namespace = put_in_outbox.namespace AND o.vendor = put_in_outbox.vendor
             AND o.account = put_in_outbox.account AND o.rejected_at_ms IS NULL AND o.number < row_number
             ORDER BY o.number DESC LIMIT 1;

@@ -1,0 +1,136 @@
+//! What happened to one operation: its attempts, and what people did.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use humantime_serde::re::humantime::format_duration;
+use steadfast::attempt::AttemptReport;
+use steadfast::clock::Timestamp;
+use steadfast::dead_letter::Shown;
+use steadfast::error::Effect;
+use steadfast::operation::record::{Action, AuditEntry};
+
+use super::print::{self, millis, plain, wrapped};
+
+type Out<'a> = &'a mut (dyn Write + Send);
+
+/// How often it was sent, and how many of these are steps of the ladder, if not all are: by those it is seen how far a
+/// dead letter is away. A redrive begins to count anew; the log keeps what came before it.
+pub(crate) fn attempts(shown: &Shown) -> String {
+    let redriven = shown.audit.iter().filter(|entry| is_redrive(entry)).map(|entry| entry.at).max();
+    let since = if redriven.is_some() { " since the redrive" } else { "" };
+    let is_of_now =
+        |report: &&AttemptReport| !report.is_look_up() && redriven.is_none_or(|at| report.started_at >= at);
+    let steps = shown.summary.attempts;
+    match u32::try_from(shown.attempts.iter().filter(is_of_now).count()) {
+        Ok(sent) if sent > steps => {
+            let s = if steps == 1 { "" } else { "s" };
+            format!("{}{since}, {steps} step{s} of the ladder", print::attempts(sent))
+        }
+        _ => format!("{}{since}", print::attempts(steps)),
+    }
+}
+
+/// Attempts and what people did, in the order of their time: so that a redrive stands between the attempts before it and
+/// after it.
+pub(crate) fn lines(shown: &Shown, out: Out<'_>) -> io::Result<()> {
+    writeln!(out)?;
+    let mut acts = shown.audit.iter().peekable();
+    for (report, is_step) in shown.attempts.iter().zip(are_steps(shown)) {
+        while let Some(entry) = acts.next_if(|entry| entry.at <= report.started_at) {
+            act(entry, out)?;
+        }
+        let status = report.status.map(|status| status.to_string());
+        let met = [status, report.failure.clone()].into_iter().flatten().collect::<Vec<_>>().join(", ");
+        let took = format_duration(Duration::from_millis(millis(report.latency)));
+        if report.is_look_up() {
+            writeln!(out, "look-up at {}, {took}", report.started_at)?;
+            let found = match report.effect {
+                Effect::Applied => "it took effect",
+                Effect::None => "it did not take effect",
+                _ => "it cannot tell",
+            };
+            writeln!(out, "{}", wrapped(&format!("{}; {found}", plain(&met)), "    "))?;
+            continue;
+        }
+        writeln!(out, "attempt {} at {}, {took}", report.number, report.started_at)?;
+        let no_step = if is_step { "" } else { "; no step of the ladder" };
+        let met = format!("{}; {}, effect {}{no_step}", plain(&met), report.verdict, report.effect);
+        writeln!(out, "{}", wrapped(&met, "    "))?;
+    }
+    acts.try_for_each(|entry| act(entry, out))
+}
+
+/// Which lines of the log are steps of the ladder.
+fn are_steps(shown: &Shown) -> Vec<bool> {
+    let redriven = |from: Timestamp, to: Option<Timestamp>| {
+        let is_between = |entry: &AuditEntry| entry.at > from && to.is_none_or(|to| entry.at <= to);
+        shown.audit.iter().any(|entry| is_redrive(entry) && is_between(entry))
+    };
+    let following = shown.attempts.iter().skip(1).map(|report| Some(report.started_at)).chain([None]);
+    let lines = shown.attempts.iter().zip(following).map(|(report, next)| Line {
+        number: (!report.is_look_up()).then_some(report.number),
+        then_redriven: redriven(report.started_at, next),
+    });
+    steps(&lines.collect::<Vec<_>>(), shown.summary.attempts)
+}
+
+struct Line {
+    /// `None` for a look-up.
+    number: Option<u32>,
+    then_redriven: bool,
+}
+
+/// An attempt that is no step gives its number to the next one, and is not among those that the record counts.
+fn steps(lines: &[Line], counted: u32) -> Vec<bool> {
+    let mut counted = counted;
+    let mut steps: Vec<bool> = Vec::with_capacity(lines.len());
+    for Line { number, then_redriven } in lines.iter().rev() {
+        if *then_redriven {
+            // What was counted before a redrive is not on record.
+            counted = u32::MAX;
+        }
+        steps.push(number.is_none_or(|number| number <= counted));
+        if let Some(number) = number {
+            counted = counted.min(number.saturating_sub(1));
+        }
+    }
+    steps.reverse();
+    steps
+}
+
+fn is_redrive(entry: &AuditEntry) -> bool {
+    matches!(entry.action, Action::Redrive { .. })
+}
+
+fn act(entry: &AuditEntry, out: Out<'_>) -> io::Result<()> {
+    let (action, by) = (plain(&entry.action.to_string()), plain(&entry.by));
+    let why = if entry.why.is_empty() { String::new() } else { format!(": {}", plain(&entry.why)) };
+    writeln!(out, "{}, {} to {}, by {by}", entry.at, entry.before, entry.after)?;
+    writeln!(out, "{}", wrapped(&format!("{action}{why}"), "    "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_whose_number_comes_again_or_is_not_counted_is_no_step() {
+        let of = |numbers: &[u32], redriven_after: Option<usize>, counted| {
+            let lines = numbers.iter().enumerate().map(|(nth, number)| Line {
+                number: (*number > 0).then_some(*number),
+                then_redriven: Some(nth) == redriven_after,
+            });
+            steps(&lines.collect::<Vec<_>>(), counted)
+        };
+        assert_eq!(of(&[1, 2, 3], None, 3), [true, true, true]);
+        assert_eq!(of(&[1, 2, 3, 4, 3], None, 2), [true, true, false, false, false]);
+        assert_eq!(of(&[1, 2, 2, 3], None, 3), [true, false, true, true]);
+        // 0 stands for a look-up.
+        assert_eq!(of(&[1, 0, 1, 2], None, 2), [false, true, true, true]);
+        // A redrive begins to count anew, and says nothing of those before it.
+        assert_eq!(of(&[1, 2, 3, 1, 2], Some(2), 2), [true; 5]);
+        assert_eq!(of(&[1, 2, 3], Some(2), 0), [true; 3]);
+        assert_eq!(of(&[1, 1, 1], Some(1), 0), [false, true, false]);
+    }
+}
