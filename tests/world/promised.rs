@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use steadfast::clock::Instant;
-use steadfast::operation::record::Record;
+use steadfast::operation::record::{CLOCKS_DIFFER_MAX, Record};
 
 use crate::audit::{Breaches, Kind, clocks_differ, is_calm};
 use crate::facts::{Accepted, All, How, Send, Stopped, Waited};
@@ -65,7 +65,7 @@ pub fn judge(world: &World, all: &All) -> Breaches {
         find(Kind::StoppedLate, stopped_late(world, stopped));
         find(Kind::StopCutOff, cut_off(world, stopped));
     }
-    find(Kind::TakenAgainAndAgain, taken_again(all));
+    find(Kind::TakenAgainAndAgain, taken_again(world, all));
     breaches
 }
 
@@ -182,7 +182,11 @@ fn cut_off(world: &World, stopped: &Stopped) -> Option<String> {
 
 /// An operation that processes take as fast as the store can write. Where hosts' clocks are far apart and the store has
 /// none of its own, each finds due at once what another one has left for later, or holds.
-fn taken_again(all: &All) -> Option<String> {
+fn taken_again(world: &World, all: &All) -> Option<String> {
+    // No more than a few dozen times in a second, and not for long: a run that takes too many steps is stuck.
+    if clocks_differ(world, world.schedule.horizon) > CLOCKS_DIFFER_MAX {
+        return None;
+    }
     let mut taken: BTreeMap<usize, Vec<Instant>> = BTreeMap::new();
     for take in &all.takes {
         taken.entry(take.operation).or_default().push(take.at);
