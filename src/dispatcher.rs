@@ -57,7 +57,7 @@ mod under_way;
 
 pub(crate) use admit::Admission;
 pub use builder::DispatcherBuilder;
-use caught::{answered, asked, caught, failed};
+use caught::{answered, asked, failed};
 use health::Pulse;
 pub use health::{Health, Unwell};
 use member::{Has, Member, Next};

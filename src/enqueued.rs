@@ -99,24 +99,27 @@ impl Enqueued {
     /// Dropping the future may leave the operation closed or as it was, and nothing in between.
     pub async fn cancel(&self, why: impl Into<String>) -> Result<(), DeadLetterError> {
         let engine = &self.client.engine;
-        let mut admission = Admission::default();
-        if Guard::RowRecordedToCancel.keeps(self.accepted.in_outbox) {
-            // What no dispatcher has recorded yet is recorded first: then there is something to close.
-            while admission.round(&self.client).await.map_err(DeadLetterError::Invalid)? {}
-        }
         let letters = DeadLetters::new(Arc::clone(&engine.store)).with_clock(Arc::clone(&engine.clock));
         let signed = Signed::new(Enqueued::CANCELLED_BY, why);
-        letters.cancel(self.id(), &signed).await.map_err(|error| match error {
-            // It is not absent: it is in the outbox, and will be sent.
-            DeadLetterError::Absent(_) if admission.may_not() => DeadLetterError::Store {
-                doing: "cancel a call that is in the outbox yet",
-                source: StoreError::new(
-                    "the role may not admit it, as a dispatcher's may; cancel it again once a dispatcher has admitted it",
-                )
-                .of_kind(StoreErrorKind::Denied),
-            },
-            error => error,
-        })?;
+        let is_in_outbox = Guard::RowRecordedToCancel.keeps(self.accepted.in_outbox);
+        let until = engine.clock.now().plus(ADMITTED_WITHIN);
+        loop {
+            let mut admission = Admission::default();
+            if is_in_outbox {
+                // What no dispatcher has recorded yet is recorded first: then there is something to close.
+                while admission.round(&self.client).await.map_err(DeadLetterError::Invalid)? {}
+            }
+            match letters.cancel(self.id(), &signed).await {
+                Ok(_) => break,
+                // It is not absent: it is in the outbox, and will be sent.
+                Err(DeadLetterError::Absent(_)) if admission.may_not() => return Err(may_not_admit()),
+                // Another dispatcher may be at its row.
+                Err(DeadLetterError::Absent(_)) if is_in_outbox && engine.clock.now() < until => {
+                    engine.clock.sleep_until(engine.clock.now().plus(ADMITTED_PAUSE)).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
         engine.waiting.wake(self.id());
         // The next one of its sequence, if it was in one.
         engine.wakes.wake(Some(&self.id().scope), engine.wall());
@@ -126,6 +129,20 @@ impl Enqueued {
     /// Who signs [`cancel`](Enqueued::cancel).
     pub const CANCELLED_BY: &'static str = BY_SERVICE;
 }
+
+fn may_not_admit() -> DeadLetterError {
+    DeadLetterError::Store {
+        doing: "cancel a call that is in the outbox yet",
+        source: StoreError::new(
+            "the role may not admit it, as a dispatcher's may; cancel it again once a dispatcher has admitted it",
+        )
+        .of_kind(StoreErrorKind::Denied),
+    }
+}
+
+/// Longer than a dispatcher that lives takes to record a row.
+const ADMITTED_WITHIN: Duration = Duration::from_secs(2);
+const ADMITTED_PAUSE: Duration = Duration::from_millis(50);
 
 impl fmt::Debug for Enqueued {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -54,6 +54,8 @@ impl Call {
     /// dealt with it, unless the [`Sequence`] says to skip it.
     ///
     /// The order is that of the commits in the store: of two calls that are enqueued at the same time either may be first.
+    /// Rows of the sequence that lie in the [outbox](crate::outbox) were accepted too. While there are any, the call goes
+    /// there itself, and a dispatcher records it behind them.
     /// The operation that is on record already stays where it is, in its first sequence or in none. A call that
     /// [starts another one over](Call::supersedes) in the same sequence takes that one's place.
     ///

@@ -118,7 +118,9 @@ impl DeadLetters {
         let id = OperationId::new(old.id.scope.clone(), edit.key.clone());
         // The account on record, which these rules may not know, so that the service's own call is the same.
         let account = old.id.scope.account().unwrap_or_default();
-        let fingerprint = fingerprint(&account, &request);
+        // By the path of its name, which may be that of a former base URL.
+        let named = Request { url: old.request.url.clone(), ..request.clone() };
+        let fingerprint = fingerprint(&account, &named);
         let wire_key = vendor.stamp(id.wire_key(), &mut request)?;
         Ok(Claim {
             id,

@@ -11,7 +11,7 @@ use super::delivery::Delivery;
 use super::health::Pulse;
 use super::member::Member;
 use super::places::Places;
-use super::{Dispatcher, PERIOD, caught, purge, registered};
+use super::{Dispatcher, PERIOD, answered, purge, registered};
 use crate::client::Client;
 use crate::clock::SystemClock;
 use crate::engine::Leaving;
@@ -100,12 +100,16 @@ impl DispatcherBuilder {
                 continue;
             };
             let delivery = async move {
+                let prepared = async {
+                    let differing = registered::register(&of_store).await;
+                    name_unreached(&of_store).await;
+                    differing
+                };
                 let differing = tokio::select! {
                     biased;
                     () = leaving.clone().said() => return,
-                    differing = registered::register(&of_store) => differing,
+                    differing = prepared => differing,
                 };
-                name_unreached(&of_store).await;
                 let mut delivered = pin!(delivery.run(leaving));
                 tokio::select! {
                     biased;
@@ -151,8 +155,16 @@ fn by_store(clients: Vec<Client>) -> Vec<Vec<Client>> {
 async fn name_unreached(clients: &[Client]) {
     let mut vendors = BTreeSet::new();
     for client in clients.iter().filter(|client| vendors.insert(client.vendor())) {
-        if let Err(panic) = caught(client.name_unreached()).await {
-            telemetry::recovery_panicked(client.vendor(), "name what no client reaches", &*panic);
+        let naming = async {
+            client.name_unreached().await;
+            Ok(())
+        };
+        match answered(&*client.engine.clock, NAME, naming).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => telemetry::recovery_failed(client.vendor(), &error),
+            Err(panic) => telemetry::recovery_panicked(client.vendor(), NAME, &*panic),
         }
     }
 }
+
+const NAME: &str = "name what no client reaches";

@@ -16,7 +16,7 @@ use crate::error::{Effect, Error, Kind};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// The round's output, or what it panicked with. A round that panicked is not polled again.
-pub(super) async fn caught<F: Future>(round: F) -> Result<F::Output, Box<dyn Any + Send>> {
+async fn caught<F: Future>(round: F) -> Result<F::Output, Box<dyn Any + Send>> {
     let mut round = pin!(round);
     // What outlives the round is behind locks that no panic poisons.
     poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| round.as_mut().poll(context))) {

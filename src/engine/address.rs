@@ -10,7 +10,10 @@
 
 use url::Url;
 
-use super::Engine;
+use super::{Engine, limit};
+use crate::clock::Instant;
+use crate::error::{Effect, Error, Kind};
+use crate::operation::{Key, OperationId};
 use crate::request::Request;
 use crate::transport::is_loopback;
 
@@ -22,10 +25,9 @@ impl Engine {
             return true;
         }
         let below = |former: &Url| {
-            let path = former.path().trim_end_matches('/');
             let is_there = request.url.origin() == former.origin();
-            let rest = is_there.then(|| request.url.path().strip_prefix(path)).flatten()?;
-            rest.starts_with('/').then(|| [base.path().trim_end_matches('/'), rest].concat())
+            let rest = is_there.then(|| request.url.path().strip_prefix(without_slash(former))).flatten()?;
+            rest.starts_with('/').then(|| [without_slash(base), rest].concat())
         };
         let Some(path) = self.former_base_urls.iter().find_map(below) else { return false };
         let query = request.url.query().map(str::to_owned);
@@ -33,6 +35,42 @@ impl Engine {
         request.url.set_path(&path);
         request.url.set_query(query.as_deref());
         true
+    }
+
+    /// The paths that a call to `path` had below the former base URLs, where they are other paths.
+    pub(super) fn former_paths(&self, path: &str) -> impl Iterator<Item = String> {
+        let base = without_slash(self.vendor.base_url());
+        let rest = path.strip_prefix(base).filter(|rest| rest.starts_with('/'));
+        let formers = self.former_base_urls.iter().map(without_slash).filter(move |former| *former != base);
+        formers.zip(rest.into_iter().cycle()).map(|(former, rest)| [former, rest].concat())
+    }
+
+    /// The path by which the operation of a call is named that is on record from before its vendor moved. An operation's
+    /// name has the whole path: by another one, a repeat would be another operation, and a second effect.
+    ///
+    /// Asked before the claim, and not in one with it: nobody gives such a name any more, but a process that has not heard
+    /// yet that the vendor moved.
+    ///
+    /// # Errors
+    ///
+    /// A store that failed, or did not answer by `deadline`.
+    pub(super) async fn former_name(
+        &self,
+        request: &Request,
+        key: &Key,
+        deadline: Instant,
+    ) -> Result<Option<String>, Error> {
+        for path in self.former_paths(request.url.path()) {
+            let id = OperationId::new(self.scope_at(request, &path), key.clone());
+            let failed = || Error::new(Kind::Store { doing: FIND }, Effect::Unknown);
+            let read = limit::within(&*self.clock, deadline, self.store.get(&id)).await;
+            let read =
+                read.ok_or_else(failed).and_then(|read| read.map_err(|error| failed().with_source(error)));
+            if read.map_err(|error| self.in_context(error, request, Some((&id, None))))?.is_some() {
+                return Ok(Some(path));
+            }
+        }
+        Ok(None)
     }
 
     /// Whether a row of the outbox that was written for this origin is for this client. Its path is below the base URL of
@@ -49,6 +87,12 @@ impl Engine {
         self.vendor.base_url().origin().ascii_serialization()
     }
 }
+
+fn without_slash(url: &Url) -> &str {
+    url.path().trim_end_matches('/')
+}
+
+const FIND: &str = "find the operation by the name that it had below a former base URL";
 
 /// Of one scheme, host and port. A fake on loopback has another port each time.
 fn is_same_place(one: &Url, other: &Url) -> bool {

@@ -41,9 +41,16 @@ impl Engine {
     ) -> Result<Accepted, Error> {
         let deadline = started.plus(work.time_allowed(&self.policy));
         Box::pin(self.register_once(deadline)).await;
-        let named = self.name(&mut request, work, key)?;
+        let row = self.row_of_sequence(&request, work, (&key, due))?;
+        let named = self.name_on_record(&mut request, work, key, deadline).await?;
         let call = Keyed { due: Some(due), ..named.call(&request, work, (started, deadline)) };
         telemetry::named(call.whose(&self.vendor));
+        if let Some(row) = row
+            && deadline > started
+            && let Some(in_outbox) = Box::pin(self.record_behind_rows(&call, &row)).await?
+        {
+            return Ok(Accepted { named, request, is_new: in_outbox, in_outbox });
+        }
         let is_new = self.record_as_due(&call, due).await?;
         telemetry::enqueued(call.whose(&self.vendor), is_new);
         Ok(Accepted { named, request, is_new, in_outbox: false })

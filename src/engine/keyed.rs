@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::claim::{Keyed, Offered, in_the_way, key_reused};
 use super::hold::Hold;
+use super::on_record::STORE_GRACE;
 use super::phase::Run;
 use super::{Engine, Work, no_time};
 use crate::clock::Instant;
@@ -62,7 +63,7 @@ impl Engine {
         started: Instant,
         deadline: Instant,
     ) -> Result<Reply, Error> {
-        let named = self.name(request, work, key)?;
+        let named = self.name_on_record(request, work, key, deadline).await?;
         let call = named.call(request, work, (started, deadline));
         let offered = call.offered;
         telemetry::named(call.whose(&self.vendor));
@@ -80,10 +81,45 @@ impl Engine {
 
     /// Stamps the request, and gives the operation its name. Refused where the account's terms are not this client's.
     pub(super) fn name(&self, request: &mut Request, work: &Work, key: Key) -> Result<Named, Error> {
+        self.name_at(request, work, key, None)
+    }
+
+    /// The same, with the name that it is on record by if its vendor has moved since.
+    pub(super) async fn name_on_record(
+        &self,
+        request: &mut Request,
+        work: &Work,
+        key: Key,
+        deadline: Instant,
+    ) -> Result<Named, Error> {
+        if self.former_base_urls.is_empty() {
+            return self.name(request, work, key);
+        }
+        let until = deadline.max(self.clock.now().plus(STORE_GRACE));
+        let former = Box::pin(self.former_name(request, &key, until)).await?;
+        self.name_at(request, work, key, former.as_deref())
+    }
+
+    fn name_at(
+        &self,
+        request: &mut Request,
+        work: &Work,
+        key: Key,
+        former: Option<&str>,
+    ) -> Result<Named, Error> {
         self.disagreement.check()?;
-        let fingerprint = fingerprint(&self.vendor.account(&request.headers), request);
+        let account = self.vendor.account(&request.headers);
+        let (scope, fingerprint) = match former {
+            None => (self.scope_of(request), fingerprint(&account, request)),
+            Some(path) => {
+                let mut before = request.clone();
+                before.url.set_path(path);
+                (self.scope_of(&before), fingerprint(&account, &before))
+            }
+        };
+        drop(account);
         let unstamped = Unstamped::of(request);
-        let id = OperationId::new(self.scope_of(request), key);
+        let id = OperationId::new(scope, key);
         let stamped = self.vendor.stamp(id.wire_key(), request);
         let named = |error| self.in_context(error, request, Some((&id, None)));
         let wire_key = stamped.map_err(named)?;

@@ -4,8 +4,9 @@ use http::HeaderMap;
 
 use super::claim::{Keyed, in_the_way, key_reused};
 use super::enqueue::Accepted;
-use super::on_record::wrote_nothing;
-use super::{Engine, Work};
+use super::keyed::Stop;
+use super::on_record::{Standing, wrote_nothing};
+use super::{Engine, Work, limit};
 use crate::clock::Timestamp;
 use crate::error::{ADMIT_ROW, Effect, Error, Kind};
 use crate::operation::Key;
@@ -84,6 +85,63 @@ impl Engine {
         self.named(error, accepted.named.offered(&accepted.request))
     }
 
+    /// The row of a call that is not stamped yet, if it is enqueued into a sequence and the store has an outbox.
+    pub(super) fn row_of_sequence(
+        &self,
+        request: &Request,
+        work: &Work,
+        (key, due): (&Key, Timestamp),
+    ) -> Result<Option<OutboxRow>, Error> {
+        if work.sequence.is_none() || self.outbox().is_none() {
+            return Ok(None);
+        }
+        let row = self.row(request, work, key, Some(due));
+        row.map(Some).map_err(|error| self.in_context(error, request, None))
+    }
+
+    /// Enqueues a call behind the rows of its sequence that were committed before it and that nobody has recorded yet: as
+    /// a row itself, since an operation would overtake them. Whether it is one now; `None` if there are no such rows.
+    ///
+    /// What is on record under its key is told as by a claim.
+    pub(super) async fn record_behind_rows(
+        &self,
+        call: &Keyed<'_>,
+        row: &OutboxRow,
+    ) -> Result<Option<bool>, Error> {
+        let Some((outbox, sequence)) = self.outbox().zip(row.sequence.as_ref()) else { return Ok(None) };
+        let (account, deadline) = (self.account(), call.offered.deadline);
+        let failed = || Error::new(Kind::Store { doing: LOOK_AHEAD }, Effect::None);
+        let asked = limit::within(&*self.clock, deadline, outbox.holds_back(&account, sequence.name())).await;
+        match asked.ok_or_else(failed).and_then(|held| held.map_err(|source| failed().with_source(source))) {
+            Ok(false) => return Ok(None),
+            Ok(true) => {}
+            // Nothing was written, and an earlier call's record may be there all the same.
+            Err(failed) => {
+                let told = Box::pin(self.refused_before_claim(self.named(failed, call.offered), *call)).await;
+                return told.map(|_| Some(false)).map_err(Stop::into_error);
+            }
+        }
+        match self.standing(call.offered).await {
+            Standing::Told { told, is_over: false, .. } => return (*told).map(|_| Some(false)),
+            Standing::Open(_) => return Ok(Some(false)),
+            Standing::CannotSay => {
+                return Err(self.named(failed().of_effect(Effect::Unknown), call.offered));
+            }
+            Standing::Told { .. } | Standing::Free(_) | Standing::Absent => {}
+        }
+        let written = match outbox.put(&account, row) {
+            Ok(statements) => limit::within(&*self.clock, deadline, outbox.write(statements)).await,
+            Err(source) => Some(Err(source)),
+        };
+        if written.as_ref().is_none_or(Result::is_err) {
+            let told = Box::pin(self.not_claimed(written.and_then(Result::err), *call)).await;
+            return told.map(|_| Some(false)).map_err(Stop::into_error);
+        }
+        telemetry::outbox::put_in_outbox(call.whose(&self.vendor));
+        self.wakes.wake(None, self.wall());
+        Ok(Some(true))
+    }
+
     /// The row of a call that is not stamped yet.
     fn row(
         &self,
@@ -141,7 +199,9 @@ impl Engine {
         let due = due.map_or(wall, |due| due.max(wall));
         // It may agree again, and the row is not to blame.
         self.disagreement.check().map_err(NotAdmitted::Failed)?;
-        let named = self.name(&mut request, work, key).map_err(NotAdmitted::Rejected)?;
+        let named = self.name_on_record(&mut request, work, key, deadline).await.map_err(|error| {
+            if error.is_store() { NotAdmitted::Failed(error) } else { NotAdmitted::Rejected(error) }
+        })?;
         let call =
             Keyed { due: Some(due), row: Some(row), ..named.call(&request, work, (started, deadline)) };
         let rejected = |error| Err(NotAdmitted::Rejected(self.named(error, call.offered)));
@@ -172,3 +232,4 @@ impl Engine {
 }
 
 const MAKE_READY: &str = "make the call ready for the outbox";
+const LOOK_AHEAD: &str = "look for what is ahead in its sequence";

@@ -89,13 +89,19 @@ impl Engine {
 
     /// Whether the operation is of this client's own account: another's secret would send it elsewhere.
     fn is_ours(&self, id: &OperationId, request: &Request) -> bool {
-        self.scope_of(request) == id.scope
+        let mut formers = self.former_paths(request.url.path());
+        self.scope_of(request) == id.scope || formers.any(|path| self.scope_at(request, &path) == id.scope)
     }
 
     /// The scope of a call with this request.
     pub(super) fn scope_of(&self, request: &Request) -> Scope {
+        self.scope_at(request, request.url.path())
+    }
+
+    /// The same by another path.
+    pub(super) fn scope_at(&self, request: &Request, path: &str) -> Scope {
         let account = Guard::AccountInScope.keeps(self.vendor.account(&request.headers));
-        Scope::new(&self.namespace, self.vendor.name(), &account, &request.method, request.url.path())
+        Scope::new(&self.namespace, self.vendor.name(), &account, &request.method, path)
     }
 }
 

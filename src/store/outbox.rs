@@ -44,6 +44,21 @@ pub trait Outbox: Send + Sync {
     /// A [`StoreError`]: the store cannot seal.
     fn put(&self, account: &Account, row: &OutboxRow) -> Result<Vec<Statement>, StoreError>;
 
+    /// Executes what [`put`](Outbox::put) gave, in a transaction of the store's own.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`]; the row may be there or not.
+    async fn write(&self, statements: Vec<Statement>) -> Result<(), StoreError>;
+
+    /// Whether committed rows of the account hold back what comes behind them in this
+    /// [sequence](OutboxRow::sequence): they wait, or were rejected and do not let the next one go.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`].
+    async fn holds_back(&self, account: &Account, sequence: &str) -> Result<bool, StoreError>;
+
     /// Which of these accounts have committed rows that were not rejected. It may say too much. What a dispatcher asks at
     /// each of its looks, for all of its clients at once: it must cost little where there are none.
     ///

@@ -5,6 +5,7 @@ mod addresses;
 mod apart;
 mod attack;
 mod attack2;
+mod attack3;
 mod clocks;
 mod dispatch;
 mod edges;

@@ -51,6 +51,14 @@ impl Outbox for Counted {
         self.store.put(account, row)
     }
 
+    async fn write(&self, statements: Vec<Statement>) -> Result<(), StoreError> {
+        self.store.write(statements).await
+    }
+
+    async fn holds_back(&self, account: &Account, sequence: &str) -> Result<bool, StoreError> {
+        self.store.holds_back(account, sequence).await
+    }
+
     async fn have_rows(&self, accounts: &[Account]) -> Result<Vec<bool>, StoreError> {
         self.store.have_rows(accounts).await
     }

@@ -156,3 +156,22 @@ async fn a_rejected_row_holds_those_behind_it_until_it_is_dealt_with() {
         assert!(shop.connection().execute_batch(&sql).is_err(), "{bad:?}");
     }
 }
+
+/// Whoever enqueues without a transaction comes behind what was committed before, also if nobody has recorded that yet.
+#[tokio::test]
+async fn what_is_enqueued_comes_behind_the_rows_that_were_committed_before() {
+    let shop = Shop::open();
+    let network = network();
+    let stripe = client(&shop, Arc::clone(&shop.store), &network);
+    for nth in [1, 3] {
+        let mut connection = shop.connection();
+        let transaction = connection.transaction().expect("begins");
+        let call = charge(&stripe, &format!("order-{nth}"), nth, "customer-7");
+        call.blocking_enqueue_in(&transaction).expect("it is written");
+        transaction.commit().expect("commits");
+        let next = charge(&stripe, &format!("order-{}", nth + 1), nth + 1, "customer-7");
+        next.enqueue().await.expect("it is recorded");
+    }
+    deliver(&stripe).await;
+    assert_eq!(done(&network), amounts(1..=4));
+}

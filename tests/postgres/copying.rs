@@ -7,7 +7,8 @@ use std::time::Duration;
 use steadfast::clock::Timestamp;
 use steadfast::operation::record::{Claim, Claimed};
 use steadfast::store::{
-    Memory, Postgres, SealKeys, Sqlite, Stage, Standing, Store, StoreErrorKind, contract,
+    self, CopyError, Copying, Memory, Postgres, SealKeys, Sqlite, Stage, Standing, Store, StoreErrorKind,
+    contract,
 };
 
 use super::calls::{claim_of, held, id, settle};
@@ -18,7 +19,7 @@ use super::server::{self, Server, soon};
 async fn driven(server: &Server, keys: Option<SealKeys>) -> Arc<dyn Store> {
     let schema = fresh_schema("copied");
     let builder = Postgres::builder(&server.url(&schema)).expect("a URL of the rig");
-    let builder = keys.into_iter().fold(builder, steadfast::store::PostgresBuilder::seal);
+    let builder = keys.into_iter().fold(builder, store::PostgresBuilder::seal);
     Arc::new(Driven::open(builder, &server.url(&schema), &schema).await)
 }
 
@@ -171,6 +172,43 @@ fn add_row(schema: &str, key: &str) -> String {
          UPDATE r SET key = '{key}', number = number + 1000; \
          INSERT INTO {schema}.operation SELECT * FROM o; INSERT INTO {schema}.request SELECT * FROM r"
     )
+}
+
+/// A call that a caller's transaction puts into the outbox stays in no store that is closed: whoever closes it waits for the
+/// transaction and finds the row, or the transaction fails, also where it reads from a snapshot of long ago.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn no_call_is_left_in_the_outbox_of_a_store_that_is_closed() {
+    let Some(server) = server::shared() else { return };
+    let isolations = ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"];
+    let cases = isolations.into_iter().flat_map(|isolation| [(isolation, true), (isolation, false)]);
+    for (isolation, is_put_before) in cases {
+        let schema = fresh_schema("closing");
+        let store = open(server, &schema);
+        let put = format!("SELECT {schema}.enqueue('acme', 'POST', '/x', 'order-42')");
+        let (before, after) = if is_put_before { (&*put, "SELECT 1") } else { ("SELECT 1", &*put) };
+        let transaction = format!(
+            "BEGIN ISOLATION LEVEL {isolation}; SELECT fence FROM {schema}.purged; {before}; SELECT pg_sleep(1.5); \
+             {after}; COMMIT"
+        );
+        let open = tokio::task::spawn_blocking(move || server.sql_as("postgres", "postgres", &transaction));
+        let asleep = format!(
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query LIKE '%{schema}%'"
+        );
+        soon(|| if server.sql(&asleep) == "0" { Err("not yet") } else { Ok(()) });
+        let copied =
+            store::copy(&*store, &Memory::new(), &Copying::new("the old store", "the new one")).await;
+        let committed = open.await.expect("no panic");
+        let case = format!("{isolation}, put before: {is_put_before}; {committed:?}; {copied:?}");
+        let rows = server.sql(&format!("SELECT count(*) FROM {schema}.outbox"));
+        if is_put_before {
+            assert!(matches!(copied, Err(CopyError::Outbox { rows: 1, rejected: 0 })), "{case}");
+            let head = store.upkeep().expect("it has").head().await.expect("the store works");
+            assert_eq!((committed.is_ok(), &*rows, head.standing.stage), (true, "1", Stage::Open), "{case}");
+        } else {
+            assert!(copied.is_ok(), "{case}");
+            assert_eq!((committed.is_err(), &*rows), (true, "0"), "{case}");
+        }
+    }
 }
 
 /// A transaction that reads from one snapshot does not see a fence that was purged since. It must not begin below it.

@@ -507,3 +507,61 @@ async fn a_row_waits_for_those_before_it_in_its_sequence() {
     shop.deliver().await;
     assert_eq!((shop.fake.ledger().count(), shop.counts().await.1, shop.rejected().await.len()), (6, 0, 1));
 }
+
+/// Also by the role of a service, which admits nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_enqueued_comes_behind_the_rows_of_its_sequence() {
+    let Some(server) = server::shared() else { return };
+    let shop = Shop::open(server);
+    let put = |order: u64| {
+        shop.sql(&format!(
+            "SELECT {{schema}}.enqueue_text('stripe', 'POST', '/v1/charges', 'order-{order}/charge', \
+             'amount=1000&currency=usd', 'application/x-www-form-urlencoded', account => 'test', sequence => 's')"
+        ))
+    };
+    put(3);
+    for order in [1, 1] {
+        let handle = shop.charge(order).sequence("s").enqueue().await.expect("it is accepted");
+        let told = handle.wait(std::time::Duration::ZERO).await.expect_err("nobody has recorded it");
+        assert!(handle.is_new() && told.is_in_progress(), "{told}");
+    }
+    put(2);
+    shop.charge(4).sequence("t").enqueue().await.expect("nothing is ahead of it");
+    assert_eq!(shop.counts().await, (0, 4, 1, 0));
+    shop.deliver().await;
+    let rows = shop.store.list(&Filter::default(), None, 10).await.expect("a store").rows;
+    let keys: Vec<String> = rows.into_iter().map(|row| row.id.key.to_string()).collect();
+    assert_eq!(keys, ["order-4/charge", "order-3/charge", "order-1/charge", "order-2/charge"]);
+    assert_eq!(shop.counts().await, (0, 0, 4, 4));
+    let told = shop.charge(1).sequence("s").enqueue().await.expect("it is on record");
+    assert!(!told.is_new());
+}
+
+/// Another dispatcher has locked the row to record it. The handle was told that there is no such operation, which was then
+/// delivered.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_another_dispatcher_is_recording_is_cancelled_once_it_is_on_record() {
+    let Some(server) = server::shared() else { return };
+    let shop = Shop::open(server);
+    // Of the machine's clock: that of the test does not wait for another session.
+    let stripe = Client::builder(Stripe::new("sk_test_123"))
+        .store(Arc::clone(&shop.store))
+        .transport(shop.fake.transport())
+        .build()
+        .expect("a client");
+    let mut connection = shop.connection().await;
+    let mut transaction = connection.transaction().await.expect("begins");
+    let charge = charge(&stripe, 42).enqueue_in(&mut transaction).await.expect("it is written");
+    transaction.commit().await.expect("commits");
+    let schema = shop.schema.clone();
+    let locked = format!("BEGIN; SELECT FROM {schema}.outbox FOR UPDATE; SELECT pg_sleep(0.5); ROLLBACK");
+    let other = tokio::task::spawn_blocking(move || server.sql(&locked));
+    let asleep = format!(
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query LIKE '%{schema}%'"
+    );
+    server::soon(|| if server.sql(&asleep) == "0" { Err("not yet") } else { Ok(()) });
+    charge.committed().cancel("not paid").await.expect("nobody has sent it");
+    other.await.expect("no panic");
+    shop.deliver().await;
+    assert_eq!(shop.counts().await, (0, 0, 1, 0));
+}

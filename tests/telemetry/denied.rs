@@ -62,6 +62,14 @@ impl Outbox for Locked {
         Ok(Vec::new())
     }
 
+    async fn write(&self, _: Vec<Statement>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn holds_back(&self, _: &Account, _: &str) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
     async fn have_rows(&self, accounts: &[Account]) -> Result<Vec<bool>, StoreError> {
         Ok(vec![true; accounts.len()])
     }

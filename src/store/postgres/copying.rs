@@ -60,7 +60,10 @@ async fn stand_within(within: &Within, from: &Standing, to: Standing) -> Result<
     if there != *from {
         return Ok(Turn::Done(there));
     }
-    let sql = format!("UPDATE {schema}.purged SET stage = $1, standing = $2");
+    // For those who read from one snapshot: see the migration.
+    let sql = format!(
+        "WITH closing AS (UPDATE {schema}.closing SET times = times + 1) UPDATE {schema}.purged SET stage = $1, standing = $2"
+    );
     let (stage, text) = (standing::number(to.stage), to.to_text()?);
     within.ask(doing, &sql, &[(&stage, Type::INT2), (&text, Type::TEXT)]).await?;
     Ok(Turn::Done(to))

@@ -24,6 +24,7 @@ const STEPS: &[Step] = &[
     Step { name: "heartbeats", sql: include_str!("migrations/0005_heartbeats.sql") },
     Step { name: "batches", sql: include_str!("migrations/0006_batches.sql") },
     Step { name: "tenants", sql: include_str!("migrations/0007_tenants.sql") },
+    Step { name: "closing", sql: include_str!("migrations/0008_closing.sql") },
 ];
 
 struct Step {

@@ -18,8 +18,8 @@ use crate::operation::record::{Claim, Claimed, Cursor, Page};
 use crate::policy::OnUnknown;
 use crate::store::numbers::{duration, from_ms, to_ms};
 use crate::store::outbox::{
-    Account, Database, Outbox, OutboxRow, OutboxTally, PARK, RESEND, Rejected, Statement, headers, names,
-    sealed_bytes, sequence, unsealed, values,
+    Account, Database, Outbox, OutboxRow, OutboxTally, PARK, RESEND, Rejected, Statement, Value, headers,
+    names, sealed_bytes, sequence, unsealed, values,
 };
 use crate::store::pages::{ROWS_MAX, page, start};
 use crate::store::{StoreError, StoreErrorKind};
@@ -39,6 +39,35 @@ impl Outbox for Postgres {
              $17)"
         );
         Ok(vec![Statement { database: Database::Postgres, sql: Cow::Owned(sql), values }])
+    }
+
+    async fn write(&self, statements: Vec<Statement>) -> Result<(), StoreError> {
+        // It is one, and so a transaction of its own.
+        for Statement { sql, values, .. } in statements {
+            let given = |value| -> (Given, Type) {
+                match value {
+                    Value::Integer(value) => (Box::new(value), Type::INT8),
+                    Value::Text(value) => (Box::new(value), Type::TEXT),
+                    Value::Bytes(value) => (Box::new(value.map(|bytes| bytes.to_vec())), Type::BYTEA),
+                }
+            };
+            let values = values.into_iter().map(given).collect();
+            self.0.ask("write a row of the outbox", sql.into_owned(), values).await?;
+        }
+        Ok(())
+    }
+
+    async fn holds_back(&self, account: &Account, sequence: &str) -> Result<bool, StoreError> {
+        let own = |text: &str| -> (Given, Type) { (Box::new(text.to_owned()), Type::TEXT) };
+        let values =
+            vec![own(&account.namespace), own(&account.vendor), own(&account.account), own(sequence)];
+        let schema = self.0.connections.schema();
+        let sql = format!(
+            "SELECT EXISTS (SELECT FROM {schema}.outbox WHERE namespace = $1 AND vendor = $2 AND account = $3 \
+             AND sequence = $4 AND (rejected_at_ms IS NULL OR on_dead_letter = 'hold'))"
+        );
+        let rows = self.0.ask("look for a sequence in the outbox", sql, values).await?;
+        Reader::of(rows.first().ok_or_else(|| damaged("no answer"))?).next()
     }
 
     async fn have_rows(&self, accounts: &[Account]) -> Result<Vec<bool>, StoreError> {

@@ -23,6 +23,7 @@ use crate::store::pages::{ROWS_MAX, page, start};
 use crate::store::seals::Seals;
 use crate::store::{StoreError, StoreErrorKind};
 
+mod behind;
 mod row;
 
 use row::{Texts, read};
@@ -42,6 +43,17 @@ impl Outbox for Sqlite {
         };
         statements.push(statement(PUT, values(account, row, sealed)));
         Ok(statements)
+    }
+
+    async fn write(&self, statements: Vec<Statement>) -> Result<(), StoreError> {
+        self.place.check(&self.path)?;
+        self.writer.run(OnDrop::Skip, move |connection| behind::write(connection, &statements)).await
+    }
+
+    async fn holds_back(&self, account: &Account, sequence: &str) -> Result<bool, StoreError> {
+        let (account, sequence) = (account.clone(), sequence.to_owned());
+        let work = move |connection: &_| behind::holds_back(connection, &account, &sequence);
+        self.reader().run(OnDrop::Skip, work).await
     }
 
     async fn have_rows(&self, accounts: &[Account]) -> Result<Vec<bool>, StoreError> {
