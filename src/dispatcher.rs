@@ -280,7 +280,7 @@ impl Dispatcher {
     /// was not sent is due now, so that another process takes it at once (while the vendor has asked for a pause, at its
     /// end), and the rest at its time. An outcome that the store has not taken yet, also of a call that these clients
     /// sent, is waited for too. Gives how many operations were cut off at the limit: their leases run out, and another
-    /// process carries them on.
+    /// process carries them on. What the store was giving in that very moment is not among them, and goes the same way.
     ///
     /// Call it before the process ends, so that an operation which was just sent is also written down. An attempt's
     /// timeout and a second are enough for most.

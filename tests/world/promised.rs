@@ -11,7 +11,7 @@ use steadfast::clock::Instant;
 use steadfast::operation::record::{CLOCKS_DIFFER_MAX, Record};
 
 use crate::audit::{Breaches, Kind, clocks_differ, is_calm};
-use crate::facts::{Accepted, All, How, Send, Stopped, Waited};
+use crate::facts::{Accepted, All, Does, How, Send, Stopped, Waited};
 use crate::plan::{What, secs};
 use crate::queue::Queued;
 use crate::vendors::{Name, policy};
@@ -52,7 +52,7 @@ pub fn judge(world: &World, all: &All) -> Breaches {
         find(Kind::SentThoughCancelled, after.map(|cancelled| format!("{cancelled:?}: {send:?}")));
     }
     for accepted in all.accepted.iter().filter(|accepted| accepted.is_new) {
-        find(Kind::TakenBeforeItsTime, taken_before(all, accepted));
+        find(Kind::TakenBeforeItsTime, taken_before(world, all, accepted));
         find(Kind::SentBeforeItsTime, sent_before(world, all, accepted));
         find(Kind::StarvedByAnother, starved(world, all, accepted));
     }
@@ -94,11 +94,22 @@ fn jumped(all: &All, send: &Send) -> Option<(Kind, usize)> {
 fn has_begun(all: &All, accepted: &Accepted) -> Option<(usize, usize)> {
     let place = (accepted.operation, accepted.life?);
     all.life_at(place).filter(|life| life.began >= accepted.began && life.began <= accepted.at)?;
-    Some(place)
+    // A call that sends, beside one that enqueues, may have come first.
+    let sends = all.calls.iter().any(|call| {
+        let is_beside = call.began <= accepted.at && call.ended.is_none_or(|ended| ended >= accepted.began);
+        call.operation == accepted.operation && call.does == Does::Send && is_beside
+    });
+    (!sends).then_some(place)
 }
 
 /// By the clock that its record is of: whoever takes it must read that its time has come.
-fn taken_before(all: &All, accepted: &Accepted) -> Option<String> {
+///
+/// A server that is set while somebody enqueues keeps the wait, and not the time.
+fn taken_before(world: &World, all: &All, accepted: &Accepted) -> Option<String> {
+    let set_at = world.schedule.server.and_then(|server| server.step).map(|(at, _)| Instant::ORIGIN.plus(at));
+    if set_at.is_some_and(|at| at >= accepted.began && at <= accepted.at) {
+        return None;
+    }
     let life = all.life_at(has_begun(all, accepted)?)?;
     let first = life.holds.first()?;
     let is_before = accepted.due.is_some_and(|due| first.now < due);
@@ -153,8 +164,9 @@ fn still_held(world: &World, stopped: &Stopped) -> Option<String> {
         .disruptions
         .iter()
         .any(|disruption| disruption.host == stopped.host && matches!(disruption.what, What::Stall(_)));
-    let is_whole =
-        stopped.cut_off == 0 && !stopped.held.is_empty() && !may_fail(world, stopped.host) && !stalls;
+    // What the store was giving in the moment when the limit was over is nobody's.
+    let is_whole = stopped.cut_off == 0 && !stopped.held.is_empty() && stopped.limit >= A_MOMENT;
+    let is_whole = is_whole && !may_fail(world, stopped.host) && !stalls;
     is_whole.then(|| format!("{stopped:?}"))
 }
 
