@@ -60,7 +60,7 @@ pub fn judge(world: &World, all: &All) -> Breaches {
         find(Kind::WaitMissedTheEnd, missed(world, all, waited));
     }
     for stopped in &all.stopped {
-        find(Kind::StoppedAndStillHolding, still_held(world, stopped));
+        find(Kind::StoppedAndStillHolding, still_held(world, all, stopped));
         find(Kind::StoppedAndStillTaking, still_taking(all, stopped));
         find(Kind::StoppedLate, stopped_late(world, stopped));
         find(Kind::StopCutOff, cut_off(world, stopped));
@@ -157,7 +157,16 @@ fn missed(world: &World, all: &All, waited: &Waited) -> Option<String> {
 }
 
 /// What it took, and nobody can take before the lease is over.
-fn still_held(world: &World, stopped: &Stopped) -> Option<String> {
+fn still_held(world: &World, all: &All, stopped: &Stopped) -> Option<String> {
+    // A renewal that the store did not answer within the call's time leaves the operation to its lease.
+    let total = policy(&world.schedule).timeout.total;
+    let is_left = |operation: usize| {
+        let own = all.taken_by.iter().filter(|taken| (taken.0, taken.1) == (stopped.incarnation, operation));
+        own.map(|(.., at)| *at)
+            .filter(|at| *at <= stopped.at)
+            .max()
+            .is_some_and(|at| at.plus(total) <= stopped.at)
+    };
     // A host that stood still in the middle of a write gives it up, once it goes on.
     let stalls = world
         .schedule
@@ -165,7 +174,8 @@ fn still_held(world: &World, stopped: &Stopped) -> Option<String> {
         .iter()
         .any(|disruption| disruption.host == stopped.host && matches!(disruption.what, What::Stall(_)));
     // What the store was giving in the moment when the limit was over is nobody's.
-    let is_whole = stopped.cut_off == 0 && !stopped.held.is_empty() && stopped.limit >= A_MOMENT;
+    let is_whole = stopped.cut_off == 0 && stopped.held.iter().any(|held| !is_left(*held));
+    let is_whole = is_whole && stopped.limit >= A_MOMENT;
     let is_whole = is_whole && !may_fail(world, stopped.host) && !stalls;
     is_whole.then(|| format!("{stopped:?}"))
 }
