@@ -167,7 +167,7 @@ pub const ANSWER_MAX: Duration = secs(1);
 pub const WINDOW: Duration = secs(24 * 3600);
 
 /// Past the dispatcher's period and a few waits for the store.
-const LATE_MAX: Duration = secs(12);
+const LATE_MAX: Duration = Duration::from_millis(10_500);
 
 /// `policy::recovery`: at the floor of one start in ten seconds.
 const START: Duration = secs(10);
