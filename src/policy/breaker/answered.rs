@@ -12,14 +12,19 @@ use crate::policy::Outcome;
 pub(super) struct Answered(AtomicU64);
 
 impl Answered {
-    /// A race between two answers leaves the time of either.
+    /// A race between two answers leaves the time of either. Of those within [`MOMENT`] the first is noted: each call reads
+    /// what lies beside it, and would wait for the write of every other.
     #[inline]
     pub(super) fn note(&self, outcome: Outcome, now: Instant) {
-        if outcome == Outcome::Success && now.as_nanos() > self.0.load(Ordering::Relaxed) {
+        let noted = self.0.load(Ordering::Relaxed);
+        if outcome == Outcome::Success && now.as_nanos() > noted.saturating_add(MOMENT) {
             self.0.store(now.as_nanos(), Ordering::Relaxed);
         }
     }
 }
+
+/// In nanoseconds: far below what a failure takes.
+const MOMENT: u64 = 100_000;
 
 impl Breaker {
     /// When a call last ended with an answer, whatever the state.
