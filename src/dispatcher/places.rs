@@ -12,13 +12,26 @@ use crate::client::Client;
 pub(super) struct Places {
     at_once: usize,
     taken: AtomicUsize,
-    /// All places of the dispatcher that are taken, of whichever vendor.
+    /// All places of the dispatcher that an operation has, of whichever vendor.
     under_way: Arc<AtomicUsize>,
 }
 
-/// One of them, until it is dropped.
+/// One of them, until it is dropped: kept for what a take may find, and then an operation's.
 #[derive(Debug)]
-pub(super) struct Place(Arc<Places>);
+pub(super) struct Place {
+    places: Arc<Places>,
+    is_used: bool,
+}
+
+impl Place {
+    /// An operation is carried on in it.
+    pub(super) fn used(mut self) -> Place {
+        if !std::mem::replace(&mut self.is_used, true) {
+            self.places.under_way.fetch_add(1, Ordering::Relaxed);
+        }
+        self
+    }
+}
 
 impl Places {
     pub(super) fn new(at_once: usize, under_way: &Arc<AtomicUsize>) -> Arc<Places> {
@@ -58,15 +71,16 @@ impl Places {
         };
         // It always gives some, so that it never fails.
         let _ = self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        self.under_way.fetch_add(held, Ordering::Relaxed);
-        (0..held).map(|_| Place(Arc::clone(self))).collect()
+        (0..held).map(|_| Place { places: Arc::clone(self), is_used: false }).collect()
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.taken.fetch_sub(1, Ordering::Relaxed);
-        self.0.under_way.fetch_sub(1, Ordering::Relaxed);
+        self.places.taken.fetch_sub(1, Ordering::Relaxed);
+        if self.is_used {
+            self.places.under_way.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -82,7 +96,13 @@ mod tests {
         let second = places.hold(2);
         assert_eq!((first.len(), second.len(), places.free()), (2, 1, 0));
         assert_eq!(places.hold(1).len(), 0);
+        let count = || under_way.load(Ordering::Relaxed);
+        assert_eq!(count(), 0, "kept for a take, which may find nothing");
+        let used: Vec<Place> = second.into_iter().map(Place::used).collect();
+        assert_eq!(count(), 1);
         drop(first);
-        assert_eq!((places.free(), under_way.load(Ordering::Relaxed)), (2, 1));
+        assert_eq!((places.free(), count()), (2, 1));
+        drop(used);
+        assert_eq!((places.free(), count()), (3, 0));
     }
 }

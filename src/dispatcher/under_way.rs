@@ -87,6 +87,7 @@ impl UnderWay {
         if unknown.is_some() && self.whose.values().any(|other| other.unknown == unknown) {
             self.came_to_nothing = true;
         }
+        let place = place.map(Place::used);
         let task = self.tasks.spawn(async move {
             let _place = place;
             client.engine.carry_on(record, lease_until, Some(leaving)).await
