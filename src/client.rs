@@ -347,11 +347,14 @@ impl ClientBuilder {
     }
 
     /// Names a base URL that the vendor had before, such as `https://api.old.example`. What was recorded for it is then sent
-    /// to the present base URL, under its path below the former one. Of several, each counts. Where the path of the base URL
-    /// changed too, a key that is on record by its name below the former one is the same operation, and a keyed call asks the
-    /// store for that first. Such names are given no more: change the base URL of all processes before any of them repeats
-    /// a key. Default: none; what was recorded for another host becomes a [dead letter](crate::error::Reason::Elsewhere), because its host may be a mistake and
-    /// is not to be sent this client's secret.
+    /// to the present base URL, under its path below the former one. Of several, each counts.
+    ///
+    /// Default: none. What was recorded for another host becomes a [dead letter](crate::error::Reason::Elsewhere): its host may
+    /// be a mistake, and is not to be sent this client's secret.
+    ///
+    /// Where the path of the base URL changed too, a key has another name below the former one. A keyed call then asks the
+    /// store for that name first, and is the same operation. Change the base URL of all processes before any of them
+    /// repeats a key: two that ask at the same moment, one of them by the former URL, may both send.
     pub fn former_base_url(mut self, url: impl Into<String>) -> Self {
         self.former_base_urls.push(url.into());
         self

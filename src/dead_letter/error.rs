@@ -63,7 +63,7 @@ pub enum Refused {
     Forbidden(Forbidden),
     /// It may have taken effect, the vendor no longer replays its key, and there is no look-up.
     #[error(
-        "it may have taken effect, the vendor does not answer its key from its own record, or no longer, and there is no \
+        "it may have taken effect, the vendor answers no repeat of its key from its own record, and there is no \
          look-up; find out at the vendor and resolve it, or force it with a reason and risk a second effect"
     )]
     Unsafe,

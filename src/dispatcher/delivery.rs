@@ -9,9 +9,10 @@
 //! account that it reaches a turn ([`Store::take`](crate::store::Store::take)), and of each what has waited longest. A
 //! weight for each was rejected: whoever pays for more gets it by the client's own rates.
 //!
-//! *Looking.* A look is one question for all clients. After a look that found something the next comes soon, unless it was
-//! put off again as it was, and later each time that there is nothing, up to the period. In between, nothing is asked: a client without anything to take is
-//! not taken from. A store with an outbox is asked one thing more, unless it says so by itself: whose rows wait there.
+//! *Looking.* A look is one question for all clients. After a look that found something the next comes soon, and later
+//! each time that there is nothing, up to the period. What was put off again as it was counts as nothing. In between,
+//! nothing is asked: a client without anything to take is not taken from. A store with an outbox is asked one thing more,
+//! unless it says so by itself: whose rows wait there.
 //!
 //! *Together.* While there is something to deliver, other processes are told once a second, and heard: see [`super::peers`].
 

@@ -26,9 +26,8 @@ pub(super) struct Place {
 impl Place {
     /// An operation is carried on in it.
     pub(super) fn used(mut self) -> Place {
-        if !std::mem::replace(&mut self.is_used, true) {
-            self.places.under_way.fetch_add(1, Ordering::Relaxed);
-        }
+        self.is_used = true;
+        self.places.under_way.fetch_add(1, Ordering::Relaxed);
         self
     }
 }

@@ -119,10 +119,9 @@ impl UnderWay {
     fn count(&mut self, ended: Ended) {
         match ended {
             Ok((id, outcome)) => {
-                let is_open = outcome.as_ref().is_err_and(|error| {
+                self.came_to_nothing = outcome.as_ref().is_err_and(|error| {
                     error.attempts().is_empty() && !error.is_dead_letter() && !error.is_refused()
                 });
-                self.came_to_nothing = is_open;
                 let outcome = self.recovered.count(&outcome);
                 if let Some(vendor) = self.forget(id) {
                     telemetry::recovered(vendor, outcome);

@@ -46,3 +46,6 @@ pub struct Waiting {
     /// Whether a lease has run out.
     pub lapsed: bool,
 }
+
+/// Among how many of those that end last a take and a look search at least for those of a clock that was wrong.
+pub(super) const FAR_MAX: usize = 16;

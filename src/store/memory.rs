@@ -20,6 +20,7 @@ use crate::operation::record::{
     self, Act, Action, AuditEntry, CLOCKS_DIFFER_MAX, Claim, Claimed, Cursor, Declined, Filter, Forbidden,
     Left, Notes, Page, Record, Summary, Take, Tally, Transition,
 };
+use crate::store::look::FAR_MAX;
 use crate::store::pages::{page, start};
 use crate::store::seals::Seals;
 use crate::store::tenants::Tenants;
@@ -35,7 +36,7 @@ mod sealed;
 mod sequence;
 mod tally;
 
-use ending::{Bucket, Ending, FAR_MAX};
+use ending::{Bucket, Ending};
 use room::full;
 use sealed::Blobs;
 use sequence::{Line, Name};

@@ -5,28 +5,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use steadfast::clock::Clock as _;
+use steadfast::dispatcher;
 use steadfast::operation::record::{Cursor, Filter, Page, Summary};
 use steadfast::reply::Obtained;
 use steadfast::store::{Memory, Store, StoreError, Wrapper};
-use steadfast::testkit::{ScriptedTransport, TestClock};
-use steadfast::vendor::Stripe;
-use steadfast::{Client, Policy, dispatcher};
+use steadfast::testkit::TestClock;
 
-use crate::terms::{self, paid};
+use crate::terms::{OWN, builder, client, paid, pass};
 
-const OWN: &str = "https://api.stripe.com";
 const FORMER: &str = "https://old.example/base";
 const FORM: [(&str, &str); 1] = [("amount", "1000")];
-
-fn client(store: &Arc<Memory>, base_url: &str, clock: &TestClock, network: &ScriptedTransport) -> Client {
-    let builder = Client::builder(Stripe::new("sk_test_secret").base_url(base_url))
-        .policy(Policy::background())
-        .store(Arc::clone(store))
-        .clock(clock.clone())
-        .transport(network.clone());
-    let builder = if base_url == OWN { builder.former_base_url(FORMER) } else { builder };
-    builder.build().expect("a client")
-}
 
 /// A service's key comes again after its vendor has moved: the name of its operation was another by then, and it was paid
 /// a second time.
@@ -34,7 +22,7 @@ fn client(store: &Arc<Memory>, base_url: &str, clock: &TestClock, network: &Scri
 async fn a_key_that_was_used_below_a_former_base_url_is_the_same_operation() {
     for is_sent_before in [true, false] {
         let (store, clock, network) = (Arc::new(Memory::new()), TestClock::auto(), paid());
-        let before = client(&store, FORMER, &clock, &network);
+        let before = client(Arc::clone(&store), FORMER, &clock, &network);
         let call = before.post("/v1/payouts").key("order-1").form(&FORM);
         if is_sent_before {
             call.send().await.expect("it is paid");
@@ -43,7 +31,8 @@ async fn a_key_that_was_used_below_a_former_base_url_is_the_same_operation() {
         }
         store.upkeep().expect("memory has").register("default/stripe/test", None).await.expect("forgets");
         let network = paid().json(200, serde_json::json!({"id": "po_2"}));
-        let moved = client(&store, OWN, &clock, &network);
+        let moved = builder(Arc::clone(&store), OWN, &clock, &network).former_base_url(FORMER);
+        let moved = moved.build().expect("a client");
         moved.recover(10).await.expect("the store works");
         let again = moved.post("/v1/payouts").key("order-1").form(&FORM).send().await.expect("it is paid");
         assert_eq!(
@@ -73,14 +62,14 @@ impl Wrapper for Unlisted {
 #[tokio::test]
 async fn a_store_that_never_says_what_nobody_reaches_does_not_keep_a_dispatcher_from_its_work() {
     let (store, clock, network) = (Arc::new(Memory::new()), TestClock::auto(), paid());
-    let ours = terms::client(Unlisted(store.clone()), OWN, &clock, &network);
+    let ours = client(Unlisted(store.clone()), OWN, &clock, &network);
     let recovery = ours.keep_recovering(dispatcher::PERIOD);
     ours.post("/v1/payouts").key("order-1").form(&FORM).enqueue().await.expect("recorded");
-    terms::pass(&clock, Duration::from_secs(60)).await;
+    pass(&clock, Duration::from_secs(60)).await;
     assert_eq!(network.requests().len(), 1);
     drop(recovery);
     let recovery = ours.keep_recovering(dispatcher::PERIOD);
-    terms::pass(&clock, Duration::from_secs(1)).await;
+    pass(&clock, Duration::from_secs(1)).await;
     let began = clock.now();
     recovery.stop(Duration::from_secs(60)).await;
     assert!(clock.now().since(began) < Duration::from_secs(1), "nothing is under way");

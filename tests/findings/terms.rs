@@ -9,16 +9,23 @@ use steadfast::store::{Head, Memory, Reseal, ResealedBatch, Store, StoreError, U
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::Stripe;
-use steadfast::{Client, Policy, dispatcher};
+use steadfast::{Client, ClientBuilder, Policy, dispatcher};
 
 pub fn client(store: impl Store, base_url: &str, clock: &TestClock, network: &ScriptedTransport) -> Client {
+    builder(store, base_url, clock, network).build().expect("a client")
+}
+
+pub fn builder(
+    store: impl Store,
+    base_url: &str,
+    clock: &TestClock,
+    network: &ScriptedTransport,
+) -> ClientBuilder {
     Client::builder(Stripe::new("sk_test_secret").base_url(base_url))
         .policy(Policy::background())
         .store(store)
         .clock(clock.clone())
         .transport(network.clone())
-        .build()
-        .expect("a client")
 }
 
 pub fn paid() -> ScriptedTransport {

@@ -213,20 +213,26 @@ async fn behind_a_pooler_what_another_process_enqueues_is_found_by_looking() {
     }
 }
 
-/// Of a backlog that is not due yet, and of all that has ended, a look reads nothing.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_look_reads_what_it_tells_of_and_no_more() {
-    // A server of its own: what is counted is what all its statements read.
-    let Some(server) = Server::start(&[]) else { return };
+/// A store with so many rows of a phase, each with this end, on a server of its own: what is counted is what all its
+/// statements read. `None` if the machine has no Postgres.
+async fn filled(phase: &str, until: &str, rows: u32) -> Option<(Server, String, Arc<Postgres>)> {
+    let server = Server::start(&[])?;
     let schema = fresh_schema("looks");
     let store = open(&server, &schema);
     held(&*store, claim_of(&*store, &id("template"))).await;
     server.sql(&format!(
         "CREATE TEMP TABLE o AS SELECT * FROM {schema}.operation; \
          INSERT INTO {schema}.operation SELECT (jsonb_populate_record(o, jsonb_build_object('key', 'order-' || nth, \
-         'phase', 2, 'until_ms', until_ms - 400000, 'wake_ms', wake_ms - 400000))).* FROM o, \
-         generate_series(1, 20000) AS nth; ANALYZE {schema}.operation"
+         'phase', {phase}, 'until_ms', {until}, 'wake_ms', {until}))).* FROM o, generate_series(1, {rows}) AS nth; \
+         ANALYZE {schema}.operation"
     ));
+    Some((server, schema, store))
+}
+
+/// Of a backlog that is not due yet, and of all that has ended, a look reads nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_look_reads_what_it_tells_of_and_no_more() {
+    let Some((server, schema, store)) = filled("2", "until_ms - 400000", 20_000).await else { return };
     look(&store, &["test/races/a"]).await;
     let read = || {
         let sql = format!(
@@ -251,17 +257,7 @@ async fn a_look_reads_what_it_tells_of_and_no_more() {
 /// Under an old snapshot no vacuum removes the entries of what was purged: the next purge begins behind them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_purge_goes_on_where_the_last_one_ended() {
-    // A server of its own: what is counted is what all its statements read.
-    let Some(server) = Server::start(&[]) else { return };
-    let schema = fresh_schema("looks");
-    let store = open(&server, &schema);
-    held(&*store, claim_of(&*store, &id("template"))).await;
-    server.sql(&format!(
-        "CREATE TEMP TABLE o AS SELECT * FROM {schema}.operation; \
-         INSERT INTO {schema}.operation SELECT (jsonb_populate_record(o, jsonb_build_object('key', 'order-' || nth, \
-         'phase', 3, 'until_ms', 1000 + nth, 'wake_ms', 1000 + nth))).* FROM o, generate_series(1, 2100) AS nth; \
-         ANALYZE {schema}.operation"
-    ));
+    let Some((server, schema, store)) = filled("3", "1000 + nth", 2_100).await else { return };
     let report = connection(&server, &schema).await;
     let begin = format!("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM {schema}.operation");
     report.batch_execute(&begin).await.expect("begins");
@@ -284,4 +280,31 @@ async fn a_purge_goes_on_where_the_last_one_ended() {
     assert!(after - before < 20_000, "{} entries of the index were read", after - before);
     report.batch_execute("COMMIT").await.expect("commits");
     assert_eq!(store.purge(now, 1_000).await.expect("the store works"), 100);
+}
+
+/// Statistics that know of nothing in progress make the index of what is open look empty. Under an old snapshot it holds an
+/// entry of all that was ever open: whoever settles by it reads them all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_is_settled_is_found_by_its_name() {
+    let Some((server, schema, store)) = filled("3", "1000 + nth", 20_000).await else { return };
+    server.sql(&format!(
+        "UPDATE {schema}.operation SET phase = 3 WHERE key = 'template'; ANALYZE {schema}.operation"
+    ));
+    let scans = || {
+        let sql = format!(
+            "SELECT idx_scan FROM pg_stat_user_indexes WHERE schemaname = '{schema}' AND indexrelname = 'operation_open'"
+        );
+        server.sql(&sql).parse::<i64>().expect("a number")
+    };
+    let before = scans();
+    for nth in 0..20 {
+        let key = format!("settled-{nth}");
+        let record = held(&*store, claim_of(&*store, &named("test/races/a/POST /x", &key))).await;
+        settle(&*store, &record).await;
+    }
+    // A session tells what it has read at most once a second: the last one is for that.
+    std::thread::sleep(Duration::from_millis(1_200));
+    let record = held(&*store, claim_of(&*store, &id("last"))).await;
+    settle(&*store, &record).await;
+    assert_eq!(scans() - before, 0, "the index of what is open was read");
 }

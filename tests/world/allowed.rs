@@ -151,7 +151,10 @@ pub fn is_rate_used_up(schedule: &Schedule, all: &All, told: &Told, calls: usize
     let waiting = |(by, operation, _, at): &&(u64, usize, u64, Instant)| {
         let mut sends = all.sends_of(*operation).filter(|send| send.incarnation == *by && send.left >= *at);
         let of_vendor = schedule.operations[*operation].kind.vendor() == vendor;
-        *by == told.incarnation && of_vendor && *at <= told.at && !sends.any(|send| send.left < told.began)
+        // Until it is sent, or put off without.
+        let mut let_go = all.let_go.iter().filter(|(of, let_go_at)| of == operation && let_go_at >= at);
+        let is_held = !sends.any(|send| send.left < told.began) && !let_go.any(|(_, at)| *at < told.began);
+        *by == told.incarnation && of_vendor && *at <= told.at && is_held
     };
     let used = all.taken_by.iter().filter(waiting).count()
         + all.attempts.iter().filter(lately).count()

@@ -235,10 +235,8 @@ fn is_cancelled(record: &Record) -> bool {
 
 /// Whether a host had the vendor's yes in hand, lived on, and did not get it on record.
 fn is_answer_dropped(world: &World, all: &All, number: usize, life: usize) -> bool {
-    let lives_on = |host: usize| {
-        let of_host = world.schedule.disruptions.iter().filter(|disruption| disruption.host == host);
-        !of_host.into_iter().any(|disruption| matches!(disruption.what, What::Crash(_) | What::Stall(_)))
-    };
+    let lives_on =
+        |host: usize| !world.schedule.meets(host, |what| matches!(what, What::Crash(_) | What::Stall(_)));
     let is_calm =
         world.schedule.operations[number].callers.iter().all(|caller| caller.cancels_after.is_none());
     // A dispatcher that is stopped in less time than it asked for drops what is under way, and says how much that was.

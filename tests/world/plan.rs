@@ -174,6 +174,11 @@ pub struct Page {
 }
 
 impl Schedule {
+    /// Whether a host meets one of these.
+    pub fn meets(&self, host: usize, is_one: impl Fn(What) -> bool) -> bool {
+        self.disruptions.iter().any(|disruption| disruption.host == host && is_one(disruption.what))
+    }
+
     pub fn of(seed: u64) -> Schedule {
         let draw = Draw::new(seed, 0);
         let hosts = 1 + draw.index(2);

@@ -168,15 +168,11 @@ fn still_held(world: &World, all: &All, stopped: &Stopped) -> Option<String> {
             .is_some_and(|at| at.plus(total) <= stopped.at)
     };
     // A host that stood still in the middle of a write gives it up, once it goes on.
-    let stalls = world
-        .schedule
-        .disruptions
-        .iter()
-        .any(|disruption| disruption.host == stopped.host && matches!(disruption.what, What::Stall(_)));
+    let stalls = world.schedule.meets(stopped.host, |what| matches!(what, What::Stall(_)));
     // What the store was giving in the moment when the limit was over is nobody's.
-    let is_whole = stopped.cut_off == 0 && stopped.held.iter().any(|held| !is_left(*held));
-    let is_whole = is_whole && stopped.limit >= A_MOMENT;
-    let is_whole = is_whole && !may_fail(world, stopped.host) && !stalls;
+    let is_whole = stopped.cut_off == 0 && stopped.limit >= A_MOMENT && !stalls;
+    let is_whole =
+        is_whole && !may_fail(world, stopped.host) && !stopped.held.iter().all(|held| is_left(*held));
     is_whole.then(|| format!("{stopped:?}"))
 }
 
@@ -220,9 +216,8 @@ fn taken_again(world: &World, all: &All) -> Option<String> {
 
 /// Whether this host's writes may be lost.
 fn may_fail(world: &World, host: usize) -> bool {
-    let fails = |what: What| matches!(what, What::StoreFails);
-    let of_host = world.schedule.disruptions.iter().filter(|disruption| disruption.host == host);
-    of_host.into_iter().any(|disruption| fails(disruption.what)) || !world.schedule.extras.locked.is_empty()
+    let schedule = &world.schedule;
+    schedule.meets(host, |what| matches!(what, What::StoreFails)) || !schedule.extras.locked.is_empty()
 }
 
 /// More often within this time nobody has a reason to take an operation: see `dispatcher`.

@@ -224,7 +224,8 @@ impl World {
         // A server that was set back by no more than makes a clock wrong holds what the dead held for as much longer.
         let set_by_ms = self.schedule.server.and_then(|server| server.step).map_or(0, |(_, by_ms)| by_ms);
         let back = Duration::from_millis(set_by_ms.min(0).unsigned_abs());
-        let longer = if back <= CLOCKS_DIFFER_MAX + secs(60) { back + PATIENCE } else { Duration::ZERO };
+        let is_held_longer = !back.is_zero() && back <= CLOCKS_DIFFER_MAX + secs(60);
+        let longer = if is_held_longer { back + PATIENCE } else { Duration::ZERO };
         if self.schedule.is_backlog && took > BACKLOG_MAX + longer {
             breaches.remove(&audit::Kind::NotAtRest);
             breaches.insert(audit::Kind::BacklogStarves, format!("it took {took:?}"));

@@ -52,8 +52,8 @@ pub(crate) enum Command {
     Show(ShowArguments),
     /// Lists calls from callers' own transactions that cannot be made, with the reason
     ///
-    /// Each is a row of the table steadfast_outbox, on Postgres outbox in the store's schema, by its number. Nothing of it
-    /// was sent, and its key is not used up.
+    /// Each is shown by its number in the table steadfast_outbox; on Postgres the table is outbox, in the store's schema.
+    /// Nothing of it was sent, and its key is not used up.
     /// Mend the row and set its columns rejected_at_ms and rejected to NULL, and it is tried again; or delete it.
     Outbox(OutboxArguments),
     /// Ends an operation that waits for its next attempt, or that a dead process left

@@ -32,8 +32,8 @@ pub struct Take {
     pub attempt_max: Duration,
     /// The vendor's clock less the taker's, in milliseconds, if it is known.
     pub vendor_clock_ms: Option<i64>,
-    /// At most so many, those that have waited longest first; of what is due, of each account in turn. A store looks among
-    /// the `limit` that end last for those of a clock that was wrong, and gives them after the others.
+    /// At most so many, those that have waited longest first; of what is due, of each account in turn. Those of a clock
+    /// that was wrong come after the others. A store looks for them among the `limit` that end last, and 16 at least.
     pub limit: usize,
 }
 

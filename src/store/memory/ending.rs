@@ -6,6 +6,7 @@ use std::ops::{Bound, Index, IndexMut};
 use super::Inner;
 use crate::clock::Timestamp;
 use crate::operation::record::{CLOCKS_DIFFER_MAX, Left, Phase, Record};
+use crate::store::look::FAR_MAX;
 use crate::store::seals::Seals;
 use crate::store::tenants::{Tenants, behind};
 use crate::store::{Look, Sight, StoreError, Waiting};
@@ -194,6 +195,3 @@ fn bucket(phase: Phase) -> Option<Bucket> {
         Phase::Dead => None,
     }
 }
-
-/// Among how many a look searches for those of a clock that was wrong, and a take at least.
-pub(super) const FAR_MAX: usize = 16;

@@ -8,15 +8,16 @@ use std::sync::Arc;
 use tokio_postgres::types::Type;
 
 use super::Shared;
-use super::bounds::{Begun, ENDED};
+use super::bounds::{self, Begun, ENDED};
 use super::read::Given;
 use super::row::{Reader, damaged};
 use super::schema::Schema;
 use super::standing::{self, CLOSED};
-use super::take::{FAR_MAX, is_as_enqueued};
+use super::take::is_as_enqueued;
 use crate::clock::Timestamp;
 use crate::operation::Scope;
 use crate::operation::record::{CLOCKS_DIFFER_MAX, Phase};
+use crate::store::look::FAR_MAX;
 use crate::store::numbers::{duration_ms, phase_number, to_ms};
 use crate::store::{Account, Look, Sight, Standing, StoreError, Waiting};
 
@@ -55,6 +56,7 @@ pub(super) async fn look(shared: &Arc<Shared>, look: &Look) -> Result<Sight, Sto
         }
         waiting.push(found);
     }
+    bounds::search(shared);
     if waiting.len() != look.accounts.len() {
         return Err(damaged("a look that leaves accounts out"));
     }

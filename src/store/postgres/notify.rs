@@ -196,14 +196,20 @@ async fn heed(
 }
 
 /// Whether the server's session stays with the connection. A pooler gives it to somebody else between two transactions: a
-/// transaction that begins on another connection then has it, while ours is given another one.
+/// transaction that begins on another connection then has it, while ours is given another one. What this process asks
+/// meanwhile may have it just then, and give it back: so it is asked several times.
 async fn is_own_session(shared: &Arc<Shared>, client: &Client) -> Result<bool, StoreError> {
-    let ours = session(client).await?;
-    let mut other = shared.connections.exclusive().await?;
-    other.begin().await?;
-    let theirs = session(&other).await?;
-    let again = session(client).await?;
-    Ok(ours == again && ours != theirs)
+    for _ in 0..TIMES_ASKED {
+        let ours = session(client).await?;
+        let mut other = shared.connections.exclusive().await?;
+        other.begin().await?;
+        let theirs = session(&other).await?;
+        let again = session(client).await?;
+        if ours != again || ours == theirs {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 async fn session(client: &Client) -> Result<i32, StoreError> {
@@ -248,6 +254,9 @@ const EVERY: Duration = Duration::from_millis(50);
 
 /// A notification takes milliseconds.
 const ECHO_MAX: Duration = Duration::from_secs(5);
+
+/// How often it is asked whose session it is.
+const TIMES_ASKED: usize = 5;
 
 /// For all that is asked before it listens.
 const BEGIN_MAX: Duration = Duration::from_secs(20);

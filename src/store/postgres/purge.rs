@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
-use super::bounds::ENDED;
+use super::bounds::{self, ENDED};
 use super::failure::failure;
 use super::row::{Reader, Value, damaged};
 use super::{Shared, standing};
@@ -25,6 +25,7 @@ pub(super) async fn expired(shared: &Arc<Shared>, limit: usize) -> Result<usize,
         let Gone { rows, last, now } = batch_of(shared, begun.from, batch).await?;
         let is_full = rows >= batch;
         shared.bounds.end(begun, shared.time.instant(), now, last.filter(|_| is_full));
+        bounds::search(shared);
         removed += rows;
         if !is_full {
             break;

@@ -49,10 +49,11 @@ pub(super) struct Statements {
 
 impl Statements {
     pub(super) fn of(schema: &Schema) -> Statements {
+        // By its name and no index of times: see `move_operations`.
         let turn_of = |has: bool, wake: &str| {
             format!(
                 "WITH own AS (UPDATE {schema}.sequenced SET turn = {has} WHERE scope = $1 AND key = $2) \
-                 UPDATE {schema}.operation SET wake_ms = {wake} WHERE scope = $1 AND key = $2 AND phase = 2"
+                 UPDATE {schema}.operation SET wake_ms = {wake} WHERE scope = $1 AND key = $2 AND phase + 0 = 2"
             )
         };
         Statements {
@@ -74,7 +75,7 @@ impl Statements {
             hold: format!("UPDATE {schema}.sequenced SET holds = $3 WHERE scope = $1 AND key = $2"),
             wait: format!(
                 "UPDATE {schema}.operation o SET wake_ms = NULL FROM {schema}.sequenced m WHERE o.scope = $1 \
-                 AND o.key = $2 AND o.phase = 2 AND m.scope = $1 AND m.key = $2 AND NOT m.turn"
+                 AND o.key = $2 AND o.phase + 0 = 2 AND m.scope = $1 AND m.key = $2 AND NOT m.turn"
             ),
             turn: format!(
                 "SELECT o.scope, o.key, o.phase, m.holds FROM {schema}.sequenced m JOIN {schema}.operation o \

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tokio_postgres::types::Type;
 
-use super::bounds::Begun;
+use super::bounds::{self, Begun};
 use super::row::{self, OPERATION, Reader, Value};
 use super::schema::Schema;
 use super::standing::{self, CLOSED};
@@ -17,6 +17,7 @@ use super::{Shared, turns, write};
 use crate::clock::Timestamp;
 use crate::operation::Scope;
 use crate::operation::record::{CLOCKS_DIFFER_MAX, Left, Phase, Record, Take};
+use crate::store::look::FAR_MAX;
 use crate::store::numbers::{duration_ms, phase_number};
 use crate::store::stored::Stored;
 use crate::store::{Standing, StoreError};
@@ -38,6 +39,7 @@ pub(super) async fn take(shared: &Arc<Shared>, take: Take) -> Result<Vec<Record>
     };
     let full_to = found.last.filter(|_| found.is_full);
     shared.bounds.end(begun, shared.time.instant(), found.now, full_to);
+    bounds::search(shared);
     let mut records = Vec::with_capacity(found.rows.len());
     for stored in found.rows {
         let (id, fence) = (stored.record.id.clone(), stored.record.fence);
@@ -275,19 +277,16 @@ pub(super) fn is_as_enqueued(schema: &Schema) -> String {
     )
 }
 
-/// Among how many at least those of a clock that was wrong are looked for.
-pub(super) const FAR_MAX: u32 = 16;
-
 /// What is open, of the phase that is asked for.
-const OPEN: &str = "o.phase < 3 AND o.phase = $1";
+pub(super) const OPEN: &str = "o.phase < 3 AND o.phase = $1";
 
 /// [`Scope::is_reached_by`](crate::operation::Scope::is_reached_by), in SQL.
-const OF_ACCOUNT: &str = "($2 IS NULL OR o.vendor = $2) AND ($3 IS NULL \
+pub(super) const OF_ACCOUNT: &str = "($2 IS NULL OR o.vendor = $2) AND ($3 IS NULL \
      OR substr(o.scope, 1, length($3) + 1) IN ($3 || '/', $3 || '>'))";
 
 /// What this process has the key of. What it cannot read must not fill the limit, or it would keep the others from their
 /// turn for ever.
-const READABLE: &str = "(o.seal IS NULL OR o.seal = ANY ($4))";
+pub(super) const READABLE: &str = "(o.seal IS NULL OR o.seal = ANY ($4))";
 
 pub(super) const LOOK: &str = "look for operations to take";
 

@@ -21,6 +21,7 @@ use crate::operation::record::{
 };
 use crate::operation::{OperationId, Scope};
 use crate::store::StoreError;
+use crate::store::look::FAR_MAX;
 use crate::store::numbers::{phase_number, to_ms};
 use crate::store::seals::Seals;
 use crate::store::stored::Stored;
@@ -212,9 +213,6 @@ pub(super) const DUE: &str = "until_ms <= ?2";
 pub(super) const OF_A_WRONG_CLOCK: &str = "updated_at_ms > ?2 AND NOT (phase = 2 AND fence = first_fence \
      AND attempts = 0 AND effect = 0 AND until_ms > updated_at_ms) AND number IN (SELECT number FROM operation \
      WHERE phase < 3 AND phase = ?1 AND until_ms > ?2 ORDER BY until_ms DESC LIMIT ?3)";
-
-/// Among how many at least those of a clock that was wrong are looked for.
-pub(super) const FAR_MAX: usize = 16;
 
 /// [`Scope::is_reached_by`](crate::operation::Scope::is_reached_by), in SQL.
 pub(super) const OF_ACCOUNT: &str =

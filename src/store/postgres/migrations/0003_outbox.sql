@@ -69,15 +69,6 @@ BEGIN
     VALUES (namespace, vendor, account, method, path, key, headers, content_type, body, sealed,
         due_ms, on_unknown, keep_ms, redact, supersedes, origin, sequence, on_dead_letter)
     RETURNING outbox.number INTO row_number;
-    -- Nobody would admit it: its writer is to hear of it. Asked once the row is there: whoever closes the store waits for all
-    -- that have written one (see `standing`), and who comes later writes when it is closed. A transaction that reads from one
-    -- snapshot sees the stage of long ago; see `hold_purged`.
-    IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
-        PERFORM {schema}.hold_purged();
-    END IF;
-    IF EXISTS (SELECT FROM {schema}.purged WHERE stage <> 0) THEN
-        RAISE EXCEPTION 'steadfast outbox: the store is closed: its records are copied to another store, which takes the calls';
-    END IF;
     -- The dispatchers of all processes hear of it when it is committed. The server commits those that notify one after the
     -- other. So whoever finds a row that was written a moment ago, and told of, leaves it at that: after a look that found
     -- rows the next look comes soon.

@@ -70,7 +70,8 @@ BEGIN
             look_ups = m.look_ups, resends_left = m.resends
         FROM clock, unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
             AS m (scope, key, fence, now, phase, until_in, attempts, effect, detail, status, unknown_in, look_ups, resends)
-        WHERE (SELECT p.stage FROM {schema}.purged p WHERE p.sole) < 2 AND o.scope = m.scope AND o.key = m.key AND o.fence = m.fence AND o.phase = 1
+        WHERE (SELECT p.stage FROM {schema}.purged p WHERE p.sole) < 2 AND o.scope = m.scope AND o.key = m.key
+            AND o.fence = m.fence AND o.phase + 0 = 1
             AND clock.now - m.now BETWEEN -30000 AND 30000
         RETURNING o.scope, o.key, o.fence, o.updated_at_ms
     ),
