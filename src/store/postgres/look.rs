@@ -110,26 +110,26 @@ fn statement(schema: &Schema) -> String {
          IN (a.account || '/', a.account || '>') AND (o.seal IS NULL OR o.seal = ANY ($5))";
     let open =
         |phase| format!("FROM {schema}.operation o WHERE o.phase < 3 AND o.phase = {phase} AND {of_account}");
-    // See `take`.
+    // See `take`. The row itself is looked at: a second search for it by name might go by the index of what is open.
     let far = |phase| {
         format!(
-            "EXISTS (SELECT {} AND o.updated_at_ms > clock.far AND NOT {} AND (o.scope, o.key) IN (SELECT f.scope, f.key \
-             FROM {schema}.operation f WHERE f.phase < 3 AND f.phase = {phase} AND f.vendor = a.vendor \
-             AND f.wake_ms > clock.far ORDER BY f.wake_ms DESC LIMIT {FAR_MAX}))",
-            open(phase),
+            "EXISTS (SELECT FROM (SELECT f.* FROM {schema}.operation f WHERE f.phase < 3 AND f.phase = {phase} \
+             AND f.vendor = a.vendor AND f.wake_ms > clock.far ORDER BY f.wake_ms DESC LIMIT {FAR_MAX}) o \
+             WHERE {of_account} AND o.updated_at_ms > clock.far AND NOT {})",
             is_as_enqueued(schema)
         )
     };
+    // The first of them, and not whether there is one: of a great table the server reads all of it to find that there is none.
     format!(
         "WITH clock AS MATERIALIZED (SELECT now, {schema}.later(now, $6) AS soon, {schema}.later(now, {far_ms}) AS far \
          FROM (SELECT {schema}.store_now() AS now) AS read) \
-         SELECT clock.now, {CLOSED}, EXISTS (SELECT FROM {schema}.operation o WHERE o.phase > 2 AND o.wake_ms >= $7 \
-         AND o.wake_ms <= clock.now), NULL::bigint, NULL::boolean, NULL::boolean, NULL::boolean, NULL::boolean, \
+         SELECT clock.now, {CLOSED}, (SELECT o.wake_ms FROM {schema}.operation o WHERE o.phase > 2 AND o.wake_ms >= $7 \
+         AND o.wake_ms <= clock.now ORDER BY o.wake_ms LIMIT 1) IS NOT NULL, NULL::bigint, NULL::boolean, NULL::boolean, NULL::boolean, NULL::boolean, \
          0::bigint AS place \
          FROM clock, {schema}.purged p UNION ALL \
          SELECT NULL, NULL, NULL, (SELECT o.wake_ms {due_open} AND o.wake_ms >= a.due_from AND o.wake_ms <= clock.soon \
-         ORDER BY o.wake_ms LIMIT 1), {far_due}, EXISTS (SELECT {held_open} AND o.wake_ms >= a.held_from \
-         AND o.wake_ms <= clock.now), {far_held}, EXISTS (SELECT FROM {schema}.outbox o \
+         ORDER BY o.wake_ms LIMIT 1), {far_due}, (SELECT o.wake_ms {held_open} AND o.wake_ms >= a.held_from \
+         AND o.wake_ms <= clock.now ORDER BY o.wake_ms LIMIT 1) IS NOT NULL, {far_held}, EXISTS (SELECT FROM {schema}.outbox o \
          WHERE o.namespace = a.of_namespace AND o.vendor = a.of_vendor AND o.account = a.of_account \
          AND o.rejected_at_ms IS NULL), a.place \
          FROM clock, unnest($1, $2, $3, $4, $8, $9, $10) WITH ORDINALITY \

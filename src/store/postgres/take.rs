@@ -109,8 +109,8 @@ async fn nothing_at(
     }
     let schema = shared.connections.schema();
     let sql = format!(
-        "SELECT EXISTS (SELECT FROM {schema}.operation o WHERE {OPEN} AND {OF_ACCOUNT} AND {READABLE} \
-         AND o.wake_ms >= $5 AND o.wake_ms <= (SELECT {schema}.store_now())) OR \
+        "SELECT (SELECT o.wake_ms FROM {schema}.operation o WHERE {OPEN} AND {OF_ACCOUNT} AND {READABLE} \
+         AND o.wake_ms >= $5 AND o.wake_ms <= (SELECT {schema}.store_now()) ORDER BY o.wake_ms LIMIT 1) IS NOT NULL OR \
          EXISTS (SELECT FROM {schema}.operation o WHERE {}), {schema}.store_now(), (SELECT {CLOSED} FROM {schema}.purged p)",
         of_a_wrong_clock(schema)
     );
@@ -259,8 +259,9 @@ impl Asked {
 fn of_a_wrong_clock(schema: &Schema) -> String {
     let far = duration_ms(CLOCKS_DIFFER_MAX);
     let then = format!("(SELECT {schema}.later({schema}.store_now(), {far}))");
+    // Each is found by its name: see `move_operations`.
     format!(
-        "{OPEN} AND {OF_ACCOUNT} AND o.updated_at_ms > {then} AND NOT {} AND (o.scope, o.key) IN \
+        "o.phase + 0 = $1 AND {OF_ACCOUNT} AND o.updated_at_ms > {then} AND NOT {} AND (o.scope, o.key) IN \
          (SELECT f.scope, f.key FROM {schema}.operation f WHERE f.phase < 3 AND f.phase = $1 \
          AND ($2 IS NULL OR f.vendor = $2) AND f.wake_ms > {then} AND $5 >= 0 \
          ORDER BY f.wake_ms DESC LIMIT greatest($6, {FAR_MAX}))",

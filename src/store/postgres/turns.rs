@@ -83,8 +83,9 @@ fn question(schema: &Schema) -> String {
     format!(
         "WITH RECURSIVE tenant (account) AS (SELECT $1::text COLLATE \"C\" UNION ALL SELECT (SELECT {ACCOUNT} {open} \
          AND {ACCOUNT} > greatest(t.account, $3 COLLATE \"C\") AND {ACCOUNT} < $4 ORDER BY {ACCOUNT} LIMIT 1) \
-         FROM tenant t WHERE t.account IS NOT NULL) SELECT t.account FROM tenant t WHERE EXISTS (SELECT {open} \
-         AND {ACCOUNT} = t.account AND o.wake_ms >= $5 AND o.wake_ms <= (SELECT {schema}.store_now()))"
+         FROM tenant t WHERE t.account IS NOT NULL) SELECT t.account FROM tenant t WHERE (SELECT o.wake_ms {open} \
+         AND {ACCOUNT} = t.account AND o.wake_ms >= $5 AND o.wake_ms <= (SELECT {schema}.store_now()) \
+         ORDER BY o.wake_ms LIMIT 1) IS NOT NULL"
     )
 }
 
