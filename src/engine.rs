@@ -9,8 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
 use std::time::Duration;
 
+use http::Method;
+use url::Url;
+
 use crate::clock::{Clock, Instant, Timestamp};
-use crate::error::{Context, Effect, Error, Kind, Origin as _};
+use crate::error::{Context, Effect, Error, Kind, Origin};
 use crate::operation::{Key, OperationId, RedactedFields, Sequence};
 use crate::policy::{CallPolicy, Gates, InFlight, OnUnknown, Policy};
 use crate::random::Random;
@@ -71,7 +74,7 @@ pub(crate) use terms::Disagreement;
 pub(crate) struct Engine {
     pub vendor: Arc<Adapter>,
     /// What calls' URLs are cloned from: see [`with_room`](crate::call::with_room).
-    pub base_with_room: url::Url,
+    pub base_with_room: Url,
     pub store: Arc<dyn Store>,
     pub transport: Arc<dyn Transport>,
     pub clock: Arc<dyn Clock>,
@@ -97,7 +100,7 @@ pub(crate) struct Engine {
     pub began: Began,
     pub disagreement: Disagreement,
     /// Where the vendor was before: what was recorded for there is sent to the base URL.
-    pub former_base_urls: Vec<url::Url>,
+    pub former_base_urls: Vec<Url>,
     /// Wakes the dispatchers of this process: there is something due, or will be.
     pub wakes: Wakes,
 }
@@ -134,6 +137,12 @@ impl Work {
     fn time_allowed(&self, policy: &Policy) -> Duration {
         let total = self.policy.as_ref().map_or(policy.timeout.total, |own| own.timeout.total);
         self.deadline.map_or(total, |deadline| deadline.min(total))
+    }
+}
+
+impl Origin for Engine {
+    fn context(&self, method: &Method, url: &Url) -> Context {
+        self.vendor.context(method, url)
     }
 }
 

@@ -75,8 +75,8 @@ impl Enqueued {
         let engine = &self.client.engine;
         let deadline = engine.clock.now().plus(limit);
         let mut reply = engine.wait_for_end(&self.accepted, deadline).await?;
-        let (request, vendor) = (&self.accepted.request, Arc::clone(&engine.vendor));
-        reply.sent_by(vendor, request.method.clone(), request.url.clone());
+        let request = &self.accepted.request;
+        reply.sent_by(Arc::clone(engine) as _, request.method.clone(), request.url.clone());
         Ok(reply)
     }
 

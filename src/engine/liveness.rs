@@ -61,6 +61,7 @@ impl Exchanged {
 
 impl Run<'_> {
     /// Tells the gates how an attempt or a look-up went.
+    #[inline]
     pub(super) fn account(&mut self, admission: Admission<'_>, exchanged: &Exchanged) {
         if self.recovered
             && let Some(sign) = exchanged.sign()

@@ -15,7 +15,7 @@ use http::Method;
 use url::Url;
 
 use super::Vendor;
-use crate::error::{Context, Origin};
+use crate::error::Context;
 use crate::operation::{OperationId, REDACTED};
 
 /// Whether a segment of a path reads as the words of a route, a version, a number or a short id. It judges the form
@@ -163,8 +163,9 @@ impl Deref for Adapter {
     }
 }
 
-impl Origin for Adapter {
-    fn context(&self, method: &Method, url: &Url) -> Context {
+impl Adapter {
+    /// The vendor, the method and the path as it may be shown.
+    pub(crate) fn context(&self, method: &Method, url: &Url) -> Context {
         let path = ShownPath::of(&**self, url).to_string();
         let path = (!path.is_empty()).then_some(path);
         Context { method: Some(method.clone()), path, ..Context::of_vendor(self.name()) }

@@ -497,7 +497,7 @@ pub fn clocks_differ(world: &World, after: std::time::Duration) -> std::time::Du
     (0..world.schedule.hosts).map(of_host).sum()
 }
 
-fn drifted(clock: WallClock, after: std::time::Duration) -> std::time::Duration {
+pub fn drifted(clock: WallClock, after: std::time::Duration) -> std::time::Duration {
     std::time::Duration::from_millis(after.as_secs() * clock.drift_ppm.unsigned_abs() / 1_000)
 }
 

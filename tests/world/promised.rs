@@ -10,8 +10,8 @@ use std::time::Duration;
 use steadfast::clock::Instant;
 use steadfast::operation::record::{CLOCKS_DIFFER_MAX, Record};
 
-use crate::audit::{Breaches, Kind, clocks_differ, is_calm};
-use crate::facts::{Accepted, All, Does, How, Send, Stopped, Waited};
+use crate::audit::{Breaches, Kind, clocks_differ, drifted, is_calm};
+use crate::facts::{Accepted, All, Cancelled, Does, How, Send, Stopped, Waited};
 use crate::plan::{What, secs};
 use crate::queue::Queued;
 use crate::vendors::{Name, policy};
@@ -48,6 +48,7 @@ pub fn judge(world: &World, all: &All) -> Breaches {
             send.operation == Some(cancelled.operation)
                 && send.life == cancelled.life
                 && send.left > cancelled.at
+                && !is_held_by_another_clock(world, cancelled, send)
         });
         find(Kind::SentThoughCancelled, after.map(|cancelled| format!("{cancelled:?}: {send:?}")));
     }
@@ -102,9 +103,19 @@ fn has_begun(all: &All, accepted: &Accepted) -> Option<(usize, usize)> {
     (!sends).then_some(place)
 }
 
+/// Whether it was held, and by the clock of whoever took it back its holder was dead for long: what README says that nobody
+/// can make up for. They were told that the effect is unknown.
+fn is_held_by_another_clock(world: &World, cancelled: &Cancelled, send: &Send) -> bool {
+    let differ = clocks_differ(world, send.left.since(Instant::ORIGIN));
+    let was_held = send.on_record.as_ref().is_some_and(|on_record| on_record.taken.0 < cancelled.at);
+    world.schedule.server.is_none() && differ > CLOCKS_DIFFER_MAX && was_held
+}
+
 /// By the clock that its record is of: whoever takes it must read that its time has come.
 ///
-/// A server that is set while somebody enqueues keeps the wait, and not the time.
+/// A server that is set while somebody enqueues keeps the wait, and not the time. A time that is asked for is a wait by what
+/// the host last heard of the server's clock, which drifts since. What time its holder knew is that of its question, and the
+/// server's is that of the answer.
 fn taken_before(world: &World, all: &All, accepted: &Accepted) -> Option<String> {
     let set_at = world.schedule.server.and_then(|server| server.step).map(|(at, _)| Instant::ORIGIN.plus(at));
     if set_at.is_some_and(|at| at >= accepted.began && at <= accepted.at) {
@@ -112,7 +123,11 @@ fn taken_before(world: &World, all: &All, accepted: &Accepted) -> Option<String>
     }
     let life = all.life_at(has_begun(all, accepted)?)?;
     let first = life.holds.first()?;
-    let is_before = accepted.due.is_some_and(|due| first.now < due);
+    let heard = world.schedule.server.map_or(Duration::ZERO, |server| {
+        let since = if accepted.is_time { accepted.at.since(Instant::ORIGIN) } else { Duration::ZERO };
+        drifted(server.clock, since) + STORE_WAY
+    });
+    let is_before = accepted.due.is_some_and(|due| first.now.plus(heard) < due);
     is_before.then(|| format!("{accepted:?}: {first:?}"))
 }
 
@@ -228,6 +243,9 @@ const TAKEN_WITHIN: Duration = secs(10);
 
 /// A few of the store's answers.
 const A_MOMENT: Duration = secs(1);
+
+/// From a question to a store to its answer, and the rounding to a millisecond.
+const STORE_WAY: Duration = Duration::from_millis(5);
 
 /// The end of one operation at a healthy vendor, its own start, and the store's answers between.
 const STARVED_MAX: Duration = secs(3);

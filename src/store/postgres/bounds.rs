@@ -134,10 +134,7 @@ pub(super) fn search(shared: &Arc<Shared>) {
         for (name, from) in sought {
             let began = own.time.instant();
             // If it came to nothing, the next one may find more.
-            let found = first_below(&own, &name, from).await.unwrap_or_else(|error| {
-                tracing::debug!(%error, "a look at everything came to nothing");
-                None
-            });
+            let found = first_below(&own, &name, from).await.unwrap_or_default();
             own.bounds.searched(&name, began, own.time.instant(), found);
         }
     });
