@@ -8,7 +8,7 @@ use steadfast::testkit::TestClock;
 
 use super::driven::fresh_schema;
 use super::server::{self, Server, free_port};
-use super::{opened, refused};
+use super::{opened, refused, told};
 
 #[test]
 fn a_store_opens_and_opens_again() {
@@ -47,7 +47,7 @@ fn nobody_at_the_address_is_unreachable_after_the_wait() {
         "{said}"
     );
     assert!(since.elapsed() >= Duration::from_secs(1), "a server that restarts is waited for");
-    assert!(since.elapsed() < Duration::from_secs(5));
+    assert!(since.elapsed() < Duration::from_secs(60), "but not for ever");
 }
 
 #[test]
@@ -59,11 +59,15 @@ fn a_wrong_password_is_denied_at_once_and_never_shown() {
     server.sql("SELECT pg_reload_conf()");
     let url = |password: &str| server.url_as(&format!("shop{password}"), "postgres", "shop");
     let since = Instant::now();
-    let said = refused(&url(":hunter2"), StoreErrorKind::Denied);
+    let refused = |url: &str| {
+        let builder = Postgres::builder(url).expect("a URL").wait(Duration::from_secs(60));
+        told(&builder.open().expect_err("it must not open"), StoreErrorKind::Denied)
+    };
+    let said = refused(&url(":hunter2"));
     assert!(said.contains("check name and password") && !said.contains("hunter2"), "{said}");
-    let said = refused(&url(""), StoreErrorKind::Denied);
+    let said = refused(&url(""));
     assert!(said.contains("set PGPASSWORD"), "{said}");
-    assert!(since.elapsed() < Duration::from_secs(2), "waiting does not help, so nobody waits");
+    assert!(since.elapsed() < Duration::from_secs(50), "waiting does not help, so nobody waits");
     server.sql("GRANT CREATE ON DATABASE postgres TO shop");
     let store = opened(&url(":right")).expect("it opens");
     assert!(!format!("{store:?}").contains("right"), "{store:?}");

@@ -206,7 +206,7 @@ pub fn soon<T, E: std::fmt::Debug>(mut attempt: impl FnMut() -> Result<T, E>) ->
     loop {
         match attempt() {
             Ok(outcome) => return outcome,
-            Err(error) => assert!(turns < 200, "still after ten seconds: {error:?}"),
+            Err(error) => assert!(turns < 1_200, "still after a minute: {error:?}"),
         }
         turns += 1;
         std::thread::sleep(std::time::Duration::from_millis(50));
