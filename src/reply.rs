@@ -75,8 +75,8 @@ pub struct Reply {
     call: Option<Call>,
 }
 
-/// Which call it answers, kept as it was so that a reply that is read costs nothing for one that is not. It holds what the
-/// call held, its client, so that no count is moved.
+/// Which call it answers, kept as it was so that a reply that is read costs nothing for one that is not. It keeps
+/// the call's client, and with it the store, open.
 #[derive(Clone, Debug)]
 struct Call {
     origin: Arc<dyn Origin>,

@@ -229,17 +229,18 @@ async fn filled(phase: &str, until: &str, rows: u32) -> Option<(Server, String, 
     Some((server, schema, store))
 }
 
+/// What the server has counted of some of a schema's indexes.
+fn counted(server: &Server, schema: &str, count: &str, of: &str) -> i64 {
+    let sql = format!("SELECT {count} FROM pg_stat_user_indexes WHERE schemaname = '{schema}' AND {of}");
+    server.sql(&sql).parse().expect("a number")
+}
+
 /// Of a backlog that is not due yet, and of all that has ended, a look reads nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_look_reads_what_it_tells_of_and_no_more() {
     let Some((server, schema, store)) = filled("2", "until_ms - 400000", 20_000).await else { return };
     look(&store, &["test/races/a"]).await;
-    let read = || {
-        let sql = format!(
-            "SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE schemaname = '{schema}' AND relname = 'operation'"
-        );
-        server.sql(&sql).parse::<i64>().expect("a number")
-    };
+    let read = || counted(&server, &schema, "sum(idx_tup_read)", "relname = 'operation'");
     let before = read();
     // A session tells what it has read at most once a second: the last looks are for that.
     for round in 0..3 {
@@ -261,12 +262,7 @@ async fn a_purge_goes_on_where_the_last_one_ended() {
     let report = connection(&server, &schema).await;
     let begin = format!("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM {schema}.operation");
     report.batch_execute(&begin).await.expect("begins");
-    let read = || {
-        let sql = format!(
-            "SELECT idx_tup_read FROM pg_stat_user_indexes WHERE schemaname = '{schema}' AND indexrelname = 'operation_ended'"
-        );
-        server.sql(&sql).parse::<i64>().expect("a number")
-    };
+    let read = || counted(&server, &schema, "idx_tup_read", "indexrelname = 'operation_ended'");
     let (before, now) = (read(), store.time(Timestamp::default()));
     for round in 0..3 {
         for _ in 0..[98, 1, 1][round] {
@@ -290,12 +286,7 @@ async fn what_is_settled_is_found_by_its_name() {
     server.sql(&format!(
         "UPDATE {schema}.operation SET phase = 3 WHERE key = 'template'; ANALYZE {schema}.operation"
     ));
-    let scans = || {
-        let sql = format!(
-            "SELECT idx_scan FROM pg_stat_user_indexes WHERE schemaname = '{schema}' AND indexrelname = 'operation_open'"
-        );
-        server.sql(&sql).parse::<i64>().expect("a number")
-    };
+    let scans = || counted(&server, &schema, "idx_scan", "indexrelname = 'operation_open'");
     let before = scans();
     for nth in 0..20 {
         let key = format!("settled-{nth}");

@@ -14,17 +14,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio_postgres::types::Type;
 
 use super::Shared;
 use super::failure::failure;
-use super::row::{Reader, Value};
-use super::take::{OF_ACCOUNT, OPEN, READABLE};
+use super::row::Reader;
+use super::take::{Asked, OF_ACCOUNT, OPEN, READABLE};
 use crate::clock::{Instant, Timestamp};
-use crate::operation::Scope;
 use crate::operation::record::Phase;
 use crate::store::StoreError;
-use crate::store::numbers::{phase_number, to_ms};
+use crate::store::numbers::to_ms;
 
 /// From when on each taker of this process looks.
 #[derive(Debug, Default)]
@@ -36,7 +34,7 @@ type Name = (Phase, Option<String>);
 /// All that has ended, in [`Bounds`].
 pub(super) const ENDED: Phase = Phase::Succeeded;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Bound {
     /// What was due before that is taken, as far as this process saw.
     from: i64,
@@ -73,13 +71,7 @@ impl Bounds {
     /// were asked for; `None` if all were seen.
     pub(super) fn end(&self, begun: Begun, ended: Instant, now: Timestamp, full_to: Option<i64>) {
         let mut bounds = self.0.lock();
-        let bound = bounds.entry(begun.name).or_insert(Bound {
-            from: 0,
-            whole_at: begun.began,
-            whole_took: Duration::ZERO,
-            is_sought: false,
-            is_more: false,
-        });
+        let bound = bounds.entry(begun.name).or_default();
         if begun.is_whole {
             bound.whole_looked_at(begun.began, ended);
         } else if to_ms(now) < bound.from {
@@ -153,25 +145,15 @@ async fn first_below(
         format!("{OPEN} AND {OF_ACCOUNT} AND {READABLE}")
     };
     let sql = format!(
-        "SELECT o.wake_ms FROM {schema}.operation o WHERE {which} AND o.wake_ms < $5 ORDER BY o.wake_ms LIMIT 1"
+        "SELECT o.wake_ms FROM {schema}.operation o WHERE {which} AND o.wake_ms < $5 ORDER BY o.wake_ms LIMIT $6"
     );
-    let (phase, account) = (phase_number(*phase), account.clone());
-    let vendor = account.as_deref().map(|account| Scope::from_stored(account).vendor_path().to_owned());
-    let seals: Vec<Vec<u8>> = shared.seals.ids().map(|id| id.to_vec()).collect();
-    let own = Arc::clone(shared);
+    let (asked, own) = (Asked::new(shared, (*phase, account.as_deref()), (from, 1)), Arc::clone(shared));
     shared
         .connections
         .run(async move {
-            let values: [Value<'_>; 5] = [
-                (&phase, Type::INT8),
-                (&vendor, Type::TEXT),
-                (&account, Type::TEXT),
-                (&seals, Type::BYTEA_ARRAY),
-                (&from, Type::INT8),
-            ];
             // Whatever is asked on a connection that calls share would wait for this.
             let exclusive = own.connections.exclusive().await?;
-            let rows = exclusive.query_typed(&sql, &values).await;
+            let rows = exclusive.query_typed(&sql, &asked.values(&asked.limit)).await;
             let rows = rows.map_err(|error| failure("look at everything", error))?;
             rows.first().map(|row| Reader::of(row).next::<i64>()).transpose()
         })

@@ -119,17 +119,19 @@ fn statement(schema: &Schema) -> String {
             is_as_enqueued(schema)
         )
     };
-    // The first of them, and not whether there is one: of a great table the server reads all of it to find that there is none.
+    // The first of them, and not whether there is one: to find that there is none, the server may read the whole table.
     format!(
         "WITH clock AS MATERIALIZED (SELECT now, {schema}.later(now, $6) AS soon, {schema}.later(now, {far_ms}) AS far \
          FROM (SELECT {schema}.store_now() AS now) AS read) \
          SELECT clock.now, {CLOSED}, (SELECT o.wake_ms FROM {schema}.operation o WHERE o.phase > 2 AND o.wake_ms >= $7 \
-         AND o.wake_ms <= clock.now ORDER BY o.wake_ms LIMIT 1) IS NOT NULL, NULL::bigint, NULL::boolean, NULL::boolean, NULL::boolean, NULL::boolean, \
+         AND o.wake_ms <= clock.now ORDER BY o.wake_ms LIMIT 1) IS NOT NULL, \
+         NULL::bigint, NULL::boolean, NULL::boolean, NULL::boolean, NULL::boolean, \
          0::bigint AS place \
          FROM clock, {schema}.purged p UNION ALL \
          SELECT NULL, NULL, NULL, (SELECT o.wake_ms {due_open} AND o.wake_ms >= a.due_from AND o.wake_ms <= clock.soon \
          ORDER BY o.wake_ms LIMIT 1), {far_due}, (SELECT o.wake_ms {held_open} AND o.wake_ms >= a.held_from \
-         AND o.wake_ms <= clock.now ORDER BY o.wake_ms LIMIT 1) IS NOT NULL, {far_held}, EXISTS (SELECT FROM {schema}.outbox o \
+         AND o.wake_ms <= clock.now ORDER BY o.wake_ms LIMIT 1) IS NOT NULL, {far_held}, \
+         EXISTS (SELECT FROM {schema}.outbox o \
          WHERE o.namespace = a.of_namespace AND o.vendor = a.of_vendor AND o.account = a.of_account \
          AND o.rejected_at_ms IS NULL), a.place \
          FROM clock, unnest($1, $2, $3, $4, $8, $9, $10) WITH ORDINALITY \

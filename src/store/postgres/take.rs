@@ -229,15 +229,23 @@ pub(super) struct Asked {
 
 impl Asked {
     pub(super) fn of(shared: &Shared, take: &Take, from: i64) -> Asked {
-        let scope = take.account.as_deref().map(Scope::from_stored);
+        let limit = i64::try_from(take.limit).unwrap_or(i64::MAX);
+        Asked::new(shared, (phase_of(take), take.account.as_deref()), (from, limit))
+    }
+
+    pub(super) fn new(
+        shared: &Shared,
+        (phase, account): (Phase, Option<&str>),
+        (from, limit): (i64, i64),
+    ) -> Asked {
         Asked {
-            phase: phase_number(phase_of(take)),
+            phase: phase_number(phase),
             // The vendor is for the index, the account for what it finds.
-            vendor: scope.as_ref().map(|scope| scope.vendor_path().to_owned()),
-            account: take.account.clone(),
+            vendor: account.map(|account| Scope::from_stored(account).vendor_path().to_owned()),
+            account: account.map(str::to_owned),
             seals: shared.seals.ids().map(|id| id.to_vec()).collect(),
             from,
-            limit: i64::try_from(take.limit).unwrap_or(i64::MAX),
+            limit,
         }
     }
 

@@ -48,6 +48,9 @@ END $$;
 -- left to a slower way where the holder's idea of the time is far from that: by more than an answer's way, and by less
 -- than could matter to the limits of the state machine, which are minutes.
 --
+-- Each row is found by its name. `phase + 0` keeps the index of what is open out of the plan: where the statistics know of
+-- nothing in progress that index looks empty, and under an old snapshot it holds an entry of all that was ever open.
+--
 -- Takes: scopes, keys, fences, the holder's now, phases, ends from now, attempts, effects, details, statuses, ends of
 -- unknown sends from now, look-ups, resends, reports, answers.
 CREATE FUNCTION {schema}.move_operations(
