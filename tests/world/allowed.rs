@@ -93,6 +93,18 @@ pub fn is_sent_meanwhile(told: &Told, send: &Send, is_calm: bool) -> bool {
     told.attempts == 0 && told.goes_on && send.left >= told.began && is_just_now(told, send.left, is_calm)
 }
 
+/// Whether another call for the operation was made after `told`, or came to its end so shortly before that this one may have
+/// looked a moment earlier.
+pub fn is_called_again(all: &All, told: &Told, is_calm: bool) -> bool {
+    all.calls.iter().enumerate().any(|(place, call)| {
+        let ends_after = |ended: Instant| ended > told.began && is_just_now(told, ended, is_calm);
+        place != told.call
+            && call.operation == told.operation
+            && call.does != Does::Wait
+            && (call.began > told.at || call.ended.is_none_or(ends_after))
+    })
+}
+
 fn is_just_now(told: &Told, at: Instant, is_calm: bool) -> bool {
     told.at.since(at) <= ANSWER_MAX || !is_calm
 }

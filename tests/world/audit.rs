@@ -9,8 +9,8 @@ use steadfast::operation::record::{Record, Resolution, State};
 use steadfast::reply::Obtained;
 
 use crate::allowed::{
-    ANSWER_MAX, WINDOW, arrived, is_back_early, is_claimed_meanwhile, is_of_a_wrong_clock, is_rate_used_up,
-    is_sent_meanwhile, is_taken_late,
+    ANSWER_MAX, WINDOW, arrived, is_back_early, is_called_again, is_claimed_meanwhile, is_of_a_wrong_clock,
+    is_rate_used_up, is_sent_meanwhile, is_taken_late,
 };
 use crate::facts::{All, Said, Taken, Told, operation_of};
 use crate::plan::{WallClock, What, secs};
@@ -516,11 +516,7 @@ fn is_sent_by_nobody(all: &All, told: &Told, is_calm: bool) -> bool {
     let Some(life) = told.life.and_then(|life| all.lives.get(&told.operation)?.get(life)) else {
         return false;
     };
-    let called_again = all.calls.iter().enumerate().any(|(place, call)| {
-        place != told.call
-            && call.operation == told.operation
-            && (call.began > told.at || call.ended.is_none_or(|ended| ended > told.at))
-    });
+    let called_again = is_called_again(all, told, is_calm);
     let mut sends = all.sends_of(told.operation).filter(|send| Some(send.life) == told.life);
     let by_itself = life.redrives == 0 && !called_again && !is_claimed_meanwhile(all, told, life, is_calm);
     by_itself && sends.any(|send| send.left > told.at && !send.effects.is_empty())

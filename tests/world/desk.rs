@@ -107,6 +107,7 @@ impl World {
                     all.calls[call].ended = Some(at);
                     all.accepted.push(Accepted {
                         operation: number,
+                        call,
                         life: all.life(number),
                         is_new: handle.is_new(),
                         began,

@@ -8,11 +8,12 @@ use steadfast::error::Gate;
 use steadfast::operation::{Key, OperationId, Scope};
 
 use crate::allowed::{
-    is_back_early, is_claimed_meanwhile, is_of_a_wrong_clock, is_rate_used_up, is_sent_meanwhile,
-    is_taken_late,
+    is_back_early, is_called_again, is_claimed_meanwhile, is_of_a_wrong_clock, is_rate_used_up,
+    is_sent_meanwhile, is_taken_late,
 };
 use crate::facts::{
-    All, CallMade, Does, Failure, KeyLife, OnRecord, Pause, Renewal, Said, Send, Slowed, Taken, Told, Wait,
+    Accepted, All, CallMade, Does, Failure, KeyLife, OnRecord, Pause, Renewal, Said, Send, Slowed, Taken,
+    Told, Wait,
 };
 use crate::plan::{Operation, Schedule, secs};
 use crate::vendors::{Kind, Name};
@@ -185,6 +186,46 @@ fn none_is_said_only_of_what_somebody_else_did_during_the_call() {
     assert!(!is_sent_meanwhile(&Told { goes_on: false, ..told() }, &sent(10), true), "nothing was to go on");
     assert!(!is_sent_meanwhile(&Told { attempts: 1, ..told() }, &sent(10), true), "it may be its own");
     assert!(!is_sent_meanwhile(&late, &sent(10), true), "three seconds ago");
+}
+
+#[test]
+fn what_is_sent_after_somebody_was_told_no_was_called_again() {
+    let is_again = |others: &[(usize, u64, u64)]| is_called_again(&calls(others), &told(), true);
+    assert!(is_again(&[(0, 12, 13)]), "after it was told");
+    assert!(is_again(&[(0, 9, 12)]), "beside it");
+    assert!(is_again(&[(0, 9, 11)]), "it ended a moment ago");
+    assert!(!is_again(&[(0, 9, 10)]), "it had ended when the call began");
+    assert!(!is_again(&[(1, 9, 12)]), "another operation's");
+    assert!(!is_again(&[]), "the call itself");
+    let late = Told { at: at(14), ..told() };
+    assert!(!is_called_again(&calls(&[(0, 9, 11)]), &late, true), "three seconds ago");
+    assert!(is_called_again(&calls(&[(0, 9, 11)]), &late, false), "its host stood still");
+    let mut waits = calls(&[(0, 12, 13)]);
+    waits.calls[1].does = Does::Wait;
+    assert!(!is_called_again(&waits, &told(), true), "who waits has nothing sent");
+}
+
+#[test]
+fn a_life_was_begun_by_a_call_that_nobody_else_was_beside() {
+    let accepted = Accepted {
+        operation: 0,
+        call: 0,
+        life: Some(0),
+        is_new: true,
+        began: at(10),
+        at: at(11),
+        due: None,
+        due_in_truth: at(10),
+        is_time: false,
+    };
+    let has_begun = |began: u64, others: &[(usize, u64, u64)]| {
+        let lives = [(0, vec![life(began)])].into();
+        crate::promised::has_begun(&All { lives, ..calls(others) }, &accepted).is_some()
+    };
+    assert!(has_begun(10, &[]));
+    assert!(!has_begun(9, &[]) && !has_begun(12, &[]), "it was there, or came after");
+    assert!(!has_begun(10, &[(0, 9, 12)]), "it may have been the other one");
+    assert!(has_begun(10, &[(0, 8, 9), (0, 12, 13), (1, 9, 12)]));
 }
 
 #[test]

@@ -62,6 +62,8 @@ pub struct All {
 #[derive(Clone, Debug)]
 pub struct Accepted {
     pub operation: usize,
+    /// Which of all calls it was.
+    pub call: usize,
     pub life: Option<usize>,
     pub is_new: bool,
     pub began: Instant,
@@ -140,7 +142,7 @@ impl How {
 pub struct Held {
     pub commit: u64,
     pub at: Instant,
-    /// What time it was in the store, as its holder knew it.
+    /// What time it was in the store.
     pub now: Timestamp,
 }
 

@@ -92,15 +92,15 @@ fn jumped(all: &All, send: &Send) -> Option<(Kind, usize)> {
 }
 
 /// Whether this call began the life that it was accepted as.
-fn has_begun(all: &All, accepted: &Accepted) -> Option<(usize, usize)> {
+pub fn has_begun(all: &All, accepted: &Accepted) -> Option<(usize, usize)> {
     let place = (accepted.operation, accepted.life?);
     all.life_at(place).filter(|life| life.began >= accepted.began && life.began <= accepted.at)?;
-    // A call that sends, beside one that enqueues, may have come first.
-    let sends = all.calls.iter().any(|call| {
+    // Another call beside it may have come first.
+    let is_alone = !all.calls.iter().enumerate().any(|(nth, call)| {
         let is_beside = call.began <= accepted.at && call.ended.is_none_or(|ended| ended >= accepted.began);
-        call.operation == accepted.operation && call.does == Does::Send && is_beside
+        nth != accepted.call && call.operation == accepted.operation && call.does != Does::Wait && is_beside
     });
-    (!sends).then_some(place)
+    is_alone.then_some(place)
 }
 
 /// Whether it was held, and by the clock of whoever took it back its holder was dead for long: what README says that nobody
@@ -114,8 +114,7 @@ fn is_held_by_another_clock(world: &World, cancelled: &Cancelled, send: &Send) -
 /// By the clock that its record is of: whoever takes it must read that its time has come.
 ///
 /// A server that is set while somebody enqueues keeps the wait, and not the time. A time that is asked for is a wait by what
-/// the host last heard of the server's clock, which drifts since. What time its holder knew is that of its question, and the
-/// server's is that of the answer.
+/// the host last heard of the server's clock, which drifts since.
 fn taken_before(world: &World, all: &All, accepted: &Accepted) -> Option<String> {
     let set_at = world.schedule.server.and_then(|server| server.step).map(|(at, _)| Instant::ORIGIN.plus(at));
     if set_at.is_some_and(|at| at >= accepted.began && at <= accepted.at) {

@@ -70,7 +70,7 @@ impl Watched {
     fn begins(
         &self,
         record: &Record,
-        (wall, due): (Timestamp, Option<Instant>),
+        due: Option<Instant>,
         sequence: Option<Sequence>,
         predecessor: Option<&Key>,
     ) {
@@ -82,7 +82,7 @@ impl Watched {
             let commit = all.commits;
             life.stands(record, commit, began);
             if due.is_none() {
-                life.is_held(commit, wall, began);
+                life.is_held(commit, record.updated_at, began);
             }
             let old = predecessor.and_then(|key| all.life_of(operation, key.as_str()));
             let place = (operation, all.lives.get(&operation).map_or(0, Vec::len));
@@ -148,13 +148,13 @@ impl Store for Watched {
         match &claimed {
             Claimed::Fresh(record) => {
                 let due = due.map(|due| began.plus(due.since(wall)));
-                self.begins(record, (wall, due), sequence, predecessor.as_ref());
+                self.begins(record, due, sequence, predecessor.as_ref());
             }
             Claimed::TakenOver(record) => self.of(record, |life, commit| {
                 life.takeovers += 1;
                 life.due = None;
                 life.on_record.taken = (began, wall.since(record.claimed_at));
-                life.is_held(commit, wall, began);
+                life.is_held(commit, record.updated_at, began);
             }),
             _ => {}
         }
@@ -190,7 +190,7 @@ impl Store for Watched {
                 life.takeovers += 1;
                 due = life.due.take();
                 life.on_record.taken = (at, wall.since(record.claimed_at));
-                life.is_held(commit, wall, at);
+                life.is_held(commit, record.updated_at, at);
             });
             if let Some(operation) = operation_of(&record.request.headers) {
                 self.facts.with(|all| all.takes.push(Taken { operation, at, due }));
