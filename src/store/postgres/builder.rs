@@ -63,7 +63,7 @@ impl PostgresBuilder {
     /// How many connections are shared by single statements, and how many more there may be for transactions of several
     /// statements. At least one each.
     ///
-    /// Default: 2 and 4.
+    /// Default: 3 and 4.
     pub fn connections(mut self, shared: usize, exclusive: usize) -> PostgresBuilder {
         self.limits.lines = shared.max(1);
         self.limits.exclusive = exclusive.max(1);

@@ -53,7 +53,7 @@ pub(super) struct Limits {
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
-            lines: 2,
+            lines: 3,
             exclusive: 4,
             statement_max: Duration::from_secs(10),
             // As long as SQLite waits for its file.
