@@ -93,7 +93,8 @@ fn every_type_that_a_caller_holds_has_an_example_that_runs() {
 #[test]
 fn links_between_the_files_of_the_repository_lead_somewhere() {
     let mut wrong = Vec::new();
-    for page in [guides(), vec![root().join("README.md")]].concat() {
+    let own = ["README.md", "CONTRIBUTING.md"].map(|page| root().join(page));
+    for page in guides().into_iter().chain(own) {
         for target in targets(&read(&page)) {
             if !leads_somewhere(&page, &target) {
                 wrong.push(format!("{}: {target}", page.display()));

@@ -14,6 +14,12 @@ use crate::store::seals::Seals;
 use crate::store::stored::Stored;
 use crate::store::tenants::{Tenants, behind};
 
+macro_rules! account {
+    () => {
+        "substr(scope, 1, length(vendor) + instr(substr(scope, length(vendor) + 2), '/'))"
+    };
+}
+
 /// What is due of the accounts that this one reaches, as much as the take asks for: the same of each, and of what that
 /// leaves the first have more.
 pub(super) fn in_turn(
@@ -56,7 +62,7 @@ fn with_something_due(
 ) -> Result<Vec<String>, StoreError> {
     let sql = format!(
         "{TENANTS} SELECT account FROM tenant WHERE EXISTS (SELECT 1 FROM operation o INDEXED BY operation_due \
-         WHERE o.phase = 2 AND o.until_ms IS NOT NULL AND o.account = tenant.account AND o.until_ms <= ?4)"
+         WHERE o.phase = 2 AND o.until_ms IS NOT NULL AND {ACCOUNT} = tenant.account AND o.until_ms <= ?4)"
     );
     let (after, before) = behind(account);
     let mut statement = connection.prepare_cached(&sql).while_doing(DOING)?;
@@ -73,7 +79,7 @@ fn due(
     // The bound is on rows and not on bytes: a caller asks for as many as it can carry on with.
     let sql = format!(
         "SELECT {COLUMNS}, {PLACE}, {REST} FROM operation INDEXED BY operation_due WHERE phase = 2 \
-         AND until_ms IS NOT NULL AND account = ?1 AND until_ms <= ?2 {} ORDER BY until_ms, number LIMIT ?3 OFFSET ?4",
+         AND until_ms IS NOT NULL AND {ACCOUNT} = ?1 AND until_ms <= ?2 {} ORDER BY until_ms, number LIMIT ?3 OFFSET ?4",
         sealed::readable_rows(seals)
     );
     let mut statement = connection.prepare_cached(&sql).while_doing(DOING)?;
@@ -100,7 +106,7 @@ pub(super) fn first(
 ) -> Result<Option<Timestamp>, StoreError> {
     let sql = format!(
         "{TENANTS} SELECT min((SELECT until_ms FROM operation INDEXED BY operation_due WHERE phase = 2 \
-         AND until_ms IS NOT NULL AND account = tenant.account AND until_ms <= ?4 {} ORDER BY until_ms LIMIT 1)) \
+         AND until_ms IS NOT NULL AND {ACCOUNT} = tenant.account AND until_ms <= ?4 {} ORDER BY until_ms LIMIT 1)) \
          FROM tenant",
         sealed::readable_rows(seals)
     );
@@ -113,9 +119,18 @@ pub(super) fn first(
 
 /// The account ?1 and those behind it with something scheduled, which are from after ?2 to before ?3: from one to the next
 /// by the index, however much each has.
-const TENANTS: &str = "WITH RECURSIVE tenant (account) AS (SELECT ?1 UNION ALL SELECT (SELECT min(o.account) \
-     FROM operation o INDEXED BY operation_due WHERE o.phase = 2 AND o.until_ms IS NOT NULL \
-     AND o.account > max(tenant.account, ?2) AND o.account < ?3) FROM tenant WHERE tenant.account IS NOT NULL)";
+const TENANTS: &str = concat!(
+    "WITH RECURSIVE tenant (account) AS (SELECT ?1 UNION ALL SELECT (SELECT min(",
+    account!(),
+    ") FROM operation o INDEXED BY operation_due WHERE o.phase = 2 AND o.until_ms IS NOT NULL AND ",
+    account!(),
+    " > max(tenant.account, ?2) AND ",
+    account!(),
+    " < ?3) FROM tenant WHERE tenant.account IS NOT NULL)"
+);
+
+/// Namespace, vendor and account: the beginning of the scope, as the index `operation_due` has it.
+const ACCOUNT: &str = account!();
 
 /// Less than a millisecond's work, and as much as is due of all accounts where there is no backlog.
 const LOOKED_THROUGH_MAX: i64 = 256;

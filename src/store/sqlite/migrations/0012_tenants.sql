@@ -1,6 +1,6 @@
--- Namespace, vendor and account: the beginning of the scope. Not stored.
-ALTER TABLE operation ADD COLUMN account TEXT
-    GENERATED ALWAYS AS (substr(scope, 1, length(vendor) + instr(substr(scope, length(vendor) + 2), '/'))) VIRTUAL;
-
--- What a dispatcher takes in turn from the accounts that it reaches. A call that is sent at once is never in it.
-CREATE INDEX operation_due ON operation (account, until_ms) WHERE phase = 2 AND until_ms IS NOT NULL;
+-- What a dispatcher takes in turn from the accounts that it reaches: by namespace, vendor and account, which are the
+-- beginning of the scope. A call that is sent at once is never in it, and pays nothing for it: a column would be computed
+-- for each row that is written.
+CREATE INDEX operation_due ON operation (
+    substr(scope, 1, length(vendor) + instr(substr(scope, length(vendor) + 2), '/')), until_ms
+) WHERE phase = 2 AND until_ms IS NOT NULL;
