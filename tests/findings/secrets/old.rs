@@ -200,7 +200,7 @@ pub fn take_flags_away(path: &PathBuf) {
     raw.execute_batch(
         "DROP TABLE sequenced; DROP INDEX operation_secrets; ALTER TABLE operation DROP COLUMN secrets; DROP TABLE account; \
              DROP TABLE steadfast_outbox; DROP TABLE heartbeat; DROP INDEX operation_due; \
-             ALTER TABLE operation DROP COLUMN account; ALTER TABLE purged DROP COLUMN standing; PRAGMA user_version = 6",
+             ALTER TABLE purged DROP COLUMN standing; PRAGMA user_version = 6",
     )
     .expect("an older file");
 }
