@@ -96,13 +96,9 @@ pub fn is_sent_meanwhile(told: &Told, send: &Send, is_calm: bool) -> bool {
 /// Whether another call for the operation was made after `told`, or came to its end so shortly before that this one may have
 /// looked a moment earlier.
 pub fn is_called_again(all: &All, told: &Told, is_calm: bool) -> bool {
-    all.calls.iter().enumerate().any(|(place, call)| {
-        let ends_after = |ended: Instant| ended > told.began && is_just_now(told, ended, is_calm);
-        place != told.call
-            && call.operation == told.operation
-            && call.does != Does::Wait
-            && (call.began > told.at || call.ended.is_none_or(ends_after))
-    })
+    let ends_after = |ended: Instant| ended > told.began && is_just_now(told, ended, is_calm);
+    all.others(told.operation, told.call)
+        .any(|call| call.began > told.at || call.ended.is_none_or(ends_after))
 }
 
 fn is_just_now(told: &Told, at: Instant, is_calm: bool) -> bool {

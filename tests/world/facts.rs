@@ -436,15 +436,22 @@ impl All {
         self.lives.get_mut(&operation)?.iter_mut().rfind(|life| life.key == key)
     }
 
+    /// The calls for an operation that do something, but for `own`.
+    pub fn others(&self, operation: usize, own: usize) -> impl Iterator<Item = &CallMade> {
+        let of_operation = move |call: &CallMade| call.operation == operation && call.does != Does::Wait;
+        let others = self.calls.iter().enumerate().filter(move |(place, _)| *place != own);
+        others.map(|(_, call)| call).filter(move |call| of_operation(call))
+    }
+
+    /// Whether another call of the same operation was under way while `own` was, which lasted from `began` to `ended`.
+    pub fn overlap(&self, operation: usize, own: usize, (began, ended): (Instant, Instant)) -> bool {
+        let is_beside = |call: &CallMade| call.began <= ended && call.ended.is_none_or(|end| end >= began);
+        self.others(operation, own).any(is_beside)
+    }
+
     /// Whether another call of the same operation was under way while this one was.
     pub fn overlaps(&self, told: &Told) -> bool {
-        self.calls.iter().enumerate().any(|(place, call)| {
-            place != told.call
-                && call.operation == told.operation
-                && call.does != Does::Wait
-                && call.began <= told.at
-                && call.ended.is_none_or(|ended| ended >= told.began)
-        })
+        self.overlap(told.operation, told.call, (told.began, told.at))
     }
 
     /// Whether somebody waits for the operation now.

@@ -11,7 +11,7 @@ use steadfast::clock::Instant;
 use steadfast::operation::record::{CLOCKS_DIFFER_MAX, Record};
 
 use crate::audit::{Breaches, Kind, clocks_differ, drifted, is_calm};
-use crate::facts::{Accepted, All, Cancelled, Does, How, Send, Stopped, Waited};
+use crate::facts::{Accepted, All, Cancelled, How, Send, Stopped, Waited};
 use crate::plan::{What, secs};
 use crate::queue::Queued;
 use crate::vendors::{Name, policy};
@@ -96,10 +96,7 @@ pub fn has_begun(all: &All, accepted: &Accepted) -> Option<(usize, usize)> {
     let place = (accepted.operation, accepted.life?);
     all.life_at(place).filter(|life| life.began >= accepted.began && life.began <= accepted.at)?;
     // Another call beside it may have come first.
-    let is_alone = !all.calls.iter().enumerate().any(|(nth, call)| {
-        let is_beside = call.began <= accepted.at && call.ended.is_none_or(|ended| ended >= accepted.began);
-        nth != accepted.call && call.operation == accepted.operation && call.does != Does::Wait && is_beside
-    });
+    let is_alone = !all.overlap(accepted.operation, accepted.call, (accepted.began, accepted.at));
     is_alone.then_some(place)
 }
 

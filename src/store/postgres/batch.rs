@@ -83,8 +83,8 @@ impl<J: Job> Waiting<J> {
     }
 }
 
-/// Whether so many jobs that wait are to leave now, beside so many batches that are under way, of which the last had so many
-/// jobs. What is held back leaves when one of them has ended.
+/// Whether the `jobs` that wait leave now, as a batch beside the `others` that are under way. The last of these had `last`
+/// jobs. If they do not, they leave when one of the others has ended.
 fn may_leave_beside(others: usize, jobs: usize, last: usize) -> bool {
     others == 0 || others < UNDER_WAY_MAX && jobs >= last.clamp(1, BESIDE_ENOUGH)
 }

@@ -14,12 +14,6 @@ use crate::store::seals::Seals;
 use crate::store::stored::Stored;
 use crate::store::tenants::{Tenants, behind};
 
-macro_rules! account {
-    () => {
-        "substr(scope, 1, length(vendor) + instr(substr(scope, length(vendor) + 2), '/'))"
-    };
-}
-
 /// What is due of the accounts that this one reaches, as much as the take asks for: the same of each, and of what that
 /// leaves the first have more.
 pub(super) fn in_turn(
@@ -61,8 +55,9 @@ fn with_something_due(
     now: Timestamp,
 ) -> Result<Vec<String>, StoreError> {
     let sql = format!(
-        "{TENANTS} SELECT account FROM tenant WHERE EXISTS (SELECT 1 FROM operation o INDEXED BY operation_due \
-         WHERE o.phase = 2 AND o.until_ms IS NOT NULL AND {ACCOUNT} = tenant.account AND o.until_ms <= ?4)"
+        "{} SELECT account FROM tenant WHERE EXISTS (SELECT 1 FROM operation o INDEXED BY operation_due \
+         WHERE o.phase = 2 AND o.until_ms IS NOT NULL AND {ACCOUNT} = tenant.account AND o.until_ms <= ?4)",
+        tenants()
     );
     let (after, before) = behind(account);
     let mut statement = connection.prepare_cached(&sql).while_doing(DOING)?;
@@ -105,9 +100,10 @@ pub(super) fn first(
     seals: &Seals,
 ) -> Result<Option<Timestamp>, StoreError> {
     let sql = format!(
-        "{TENANTS} SELECT min((SELECT until_ms FROM operation INDEXED BY operation_due WHERE phase = 2 \
+        "{} SELECT min((SELECT until_ms FROM operation INDEXED BY operation_due WHERE phase = 2 \
          AND until_ms IS NOT NULL AND {ACCOUNT} = tenant.account AND until_ms <= ?4 {} ORDER BY until_ms LIMIT 1)) \
          FROM tenant",
+        tenants(),
         sealed::readable_rows(seals)
     );
     let (after, before) = behind(account);
@@ -119,18 +115,17 @@ pub(super) fn first(
 
 /// The account ?1 and those behind it with something scheduled, which are from after ?2 to before ?3: from one to the next
 /// by the index, however much each has.
-const TENANTS: &str = concat!(
-    "WITH RECURSIVE tenant (account) AS (SELECT ?1 UNION ALL SELECT (SELECT min(",
-    account!(),
-    ") FROM operation o INDEXED BY operation_due WHERE o.phase = 2 AND o.until_ms IS NOT NULL AND ",
-    account!(),
-    " > max(tenant.account, ?2) AND ",
-    account!(),
-    " < ?3) FROM tenant WHERE tenant.account IS NOT NULL)"
-);
+fn tenants() -> String {
+    format!(
+        "WITH RECURSIVE tenant (account) AS (SELECT ?1 UNION ALL SELECT (SELECT min({ACCOUNT}) \
+         FROM operation o INDEXED BY operation_due WHERE o.phase = 2 AND o.until_ms IS NOT NULL \
+         AND {ACCOUNT} > max(tenant.account, ?2) AND {ACCOUNT} < ?3) FROM tenant WHERE tenant.account IS NOT NULL)"
+    )
+}
 
-/// Namespace, vendor and account: the beginning of the scope, as the index `operation_due` has it.
-const ACCOUNT: &str = account!();
+/// Namespace, vendor and account: the beginning of the scope, in the words of the index `operation_due`. SQLite finds the
+/// index by them.
+const ACCOUNT: &str = "substr(scope, 1, length(vendor) + instr(substr(scope, length(vendor) + 2), '/'))";
 
 /// Less than a millisecond's work, and as much as is due of all accounts where there is no backlog.
 const LOOKED_THROUGH_MAX: i64 = 256;
