@@ -13,7 +13,7 @@ use crate::digest::digest_on;
 use crate::host::{Doing, Tape, Wake, go_on, teach};
 use crate::operator;
 use crate::shelf::{Guard, Shelf, Trouble};
-use crate::state::{Flight, Left, Run, State, life_held};
+use crate::state::{Flight, Host, Left, Run, State, life_held};
 use crate::steps::{Action, Comes, stands_still};
 use crate::vendor::{self, Entry, Kind, Rules, wall};
 
@@ -55,6 +55,14 @@ impl Bench {
     /// what they did, and time goes back from one run to the next.
     pub fn client(&self) -> Client {
         vendor::client(self.kind, &self.tape)
+    }
+
+    /// That of a process whose wall clock was off by so much when it began. How long ago that is makes no difference:
+    /// of the moment it remembers what its two clocks said of each other.
+    fn client_since(&self, began_off_ms: i64) -> Client {
+        self.tape.begin(&[], Shelf::default());
+        self.tape.wake(&Wake { now_ms: 0, wall: wall(0, began_off_ms), answer: None });
+        self.client()
     }
 }
 
@@ -102,10 +110,11 @@ impl Search {
         let wake = Wake { now_ms: state.now_ms, wall: at, answer };
         let shelf = self.shelf(state, trouble);
         let bench = self.bench.lock();
-        let client = bench.client();
+        let Host { began_off_ms, is_taught, .. } = state.hosts[host];
+        let client = bench.client_since(began_off_ms);
         // Only a claim asks for it.
-        if let (Doing::Call, Some(off_ms)) = (doing, state.hosts[host].taught_off_ms) {
-            teach(&bench.tape, wall(0, off_ms), vendor::lesson(self.kind, &client));
+        if doing == Doing::Call && is_taught {
+            teach(&bench.tape, wall(0, began_off_ms), vendor::lesson(self.kind, &client));
         }
         let call = || vendor::call(self.kind, &client, self.resends);
         let came = go_on(&client, &bench.tape, (doing, call), &before, wake, shelf);
@@ -209,7 +218,7 @@ impl Search {
             }
             Action::Crash(host) => {
                 state.left.faults -= 1;
-                (state.hosts[host].run, state.hosts[host].taught_off_ms) = (None, None);
+                state.hosts[host] = Host::begun(state.hosts[host].off_ms, false);
                 // What had not left does not leave any more.
                 state.flights.retain(|flight| flight.host != Some(host) || flight.until_ms != WHENEVER_MS);
                 state.flights.retain_mut(|flight| {
@@ -313,6 +322,9 @@ impl Search {
                 // time is believed after so long.
                 state.now_ms += recovered * audit::millis(DOUBTED_FOR);
                 recovered = 1;
+                // Nor does it remember what it measured since its clock was set: it is one that begins here.
+                let Host { off_ms, is_taught, .. } = state.hosts[0];
+                state.hosts[0] = Host::begun(off_ms, is_taught);
             }
             self.apply(&mut state, action);
         }

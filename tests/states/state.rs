@@ -43,8 +43,10 @@ pub struct State {
 pub struct Host {
     /// Its wall clock less true time.
     pub off_ms: i64,
-    /// What its wall clock was off by when it heard the vendor's, at the start of time; `None` if it did not.
-    pub taught_off_ms: Option<i64>,
+    /// What its wall clock was off by when its process began.
+    pub began_off_ms: i64,
+    /// Whether it heard the vendor's clock then.
+    pub is_taught: bool,
     pub run: Option<Run>,
 }
 
@@ -105,6 +107,19 @@ pub struct Left {
     pub faults: u8,
 }
 
+impl Host {
+    /// A process that begins.
+    pub fn begun(off_ms: i64, is_taught: bool) -> Host {
+        Host { off_ms, began_off_ms: off_ms, is_taught, run: None }
+    }
+
+    /// Whether the two differ in nothing but what they are about.
+    pub fn has_clocks_of(&self, other: &Host) -> bool {
+        let clocks = |host: &Host| (host.off_ms, host.began_off_ms, host.is_taught);
+        clocks(self) == clocks(other)
+    }
+}
+
 impl State {
     pub fn first(replays: bool, off_ms: [i64; 2], taught: bool, left: Left) -> State {
         State {
@@ -113,7 +128,7 @@ impl State {
             replays,
             record: None,
             notes: Notes::default(),
-            hosts: off_ms.map(|off_ms| Host { off_ms, taught_off_ms: taught.then_some(off_ms), run: None }),
+            hosts: off_ms.map(|off_ms| Host::begun(off_ms, taught)),
             flights: Vec::new(),
             ledger: Vec::new(),
             lives: Vec::new(),
@@ -195,7 +210,7 @@ impl Hash for State {
         self.breach.hash(hasher);
         let [one, other] = &self.hosts;
         let as_named = digest(&self.of_hosts([0, 1]));
-        let in_turn = if one.off_ms == other.off_ms { digest(&self.of_hosts([1, 0])) } else { as_named };
+        let in_turn = if one.has_clocks_of(other) { digest(&self.of_hosts([1, 0])) } else { as_named };
         as_named.min(in_turn).hash(hasher);
     }
 }
@@ -204,8 +219,8 @@ impl State {
     /// What stands of each host, with other numbers for them.
     fn of_hosts(&self, [first, second]: [usize; 2]) -> impl Hash + use<> {
         let hosts = [first, second].map(|host| {
-            let Host { off_ms, taught_off_ms, run } = &self.hosts[host];
-            (*off_ms, *taught_off_ms, run.as_ref().map(|run| (run.doing, run.digest)))
+            let Host { off_ms, began_off_ms, is_taught, run } = &self.hosts[host];
+            (*off_ms, *began_off_ms, *is_taught, run.as_ref().map(|run| (run.doing, run.digest)))
         });
         let renamed = |host: Option<usize>| host.map(|host| usize::from(host != first));
         let mut flights: Vec<_> = self

@@ -77,8 +77,8 @@ impl Search {
         }
         for host in 0..2 {
             // Two hosts that do nothing and have the same clock are one.
-            let same = state.hosts[0].run.is_none() && state.hosts[0].off_ms == state.hosts[1].off_ms;
-            if host == 1 && same && state.hosts[1].run.is_none() {
+            let are_idle = state.hosts.iter().all(|host| host.run.is_none());
+            if host == 1 && are_idle && state.hosts[0].has_clocks_of(&state.hosts[1]) {
                 continue;
             }
             self.host_actions(state, host, actions);
