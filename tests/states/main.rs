@@ -51,12 +51,17 @@ const FAULTS: u64 = 1;
 /// each, and from which depth on it shows. Where they differ by less, no promise is broken.
 ///
 /// S1: a host whose clock is an hour behind takes over what one with the right clock left, and sends it when the
-/// vendor's window is over, because by its own clock it is open. Neither host can tell from the record; a store with a
+/// vendor's window is over, because by its own clock it is open. The vendor executes it a second time, or refuses it as it
+/// would a new one, which is then taken for a word about the first. Neither host can tell from the record; a store with a
 /// clock of its own can (design, rule 10). N1: a host whose clock is ahead forgets what has settled, if no other is at
 /// the store for an hour; after an idle time also the next host, if its clock is ahead of the last one's by an hour,
 /// because the store takes that for the hour.
-const LIMITS: [(Breach, &[Kind], &str, u64); 2] =
-    [(Breach::SecondEffect, &[Kind::Replays], "S1", 5), (Breach::KeyForgotten, &KINDS, "N1", 5)];
+const LIMITS: [(Breach, &[Kind], &str, u64); 4] = [
+    (Breach::SecondEffect, &[Kind::Replays], "S1", 5),
+    (Breach::FailedWithEffect, &[Kind::Replays], "S1", 6),
+    (Breach::NoneTold, &[Kind::Replays], "S1", 6),
+    (Breach::KeyForgotten, &KINDS, "N1", 5),
+];
 
 /// What callers and operators do on one way. Two lives need two calls; a third races them.
 pub const LEFT: Left = Left { calls: 3, operators: 2, faults: 0 };
@@ -89,7 +94,7 @@ fn in_every_order_each_promise_is_kept() {
             let name = breach.name(apart);
             print(&format!("{kind}, {word}{knows}: {name}, {named}\n{}", story::of(path)));
             match limit {
-                Some(_) => found.push(breach),
+                Some((_, _, limit, _)) => found.push(*limit),
                 None => unnamed.push((kind, word, name)),
             }
         }
@@ -97,7 +102,7 @@ fn in_every_order_each_promise_is_kept() {
     print(&format!("depth {depth}, at most {faults} faults: {states} unique states"));
     assert!(unnamed.is_empty(), "broken promises that are no limit: {unnamed:?}");
     for (breach, _, limit, _) in LIMITS.into_iter().filter(|(.., shows)| *shows <= depth) {
-        assert!(found.contains(&breach), "{limit}: {breach:?} does not show any more. Is it mended?");
+        assert!(found.contains(&limit), "{limit}: {breach:?} does not show any more. Is it mended?");
     }
 }
 
