@@ -297,43 +297,50 @@ impl Call {
     /// Dropping the future releases every permit. An operation that was dropped in mid-flight stays recorded
     /// as in progress until its lease runs out; sending its key again then carries on with it. A call that only
     /// [waits](InFlight::Wait) for another one leaves nothing behind.
-    pub async fn send(mut self) -> Result<Reply, Error> {
-        let mut result = {
-            // Borrowed from here on down: moving a request from future to future costs more than most gates.
-            let Call { client, request, work, due, mistake } = &mut self;
-            let engine = &*client.engine;
-            let span = telemetry::call_span(&**engine.vendor, request);
-            let started = engine.clock.now();
-            let carried = pin!(async {
-                if due.is_some() {
-                    let problem = "a time to send at, or a wait, needs enqueue() and not send()";
-                    mistake.get_or_insert(Error::invalid("at", problem));
-                }
-                if work.sequence.is_some() {
-                    let problem = "a sequence needs enqueue() and not send(); wait() then gives the reply";
-                    mistake.get_or_insert(Error::invalid("sequence", problem));
-                }
-                check(mistake, request, work, engine)?;
-                if work.key.is_none() && !crate::vendor::is_idempotent(&request.method) {
-                    let key = generated_key(client);
-                    work.key = Some(key.map_err(|mistake| in_context(mistake, engine, request, work))?);
-                }
-                engine.call(request, work, started).await
-            });
-            // Pinned first: `instrument` would move the whole future otherwise. Where nobody listens, there is no span to
-            // be in.
-            let result =
-                if span.is_disabled() { carried.await } else { carried.instrument(span.clone()).await };
-            let labels = (engine.vendor.name(), &engine.meters);
-            telemetry::ended(&span, labels, &result, &*engine.clock, started);
+    #[allow(
+        clippy::manual_async_fn,
+        reason = "an async fn holds its arguments twice, which cost a GET 4 % (`benches/call.rs`)"
+    )]
+    pub fn send(mut self) -> impl Future<Output = Result<Reply, Error>> + Send {
+        async move {
+            let mut result = {
+                // Borrowed from here on down: moving a request from future to future costs more than most gates.
+                let Call { client, request, work, due, mistake } = &mut self;
+                let engine = &*client.engine;
+                let span = telemetry::call_span(&**engine.vendor, request);
+                let started = engine.clock.now();
+                let carried = pin!(async {
+                    if due.is_some() {
+                        let problem = "a time to send at, or a wait, needs enqueue() and not send()";
+                        mistake.get_or_insert(Error::invalid("at", problem));
+                    }
+                    if work.sequence.is_some() {
+                        let problem =
+                            "a sequence needs enqueue() and not send(); wait() then gives the reply";
+                        mistake.get_or_insert(Error::invalid("sequence", problem));
+                    }
+                    check(mistake, request, work, engine)?;
+                    if work.key.is_none() && !crate::vendor::is_idempotent(&request.method) {
+                        let key = generated_key(client);
+                        work.key = Some(key.map_err(|mistake| in_context(mistake, engine, request, work))?);
+                    }
+                    engine.call(request, work, started).await
+                });
+                // Pinned first: `instrument` would move the whole future otherwise. Where nobody listens, there is no span to
+                // be in.
+                let result =
+                    if span.is_disabled() { carried.await } else { carried.instrument(span.clone()).await };
+                let labels = (engine.vendor.name(), &engine.meters);
+                telemetry::ended(&span, labels, &result, &*engine.clock, started);
+                result
+            };
+            if let Ok(reply) = &mut result {
+                // Moved, and not cloned: all calls share the count, and to move that cost a GET 7 % (`benches/call.rs`).
+                let Call { client, request: Request { method, url, .. }, .. } = self;
+                reply.sent_by(client.engine, method, url);
+            }
             result
-        };
-        if let Ok(reply) = &mut result {
-            // Moved, and not cloned: all calls share the count, and to move that cost a GET 7 % (`benches/call.rs`).
-            let Call { client, request: Request { method, url, .. }, .. } = self;
-            reply.sent_by(client.engine, method, url);
         }
-        result
     }
 
     fn encoded(mut self, kind: &'static str, body: Result<Vec<u8>, String>) -> Call {

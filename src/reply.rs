@@ -70,9 +70,16 @@ pub struct Reply {
     obtained: Obtained,
     attempts: u32,
     waited: Duration,
-    key: Option<Key>,
-    wire_key: Option<String>,
+    /// Apart, as only a keyed call has it: a reply is moved through every layer.
+    operation: Option<Box<Named>>,
     call: Option<Call>,
+}
+
+/// Which operation it is the outcome of.
+#[derive(Clone, Debug, PartialEq)]
+struct Named {
+    key: Key,
+    wire_key: String,
 }
 
 /// Which call it answers, kept as it was so that a reply that is read costs nothing for one that is not. It keeps
@@ -93,7 +100,7 @@ impl PartialEq for Call {
 
 impl Reply {
     pub(crate) fn new(answer: Answer, obtained: Obtained, attempts: u32) -> Reply {
-        Reply { answer, obtained, attempts, waited: Duration::ZERO, key: None, wire_key: None, call: None }
+        Reply { answer, obtained, attempts, waited: Duration::ZERO, operation: None, call: None }
     }
 
     pub(crate) fn after_waiting(mut self, waited: Duration) -> Reply {
@@ -103,7 +110,7 @@ impl Reply {
 
     /// Names the operation. In place, as [`sent_by`](Reply::sent_by): a reply is large.
     pub(crate) fn name(&mut self, key: Key, wire_key: String) {
-        (self.key, self.wire_key) = (Some(key), Some(wire_key));
+        self.operation = Some(Box::new(Named { key, wire_key }));
     }
 
     /// Says which call it answers.
@@ -143,7 +150,7 @@ impl Reply {
             let call = self.call.as_ref();
             let call = call.and_then(|call| Some(call.origin.context(&call.method, &call.url.parse().ok()?)));
             let call = call.unwrap_or_default();
-            let (key, wire_key) = (self.key().map(str::to_owned), self.wire_key.clone());
+            let [key, wire_key] = [self.key(), self.wire_key()].map(|text| text.map(str::to_owned));
             Error::new(Kind::ReplyNotJson, Effect::Applied)
                 .with_answer(Some(self.answer.clone()))
                 .with_source(why)
@@ -168,12 +175,12 @@ impl Reply {
 
     /// The caller's key, or the one generated for a POST without. `None` for an unkeyed call.
     pub fn key(&self) -> Option<&str> {
-        self.key.as_ref().map(Key::as_str)
+        self.operation.as_ref().map(|named| named.key.as_str())
     }
 
     /// The key that the vendor saw. `None` for an unkeyed call.
     pub fn wire_key(&self) -> Option<&str> {
-        self.wire_key.as_deref()
+        self.operation.as_ref().map(|named| named.wire_key.as_str())
     }
 
     /// The answer itself.
@@ -189,8 +196,8 @@ impl fmt::Debug for Reply {
             .field("obtained", &self.obtained)
             .field("attempts", &self.attempts)
             .field("waited", &self.waited)
-            .field("key", &self.key)
-            .field("wire_key", &self.wire_key)
+            .field("key", &self.key())
+            .field("wire_key", &self.wire_key())
             .finish()
     }
 }

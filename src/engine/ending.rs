@@ -15,13 +15,13 @@ impl Run<'_> {
         Reply::new(answer, obtained, self.attempts).after_waiting(self.waited)
     }
 
-    /// The reply, if all of it was read.
-    pub(super) fn read(&mut self, reply: Reply) -> Result<Reply, Error> {
+    /// Whether all of a reply was read. By reference: a reply is large.
+    pub(super) fn check_whole(&mut self, reply: &Reply) -> Result<(), Error> {
         if reply.answer().cut {
             let limit_bytes = self.engine.policy.limits.reply_bytes_max;
             return Err(self.in_context(too_large(limit_bytes, reply.answer().clone())));
         }
-        Ok(reply)
+        Ok(())
     }
 
     /// Writes a success down, and names the operation in its reply.

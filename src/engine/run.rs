@@ -104,7 +104,8 @@ impl<'a> Run<'a> {
                 if self.hold.is_some() {
                     Box::pin(self.settle(&mut reply)).await?;
                 }
-                return self.read(reply);
+                self.check_whole(&reply)?;
+                return Ok(reply);
             }
             if let Some(reply) = Box::pin(self.after_failure(judged)).await? {
                 return Ok(reply);
@@ -292,7 +293,8 @@ impl<'a> Run<'a> {
         if self.hold.is_some() {
             Box::pin(self.settle(&mut reply)).await?;
         }
-        self.read(reply)
+        self.check_whole(&reply)?;
+        Ok(reply)
     }
 
     /// Ends this call but not its operation: what is keyed is scheduled and carries on when its key is sent
