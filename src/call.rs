@@ -310,14 +310,8 @@ impl Call {
                 let span = telemetry::call_span(&**engine.vendor, request);
                 let started = engine.clock.now();
                 let carried = pin!(async {
-                    if due.is_some() {
-                        let problem = "a time to send at, or a wait, needs enqueue() and not send()";
-                        mistake.get_or_insert(Error::invalid("at", problem));
-                    }
-                    if work.sequence.is_some() {
-                        let problem =
-                            "a sequence needs enqueue() and not send(); wait() then gives the reply";
-                        mistake.get_or_insert(Error::invalid("sequence", problem));
+                    if let Err(needs_enqueue) = enqueue::check_is_sent_now(due.is_some(), work) {
+                        mistake.get_or_insert(needs_enqueue);
                     }
                     check(mistake, request, work, engine)?;
                     if work.key.is_none() && !crate::vendor::is_idempotent(&request.method) {

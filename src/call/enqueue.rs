@@ -138,6 +138,18 @@ impl Call {
     }
 }
 
+/// What only an enqueued call can have.
+pub(super) fn check_is_sent_now(has_time: bool, work: &Work) -> Result<(), Error> {
+    if has_time {
+        return Err(Error::invalid("at", "a time to send at, or a wait, needs enqueue() and not send()"));
+    }
+    if work.sequence.is_some() {
+        let problem = "a sequence needs enqueue() and not send(); wait() then gives the reply";
+        return Err(Error::invalid("sequence", problem));
+    }
+    Ok(())
+}
+
 /// What a call asks for that no record keeps, so that whoever delivers it would not know.
 pub(super) fn check_is_on_record(work: &Work) -> Result<(), Error> {
     if work.policy.is_some() {
