@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+#[path = "tidy/words.rs"]
+mod words;
+
 /// The rooms of the house, by the first part of their path, and the floor each is on. `testkit` and
 /// `telemetry` stand beside: everybody from the floor given may import them.
 const FLOORS: &[(&str, u32)] = &[
