@@ -10,6 +10,7 @@
 //! | look up a key of the vendors file, or its default | [the vendors file](vendors_file) |
 //! | call a vendor that no table describes | [an adapter of one's own](adapter) |
 //! | read the source, or change it | [the life of a call](life_of_a_call) |
+//! | know what a term means | [the glossary](glossary) |
 //!
 //! The same pages are in the repository, under `src/docs` and `examples`.
 
@@ -53,6 +54,9 @@ pub mod anti_patterns {}
 ///
 #[doc = include_str!("docs/life_of_a_call.md")]
 pub mod life_of_a_call {}
+
+#[doc = include_str!("docs/glossary.md")]
+pub mod glossary {}
 
 /// [`send`]: crate::Call::send
 /// [`enqueue`]: crate::Call::enqueue

@@ -19,8 +19,8 @@ const FORBIDDEN: &[(&[&str], &str)] = &[
     (&["look-up", "look-ups"], "lookup"),
     (&["take-over", "take-overs", "taking over", "the taking"], "takeover"),
     (&["a keep", "the keep", "its keep", "keep time"], "retention"),
-    (&["parks", "parked", "parking"], "dead-letter, or postpone"),
-    (&["puts off", "put off", "putting off"], "postpone"),
+    (&["park", "parks", "parked", "parking"], "dead-letter, or postpone"),
+    (&["put off", "puts off", "putting off"], "postpone"),
 ];
 
 /// What was not read for these rules yet, by the beginning of its path. It only gets shorter.
@@ -51,6 +51,14 @@ fn the_documentation_uses_the_words_of_the_glossary() {
         }
     }
     assert!(wrong.is_empty(), "{} places\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn the_glossary_says_what_is_not_written() {
+    let glossary = read("src/docs/glossary.md").to_lowercase();
+    for (words, _) in FORBIDDEN {
+        assert!(glossary.contains(words[0]), "the glossary does not say that “{}” is not written", words[0]);
+    }
 }
 
 #[test]
@@ -97,7 +105,8 @@ fn documents() -> Vec<(String, String)> {
             let path = entry.expect("a directory entry").path();
             // The glossary names what is not written.
             if path.extension().is_some_and(|extension| extension == "md") && !path.ends_with("glossary.md") {
-                let name = path.strip_prefix(root).expect("below the root").to_string_lossy().replace('\\', "/");
+                let name =
+                    path.strip_prefix(root).expect("below the root").to_string_lossy().replace('\\', "/");
                 documents.push((name, fs::read_to_string(&path).expect("a page")));
             }
         }
@@ -137,7 +146,8 @@ fn blocks(text: &str, with_tables: bool) -> Vec<Passage> {
         }
         let is_cell = line.starts_with('|') || line.starts_with('#');
         let is_definition = line.starts_with('[') && line.contains("]: ");
-        if in_code || line.is_empty() || is_definition || line.starts_with("<!--") || is_cell && !with_tables {
+        if in_code || line.is_empty() || is_definition || line.starts_with("<!--") || is_cell && !with_tables
+        {
             is_open = false;
             continue;
         }
