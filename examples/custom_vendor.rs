@@ -105,7 +105,7 @@ impl Vendor for Parcels {
     }
 
     fn read_look_up(&self, subject: &Subject<'_>, _: &Request, answer: &Answer) -> Finding {
-        // Only a working look-up may say that there is none.
+        // Only a working lookup may say that there is none.
         let (true, Some(Value::Array(parcels))) = (answer.status.is_success(), answer.json()) else {
             return Finding::Unanswered;
         };
@@ -121,7 +121,7 @@ impl Vendor for Parcels {
 #[tokio::main(flavor = "current_thread")]
 #[allow(clippy::print_stdout, reason = "an example shows something")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // The answer to the order is lost; the look-up finds that the parcel was accepted.
+    // The answer to the order is lost; the lookup finds that the parcel was accepted.
     let network = ScriptedTransport::new().fail(SendErrorKind::Reset).always_with(|request| {
         let asked = request.url.query_pairs().find(|(name, _)| name == "reference");
         let reference = asked.map(|(_, value)| value.into_owned());

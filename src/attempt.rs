@@ -25,7 +25,7 @@ use crate::error::Effect;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct AttemptReport {
-    /// 1 for the operation's first attempt. A look-up has the number of the attempt before it, 0 if there was none since
+    /// 1 for the operation's first attempt. A lookup has the number of the attempt before it, 0 if there was none since
     /// the redrive. What recovery sent in vain while the vendor's circuit was not closed does not count: the next attempt
     /// has the same number.
     pub number: u32,
@@ -38,7 +38,7 @@ pub struct AttemptReport {
     pub status: Option<u16>,
     /// What went wrong on the way, if no whole answer came.
     pub failure: Option<String>,
-    /// The adapter's verdict: `done`, `refused`, `retry` or `unknown`; `look_up` for a look-up, whose `effect` is what it
+    /// The adapter's verdict: `done`, `refused`, `retry` or `unknown`; `look_up` for a lookup, whose `effect` is what it
     /// found: `applied`, `none`, or `unknown` if it could not tell.
     pub verdict: String,
     /// Whether this attempt took effect, as far as its outcome tells.
@@ -48,13 +48,13 @@ pub struct AttemptReport {
 }
 
 impl AttemptReport {
-    /// Whether it is the line of a look-up: nothing was asked for, and nothing took effect by it.
+    /// Whether it is the line of a lookup: nothing was asked for, and nothing took effect by it.
     pub fn is_look_up(&self) -> bool {
         self.verdict == LOOK_UP
     }
 }
 
-/// The verdict of a look-up's line.
+/// The verdict of a lookup's line.
 pub(crate) const LOOK_UP: &str = "look_up";
 
 /// A time as milliseconds since the Unix epoch.

@@ -2,7 +2,7 @@
 //! and is due.
 //!
 //! An expired lease is never a licence to send. What is taken over goes through the same loop as a call, and
-//! starts where the loop starts after an unknown outcome: the vendor's replay window or a look-up decides, or
+//! starts where the loop starts after an unknown outcome: the vendor's replay window or a lookup decides, or
 //! the operation is parked as a dead letter. It goes through the same gates, at a [rate of its
 //! own](crate::policy::recovery) that climbs while the vendor answers well: a backlog after an outage is delivered as
 //! fast as the vendor bears it, and costs live calls none of their retries.

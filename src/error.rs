@@ -54,12 +54,12 @@ pub enum Effect {
     None,
     /// May have been applied.
     Unknown,
-    /// Applied: the vendor said so, or a look-up found it. An error with this effect is about something else than
+    /// Applied: the vendor said so, or a lookup found it. An error with this effect is about something else than
     /// the call: its reply cannot be read, or the store failed once the answer was in hand.
     ///
     /// In the second case the [disposition](Error::disposition) is [`Continues`](Disposition::Continues) all the same.
     /// The effect is what the vendor said; the disposition is what is on record, where the operation is still in
-    /// progress. Whoever recovers it finds that effect by the vendor's key or a look-up, and settles the record.
+    /// progress. Whoever recovers it finds that effect by the vendor's key or a lookup, and settles the record.
     Applied,
 }
 
@@ -144,7 +144,7 @@ pub enum Reason {
     Exhausted,
     /// The vendor's replay window closed before an answer came.
     Expired,
-    /// The outcome is unknown and neither a resend nor a look-up can settle it.
+    /// The outcome is unknown and neither a resend nor a lookup can settle it.
     Unknown,
     /// A person closed it before it came to an end.
     Closed,

@@ -118,7 +118,7 @@ guards! {
     ResendCounted,
     /// The window is asked again after waiting for the gates.
     AskedAgain,
-    /// A look-up is believed only after the settle time.
+    /// A lookup is believed only after the settle time.
     SettleTime,
     /// The settle time counts once, whoever waits for it.
     SettleOnce,
@@ -132,13 +132,13 @@ guards! {
     OwnMeasure,
     /// Hosts whose clocks are far apart do not take one operation from each other as fast as they can look.
     NothingIsNoHaste,
-    /// A look-up that failed is not a look-up.
+    /// A lookup that failed is not a lookup.
     FailedLookUp,
-    /// Look-ups are counted over all runs.
+    /// Lookups are counted over all runs.
     LookUpsOverRuns,
-    /// A look-up's answer that was cut is not read.
+    /// A lookup's answer that was cut is not read.
     CutLookUp,
-    /// A look-up keeps the lease.
+    /// A lookup keeps the lease.
     LookUpKeepsLease,
     /// An attempt ends with the hold on its operation.
     StopAt,
@@ -168,7 +168,7 @@ guards! {
     WriteAgain,
     /// A no to one attempt says nothing of an earlier one.
     SpeaksFor,
-    /// A duplicate after a look-up's miss may be our own.
+    /// A duplicate after a lookup's miss may be our own.
     OwnDuplicate,
     /// An account is part of the operation's name.
     AccountInScope,
@@ -198,7 +198,7 @@ guards! {
     OnlyInWindow,
     /// The account's version is fixed at the claim.
     VersionAtClaim,
-    /// A look-up finds nothing older than the operation.
+    /// A lookup finds nothing older than the operation.
     NothingOlder,
     /// A claim that is ahead of the vendor's clock makes a miss no proof.
     ClaimAhead,

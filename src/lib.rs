@@ -96,8 +96,8 @@
 //! | failed, effect none | 0 |
 //! | failed, effect unknown: a dead letter | 0 or 1, never 2 |
 //!
-//! Vendors that honour a key (Stripe), and vendors with a look-up (BigCommerce's resources, Postmark's
-//! messages), end in *unknown* only past their window or when the look-up itself cannot answer. A vendor with
+//! Vendors that honour a key (Stripe), and vendors with a lookup (BigCommerce's resources, Postmark's
+//! messages), end in *unknown* only past their window or when the lookup itself cannot answer. A vendor with
 //! neither gets *at most once*, and an explicit unknown.
 //!
 //! # Guides
@@ -133,10 +133,10 @@
 //! # It can, it cannot
 //!
 //! It can retry what is safe to retry, hold back from a vendor that is down or asks for a pause, replay a
-//! settled operation, find out what became of a lost answer where the vendor has a look-up, and say *unknown*
+//! settled operation, find out what became of a lost answer where the vendor has a lookup, and say *unknown*
 //! where nobody can tell.
 //!
-//! It cannot make a vendor without keys and look-ups do something exactly once; nobody can. It cannot undo a
+//! It cannot make a vendor without keys and lookups do something exactly once; nobody can. It cannot undo a
 //! duplicate that the caller asked for by deriving two keys for one effect. With the [`store::Memory`] store it
 //! cannot remember anything across a crash of the process. It never says *exactly once on the wire*.
 //!

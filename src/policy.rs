@@ -399,7 +399,7 @@ const WINDOW_MIN: Duration = Duration::from_millis(100);
 /// A day: what happened yesterday says nothing about a vendor's health.
 const WINDOW_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A look-up that could not tell this often will not tell.
+/// A lookup that could not tell this often will not tell.
 const LOOK_UPS_MAX: u32 = 100;
 
 #[cfg(test)]

@@ -37,8 +37,8 @@ pub enum Obtained {
     /// The answer to an earlier send of the same operation, from our record or from the vendor's. It is not a
     /// second event.
     Replayed,
-    /// The answer was lost and the effect was found by a look-up. The body has the shape of the lost answer as
-    /// far as the vendor's look-up shows it; the headers are the look-up's.
+    /// The answer was lost and the effect was found by a lookup. The body has the shape of the lost answer as
+    /// far as the vendor's lookup shows it; the headers are the lookup's.
     Reconciled,
 }
 

@@ -330,7 +330,7 @@ pub(crate) fn declined(vendor: &dyn Vendor, record: &Record, doing: &str, declin
     });
 }
 
-/// A look-up has been made.
+/// A lookup has been made.
 pub(crate) fn looked_up(whose: Whose<'_>, found: &'static str) {
     event!(info, whose, "looked up", { steadfast.found = found, });
     count(LOOK_UPS, whose.name(), "found", found);
@@ -383,7 +383,7 @@ const CONFLICTS: &str = "steadfast_conflicts_total";
 const REFUSALS: &str = "steadfast_refusals_total";
 /// Dead letters, by `reason`.
 const DEAD_LETTERS: &str = "steadfast_dead_letters_total";
-/// Look-ups, by what they `found`.
+/// Lookups, by what they `found`.
 const LOOK_UPS: &str = "steadfast_look_ups_total";
 /// From an attempt's admission to its answer, in seconds.
 const ATTEMPT_SECONDS: &str = "steadfast_attempt_duration_seconds";

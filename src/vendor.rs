@@ -106,16 +106,16 @@ pub trait Vendor: fmt::Debug + Send + Sync + 'static {
     /// What an attempt's outcome means.
     fn classify(&self, attempt: &Attempt<'_>) -> Verdict;
 
-    /// How long after an unknown outcome a look-up may be believed: index lag plus longest processing time.
+    /// How long after an unknown outcome a lookup may be believed: index lag plus longest processing time.
     fn settle_time(&self) -> Duration;
 
-    /// The first request of a look-up for the effect of `subject`, if this vendor has one for it. The engine
+    /// The first request of a lookup for the effect of `subject`, if this vendor has one for it. The engine
     /// authorises and sends it.
     fn look_up(&self, subject: &Subject<'_>) -> Option<Request>;
 
-    /// What the answer to a look-up request says. `asked` is the request it answers.
+    /// What the answer to a lookup request says. `asked` is the request it answers.
     ///
-    /// A look-up that failed, or answered with anything but what a working look-up answers, is
+    /// A lookup that failed, or answered with anything but what a working lookup answers, is
     /// [`Finding::Unanswered`]: never [`Finding::Absent`].
     fn read_look_up(&self, subject: &Subject<'_>, asked: &Request, answer: &Answer) -> Finding;
 }
@@ -222,7 +222,7 @@ pub enum SpeaksFor {
     EarlierToo,
 }
 
-/// The operation that a look-up asks about.
+/// The operation that a lookup asks about.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Subject<'a> {
@@ -238,7 +238,7 @@ pub struct Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    /// The subject of a look-up.
+    /// The subject of a lookup.
     pub fn new(request: &'a Request, wire_key: &'a str, claimed_at: Timestamp) -> Self {
         Subject { request, wire_key, claimed_at, vendor_clock_ms: None }
     }
@@ -275,7 +275,7 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// What a look-up's answer says.
+/// What a lookup's answer says.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Finding {
@@ -286,9 +286,9 @@ pub enum Finding {
     /// The vendor answered, and its answer says neither. It counts as an answer: after a few, the operation is *unknown*.
     CannotTell,
     /// It is no answer of the vendor's to this question: a proxy wrote a page, or a list was asked for and none came. It
-    /// counts as a look-up that failed, and is made again, for a day.
+    /// counts as a lookup that failed, and is made again, for a day.
     Unanswered,
-    /// The look-up goes on: its next page.
+    /// The lookup goes on: its next page.
     Next(Request),
 }
 

@@ -24,7 +24,7 @@ use steadfast::vendor::{
 
 const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
-/// Calls whose rules or look-ups differ.
+/// Calls whose rules or lookups differ.
 const ROUTES: &[(&str, &str)] = &[
     ("POST", "/v1/payment_intents"),
     ("POST", "/v1/refunds"),

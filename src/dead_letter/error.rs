@@ -61,10 +61,10 @@ pub enum Refused {
     /// The state machine does not allow it.
     #[error("{}", explain(*.0))]
     Forbidden(Forbidden),
-    /// It may have taken effect, the vendor no longer replays its key, and there is no look-up.
+    /// It may have taken effect, the vendor no longer replays its key, and there is no lookup.
     #[error(
         "it may have taken effect, the vendor answers no repeat of its key from its own record, and there is no \
-         look-up; find out at the vendor and resolve it, or force it with a reason and risk a second effect"
+         lookup; find out at the vendor and resolve it, or force it with a reason and risk a second effect"
     )]
     Unsafe,
     /// It may have taken effect, and the vendor's rules are not known.

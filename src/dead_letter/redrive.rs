@@ -36,7 +36,7 @@ use crate::request::Request;
 pub struct Redrive {
     /// Who does it.
     pub signed: Signed,
-    /// Whether what may have taken effect is sent although neither the vendor's window, nor a look-up, nor the
+    /// Whether what may have taken effect is sent although neither the vendor's window, nor a lookup, nor the
     /// method makes that safe. Needs a reason, and risks a second effect.
     pub force: bool,
     /// Whether a PUT, a PATCH or a DELETE is sent although it replaces or removes what was written since. Needs a
@@ -81,7 +81,7 @@ pub struct Redriven {
     pub due: u64,
     /// Of these, sent only because of the force.
     pub forced: u64,
-    /// Of these, looked up before anything is sent: it is only sent if the look-up proves that it did not take effect.
+    /// Of these, looked up before anything is sent: it is only sent if the lookup proves that it did not take effect.
     pub looked_up: u64,
     /// The others: not changed.
     pub held_back: u64,
@@ -162,7 +162,7 @@ impl DeadLetters {
     /// is sent again.
     ///
     /// A letter is held back if another send could be a second effect, unless it is forced. A forced letter is
-    /// still looked up first where the vendor has a look-up.
+    /// still looked up first where the vendor has a lookup.
     ///
     /// # Errors
     ///
@@ -256,7 +256,7 @@ impl DeadLetters {
             _ => return Ok(Err(Refused::Forbidden(Forbidden::NotDead))),
         }
         let safety = self.safety(&record);
-        // Force is only on record where it is needed: it also allows a resend when a look-up cannot tell.
+        // Force is only on record where it is needed: it also allows a resend when a lookup cannot tell.
         let forced = how.force && matches!(safety, Safety::Unsafe | Safety::NoRules | Safety::LookUp);
         let overwrites = overwrites(&record.request);
         let needs_why = forced || (overwrites && how.overwrite);

@@ -270,7 +270,7 @@ impl Letter {
     }
 }
 
-/// The last on the log that is no look-up.
+/// The last on the log that is no lookup.
 pub(super) fn last_attempt(log: &[AttemptReport]) -> Option<&AttemptReport> {
     log.iter().rev().find(|report| !report.is_look_up())
 }

@@ -45,7 +45,7 @@ pub struct Shown {
     pub request: ShownRequest,
     /// The answer on record.
     pub reply: Option<ShownReply>,
-    /// Every attempt and look-up on the log, oldest first.
+    /// Every attempt and lookup on the log, oldest first.
     pub attempts: Vec<AttemptReport>,
     /// What operators did, oldest first.
     pub audit: Vec<AuditEntry>,

@@ -501,7 +501,7 @@ async fn the_code_is_that_of_the_error_that_the_caller_was_given() {
         for (key, network) in [
             ("never-sent", ScriptedTransport::new().fail(SendErrorKind::Connect)),
             ("rate", ScriptedTransport::new().status(429)),
-            // Timed out, and proven absent by the look-up.
+            // Timed out, and proven absent by the lookup.
             ("timeout", ScriptedTransport::new().fail(SendErrorKind::Timeout).json(200, nothing_there())),
             ("reset", ScriptedTransport::new().fail(SendErrorKind::Reset).json(200, nothing_there())),
         ] {

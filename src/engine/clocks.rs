@@ -1,6 +1,6 @@
 //! What a vendor's answers say of its clock.
 //!
-//! A look-up that searches by date needs the vendor's clock at the first claim: a host whose own was ahead would begin
+//! A lookup that searches by date needs the vendor's clock at the first claim: a host whose own was ahead would begin
 //! the search after what it looks for. Every answer carries a `Date`; the last one is remembered here, per client.
 //!
 //! And what our own two clocks say of each other: a wall clock that was set while this client lived says nothing of
@@ -91,10 +91,10 @@ fn signed_ms(time: Timestamp) -> i64 {
 /// A `Date` is not parsed more often than this: it has whole seconds, and a clock drifts by less in a minute.
 const LEARN_EVERY: Duration = Duration::from_secs(60);
 
-/// A clock that nobody disciplines drifts by seconds a day (a quartz of 50 ppm: 4.3 s). A look-up's margin is minutes.
+/// A clock that nobody disciplines drifts by seconds a day (a quartz of 50 ppm: 4.3 s). A lookup's margin is minutes.
 const BELIEVED_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Far above what slewing does in a day (500 ppm: 43 s), and below the margin of a look-up.
+/// Far above what slewing does in a day (500 ppm: 43 s), and below the margin of a lookup.
 const CLOCKS_AGREE: Duration = Duration::from_secs(60);
 
 #[cfg(test)]

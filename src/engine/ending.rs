@@ -120,7 +120,7 @@ impl Run<'_> {
 
     pub(super) fn in_context(&mut self, error: Error) -> Error {
         let mut reports = std::mem::take(&mut self.reports);
-        // A caller's attempts are what it sent; look-ups are on the operation's log.
+        // A caller's attempts are what it sent; lookups are on the operation's log.
         reports.retain(|report| !report.is_look_up());
         let operation = self.hold.as_ref().map(|hold| (&hold.record.id, Some(hold.record.wire_key.as_str())));
         let error = error.with_attempts(reports).after_waiting(self.waited);

@@ -60,7 +60,7 @@ impl Exchanged {
 }
 
 impl Run<'_> {
-    /// Tells the gates how an attempt or a look-up went.
+    /// Tells the gates how an attempt or a lookup went.
     #[inline]
     pub(super) fn account(&mut self, admission: Admission<'_>, exchanged: &Exchanged) {
         if self.recovered

@@ -1,10 +1,10 @@
 //! Finding out what became of an operation whose answer was lost.
 //!
-//! A look-up is believed only after the vendor's settle time, counted from the end of the last attempt that
+//! A lookup is believed only after the vendor's settle time, counted from the end of the last attempt that
 //! may have taken effect: an index lags, and a request that timed out here may still be executing there. It
 //! goes through the same gates as every call.
 //!
-//! A look-up that failed is not a look-up. It is tried again on the ladder, and once the call's time is over by
+//! A lookup that failed is not a lookup. It is tried again on the ladder, and once the call's time is over by
 //! recovery. Those that were answered are counted, over all runs.
 
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::telemetry;
 use crate::transport::SendError;
 use crate::vendor::{Attempt, Finding, Subject, Verdict};
 
-/// What the look-ups came to.
+/// What the lookups came to.
 pub(super) enum Looked {
     /// The effect, in the shape of the lost answer.
     Found(Answer),
@@ -34,12 +34,12 @@ pub(super) enum Looked {
 }
 
 impl<'a> Run<'a> {
-    /// Whether this vendor has a look-up for the operation.
+    /// Whether this vendor has a lookup for the operation.
     pub(super) fn has_look_up(&self) -> bool {
         self.first_question().is_some()
     }
 
-    /// The earliest that a look-up counts, and that the vendor wants to be asked.
+    /// The earliest that a lookup counts, and that the vendor wants to be asked.
     pub(super) fn look_up_at(&self) -> Instant {
         self.settled_at().max(self.left_alone_until)
     }
@@ -115,11 +115,11 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Whether its effect has been unknown for a day, or for as long as a settled one would be kept. Look-ups that
+    /// Whether its effect has been unknown for a day, or for as long as a settled one would be kept. Lookups that
     /// never come to an answer are postponed from call to call until then, and no longer: every operation ends in one
     /// state, and a person is told within a day.
     ///
-    /// Time in which nobody came for the operation saw no look-up fail. So a process that has just found it tries for
+    /// Time in which nobody came for the operation saw no lookup fail. So a process that has just found it tries for
     /// an hour first, unless it is older than a settled one would be.
     pub(super) fn is_past_keeping(&self) -> bool {
         let keep = self.engine.policy.record.keep;
@@ -147,12 +147,12 @@ impl<'a> Run<'a> {
     }
 
     /// When to look up what has failed to be for all of a call's time: the longer it has been unknown, the later. A
-    /// look-up that a vendor refuses for good is then not made every few seconds until the retention is over.
+    /// lookup that a vendor refuses for good is then not made every few seconds until the retention is over.
     fn much_later(&self) -> Instant {
         self.engine.clock.now().plus(grown(self.unknown_for()))
     }
 
-    /// One look-up, all its pages; `None` if it failed. A failure on the way is never taken for an absence.
+    /// One lookup, all its pages; `None` if it failed. A failure on the way is never taken for an absence.
     async fn ask(&mut self, mut question: Request) -> Result<(Option<Looked>, Met), Error> {
         let mut met = Met { status: None, failure: None };
         for _ in 0..PAGES_MAX {
@@ -193,7 +193,7 @@ impl<'a> Run<'a> {
         Ok((Some(Looked::CannotTell), met))
     }
 
-    /// Waits for the gates, and keeps the lease for the look-up.
+    /// Waits for the gates, and keeps the lease for the lookup.
     async fn admit_look_up(&mut self) -> Result<Admission<'a>, Error> {
         loop {
             let admission = self.admit_again().await?;
@@ -232,7 +232,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Look-ups that failed, one after the other.
+/// Lookups that failed, one after the other.
 #[derive(Default)]
 struct Failures {
     count: u32,
@@ -258,11 +258,11 @@ impl Looked {
     }
 }
 
-/// How long look-ups that come to no answer are repeated: a vendor's outage is over within the day, and a person who is
+/// How long lookups that come to no answer are repeated: a vendor's outage is over within the day, and a person who is
 /// told later can do less.
 pub(super) const LOOK_UPS_LAST: Duration = Duration::from_secs(24 * 3600);
 
-/// What a look-up met on its way.
+/// What a lookup met on its way.
 struct Met {
     status: Option<u16>,
     failure: Option<String>,
@@ -277,10 +277,10 @@ impl Met {
 /// A bound on pages, should an adapter never stop asking for the next.
 const PAGES_MAX: usize = 50;
 
-/// Between two look-ups where the vendor needs no settle time, and where the ladder's wait is drawn as none.
+/// Between two lookups where the vendor needs no settle time, and where the ladder's wait is drawn as none.
 const LOOK_UP_GAP_MIN: Duration = Duration::from_secs(1);
 
-/// Between two look-ups that failed, once as many did as the ladder has steps: half of it to all of it, so that a policy
+/// Between two lookups that failed, once as many did as the ladder has steps: half of it to all of it, so that a policy
 /// with a short ladder, or none, does not ask a vendor that is down every second. It is the shipped ladder's last step.
 const LADDER_SPENT_GAP: Duration = Duration::from_secs(30);
 

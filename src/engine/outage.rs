@@ -14,7 +14,7 @@
 //! Then the operation goes on at the ladder's last wait, and its steps count again once it is an hour old.
 //!
 //! What the vendor never takes would keep the circuit from closing if it were every second probe. So the wait grows with
-//! the operation's age, as it does for look-ups that fail. And after a day each attempt is a step again: every operation
+//! the operation's age, as it does for lookups that fail. And after a day each attempt is a step again: every operation
 //! ends, and a person is told.
 
 use std::time::Duration;
@@ -70,7 +70,7 @@ impl Run<'_> {
         Some(Instant::from_nanos(now.as_nanos().saturating_sub(ago)))
     }
 
-    /// After a look-up that failed: whether no other will be made. A recovered operation does not wait out an open
+    /// After a lookup that failed: whether no other will be made. A recovered operation does not wait out an open
     /// circuit, so that its time would never be over: it would be postponed for ever.
     pub(super) fn is_ended_by_an_outage(&self) -> bool {
         self.recovered && self.is_down(self.engine.clock.now()) && self.is_past_keeping()

@@ -12,7 +12,7 @@ use crate::telemetry;
 use crate::vendor::Verdict;
 
 impl<'a> Run<'a> {
-    /// Asks the gates for an attempt or a look-up after the first, and waits for them as long as time allows.
+    /// Asks the gates for an attempt or a lookup after the first, and waits for them as long as time allows.
     pub(super) async fn admit_again(&mut self) -> Result<Admission<'a>, Error> {
         let engine = self.engine;
         let mut turn = None;
@@ -107,7 +107,7 @@ impl<'a> Run<'a> {
         self.recovered && at.since(self.engine.clock.now()) > SLEEP_MAX
     }
 
-    /// Whether nothing but a look-up is left of the ladder, which was postponed for its settle time. Another send would
+    /// Whether nothing but a lookup is left of the ladder, which was postponed for its settle time. Another send would
     /// begin that time anew, again and again.
     pub(super) fn is_left_to_a_look_up(&self) -> bool {
         let is_spent = self.steps_taken() as usize > self.backoff.steps.len();

@@ -48,7 +48,7 @@ pub(super) struct Run<'a> {
     pub(super) recovered: bool,
     /// When the process that took it over stops.
     pub(super) leaving: Option<Leaving>,
-    /// Attempts and look-ups of a recovered operation that were admitted in this run.
+    /// Attempts and lookups of a recovered operation that were admitted in this run.
     pub(super) starts: u32,
     pub(super) wait_before: Duration,
     /// The latest that the vendor asked this call to wait for.
@@ -63,13 +63,13 @@ pub(super) struct Run<'a> {
 pub(super) enum Phase {
     /// None took effect.
     NotApplied,
-    /// None took effect: a look-up's miss was taken for proof, which a vendor's word on a duplicate can still shake.
+    /// None took effect: a lookup's miss was taken for proof, which a vendor's word on a duplicate can still shake.
     ProvenAbsent,
     /// One may have.
     Unknown {
         /// When the last such send ended, if it was this run's; else that is on record.
         since: Option<Instant>,
-        /// Look-ups that were answered since then, of whichever run.
+        /// Lookups that were answered since then, of whichever run.
         look_ups: u32,
     },
 }
@@ -168,7 +168,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// A look-up was answered.
+    /// A lookup was answered.
     pub(super) fn count_look_up(&mut self) {
         if let Phase::Unknown { look_ups, .. } = &mut self.phase {
             *look_ups = look_ups.saturating_add(1);
@@ -177,14 +177,14 @@ impl<'a> Run<'a> {
 
     /// Whether the operation may be sent, now: see [`may_send`].
     pub(super) fn ruling(&self) -> Ruling {
-        // A look-up takes a request to be built, and counts only where nothing else allows the send.
+        // A lookup takes a request to be built, and counts only where nothing else allows the send.
         match self.ruling_after(LookUp::None) {
             allowed @ Ruling::Send(_) => allowed,
             _ => self.ruling_after(self.look_up_so_far()),
         }
     }
 
-    /// The same, with what a look-up has just said.
+    /// The same, with what a lookup has just said.
     pub(super) fn ruling_after(&self, look_up: LookUp) -> Ruling {
         let effect = self.phase.effect();
         may_send(&Facts {

@@ -1,7 +1,7 @@
 //! The loop of one call, its rules for waiting and giving up, and its ends.
 //!
 //! What the loop turns on is [`may_send`](crate::operation::record::may_send): after an outcome that may have taken
-//! effect, it says whether another send is safe, must wait for a look-up, or may not be. It is asked before every send,
+//! effect, it says whether another send is safe, must wait for a lookup, or may not be. It is asked before every send,
 //! because every wait uses the vendor's window up.
 
 use std::time::Duration;
@@ -154,7 +154,7 @@ impl<'a> Run<'a> {
             Judged::Refused { answer, refusal, .. } => self.refused_but_unknown(refusal, answer).await,
             Judged::Retry { not_before } => match (self.ruling(), self.look_up_at()) {
                 (Ruling::Stop(reason), _) => Err(self.bury(reason).await),
-                // No wait of this call's reaches the look-up: recovery makes it.
+                // No wait of this call's reaches the lookup: recovery makes it.
                 (Ruling::LookUpFirst, at) if at >= self.deadline => {
                     Err(self.out_of_time(at, Step::LookUp).await)
                 }
@@ -164,7 +164,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Waits for the ladder's next rung, or ends the call: with the ladder spent, a look-up may still find the
+    /// Waits for the ladder's next rung, or ends the call: with the ladder spent, a lookup may still find the
     /// effect.
     async fn wait_for_next_rung(&mut self, not_before: Option<Duration>) -> Result<Option<Reply>, Error> {
         let unit = self.engine.random.unit();
@@ -221,7 +221,7 @@ impl<'a> Run<'a> {
     /// A definite no to the last attempt alone: an earlier one may have taken effect all the same.
     ///
     /// While the vendor replays, the next attempt may be answered with the earlier one's outcome. Not so where the key
-    /// belongs to another request: that will not change. Else a look-up decides, and where it proves that the earlier
+    /// belongs to another request: that will not change. Else a lookup decides, and where it proves that the earlier
     /// attempts had no effect, the no is the outcome after all.
     async fn refused_but_unknown(
         &mut self,
@@ -242,7 +242,7 @@ impl<'a> Run<'a> {
 
     /// Whether a duplicate may be what an earlier send of this operation made.
     ///
-    /// A look-up's miss, and a person's word, are on record as no effect. Whoever takes the operation over then knows
+    /// A lookup's miss, and a person's word, are on record as no effect. Whoever takes the operation over then knows
     /// from its log alone that a send before was in doubt. A log that cannot be read excludes nothing.
     async fn may_be_our_own(&self, speaks_for: SpeaksFor) -> bool {
         if matches!(self.phase, Phase::ProvenAbsent) || !self.is_settled_by(speaks_for) {
@@ -257,7 +257,7 @@ impl<'a> Run<'a> {
         log.is_none_or(|reports| reports.iter().any(was_in_doubt))
     }
 
-    /// The vendor holds such a resource, although a look-up had not shown it: the miss may have come too early
+    /// The vendor holds such a resource, although a lookup had not shown it: the miss may have come too early
     /// and the resource be our own first send's. Another miss is no proof now.
     async fn perhaps_our_own(&mut self, duplicate: Answer) -> Result<Reply, Error> {
         self.note(Effect::Unknown);
@@ -276,7 +276,7 @@ impl<'a> Run<'a> {
         self.look_up_or_bury(Reason::Exhausted).await
     }
 
-    /// No further send can help or is allowed: the look-up decides, or nobody does.
+    /// No further send can help or is allowed: the lookup decides, or nobody does.
     async fn look_up_or_bury(&mut self, reason: Reason) -> Result<Reply, Error> {
         match self.look_up().await? {
             Looked::Found(answer) => self.succeed(answer, Obtained::Reconciled).await,

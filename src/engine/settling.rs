@@ -121,7 +121,7 @@ impl LetGo {
         }
         if let Some(ours) = Guard::OwnMeasure.keeps(noted.filter(|noted| noted.send == send(record))) {
             settling.ended = settling.ended.min(ours.ended);
-            // No more of the time in which nobody came for it than what two look-ups that failed are apart.
+            // No more of the time in which nobody came for it than what two lookups that failed are apart.
             settling.unknown_for = ours.unknown_for.saturating_add(now.since(ours.at).min(LOOK_UP_GAP_MAX));
         }
         self.note(record, settling.ended, settling.unknown_for, now);

@@ -1,7 +1,7 @@
 //! How long a vendor asked to be left alone, and when its callers come back.
 //!
 //! Whatever an answer asks for holds back every call to the vendor, up to the policy's cap: beside any error, also
-//! one that ends its own call, and from a look-up as from an attempt. The call that was told waits for all of it.
+//! one that ends its own call, and from a lookup as from an attempt. The call that was told waits for all of it.
 
 use std::time::Duration;
 

@@ -95,7 +95,7 @@ impl Error {
                         write!(f, "the next attempt would be after the {budget:?} that the call has")?;
                     }
                     Some(Step::LookUp) => {
-                        write!(f, "the look-up would be after the {budget:?} that the call has")?;
+                        write!(f, "the lookup would be after the {budget:?} that the call has")?;
                     }
                 }
                 self.say_last_answer(f)
@@ -226,7 +226,7 @@ fn reason_in_words(reason: Reason) -> &'static str {
         Reason::Elsewhere => {
             "it was recorded for another host than this client's base URL, and no secret goes there"
         }
-        Reason::Unknown => "neither a resend nor a look-up can settle the outcome",
+        Reason::Unknown => "neither a resend nor a lookup can settle the outcome",
     }
 }
 

@@ -76,10 +76,10 @@ pub struct Record {
     /// and nowhere else.
     pub effect: Effect,
     /// While [`effect`](Record::effect) is unknown: the latest moment at which a send of unknown effect can have
-    /// ended. A look-up's settle time counts from here, whoever waits for it, and so does the day after which look-ups
+    /// ended. A lookup's settle time counts from here, whoever waits for it, and so does the day after which lookups
     /// that come to no answer end.
     pub unknown_since: Option<Timestamp>,
-    /// How many look-ups were answered since then. One that failed is not a look-up.
+    /// How many lookups were answered since then. One that failed is not a lookup.
     pub look_ups: u32,
     /// How many more times it may be sent although that may be a second effect. A holder who uses one up writes
     /// that down before it sends.
@@ -132,7 +132,7 @@ pub enum State {
     Succeeded {
         /// The vendor's answer.
         answer: Answer,
-        /// Whether the answer came from a look-up instead of the call.
+        /// Whether the answer came from a lookup instead of the call.
         reconciled: bool,
     },
     /// The vendor refused it: no effect.
@@ -236,7 +236,7 @@ pub enum Event {
     Succeed {
         /// The vendor's answer.
         answer: Answer,
-        /// Whether a look-up found it.
+        /// Whether a lookup found it.
         reconciled: bool,
     },
     /// The vendor refused it.

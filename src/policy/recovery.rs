@@ -15,7 +15,7 @@
 //! take a hundred seconds, and a vendor with one failure in a hundred would never get there.
 //!
 //! Each send of a recovered operation is paid for here, and none by the retry budget of live calls; nor does it earn
-//! into that. The first is paid before the operation is taken. What follows in the same run, a retry or a look-up, is
+//! into that. The first is paid before the operation is taken. What follows in the same run, a retry or a lookup, is
 //! paid in debt: the failure before it has halved the rate already, and the next operations wait until it is paid
 //! off. An operation that needed no send gives its start back.
 //!
@@ -236,7 +236,7 @@ impl Recovery {
         self.refilled(now, |pace| pace.starts += 1.0);
     }
 
-    /// Says how a recovered attempt or look-up went.
+    /// Says how a recovered attempt or lookup went.
     pub(crate) fn heed(&self, sign: Sign, now: Instant) {
         self.refilled(now, |pace| match sign {
             Sign::Good => {

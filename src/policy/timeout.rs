@@ -42,11 +42,11 @@ pub struct Timeouts {
     /// breaker. Keep this below the deadlines that callers usually have, or a vendor that hangs goes unnoticed.
     #[serde(with = "humantime_serde")]
     pub attempt: Duration,
-    /// For the whole call: attempts, waits and look-ups. Default 120 s.
+    /// For the whole call: attempts, waits and lookups. Default 120 s.
     ///
-    /// A look-up that counts only after it, because the vendor's [settle time](crate::vendor::Vendor::settle_time) is
+    /// A lookup that counts only after it, because the vendor's [settle time](crate::vendor::Vendor::settle_time) is
     /// longer, is not waited for: the call ends at once with [`is_deadline`](crate::Error::is_deadline), and its
-    /// [`retry_at`](crate::Error::retry_at) is when the look-up counts. [Recovery](crate::Client::keep_recovering) makes
+    /// [`retry_at`](crate::Error::retry_at) is when the lookup counts. [Recovery](crate::Client::keep_recovering) makes
     /// it then, or whoever sends the key again. So it is with [`interactive`](Timeouts::interactive) at each vendor
     /// whose settle time is shipped: 10 s at Postmark, 30 s at BigCommerce, 80 s at Stripe beyond its window.
     #[serde(with = "humantime_serde")]

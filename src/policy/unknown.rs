@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 /// What to do with an operation whose outcome is unknown, where the vendor neither replays its key nor can
-/// say by a look-up what happened.
+/// say by a lookup what happened.
 ///
 /// ```
 /// # #[cfg(feature = "testkit")]

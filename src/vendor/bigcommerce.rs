@@ -94,10 +94,10 @@ impl BigCommerce {
         self
     }
 
-    /// How long after an unknown outcome a look-up is believed, a miss included. Default: 30 s.
+    /// How long after an unknown outcome a lookup is believed, a miss included. Default: 30 s.
     ///
     /// BigCommerce documents neither an index lag nor a longest processing time; its gateway gives up within
-    /// half a minute. Raise it for a store whose look-ups lag: a miss that comes too early becomes a second
+    /// half a minute. Raise it for a store whose lookups lag: a miss that comes too early becomes a second
     /// order.
     #[must_use]
     pub fn settle_time(mut self, time: Duration) -> BigCommerce {

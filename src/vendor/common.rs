@@ -239,7 +239,7 @@ pub(super) fn has_content_type(request: &Request, essence: &str) -> bool {
     value.split(';').next().unwrap_or("").trim().eq_ignore_ascii_case(essence)
 }
 
-/// An answer that a look-up puts together in the shape of the one that was lost.
+/// An answer that a lookup puts together in the shape of the one that was lost.
 pub(super) fn reconciled(status: StatusCode, body: impl Into<bytes::Bytes>) -> Answer {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -1,6 +1,6 @@
-//! Points in time as vendors write them into the things that a look-up finds.
+//! Points in time as vendors write them into the things that a lookup finds.
 //!
-//! A look-up believes nothing that is older than its operation, so that what is read here errs on one side: where a
+//! A lookup believes nothing that is older than its operation, so that what is read here errs on one side: where a
 //! text leaves open what it means, it is read as the earlier of the two, and where it means nothing it is `None`.
 
 use crate::clock::Timestamp;

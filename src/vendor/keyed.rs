@@ -231,7 +231,7 @@ impl Vendor for Keyed {
         by_status(attempt, status, says, wait)
     }
 
-    /// Zero: there is no look-up to wait for.
+    /// Zero: there is no lookup to wait for.
     fn settle_time(&self) -> Duration {
         Duration::ZERO
     }

@@ -99,7 +99,7 @@ impl Postmark {
     /// The domain of the `Message-ID` that carries the key, or `None` for no such header.
     ///
     /// Default: the domain of the message's `From`. Postmark documents `X-PM-KeepID` for SMTP; whether the
-    /// REST API needs or honours it is not documented, and look-ups do not depend on it. A message that brings
+    /// REST API needs or honours it is not documented, and lookups do not depend on it. A message that brings
     /// its own `Message-ID` keeps it.
     #[must_use]
     pub fn message_id_domain(mut self, domain: Option<&str>) -> Postmark {
@@ -110,7 +110,7 @@ impl Postmark {
     /// How long after an unknown outcome a message is looked up. Default: 10 s.
     ///
     /// Postmark documents no lag; messages usually show within seconds. The figure trades waiting against
-    /// dead letters only: a look-up that comes too early finds nothing and decides nothing.
+    /// dead letters only: a lookup that comes too early finds nothing and decides nothing.
     #[must_use]
     pub fn settle_time(mut self, time: Duration) -> Postmark {
         self.settle_time = time;

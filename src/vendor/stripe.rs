@@ -2,8 +2,8 @@
 //!
 //! Stripe keeps the first outcome under an `Idempotency-Key`, success or failure, and answers every resend
 //! from it (docs.stripe.com/api/idempotent_requests). So an unknown outcome is simply sent again with the same
-//! key, inside the window; a look-up is needed only once the window is over or when Stripe replays a 500 that
-//! will never change. Look-ups go through list endpoints and `metadata`, never through Search, which is not
+//! key, inside the window; a lookup is needed only once the window is over or when Stripe replays a 500 that
+//! will never change. Lookups go through list endpoints and `metadata`, never through Search, which is not
 //! read-after-write.
 //!
 //! Two things are fixed when an operation is stamped and not at each send: the key and `Stripe-Version`. Whether
@@ -105,7 +105,7 @@ impl Stripe {
         self
     }
 
-    /// How long after an unknown outcome a look-up is believed. Default: 80 s, the time-out of Stripe's own
+    /// How long after an unknown outcome a lookup is believed. Default: 80 s, the time-out of Stripe's own
     /// clients and so the longest that a request is worth waiting for; its lists have no lag.
     #[must_use]
     pub fn settle_time(mut self, time: Duration) -> Stripe {
@@ -115,10 +115,10 @@ impl Stripe {
 
     /// The v1 create routes whose form bodies get `metadata[steadfast_key]`, so that the effect can be looked
     /// up on the list endpoint of the same path. Default: `/v1/payment_intents`, `/v1/charges`, `/v1/refunds`
-    /// and `/v1/customers`. An empty list turns look-ups off.
+    /// and `/v1/customers`. An empty list turns lookups off.
     ///
     /// A route named here must have a list endpoint with `created[gte]`. A body that already has Stripe's
-    /// limit of 50 metadata keys is sent without the stamp, and then has no look-up.
+    /// limit of 50 metadata keys is sent without the stamp, and then has no lookup.
     #[must_use]
     pub fn look_up_by_metadata<R: Into<String>>(mut self, routes: impl IntoIterator<Item = R>) -> Stripe {
         self.metadata_routes = routes.into_iter().map(Into::into).collect();

@@ -146,7 +146,7 @@ impl Lane {
         driver.died().await.expect("all of them came to the point");
     }
 
-    /// A service with look-ups leaves no letter of an unknown effect within a day: it asks until it is told. So it is one
+    /// A service with lookups leaves no letter of an unknown effect within a day: it asks until it is told. So it is one
     /// without them whose letters are redriven by one that has them.
     async fn make_dead_letters(&self, sites: Vec<Site>, was_applied: bool) {
         let post = if was_applied { Fault::Error500After } else { Fault::Error500Before };
@@ -210,7 +210,7 @@ impl Lane {
 }
 
 /// Whether these points were passed, all of them and in this order. Two things may differ: on a machine that is busy a
-/// lease is renewed earlier, and more often than it has to be, and a look-up has a page more where much was made. A
+/// lease is renewed earlier, and more often than it has to be, and a lookup has a page more where much was made. A
 /// renewal that a send needs comes right before it, always.
 fn passed(said: &[String], points: &[Point]) -> bool {
     let wanted: Vec<String> = points.iter().map(|point| told(*point)).collect();
@@ -237,5 +237,5 @@ fn passed(said: &[String], points: &[Point]) -> bool {
 /// What follows from the waits is known.
 const EXACT: Manner = Manner { without_jitter: true, without_look_ups: false };
 
-/// A lease, and a little more. A look-up's settle time is shorter.
+/// A lease, and a little more. A lookup's settle time is shorter.
 const LEFT_FOR: Duration = Duration::from_secs(62);

@@ -26,8 +26,8 @@ const LATER_MAX_MS: u64 = 120_000;
 const AT_BOOT_EVERY: u64 = 6;
 /// Before one kill in this many, where there are two drivers, the victim is stopped and goes on.
 const STOP_EVERY: usize = 15;
-/// Past its lease, so that the other driver takes its operations over, and short of a look-up after that: a request
-/// that is held up any longer on its way out is what no look-up can foresee (see [`crate::stops`]). In the run's time.
+/// Past its lease, so that the other driver takes its operations over, and short of a lookup after that: a request
+/// that is held up any longer on its way out is what no lookup can foresee (see [`crate::stops`]). In the run's time.
 const STOPPED_MS: (u64, u64) = (61_000, 66_000);
 /// A driver also sends the orders of so many kills before it. What is older has ended, or is left to the
 /// sweepers; the last drivers send every order once more, so that none can be forgotten. With all of them at

@@ -149,7 +149,7 @@ fn client(trade: &Trade, store: &Arc<dyn Store>, vendor: impl Vendor) -> Client 
 fn policy(orders: &Orders) -> Policy {
     let shipped = Policy::background();
     let policy = if orders.manner.without_look_ups { shipped.look_ups_max(0) } else { shipped };
-    // The fakes are unoptimised: more at once, and look-ups time out instead of telling. Who waits for room waits no
+    // The fakes are unoptimised: more at once, and lookups time out instead of telling. Who waits for room waits no
     // longer than for an answer.
     let attempt = policy.timeout.attempt;
     policy.concurrency(ConcurrencyConfig::new(24)).admission_wait(attempt).without_budget().without_breaker()

@@ -30,7 +30,7 @@ const END_MAX: Duration = Duration::from_secs(60);
 /// as well; only a vendor that knows keys could tell the two apart. What covers it is a settle time longer than
 /// such a stop.
 ///
-/// Postmark's settle time is short of its lease: a look-up that finds the message takes no renewal.
+/// Postmark's settle time is short of its lease: a lookup that finds the message takes no renewal.
 const STOPS: &[(Point, Option<Fault>, &[usize])] = &[
     (Step::Claim.after(), None, &[0, 1, 2]),
     (Step::Send.before(), None, &[0, 2]),
@@ -168,6 +168,6 @@ impl Stopped {
     }
 }
 
-/// The longest that a call here holds its operation: Stripe's settle time, the look-up behind it, the margin, and a
+/// The longest that a call here holds its operation: Stripe's settle time, the lookup behind it, the margin, and a
 /// little more.
 const HELD_MAX: Duration = Duration::from_secs(80 + 30 + 30 + 2);

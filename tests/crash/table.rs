@@ -6,10 +6,10 @@
 //! - A process that calls takes and redrives nothing, and one that recovers claims nothing.
 //! - Nobody resends or looks up after a clear answer; nobody refuses, schedules or buries after another outcome
 //!   than the one that calls for it.
-//! - Only Stripe replays: what may have taken effect is resent there, and looked up at the others. Only a look-up
+//! - Only Stripe replays: what may have taken effect is resent there, and looked up at the others. Only a lookup
 //!   that answers that there is nothing is followed by a send, and not at Postmark, where a miss is no proof.
 //! - Before any send but the first of a claim, the lease is renewed.
-//! - What hangs never answers: there is no *after* the send or the look-up.
+//! - What hangs never answers: there is no *after* the send or the lookup.
 //! - The engine appends no evidence by itself: its reports go with the transitions. `AppendEvidence` is for other
 //!   users of a store.
 
@@ -26,7 +26,7 @@ pub enum Life {
     Call,
     /// Its recovery, after a process died around its first send.
     Sweep,
-    /// The redrive of a dead letter whose attempts all failed with 500, and that a service without look-ups left.
+    /// The redrive of a dead letter whose attempts all failed with 500, and that a service without lookups left.
     Redrive,
 }
 
@@ -126,7 +126,7 @@ fn call(vendor: usize, meeting: Meeting) -> Vec<Step> {
         (Fault::SlowBody(_), _) | (Fault::KeyInUse, BIGCOMMERCE..) => &[Succeed],
         (Fault::TooManyRequests(WaitForm::Seconds(_)), _) => &[Schedule],
         (Fault::TooManyRequests(_), _) => &[Renew, Resend, Succeed],
-        // Stripe will say the same for a day: only a look-up can help.
+        // Stripe will say the same for a day: only a lookup can help.
         (Fault::Stored500, STRIPE) => &[Renew, LookUp, Bury],
         (_, STRIPE) => &[Renew, Resend, Succeed],
         // The settle time is longer than what is left of the lease.
@@ -160,7 +160,7 @@ fn resent(meeting: Meeting) -> Vec<Step> {
 fn looked_up(vendor: usize, meeting: Meeting) -> Vec<Step> {
     use Step::{Bury, LookUp, Refuse, Renew, Schedule, Send, Succeed, TakeDue};
 
-    // A look-up that failed is none: another one follows.
+    // A lookup that failed is none: another one follows.
     let failed: &[Step] = match meeting {
         Meeting::Nothing | Meeting::No | Meeting::Fault(Fault::SlowBody(_) | Fault::KeyInUse) => &[],
         Meeting::Fault(Fault::TooManyRequests(WaitForm::Seconds(_))) => &[LookUp, Schedule, TakeDue],

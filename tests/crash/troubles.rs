@@ -159,7 +159,7 @@ const STEP_MS: i64 = 61_000;
 /// How often the walls move in the life of a driver: it outlives the longest wait of its calls.
 const LIFE_STEPS: usize = 14;
 
-/// What makes a call wait for longer than a look-up does that is made meanwhile by whoever took it over, and what
+/// What makes a call wait for longer than a lookup does that is made meanwhile by whoever took it over, and what
 /// leaves it in doubt.
 const WAITS: &[Fault] = &[
     Fault::TooManyRequests(WaitForm::Seconds(45)),

@@ -22,7 +22,7 @@ use crate::seams::say;
 use crate::shop::BOUNCING;
 use crate::way::{self, Late};
 
-/// How long the fakes need until a look-up shows a new effect, as a part of the adapter's settle time. The rest of it is
+/// How long the fakes need until a lookup shows a new effect, as a part of the adapter's settle time. The rest of it is
 /// what a request may take in a queue that nobody waits at, and at a fake on a busy machine.
 const LAG_PERCENT: u32 = 30;
 /// Where every request is late. Then half of the settle time is left to a machine that is busy, and half of it is what

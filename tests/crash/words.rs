@@ -19,7 +19,7 @@ use steadfast::{Disposition, Effect, Error, Reply};
 
 use crate::clock::Time;
 
-/// The header that says which operation a request is of: read by nobody but the audit. A look-up has none.
+/// The header that says which operation a request is of: read by nobody but the audit. A lookup has none.
 pub const OPERATION: &str = "x-operation";
 
 tokio::task_local! {

@@ -82,7 +82,7 @@ impl Bench {
         self.client.post("/charges").key("order-42/charge").json(&serde_json::json!({"amount": 4711}))
     }
 
-    /// How often the charge itself was sent, look-ups aside.
+    /// How often the charge itself was sent, lookups aside.
     pub fn charges_sent(&self) -> usize {
         self.transport.requests().iter().filter(|request| request.url.path() == "/charges").count()
     }

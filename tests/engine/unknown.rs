@@ -43,7 +43,7 @@ async fn an_effect_that_is_found_is_reconciled_after_the_settle_time() {
     let transport =
         ScriptedTransport::new().fail(SendErrorKind::Reset).json(200, serde_json::json!([{"id": "ch_1"}]));
     let bench = Bench::new(Acme::searchable(), transport);
-    let reply = bench.charge().send().await.expect("the look-up finds it");
+    let reply = bench.charge().send().await.expect("the lookup finds it");
     assert_eq!(reply.obtained(), Obtained::Reconciled);
     assert_eq!(&reply.bytes()[..], br#"{"id":"ch_1"}"#);
     assert_eq!((bench.charges_sent(), bench.look_ups_sent()), (1, 1));
@@ -76,7 +76,7 @@ async fn a_failed_look_up_is_not_an_absence() {
         .json(404, serde_json::json!([]))
         .always(Answer::new(http::StatusCode::OK, http::HeaderMap::new(), "{}"));
     let bench = Bench::new(Acme::searchable(), transport);
-    let error = bench.charge().send().await.expect_err("three look-ups could not tell");
+    let error = bench.charge().send().await.expect_err("three lookups could not tell");
     assert_eq!((error.reason(), error.effect()), (Some(Reason::Unknown), Effect::Unknown));
     assert_eq!((bench.charges_sent(), bench.look_ups_sent()), (1, 3 + 3), "those that failed do not count");
 }
@@ -85,11 +85,11 @@ async fn a_failed_look_up_is_not_an_absence() {
 async fn look_ups_that_never_come_to_an_answer_end_in_a_dead_letter() {
     let transport = ScriptedTransport::new().fail(SendErrorKind::Reset).always_fail(SendErrorKind::Connect);
     let bench = Bench::new(Acme::searchable(), transport);
-    // No call has time for more than one look-up; the settle time is 7 s. Of the time in which nobody came for what was
+    // No call has time for more than one lookup; the settle time is 7 s. Of the time in which nobody came for what was
     // due, an hour counts at a time.
     let mut calls = 0;
     let error = loop {
-        let error = bench.charge().deadline(secs(8)).send().await.expect_err("the look-up fails");
+        let error = bench.charge().deadline(secs(8)).send().await.expect_err("the lookup fails");
         if error.is_dead_letter() {
             break error;
         }

@@ -161,5 +161,5 @@ pub async fn deadlines(said: &mut Said) {
     let client = client.build().expect("a client");
     let receipt = json!({"From": "a@example.com", "To": "b@example.com", "TextBody": "x"});
     let call = client.post("/email").key("order-42/receipt").json(&receipt).deadline(Duration::from_secs(5));
-    said.refused("time ran out before a look-up", call.send().await);
+    said.refused("time ran out before a lookup", call.send().await);
 }

@@ -101,8 +101,8 @@ fn due(told: &Result<Reply, Error>) -> Timestamp {
     }
 }
 
-/// The vendor had executed the first send, and showed it too late: to the look-up there was nothing. The second send
-/// was put off, and whoever carried on knew nothing of the look-up. It took the duplicate for somebody else's and said
+/// The vendor had executed the first send, and showed it too late: to the lookup there was nothing. The second send
+/// was put off, and whoever carried on knew nothing of the lookup. It took the duplicate for somebody else's and said
 /// "refused, no effect" of a product that the call had made.
 #[tokio::test]
 async fn a_duplicate_after_a_miss_is_looked_up_again_by_whoever_carries_on() {

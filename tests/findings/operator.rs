@@ -286,12 +286,12 @@ async fn e6_a_look_up_leaves_a_line_and_a_redrive_keeps_what_came_before() {
         let letters = bench.letters(&postmark);
         let mail =
             serde_json::json!({"From": "shop@example.com", "To": "ann@example.com", "TextBody": "Paid."});
-        // A look-up that fails is tried again, so that only an answer which cannot tell makes a dead letter.
+        // A lookup that fails is tried again, so that only an answer which cannot tell makes a dead letter.
         bench.next_fails(SendErrorKind::Reset);
         bench.next_fails(SendErrorKind::Connect);
         (0..10).for_each(|_| bench.next_finds_nothing());
         let error = postmark.post("/email").key("order-1").json(&mail).send().await.expect_err("lost");
-        assert_eq!(error.attempts().len(), 1, "a look-up is no attempt");
+        assert_eq!(error.attempts().len(), 1, "a lookup is no attempt");
         let scope = Scope::from_stored(error.operation().expect("keyed"));
         let id = OperationId::new(scope, Key::new("order-1").expect("a key"));
         let before = letters.show(&id, &View::closed()).await.expect("is there").attempts;

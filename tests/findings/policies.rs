@@ -147,14 +147,14 @@ async fn a2_a_look_up_cut_short_by_its_caller_is_no_failure_of_the_vendor() {
         let body = serde_json::json!({ "From": "a@x.test", "To": "b@x.test", "TextBody": "hello" });
         bench.client.post("/email").key("day-7").json(&body)
     };
-    // The look-up is due 10 s after the send, and gets 5 ms of its caller's time; it needs 40.
+    // The lookup is due 10 s after the send, and gets 5 ms of its caller's time; it needs 40.
     let nothing = serde_json::json!({ "TotalCount": 0, "Messages": [] });
     bench.answers(|network| network.json(200, nothing).after(ms(40), &bench.clock));
-    let first = mail().deadline(secs(1)).send().await.expect_err("the look-up is due later");
+    let first = mail().deadline(secs(1)).send().await.expect_err("the lookup is due later");
     assert!(first.retry_at().is_some(), "{first}");
     bench.client.gates().breaker().expect("one").set_mode(steadfast::policy::Mode::Normal);
     bench.clock.advance(secs(10));
-    mail().deadline(secs(10) + ms(5)).send().await.expect_err("the look-up is cut short");
+    mail().deadline(secs(10) + ms(5)).send().await.expect_err("the lookup is cut short");
     assert_eq!(bench.network.requests().len(), 2);
     assert_eq!(bench.circuit(), BreakerState::Closed);
 }
@@ -323,8 +323,8 @@ async fn a8_a_look_ups_429_delays_the_next_look_up_and_holds_back_others() {
     bench.answers(|network| network.fail(SendErrorKind::Reset).status(429).header("retry-after", "70"));
     let body = serde_json::json!({ "From": "a@x.test", "To": "b@x.test", "TextBody": "hello" });
     let mail = || bench.client.post("/email").key("day-7").json(&body);
-    // The look-up is due 10 s after the send and answered at once; the next would be 10 s later.
-    let error = mail().deadline(secs(60)).send().await.expect_err("no time for the second look-up");
+    // The lookup is due 10 s after the send and answered at once; the next would be 10 s later.
+    let error = mail().deadline(secs(60)).send().await.expect_err("no time for the second lookup");
     let due = Timestamp::from(error.retry_at().expect("a time"));
     assert_eq!(due, TestClock::START.plus(secs(80)));
     assert_eq!(bench.get().send().await.expect_err("held back").gate(), Some(Gate::Pause));

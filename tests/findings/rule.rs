@@ -1,4 +1,4 @@
-//! Findings about sending again and looking up: windows, clocks, and look-ups that fail.
+//! Findings about sending again and looking up: windows, clocks, and lookups that fail.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -86,7 +86,7 @@ fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// Stripe without look-ups, whose window has [`USABLE`] beside the slack.
+/// Stripe without lookups, whose window has [`USABLE`] beside the slack.
 fn stripe() -> Stripe {
     let window = slack(Policy::background().timeout.attempt) + USABLE;
     Stripe::new("sk_test_1").replay_window(window).look_up_by_metadata(Vec::<String>::new())
@@ -172,7 +172,7 @@ fn nothing_found() -> Answer {
     answer(200, &[("content-type", "application/json")], &json!({"TotalCount": 0, "Messages": []}))
 }
 
-/// A5: three look-ups in 30 s, a dead letter, and 570 s of the total left.
+/// A5: three lookups in 30 s, a dead letter, and 570 s of the total left.
 #[tokio::test]
 async fn a5_a_look_up_that_failed_is_tried_again_and_not_counted() {
     let clock = TestClock::auto();
@@ -189,7 +189,7 @@ async fn a5_a_look_up_that_failed_is_tried_again_and_not_counted() {
     assert_eq!(gaps[..6], [1, 2, 5, 30, 30, 30], "the ladder, and its last step from then on");
 }
 
-/// A5: where the call's time ends before a look-up is answered, nothing is given up.
+/// A5: where the call's time ends before a lookup is answered, nothing is given up.
 #[tokio::test]
 async fn a5_failed_look_ups_outlast_the_call_and_end_in_no_dead_letter() {
     let clock = TestClock::auto();
@@ -203,7 +203,7 @@ async fn a5_failed_look_ups_outlast_the_call_and_end_in_no_dead_letter() {
     assert_eq!(bench.record("mail-1").await.look_ups, 0);
 }
 
-/// A5: a look-up's `Retry-After` is waited for, and holds back others.
+/// A5: a lookup's `Retry-After` is waited for, and holds back others.
 #[tokio::test]
 async fn a5_a_look_ups_retry_after_holds_back_the_next_and_everybody() {
     let clock = TestClock::auto();
@@ -218,13 +218,13 @@ async fn a5_a_look_ups_retry_after_holds_back_the_next_and_everybody() {
     assert!(until.is_some_and(|until| until >= asked[0].plus(secs(40))), "{until:?}");
 }
 
-/// D1: every takeover counted the look-ups anew, so that none was ever the last.
+/// D1: every takeover counted the lookups anew, so that none was ever the last.
 #[tokio::test]
 async fn d1_look_ups_that_were_answered_count_over_all_calls() {
     let clock = TestClock::auto();
     let (transport, asked) = searches(&clock, vec![nothing_found()]);
     let bench = Bench::new(Postmark::new("token"), plain(), &clock, transport);
-    // Time for one look-up a call.
+    // Time for one lookup a call.
     let error = bench.until_at_rest(secs(11), 20).await.expect_err("Postmark cannot tell");
     assert_eq!((error.reason(), error.effect()), (Some(Reason::Unknown), Effect::Unknown));
     assert_eq!(asked.lock().len(), 3);
@@ -239,7 +239,7 @@ async fn d1_a_settle_time_that_no_call_can_wait_for_is_handed_on_at_once() {
     let bench = Bench::new(Postmark::new("token"), policy, &clock, transport);
     let began = clock.now();
     let error = bench.email().deadline(secs(8)).send().await.expect_err("no time");
-    assert_eq!((error.is_deadline(), error.to_string().contains("look-up")), (true, true), "{error}");
+    assert_eq!((error.is_deadline(), error.to_string().contains("lookup")), (true, true), "{error}");
     assert_eq!(clock.now(), began, "it did not wait for what cannot come");
     assert_eq!(asked.lock().len(), 0);
     let error = bench.until_at_rest(secs(8), 20).await.expect_err("Postmark cannot tell");
@@ -277,7 +277,7 @@ async fn d1_what_was_scheduled_to_be_looked_up_is_not_sent_again_instead() {
     // Stripe's settle time is 80 s, and its window a day.
     let bench = Bench::new(Stripe::new("sk_test_1"), ladder(&[secs(1)]), &clock, transport);
     let charge = || bench.client.post("/v1/payment_intents").key("order-42").form(&[("amount", "1")]);
-    let error = charge().deadline(secs(10)).send().await.expect_err("no time for a look-up");
+    let error = charge().deadline(secs(10)).send().await.expect_err("no time for a lookup");
     assert!(error.is_deadline() && !error.is_dead_letter(), "{error}");
     clock.advance(secs(81));
     let error = charge().deadline(secs(10)).send().await.expect_err("it never took effect");

@@ -78,7 +78,7 @@ async fn what_a_clock_that_was_ahead_left_for_now_is_sent_at_once() {
 }
 
 /// A person said that a message was not sent, and redrove it. Its first send stays on record, should the person be wrong.
-/// Adopted by another name, it was taken for one that was never sent: the vendor's window, and what a look-up may find,
+/// Adopted by another name, it was taken for one that was never sent: the vendor's window, and what a lookup may find,
 /// began anew.
 #[tokio::test]
 async fn an_adoption_does_not_forget_when_it_was_first_sent() {

@@ -155,7 +155,7 @@ async fn d7_none_is_not_said_of_what_somebody_else_may_have_sent_since() {
     }
 }
 
-/// Seeds 1457 and 3367: a clock that was set a day ahead ended in one minute the day in which look-ups are repeated.
+/// Seeds 1457 and 3367: a clock that was set a day ahead ended in one minute the day in which lookups are repeated.
 #[tokio::test]
 async fn a5_look_ups_are_not_given_up_because_a_clock_is_a_day_ahead() {
     let bench = Bench::new(Acme::searchable(), ScriptedTransport::new().fail(SendErrorKind::Reset));
@@ -177,7 +177,7 @@ async fn a5_look_ups_are_not_given_up_because_a_clock_is_a_day_ahead() {
     assert!((22 * 4..26 * 4).contains(&hours), "{hours} quarters of an hour");
 }
 
-/// Seed 9673: the same where it is set between two look-ups.
+/// Seed 9673: the same where it is set between two lookups.
 #[tokio::test]
 async fn a5_look_ups_are_not_given_up_because_a_clock_is_set_between_two() {
     let clock = TestClock::auto();
@@ -199,7 +199,7 @@ async fn a5_look_ups_are_not_given_up_because_a_clock_is_set_between_two() {
         .build()
         .expect("a client");
     let call = client.post("/charges").key("k").json(&json!({}));
-    call.deadline(secs(1)).send().await.expect_err("no time for the look-up");
+    call.deadline(secs(1)).send().await.expect_err("no time for the lookup");
     clock.latency(secs(10)).await;
     for _ in 0..3 {
         client.recover(1).await.expect("works");
@@ -208,13 +208,13 @@ async fn a5_look_ups_are_not_given_up_because_a_clock_is_set_between_two() {
     }
 }
 
-/// Time without a process is no time of look-ups that failed: a service stood still for two days, and the vendor is away
+/// Time without a process is no time of lookups that failed: a service stood still for two days, and the vendor is away
 /// when it is back.
 #[tokio::test]
 async fn a5_look_ups_begin_after_two_days_without_a_process() {
     let bench = Bench::new(Acme::searchable(), ScriptedTransport::new().fail(SendErrorKind::Reset));
     drop((0..20).fold(bench.transport.clone(), |network, _| network.status(503)));
-    let told = bench.charge().deadline(secs(1)).send().await.expect_err("no time for the look-up");
+    let told = bench.charge().deadline(secs(1)).send().await.expect_err("no time for the lookup");
     assert_eq!(told.effect(), Effect::Unknown);
     bench.clock.latency(48 * HOUR).await;
     bench.client.recover(1).await.expect("works");
@@ -222,7 +222,7 @@ async fn a5_look_ups_begin_after_two_days_without_a_process() {
 }
 
 /// Seed 6226: a clock was set 12 minutes ahead, and the store believed it because another was hours ahead. By that clock
-/// the settle time of another host's send was over at once, the look-up did not show the order yet, and it was sent
+/// the settle time of another host's send was over at once, the lookup did not show the order yet, and it was sent
 /// again.
 #[tokio::test]
 async fn d5_a_host_whose_clock_was_set_ahead_waits_out_the_settle_time_by_its_own_measure() {
@@ -252,7 +252,7 @@ async fn d5_a_host_whose_clock_was_set_ahead_waits_out_the_settle_time_by_its_ow
         );
         let sender = client(ScriptedTransport::new().fail(SendErrorKind::Reset), &theirs);
         let call = sender.post("/charges").key("k").json(&json!({}));
-        call.deadline(secs(1)).send().await.expect_err("no time for the look-up");
+        call.deadline(secs(1)).send().await.expect_err("no time for the lookup");
         // It is due by both clocks.
         ours.latency(secs(10)).await;
         ours.jump_wall(set_ahead);

@@ -154,7 +154,7 @@ pub fn look_ups_that_fail_use_up_none() -> bool {
 pub fn three_look_ups_that_cannot_tell_are_all_whoever_makes_them() -> bool {
     let bench = Bench::new(Acme::searchable(), plain(), lost().always(json_answer(200, "{}")));
     for _ in 0..8 {
-        // Time for one look-up.
+        // Time for one lookup.
         let _ = wait(bench.charge().deadline(secs(8)).send());
         bench.clock.advance(secs(600));
     }
@@ -352,7 +352,7 @@ pub fn a_no_to_the_second_send_is_not_one_to_the_first() -> bool {
     error.effect() == Effect::Unknown
 }
 
-/// The look-up comes too early, so that the second send meets the first one's product.
+/// The lookup comes too early, so that the second send meets the first one's product.
 pub fn a_duplicate_behind_a_miss_is_perhaps_our_own() -> bool {
     let nothing = || json_answer(200, r#"{"data":[],"meta":{}}"#);
     let duplicate = json_answer(409, r#"{"status":409,"title":"The product name is a duplicate"}"#);

@@ -67,7 +67,7 @@ pub struct Came {
     pub after: Duration,
 }
 
-/// A caller's order is lost on its way back, and the call is over before a look-up would count. Then another host
+/// A caller's order is lost on its way back, and the call is over before a lookup would count. Then another host
 /// recovers.
 pub async fn order_recovered_by_another(apart: Apart) -> Came {
     let clock = TestClock::auto();

@@ -18,7 +18,7 @@ pub static KEYED: LazyLock<KeyedConfig> = LazyLock::new(|| {
     )
 });
 
-/// One without keys and without a look-up.
+/// One without keys and without a lookup.
 pub static BARE: LazyLock<KeyedConfig> = LazyLock::new(|| {
     config(
         r#"

@@ -78,6 +78,6 @@ impl Transport for Network {
     }
 }
 
-/// How long a client waits before it believes a look-up: the lease of a holder whom a wall clock that is set may
+/// How long a client waits before it believes a lookup: the lease of a holder whom a wall clock that is set may
 /// rob of it while its first request has not left, the longest way, and the fakes' lag.
 pub const SETTLE_TIME: Duration = secs(6);

@@ -39,7 +39,7 @@ pub enum Kind {
     Intent,
     /// Stripe: refused.
     Declined,
-    /// Stripe, on a route that has no look-up.
+    /// Stripe, on a route that has no lookup.
     Product,
     /// BigCommerce: no key, looked up by the stamped one.
     Order,
@@ -49,7 +49,7 @@ pub enum Kind {
     Email,
     /// A vendor by configuration that replays its key.
     Keyed,
-    /// A vendor by configuration with neither key nor look-up.
+    /// A vendor by configuration with neither key nor lookup.
     Bare,
 }
 

@@ -22,7 +22,7 @@ use crate::world::World;
 pub const ATTEMPT: Duration = secs(1);
 pub const LEASE_MARGIN: Duration = ms(500);
 const TOTAL: Duration = secs(20);
-/// How long what took effect stays out of look-ups.
+/// How long what took effect stays out of lookups.
 const LAG: Duration = ms(500);
 const DAY: Duration = secs(24 * 3600);
 /// What the adapters are told of a vendor's window of a day: less, because our wall clock may be off twice.

@@ -396,7 +396,7 @@ fn client_of(clients: &[(Name, Client)], name: Name) -> &Client {
 /// Operations of a schedule are few.
 const RECOVERED_MAX: usize = 8;
 
-/// Rounds of recovery at the end. A lease or a postponed look-up ends each within one or two.
+/// Rounds of recovery at the end. A lease or a postponed lookup ends each within one or two.
 const ROUNDS_MAX: usize = 60;
 
 /// Far more moments than any schedule has: beyond, it goes round in circles.

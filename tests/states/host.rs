@@ -17,7 +17,7 @@
 //! - the calls that wait for a holder are none, because a call that meets one is refused;
 //! - what its two clocks said of each other when it began says whether its wall clock was set since, on which the
 //!   settle time hangs. So it is part of the state too;
-//! - the vendor's clock is written down with a claim, and decides which rows of a look-up are believed. So it is part
+//! - the vendor's clock is written down with a claim, and decides which rows of a lookup are believed. So it is part
 //!   of the state: a process that was [taught](teach) it knows it for as long as it lives, one that was not does not.
 
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Small scope, whole space: two hosts, one key, one vendor of each kind, and every order of what can happen.
 //!
 //! The random schedules of `tests/world` go far and see little of each neighbourhood. This search goes every way, as
-//! deep as it is told to: every order of claim, send, arrival, answer, loss, write, crash, lapse, recovery, look-up,
+//! deep as it is told to: every order of claim, send, arrival, answer, loss, write, crash, lapse, recovery, lookup,
 //! expiry, purge, redrive and resolution, with hosts whose clocks are off and are set meanwhile.
 //!
 //! It drives the crate and no model of it. The hosts are the real client, run again from what they heard
@@ -107,7 +107,7 @@ fn in_every_order_each_promise_is_kept() {
 }
 
 /// Vendor, whether the caller accepts a second effect, and whether the hosts know the vendor's clock: it is asked for
-/// where there is a look-up, and nowhere else.
+/// where there is a lookup, and nowhere else.
 fn searches() -> impl Iterator<Item = (Kind, bool, bool)> {
     let each = KINDS.into_iter().flat_map(|kind| [(kind, false), (kind, true)]);
     each.flat_map(|(kind, resends)| {

@@ -399,5 +399,5 @@ pub const WHENEVER_MS: u64 = u64::MAX;
 /// What a healthy host needs to come to rest counts for nothing.
 const ENOUGH: Left = Left { calls: 9, operators: 9, faults: 99 };
 
-/// A recovery takes four steps, or six with a look-up; more than a few of them on end is no progress.
+/// A recovery takes four steps, or six with a lookup; more than a few of them on end is no progress.
 const STEPS_TO_REST_MAX: usize = 40;

@@ -102,7 +102,7 @@ pub struct Left {
     pub calls: u8,
     /// What operators do.
     pub operators: u8,
-    /// What goes wrong: a connection that breaks, a look-up that fails, a refusal, a write that fails or is not heard
+    /// What goes wrong: a connection that breaks, a lookup that fails, a refusal, a write that fails or is not heard
     /// of, a host that dies or stands still, a clock that is set.
     pub faults: u8,
 }

@@ -46,7 +46,7 @@ pub enum Action {
 pub enum Comes {
     /// The vendor's answer.
     Answer,
-    /// A look-up is answered, but not with what it asked for.
+    /// A lookup is answered, but not with what it asked for.
     Unavailable,
     /// The connection breaks.
     Reset,

@@ -36,14 +36,14 @@ pub const KINDS: [Kind; 3] = [Kind::Replays, Kind::LooksUp, Kind::Neither];
 pub struct Rules {
     /// For how long it answers a key from its record.
     pub window: Duration,
-    /// From the execution until a look-up shows it.
+    /// From the execution until a lookup shows it.
     pub lag: Duration,
     /// For how long after its sender closed the connection a request may still be executed.
     pub late: Duration,
 }
 
 impl Kind {
-    /// What the adapter waits before a look-up counts, where there is one.
+    /// What the adapter waits before a lookup counts, where there is one.
     pub fn settle(self) -> Duration {
         match self {
             Kind::LooksUp => Vendor::settle_time(&BigCommerce::new("abc123", "token")),
@@ -109,7 +109,7 @@ impl Outcome {
     }
 }
 
-/// What a look-up shows now.
+/// What a lookup shows now.
 pub fn look_up(rules: &Rules, ledger: &[Entry], now_ms: u64, asked: &Request) -> Answer {
     let lag_ms = rules.lag.as_millis() as u64;
     let rows: Vec<_> = ledger
@@ -200,7 +200,7 @@ fn call_of(key: &str, kind: Kind, client: &Client, resends: bool) -> Call {
     call.key(key).on_unknown(if resends { OnUnknown::Resend } else { OnUnknown::Park })
 }
 
-/// Whether a request asks for the effect, and is no look-up.
+/// Whether a request asks for the effect, and is no lookup.
 pub fn is_send(request: &Request) -> bool {
     request.method == Method::POST
 }

@@ -37,7 +37,7 @@ pub enum Guard {
     KeepOnError,
     /// What a dead holder left may have taken effect. Without it: it is handed over as if nothing had been sent.
     LapsedIsUnknown,
-    /// A look-up is believed only after the settle time. Without it: at once.
+    /// A lookup is believed only after the settle time. Without it: at once.
     SettleTime,
     /// A resend counts on the vendor's record only within its window. Without it: for ever.
     Window,

@@ -261,7 +261,7 @@ async fn a_look_up_says_what_it_found() {
     let found: Vec<_> = looked.iter().map(|event| event["steadfast.found"].as_str()).collect();
     assert_eq!(found, ["failed", "cannot_tell", "cannot_tell", "cannot_tell"]);
     assert_eq!(said.event("dead letter")["steadfast.reason"], "unknown");
-    assert_eq!(said.spans.len(), 1, "a look-up is part of its call");
+    assert_eq!(said.spans.len(), 1, "a lookup is part of its call");
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use super::rig::{
 
 const REFUNDS: &str = "/v3/orders/100/payment_actions/refunds";
 
-/// Each resource with a look-up: its path, a body, and the look-up's path and filter.
+/// Each resource with a lookup: its path, a body, and the lookup's path and filter.
 fn searchable() -> Vec<(&'static str, Value, &'static str, &'static str)> {
     let product = json!({"name": "Mug", "sku": "MUG-1", "type": "physical", "weight": 1, "price": 10});
     let unnumbered = json!({"name": "Cup", "type": "physical", "weight": 1, "price": 10});

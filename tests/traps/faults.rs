@@ -71,7 +71,7 @@ impl Side<'_> {
         }
     }
 
-    /// For as long as the operation lives, its look-ups well or failing too.
+    /// For as long as the operation lives, its lookups well or failing too.
     async fn each_fault_for_ever(&self) {
         for (fault, _) in table() {
             for look_ups_fail in [false, true] {
@@ -79,12 +79,12 @@ impl Side<'_> {
                 if look_ups_fail {
                     self.plan.whenever("/", Method::GET, Fault::Error500Before);
                 }
-                self.operate(&format!("{fault:?} for ever, look-ups fail: {look_ups_fail}")).await;
+                self.operate(&format!("{fault:?} for ever, lookups fail: {look_ups_fail}")).await;
             }
         }
     }
 
-    /// Any fault on any request, the look-ups among them.
+    /// Any fault on any request, the lookups among them.
     async fn faults_by_seed(&self) {
         let all: Vec<Fault> = table().into_iter().map(|(fault, _)| fault).collect();
         for seed in 0..60 {

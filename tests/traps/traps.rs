@@ -43,7 +43,7 @@ async fn no_attempt_gets_a_new_key() {
 
     let (rig, fake) = bigcommerce().await;
     fake.plan().next(Fault::DropBeforeRead).next(Fault::TooManyRequests(WaitForm::None));
-    let reply = order(&rig.client, "order-42").send().await.expect("sent again after a look-up");
+    let reply = order(&rig.client, "order-42").send().await.expect("sent again after a lookup");
     let keys: Vec<_> = rig.sent(&Method::POST).iter().map(|sent| json_of(&sent.body)).collect();
     assert_eq!(keys.len(), 2);
     for body in keys {
@@ -75,7 +75,7 @@ async fn the_key_is_on_record_before_the_first_byte_leaves() {
         .expect("a client");
     let error = charge(&client, "order-42").send().await.expect_err("every send is reset");
     assert_eq!(error.effect(), Effect::Unknown);
-    assert_eq!(states.lock().expect("a lock")[..], ["in_progress"; 7], "five sends and two look-ups");
+    assert_eq!(states.lock().expect("a lock")[..], ["in_progress"; 7], "five sends and two lookups");
 }
 
 fn charge_id() -> OperationId {
@@ -133,7 +133,7 @@ async fn after_stripes_window_the_key_is_not_resent_blindly() {
     }
 }
 
-/// The same without a look-up: then nobody can tell, and nothing is sent.
+/// The same without a lookup: then nobody can tell, and nothing is sent.
 #[tokio::test]
 async fn after_stripes_window_without_a_look_up_the_operation_is_a_dead_letter() {
     let no_look_up = |fake: &_| stripe_at(fake).look_up_by_metadata(Vec::<String>::new());
@@ -298,7 +298,7 @@ async fn our_own_refusal_is_provably_unsent() {
     assert!(rig.store.is_empty(), "a refusal before the first attempt writes nothing");
 }
 
-/// Trap: a failed look-up taken for "it did not happen".
+/// Trap: a failed lookup taken for "it did not happen".
 #[tokio::test]
 async fn a_failed_look_up_is_not_taken_for_it_did_not_happen() {
     for fault in [
@@ -313,17 +313,17 @@ async fn a_failed_look_up_is_not_taken_for_it_did_not_happen() {
         fake.plan().next(Fault::DropAfterApply).whenever("/", Method::GET, fault);
         let call = || order(&rig.client, "order-42").policy(patient());
         let outcome = call().send().await;
-        // It is no look-up at all: it is made again until the call's time is over, and goes on from there.
+        // It is no lookup at all: it is made again until the call's time is over, and goes on from there.
         let error = outcome.as_ref().expect_err("nobody knows yet");
         assert_eq!((error.is_dead_letter(), error.effect()), (false, Effect::Unknown), "{fault:?}");
         assert!(matches!(error.disposition(), Disposition::Continues { at: Some(_) }), "{fault:?}: {error}");
         assert!(rig.gets() > 3, "{fault:?}: {}", rig.gets());
         assert_eq!(rig.posts(), 1, "{fault:?}");
-        assert_eq!(promise_holds(&outcome, &fake.ledger(), "failed look-up"), 1);
+        assert_eq!(promise_holds(&outcome, &fake.ledger(), "failed lookup"), 1);
     }
 }
 
-/// One good look-up after two that failed is enough.
+/// One good lookup after two that failed is enough.
 #[tokio::test]
 async fn a_look_up_that_fails_at_first_is_asked_again() {
     let (rig, fake) = bigcommerce().await;
@@ -331,17 +331,17 @@ async fn a_look_up_that_fails_at_first_is_asked_again() {
     fake.plan().when("/", Method::GET, Fault::Reset).when("/", Method::GET, Fault::Html);
     let outcome = order(&rig.client, "order-42").policy(patient()).send().await;
     assert_eq!((ending(&outcome), rig.posts(), rig.gets()), (RECONCILED, 1, 3));
-    assert_eq!(promise_holds(&outcome, &fake.ledger(), "third look-up"), 1);
+    assert_eq!(promise_holds(&outcome, &fake.ledger(), "third lookup"), 1);
 }
 
-/// Time for three look-ups, settle times and hanging answers included.
+/// Time for three lookups, settle times and hanging answers included.
 fn patient() -> CallPolicy {
     let mut policy = plain().for_call();
     policy.timeout.total = secs(600);
     policy
 }
 
-/// Trap: an empty look-up taken for "it did not happen", where the lag of the index is not documented.
+/// Trap: an empty lookup taken for "it did not happen", where the lag of the index is not documented.
 #[tokio::test]
 async fn an_empty_look_up_at_postmark_is_not_taken_for_it_did_not_happen() {
     // Searchable in time: found. Searchable only long after: nobody knows, and no second message.
@@ -405,7 +405,7 @@ async fn a_redirect_answered_to_a_keyed_post_is_not_followed() {
             .build()
             .expect("a client");
         let error = receipt(&client, "order-42").send().await.expect_err("a redirect is no answer");
-        // Its look-ups are redirected too, and go on.
+        // Its lookups are redirected too, and go on.
         assert_eq!((error.reason(), error.effect()), (None, Effect::Unknown), "{status}");
         assert_eq!(reached.load(Ordering::Relaxed), 0, "{status}: the target was never called");
         assert_eq!(posts.load(Ordering::Relaxed), 1, "{status}: and the POST never repeated");

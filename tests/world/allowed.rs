@@ -52,7 +52,7 @@ fn held_back_until(schedule: &Schedule, all: &All, taken: &Taken, vendor: Name) 
     let before = |at: Instant| at <= taken.at;
     let of_vendor = |operation: usize| schedule.operations[operation].kind.vendor() == vendor;
     let failures = || all.failures.iter().filter(|failure| failure.vendor == vendor && before(failure.at));
-    // A failure of a live call says nothing of recovery's rate, and a look-up here has no caller.
+    // A failure of a live call says nothing of recovery's rate, and a lookup here has no caller.
     let slowed = failures().filter(|failure| failure.is_recovered).map(|failure| failure.at);
     let limited = all.pauses.iter().filter(|pause| pause.vendor == vendor && before(pause.asked));
     let too_many = all

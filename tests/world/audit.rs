@@ -251,12 +251,12 @@ fn is_answer_dropped(world: &World, all: &All, number: usize, life: usize) -> bo
         })
 }
 
-/// Whether look-ups failed, and none was answered since the last send.
+/// Whether lookups failed, and none was answered since the last send.
 fn has_no_look_up_answered(all: &All, number: usize, asked: Asked) -> bool {
     let Some(last) = all.sends_of(number).map(|send| send.left).max() else { return false };
     let is_look_up = |send: &&crate::facts::Send| send.operation.is_none() && send.vendor == asked.vendor();
     let mut look_ups = all.sends.iter().filter(is_look_up).filter(|send| send.left >= last);
-    // After a day of look-ups that failed, a person is told.
+    // After a day of lookups that failed, a person is told.
     let lasted = look_ups.clone().map(|look_up| look_up.left.since(last)).max();
     asked.has_look_up()
         && lasted.is_some_and(|lasted| lasted < secs(24 * 3600))

@@ -26,7 +26,7 @@ pub struct Extras {
     pub is_outlived: bool,
 }
 
-/// What the vendors make of look-ups, as long as the weather lasts.
+/// What the vendors make of lookups, as long as the weather lasts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lists {
     #[default]

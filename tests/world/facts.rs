@@ -15,7 +15,7 @@ use steadfast::{Effect, Error, Reply};
 use crate::vendors::Name;
 
 /// The header that says which of a schedule's operations a request is: part of the request on record, and read by
-/// nobody but the audit. A look-up has none.
+/// nobody but the audit. A lookup has none.
 pub const OPERATION: &str = "x-operation";
 
 /// The same for a call without a key, each of which is one of its own.
@@ -149,7 +149,7 @@ pub struct Held {
 /// One request that left a host.
 #[derive(Clone, Debug)]
 pub struct Send {
-    /// `None`: a look-up.
+    /// `None`: a lookup.
     pub operation: Option<usize>,
     /// Which life of its key.
     pub life: usize,

@@ -20,7 +20,7 @@ pub struct Schedule {
     /// How far each host's wall clock is off at the start, and by how much it drifts.
     pub clocks: Vec<WallClock>,
     pub vendor_off_ms: i64,
-    /// How long what took effect stays out of look-ups, as a part of the adapter's settle time in percent.
+    /// How long what took effect stays out of lookups, as a part of the adapter's settle time in percent.
     pub lag_percent: u32,
     pub operations: Vec<Operation>,
     pub disruptions: Vec<Disruption>,

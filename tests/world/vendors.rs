@@ -45,7 +45,7 @@ pub enum Kind {
     OtherIntent,
     /// Stripe: refused.
     Declined,
-    /// Stripe, on a route that has no look-up.
+    /// Stripe, on a route that has no lookup.
     Product,
     /// BigCommerce: no key, looked up by the stamped one.
     Order,
@@ -57,7 +57,7 @@ pub enum Kind {
     Email,
     /// A vendor by configuration that replays its key for a day.
     Keyed,
-    /// A vendor by configuration with neither key nor look-up.
+    /// A vendor by configuration with neither key nor lookup.
     Bare,
     Patch,
     Put,
@@ -69,7 +69,7 @@ pub enum Kind {
 }
 
 impl Name {
-    /// As the adapter is shipped. Those that are configuration have no look-up to settle for.
+    /// As the adapter is shipped. Those that are configuration have no lookup to settle for.
     pub fn settle_time(self) -> Duration {
         match self {
             Name::BigCommerce => Vendor::settle_time(&BigCommerce::new("abc123", "token")),

@@ -734,7 +734,7 @@ const PATIENCE: Duration = secs(100);
 /// Between two rounds: as long as the retry budget needs for one token.
 const ROUND_MIN: Duration = secs(10);
 
-/// Rounds of recovery at the end. A lease, a postponed look-up or a spent budget ends each within a few.
+/// Rounds of recovery at the end. A lease, a postponed lookup or a spent budget ends each within a few.
 const ROUNDS_MAX: usize = 40;
 
 /// Far more moments than any schedule has: beyond, it goes round in circles.

@@ -27,7 +27,7 @@ pub struct Kill {
 #[derive(Default)]
 pub struct Aftermath {
     succeeded: usize,
-    /// Of those, found by a look-up and not by another send.
+    /// Of those, found by a lookup and not by another send.
     looked_up: usize,
     dead_letters: usize,
     /// Refused, or still not at rest.
@@ -92,7 +92,7 @@ impl Aftermath {
         let dead_letters = count(*dead_letters, "dead letter");
         let other = if *other == 0 { String::new() } else { format!(", {other} OTHERS") };
         format!(
-            "of those under way, {succeeded} succeeded ({looked_up} found by a look-up), {dead_letters}{other}"
+            "of those under way, {succeeded} succeeded ({looked_up} found by a lookup), {dead_letters}{other}"
         )
     }
 }

@@ -37,7 +37,7 @@ struct Row {
     /// there and are not; and effects that no operation answers for.
     lost: usize,
     succeeded: usize,
-    /// Of those, found by a look-up and not by another send.
+    /// Of those, found by a lookup and not by another send.
     looked_up: usize,
     dead_letters: usize,
     /// Of those, the ones that may have taken effect, as far as the record knows.
@@ -133,7 +133,7 @@ impl Report {
         line("effects", |row| row.effects, "what the vendor says it did");
         line("  duplicates", |row| row.duplicates, "operations with a second effect");
         line("  lost", |row| row.lost, "record and vendor disagree");
-        line("found", |row| row.looked_up, "by look-up: the answer was lost");
+        line("found", |row| row.looked_up, "by lookup: the answer was lost");
         line("dead letters", |row| row.dead_letters, "the record says why");
         text
     }

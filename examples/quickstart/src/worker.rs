@@ -26,7 +26,7 @@ pub const WORKER: &str = "--worker";
 /// How many orders are under way at once.
 const AT_ONCE: usize = 16;
 
-/// How long after a lost answer a look-up is believed: twice what the fakes take to show a new effect. The
+/// How long after a lost answer a lookup is believed: twice what the fakes take to show a new effect. The
 /// adapters' defaults are 10 to 80 s, because nobody knows what a real vendor takes.
 const SETTLE_TIME: Duration = Duration::from_millis(200);
 

@@ -44,7 +44,7 @@ pub(crate) fn lines(shown: &Shown, out: Out<'_>) -> io::Result<()> {
         let met = [status, report.failure.clone()].into_iter().flatten().collect::<Vec<_>>().join(", ");
         let took = format_duration(Duration::from_millis(millis(report.latency)));
         if report.is_look_up() {
-            writeln!(out, "look-up at {}, {took}", report.started_at)?;
+            writeln!(out, "lookup at {}, {took}", report.started_at)?;
             let found = match report.effect {
                 Effect::Applied => "it took effect",
                 Effect::None => "it did not take effect",
@@ -76,7 +76,7 @@ fn are_steps(shown: &Shown) -> Vec<bool> {
 }
 
 struct Line {
-    /// `None` for a look-up.
+    /// `None` for a lookup.
     number: Option<u32>,
     then_redriven: bool,
 }
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(of(&[1, 2, 3], None, 3), [true, true, true]);
         assert_eq!(of(&[1, 2, 3, 4, 3], None, 2), [true, true, false, false, false]);
         assert_eq!(of(&[1, 2, 2, 3], None, 3), [true, false, true, true]);
-        // 0 stands for a look-up.
+        // 0 stands for a lookup.
         assert_eq!(of(&[1, 0, 1, 2], None, 2), [false, true, true, true]);
         // A redrive begins to count anew, and says nothing of those before it.
         assert_eq!(of(&[1, 2, 3, 1, 2], Some(2), 2), [true; 5]);

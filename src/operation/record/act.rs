@@ -50,7 +50,7 @@ pub enum Action {
     /// resolution stands in the way.
     Redrive {
         /// Whether it may be sent although it may have taken effect and neither the vendor's window nor a
-        /// look-up can tell: once. The only action that risks a second effect.
+        /// lookup can tell: once. The only action that risks a second effect.
         forced: bool,
     },
     /// Ends what is scheduled, or in progress with a lease that has run out: a dead letter that is closed. Its effect
@@ -351,7 +351,7 @@ impl Record {
     ///
     /// Where the attempts proved that nothing took effect, the vendor holds nothing under the key and its
     /// window starts anew. Where only a person says so, the window goes on from the first claim: should the
-    /// person be wrong, a look-up still reaches back far enough.
+    /// person be wrong, a lookup still reaches back far enough.
     fn redrive(&self, forced: bool, now: Timestamp) -> Result<Record, Forbidden> {
         let said_not_applied = match (self.phase(), self.resolution()) {
             (Phase::Dead, _) => false,

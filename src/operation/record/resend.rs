@@ -1,7 +1,7 @@
 //! Whether an operation may be sent again.
 //!
 //! A second send is a second effect unless something prevents it: nothing took effect before, the vendor answers the
-//! key from its own record, the method changes nothing the second time, or a look-up showed that there is no effect.
+//! key from its own record, the method changes nothing the second time, or a lookup showed that there is no effect.
 //! [`may_send`] is the only place that decides it. The engine asks before every send, recovery with it, and a redrive
 //! and its dry run ask for the operator.
 //!
@@ -26,7 +26,7 @@ pub struct Facts {
     pub repeat: Repeat,
     /// Whether the vendor answers the key from its own record.
     pub window: Window,
-    /// What a look-up said since the last send of unknown effect.
+    /// What a lookup said since the last send of unknown effect.
     pub look_up: LookUp,
     /// How many more sends may be a second effect, by the caller's choice or an operator's force.
     pub resends_left: u32,
@@ -58,7 +58,7 @@ pub enum Window {
     None,
 }
 
-/// What a look-up can tell.
+/// What a lookup can tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LookUp {
     /// The vendor has none for this request.
@@ -76,7 +76,7 @@ pub enum LookUp {
 pub enum Ruling {
     /// It may: another send is no second effect.
     Send(Why),
-    /// Not yet: a look-up may tell, and comes first.
+    /// Not yet: a lookup may tell, and comes first.
     LookUpFirst,
     /// It may, although that can be a second effect. Whoever sends takes one off [`Facts::resends_left`], on record,
     /// before the first byte leaves.
@@ -97,7 +97,7 @@ pub enum Why {
     },
     /// The method is safe or idempotent.
     Repeatable,
-    /// A look-up proved that no earlier send took effect.
+    /// A lookup proved that no earlier send took effect.
     ProvenAbsent,
 }
 

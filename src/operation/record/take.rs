@@ -6,7 +6,7 @@
 //! A record that was last moved in the future was moved by a clock that was wrong. Its lease says nothing of when
 //! its holder ends: a clock that was a day ahead would keep everybody out for a day, and its replay window would
 //! then be taken for open. Such a record may be taken at once. How long its lease was is still known, so whoever
-//! takes it waits that long before a look-up counts. Not so a call that was left for later and that nobody has taken
+//! takes it waits that long before a lookup counts. Not so a call that was left for later and that nobody has taken
 //! yet: it waits for its time.
 
 use std::time::Duration;
@@ -89,7 +89,7 @@ impl Record {
             }
             State::Scheduled { .. } => {
                 let mut record = self.taken(taker, self.effect);
-                // The vendor's window has not begun, nor what a look-up may find. What was adopted may have been sent
+                // The vendor's window has not begun, nor what a lookup may find. What was adopted may have been sent
                 // under its first name, and a person have said that it was not.
                 if self.is_as_enqueued() && self.first_scope.is_none() {
                     (record.claimed_at, record.vendor_clock_ms) = (now, taker.vendor_clock_ms);

@@ -71,6 +71,6 @@ const MOVER_PAGES: u32 = 4_096;
 
 /// How long the log is when the writer moves the rest: 64 MiB. At half of it, 64 calls at once under names that lie
 /// anywhere among a million take up to a quarter longer; at a quarter of it a purge's neighbours wait four times as
-/// long. A longer one makes a restart and each look-up slower, and lone calls too until it has once had its full length,
+/// long. A longer one makes a restart and each lookup slower, and lone calls too until it has once had its full length,
 /// since each sync of a file that grows also writes its length.
 const WRITER_PAGES: u32 = 16_384;

@@ -150,7 +150,7 @@ const DIALECT: Dialect<'_> = Dialect {
 };
 
 /// Goes from scope to scope in the index of names, which has the key behind the scope, and looks into each for the
-/// key. A million operations in ten scopes are ten look-ups; only where each has a scope of its own is it as slow as
+/// key. A million operations in ten scopes are ten lookups; only where each has a scope of its own is it as slow as
 /// reading them all.
 const IN_ANY_SCOPE: &str = "scope IN (WITH RECURSIVE scopes (name) AS (SELECT min(scope) FROM operation UNION ALL \
                             SELECT (SELECT min(scope) FROM operation WHERE scope > name) FROM scopes \

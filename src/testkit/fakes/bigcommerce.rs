@@ -1,4 +1,4 @@
-//! BigCommerce: no keys at all, a uniqueness rule here and there, and look-ups by what the client wrote itself.
+//! BigCommerce: no keys at all, a uniqueness rule here and there, and lookups by what the client wrote itself.
 //!
 //! The fake ignores `Idempotency-Key` on purpose: a repeat executes. Whether the second is refused depends on
 //! the resource, and where the documentation is silent (two orders with one `external_order_id`) it is not.
@@ -159,7 +159,7 @@ impl BigCommerceFakeBuilder {
         self
     }
 
-    /// How long a write takes to show in look-ups, as if it were still under way. It is in the ledger, and
+    /// How long a write takes to show in lookups, as if it were still under way. It is in the ledger, and
     /// refuses duplicates, at once: a client that looks up too early sees nothing and must not believe it.
     /// Default: zero.
     pub fn apply_after(mut self, lag: Duration) -> Self {

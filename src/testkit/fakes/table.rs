@@ -1,6 +1,6 @@
 //! What a vendor holds, found without a walk over all of it.
 //!
-//! The fakes answer one request at a time. If each look-up cost what was ever made, the look-ups of a long run
+//! The fakes answer one request at a time. If each lookup cost what was ever made, the lookups of a long run
 //! would be answered after their callers have given up, and operations would end in doubt that the vendor could
 //! have told about: the fake would have failed, and not the code under test.
 
@@ -35,7 +35,7 @@ pub(super) struct Table<R> {
     rows: BTreeMap<u64, R>,
     terms: BTreeSet<(Term, u64)>,
     added: u64,
-    /// How many rows anybody was shown: what look-ups cost, told without a clock.
+    /// How many rows anybody was shown: what lookups cost, told without a clock.
     shown: Cell<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! What the adapters' look-ups cost a fake, counted in things that it looks at: as much with few others as with many.
+//! What the adapters' lookups cost a fake, counted in things that it looks at: as much with few others as with many.
 
 use std::time::Duration;
 
@@ -103,7 +103,7 @@ async fn a_search_at_postmark_looks_at_the_messages_with_that_metadata() {
     assert_eq!(costs, [[1, 0, 3], [1, 0, 3]]);
 }
 
-/// What is made in each collection, the field that tells one from another, and its look-up.
+/// What is made in each collection, the field that tells one from another, and its lookup.
 const COLLECTIONS: [(&str, &str, &str); 7] = [
     ("/v2/orders", "external_order_id", "/v2/orders?external_order_id=k7"),
     ("/v2/orders", "cart_id", "/v2/orders?cart_id=K7"),

@@ -1,6 +1,6 @@
 //! Finding a resource again by the field that the client set.
 //!
-//! After the settle time a well-formed look-up without a row proves that nothing was created. V2 says "no
+//! After the settle time a well-formed lookup without a row proves that nothing was created. V2 says "no
 //! rows" with status 204 and no body, V3 with an empty `data`; anything else that is not a list proves
 //! nothing. Several rows, or one that is not what we sent, are for a person.
 //!
@@ -51,7 +51,7 @@ pub(super) fn url(base: &Base, resource: &Resource, subject: &Subject<'_>) -> Op
     }
 }
 
-/// What the look-up's answer says.
+/// What the lookup's answer says.
 pub(super) fn read(resource: &Resource, subject: &Subject<'_>, answer: &Answer) -> Finding {
     let rows = match rows(resource, answer) {
         Rows::Whole(rows) => rows,

@@ -84,7 +84,7 @@ fn stamp_order(request: &mut Request, key: String) -> Result<String, Error> {
 }
 
 /// The key goes into the reason of each item: the current specification (2026-04) knows a reason there alone. Without
-/// items there is no place for it, and then no look-up.
+/// items there is no place for it, and then no lookup.
 fn stamp_refund(request: &mut Request, key: String) -> Result<String, Error> {
     let mut refund = RawObject::parse(&request.body)?;
     let Some(held) = refund.get("items").filter(|held| held.get() != "null") else { return Ok(key) };

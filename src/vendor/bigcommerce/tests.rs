@@ -111,7 +111,7 @@ fn a_504_is_not_retried_blindly_whatever_its_body() {
         assert_eq!(judge("/v2/orders", &answer(504, &[], body), Effect::None), retry(Effect::Unknown));
     }
     let (request, _) = stamped("/v2/orders", &json!({}));
-    assert_eq!(store().replay_window(&request), None, "no resend without a look-up");
+    assert_eq!(store().replay_window(&request), None, "no resend without a lookup");
 }
 
 #[test]
@@ -280,7 +280,7 @@ fn only_a_post_is_stamped_or_looked_up() {
 fn read(path: &str, sent: &Value, answer: &Answer) -> Finding {
     let (request, key) = stamped(path, sent);
     let subject = Subject::new(&request, &key, Timestamp::default());
-    let asked = store().look_up(&subject).expect("a look-up");
+    let asked = store().look_up(&subject).expect("a lookup");
     store().read_look_up(&subject, &asked, answer)
 }
 
@@ -433,7 +433,7 @@ fn a_refund_that_version_0_1_stamped_is_found_where_it_was_stamped() {
     let key = wire_key().to_string();
     let request = request(REFUNDS, &json!({ "items": [{ "item_id": 1 }], "reason": key }).to_string());
     let subject = Subject::new(&request, &key, Timestamp::default());
-    let asked = store().look_up(&subject).expect("a look-up");
+    let asked = store().look_up(&subject).expect("a lookup");
     let read = |rows: &Value| store().read_look_up(&subject, &asked, &data(rows));
     assert_eq!(found(read(&json!([{ "id": 2, "reason": key }]))).1["data"]["id"], 2);
     let other = json!({ "id": 1, "items": [{ "reason": "torn" }] });
@@ -446,7 +446,7 @@ fn an_order_that_is_older_than_the_claim_is_of_the_keys_previous_life() {
     let created = Timestamp::from_millis(1_392_639_901_000);
     let read = |claimed: Timestamp, clock: Option<i64>, written: &str| {
         let subject = Subject::new(&request, &key, claimed).with_vendor_clock(clock);
-        let asked = store().look_up(&subject).expect("a look-up");
+        let asked = store().look_up(&subject).expect("a lookup");
         let row = json!({ "id": 1, "external_order_id": key, "date_created": written });
         store().read_look_up(&subject, &asked, &list(&json!([row])))
     };

@@ -1,7 +1,7 @@
 //! The operation's key, put into a message once.
 //!
 //! A message of a batch carries the key with its place in the batch, so that each can be told apart, and the
-//! bare key in a second field: Postmark's search takes one metadata filter, and with it one look-up finds the
+//! bare key in a second field: Postmark's search takes one metadata filter, and with it one lookup finds the
 //! whole batch.
 
 use bytes::Bytes;

@@ -243,7 +243,7 @@ fn hit(key: &str) -> Value {
 fn search(request: &Request, hits: &[Value]) -> Finding {
     let key = wire_key().to_string();
     let subject = Subject::new(request, &key, Timestamp::default());
-    let asked = postmark().look_up(&subject).expect("a look-up");
+    let asked = postmark().look_up(&subject).expect("a lookup");
     let body = json!({ "TotalCount": hits.len(), "Messages": hits }).to_string();
     postmark().read_look_up(&subject, &asked, &answer(200, &body))
 }
@@ -290,7 +290,7 @@ fn a_search_miss_is_not_proof() {
     assert_eq!(search(&request, &[hit("another key")]), Finding::CannotTell, "a filter that was ignored");
     let key = wire_key().to_string();
     let subject = Subject::new(&request, &key, Timestamp::default());
-    let asked = postmark().look_up(&subject).expect("a look-up");
+    let asked = postmark().look_up(&subject).expect("a lookup");
     let found = json!({ "Messages": [hit(&key)] }).to_string();
     for bad in [answer(500, &found), answer(200, "<html>"), answer(200, "{}"), answer(204, "")] {
         assert_eq!(postmark().read_look_up(&subject, &asked, &bad), Finding::Unanswered, "{bad:?}");
@@ -304,7 +304,7 @@ fn a_message_that_is_older_than_the_claim_is_of_the_keys_previous_life() {
     let received = 1_392_899_102_878;
     let read = |claimed: u64, clock: Option<i64>, written: &Value| {
         let subject = Subject::new(&request, &key, Timestamp::from_millis(claimed)).with_vendor_clock(clock);
-        let asked = postmark().look_up(&subject).expect("a look-up");
+        let asked = postmark().look_up(&subject).expect("a lookup");
         let mut hit = hit(&key);
         if !written.is_null() {
             hit["ReceivedAt"] = written.clone();

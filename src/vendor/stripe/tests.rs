@@ -427,7 +427,7 @@ fn a_body_with_fifty_metadata_keys_is_sent_without_ours() {
     assert_eq!(stripe().stamp(wire_key(), &mut taken).expect_err("reserved").code(), "VALIDATION.body");
 }
 
-/// When the operation of the look-ups was claimed.
+/// When the operation of the lookups was claimed.
 const CLAIMED: u64 = 1_700_000_000_000;
 
 fn page(ids: std::ops::Range<u32>, hit: Option<u32>, has_more: bool) -> Answer {
@@ -446,7 +446,7 @@ fn page(ids: std::ops::Range<u32>, hit: Option<u32>, has_more: bool) -> Answer {
 fn look_up(read: impl Fn(&Subject<'_>, &Request) -> Finding) -> Finding {
     let (request, key) = (stamped(), wire_key().to_string());
     let subject = Subject::new(&request, &key, Timestamp::from_millis(CLAIMED));
-    let asked = stripe().look_up(&subject).expect("a look-up");
+    let asked = stripe().look_up(&subject).expect("a lookup");
     read(&subject, &asked)
 }
 
@@ -457,7 +457,7 @@ fn a_look_up_lists_from_before_the_claim_in_the_same_account_and_version() {
     stripe().api_version("2024-01-01").stamp(wire_key(), &mut request).expect("stamped");
     let key = wire_key().to_string();
     let subject = Subject::new(&request, &key, Timestamp::from_millis(1_700_000_000_000));
-    let asked = stripe().look_up(&subject).expect("a look-up");
+    let asked = stripe().look_up(&subject).expect("a lookup");
     assert_eq!(asked.method, Method::GET);
     let list = "https://api.stripe.com/v1/charges?created%5Bgte%5D=";
     let week = 7 * 24 * 3600;
@@ -469,7 +469,7 @@ fn a_look_up_lists_from_before_the_claim_in_the_same_account_and_version() {
         (Some(60_000), 1_699_999_700),
         (Some(-600_000), 1_699_999_100),
     ] {
-        let asked = stripe().look_up(&subject.with_vendor_clock(clock)).expect("a look-up");
+        let asked = stripe().look_up(&subject.with_vendor_clock(clock)).expect("a lookup");
         assert_eq!(asked.url.as_str(), format!("{list}{since}&limit=100"), "{clock:?}");
     }
     assert_eq!(asked.headers["stripe-account"], "acct_2");
@@ -497,7 +497,7 @@ fn what_is_older_than_the_claim_is_of_the_keys_previous_life() {
     let (request, key) = (stamped(), wire_key().to_string());
     let read = |clock: Option<i64>, created: &Value| {
         let subject = Subject::new(&request, &key, Timestamp::from_millis(CLAIMED)).with_vendor_clock(clock);
-        let asked = stripe().look_up(&subject).expect("a look-up");
+        let asked = stripe().look_up(&subject).expect("a lookup");
         let object = json!({ "id": "ch_1", "created": created, "status": "succeeded", "metadata": { "steadfast_key": key } });
         let body = json!({ "object": "list", "data": [object], "has_more": false }).to_string();
         stripe().read_look_up(&subject, &asked, &answer(200, &[], &body))

@@ -51,7 +51,7 @@ fn an_outage_of_an_hour_makes_no_dead_letter() {
     }
 }
 
-/// A vendor that never comes back. Every operation ends all the same: it is spared for a day, and its look-ups for
+/// A vendor that never comes back. Every operation ends all the same: it is spared for a day, and its lookups for
 /// another.
 #[test]
 fn an_outage_without_an_end_ends_every_operation() {
@@ -73,7 +73,7 @@ fn an_outage_without_an_end_ends_every_operation() {
     });
 }
 
-/// What may be sent again at any time has no window that ends, and no look-up.
+/// What may be sent again at any time has no window that ends, and no lookup.
 #[test]
 fn a_method_that_may_be_repeated_for_ever_is_not() {
     on_virtual_time(|clock, _| async move {

@@ -29,7 +29,7 @@ struct Shop {
 }
 
 impl Shop {
-    /// The shipped preset and the adapter's own figures: 10 s for a call, 30 s until a look-up counts.
+    /// The shipped preset and the adapter's own figures: 10 s for a call, 30 s until a lookup counts.
     fn new(clock: &TestClock) -> Shop {
         let fake = BigCommerceFake::builder().test_clock(clock).in_process();
         let store: Arc<dyn Store> = Arc::new(Memory::new());
@@ -70,14 +70,14 @@ impl Shop {
     }
 }
 
-/// The caller is told that the look-up comes after its time, and when; and does not wait for what cannot come.
+/// The caller is told that the lookup comes after its time, and when; and does not wait for what cannot come.
 #[test]
 fn a_call_that_has_no_time_for_the_settle_time_is_told_so_at_once() {
     on_virtual_time(|clock, _| async move {
         let shop = Shop::new(&clock);
         let told = shop.order(Fault::DropAfterApply).await;
         let lost_at = clock.wall();
-        assert!(told.is_deadline() && told.to_string().contains("look-up"), "{told}");
+        assert!(told.is_deadline() && told.to_string().contains("lookup"), "{told}");
         assert_eq!(clock.now(), steadfast::clock::Instant::ORIGIN, "it did not wait");
         let due = lost_at.plus(SETTLE);
         assert_eq!(told.retry_at().map(Timestamp::from), Some(due), "{told}");
@@ -112,7 +112,7 @@ fn what_never_arrived_is_sent_once_more_after_it() {
     });
 }
 
-/// Ten minutes in which no look-up is answered. The settle time is over once and for all.
+/// Ten minutes in which no lookup is answered. The settle time is over once and for all.
 #[test]
 fn look_ups_that_fail_for_long_do_not_starve_it() {
     on_virtual_time(|clock, _| async move {
@@ -121,7 +121,7 @@ fn look_ups_that_fail_for_long_do_not_starve_it() {
         shop.order(Fault::DropAfterApply).await;
         shop.fake.plan().whenever("/stores", Method::GET, Fault::Error500Before);
         clock.latency(secs(600)).await;
-        assert_eq!(shop.record().await.look_ups, 0, "one that failed is no look-up");
+        assert_eq!(shop.record().await.look_ups, 0, "one that failed is no lookup");
         shop.fake.plan().clear();
         let took = shop.at_rest(secs(180)).await;
         let record = shop.record().await;

@@ -98,7 +98,7 @@ fn recovery_looks_up_what_the_vendor_only_replays_as_a_500() {
     }
 }
 
-/// Without a look-up nobody can tell, and no further send helps.
+/// Without a lookup nobody can tell, and no further send helps.
 #[test]
 fn where_nothing_can_be_looked_up_it_is_a_persons_at_once() {
     on_virtual_time(|clock, _| async move {

@@ -103,7 +103,7 @@ fn d10_a_look_up_that_was_postponed_is_not_another_send() {
         let told = client.post("/x").key("k").deadline(Duration::from_millis(1)).send().await;
         assert!(told.is_err());
         clock.latency(secs(1)).await;
-        // The ladder's last attempt, whose look-up is for later.
+        // The ladder's last attempt, whose lookup is for later.
         assert_eq!(client.recover(1).await.expect("a store").postponed, 1);
         clock.latency(secs(30)).await;
         assert_eq!(client.recover(1).await.expect("a store").succeeded, 1);

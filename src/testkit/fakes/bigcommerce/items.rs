@@ -1,4 +1,4 @@
-//! What a store holds, and its look-ups.
+//! What a store holds, and its lookups.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ impl Items {
         self.tables.of_mut(store, collection).add(Item { text: text_of(value), made });
     }
 
-    /// Whether the store holds one with this field, shown in look-ups or not: uniqueness does not lag.
+    /// Whether the store holds one with this field, shown in lookups or not: uniqueness does not lag.
     pub(super) fn holds(&self, store: &str, collection: &str, field: &str, value: &Value) -> bool {
         debug_assert!(LOOKED_UP_BY.contains(&field), "{field} has no terms");
         let (Some(table), Some(term)) = (self.tables.of(store, collection), term(field, value)) else {
@@ -80,7 +80,7 @@ impl Items {
         !gone.is_empty()
     }
 
-    /// Answers a look-up: a list, or one by its id.
+    /// Answers a lookup: a list, or one by its id.
     pub(super) fn get(&self, call: &Call<'_>, lag: Duration) -> Reply {
         let collection = call.collection();
         if let Some((parent, id)) = collection.rsplit_once('/').filter(|(_, id)| id.parse::<u64>().is_ok()) {
