@@ -1,8 +1,8 @@
 //! Vendor calls that take effect once.
 //!
-//! Service code uses this crate instead of bare reqwest when it calls a vendor: Stripe, Postmark,
-//! BigCommerce, any other HTTP API. A call is retried only when that is safe, stops hurting a vendor that is
-//! down, and ends in exactly one known state.
+//! Service code uses this crate instead of bare reqwest when it calls a vendor: Stripe, Postmark, BigCommerce, any
+//! other HTTP API. It retries a call only when that is safe, and stops hurting a vendor that is down. Every call ends
+//! in exactly one known state.
 //!
 //! # A call
 //!
@@ -109,9 +109,10 @@
 //! - [Anti-patterns](guide::anti_patterns): each has charged twice, lost an order or brought a vendor down.
 //! - [What is logged and counted](guide::observability): every span, event and metric.
 //! - [Records in Postgres](guide::postgres): the URL, roles, enqueuing from SQL and other languages, poolers.
-//! - [For whoever is paged](guide::operations): the vendor is down, a dead letter, keys that rotate.
+//! - [Operations](guide::operations), for the operator on call: the vendor is down, a dead letter, keys that rotate.
 //! - [The vendors file](guide::vendors_file): every key, with its default.
-//! - [An adapter of one's own](guide::adapter), whole.
+//! - [An adapter of your own](guide::adapter), whole.
+//! - [The glossary](guide::glossary): the terms of these pages.
 //!
 //! # The main types
 //!
@@ -132,11 +133,11 @@
 //!
 //! # It can, it cannot
 //!
-//! It can retry what is safe to retry, hold back from a vendor that is down or asks for a pause, replay a
-//! settled operation, find out what became of a lost answer where the vendor has a lookup, and say *unknown*
-//! where nobody can tell.
+//! It can retry what is safe to retry, and replay a settled operation. It can hold back from a vendor that is down or
+//! asks for a pause. Where the vendor has a lookup, it can find out what became of a lost answer. Elsewhere it says
+//! *unknown*.
 //!
-//! It cannot make a vendor without keys and lookups do something exactly once; nobody can. It cannot undo a
+//! It cannot make a vendor without keys and lookups do something exactly once; no client can. It cannot undo a
 //! duplicate that the caller asked for by deriving two keys for one effect. With the [`store::Memory`] store it
 //! cannot remember anything across a crash of the process. It never says *exactly once on the wire*.
 //!

@@ -24,7 +24,28 @@ const FORBIDDEN: &[(&[&str], &str)] = &[
 ];
 
 /// What was not read for these rules yet, by the beginning of its path. It only gets shorter.
-const UNREAD: &[&str] = &["README.md", "src/"];
+const UNREAD: &[&str] = &[
+    "src/bin",
+    "src/call",
+    "src/client",
+    "src/clock",
+    "src/config",
+    "src/dead_letter",
+    "src/dispatcher",
+    "src/engine",
+    "src/enqueued",
+    "src/error",
+    "src/guard",
+    "src/operation",
+    "src/outbox",
+    "src/policy",
+    "src/reply",
+    "src/store",
+    "src/telemetry",
+    "src/testkit",
+    "src/transport",
+    "src/vendor",
+];
 
 #[test]
 fn a_sentence_of_the_documentation_has_at_most_thirty_words() {
@@ -44,7 +65,7 @@ fn a_sentence_of_the_documentation_has_at_most_thirty_words() {
 fn the_documentation_uses_the_words_of_the_glossary() {
     let mut wrong = Vec::new();
     for (path, text) in documents() {
-        for sentence in blocks(&text, true) {
+        for sentence in blocks(&text, true).iter().flat_map(split) {
             for (found, term) in forbidden_in(&sentence.text) {
                 wrong.push(format!("{path}:{}: “{found}”: {term}: {}", sentence.line, sentence.text));
             }
