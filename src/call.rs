@@ -1,5 +1,5 @@
-//! One call, as it is put together. It feels like reqwest's builder, and like it keeps the first mistake for
-//! [`Call::send`] to report.
+//! The builder of one call. It works like reqwest's builder, and keeps the first mistake for [`Call::send`] to
+//! report.
 
 use std::fmt;
 use std::pin::pin;
@@ -31,7 +31,7 @@ use enqueue::Due;
 use path::set_path;
 pub(crate) use path::with_room;
 
-/// A call under construction. Nothing happens until [`send`](Call::send) or [`enqueue`](Call::enqueue).
+/// A call under construction. It does nothing until [`send`](Call::send) or [`enqueue`](Call::enqueue).
 ///
 /// ```
 #[doc = include_str!("docs/setup/stripe.md")]
@@ -94,9 +94,9 @@ impl Call {
 
     /// Names the operation, such as `order-42/charge`: 1 to 255 printable ASCII characters.
     ///
-    /// The same key on the same route and account is the same operation, however often and from wherever it
-    /// is sent, until its record expires (7 days after it settled, by default; see [`retention`](Call::retention)).
-    /// Derive it from what the effect belongs to, never from the clock or a counter of attempts.
+    /// The same key on the same route and account is the same operation, however often and from wherever it is sent.
+    /// It stays so until its record expires: 7 days after it settled by default, see [`retention`](Call::retention).
+    /// Derive the key from what the effect belongs to, never from the clock or a counter of attempts.
     pub fn key(mut self, key: impl Into<String>) -> Call {
         match Key::new(key) {
             Ok(key) => self.work.key = Some(key),
@@ -107,14 +107,15 @@ impl Call {
 
     /// Starts over the operation with this key, on the same route and account, under this call's own key.
     ///
-    /// It needs an operation that provably had no effect: one that the vendor refused, or a dead letter that was resolved
-    /// as not applied or has effect `none`, also if it was cancelled. The first claim of the new key closes it in the same
-    /// transaction. Nobody can redrive, edit or reopen it any more, and no third key can start it over, so that the effect
-    /// is not sought twice. Should the new one fail too, the next try starts over *its* key.
+    /// The old operation must provably have had no effect. The vendor refused it, or it is a dead letter with effect
+    /// `none` or one that was resolved as not applied; it may have been cancelled. The first claim of the new key
+    /// closes the old operation in the same transaction. It can then not be redriven, edited or reopened, and no
+    /// third key can start it over: the effect is not sought twice. If the new one fails too, the next try starts
+    /// over *its* key.
     ///
-    /// In every other case nothing is sent, and the error [says why](Error::is_predecessor_in_the_way): the operation is
-    /// in progress or scheduled, it succeeded or may have, another key has taken its place, its credentials were refused
-    /// (send its own key again), or nothing is on record of it.
+    /// In every other case nothing is sent, and the error [says why](Error::is_predecessor_in_the_way). The old
+    /// operation is in progress or scheduled, succeeded or may have, or is not on record. Or another key has taken
+    /// its place. Or its credentials were refused: then send its own key again.
     ///
     /// ```
     #[doc = include_str!("docs/setup/stripe.md")]
@@ -155,11 +156,11 @@ impl Call {
         self
     }
 
-    /// One more header. It is stored with the operation, so it must not be a secret: those belong to the
-    /// adapter. At most 1,000; more is a mistake that [`send`](Call::send) reports. So is `Authorization`, `Cookie` and
-    /// whatever else [carries a secret](crate::ClientBuilder::secret_headers), and a value that is marked sensitive,
-    /// in a call without a key too: nobody sees from a call whether it is stored. `Host` and the headers that frame a request
-    /// are a mistake too.
+    /// One more header. It is stored with the operation, so it must not be a secret: secrets belong to the adapter.
+    /// At most 1,000; more is a mistake that [`send`](Call::send) reports. So is each header that [carries a
+    /// secret](crate::ClientBuilder::secret_headers), such as `Authorization` and `Cookie`, and a value that is
+    /// marked sensitive. That holds for a call without a key too: a reader of the code cannot see whether a call is
+    /// stored. `Host` and the headers that frame a request are a mistake too.
     pub fn header<N, V>(mut self, name: N, value: V) -> Call
     where
         N: TryInto<HeaderName>,
@@ -218,7 +219,8 @@ impl Call {
         self
     }
 
-    /// What to do when nobody can tell whether the operation took effect. Default: [`OnUnknown::Park`].
+    /// What to do when the effect stays unknown: neither a resend nor a lookup can settle it. Default:
+    /// [`OnUnknown::Park`].
     pub fn on_unknown(mut self, on_unknown: OnUnknown) -> Call {
         self.work.on_unknown = on_unknown;
         self
@@ -231,21 +233,21 @@ impl Call {
         self
     }
 
-    /// How long the operation is remembered once it is settled, and its reply replayed. Default: what the client says
-    /// for its [route](crate::ClientBuilder::retention), else `record.keep` of its policy, 7 days by default.
+    /// The retention: how long the record is kept, and the reply replayed, once the operation is settled. Default:
+    /// what the client says for its [route](crate::ClientBuilder::retention), else `record.keep` of its policy, 7
+    /// days by default.
     ///
-    /// The first claim's stays on record: a later call of the same key changes nothing. What is shorter than the
-    /// vendor's replay window and the longest that this call takes together is a mistake that [`send`](Call::send)
-    /// reports. It means nothing for a call without a key.
+    /// The retention of the first claim stays on record: a later call of the same key changes nothing. The retention
+    /// must be at least the vendor's replay window plus the longest time that this call takes. Less is a mistake that
+    /// [`send`](Call::send) reports. It means nothing for a call without a key.
     pub fn retention(mut self, retention: Duration) -> Call {
         self.work.retention = Some(retention);
         self
     }
 
-    /// Never shows the values of fields with these names to whoever looks at the operation, however much they ask
-    /// for: in the bodies of request and reply (JSON at any depth, and forms), among the headers and in the query.
-    /// Upper and lower case are the same; several calls add up, and to what the
-    /// [client](crate::ClientBuilder::redact) names.
+    /// Never shows the values of fields with these names to an operator, also with `--bodies`. They are hidden in the
+    /// bodies of request and reply (JSON at any depth, and forms), among the headers and in the query. Upper and
+    /// lower case are the same; several calls add up, and to what the [client](crate::ClientBuilder::redact) names.
     ///
     /// The values are stored and sent all the same. The names are stored with the first claim: a later call of
     /// the same key changes nothing. At most [`RedactedFields::COUNT_MAX`] names of at most
@@ -258,9 +260,8 @@ impl Call {
         self
     }
 
-    /// Another ladder and other timeouts for this call, which must be [sent](Call::send): what is enqueued goes by its
-    /// client's policy. The gates belong to the vendor and cannot be
-    /// overridden by a call.
+    /// Another ladder and other timeouts for this call. The call must be [sent](Call::send): an enqueued call goes by
+    /// its client's policy. The gates belong to the vendor, and a call cannot override them.
     pub fn policy(mut self, policy: CallPolicy) -> Call {
         if let Err(mistake) = policy.validate() {
             self.note(mistake);
@@ -279,8 +280,8 @@ impl Call {
     }
 
     /// Tells the vendor how long we wait, in `X-Request-Timeout`, and passes the do-not-retry mark of
-    /// [`inbound`](Call::inbound) on in `X-Do-Not-Retry`. For services of one's own: a vendor that
-    /// does not know the header ignores it.
+    /// [`inbound`](Call::inbound) on in `X-Do-Not-Retry`. For your own services: a vendor that does not know the
+    /// header ignores it.
     pub fn pass_deadline_on(mut self) -> Call {
         self.work.pass_deadline_on = true;
         self
@@ -374,8 +375,8 @@ fn not_pairs(problem: &serde_urlencoded::ser::Error) -> String {
 }
 
 /// Headers that a call must not give. `Host` may lead a shared proxy to another host than the base URL's, with the
-/// adapter's secret; the others say where a request ends on a connection that later requests share (RFC 9112, sections 3.2,
-/// 6 and 9.6).
+/// adapter's secret. The others say where a request ends on a connection that later requests share (RFC 9112,
+/// sections 3.2, 6 and 9.6).
 const NOT_A_CALLS: [HeaderName; 7] = [
     header::HOST,
     header::CONTENT_LENGTH,
@@ -399,7 +400,7 @@ fn in_context(mistake: Error, engine: &Engine, request: &Request, work: &Work) -
     mistake.with_context(Context { key, ..call })
 }
 
-/// Whoever starts over names both keys: a generated one is another at each try.
+/// A call that starts over names both keys: a generated one is another at each try.
 fn check_predecessor(work: &Work) -> Result<(), Error> {
     match (&work.predecessor, &work.key) {
         (Some(_), None) => {

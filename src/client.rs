@@ -106,9 +106,9 @@ impl Client {
     }
 
     /// Registers the terms of the client's account in the store, or compares them with those that another client has
-    /// registered there: the base URL, where the vendor is shown the key, and for how long it replays it. Services that
-    /// share an account's records carry on with each other's operations, and must have these the same. All else may
-    /// differ.
+    /// registered there. The terms are the base URL, where the vendor is shown the key, and for how long it replays
+    /// it. Services that share an account's records carry on with each other's operations, and must have these the
+    /// same. All else may differ.
     ///
     /// [`keep_recovering`](Client::keep_recovering) does this first. Where terms differ, it carries on with nothing and
     /// says so in an event, and keyed calls are refused with this error. Call it at the start of a service that is to end
@@ -223,7 +223,7 @@ pub struct ClientBuilder {
 
 /// Where operations are recorded.
 enum Records {
-    /// Nobody said.
+    /// The service did not say.
     Unsaid,
     In(Arc<dyn Store>),
     /// In a store that is opened when the client is built, and not for one that is refused.
@@ -253,10 +253,10 @@ impl ClientBuilder {
     /// [recover](Client::keep_recovering) what a crash leaves in it.
     ///
     /// Default: [`Memory`], which a crash loses. A client that is built with this default says so in a warning, once
-    /// in a process. Pass [`Memory::new`] to say that it is meant. A client that a test builds says nothing: one with
-    /// a clock other than [`SystemClock`], with a transport other than [`Http`], or with a base URL on loopback,
-    /// where a vendor's fake listens. (A feature or a build setting would not do: Cargo switches `testkit` on for a
-    /// service too, where anything in its build asks for it.)
+    /// in a process. Pass [`Memory::new`] to say that it is meant. A client that a test builds does not warn. That is
+    /// one with a clock other than [`SystemClock`], with a transport other than [`Http`], or with a base URL on
+    /// loopback, where a vendor's fake listens. (A feature or a build setting would not do: Cargo switches `testkit`
+    /// on for a service too, where anything in its build asks for it.)
     pub fn store(mut self, store: impl Store) -> Self {
         self.store = Records::In(Arc::new(store));
         self
@@ -331,7 +331,7 @@ impl ClientBuilder {
     }
 
     /// Names more headers that carry secrets, such as `X-Signature`. A call that [gives](Call::header) one of them is
-    /// refused, because a call's headers are stored and shown to operators; a secret belongs to the adapter, which adds
+    /// refused, because a call's headers are stored and shown to operators. A secret belongs to the adapter, which adds
     /// it at each send. `Authorization`, `Proxy-Authorization`, `Cookie`, `Set-Cookie`, `X-Auth-Token`, `X-Api-Key`,
     /// Postmark's tokens and those of the adapter are always refused. Default: no more.
     pub fn secret_headers<T: Into<String>>(mut self, names: impl IntoIterator<Item = T>) -> Self {
@@ -352,9 +352,9 @@ impl ClientBuilder {
     /// Default: none. What was recorded for another host becomes a [dead letter](crate::error::Reason::Elsewhere): its host may
     /// be a mistake, and is not to be sent this client's secret.
     ///
-    /// Where the path of the base URL changed too, a key has another name below the former one. A keyed call then asks the
-    /// store for that name first, and is the same operation. Change the base URL of all processes before any of them
-    /// repeats a key: two that ask at the same moment, one of them by the former URL, may both send.
+    /// Where the path of the base URL changed too, a key has another name below the former one. A keyed call then
+    /// asks the store for that name first, and is the same operation. Change the base URL of all processes before any
+    /// of them repeats a key. Two that ask at the same moment, one of them by the former URL, may both send.
     pub fn former_base_url(mut self, url: impl Into<String>) -> Self {
         self.former_base_urls.push(url.into());
         self
@@ -370,10 +370,9 @@ impl ClientBuilder {
     ///
     /// # Errors
     ///
-    /// A validation error that names the vendor and what is wrong: a secret that is empty, a base URL with
-    /// credentials or without https, a policy that contradicts itself, a retention that is shorter than the vendor
-    /// and the ladder need, a redacted field without a name, a TLS
-    /// library that does not start.
+    /// A validation error that names the vendor and what is wrong. A secret is empty. A base URL has credentials, or
+    /// no https. A policy contradicts itself. A retention is shorter than the vendor and the ladder need. A redacted
+    /// field has no name. The TLS library does not start.
     pub fn build(self) -> Result<Client, Error> {
         let vendor = self.vendor.name().to_owned();
         self.checked().map_err(|mistake| mistake.at_vendor(&vendor))

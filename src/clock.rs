@@ -225,8 +225,8 @@ impl Clock for SystemClock {
     }
 }
 
-/// The machine's clocks, and not tokio's monotonic one: that stands still in a runtime whose time a test has paused, and
-/// another machine's clock, which is read from time to time, does not.
+/// The machine's clocks, and not tokio's monotonic one. Tokio's stands still in a runtime whose time a test has
+/// paused. Another machine's clock, which is read from time to time, does not.
 #[cfg(feature = "postgres")]
 #[derive(Debug)]
 pub(crate) struct Monotonic {

@@ -51,9 +51,9 @@ impl Enqueued {
         &self.accepted.named.wire_key
     }
 
-    /// Whether this call recorded the operation. `false`: it was on record before, and has ended or goes on as it was. Of
-    /// a call that was [committed](crate::outbox::Uncommitted::committed) with a transaction it is `true`: nobody has
-    /// looked yet.
+    /// Whether this call recorded the operation. `false`: it was on record before, and has ended or goes on as it
+    /// was. Of a call that was [committed](crate::outbox::Uncommitted::committed) with a transaction it is `true`:
+    /// the store has not been asked yet.
     pub fn is_new(&self) -> bool {
         self.accepted.is_new
     }
@@ -80,15 +80,15 @@ impl Enqueued {
         Ok(reply)
     }
 
-    /// Closes the operation, so that nobody sends it any more. In a sequence, the next one goes. `why` is kept in the audit record, signed by
-    /// [`CANCELLED_BY`](Enqueued::CANCELLED_BY).
+    /// Closes the operation: no process sends it any more. In a sequence, the next one goes. `why` is kept in the
+    /// audit record, signed by [`CANCELLED_BY`](Enqueued::CANCELLED_BY).
     ///
     /// Its effect is as on record: *none* if it was never sent, *unknown* if it may have been.
     ///
     /// # Errors
     ///
-    /// [`DeadLetterError::Refused`] if somebody is sending it now, or it has ended; nothing is changed then. Any other is
-    /// the store's: ask again; if it was closed all the same, that is `Refused`.
+    /// [`DeadLetterError::Refused`] if a process is sending it now, or it has ended; nothing is changed then. Any
+    /// other error is the store's: ask again. If the operation was closed all the same, the answer is then `Refused`.
     ///
     /// A call of `enqueue_in` that no dispatcher has admitted yet is admitted first, which takes a dispatcher's role on
     /// Postgres. With less, the error is the store's and of kind

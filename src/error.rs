@@ -1,9 +1,9 @@
 //! The one error of the crate.
 //!
-//! [`Error`] is opaque over a private kind, so that a new way to fail is not a breaking change. Callers ask
-//! it questions: a predicate (`is_refused`, `is_circuit_open`, …), [`Error::effect`] for whether the call may
-//! have happened, [`Error::retry_at`] for when to come back, [`Error::attempts`] for what each attempt met,
-//! and [`Error::code`] for a stable text to alert and group on.
+//! [`Error`] is opaque over a private kind, so that a new way to fail is not a breaking change. Callers ask it
+//! questions. There are predicates (`is_refused`, `is_circuit_open`, …), [`Error::effect`] for whether the call may
+//! have happened, [`Error::retry_at`] for when to come back, [`Error::attempts`] for what each attempt met, and
+//! [`Error::code`] for a stable text to alert and group on.
 //!
 //! `Display` says one layer: whose call it was (vendor, method, path, key), what happened, the effect, and what to
 //! do next. The chain of [`source`](std::error::Error::source)s says why. Log both at once with `{error:#}`. Neither
@@ -34,7 +34,7 @@ pub(crate) use words::{ADMIT_ROW, Chain};
 /// use steadfast::vendor::Stripe;
 /// use steadfast::{Client, Effect, Error};
 ///
-/// /// What the page says to whoever pressed "pay".
+/// /// What the page says to the customer who pressed "pay".
 /// fn told(error: &Error) -> &'static str {
 ///     match error.effect() {
 ///         Effect::None => "You were not charged.",
@@ -57,9 +57,9 @@ pub enum Effect {
     /// Applied: the vendor said so, or a lookup found it. An error with this effect is about something else than
     /// the call: its reply cannot be read, or the store failed once the answer was in hand.
     ///
-    /// In the second case the [disposition](Error::disposition) is [`Continues`](Disposition::Continues) all the same.
-    /// The effect is what the vendor said; the disposition is what is on record, where the operation is still in
-    /// progress. Whoever recovers it finds that effect by the vendor's key or a lookup, and settles the record.
+    /// In the second case the [disposition](Error::disposition) is [`Continues`](Disposition::Continues) all the
+    /// same. The effect is what the vendor said; the disposition is what is on record, where the operation is still
+    /// in progress. Recovery finds that effect by the vendor's key or a lookup, and settles the record.
     Applied,
 }
 

@@ -5,7 +5,7 @@
 //! word at its condition.
 //!
 //! The switch needs the feature `_guards`, which is no part of the interface. Without it every guard is the constant
-//! that it holds, the compiler leaves nothing of it, and nobody outside the crate can name it.
+//! that it holds, the compiler leaves nothing of it, and no other crate can name it.
 
 macro_rules! guards {
     ($($(#[doc = $rule:literal])+ $name:ident,)+) => {
@@ -47,7 +47,7 @@ guards! {
     LapsedIsUnknown,
     /// A dead holder's request is on its way for as long as its longest attempt.
     LongestAttempt,
-    /// A lease that a wrong clock wrote keeps nobody out.
+    /// A lease that a wrong clock wrote keeps no process out.
     LeaseOfWrongClock,
     /// A first claim in the future has no window, also not later.
     ClaimInFuture,
@@ -79,7 +79,7 @@ guards! {
     /// What waits for its next attempt holds its sequence.
     RetryHoldsSequence,
     // What is left to dispatchers.
-    /// Nobody takes what is not due.
+    /// What is not due is not taken.
     NotBeforeDue,
     /// What was left for later keeps its time, whatever clock said it.
     LaterKeepsItsTime,
@@ -105,7 +105,7 @@ guards! {
     /// A store whose records go elsewhere takes nothing.
     ClosedStore,
     // Sending again.
-    /// What nobody can tell is not sent again.
+    /// An operation of unknown effect is not sent again.
     UnknownIsParked,
     /// Our window ends before the vendor's.
     WindowSlack,
@@ -120,7 +120,7 @@ guards! {
     AskedAgain,
     /// A lookup is believed only after the settle time.
     SettleTime,
-    /// The settle time counts once, whoever waits for it.
+    /// The settle time counts once, also if several processes wait for it.
     SettleOnce,
     /// What another host's clock says to have passed counts less what clocks may differ.
     ClocksDiffer,
@@ -148,7 +148,7 @@ guards! {
     RenewBeforeSend,
     /// The vendor's wish is asked again after the lease was renewed.
     PauseAskedAgain,
-    /// Whoever stood still since it let go of an operation says no word of before.
+    /// A process that stood still since it let go of an operation does not report what was before.
     FreedLongAgo,
     /// A takeover for a caller is charged as a retry.
     TakeoverPays,
@@ -183,12 +183,12 @@ guards! {
     /// A 429 says nothing of the vendor's health.
     LimitIsNeutral,
     // Operators.
-    /// What nobody can tell is redriven by force alone.
+    /// An operation of unknown effect is redriven by force alone.
     UnsafeNeedsForce,
     /// A redrive that overwrites what was written since is held back.
     OverwriteHeldBack,
     // Adapters.
-    /// A page for a browser is nobody's success.
+    /// A page for a browser is no success.
     PageIsNoSuccess,
     /// What somebody on the way wrote is no refusal.
     OwnAnswer,
@@ -223,7 +223,7 @@ guards! {
     RecoveryFalls,
     /// Recovery's rate is one for all processes of a store.
     RecoveryShared,
-    /// Where nobody is answered, a failure is no operation's own.
+    /// While no call is answered, a failure is no operation's own.
     QuietOutage,
     // Stores.
     /// Only what has expired is purged.

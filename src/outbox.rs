@@ -53,9 +53,9 @@
 //! | `sequence`, `on_dead_letter` | none, `hold` | as [`Call::sequence`](crate::Call::sequence); `skip` lets the next one go |
 //! | `keep_ms`, `redact`, `supersedes` | | as [`Call::retention`](crate::Call::retention), [`redact`](crate::Call::redact) (a JSON array) and [`supersedes`](crate::Call::supersedes) |
 //!
-//! What the table's checks can see, such as a key that is too long, fails in the transaction. A later `send()` of the same
-//! call under the same key finds the operation: JSON in another order of members, and a form in another order of names,
-//! are the same request.
+//! What the table's checks can see, such as a key that is too long, fails in the transaction. A later `send()` of the
+//! same call under the same key finds the operation. JSON in another order of members, and a form in another order of
+//! names, are the same request.
 //!
 //! # On Postgres
 //!
@@ -81,22 +81,24 @@
 //! | `enqueue_bytes(vendor, method, path, key, body, content_type, …)` | `bytea` |
 //!
 //! Behind those come, by name: `account` (`default`), `query` (encoded, without `?`), `headers` (`jsonb`), `at` or
-//! `after`, `on_unknown`, `keep`, `redact`, `supersedes`, `namespace`, `sequence`, `on_dead_letter`. They give the row's
-//! number, and tell the dispatchers of all processes (`NOTIFY`) when the transaction commits. The server commits those that
-//! tell one after the other; of many at once only the first does. `SET steadfast.notify = 'off'`, or `ALTER DATABASE`,
-//! leaves it out: for `PREPARE TRANSACTION`, which does not take it, and for the last bit of throughput. A mistake fails in the
-//! caller's transaction, and says what to give. Whoever calls needs no right to a table: `GRANT USAGE ON SCHEMA` and
-//! `GRANT EXECUTE ON FUNCTION`. The role of an app has both. Rows lie in the table `outbox` of the schema, with the columns
-//! above, but for `body` (`bytea`) and `account` (`default`); only a dispatcher's role admits them.
+//! `after`, `on_unknown`, `keep`, `redact`, `supersedes`, `namespace`, `sequence`, `on_dead_letter`. They give the
+//! row's number, and tell the dispatchers of all processes (`NOTIFY`) when the transaction commits. The server
+//! commits those that tell one after the other; of many at once only the first does. `SET steadfast.notify = 'off'`,
+//! or `ALTER DATABASE`, leaves it out: for `PREPARE TRANSACTION`, which does not take it, and for the last bit of
+//! throughput. A mistake fails in the caller's transaction, and says what to give. The caller's login needs no right
+//! to a table: `GRANT USAGE ON SCHEMA` and `GRANT EXECUTE ON FUNCTION`. The role of an app has both. Rows lie in the
+//! table `outbox` of the schema, with the columns above, but for `body` (`bytea`) and `account` (`default`); only a
+//! dispatcher's role admits them.
 //!
 //! # What cannot be admitted
 //!
-//! A header that carries a secret, a body that has no room for the vendor's key, a key that belongs to another request:
-//! such a row is *rejected*. It stays in the outbox with the reason, in the columns `rejected_at_ms` and `rejected`;
-//! nothing of it is sent, its key is not used up, and the rows behind it go on. An event says so, `steadfast stats` counts
-//! it, and [`DeadLetters::rejected`](crate::dead_letter::DeadLetters::rejected) lists it. It is no dead letter: there is no
-//! operation yet, so that there is nothing to redrive and no effect to doubt. So its key stays free: a correct call under
-//! the same key is made. The rows behind it in its sequence wait, unless it skips. Whoever mended it puts it back:
+//! A header that carries a secret, a body that has no room for the vendor's key, a key that belongs to another
+//! request: such a row is *rejected*. It stays in the outbox with the reason, in the columns `rejected_at_ms` and
+//! `rejected`; nothing of it is sent, its key is not used up, and the rows behind it go on. An event says so,
+//! `steadfast stats` counts it, and [`DeadLetters::rejected`](crate::dead_letter::DeadLetters::rejected) lists it. It
+//! is no dead letter: there is no operation yet, so that there is nothing to redrive and no effect to doubt. So its
+//! key stays free: a correct call under the same key is made. The rows behind it in its sequence wait, unless it
+//! skips. Mend it, and put it back:
 //!
 //! ```sql
 //! UPDATE steadfast_outbox SET headers = '{}', rejected_at_ms = NULL, rejected = NULL WHERE number = 7;

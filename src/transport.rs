@@ -1,7 +1,7 @@
 //! How a request reaches the vendor: the [`Transport`] trait, and what passes through it.
 //!
-//! The trait is small for whoever implements one (a scripted one for tests is in [`testkit`]). [`Http`] over
-//! reqwest is the one that service code uses.
+//! The trait is small for implementors (a scripted one for tests is in [`testkit`]). [`Http`] over reqwest is the one
+//! that service code uses.
 //!
 #![cfg_attr(feature = "testkit", doc = "[`testkit`]: crate::testkit")]
 #![cfg_attr(not(feature = "testkit"), doc = "[`testkit`]: crate#features")]
@@ -35,7 +35,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Limits for one exchange whose progress nobody watches.
+    /// Limits for one exchange whose progress is not watched.
     pub const fn new(reply_bytes_max: usize) -> Limits {
         Limits { reply_bytes_max, progress: Progress::unwatched() }
     }
@@ -102,7 +102,7 @@ pub enum SendErrorKind {
     Request,
     /// Time ran out, and the request may have left.
     Timeout,
-    /// The vendor, or a proxy before it, said in HTTP/2 that it did not process the request (RFC 9113): it refused
+    /// The vendor, or a proxy before it, said in HTTP/2 that it did not process the request (RFC 9113). It refused
     /// the stream (section 8.7), or it is closing the connection and the stream is above the last that it looked at
     /// (GOAWAY, section 6.8). Sent, without any effect.
     NotProcessed,

@@ -31,8 +31,8 @@ impl Due {
 }
 
 impl Call {
-    /// [Enqueues](Call::enqueue) it for `time`: it is not sent before, by the wall clocks of the hosts. A time that has
-    /// passed is now. Of several, also with [`after`](Call::after), the last one counts.
+    /// [Enqueues](Call::enqueue) the call for `time`: it is not sent before, by the wall clocks of the hosts. A time
+    /// that has passed means now. The last of several counts, also with [`after`](Call::after).
     ///
     /// Default: now. It is a mistake in a call that is [sent](Call::send).
     pub fn at(mut self, time: impl Into<SystemTime>) -> Call {
@@ -46,18 +46,19 @@ impl Call {
         self
     }
 
-    /// [Enqueues](Call::enqueue) it into a [`Sequence`], such as `customer-7`: those of one sequence are delivered one at a
-    /// time, in the order in which they were accepted, also over retries, processes and restarts.
+    /// [Enqueues](Call::enqueue) the call into a [`Sequence`], such as `customer-7`. The calls of one sequence are
+    /// delivered one at a time, in the order in which they were accepted. Retries, other processes and restarts do
+    /// not change that order.
     ///
     /// One that waits for a retry, a settle time or its [own time](Call::at) holds all behind it. A success and a refusal
     /// let the next one go, and so does [`cancel`](Enqueued::cancel). A dead letter holds its sequence until a person has
     /// dealt with it, unless the [`Sequence`] says to skip it.
     ///
-    /// The order is that of the commits in the store: of two calls that are enqueued at the same time either may be first.
-    /// Rows of the sequence that lie in the [outbox](crate::outbox) were accepted too. While there are any, the call goes
-    /// there itself, and a dispatcher records it behind them.
-    /// The operation that is on record already stays where it is, in its first sequence or in none. A call that
-    /// [starts another one over](Call::supersedes) in the same sequence takes that one's place.
+    /// The order is that of the commits in the store. Of two calls that are enqueued at the same time either may be
+    /// first. Rows of the sequence that lie in the [outbox](crate::outbox) were accepted too. While there are any,
+    /// the call goes there itself, and a dispatcher records it behind them. The operation that is on record already
+    /// stays where it is, in its first sequence or in none. A call that [starts another one over](Call::supersedes)
+    /// in the same sequence takes that one's place.
     ///
     /// Default: none; it is delivered beside all others. It is a mistake in a call that is [sent](Call::send): who sends
     /// now does not wait for others. The name is stored as it is, also where requests are sealed.
@@ -80,11 +81,11 @@ impl Call {
     /// forgotten, and so are mistakes. No gate is asked: what cannot be sent now is sent later. The vendor's replay window
     /// begins with the first send, however long that is after this.
     ///
-    /// The client's first one [registers](crate::Client::register) the terms of its account, or is refused where another
-    /// service has registered others: whoever delivers would send its own secret.
+    /// The client's first one [registers](crate::Client::register) the terms of its account, or is refused where
+    /// another service has registered others: the process that delivers would send its own secret.
     ///
-    /// The same key is the same operation: one that is on record already stays as it is, and is what the handle is for.
-    /// A call without a key is given one.
+    /// The same key is the same operation. If it is on record already, it stays as it is, and the handle is for it. A
+    /// call without a key is given one.
     ///
     /// As durable as the client's store: with [`Memory`](crate::store::Memory), a crash forgets what was accepted.
     ///
@@ -150,7 +151,7 @@ pub(super) fn check_is_sent_now(has_time: bool, work: &Work) -> Result<(), Error
     Ok(())
 }
 
-/// What a call asks for that no record keeps, so that whoever delivers it would not know.
+/// What a call asks for that no record keeps, so the process that delivers it would not know.
 pub(super) fn check_is_on_record(work: &Work) -> Result<(), Error> {
     if work.policy.is_some() {
         let problem = "what is enqueued is delivered by its client's policy; give this one to a client of its own, and \

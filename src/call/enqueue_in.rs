@@ -22,10 +22,10 @@ impl Call {
     /// dispatcher, in this process or another one, finds the row once it is committed, records the operation and sends it.
     /// Until then no store call, no lock and no gate is involved but the transaction's own.
     ///
-    /// What [`enqueue`](Call::enqueue) says of keys, times, sequences and the client's policy holds here too. The terms of
-    /// the account are not registered, because nothing but the transaction is asked: the row says for which host it was
-    /// written, and a dispatcher whose client calls another one rejects it. The order in a sequence is that of the commits;
-    /// of two transactions that overlap either may be first.
+    /// What [`enqueue`](Call::enqueue) says of keys, times, sequences and the client's policy holds here too. The
+    /// terms of the account are not registered, because nothing but the transaction is asked. Instead the row says
+    /// for which host it was written, and a dispatcher whose client calls another host rejects it. The order in a
+    /// sequence is that of the commits; of two transactions that overlap either may be first.
     ///
     /// ```
     #[doc = include_str!("../docs/setup/outbox.md")]

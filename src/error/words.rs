@@ -138,7 +138,7 @@ impl Error {
         }
     }
 
-    /// What whoever reads this can do about it, where something can be done. A mistake in the input says so itself.
+    /// What the reader can do about it, where something can be done. A mistake in the input says so itself.
     fn what_next(&self) -> Option<Cow<'static, str>> {
         let is_keyed = self.0.context.key.is_some();
         let again = if is_keyed { "send the same key again" } else { "try again" };

@@ -112,8 +112,8 @@ fn push(path: &mut String, name: &str) {
 
 /// Whether the type knows a key of the path, as a struct knows its fields and a map does not know its entries.
 ///
-/// With the key renamed wherever it is written, in as many letters, a map fails just as before: at the same place,
-/// and on a path that leads through the new name. A struct misses its field, or does well without.
+/// With the key renamed wherever it is written, in as many letters, a map fails just as before. It fails at the same
+/// place, and on a path that leads through the new name. A struct misses its field, or does well without.
 ///
 /// A map may check its keys, and refuse the new one or skip its entry. So the new name is of the same form, digits for
 /// digits. A failure over the new name itself counts as a map's, unless serde says that a field or a variant is

@@ -5,7 +5,7 @@ use tracing::{debug, warn};
 use super::{Whose, count};
 use crate::error::{Chain, Error};
 
-/// A call is written in the caller's transaction; nobody knows yet whether that commits.
+/// A call is written in the caller's transaction; whether that commits is not known yet.
 pub(crate) fn put_in_outbox(whose: Whose<'_>) {
     event!(debug, whose, "put in the outbox", {});
 }

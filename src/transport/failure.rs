@@ -37,8 +37,9 @@ pub(super) fn before_the_answer(error: reqwest::Error, https: bool, progress: &P
     SendError::with_source(kind, error.without_url())
 }
 
-/// Whether the other side said in HTTP/2 that it did not process the request: RST_STREAM with REFUSED_STREAM
-/// (RFC 9113, section 8.7), or GOAWAY with a last stream below the request's, whatever its code (section 6.8).
+/// Whether the other side said in HTTP/2 that it did not process the request. It says so by RST_STREAM with
+/// REFUSED_STREAM (RFC 9113, section 8.7), or GOAWAY with a last stream below the request's, whatever its code
+/// (section 6.8).
 ///
 /// `h2` gives the error of a GOAWAY only to streams above the last one. A stream that a GOAWAY covers and that ends
 /// with the connection has an I/O error, and may have been processed.

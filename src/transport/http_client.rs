@@ -2,9 +2,9 @@
 //!
 //! reqwest does two things on its own that a call with an effect cannot bear, and both are off here:
 //!
-//! - It follows redirects. A 307 or 308 sends the body a second time; a 301, 302 or 303 turns a POST into a
-//!   GET whose 200 reads like the POST's success; each carries secret headers of a vendor's own
-//!   (`X-Auth-Token`) to wherever the redirect points. A 3xx simply is the answer.
+//! - It follows redirects. A 307 or 308 sends the body a second time. A 301, 302 or 303 turns a POST into a GET whose
+//!   200 reads like the POST's success. Each carries secret headers of a vendor's own (`X-Auth-Token`) to wherever
+//!   the redirect points. A 3xx simply is the answer.
 //! - It retries what it thinks safe, or what a `retry` policy of the caller's says. Retries are the engine's,
 //!   which counts, budgets and records them.
 
@@ -27,7 +27,7 @@ use crate::transport::{Exchange, Limits, Progress, SendError, SendErrorKind, Tra
 
 /// The transport over reqwest. Cheap to clone; clones share one pool of connections.
 ///
-/// Every request goes exactly as given, whether it is an operation's or not: a retry underneath would escape the
+/// Every request goes exactly as given, whether it is an operation's or not. A retry underneath would escape the
 /// budget, and a failure to connect would no longer prove that nothing was sent.
 ///
 /// # Cancellation safety
@@ -68,7 +68,7 @@ pub struct HttpBuilder {
 }
 
 impl Http {
-    /// How long connecting may take if nobody says otherwise: the background policy's figure.
+    /// How long connecting may take by default: the background policy's figure.
     pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
     /// A builder with the defaults: reqwest's, [`Http::CONNECT_TIMEOUT`], no redirects, no retries.
@@ -158,8 +158,8 @@ impl HttpBuilder {
     /// Its proxies count for loopback too, also those that reqwest takes from the environment. Call
     /// `no_proxy()` on it where that is not meant.
     ///
-    /// There is no way in for a client that is already built: reqwest cannot be asked whether it follows redirects,
-    /// and a followed 303 that points back to the same URL leaves no trace in the answer.
+    /// A client that is already built is not accepted. Reqwest cannot be asked whether it follows redirects, and a
+    /// followed 303 that points back to the same URL leaves no trace in the answer.
     #[must_use]
     pub fn reqwest(mut self, builder: reqwest::ClientBuilder) -> HttpBuilder {
         self.reqwest = Some(builder);

@@ -1,9 +1,9 @@
 //! [`Progress`]: how far an exchange has got, told by the transport and asked by the engine.
 //!
 //! When time runs out, the engine drops the exchange. A request that was still waiting for its connection has no
-//! effect; one whose first byte may have left has an effect that nobody knows. Only the transport can tell them
-//! apart, and it may be in the middle of sending on another thread. So the two sides do not read a flag: they
-//! decide one atomic step, and whoever comes second obeys.
+//! effect; one whose first byte may have left has an unknown effect. Only the transport can tell them apart, and it
+//! may be in the middle of sending on another thread. So the two sides do not read a flag: they decide one atomic
+//! step, and the side that comes second obeys.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -36,7 +36,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
-    /// `None`: nobody asks.
+    /// `None`: no side asks.
     stage: Option<Arc<AtomicU8>>,
 }
 
@@ -46,8 +46,8 @@ impl Progress {
         Progress { stage: Some(Arc::new(AtomicU8::new(MAY_HAVE_LEFT))) }
     }
 
-    /// For an exchange whose progress nobody asks about: it may always send, and has always perhaps sent. It
-    /// allocates nothing.
+    /// For an exchange whose progress is not asked for: it may always send, and has always perhaps sent. It allocates
+    /// nothing.
     pub const fn unwatched() -> Progress {
         Progress { stage: None }
     }
@@ -74,7 +74,7 @@ impl Progress {
         }
     }
 
-    /// For whoever drops the exchange: gives it up. `true` means that nothing of the request has left, and that
+    /// For the side that drops the exchange: gives it up. `true` means that nothing of the request has left, and that
     /// nothing will.
     pub fn give_up(&self) -> bool {
         let Some(stage) = &self.stage else { return false };

@@ -1,10 +1,11 @@
 //! [`WatchedBody`]: a request's body that tells when sending begins.
 //!
-//! reqwest does not say when it has a connection. hyper does, by what it does to the body: the task that owns a
-//! connection asks `is_end_stream` before it writes the head (HTTP/1 and HTTP/2 need the answer for the head), and
-//! nobody asks before there is a connection. reqwest's `connector_layer` sees connections being made, but not which
-//! request takes one: a request that began to connect may leave on a connection that became idle meanwhile. The
-//! tests in `tests/findings/transport.rs` hold both halves, so that an update of hyper that changes it is noticed.
+//! The client learns here when sending begins. Reqwest does not say when it has a connection, but hyper shows it by
+//! what it does to the body. The task that owns a connection asks `is_end_stream` before it writes the head, because
+//! HTTP/1 and HTTP/2 need the answer for the head. Before there is a connection, hyper does not ask. Reqwest's
+//! `connector_layer` sees connections being made, but not which request takes one. A request that began to connect
+//! may leave on a connection that became idle meanwhile. The tests in `tests/findings/transport.rs` hold both halves:
+//! they notice an update of hyper that changes it.
 
 use std::fmt;
 use std::pin::Pin;
