@@ -1,11 +1,10 @@
 //! One TOML file for all vendors.
 //!
-//! What a service says of its vendors (which adapter, which limits, which timeouts) belongs in a file that is
-//! reviewed and deployed like code, with two conditions. It must hold no secret, so that it can be: a vendor
-//! names the environment variable that holds its secret, and that is read when its client is built. And a
-//! mistake in it must be found before it is met in an incident: an unknown key is refused and not ignored, a
-//! duration has a unit, a policy that contradicts itself does not load, and all mistakes are told in one run, each
-//! with file, line and column, and what would have been right. [`Vendors::check`] does all of that without a secret, for a build.
+//! The file names each vendor's adapter, limits and timeouts. It is reviewed and deployed like code, so it holds no
+//! secret: it names the environment variable, which is read when the client is built. Mistakes are found before an
+//! incident. An unknown key is refused, a duration has a unit, and a policy that contradicts itself does not load.
+//! One run tells all mistakes, each with file, line and column, and what would have been right. [`Vendors::check`]
+//! does that without a secret, for a build.
 //!
 //! ```toml
 //! #:schema ./vendors.schema.json
@@ -52,7 +51,7 @@
 //! | left out | memory of each client's own: a crash forgets, and [a warning](ClientBuilder::store) says so |
 //!
 //! Reading and checking the file opens nothing. The first client that is built opens the store, or makes it, and all
-//! others share it, as does [`Vendors::store`]. A client records there with a scripted transport too: a test that
+//! others share it, as does [`Vendors::store`]. A client records there with a scripted transport too. A test that
 //! reads the service's own file gives another store with [`Vendors::with_store`], or one client its own with
 //! [`ClientBuilder::store`], and the file's is not touched.
 //!
@@ -207,8 +206,8 @@ impl Vendors {
         self
     }
 
-    /// Records the operations of all clients in this store, whatever the file names: for a test of a service that
-    /// reads the service's own file, or for a store that is opened in code. The file's store is then never opened.
+    /// Records the operations of all clients in this store, whatever store the file names. It is for a test that
+    /// reads the service's own file, and for a store that is opened in code. The file's store is then never opened.
     ///
     /// ```no_run
     /// # fn run() -> Result<(), steadfast::Error> {
@@ -261,7 +260,7 @@ impl Vendors {
     }
 
     /// As [`store`](Vendors::store), and never makes the file: for a tool beside the service. `None` also if the file
-    /// names the store `memory`, since nobody but the service sees that.
+    /// names the store `memory`, since only the service sees that.
     ///
     /// # Errors
     ///

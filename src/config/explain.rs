@@ -1,8 +1,8 @@
 //! From serde's words to ours: which key, in which table, what would have been right.
 //!
-//! Serde says what it met and what it expected in a text of fixed form, and gives no other access to it. That
-//! form is read here, in one place; a text that is not understood is passed on as it is, so that a new
-//! release of serde can cost clarity and nothing else. The tests hold each form.
+//! Serde says what it met and what it expected in a text of fixed form, and gives no other access to it. That form is
+//! read here, in one place. A text that is not understood is passed on as it is: a new release of serde can cost
+//! clarity and nothing else. The tests hold each form.
 
 use super::file::SETTINGS;
 use super::path::Path;

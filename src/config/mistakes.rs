@@ -6,7 +6,7 @@
 //!
 //! What was taken out can look like a mistake of its own: a key that is now missing, a limit that is now compared
 //! with a default. Each mistake says what it is about, and one that only follows from another is not told. When in
-//! doubt it is left out: the next run tells it, and a mistake that nobody made costs more than that.
+//! doubt it is left out: the next run tells it, and to report a mistake that is none costs more than that.
 
 use super::path::Path;
 use super::source::Source;
@@ -167,7 +167,7 @@ fn is_meant_for(out: &Path, path: &Path) -> bool {
     }
 }
 
-/// About a screenful. Whoever has more of them has one cause for most.
+/// About a screenful. A file with more of them has one cause for most.
 const MISTAKES_MAX: usize = 20;
 
 /// Far more than follow from twenty. Each costs a reading of its table.

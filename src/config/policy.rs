@@ -33,9 +33,9 @@ impl Preset {
 
 /// The preset with each field that `overrides` writes in that field's place.
 ///
-/// The overrides are read twice: once by themselves, because only then does a mistake have its place in the
-/// file, and once laid over the preset, because serde fills what is missing from [`Policy::default`] and would
-/// turn an interactive vendor that changes one timeout into a background one.
+/// The overrides are read twice. Once they are read by themselves, because only then does a mistake have its place in
+/// the file. Once they are read laid over the preset, because serde fills what is missing from [`Policy::default`]
+/// and would turn an interactive vendor that changes one timeout into a background one.
 pub(super) fn read(
     preset: Preset,
     path: &Path,
@@ -68,9 +68,9 @@ fn lay_over(base: &mut toml::Value, changes: toml::Value) {
     }
 }
 
-/// Where to point for a policy that contradicts itself, whose `problem` starts with the field's path: at the
-/// field, or else, where that one has the preset's value, at another that the reason names, or else at the
-/// innermost table on the way.
+/// The place to show for a policy that contradicts itself. `problem` starts with the field's path. The place is the
+/// field; or, where that one has the preset's value, another field that the reason names; or the innermost table on
+/// the way.
 pub(super) fn place_of(problem: &str, policy: &DeTable<'_>) -> Option<usize> {
     let field = problem.split(':').next().unwrap_or_default();
     let named = problem.split([' ', ',', ';', ':']).filter_map(|word| locate(policy, word));

@@ -1,7 +1,7 @@
 //! The store that the file names: `store` and `seal_keys_env`.
 //!
 //! One store for all vendors, because one file is one service: its operators look in one place, and its commits are
-//! shared. It is opened by the first client that is built and not when the file is read: checking a file, or asking it
+//! shared. The first client that is built opens it, and not the reading of the file. To check a file, or to ask it
 //! for a vendor's rules, must leave nothing behind.
 
 use std::fmt;

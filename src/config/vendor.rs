@@ -159,8 +159,8 @@ impl Entry {
         }
     }
 
-    /// Builds the client as it will be built, so that the two can never differ in what they refuse, but with a
-    /// secret that is none and a transport that reaches nobody. Gives the vendor's and the account's names.
+    /// Builds the client as it will be built, but with an empty secret and a transport that sends nothing. So the two
+    /// can never differ in what they refuse. Gives the vendor's and the account's names.
     fn check(&self, namespace: &str) -> Result<(String, String), Error> {
         let client = self.rules(namespace, None)?;
         let vendor = &client.engine.vendor;
@@ -320,7 +320,7 @@ fn no_secret_env(name: &str, path: &Path) -> String {
     )
 }
 
-/// Reaches nobody: for a client that is built to be checked.
+/// Sends nothing: for a client that is built to be checked.
 #[derive(Debug)]
 struct Nowhere;
 

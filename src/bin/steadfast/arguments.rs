@@ -58,20 +58,22 @@ pub(crate) enum Command {
     Outbox(OutboxArguments),
     /// Ends an operation that waits for its next attempt, or that a dead process left
     ///
-    /// It becomes a dead letter that is closed; its effect stays as on record. Never while somebody holds it.
+    /// It becomes a dead letter that is closed; its effect stays as on record. It is refused while a process holds
+    /// it.
     Cancel(CancelArguments),
     /// Carries operations on under a new name, after an account, a namespace or a vendor was renamed
     ///
-    /// It is a dry run until --yes is given, and needs a vendors file that has the new name. Each operation keeps the key
-    /// that the vendor knows it by. One is held back, and the exit code is then 1, if somebody holds it, if its new name
-    /// is on record already, or if it was sent to another address than the new name's client calls.
+    /// It is a dry run until --yes is given, and needs a vendors file that has the new name. Each operation keeps the
+    /// key that the vendor knows it by. One is held back if a process holds it, or if its new name is on record
+    /// already. So is one that was sent to another address than the new name's client calls. The exit code is then 1.
     Adopt(AdoptArguments),
     /// Removes secrets that version 0.1 stored with the headers of requests
     ///
-    /// It is a dry run until --yes is given. It looks for Authorization, Proxy-Authorization, Cookie, Set-Cookie,
-    /// X-Auth-Token, X-Api-Key, Postmark's tokens, the headers in which the vendors of --vendors take their secrets, and
-    /// those that --header names, in the requests of all operations. What is still to be sent gets the secret of the
-    /// service's own client at each send; a secret that only the call gave is gone, and the vendor may refuse it.
+    /// It is a dry run until --yes is given. In the requests of all operations it looks for Authorization,
+    /// Proxy-Authorization, Cookie, Set-Cookie, X-Auth-Token, X-Api-Key and Postmark's tokens. It also looks for the
+    /// headers in which the vendors of --vendors take their secrets, and for those that --header names. What is still
+    /// to be sent gets the secret of the service's own client at each send. A secret that only the call gave is gone,
+    /// and the vendor may refuse that operation.
     ///
     /// At the end the store is written anew, since its free space still holds what was removed. The service may run, but
     /// waits meanwhile, about a second for each 100 MiB; a call that waits for more than five seconds fails and sends
@@ -85,16 +87,17 @@ pub(crate) enum Command {
     Reseal(ResealArguments),
     /// Makes the schema of a store on Postgres, or brings it up to date
     ///
-    /// A service does so itself when it starts, if its role may. This is for a role that may, before the services of a
-    /// new release start, and beside those of the old one. It is one transaction; of several at once, one does it and
-    /// the others find it done. An SQLite file needs no such thing: whoever opens it brings it up to date.
+    /// A service does so itself when it starts, if its role may. This is for a role that may, before the services of
+    /// a new release start, and beside those of the old one. It is one transaction; of several at once, one does it
+    /// and the others find it done. An SQLite file needs no such thing: the process that opens it brings it up to
+    /// date.
     Migrate(MigrateArguments),
     /// Copies all records to another store, and closes the one that they were in
     ///
-    /// Stop the service first: from the beginning, nobody can write to either store. While somebody holds an operation in
-    /// the old store, the copy is refused, and the exit code is 1. At the end every operation, its log and every entry of
-    /// the audit record are compared; then the new store is open. A process that still uses the old one sends nothing, and
-    /// is told where the new one is.
+    /// Stop the service first: from the beginning, no process can write to either store. While a process holds an
+    /// operation in the old store, the copy is refused, and the exit code is 1. At the end every operation, its log
+    /// and every entry of the audit record are compared; then the new store is open. A process that still uses the
+    /// old one sends nothing, and is told where the new one is.
     ///
     /// If it is cut short, the same again goes on with it. Both stores are opened with the keys in STEADFAST_SEAL_KEYS, and
     /// the new one is sealed with the first of them.
@@ -107,10 +110,10 @@ pub(crate) enum Command {
     Terms(TermsArguments),
     /// Delivers what services enqueued, in a process of its own
     ///
-    /// It carries on with what is due and with what a dead process left, of all vendors of the vendors file, until SIGTERM
-    /// or SIGINT. Then it takes nothing more, lets what was sent end, and lets go of the rest: another process carries it
-    /// on at once. The vendors' secrets must be set in the environment as for the service; the store must be there.
-    /// Any number of these may run beside each other and beside the service.
+    /// It carries on with what is due and with what a dead process left, of all vendors of the vendors file, until
+    /// SIGTERM or SIGINT. Then it takes nothing more, lets what was sent end, and lets go of the rest. Another
+    /// process can take the rest over at once. The vendors' secrets must be set in the environment as for the
+    /// service; the store must be there. Any number of these may run beside each other and beside the service.
     ///
     /// GET /health is 200 while it works and its store answers, else 503 with the reason. GET /metrics is for Prometheus.
     Dispatch(DispatchArguments),
@@ -229,7 +232,7 @@ pub(crate) struct RedriveArguments {
     /// Only counts, and needs no name
     #[arg(long)]
     pub dry_run: bool,
-    /// Also what may have taken effect and nothing can tell: risks a second effect, and needs --why
+    /// Also what may have taken effect: risks a second effect, and needs --why
     #[arg(long)]
     pub force: bool,
     /// Also a PUT, PATCH or DELETE without a condition: it overwrites what was written since, and needs --why
@@ -328,8 +331,8 @@ pub(crate) struct ResealArguments {
 
 #[derive(Args, Debug)]
 pub(crate) struct MigrateArguments {
-    /// Also makes the roles NAME_owner, NAME_app, NAME_dispatcher and NAME_reader, after the schema, and gives each what
-    /// it needs; make whoever logs in a member of one
+    /// Also makes the roles NAME_owner, NAME_app, NAME_dispatcher and NAME_reader, after the schema, and gives each
+    /// what it needs; make each login a member of one
     #[arg(long)]
     pub roles: bool,
     /// Prints the statements for an empty database instead, and connects to nothing
@@ -376,7 +379,7 @@ pub(crate) struct EditArguments {
     /// A file with the new body, or - for what comes in
     #[arg(long, value_name = "PATH")]
     pub body: PathBuf,
-    /// Although the old one may have taken effect: risks a second effect
+    /// Also if the old one may have taken effect: risks a second effect
     #[arg(long)]
     pub force: bool,
     #[command(flatten)]

@@ -285,7 +285,7 @@ fn view(arguments: &ViewArguments, signature: &Signature) -> Result<View, Failur
     Ok(view.redact(arguments.redact.iter().cloned()))
 }
 
-/// A new file, for nobody else to read: it may hold what the store keeps to itself.
+/// A new file that only its owner can read: it may hold what the store does not show.
 fn create(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.write(true).create_new(true);

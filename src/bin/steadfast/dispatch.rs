@@ -148,7 +148,7 @@ impl Signals {
 }
 
 /// Of other crates only warnings: what they say of requests may be anything. A second subscriber is not possible, and
-/// nobody has set a first one.
+/// there is no first one.
 fn log_to_stderr(form: Form, level: Level) {
     let targets = Targets::new().with_target("steadfast", level).with_default(level.min(Level::WARN));
     let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);

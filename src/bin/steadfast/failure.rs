@@ -36,7 +36,7 @@ pub(crate) enum Failure {
     Input(PathBuf, io::Error),
     /// A file or a directory that was to be written.
     File(PathBuf, io::Error),
-    /// The terminal, or whoever reads us.
+    /// The terminal, or the program that reads our output.
     Output(io::Error),
 }
 

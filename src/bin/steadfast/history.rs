@@ -14,8 +14,8 @@ use super::print::{self, millis, plain, wrapped};
 
 type Out<'a> = &'a mut (dyn Write + Send);
 
-/// How often it was sent, and how many of these are steps of the ladder, if not all are: by those it is seen how far a
-/// dead letter is away. A redrive begins to count anew; the log keeps what came before it.
+/// How often it was sent, and how many of these are steps of the ladder, if not all are. The steps show how far away
+/// a dead letter is. A redrive begins to count anew; the log keeps what came before it.
 pub(crate) fn attempts(shown: &Shown) -> String {
     let redriven = shown.audit.iter().filter(|entry| is_redrive(entry)).map(|entry| entry.at).max();
     let since = if redriven.is_some() { " since the redrive" } else { "" };

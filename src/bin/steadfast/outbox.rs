@@ -45,7 +45,7 @@ fn print(page: &Page<Rejected>, out: &mut (dyn Write + Send)) -> io::Result<()> 
     }
 }
 
-/// Says beside a list of dead letters that there are rows which are none: nobody else would look for them.
+/// Says beside a list of dead letters that there are rejected rows too: an operator would not look for them.
 pub(crate) fn beside_letters(rejected: u64, out: &mut (dyn Write + Send)) -> io::Result<()> {
     if rejected == 0 {
         return Ok(());

@@ -1,8 +1,8 @@
 //! Where an answer goes: to people as text, to programs as one JSON object of one shape, whatever the command.
 //!
 //! The shape is described by `examples/command-line.schema.json`. It goes to the standard output also when a command
-//! fails, so that a program reads one stream and finds one object there; the sentence for people is on the standard
-//! error as ever. The exit code is in it because a pipe loses it.
+//! fails, so a program reads one stream and finds one object there. The sentence for people is on the standard error
+//! as ever. The exit code is in it because a pipe loses it.
 
 use std::io::{self, Write};
 

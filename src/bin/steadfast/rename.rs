@@ -1,4 +1,4 @@
-//! Names that changed: what nobody carries on with, and what is done about it.
+//! Names that changed: what no client carries on with, and what is done about it.
 
 use std::io::{self, Write};
 

@@ -84,8 +84,8 @@ fn variable(name: &str) -> Option<String> {
     std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }
 
-/// Where a name is looked for, in this order. The first is for containers and scheduled jobs, where nobody is logged
-/// in; a login sets one of the others or both.
+/// Where a name is looked for, in this order. The first is for containers and scheduled jobs, which have no login; a
+/// login sets one of the others or both.
 const VARIABLES: [&str; 3] = ["STEADFAST_BY", "USER", "LOGNAME"];
 
 const HEADING: &str = "Who does it, and why";
