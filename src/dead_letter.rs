@@ -1,14 +1,14 @@
 //! Dead letters: what failed, was not refused, and waits for a person.
 //!
-//! [`DeadLetters`] is for operators and for the pages and programs that they use; the command line `steadfast`
-//! is one of these and adds nothing of its own. It never sends. A redrive makes an operation due on record, and
-//! the running service's client sends it through its own breaker, limiter and budget: a tool that sent by
-//! itself would have gates of its own that know nothing of the service's load, and a hundred redriven letters
-//! would be what brings a recovering vendor down again.
+//! [`DeadLetters`] is for operators and for the pages and programs that they use; the command line `steadfast` is one
+//! of these and adds nothing of its own. It never sends. A redrive makes an operation due on record, and the running
+//! service's client sends it through its own breaker, limiter and budget. A tool that sent by itself would have gates
+//! that know nothing of the service's load. A hundred redriven letters could then bring a recovering vendor down
+//! again.
 //!
-//! Whatever changes an operation goes through [`Store::act`], so that it is on the audit record in the same
-//! commit. Looking at a body is an action too. Bodies and the values of headers are withheld unless they are
-//! asked for with a name and a reason: see [`View`].
+//! Every change of an operation goes through [`Store::act`], so it is on the audit record in the same commit. Looking
+//! at a body is an action too. Bodies and the values of headers are withheld unless they are asked for with a name
+//! and a reason: see [`View`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -156,9 +156,9 @@ impl DeadLetters {
         Ok(self.act(id, Action::Reopen, signed, Some(record.fence)).await?.summary())
     }
 
-    /// Removes every record whose time is over, in batches, and says how many. An unresolved dead letter never
-    /// is, however old. That `by` had a resolved dead letter removed is on its audit record, which outlives it;
-    /// what a service's own [dispatcher](Client::keep_recovering) removes, nobody did.
+    /// Removes every record whose time is over, in batches, and says how many. An unresolved dead letter never is,
+    /// however old. That `by` had a resolved dead letter removed is on its audit record, which outlives it. What a
+    /// service's own [dispatcher](Client::keep_recovering) removes is on no audit record.
     ///
     /// # Errors
     ///

@@ -1,9 +1,8 @@
 //! A dead letter with another body, under another key.
 //!
-//! The same key with another body is a mistake everywhere (here, and at every vendor with keys), so that an
-//! edited request is a new operation. The old one is resolved as replaced *first*: should the process die
-//! between the two writes, the effect is asked for under no key, and the same edit again completes it. The other
-//! order could leave both keys to be sent.
+//! An edited request is a new operation: the same key with another body is a mistake here, and at every vendor with
+//! keys. The old one is resolved as replaced *first*. If the process dies between the two writes, neither key is
+//! sent, and the same edit again completes it. The other order could leave both keys to be sent.
 
 use std::time::Duration;
 
@@ -69,9 +68,10 @@ impl DeadLetters {
     ///
     /// # Errors
     ///
-    /// [`DeadLetterError::Refused`] if it is not an open dead letter, may have taken effect (unless forced, or a
-    /// person has said that it did not), its vendor's rules are not known, the new key is taken, or the new body
-    /// holds the old wire key; [`DeadLetterError::Invalid`] if the vendor's adapter does not take the new body.
+    /// [`DeadLetterError::Refused`] if it is not an open dead letter, its vendor's rules are not known, the new key
+    /// is taken, or the new body holds the old wire key. The same if it may have taken effect, unless the edit is
+    /// forced or a person has said that it did not. [`DeadLetterError::Invalid`] if the vendor's adapter does not
+    /// take the new body.
     pub async fn edit(&self, id: &OperationId, edit: &Edit) -> Result<Edited, DeadLetterError> {
         let old = self.record(id).await?;
         let refuse = |why| DeadLetterError::refused(id, why);

@@ -14,9 +14,9 @@ impl DeadLetters {
     /// which is what a vendor's dashboard shows as the idempotency key. A wire key is also found within what a
     /// vendor makes of it, such as `<WIRE_KEY@example.com>` or a batch's `WIRE_KEY-3`.
     ///
-    /// Names and keys are looked up in an index. A wire key has none, because every call would pay for it: it is
-    /// looked for among the dead letters, and then among all operations, each of which is read once (in SQLite
-    /// about a second for a million in memory; without bodies).
+    /// Names and keys are looked up in an index. A wire key has none, because every call would pay for it. It is
+    /// looked for among the dead letters, and then among all operations. Each of these is read once, without bodies:
+    /// in SQLite about a second for a million in memory.
     ///
     /// # Errors
     ///
@@ -25,8 +25,8 @@ impl DeadLetters {
         self.find_by(name, wire_keys(name)).await
     }
 
-    /// As [`find`](DeadLetters::find), for what changes the operation: a wire key is taken whole and not out of
-    /// another text, such as a line of a log that names an operation beside the one that is meant.
+    /// As [`find`](DeadLetters::find), for a command that changes the operation. A wire key must then be given alone.
+    /// Out of another text, such as a line of a log, it could be that of an operation beside the one that is meant.
     ///
     /// # Errors
     ///

@@ -52,7 +52,7 @@ impl View {
         View::default()
     }
 
-    /// Bodies and values shown, to whoever signs for it. Both texts are needed.
+    /// Bodies and values shown, to an operator who signs for it. Both texts are needed.
     pub fn opened(signed: Signed) -> View {
         View { opened: Some(signed), redact: Vec::new() }
     }

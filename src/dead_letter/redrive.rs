@@ -1,8 +1,8 @@
 //! Making dead letters due again: one, several, or all that match.
 //!
-//! A filter is frozen when it starts: what dies while it runs has moved since and no longer matches, so that a
-//! letter which dies again at once is not redriven for ever. Each act names the fence of the record that was
-//! judged. Of two redrives at once one finds that the letter has moved, and the operation is sent once.
+//! A filter is frozen when it starts. What dies while it runs has moved since and no longer matches, so a letter that
+//! dies again at once is not redriven for ever. Each act names the fence of the record that was judged. Of two
+//! redrives at once one finds that the letter has moved, and the operation is sent once.
 
 use http::{Method, header};
 
@@ -77,7 +77,7 @@ pub struct Redriven {
     pub rehearsal: bool,
     /// Letters that matched or were named.
     pub matched: u64,
-    /// Of these, made due (or, in a rehearsal, that would be).
+    /// Of these, made due (or, in a dry run, that would be).
     pub due: u64,
     /// Of these, sent only because of the force.
     pub forced: u64,
@@ -138,7 +138,7 @@ impl Redrive {
 }
 
 impl From<Signed> for Redrive {
-    /// A redrive by whoever signed, of what is safe to redrive.
+    /// A redrive by the operator who signed, of what is safe to redrive.
     fn from(signed: Signed) -> Redrive {
         Redrive { signed, force: false, overwrite: false, rehearsal: false }
     }

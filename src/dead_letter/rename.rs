@@ -1,7 +1,7 @@
 //! What is open under a name that no client has any more: cancelled, or adopted by the name that took its place.
 //!
-//! An adoption goes operation by operation, each in a transaction of its own: one that is cut short is completed by the
-//! same again, because what was adopted is closed under its old name.
+//! An adoption goes operation by operation, each in a transaction of its own. If it is cut short, the same again
+//! completes it, because what was adopted is closed under its old name.
 
 use super::safety::is_below;
 use super::unreached::reaches;
@@ -89,13 +89,14 @@ impl DeadLetters {
         Ok(self.act(id, Action::Cancel, signed, Some(record.fence)).await?.summary())
     }
 
-    /// Carries on under a new name with all that is on record under an old one: what is open and what is dead goes on
-    /// there, and what is settled is answered from its record there too. Each keeps the wire key that the vendor knows it
-    /// by, and its evidence. What was open is closed under its old name, so that a process which still has that name
-    /// neither carries on with it nor claims it anew.
+    /// Carries on under a new name with all that is on record under an old one. What is open and what is dead goes on
+    /// there, and what is settled is answered from its record there too. Each keeps the wire key that the vendor
+    /// knows it by, and its evidence. What was open is closed under its old name, so that a process which still has
+    /// that name neither carries on with it nor claims it anew.
     ///
-    /// An operation is held back if somebody holds it, if the new name is on record already (both may have been sent: look
-    /// at both), or if it was sent to an address that the new name's client does not call.
+    /// An operation is held back if a process holds it, or if it was sent to an address that the new name's client
+    /// does not call. It is also held back if the new name is on record already: both may have been sent, so look at
+    /// both.
     ///
     /// # Errors
     ///

@@ -119,10 +119,10 @@ impl DeadLetters {
         self.rules(record).is_some_and(|client| !client.engine.address(&mut record.request.clone()))
     }
 
-    /// The client whose vendor this is: the one that would name the request as it is named on record, or else
-    /// the only one of that namespace and vendor with this base URL. The account may not be known to it, because
-    /// an adapter may learn a part of it from a secret, which is not there when only rules are asked for; with
-    /// two accounts there is nothing to choose by.
+    /// The client whose vendor this is: the one that would name the request as it is named on record. Else it is the
+    /// only one of that namespace and vendor with this base URL. The account may not be known to it. An adapter may
+    /// learn a part of it from a secret, which is not there when only rules are asked for. With two accounts there is
+    /// nothing to choose by.
     pub(super) fn rules(&self, record: &Record) -> Option<&Client> {
         let request = &record.request;
         let scope = |client: &Client, account: &str| {

@@ -48,8 +48,8 @@ pub struct Scrubbed {
     pub headers: Vec<String>,
     /// Operations whose request had one of them.
     pub matched: u64,
-    /// Of these, now without. Less than `matched` in a rehearsal, and where a record was removed or scrubbed by somebody
-    /// else meanwhile.
+    /// Of these, now without. Less than `matched` in a dry run, and where another process removed or scrubbed a
+    /// record meanwhile.
     pub scrubbed: u64,
 }
 
@@ -75,8 +75,8 @@ impl Scrub {
 }
 
 impl DeadLetters {
-    /// Removes headers that carry secrets from the stored requests of all operations, in whatever phase, and nothing
-    /// else: no call can give such a header today, and version 0.1 stored them. Keys, fingerprints and wire keys stay as
+    /// Removes headers that carry secrets from the stored requests of all operations, in every phase, and nothing
+    /// else. No call can give such a header today; version 0.1 stored them. Keys, fingerprints and wire keys stay as
     /// they are, and a repeat is answered as before. Each operation has it on its audit record.
     ///
     /// What is still to be sent gets the adapter's own secret at each send. A secret that only the call gave is gone, and

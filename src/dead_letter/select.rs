@@ -11,7 +11,7 @@ use crate::operation::Scope;
 use crate::operation::record::{Cursor, Filter, Page, Phase, Summary};
 use crate::transport::{SendError, SendErrorKind};
 
-/// Which dead letters: those that match every part that is given. The default is all that nobody has resolved.
+/// Which dead letters: those that match every part that is given. The default is all that are not resolved.
 ///
 /// ```
 #[doc = include_str!("../docs/setup/dead_letters.md")]
@@ -50,7 +50,7 @@ pub struct Selection {
     pub younger_than: Option<Duration>,
     /// In the sequence of this name, of whichever account.
     pub sequence: Option<String>,
-    /// That last moved before this time: the filter as it was frozen by a rehearsal.
+    /// That last moved before this time: the filter as a dry run froze it.
     pub before: Option<Timestamp>,
     /// Those, too, on which a person has given their word.
     pub resolved_too: bool,

@@ -92,7 +92,7 @@ impl Stats {
         self.groups.iter().map(|group| group.secrets).sum()
     }
 
-    /// How many operations are in a phase, whoever's.
+    /// How many operations are in a phase, of all accounts.
     pub fn count(&self, phase: Phase) -> u64 {
         self.groups.iter().filter(|group| group.phase == phase).map(|group| group.count).sum()
     }

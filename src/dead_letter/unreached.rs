@@ -1,4 +1,4 @@
-//! Open operations that nobody here carries on with, because account, namespace or vendor were renamed.
+//! Open operations that no client here carries on with, because account, namespace or vendor were renamed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -47,9 +47,9 @@ impl DeadLetters {
     /// backlog is.
     pub const UNREACHED_MAX: usize = 1_000;
 
-    /// What is open and that no client which is known here carries on with, by account and phase: account, namespace or
-    /// vendor have another name by now, or it is another service's. At most [`UNREACHED_MAX`](DeadLetters::UNREACHED_MAX)
-    /// operations of a phase are looked at. Empty without a client.
+    /// The open operations that no client known here carries on with, by account and phase. Their account, namespace
+    /// or vendor has another name by now, or they are another service's. At most
+    /// [`UNREACHED_MAX`](DeadLetters::UNREACHED_MAX) operations of a phase are looked at. Empty without a client.
     ///
     /// # Errors
     ///
