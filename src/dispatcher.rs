@@ -1,20 +1,20 @@
-//! Carries on with operations that nobody holds: what a dead process left in progress, and what was scheduled
-//! and is due.
+//! Delivers operations that no process holds: what a dead process left in progress, and what was scheduled and is
+//! due.
 //!
-//! An expired lease is never a licence to send. What is taken over goes through the same loop as a call, and
-//! starts where the loop starts after an unknown outcome: the vendor's replay window or a lookup decides, or
-//! the operation is parked as a dead letter. It goes through the same gates, at a [rate of its
-//! own](crate::policy::recovery) that climbs while the vendor answers well: a backlog after an outage is delivered as
-//! fast as the vendor bears it, and costs live calls none of their retries.
+//! An expired lease is never a licence to send. After a takeover an operation goes through the same loop as a call.
+//! It starts where the loop starts after an unknown outcome: the vendor's replay window or a lookup decides, or the
+//! operation is dead-lettered. It goes through the same gates, at a [rate of its own](crate::policy::recovery) that
+//! climbs while the vendor answers well. So a backlog after an outage is delivered as fast as the vendor bears it,
+//! and costs live calls none of their retries.
 //!
 //! [`Dispatcher::over`] delivers for any number of clients: of several vendors, several accounts, several stores. It takes
 //! from them in turn, so that none waits for another's backlog. [`Client::keep_recovering`] is the same for one client,
 //! and [`Client::recover`] one round of it.
 //!
-//! No operation waits for another. Each is carried on in a task of its own, and the next is taken as soon as one of
-//! the places is free, there is a start to spend and no gate is closed; what nobody could send is not taken. An
-//! operation that has only to wait, for a settle time or a long backoff, does not keep its place: it is scheduled for
-//! that time. So what is held in memory is bounded by the places.
+//! No operation waits for another. Each has a task of its own. The next one is taken as soon as one of the places is
+//! free, there is a start to spend and no gate is closed. What could not be sent is not taken. An operation that has
+//! only to wait, for a settle time or a long backoff, does not keep its place: it is scheduled for that time. So what
+//! is held in memory is bounded by the places.
 //!
 //! Before each look for what is due, committed rows of the store's [outbox](crate::outbox) become operations.
 //!
@@ -25,8 +25,8 @@
 //! within a period that the dispatcher is given. Recovery's rate is shared by all processes that deliver for an account from
 //! one store; the gates are each process's own.
 //!
-//! It is safe to stop it anywhere and to run it in any number of processes: taking an operation moves its
-//! fence, and of any number of takers one is given it.
+//! It is safe to stop it anywhere and to run it in any number of processes. A takeover moves the operation's fence,
+//! and of any number of takers one is given the operation.
 
 use std::borrow::Borrow;
 use std::sync::Arc;
@@ -115,12 +115,12 @@ impl Recovered {
 }
 
 impl Client {
-    /// Takes at most `limit` of this vendor account's operations that nobody holds, and carries each on until
-    /// it ends or is postponed. What a dead process left and what is due take turns, each that has waited longest first.
+    /// Takes at most `limit` of this vendor account's operations that no process holds, and carries each on until it
+    /// ends or is postponed. What a dead process left and what is due take turns, each that has waited longest first.
     ///
     /// It takes no more than can be sent: at recovery's [rate](crate::policy::recovery), and none once a gate is
     /// closed for longer than a few seconds. An operation that has to wait longer than 5 s is postponed, so that none
-    /// waits for another's settle time. Operations that are not there to be taken are waited for by nobody; of a
+    /// waits for another's settle time. It does not wait for operations that cannot be taken yet. Of a
     /// [sequence](crate::Call::sequence), the next is there once the one before it has ended.
     ///
     /// # Errors
@@ -276,11 +276,12 @@ impl Dispatcher {
         Health::of(self.pulses.iter().cloned().zip(self.deliveries.iter().map(JoinHandle::abort_handle)))
     }
 
-    /// Takes nothing more, and waits up to `limit` for what is under way. What was taken and waits is let go of: what
-    /// was not sent is due now, so that another process takes it at once (while the vendor has asked for a pause, at its
-    /// end), and the rest at its time. An outcome that the store has not taken yet, also of a call that these clients
-    /// sent, is waited for too. Gives how many operations were cut off at the limit: their leases run out, and another
-    /// process carries them on. What the store was giving in that very moment is not among them, and goes the same way.
+    /// Takes nothing more, and waits up to `limit` for what is under way. What was taken and waits is let go of. What
+    /// was not sent is due now, or at the end of a pause that the vendor has asked for, so another process takes it.
+    /// The rest is due at its time. An outcome that the store has not taken yet, also of a call that these clients
+    /// sent, is waited for too. Gives how many operations were cut off at the limit: their leases run out, and
+    /// another process carries them on. What the store was giving in that very moment is not among them, and goes the
+    /// same way.
     ///
     /// Call it before the process ends, so that an operation which was just sent is also written down. An attempt's
     /// timeout and a second are enough for most.

@@ -1,8 +1,8 @@
 //! Takes committed rows of the store's [outbox](crate::outbox) on record.
 //!
-//! After each look that found some, before anything is taken, and through no gate: a row becomes an operation whether or
-//! not the vendor can be called, so that an operator sees it and its caller can wait for it. What is admitted and due is
-//! taken in the same round.
+//! After each look that found some, before anything is taken, and through no gate. A row becomes an operation whether
+//! or not the vendor can be called: an operator then sees it, and its caller can wait for it. What is admitted and
+//! due is taken in the same round.
 
 use std::collections::HashMap;
 use std::future::poll_fn;

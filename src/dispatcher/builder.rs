@@ -66,8 +66,8 @@ impl DispatcherBuilder {
     /// Delivers from now on, until the dispatcher is dropped or stopped. Beside it, records that have expired are removed
     /// as fast as they expire, in small batches. Must be called within a tokio runtime.
     ///
-    /// Clients of one store, and then of one vendor, are taken from in turn: a client with a million due operations keeps
-    /// no other one waiting for longer than until the next of its operations ends. (A store whose
+    /// Clients of one store, and then of one vendor, are taken from in turn. A client with a million due operations
+    /// keeps no other one waiting for longer than until the next of its operations ends. (A store whose
     /// [`wakes`](crate::store::Store::wakes) says `None` cannot be told from another one: each client then looks for
     /// itself.) The accounts behind one client, such as a platform's connected accounts, have their turns too.
     ///

@@ -1,7 +1,7 @@
 //! A panic ends one round of recovery, and not recovery.
 //!
 //! A store, an adapter and a transport may be anybody's. One that panics once would otherwise end the task that calls
-//! it: the service goes on, and what is on record is delivered by nobody. So the panic is caught and said, and the next
+//! it: the service goes on, and no task delivers what is on record. So the panic is caught and said, and the next
 //! round begins after the usual pause.
 
 use std::any::Any;
@@ -58,6 +58,6 @@ pub(super) fn failed(doing: &'static str, source: StoreError) -> Error {
     Error::new(Kind::Store { doing }, Effect::None).with_source(source)
 }
 
-/// Longer than any store here takes to give up by itself: SQLite waits 5 s for its file; Postgres 5 s for a connection, 10 s
-/// for a statement and 6 s for its end.
+/// Longer than any store here takes to give up by itself. SQLite waits 5 s for its file. Postgres waits 5 s for a
+/// connection, 10 s for a statement and 6 s for its end.
 const ANSWER_MAX: Duration = Duration::from_secs(30);

@@ -1,18 +1,18 @@
 //! Delivering from one store, for all of a dispatcher's clients that have it.
 //!
-//! One loop: hear what is due, look now and then for what nobody told, take from those clients in turn that have
-//! something, and wait. A store is a loop of its own, because one that hangs is not to hold up the others.
+//! One loop: hear what is due, look now and then for what this process was not told, take in turn from those clients
+//! that have something, and wait. A store is a loop of its own, because one that hangs is not to hold up the others.
 //!
 //! *Fairness.* Clients are taken from in turn, beginning after the one that was last taken from, and each is given at
 //! most its part of its vendor's free places. So a client with a million due operations has all places while it is
-//! alone, and the next place that is free goes to the one that comes. Within one client, the store gives each
-//! account that it reaches a turn ([`Store::take`](crate::store::Store::take)), and of each what has waited longest. A
-//! weight for each was rejected: whoever pays for more gets it by the client's own rates.
+//! alone, and the next place that is free goes to the one that comes. Within one client, the store gives each account
+//! that it reaches a turn ([`Store::take`](crate::store::Store::take)), and of each what has waited longest. A weight
+//! for each was rejected: a tenant that pays for more gets it by the client's own rates.
 //!
-//! *Looking.* A look is one question for all clients. After a look that found something the next comes soon, and later
-//! each time that there is nothing, up to the period. What was put off again as it was counts as nothing. In between,
-//! nothing is asked: a client without anything to take is not taken from. A store with an outbox is asked one thing more,
-//! unless it says so by itself: whose rows wait there.
+//! *Looking.* A look is one question for all clients. After a look that found something the next comes soon, and
+//! later each time that there is nothing, up to the period. What was postponed again as it was counts as nothing. In
+//! between, nothing is asked: a client without anything to take is not taken from. A store with an outbox is asked
+//! one thing more, unless it says so by itself: whose rows wait there.
 //!
 //! *Together.* While there is something to deliver, other processes are told once a second, and heard: see [`super::peers`].
 
@@ -155,7 +155,7 @@ impl Delivery {
         next
     }
 
-    /// When there is something to do, if nobody says so before.
+    /// When there is something to do, if no wake comes before.
     fn wake_at(&self, heard_at: Option<Timestamp>) -> Instant {
         let now = self.clock.now();
         if self.members.iter().any(Turn::may_admit) {

@@ -1,4 +1,4 @@
-//! One client of a dispatcher: how many of its operations may be taken now, and the taking.
+//! One client of a dispatcher: decides how many of its operations may be taken now, and takes them.
 
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
 //! Who else delivers for an account from the same store, and what this dispatcher has of its recovery.
 //!
-//! While it has something to deliver, each dispatcher tells the store's others so once a second, with what they have to
-//! know: how many live calls its process makes, when its rate last fell, and how long the vendor asked to be left alone.
-//! So each knows the number of them, and has one part of as many of recovery's rate and of what live calls leave of the
-//! rate limit; where one falls or is asked to wait, all do. Whoever has said nothing for five seconds has gone: so long its
-//! part is nobody's.
+//! While it has something to deliver, each dispatcher tells the store's others so once a second. It tells them how
+//! many live calls its process makes, when its rate last fell, and how long the vendor asked to be left alone. So
+//! each knows how many they are, and takes an equal part of recovery's rate and of what live calls leave of the rate
+//! limit. Where one falls or is asked to wait, all do. A dispatcher that has said nothing for five seconds has gone.
+//! Until then no other uses its part.
 //!
 //! An election of one that delivers for all was rejected: it would be one process's work, and a dead one's part would be
 //! the whole. So was a bucket of starts in the store: each take would write to one row for all. What this costs instead is
@@ -69,8 +69,9 @@ struct Word {
     pause_ms: Option<u64>,
 }
 
-/// Tells the others of these clients, which are of one store, and whether each has something to deliver; and hears them. A
-/// store that fails holds up nobody: each goes on with the part that it had, and tells again a [`PERIOD`] later.
+/// Tells the others of these clients, which are of one store, and whether each has something to deliver; and hears
+/// them. A store that fails holds up no dispatcher: each goes on with the part that it had, and tells again a
+/// [`PERIOD`] later.
 pub(super) async fn confer<'a>(engine: &Engine, members: impl IntoIterator<Item = (&'a mut Member, bool)>) {
     let (mut told, mut beats) = (Vec::new(), Vec::new());
     for (member, is_there) in members {
@@ -230,7 +231,7 @@ fn millis(duration: Duration) -> u64 {
 /// How often each tells the others: what it costs is one small write.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Whoever has said nothing for so long has gone.
+/// A dispatcher that has said nothing for so long has gone.
 const LASTS: Duration = Duration::from_secs(5);
 
 const TELL: &str = "tell the other dispatchers";

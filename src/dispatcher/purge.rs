@@ -1,8 +1,8 @@
 //! Removing what has expired, at the pace at which it expires.
 //!
-//! In small batches, because a store writes them and the calls' claims one after the other, and with a pause between
-//! two of them, because a store that does nothing but purge serves no calls. One batch a second, which this once was,
-//! is outrun by a hundred calls a second.
+//! In small batches, because a store writes them and the calls' claims one after the other. With a pause between two
+//! of them, because a store that does nothing but purge serves no calls. One batch a second, which this once was, is
+//! outrun by a hundred calls a second.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -6,9 +6,9 @@ use super::asked;
 use crate::client::Client;
 use crate::telemetry;
 
-/// Asks the store of each client whether its terms are those of the account's other services, and gives those whose terms
-/// are not known to agree. A store that cannot answer stops nobody: after a few times the delivery begins all the same. It
-/// is asked again before each take, and those whose terms differ then take nothing.
+/// Asks the store of each client whether its terms are those of the account's other services, and gives those whose
+/// terms are not known to agree. A store that cannot answer stops no dispatcher: after a few times the delivery
+/// begins all the same. It is asked again before each take, and those whose terms differ then take nothing.
 pub(super) async fn register(clients: &[Client]) -> Vec<Client> {
     let (mut asked, mut differing) = (clients.to_vec(), Vec::new());
     for tries_left in (0..TRIES).rev() {

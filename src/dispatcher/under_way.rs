@@ -24,7 +24,8 @@ pub(super) struct UnderWay {
     /// How many are in a sequence.
     sequenced: usize,
     leaving: Leaving,
-    /// The last that ended was put off as it was, nothing sent for it; or what was taken last is under way here already.
+    /// The last that ended was postponed as it was, nothing sent for it; or what was taken last is under way here
+    /// already.
     came_to_nothing: bool,
     pub recovered: Recovered,
 }
@@ -65,8 +66,8 @@ impl UnderWay {
         self.sequenced > 0
     }
 
-    /// Whether what was taken last was put off as it was, or is under way here already. Hosts whose clocks are far apart, on
-    /// a store without one, each find due at once what the other one has put off, or holds.
+    /// Whether what was taken last was postponed as it was, or is under way here already. Hosts whose clocks are far
+    /// apart, on a store without one, each find due at once what the other one has postponed, or holds.
     pub(super) fn came_to_nothing(&self) -> bool {
         Guard::NothingIsNoHaste.keeps(self.came_to_nothing)
     }

@@ -18,34 +18,14 @@ const FORBIDDEN: &[(&[&str], &str)] = &[
     (&["moved into the file", "moves the log", "moving the log"], "checkpoint"),
     (&["look-up", "look-ups"], "lookup"),
     (&["take-over", "take-overs", "taking over", "the taking"], "takeover"),
-    (&["a keep", "the keep", "its keep", "keep time"], "retention"),
+    (&["a keep", "the keep", "its keep"], "retention"),
     (&["park", "parks", "parked", "parking"], "dead-letter, or postpone"),
     (&["put off", "puts off", "putting off"], "postpone"),
 ];
 
 /// What was not read for these rules yet, by the beginning of its path. It only gets shorter.
-const UNREAD: &[&str] = &[
-    "src/bin",
-    "src/call",
-    "src/client",
-    "src/clock",
-    "src/config",
-    "src/dead_letter",
-    "src/dispatcher",
-    "src/engine",
-    "src/enqueued",
-    "src/error",
-    "src/guard",
-    "src/operation",
-    "src/outbox",
-    "src/policy",
-    "src/reply",
-    "src/store",
-    "src/telemetry",
-    "src/testkit",
-    "src/transport",
-    "src/vendor",
-];
+const UNREAD: &[&str] =
+    &["src/engine", "src/operation", "src/policy", "src/store", "src/testkit", "src/vendor"];
 
 #[test]
 fn a_sentence_of_the_documentation_has_at_most_thirty_words() {

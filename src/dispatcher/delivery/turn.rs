@@ -15,7 +15,7 @@ pub(super) struct Turn {
     pub(super) waits_for_place: bool,
     /// Only the pause between two takes keeps it from taking.
     pub(super) pauses: bool,
-    /// What it has was found by looking, and by nobody's word.
+    /// What it has was found by looking, and not by a wake.
     pub(super) by_look: bool,
     /// Somebody said that it has something due.
     pub(super) is_told: bool,
