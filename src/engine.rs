@@ -123,7 +123,7 @@ pub(crate) struct Work {
     pub in_flight: InFlight,
     /// How long its record is kept once it is settled, if the call itself says so.
     pub retention: Option<Duration>,
-    /// Nobody waits for it: it goes at recovery's own rate, and long waits are left to the schedule.
+    /// No caller waits for it: it goes at recovery's own rate, and long waits are left to the schedule.
     pub recovered: bool,
     /// What is never shown of this operation, beside what its client names.
     pub redact: RedactedFields,

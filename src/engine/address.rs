@@ -1,12 +1,13 @@
 //! Whom a recorded request may be sent to.
 //!
-//! Whoever carries on sends what somebody else recorded, and adds its own secret. Scope and fingerprint name no host. So a
-//! service with a wrong base URL could have that secret sent to its host, and only a comparison of the two addresses tells.
-//! It is made here, before the loop, for all that was taken over; a call's own request is made from the base URL.
+//! Recovery sends what another process recorded, and adds its own secret. Scope and fingerprint name no host. So a
+//! service with a wrong base URL could have that secret sent to its host, and only a comparison of the two addresses
+//! tells. It is made here, before the loop, for all that was taken over; a call's own request is made from the base
+//! URL.
 //!
-//! A vendor may move to another host. What was recorded for the old one is sent to the new one where the client names the
-//! old one as a [former base URL](crate::ClientBuilder::former_base_url), and becomes a dead letter where it does not:
-//! nobody else can tell a vendor that moved from a service that is wrong.
+//! A vendor may move to another host. If the client names the old host as a [former base
+//! URL](crate::ClientBuilder::former_base_url), what was recorded for it is sent to the new one. If not, it becomes a
+//! dead letter: only the service can tell a vendor that moved from a base URL that is wrong.
 
 use url::Url;
 
@@ -48,8 +49,8 @@ impl Engine {
     /// The path by which the operation of a call is named that is on record from before its vendor moved. An operation's
     /// name has the whole path: by another one, a repeat would be another operation, and a second effect.
     ///
-    /// Asked before the claim, and not in one with it: nobody gives such a name any more, but a process that has not heard
-    /// yet that the vendor moved.
+    /// Asked before the claim, and not in one with it: only a process that has not heard yet that the vendor moved
+    /// still gives such a name.
     ///
     /// # Errors
     ///
@@ -73,8 +74,8 @@ impl Engine {
         Ok(None)
     }
 
-    /// Whether a row of the outbox that was written for this origin is for this client. Its path is below the base URL of
-    /// whoever writes it.
+    /// Whether a row of the outbox that was written for this origin is for this client. Its path is below the base
+    /// URL of the client that writes it.
     pub(crate) fn is_of_origin(&self, origin: &str) -> bool {
         let Ok(origin) = Url::parse(origin) else { return false };
         let formers = self.former_base_urls.iter();

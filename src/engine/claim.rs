@@ -159,8 +159,8 @@ pub(super) fn key_reused(held: Fingerprint, offered: Fingerprint) -> Error {
     Error::new(kind, Effect::None)
 }
 
-/// What this call starts over stands in the way; nothing was sent. The effect is that operation's: a caller who is told
-/// *none* takes it for paid by nobody.
+/// What this call starts over stands in the way; nothing was sent. The effect is that operation's: a caller who is
+/// told *none* takes it for not paid.
 pub(super) fn in_the_way(work: &Work, obstacle: Obstacle, effect: Effect) -> Error {
     let predecessor = work.predecessor.as_ref().map(ToString::to_string).unwrap_or_default();
     let until = match obstacle {

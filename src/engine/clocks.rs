@@ -91,7 +91,7 @@ fn signed_ms(time: Timestamp) -> i64 {
 /// A `Date` is not parsed more often than this: it has whole seconds, and a clock drifts by less in a minute.
 const LEARN_EVERY: Duration = Duration::from_secs(60);
 
-/// A clock that nobody disciplines drifts by seconds a day (a quartz of 50 ppm: 4.3 s). A lookup's margin is minutes.
+/// A clock without NTP drifts by seconds a day (a quartz of 50 ppm: 4.3 s). A lookup's margin is minutes.
 const BELIEVED_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Far above what slewing does in a day (500 ppm: 43 s), and below the margin of a lookup.

@@ -35,9 +35,9 @@ pub(super) struct Exchanged {
 impl Engine {
     /// Sends a copy of a request within `bounds`.
     ///
-    /// `admitted` is when the gates let it through. A write to the record may come between that and `begun`: where
-    /// the attempt's timeout is the whole call's, as a policy may say, the write's time is the vendor's loss, and
-    /// not a reason to overlook that the vendor hangs.
+    /// `admitted` is when the gates let it through. A write to the record may come between that and `begun`. A policy
+    /// may give an attempt the whole call's timeout. Then the write takes its time from the vendor's, which is no
+    /// reason to overlook that the vendor hangs.
     pub(super) async fn exchange(
         &self,
         request: &Request,
@@ -68,7 +68,8 @@ impl Engine {
     }
 }
 
-/// Whoever retries above us also stands above the vendor: the mark goes on, so that no layer below multiplies the sends.
+/// A layer that retries above us also stands above the vendor: the mark goes on, so that no layer below multiplies
+/// the sends.
 fn pass_on(request: &mut Request, left: Duration, retries_allowed: bool) {
     if !retries_allowed {
         request.headers.insert(inbound::X_DO_NOT_RETRY, HeaderValue::from_static("true"));

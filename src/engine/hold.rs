@@ -103,9 +103,9 @@ impl<'a> Hold<'a> {
         Ok(())
     }
 
-    /// A write that fails after the vendor may have answered is reported with effect unknown, and never leads
-    /// to another send: the record stays in progress until its lease runs out and it is recovered. A write that
-    /// is declined ends the call: whoever took the operation has the say.
+    /// A write that fails after the vendor may have answered is reported with effect unknown, and never leads to
+    /// another send. The record stays in progress until its lease runs out and it is recovered. A write that is
+    /// declined ends the call: the process that took the operation decides.
     ///
     /// It is not waited for beyond `until`.
     async fn write(&mut self, doing: &'static str, transition: Transition, until: Instant) -> Written {
@@ -134,7 +134,7 @@ impl<'a> Hold<'a> {
         Transition { fence, now, attempts, effect, unknown_since, look_ups, resends_left, event, reports }
     }
 
-    /// Notes what is on record now. Whoever waits for the outcome is told once there is one.
+    /// Notes what is on record now. Callers that wait for the outcome are told once there is one.
     fn now_stands(&mut self, record: Record) {
         self.record = record;
         if !matches!(self.record.state, State::InProgress { .. }) {
@@ -143,8 +143,8 @@ impl<'a> Hold<'a> {
         }
     }
 
-    /// Whether an outcome whose write was taken for lost is on record. Under our fence nobody else writes one, but for
-    /// a late success, which is no less true than ours.
+    /// Whether an outcome whose write was taken for lost is on record. Under our fence no other process writes one,
+    /// but for a late success, which is no less true than ours.
     async fn is_written(&mut self, event: &Event, until: Instant) -> bool {
         let read = limit::within(&*self.engine.clock, until, self.engine.store.get(&self.record.id)).await;
         let Some(Ok(Some(record))) = read else { return false };
@@ -165,9 +165,9 @@ impl<'a> Hold<'a> {
 }
 
 impl Run<'_> {
-    /// Writes an outcome down. A store that fails is tried again while the hold and the call's time last: what the
-    /// vendor said is in hand, and only the record of it keeps others from looking for it. A call whose time is over has
-    /// [`STORE_GRACE`]. What the vendor said is then written down without the caller, while the hold lasts.
+    /// Writes an outcome down. A store that fails is tried again while the hold and the call's time last. We have the
+    /// vendor's answer, and only the record of it spares other processes the search for it. A call whose time is over
+    /// has [`STORE_GRACE`]. What the vendor said is then written down without the caller, while the hold lasts.
     ///
     /// No permit is held by now: a store that hangs keeps no other call from the vendor.
     pub(super) async fn write_down(&mut self, doing: &'static str, event: impl Fn() -> Event) -> Written {

@@ -2,7 +2,7 @@
 //!
 //! Two ways to learn of it. A holder of the same client wakes the call as soon as its outcome is on record. Any other
 //! holder is known by the record alone, which is read at growing intervals. The call never trusts the wake itself: it
-//! looks at the record each time, so that a wake too many costs a read, and a wake that is lost costs one interval.
+//! looks at the record each time. So a wake too many costs a read, and a lost wake costs one interval.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -76,8 +76,8 @@ impl Engine {
         }
     }
 
-    /// Whether the operation can end, or become free, before the call's time is over. What is scheduled for later is
-    /// sent by nobody until then.
+    /// Whether the operation can end, or become free, before the call's time is over. No process sends what is
+    /// scheduled for later before its time.
     pub(super) fn may_end_in_time(&self, open: &Open, call: Keyed<'_>) -> bool {
         let left = call.offered.deadline.since(self.clock.now());
         open.due.is_none_or(|due| due.since(self.wall()) < left)
@@ -101,7 +101,7 @@ fn in_place_of(told: Error, newer: Error) -> Error {
     if told.is_fenced() && !newer.is_fenced() { told.going_on(newer.disposition()) } else { newer }
 }
 
-/// What passes between two looks at a record that somebody else moves, if nobody wakes the waiter: longer each time.
+/// The time between two looks at a record that another process moves, if no wake comes: longer each time.
 pub(super) struct Pauses(Duration);
 
 impl Pauses {
@@ -120,7 +120,7 @@ impl Pauses {
 /// The calls of one client that wait for an operation.
 #[derive(Default)]
 pub(crate) struct Waiting {
-    /// How many calls wait, so that a holder for whom nobody waits takes no lock.
+    /// How many calls wait. A holder for which no call waits takes no lock.
     count: AtomicUsize,
     operations: Mutex<HashMap<OperationId, Waited>>,
 }
@@ -131,7 +131,7 @@ struct Waited {
 }
 
 impl Waiting {
-    /// Whoever waits for the operation is counted until the guard is dropped; the last one takes the entry away.
+    /// A call that waits for the operation is counted until the guard is dropped; the last one removes the entry.
     pub(super) fn enter(&self, id: &OperationId) -> Waiter<'_> {
         self.count.fetch_add(1, Ordering::SeqCst);
         let mut operations = self.operations.lock();

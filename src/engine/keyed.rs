@@ -169,7 +169,7 @@ impl Engine {
         }
     }
 
-    /// Sends an operation that nobody has sent before.
+    /// Sends an operation that was not sent before.
     async fn send<'a>(
         &'a self,
         call: &Keyed<'a>,
@@ -181,8 +181,8 @@ impl Engine {
         run.drive(Some(admission)).await
     }
 
-    /// What becomes of a call that found its operation on record. The admission is dropped before anything else: whoever
-    /// does not send keeps nobody from sending.
+    /// What becomes of a call that found its operation on record. The admission is dropped before anything else: a
+    /// call that does not send keeps no other from sending.
     async fn not_the_first(
         &self,
         call: &Keyed<'_>,

@@ -1,8 +1,8 @@
 //! An outcome that the store did not take while its call had time.
 //!
-//! The vendor's word is in hand, and nobody else has it: for a vendor with neither key nor lookup it is the only proof
-//! there will ever be. The caller is answered at its deadline all the same. So the write goes on in a task of its own
-//! while the lease lasts: nobody else may touch the operation until then, and afterwards it is another's.
+//! This process alone has the vendor's answer. For a vendor with neither key nor lookup it is the only proof there
+//! will ever be. The caller is answered at its deadline all the same. So the write goes on in a task of its own while
+//! the lease lasts. Until then no other process may touch the operation; afterwards another one may hold it.
 //!
 //! A dispatcher that is stopped waits for them.
 //!

@@ -53,8 +53,8 @@ impl Run<'_> {
         }
     }
 
-    /// Lets go of the operation before a send that nothing but our own gates holds up: another process may take it at
-    /// once, or when the pause is over that the vendor asked for.
+    /// Lets go of the operation before a send that only our own gates hold up. Another process may take it at once,
+    /// or when the pause is over that the vendor asked for.
     pub(super) async fn let_go(&mut self) -> Error {
         let (now, kind) = (self.engine.clock.now(), self.dependency());
         // Whoever takes it next knows nothing of what the vendor asked of this process.

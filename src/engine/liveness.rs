@@ -1,8 +1,8 @@
 //! Whose failure it is: what an exchange says of the vendor's health.
 //!
-//! Only what the vendor did counts. A caller that allows 5 ms, perhaps because a stranger's request said so, ends
-//! its attempts at a vendor that answers in 40 ms; counted as failures, five such calls would close a healthy
-//! vendor to everybody. The same goes for a request that could not be built.
+//! Only what the vendor did counts. A caller that allows 5 ms, perhaps because a stranger's request said so, ends its
+//! attempts at a vendor that answers in 40 ms. If these counted as failures, five such calls would close a healthy
+//! vendor to all callers. The same goes for a request that could not be built.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::atomic::{AtomicU64, Ordering};

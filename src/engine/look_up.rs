@@ -1,8 +1,8 @@
 //! Finding out what became of an operation whose answer was lost.
 //!
-//! A lookup is believed only after the vendor's settle time, counted from the end of the last attempt that
-//! may have taken effect: an index lags, and a request that timed out here may still be executing there. It
-//! goes through the same gates as every call.
+//! A lookup is believed only after the vendor's settle time, counted from the end of the last attempt that may have
+//! taken effect. An index lags, and a request that timed out here may still be executing there. It goes through the
+//! same gates as every call.
 //!
 //! A lookup that failed is not a lookup. It is tried again on the ladder, and once the call's time is over by
 //! recovery. Those that were answered are counted, over all runs.
@@ -29,7 +29,7 @@ pub(super) enum Looked {
     Found(Answer),
     /// Provably none.
     Absent,
-    /// Nobody can tell.
+    /// The lookup cannot tell.
     CannotTell,
 }
 
@@ -92,7 +92,8 @@ impl<'a> Run<'a> {
         Ok(Ok(Looked::CannotTell))
     }
 
-    /// When the settle time is over. It counts once, from the last send that may have taken effect, whoever sent it.
+    /// When the settle time is over. It counts once, from the last send that may have taken effect, also if another
+    /// process sent it.
     fn settled_at(&self) -> Instant {
         let settle = Guard::SettleTime.keeps(self.engine.vendor.settle_time());
         match (self.phase, self.settling()) {
@@ -115,12 +116,12 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Whether its effect has been unknown for a day, or for as long as a settled one would be kept. Lookups that
-    /// never come to an answer are postponed from call to call until then, and no longer: every operation ends in one
-    /// state, and a person is told within a day.
+    /// True once the effect has been unknown for a day, or for the retention. Lookups that keep failing are postponed
+    /// until then. After that the operation becomes a dead letter: every operation ends in one state, and an operator
+    /// is told within a day.
     ///
-    /// Time in which nobody came for the operation saw no lookup fail. So a process that has just found it tries for
-    /// an hour first, unless it is older than a settled one would be.
+    /// No lookup failed while no process held the operation. So a process that has just found it tries for an hour
+    /// first, unless the operation is older than the retention.
     pub(super) fn is_past_keeping(&self) -> bool {
         let keep = self.engine.policy.record.keep;
         let unknown_for = self.unknown_for();
@@ -280,12 +281,13 @@ const PAGES_MAX: usize = 50;
 /// Between two lookups where the vendor needs no settle time, and where the ladder's wait is drawn as none.
 const LOOK_UP_GAP_MIN: Duration = Duration::from_secs(1);
 
-/// Between two lookups that failed, once as many did as the ladder has steps: half of it to all of it, so that a policy
-/// with a short ladder, or none, does not ask a vendor that is down every second. It is the shipped ladder's last step.
+/// The wait between two lookups that failed, once as many did as the ladder has steps: half of it to all of it. So a
+/// policy with a short ladder, or none, does not ask a vendor that is down every second. It is the shipped ladder's
+/// last step.
 const LADDER_SPENT_GAP: Duration = Duration::from_secs(30);
 
-/// The wait after `failing_for` without success, a tenth of it: what fails for a minute is tried again within seconds,
-/// and what fails for a week about a hundred times in all.
+/// The wait after `failing_for` without success, a tenth of it. What fails for a minute is tried again within
+/// seconds, and what fails for a week about a hundred times in all.
 pub(super) fn grown(failing_for: Duration) -> Duration {
     (failing_for / 10).min(LOOK_UP_GAP_MAX)
 }

@@ -1,8 +1,8 @@
-//! What a call is told that does not get to send: what is on record of its operation, and nothing better.
+//! The result of a call that does not get to send: what is on record of its operation.
 //!
-//! A gate that refuses, or a deadline of zero, knows nothing of the operation. Whoever is told "effect none" falls
-//! back on another way to pay, so that word is said only after a look at the record. A store that cannot answer makes
-//! it *unknown*.
+//! A gate that refuses, or a deadline of zero, knows nothing of the operation. A caller that is told "effect none"
+//! falls back on another way to pay. So the error says *none* only after a look at the record. A store that cannot
+//! answer makes it *unknown*.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ pub(super) struct Open {
     until: Timestamp,
     /// When it makes sense to ask again.
     expected: Timestamp,
-    /// When it is due, if nobody holds it.
+    /// When it is due, if no process holds it.
     pub(super) due: Option<Timestamp>,
     /// Whether a claim would get it now.
     pub(super) is_free: bool,
@@ -132,7 +132,7 @@ impl Engine {
         }
     }
 
-    /// When whoever holds the operation is expected to have ended: the first of three guesses that is not over yet.
+    /// When the holder is expected to have ended: the first of three guesses that is not over yet.
     ///
     /// - As long after its attempt began as this client's own answers have taken lately.
     /// - At the end of the longest attempt, which is on record.
@@ -268,14 +268,14 @@ impl Run<'_> {
     }
 }
 
-/// A claim that failed and may be on file all the same: then it is carried out without its caller once the lease that
-/// it asked for is over, or it is due.
+/// A claim that failed and may be on file all the same. Then it is carried out without its caller, once the lease
+/// that it asked for is over or it is due.
 ///
 /// Why it is not withdrawn: a claim whose answer was lost gives no fence to withdraw it under. What is found on file
-/// may be another caller's claim of the same key, from the same millisecond, whose request is on its way; and what is
-/// not found may still be written by a store that is slow. So a withdrawal could only be certain with a claimant's name
-/// on record, and could end another call's operation without one. Not withdrawn, the operation is recovered and is
-/// carried out once; the caller sends the same key again and learns of it.
+/// may be another caller's claim of the same key, from the same millisecond, whose request is on its way. And a slow
+/// store may still write what is not found. So a withdrawal could only be certain with a claimant's name on record,
+/// and could end another call's operation without one. Not withdrawn, the operation is recovered and is carried out
+/// once; the caller sends the same key again and learns of it.
 fn perhaps_claimed(doing: &'static str, until: Timestamp) -> Error {
     Error::new(Kind::Store { doing }, Effect::Unknown)
         .with_retry_at(Some(until))
@@ -316,6 +316,6 @@ pub(super) fn wrote_nothing(failure: &StoreError) -> bool {
 
 const CLAIM: &str = "claim the operation";
 
-/// What a look at the record, or the write of an outcome, may take where the call has no time left: a store in a file
+/// What a look at the record, or the write of an outcome, may take where the call has no time left. A store in a file
 /// answers within a millisecond, and one that is locked or far away within this.
 pub(super) const STORE_GRACE: Duration = Duration::from_millis(250);

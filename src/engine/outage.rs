@@ -2,16 +2,18 @@
 //!
 //! The ladder bounds what one operation may cost while the vendor is well: after so many failures the trouble is the
 //! operation's own, and a person is told. In an outage a failure says nothing of the operation. Recovery sends one
-//! operation after the other as the probes of the open circuit; counted as steps of their ladders, an outage of an hour
-//! would end some of them as dead letters, for no reason but their turn. So such an attempt is no step.
+//! operation after the other as the probes of the open circuit. If they counted as steps of their ladders, an outage
+//! of an hour would end some operations as dead letters, only because it was their turn. So such an attempt is no
+//! step.
 //!
-//! It is the breaker that says whether the vendor is down: it is not closed when the attempt has failed. Without a
-//! breaker nobody can tell an outage from the operation's own trouble, and each attempt is a step.
+//! The breaker says whether the vendor is down: it is not closed when the attempt has failed. Without a breaker an
+//! outage looks like the operation's own trouble, and each attempt is a step.
 //!
 //! A service that makes few calls learns of an outage by one operation, or a handful: too few to open a circuit, and
-//! their ladders are climbed within 40 seconds. So a second failure is a step only if somebody was answered since the one
-//! before it: the vendor is well, and the trouble is the operation's own. Where nobody was, the two cannot be told apart.
-//! Then the operation goes on at the ladder's last wait, and its steps count again once it is an hour old.
+//! their ladders are climbed within 40 seconds. So a second failure is a step only if another call was answered since
+//! the one before it: the vendor is well, and the trouble is the operation's own. Where no call was answered, the two
+//! cannot be told apart. Then the operation goes on at the ladder's last wait, and its steps count again once it is
+//! an hour old.
 //!
 //! What the vendor never takes would keep the circuit from closing if it were every second probe. So the wait grows with
 //! the operation's age, as it does for lookups that fail. And after a day each attempt is a step again: every operation
@@ -31,7 +33,7 @@ use crate::policy::{BreakerState, Mode, Outcome};
 pub(super) enum Outage {
     /// The circuit is not closed.
     Down,
-    /// Nobody was answered since the failure before it.
+    /// No call was answered since the failure before it.
     Unseen,
 }
 
@@ -109,6 +111,6 @@ impl Run<'_> {
     }
 }
 
-/// How long an operation is spared its ladder while nothing but itself tells of an outage: longer than most outages, and not
-/// so long that a request which the vendor never takes is heard of a day later.
+/// How long an operation is spared its ladder while only its own failures tell of an outage. It is longer than most
+/// outages. It is so short that an operator does not hear a day late of a request which the vendor never takes.
 const UNSEEN_LAST: Duration = Duration::from_secs(60 * 60);

@@ -99,8 +99,9 @@ impl Engine {
         row.map(Some).map_err(|error| self.in_context(error, request, None))
     }
 
-    /// Enqueues a call behind the rows of its sequence that were committed before it and that nobody has recorded yet: as
-    /// a row itself, since an operation would overtake them. Whether it is one now; `None` if there are no such rows.
+    /// Enqueues a call behind the rows of its sequence that were committed before it and are not recorded yet. It
+    /// becomes a row itself, since an operation would overtake them. Whether it is one now; `None` if there are no
+    /// such rows.
     ///
     /// What is on record under its key is told as by a claim.
     pub(super) async fn record_behind_rows(

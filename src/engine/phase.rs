@@ -44,7 +44,7 @@ pub(super) struct Run<'a> {
     pub(super) waited: Duration,
     pub(super) backoff: &'a Backoff,
     pub(super) retries_allowed: bool,
-    /// Nobody waits for it.
+    /// No caller waits for it.
     pub(super) recovered: bool,
     /// When the process that took it over stops.
     pub(super) leaving: Option<Leaving>,

@@ -23,12 +23,12 @@ impl Engine {
             .to_owned()
     }
 
-    /// How long whoever takes an operation may hold it before the next renewal.
+    /// How long the process that takes an operation may hold it before the next renewal.
     pub(crate) fn default_lease(&self) -> Duration {
         self.lease(&Work::background(OnUnknown::Park))
     }
 
-    /// Takes what nobody holds. Refused where the account's terms are not this client's.
+    /// Takes what no process holds. Refused where the account's terms are not this client's.
     pub(crate) async fn take(&self, take: Take) -> Result<Vec<Record>, Error> {
         self.check_terms().await?;
         self.store.take(take).await.map_err(|source| {
@@ -106,7 +106,7 @@ impl Engine {
 }
 
 impl Work {
-    /// A call that nobody waits for: the client's own policy and no other deadline.
+    /// A call without a caller: the client's own policy and no other deadline.
     pub(super) fn background(on_unknown: OnUnknown) -> Work {
         Work {
             key: None,

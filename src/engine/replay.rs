@@ -43,8 +43,8 @@ impl Engine {
         }
     }
 
-    /// Of a dead letter without an answer only the log of its attempts knows why. It is read for whoever asks again;
-    /// a store that cannot say, or not in time, changes nothing about the error.
+    /// Of a dead letter without an answer only the log of its attempts knows why. It is read for the caller that asks
+    /// again; a store that cannot say, or not in time, changes nothing about the error.
     pub(super) async fn with_cause_on_record(
         &self,
         ended: Result<Reply, Error>,

@@ -1,9 +1,9 @@
-//! How long settled operations are kept: by the policy, by route, by call.
+//! The retention of settled operations: by the policy, by route, by call.
 //!
-//! A record that ends before the vendor forgets the key, or before its own call is over, is a second charge that
-//! nobody asked for. So no retention may be shorter than both together: the [floor](Floor). What is written too
-//! short is refused. What nobody wrote is raised to it: the default, and the policy's own for a route whose vendor remembers for
-//! longer than elsewhere (Stripe replays keys of `/v2` for 30 days).
+//! A record that ends before the vendor forgets the key, or before its own call is over, is a second charge that the
+//! caller did not ask for. So no retention may be shorter than both together: the [floor](Floor). What is written too
+//! short is refused. What the service did not set is raised to it. That is the default, and the policy's own for a
+//! route whose vendor remembers for longer than elsewhere (Stripe replays keys of `/v2` for 30 days).
 
 use std::time::Duration;
 
@@ -127,8 +127,8 @@ fn is_below(route: &str, prefix: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || prefix.ends_with('/') || rest.starts_with('/'))
 }
 
-/// For how long the vendor replays the key of a POST to `route`, as far as a request tells that is made up: vendors
-/// judge by the request as it is stamped. A form, and JSON for those that take their key in it.
+/// How long the vendor replays the key of a POST to `route`, as far as a made-up request tells. Vendors judge by the
+/// request as it is stamped. A form, and JSON for those that take their key in it.
 pub(super) fn window_of(vendor: &dyn Vendor, route: &str) -> Option<Duration> {
     let key = Key::new("retention").expect("a constant that is a key");
     let scope =

@@ -242,8 +242,8 @@ impl<'a> Run<'a> {
 
     /// Whether a duplicate may be what an earlier send of this operation made.
     ///
-    /// A lookup's miss, and a person's word, are on record as no effect. Whoever takes the operation over then knows
-    /// from its log alone that a send before was in doubt. A log that cannot be read excludes nothing.
+    /// A lookup's miss, and a person's word, are on record as no effect. The process that takes the operation over
+    /// then knows from its log alone that a send before was in doubt. A log that cannot be read excludes nothing.
     async fn may_be_our_own(&self, speaks_for: SpeaksFor) -> bool {
         if matches!(self.phase, Phase::ProvenAbsent) || !self.is_settled_by(speaks_for) {
             return true;
@@ -276,7 +276,7 @@ impl<'a> Run<'a> {
         self.look_up_or_bury(Reason::Exhausted).await
     }
 
-    /// No further send can help or is allowed: the lookup decides, or nobody does.
+    /// No further send can help or is allowed: only the lookup can decide.
     async fn look_up_or_bury(&mut self, reason: Reason) -> Result<Reply, Error> {
         match self.look_up().await? {
             Looked::Found(answer) => self.succeed(answer, Obtained::Reconciled).await,
@@ -333,8 +333,8 @@ impl<'a> Run<'a> {
         self.postpone(due, Kind::Deadline { budget, next: (!is_over).then_some(next) }).await
     }
 
-    /// Postpones by at least `wait`, and by up to the ladder's last step: a budget that is spent fills slowly, and
-    /// what comes back at the first step would only be refused and written down again.
+    /// Postpones by at least `wait`, and by up to the ladder's last step. A spent budget fills slowly, and what comes
+    /// back at the first step would only be refused and written down again.
     async fn out_of_budget(&mut self, wait: Duration) -> Error {
         let last = self.backoff.steps.last().copied().unwrap_or_default();
         let wait = wait.max(last.mul_f64(self.engine.random.unit()));

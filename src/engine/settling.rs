@@ -1,13 +1,13 @@
 //! When a send of unknown effect has ended for certain, where this process did not make it.
 //!
-//! The settle time counts from there. The record says when the send ended, by the clock of whoever wrote that down, and
-//! two clocks that the store believes may differ by [`TWO_CLOCKS_DIFFER_MAX`]: what the record says to have passed counts
-//! less that. A host whose clock the store doubts, or whose clock was set ahead while it ran, counts nothing by the
+//! The settle time counts from there. The record says when the send ended, by the clock of the host that wrote it.
+//! Two clocks that the store believes may differ by [`TWO_CLOCKS_DIFFER_MAX`], so the time since then counts less
+//! that. A host whose clock the store doubts, or whose clock was set ahead while it ran, counts nothing by the
 //! record. Beside the record stands our own measure: what we took over has ended when the longest exchange is over,
 //! counted from the first time that we held it.
 //!
-//! Whichever is over first holds. The measure goes on while nobody holds the operation and while others do, as long as
-//! nobody has sent it again: else hosts that take it one after the other would all wait, and none would ever look.
+//! The one that is over first counts. The measure goes on, whether or not another process holds the operation, until
+//! it is sent again. Else hosts that take it one after the other would all wait, and none would ever look.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -101,10 +101,10 @@ pub(crate) struct LetGo {
 
 #[derive(Clone, Copy, Debug)]
 struct Noted {
-    /// Which send: nobody has made another one while both are as they were.
+    /// Which send: no other one was made while both are as they were.
     send: (Option<Timestamp>, u32),
     ended: Moment,
-    /// For how long its effect was unknown at that time, without the time in which nobody came for it.
+    /// For how long its effect was unknown at that time, without the time in which no process held it.
     unknown_for: Duration,
     at: Instant,
     /// When this process first knew of the operation.
@@ -178,8 +178,8 @@ impl Moment {
     }
 }
 
-/// A store believes a clock that is by [`CLOCKS_DIFFER_MAX`] from the time that it believes. So whoever wrote may have been
-/// that far behind it, and whoever reads that far ahead.
+/// A store believes a clock that is by [`CLOCKS_DIFFER_MAX`] from the time that it believes. So the writer may have
+/// been that far behind it, and the reader that far ahead.
 const TWO_CLOCKS_DIFFER_MAX: Duration = Duration::from_secs(2 * CLOCKS_DIFFER_MAX.as_secs());
 
 /// A few MiB. A process that lets go of more within the hour counts by the record's times.

@@ -1,9 +1,9 @@
 //! What all services must have the same that share an account's records: its terms.
 //!
-//! Whoever recovers sends what somebody else recorded, with its own secret, and judges by its own adapter whether it may.
-//! Two services that call an account by one name and mean two addresses would send one's secret to the other's host. So
-//! the first client registers its terms in the store, and one whose terms differ carries on with nothing and records
-//! nothing.
+//! Recovery sends what another process recorded, with its own secret, and judges by its own adapter whether it may.
+//! Two services that call an account by one name and mean two addresses would send one's secret to the other's host.
+//! So the first client registers its terms in the store, and one whose terms differ carries on with nothing and
+//! records nothing.
 //!
 //! Rate limits, timeouts, ladders and retention may differ: each record keeps those that matter to it. The version of a
 //! vendor's interface may, too: it is part of what was recorded, and is resent as it was.
@@ -79,8 +79,8 @@ impl Engine {
 }
 
 impl Engine {
-    /// Before anything is taken: a store that could not say what is registered is asked again, since it may take by now,
-    /// and what another service recorded would go out with this client's secret.
+    /// Before anything is taken, a store that could not say what is registered is asked again. It may be able to take
+    /// by now, and what another service recorded would go out with this client's secret.
     pub(super) async fn check_terms(&self) -> Result<(), Error> {
         if self.disagreement.is_unanswered.load(Ordering::Acquire) {
             // One that still cannot answer stops nobody.
@@ -89,8 +89,8 @@ impl Engine {
         self.disagreement.check()
     }
 
-    /// Before an operation is left to whoever delivers: a service that only enqueues registers its terms here, once. A
-    /// store that cannot answer by `deadline` stops nobody, and is asked again the next time.
+    /// Before an operation is left to a dispatcher: a service that only enqueues registers its terms here, once. A
+    /// store that cannot answer by `deadline` stops no call, and is asked again the next time.
     pub(super) async fn register_once(&self, deadline: Instant) {
         if !self.disagreement.is_answered.load(Ordering::Acquire) {
             let _ = limit::within(&*self.clock, deadline, self.register()).await;

@@ -1,7 +1,8 @@
 //! How long a vendor asked to be left alone, and when its callers come back.
 //!
-//! Whatever an answer asks for holds back every call to the vendor, up to the policy's cap: beside any error, also
-//! one that ends its own call, and from a lookup as from an attempt. The call that was told waits for all of it.
+//! A wait that an answer asks for holds back every call to the vendor, up to the policy's cap. It counts beside any
+//! error, also one that ends its own call, and from a lookup as from an attempt. The call that was told waits for all
+//! of it.
 
 use std::time::Duration;
 
@@ -36,7 +37,7 @@ impl Run<'_> {
         }
     }
 
-    /// What to wait where nobody says: the ladder's first step, never nothing.
+    /// What to wait where the vendor does not say: the ladder's first step, never nothing.
     pub(super) fn first_step(&self) -> Duration {
         self.backoff.steps.first().copied().unwrap_or(FALLBACK_STEP).max(Duration::from_millis(1))
     }
@@ -47,8 +48,8 @@ impl Run<'_> {
     }
 }
 
-/// What comes on top of a wait that a vendor asked many callers for: up to a tenth of it, so that they come back over
-/// a time that grows with their number. Never below the spread of a gate's wait, and never over half a minute.
+/// Added to a wait that a vendor asked many callers for: up to a tenth of it. So they come back over a time that
+/// grows with their number. Never below the spread of a gate's wait, and never over half a minute.
 pub(super) fn spread_over(wait: Duration, unit: f64) -> Duration {
     (wait / SPREAD_PART).clamp(SPREAD_MIN, SPREAD_MAX).mul_f64(unit)
 }
