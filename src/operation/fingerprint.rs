@@ -49,8 +49,8 @@ impl fmt::Debug for Fingerprint {
 /// The fingerprint of `request` as the caller made it, before an adapter stamps or authorises it.
 ///
 /// The order in which a map was written is no other request. So a form counts as its decoded pairs in the order of
-/// their names, where pairs of one name keep theirs; and JSON within I-JSON (RFC 7493) counts in its canonical form
-/// (RFC 8785). Every other body counts byte for byte: so does JSON that repeats a member or has a number that a double
+/// their names, where pairs of one name keep theirs. JSON within I-JSON (RFC 7493) counts in its canonical form (RFC
+/// 8785). Every other body counts byte for byte. So does JSON that repeats a member or has a number that a double
 /// does not hold, and a form in which the order of other names matters too (`items[][price]`).
 pub fn fingerprint(account: &str, request: &Request) -> Fingerprint {
     let mut hash = head(account, request);

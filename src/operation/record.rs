@@ -1,15 +1,14 @@
 //! The life of one operation as pure functions: state and event in, state or refusal out.
 //!
-//! A store carries these transitions out atomically and cannot invent semantics of its own. Four functions
-//! hold all of them: [`claim`] decides what a caller who wants to send finds, [`Record::apply`] what a holder's
-//! later write does, [`Record::take`] what a sweeper or a dispatcher may take, and [`Record::act`] what an
-//! operator may do.
+//! A store carries these transitions out atomically and cannot invent semantics of its own. Four functions hold all
+//! of them. [`claim`] decides what a caller who wants to send finds. [`Record::apply`] decides what a holder's later
+//! write does, [`Record::take`] what a dispatcher may take, and [`Record::act`] what an operator may do.
 //!
-//! Why a fence and not a lock: the holder of an expired lease may still be alive and slow. Whoever takes over
-//! moves the fence, and every write names the fence it holds, so the slow holder's write changes nothing. The
-//! one exception is an answer: a true success from a fenced-out holder settles the operation, also one that
-//! somebody else holds, is scheduled, or is a dead letter of unknown effect. It is proof, and saves a second send:
-//! whoever holds the operation renews the lease before each send, and is then told that it is settled.
+//! Why a fence and not a lock: the holder of an expired lease may still be alive and slow. A takeover moves the
+//! fence, and every write names the fence that its holder got, so the slow holder's write changes nothing. The one
+//! exception is an answer: a true success from a fenced-out holder settles the operation. It does so also if another
+//! process holds it, and if it is scheduled or a dead letter of unknown effect. It is proof, and saves a second send.
+//! The new holder renews the lease before each send, and is then told that the operation is settled.
 //!
 //! A key has several lives, one after the other: a record expires, and the key is used again. Fences go on from
 //! life to life and never back, so that no holder of one life can be taken for a holder of the next.
@@ -76,30 +75,31 @@ pub struct Record {
     /// and nowhere else.
     pub effect: Effect,
     /// While [`effect`](Record::effect) is unknown: the latest moment at which a send of unknown effect can have
-    /// ended. A lookup's settle time counts from here, whoever waits for it, and so does the day after which lookups
-    /// that come to no answer end.
+    /// ended. A lookup's settle time counts from here, in every process. So does the day after which lookups that
+    /// come to no answer end.
     pub unknown_since: Option<Timestamp>,
     /// How many lookups were answered since then. One that failed is not a lookup.
     pub look_ups: u32,
     /// How many more times it may be sent although that may be a second effect. A holder who uses one up writes
     /// that down before it sends.
     pub resends_left: u32,
-    /// The longest exchange of whoever holds it, or held it last: for so long after its lease a dead holder's
-    /// request may still be on its way.
+    /// The longest exchange of the holder, or of the last one. For so long after its lease a dead holder's request
+    /// may still be on its way.
     pub attempt_max: Duration,
-    /// The vendor's clock less that of [`claimed_at`](Record::claimed_at), in milliseconds; `None` if nobody knew it.
+    /// The vendor's clock less that of [`claimed_at`](Record::claimed_at), in milliseconds; `None` if it was not
+    /// known.
     pub vendor_clock_ms: Option<i64>,
     /// The first claim: no first byte left earlier, so the vendor's replay window is counted from here.
     ///
-    /// A first claim that lies in the future was made by a clock that was wrong. Whoever moves the operation then
-    /// sets this to as long ago as the record is kept, which no replay window reaches back to.
+    /// A first claim that lies in the future was made by a clock that was wrong. The next write then sets this to one
+    /// retention ago, which no replay window reaches back to.
     pub claimed_at: Timestamp,
     /// The last transition.
     pub updated_at: Timestamp,
     /// How long a settled record is kept.
     pub keep: Duration,
-    /// What to do when nobody can tell whether it took effect. On record so that whoever carries on after a
-    /// crash does what the caller chose.
+    /// What to do when its effect stays unknown. It is on record, so recovery after a crash does what the caller
+    /// chose.
     pub on_unknown: OnUnknown,
     /// What of it is never shown.
     pub redact: RedactedFields,
@@ -118,12 +118,12 @@ pub struct Record {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum State {
-    /// Somebody holds it until `lease_until`, and may be sending.
+    /// A process holds it until `lease_until`, and may be sending.
     InProgress {
-        /// From this moment on, somebody else may take it.
+        /// From this moment on, another process may take it.
         lease_until: Timestamp,
     },
-    /// Nobody holds it; it is due at `at`.
+    /// No process holds it; it is due at `at`.
     Scheduled {
         /// When the next attempt is due.
         at: Timestamp,
@@ -172,7 +172,7 @@ pub struct Claim {
     pub due: Option<Timestamp>,
     /// How long the record is kept once it is settled.
     pub keep: Duration,
-    /// What to do when nobody can tell whether it took effect. [`OnUnknown::Resend`] is one more send.
+    /// What to do when its effect stays unknown. [`OnUnknown::Resend`] is one more send.
     pub on_unknown: OnUnknown,
     /// The caller's longest exchange.
     pub attempt_max: Duration,
@@ -473,9 +473,9 @@ impl Record {
         Ok(())
     }
 
-    /// Whether a true answer that is brought under `fence` settles the operation, although its holder was fenced
-    /// out: it is proof, so that nobody may send it again, whoever holds it by now. A person who undid the effect
-    /// has the last word. A holder of the current fence that let go of the operation has none.
+    /// Whether a true answer that is brought under `fence` settles the operation, although its holder was fenced out.
+    /// It is proof, so no process may send it again, also not the present holder. A person who undid the effect has
+    /// the last word. A holder of the current fence that let go of the operation has none.
     fn believes(&self, fence: u64) -> bool {
         let of_this_life = (Guard::LivesApart.keeps(self.first_fence)..=self.fence).contains(&fence);
         of_this_life
@@ -489,13 +489,13 @@ impl Record {
             }
     }
 
-    /// Whether the record's time is over at `now`: whoever claims the key then starts a new life of it.
+    /// Whether the record's time is over at `now`: a claim of the key then starts a new life of it.
     pub fn has_expired(&self, now: Timestamp) -> bool {
         self.expires_at().is_some_and(|at| at <= now)
     }
 
-    /// When the record may be purged. Only what is settled and needs nobody expires: a dead letter stays until
-    /// a person has given their word on it.
+    /// When the record may be purged. Only what is settled and needs no operator expires: a dead letter stays until
+    /// it is resolved.
     pub fn expires_at(&self) -> Option<Timestamp> {
         match self.state {
             State::Succeeded { .. } | State::Refused { .. } => Some(self.updated_at.plus(self.keep)),
@@ -552,7 +552,7 @@ impl State {
 }
 
 /// How far a time on record may lie ahead of the clock that reads it. Beyond that, the clock that wrote it was wrong.
-/// Hosts that keep time differ by less than a second; five minutes is what Kerberos allows (RFC 4120, section 1.3), and
+/// Hosts that keep time differ by less than a second. Kerberos allows five minutes (RFC 4120, section 1.3). That is
 /// less than any lease or window that a mistake here could shorten.
 pub const CLOCKS_DIFFER_MAX: Duration = Duration::from_secs(5 * 60);
 

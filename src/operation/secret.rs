@@ -1,5 +1,5 @@
-//! Headers that carry secrets, whoever gives them. A request is stored with its headers, and stores and operators see
-//! those; a secret belongs to the adapter, which adds it at each send.
+//! Headers that carry secrets, of a call or of an adapter. A request is stored with its headers, and stores and
+//! operators see those; a secret belongs to the adapter, which adds it at each send.
 
 use http::header::{AUTHORIZATION, COOKIE, HeaderMap, HeaderName, PROXY_AUTHORIZATION, SET_COOKIE};
 

@@ -20,8 +20,8 @@ use crate::error::Error;
 /// A dead letter holds its sequence: nothing behind it is sent until a person has [resolved](crate::dead_letter),
 /// cancelled or redriven it. [`skip_dead_letters`](Sequence::skip_dead_letters) lets the next one go instead.
 ///
-/// A call that the vendor **refused** has ended, and lets the next one go in both cases: nobody can redrive it, so that
-/// a sequence which it held would be held for ever.
+/// A call that the vendor **refused** has ended, and lets the next one go in both cases. It cannot be redriven, so a
+/// sequence that it held would be held for ever.
 ///
 /// ```
 #[doc = include_str!("../docs/setup/stripe.md")]

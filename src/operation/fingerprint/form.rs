@@ -68,7 +68,7 @@ fn few_plain_pairs<'a, 'r>(body: &'a [u8], room: &'r mut [Pair<'a>; FEW]) -> Opt
 }
 
 /// Whether the body is of bytes that neither separate nor escape anything. They are looked at many at a time, as the
-/// compiler can do in blocks of one length: the body may be large, and its hash is what may take time.
+/// compiler can do in blocks of one length. The body may be large, and only its hash may take time.
 fn is_one_name(body: &[u8]) -> bool {
     // As signed bytes, what is no ASCII is negative.
     let is_of_name = |byte: &u8| (*byte as i8 > b'=' as i8) & (*byte != b'[');
@@ -115,9 +115,9 @@ fn decoded(body: &[u8]) -> Option<Vec<(Cow<'_, str>, Cow<'_, str>)>> {
 }
 
 /// Whether names that differ write into each other, by the rules of PHP, which Rack and qs have too
-/// (<https://www.php.net/manual/en/language.variables.external.php>): `a[]` takes the next number after those that `a[5]` and
-/// its like have taken so far, and of `a` and `a[b]` the later one replaces the other. The pairs are in the order of their
-/// names.
+/// (<https://www.php.net/manual/en/language.variables.external.php>). There `a[]` takes the next number after those
+/// that `a[5]` and its like have taken so far, and of `a` and `a[b]` the later one replaces the other. The pairs are
+/// in the order of their names.
 fn depends_on_order(pairs: &[(Cow<'_, str>, Cow<'_, str>)]) -> bool {
     let is_there = |name: &str| pairs.binary_search_by(|(other, _)| (**other).cmp(name)).is_ok();
     // Of each array, its first name, and whether one of its names appends.

@@ -1,7 +1,7 @@
 //! Whether a JSON text is I-JSON (RFC 7493), which is what RFC 8785 canonicalises.
 //!
 //! Outside it two texts that differ may become one: of repeated members a parser keeps one, of an integer beyond 2^53
-//! or a long decimal it keeps the nearest double. Such a text is nobody's canonical form and counts byte for byte.
+//! or a long decimal it keeps the nearest double. Such a text has no canonical form and counts byte for byte.
 
 use std::fmt;
 

@@ -1,8 +1,8 @@
 //! What an operator may do to an operation, and what is kept of it.
 //!
-//! One [`Act`] for every kind of action, decided by [`Record::act`]: a store carries out one operation and
-//! writes one [`AuditEntry`] with it, in the same transaction, so that no action can be without its trace. A
-//! method for each action would let one backend forget one.
+//! One [`Act`] for every kind of action, decided by [`Record::act`]. A store carries out one operation and writes one
+//! [`AuditEntry`] with it, in the same transaction. So no action is without its trace. A method for each action would
+//! let one backend forget one.
 //!
 //! A person's word does not touch the machine's evidence: [`Record::effect`] stays what the attempts showed, and
 //! the word stands beside it. Only a redrive after *not applied* acts on the word.

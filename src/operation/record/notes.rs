@@ -1,24 +1,24 @@
 //! What a store notes beside its records, and what time it is in a store that several clocks write to.
 //!
-//! A record that has expired licenses a second effect, so that nobody's clock alone may say that it has. A host whose
-//! clock is days ahead would take what was settled a minute ago for last week's. Nothing in one command tells such a
-//! clock from a store that nobody has used for days. What tells them apart is what comes next: on a store that was
-//! idle all later commands agree; beside a clock that is ahead, those of the other hosts do not.
+//! A record that has expired licenses a second effect. So no single clock may say that it has. A host whose clock is
+//! days ahead would take what was settled a minute ago for last week's. Nothing in one command tells such a clock
+//! from a store that was not used for days. The next commands tell them apart. On a store that was idle all later
+//! commands agree; beside a clock that is ahead, those of the other hosts do not.
 //!
-//! So a time that is far ahead of the last one is doubted at first, and believed once [an hour](DOUBTED_FOR) has
+//! So a time that is far ahead of the last one is doubted at first. It is believed once [an hour](DOUBTED_FOR) has
 //! passed in which no command came from an earlier time. The earlier of two clocks is always believed at once. Both
-//! errors that remain are on the side of keeping: after an idle time a store expires nothing for an hour, and beside a
-//! clock that is behind it keeps records for longer by as much.
+//! errors that remain keep records too long. After an idle time a store expires nothing for an hour. Beside a clock
+//! that is behind it keeps records for longer by as much.
 //!
-//! A second time that is far ahead of a doubted one is that of another clock, or of another idle time. The nearer of the
-//! two is still believed by nobody: what is believed is an hour before it. A service that is used once a day goes on to
-//! expire its records so, and a clock that is wrong by minutes is no less doubted because another is wrong by days. The
-//! price: where a host that is hours ahead goes on after an idle time, a right clock is doubted for as long as that
-//! host does. Then records expire an hour late, and a settle time ends by each process's own measure alone.
+//! A second time that is far ahead of a doubted one is that of another clock, or of another idle time. The nearer of
+//! the two is still not believed: what is believed is an hour before it. So a service that is used once a day goes on
+//! to expire its records. And a clock that is wrong by minutes is no less doubted because another is wrong by days.
+//! The price: where a host that is hours ahead goes on after an idle time, a right clock is doubted for as long as
+//! that host does. Then records expire an hour late, and a settle time ends by each process's own measure alone.
 //!
-//! What this cannot tell: a store that only hosts with a clock that is ahead have used for an hour, or that two hosts
-//! have used, one after the other, whose clocks are ahead by different times. Nor what a clock that was behind by more
-//! than a record's retention has settled: by all other clocks its time is over, once the doubt is.
+//! This cannot tell a store that only hosts with a clock that is ahead have used for an hour. Nor can it tell one
+//! that two hosts have used, one after the other, whose clocks are ahead by different times. Nor what a clock that
+//! was behind by more than a record's retention has settled: by all other clocks its time is over, once the doubt is.
 
 use std::time::Duration;
 

@@ -1,12 +1,12 @@
 //! An operation's place in its [`Sequence`], and whose turn it is.
 //!
 //! In each sequence at most one operation has the *turn*. It is the one that may be taken; all others wait, whatever
-//! time they are due. The turn goes to the earliest operation that [holds](Record::holds_sequence) the sequence, and
-//! stays where it is while somebody is sending: a predecessor that is redriven meanwhile waits for the end of that.
+//! time they are due. The turn goes to the earliest operation that [holds](Record::holds_sequence) the sequence. It
+//! stays where it is while a process is sending: a predecessor that is redriven meanwhile waits for the end of that.
 //!
-//! So a store keeps two things for each sequence, and both change only in the commit that moves one of its operations:
-//! which of them hold it, by position, and which one has the turn. A take is then as cheap as without sequences: it looks
-//! among what is due for those that need no turn or have it, and never through a line of waiting ones.
+//! So a store keeps two things for each sequence: which operations hold it, by position, and which one has the turn.
+//! Both change only in the commit that moves one of its operations. A take is then as cheap as without sequences. It
+//! looks among what is due for those that need no turn or have it, and never through a line of waiting ones.
 
 use super::{Phase, Record, State};
 use crate::clock::Timestamp;
@@ -56,8 +56,8 @@ impl Ahead {
 }
 
 impl Record {
-    /// Whether those behind it in its sequence wait for it: it has not ended, or it is a dead letter that nobody has
-    /// dealt with and that was not said to be skipped.
+    /// Whether those behind it in its sequence wait for it: it has not ended, or it is an open dead letter that the
+    /// call did not say to skip.
     pub fn holds_sequence(&self) -> bool {
         let Some(place) = &self.sequence else { return false };
         match self.state {
@@ -71,7 +71,7 @@ impl Record {
         }
     }
 
-    /// Who has the turn, if this operation waits for it: nobody may take it or claim it until then.
+    /// The operation that has the turn, if this one waits for it: until then it can be neither taken nor claimed.
     pub fn waits_for(&self) -> Option<&Ahead> {
         let may_be_sent = match self.state {
             State::Scheduled { .. } => true,
@@ -86,9 +86,9 @@ impl Record {
         Guard::SequenceOrder.keeps(behind)
     }
 
-    /// When it makes sense to ask again for an operation that [waits](Record::waits_for) for its turn: when it is due
-    /// itself and the one ahead frees, as far as that is known. Nobody knows when a person deals with a dead letter, nor
-    /// how many wait between the two: it is then the longest exchange from now.
+    /// When to ask again for an operation that [waits](Record::waits_for) for its turn: when it is due itself and the
+    /// one ahead frees, as far as that is known. It is not known when an operator deals with a dead letter, nor how
+    /// many wait between the two. It is then the longest exchange from now.
     pub(crate) fn turn_at(&self, now: Timestamp) -> Option<Timestamp> {
         let ahead = self.waits_for()?;
         let due = match self.state {

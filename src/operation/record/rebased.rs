@@ -1,10 +1,10 @@
 //! A command on a store's own clock.
 //!
 //! Each time in a command counts from the command's `now`, which is what time it was in the store as far as the host
-//! could tell ([`Store::time`](crate::store::Store::time)). A store that several hosts write to and that has a clock of
-//! its own, such as a database server, carries a command out at *its* now: it moves every time of the command by as much
-//! as the two differ. So a lease is as long as its holder asked for, whatever clock the holder has, and however late the
-//! store's last answer reached it.
+//! could tell ([`Store::time`](crate::store::Store::time)). A database server has a clock of its own, and several
+//! hosts write to it. Such a store carries a command out at *its* now: it moves every time of the command by as much
+//! as the two differ. So a lease is as long as its holder asked for, whatever clock the holder has, and however late
+//! the store's last answer reached it.
 
 use super::{Act, Claim, Event, Take, Transition};
 use crate::clock::Timestamp;

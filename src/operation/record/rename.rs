@@ -42,8 +42,8 @@ impl Record {
         Ok(record.after_fence_of_its_own())
     }
 
-    /// What an adoption leaves under the old name. Whoever asks for it there is not told that nothing happened: it
-    /// goes on elsewhere.
+    /// What an adoption leaves under the old name. A caller that asks for it there is not told that nothing happened:
+    /// it goes on elsewhere.
     pub(super) fn left_behind(&self, to: &Scope, act: &Act) -> Result<Record, Forbidden> {
         let frees_its_key = matches!(self.state, State::Refused { refusal: Refusal::Unauthorized, .. });
         let mut record = match &self.state {

@@ -1,9 +1,9 @@
 //! Whether an operation may be sent again.
 //!
-//! A second send is a second effect unless something prevents it: nothing took effect before, the vendor answers the
-//! key from its own record, the method changes nothing the second time, or a lookup showed that there is no effect.
-//! [`may_send`] is the only place that decides it. The engine asks before every send, recovery with it, and a redrive
-//! and its dry run ask for the operator.
+//! A second send is a second effect unless one of four things holds. Nothing took effect before. The vendor answers
+//! the key from its own record. The method changes nothing the second time. Or a lookup showed that there is no
+//! effect. [`may_send`] is the only place that decides it. The engine asks before every send, recovery with it, and a
+//! redrive and its dry run ask for the operator.
 //!
 //! [`window`] decides until when the vendor's record is trusted. It is asked again before each send, because every
 //! wait uses the window up: a backoff, an open breaker, a crash.
@@ -49,10 +49,10 @@ pub enum Repeat {
 pub enum Window {
     /// It does, for a resend that leaves before `until`.
     Open {
-        /// The vendor's window less [the slack](slack), on the clock of whoever asks.
+        /// The vendor's window less [the slack](slack), on the clock of the host that asks.
         until: Timestamp,
     },
-    /// It did, or nobody can tell whether it still does.
+    /// It did, or it is not known whether it still does.
     Closed,
     /// This vendor never does for this request.
     None,
@@ -78,7 +78,7 @@ pub enum Ruling {
     Send(Why),
     /// Not yet: a lookup may tell, and comes first.
     LookUpFirst,
-    /// It may, although that can be a second effect. Whoever sends takes one off [`Facts::resends_left`], on record,
+    /// It may, although that can be a second effect. The sender takes one off [`Facts::resends_left`], on record,
     /// before the first byte leaves.
     SendAtRisk,
     /// It may not. The reason is that of the dead letter.
@@ -148,7 +148,7 @@ pub struct Sent {
     pub updated_at: Timestamp,
     /// The asker's wall clock.
     pub now: Timestamp,
-    /// The time since the first claim as the asker measured it itself, on a clock that nobody sets; `None` if it has
+    /// The time since the first claim as the asker measured it itself, on its monotonic clock; `None` if it has
     /// measured nothing.
     pub measured: Option<Duration>,
     /// The longest that a request can be under way.
@@ -162,7 +162,7 @@ pub struct Sent {
 /// own measure: the stricter holds. A wall clock that is set back therefore opens nothing, and neither does a machine
 /// whose own measure stood still while it slept.
 ///
-/// A window that is no longer than the slack is never open. Neither is one whose times a wrong clock wrote: a first
+/// A window that is no longer than the slack is never open. Neither is one whose times a wrong clock wrote. A first
 /// claim or a last move that lies ahead of `now` by more than clocks differ says nothing of when the first send was.
 pub fn window(replay: Option<Duration>, sent: &Sent) -> Window {
     let Some(replay) = replay else { return Window::None };
@@ -179,9 +179,9 @@ pub fn window(replay: Option<Duration>, sent: &Sent) -> Window {
     }
 }
 
-/// How much earlier than the vendor's own window ours ends. By [`CLOCKS_DIFFER_MAX`], because the first claim may be by
-/// another host's clock than ours, and by the longest attempt, because a request that leaves just before the end
-/// arrives after it: it is under way for at most as long as the policy gives an attempt, after which its connection is
+/// How much earlier than the vendor's own window ours ends. By [`CLOCKS_DIFFER_MAX`], because the first claim may be
+/// by another host's clock than ours. And by the longest attempt, because a request that leaves just before the end
+/// arrives after it. It is under way for at most as long as the policy gives an attempt; then its connection is
 /// closed.
 pub const fn slack(attempt_max: Duration) -> Duration {
     CLOCKS_DIFFER_MAX.saturating_add(attempt_max)

@@ -5,7 +5,7 @@
 //! the new operation, somebody redrives it, and the effect comes twice. For the same reason the claim is refused as long
 //! as anything under the old key may still take effect, or may have.
 //!
-//! Nobody can redrive what the vendor refused. It is noted there all the same which key took its place: a second call
+//! What the vendor refused cannot be redriven. It is noted there all the same which key took its place. A second call
 //! that starts it over under yet another key is refused, as it is for a letter.
 
 use super::{Action, AuditEntry, Record, Resolution, Resolved, State};

@@ -1,13 +1,13 @@
-//! Taking operations that nobody holds any more: a sweeper's work after a crash, a dispatcher's on a schedule.
+//! The takeover of operations that no process holds any more: after a crash, or when they are due.
 //!
 //! One question for both and not two: what differs is the state that is looked for and what the state says of
 //! the effect. A taker names the account that it can carry on with, because several clients may share a store.
 //!
-//! A record that was last moved in the future was moved by a clock that was wrong. Its lease says nothing of when
-//! its holder ends: a clock that was a day ahead would keep everybody out for a day, and its replay window would
-//! then be taken for open. Such a record may be taken at once. How long its lease was is still known, so whoever
-//! takes it waits that long before a lookup counts. Not so a call that was left for later and that nobody has taken
-//! yet: it waits for its time.
+//! A record that was last moved in the future was moved by a clock that was wrong. Its lease says nothing of when its
+//! holder ends. A clock that was a day ahead would keep every process out for a day, and its replay window would then
+//! be taken for open. Such a record may be taken at once. How long its lease was is still known, so the process that
+//! takes it waits that long before a lookup counts. Not so a call that was left for later and not taken yet: it waits
+//! for its time.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ pub struct Take {
     pub limit: usize,
 }
 
-/// How an operation came to be held by nobody.
+/// Why an operation has no holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
     /// In progress, its lease run out: the holder died or is too slow. Its effect is unknown from here on.
@@ -140,7 +140,7 @@ impl Record {
         until <= now || (!is_for_later && is_of_a_wrong_clock())
     }
 
-    /// Whether nobody of this life has held it yet, or sent it.
+    /// Whether no process has held or sent it in this life.
     fn is_as_enqueued(&self) -> bool {
         self.fence == self.first_fence && self.attempts == 0 && self.effect == Effect::None
     }
@@ -150,8 +150,8 @@ impl Record {
         self.updated_at > now.plus(CLOCKS_DIFFER_MAX)
     }
 
-    /// A time on record, read at `now`: one of a wrong clock is as far from now as it was from the time at which
-    /// it was written, since that can only have been in the past.
+    /// A time on record, read at `now`: one of a wrong clock is as far from now as it was from the time of its
+    /// writing. That time can only have been in the past.
     fn read_at(&self, time: Timestamp, now: Timestamp) -> Timestamp {
         if self.is_of_a_wrong_clock(now) { now.plus(time.since(self.updated_at)) } else { time }
     }

@@ -49,7 +49,7 @@ fn held(state: State, effect: Effect) -> Record {
     held
 }
 
-/// `held` as it is after a take-over: what a lapsed lease leaves unknown, its holder's last request may still do.
+/// `held` as it is after a takeover: what a lapsed lease leaves unknown, its holder's last request may still do.
 fn taken(held: &Record, now: u64, effect: Effect) -> Record {
     let state = State::InProgress { lease_until: at(now).plus(LEASE) };
     let mut record =
@@ -399,7 +399,7 @@ fn a_clock_that_was_wrong_keeps_nobody_out_and_hides_no_send() {
     }
 }
 
-/// A request that was sent with 20 ms to spare may be under way for so long, whoever takes it over.
+/// A request that was sent with 20 ms to spare may be under way for so long after a takeover.
 #[test]
 fn a_taker_with_shorter_attempts_waits_for_the_longest_of_all() {
     for (effect, attempt_ms, expected_ms) in
@@ -528,9 +528,10 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever happens in whatever order: names, fingerprint and request never change; the fence moves by
-    /// one, on a take-over, a redrive or a new life only; a success is final until it expires; the window never restarts once an effect is
-    /// unknown; an unresolved dead letter never expires; whoever lost the fence can bring nothing but proof.
+    /// What holds after any events in any order. Names, fingerprint and request never change. The fence moves by one,
+    /// on a takeover, a redrive or a new life only. A success is final until it expires. The window never restarts
+    /// once an effect is unknown. An unresolved dead letter never expires. A holder that lost the fence can bring
+    /// nothing but proof.
     #[test]
     fn no_history_breaks_the_promise(steps in prop::collection::vec((0..300u64, step()), 1..60)) {
         let (mut record, mut now, mut lives) = (Record::first(wanted(0)), 0, 1);

@@ -182,7 +182,7 @@ impl Record {
         }
     }
 
-    /// When the state ends by itself: its lease, its schedule or its keep. `None` for an unresolved dead letter.
+    /// When the state ends by itself: its lease, its schedule or its retention. `None` for an unresolved dead letter.
     pub fn until(&self) -> Option<Timestamp> {
         match self.state {
             State::InProgress { lease_until: at } | State::Scheduled { at } => Some(at),

@@ -1,5 +1,5 @@
-//! The rule against an oracle that works from what design says of effects and knows nothing of the order in which the
-//! rule asks its questions: it imagines every history that fits the facts.
+//! The rule against an oracle that works from what the design says of effects. The oracle knows nothing of the order
+//! in which the rule asks its questions: it imagines every history that fits the facts.
 
 use proptest::prelude::*;
 
@@ -121,9 +121,9 @@ fn a_method_says_what_http_says_of_it() {
     }
 }
 
-/// Whether a resend that leaves now reaches the vendor while it replays, whatever is true of what the asker cannot see.
-/// In whole minutes: the first claim's clock and the asker's are each off by what two clocks can differ by, and the
-/// request takes any time that an attempt can take.
+/// Whether a resend that leaves now reaches the vendor while it replays, whatever is true of what the asker cannot
+/// see. In whole minutes. The first claim's clock and the asker's are each off by what two clocks can differ by, and
+/// the request takes any time that an attempt can take.
 fn arrives_in_time(replay: i64, sent: &Sent) -> bool {
     let minute = |time: Timestamp| i64::try_from(time.as_millis() / MINUTE).expect("small");
     let differ = i64::try_from(CLOCKS_DIFFER_MAX.as_secs() / 60).expect("small");
