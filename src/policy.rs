@@ -18,8 +18,8 @@
 //! | + breaker, 5 failures, 30 s open | 0.02 | 0.7 |
 //! | the same, open time ± 20 % | 0.02 | 11.0 |
 //!
-//! So jitter alone does not prevent collapse and a budget does; a floor that looks small in one process is the
-//! load of a fleet; and a breaker that stays open for 30 s throws away the minute after recovery.
+//! So jitter alone does not prevent collapse, and a budget does. A floor that looks small in one process is the load
+//! of a fleet. A breaker that stays open for 30 s throws away the minute after recovery.
 
 use std::time::Duration;
 
@@ -93,7 +93,7 @@ pub struct Policy {
     /// How many attempts may be under way at once. Default off, for the same reason.
     #[serde(with = "switch")]
     pub concurrency: Option<ConcurrencyConfig>,
-    /// How fast what nobody holds any more is delivered.
+    /// How fast recovery delivers.
     pub recovery: RecoveryConfig,
     /// How large bodies may be.
     pub limits: Limits,
@@ -109,8 +109,8 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// For work that nobody watches: the ladder 500 ms, 2 s, 5 s, 30 s; 5 s to connect, 30 s an attempt, 120 s
-    /// in all. The default.
+    /// For background work: the ladder 500 ms, 2 s, 5 s, 30 s; 5 s to connect, 30 s an attempt, 120 s in all. The
+    /// default.
     pub fn background() -> Policy {
         Policy {
             backoff: Backoff::background(),
@@ -129,8 +129,8 @@ impl Policy {
         }
     }
 
-    /// For a person who waits: 200, 400, 800 and 1,600 ms with equal jitter, so at most five attempts; 1 s to connect,
-    /// 5 s an attempt, 10 s in all.
+    /// For a person who waits: 200, 400, 800 and 1,600 ms with equal jitter, so at most five attempts. It has 1 s to
+    /// connect, 5 s an attempt, 10 s in all.
     pub fn interactive() -> Policy {
         Policy::background().backoff(Backoff::interactive()).timeout(Timeouts::interactive())
     }
@@ -163,8 +163,8 @@ impl Policy {
         self
     }
 
-    /// Calls a failing vendor for ever. An outage then costs recovered operations their ladder: nobody can tell it from
-    /// their own trouble.
+    /// Calls a failing vendor for ever. An outage then costs recovered operations their ladder: it looks like their
+    /// own trouble.
     #[must_use]
     pub fn without_breaker(mut self) -> Policy {
         self.breaker = None;
@@ -213,7 +213,7 @@ impl Policy {
         self
     }
 
-    /// Sets how fast what nobody holds any more is delivered.
+    /// Sets how fast recovery delivers.
     #[must_use]
     pub fn recovery(mut self, recovery: RecoveryConfig) -> Policy {
         self.recovery = recovery;

@@ -8,9 +8,9 @@
 //! - *lost at the cap*: `min(cap, draw)` turns every draw above the cap into the cap itself, so that exactly
 //!   the clients that have failed longest come back together. Here the *range* is capped, then drawn from.
 //!
-//! Jitter does not prevent collapse: in a simulation of 1,000 clients against a vendor down for 60 s, the
-//! ladder lost 99.7 % of the calls after the outage without jitter and 99.6 % with it. It spreads waits, and
-//! nothing more; [`budget`](super::budget) is what bounds load.
+//! Jitter does not prevent collapse. In a simulation, 1,000 clients called a vendor that was down for 60 s. The
+//! ladder lost 99.7 % of the calls after the outage without jitter and 99.6 % with it. It spreads waits, and nothing
+//! more; [`budget`](super::budget) is what bounds load.
 
 use std::time::Duration;
 
@@ -82,12 +82,12 @@ impl Backoff {
         Backoff::ladder([])
     }
 
-    /// For work that nobody watches: 500 ms, 2 s, 5 s, 30 s. The default.
+    /// For background work: 500 ms, 2 s, 5 s, 30 s. The default.
     pub fn background() -> Backoff {
         Backoff::ladder([500, 2_000, 5_000, 30_000].map(Duration::from_millis))
     }
 
-    /// For a person who waits: 200, 400, 800 and 1,600 ms with equal jitter, so that no retry comes at once and five
+    /// For a person who waits: 200, 400, 800 and 1,600 ms with equal jitter. No retry comes at once, and five
     /// attempts that fail quickly are over in 3 s.
     pub fn interactive() -> Backoff {
         Backoff::ladder([200, 400, 800, 1_600].map(Duration::from_millis)).jitter(Jitter::Equal)

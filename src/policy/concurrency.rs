@@ -1,9 +1,9 @@
 //! How many attempts may be under way at once.
 //!
-//! A counter, not a semaphore: nobody waits in line here. A queue in front of a slow vendor only moves the
-//! wait to where it cannot be seen, and a call that is refused at once can still be scheduled. The count goes
-//! up by compare-and-swap, not by add-then-undo: an undo shows other callers a limit that is full for an
-//! instant when it is not.
+//! A counter, not a semaphore: no call waits in line here. A queue in front of a slow vendor only moves the wait to
+//! where it cannot be seen, and a call that is refused at once can still be scheduled. The count goes up by
+//! compare-and-swap, not by add-then-undo: an undo shows other callers a limit that is full for an instant when it is
+//! not.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

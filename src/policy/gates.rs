@@ -1,8 +1,8 @@
 //! What stands between a call and the wire, in one place and one order.
 //!
-//! Kill switch, vendor pause, circuit breaker, concurrency limit, rate limit: each refuses with a value that
-//! says when to come back, and never sleeps. The order is from "nothing may go" to "not just now", and the
-//! rate limit is last because its spacing behind a short burst is the only thing that cannot be given back.
+//! Kill switch, vendor pause, circuit breaker, concurrency limit, rate limit: each refuses with a value that says
+//! when to come back, and never sleeps. The order is from "nothing may go" to "not just now". The rate limit is last
+//! because its spacing behind a short burst is the only thing that cannot be given back.
 //!
 //! [`Admission`] holds what the gates gave. Dropping it, by cancellation or by a panic, gives everything back
 //! and counts nothing: a call that was never finished says nothing about the vendor. Counting at completion
@@ -165,8 +165,8 @@ impl Gates {
         self.admit_if(now, |rate, turns| turns.admit_live(rate, now))
     }
 
-    /// As [`admit`](Gates::admit), for an attempt that nobody waits for. It has a share of the rate limit, and leaves
-    /// the rest to live calls where they want it.
+    /// As [`admit`](Gates::admit), for an attempt of recovery. It has a share of the rate limit, and leaves the rest
+    /// to live calls where they want it.
     ///
     /// # Errors
     ///

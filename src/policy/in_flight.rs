@@ -1,7 +1,8 @@
 //! What a call does whose key another call holds.
 //!
 //! A caller who sends a key a second time, while the first call is under way, wants to know how that call ends. The
-//! default refuses at once: a wait that nobody asked for ties up a request handler for as long as the vendor is slow.
+//! default refuses at once: a wait that the caller did not ask for ties up a request handler for as long as the
+//! vendor is slow.
 
 use serde::{Deserialize, Serialize};
 
@@ -36,8 +37,9 @@ pub enum InFlight {
     /// on with the operation itself. If the operation is postponed to a later time, the call ends at once as with
     /// [`Refuse`](InFlight::Refuse). It ends in the same way when its deadline comes first.
     ///
-    /// A call that loses the operation while it is at it, to a process that took its lease for over, waits for the new
-    /// holder likewise, and gives that one's success. Of anything else it tells as with [`Refuse`](InFlight::Refuse):
-    /// code `TRANSIENT.fenced`, effect unknown. What this call sent, the other need not know of.
+    /// A call may lose the operation while it sends, to a process that found its lease over. It then waits for the
+    /// new holder likewise, and gives that one's success. Of anything else it tells as with
+    /// [`Refuse`](InFlight::Refuse): code `TRANSIENT.fenced`, effect unknown. What this call sent, the other need not
+    /// know of.
     Wait,
 }

@@ -72,12 +72,12 @@ impl Default for Limits {
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct RecordConfig {
-    /// How long a settled operation is remembered, and its reply replayed. Default 7 days: what repeats a payment
-    /// by mistake (a job that is run again, a queue that is replayed) does so within the week, and by then Stripe has
+    /// How long a settled operation is remembered, and its reply replayed. Default 7 days. A job that is run again or
+    /// a queue that is replayed can repeat a payment by mistake, usually within the week. By then Stripe has
     /// forgotten the key ("Idempotent requests" in its API reference: after 24 hours). At least the vendor's own
-    /// replay window and the longest that a call takes together: `build()` refuses less, and raises the default. A client can say otherwise
-    /// for [routes](crate::ClientBuilder::retention), and a [call](crate::Call::retention) for itself. Dead letters
-    /// are kept until they are resolved.
+    /// replay window and the longest that a call takes together: `build()` refuses less, and raises the default. A
+    /// client can say otherwise for [routes](crate::ClientBuilder::retention), and a [call](crate::Call::retention)
+    /// for itself. Dead letters are kept until they are resolved.
     #[serde(with = "humantime_serde")]
     pub keep: Duration,
     /// How much longer than its attempt a holder's lease lasts: the time to write down the answer. Default

@@ -1,8 +1,8 @@
 //! A share that is written as a decimal and compared as the fraction that is meant.
 //!
 //! Two of three calls are 0.666…, which no decimal is. Rounded to 0.6667, or to the nearest millionth, the share
-//! could never be met by two of three; whoever wrote 2/3 would find a circuit that stays closed. So a ratio is read
-//! as the simplest fraction that is written like this, and from there on only whole numbers are compared.
+//! could never be met by two of three. An operator who wrote 2/3 would find a circuit that stays closed. So a ratio
+//! is read as the simplest fraction that is written like this, and from there on only whole numbers are compared.
 
 /// A share from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

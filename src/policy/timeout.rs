@@ -1,9 +1,9 @@
 //! Three limits on time: to connect, for one attempt, for the whole call.
 //!
-//! They are separate because they fail differently. A connection that was never made has sent nothing, so the
-//! call may be repeated whatever its method; an attempt that ran out may have taken effect. And only the total
-//! is what the caller waits for: retries that each keep their own limit but have none together are how a
-//! request with a 30 s budget is still being retried two minutes later.
+//! They are separate because they fail differently. A connection that was never made has sent nothing, so the call
+//! may be repeated whatever its method; an attempt that ran out may have taken effect. And only the total is what the
+//! caller waits for. With a limit for each retry and none for all together, a request with a 30 s budget is still
+//! being retried two minutes later.
 
 use std::time::Duration;
 
@@ -44,11 +44,12 @@ pub struct Timeouts {
     pub attempt: Duration,
     /// For the whole call: attempts, waits and lookups. Default 120 s.
     ///
-    /// A lookup that counts only after it, because the vendor's [settle time](crate::vendor::Vendor::settle_time) is
-    /// longer, is not waited for: the call ends at once with [`is_deadline`](crate::Error::is_deadline), and its
-    /// [`retry_at`](crate::Error::retry_at) is when the lookup counts. [Recovery](crate::Client::keep_recovering) makes
-    /// it then, or whoever sends the key again. So it is with [`interactive`](Timeouts::interactive) at each vendor
-    /// whose settle time is shipped: 10 s at Postmark, 30 s at BigCommerce, 80 s at Stripe beyond its window.
+    /// The call does not wait for a lookup that counts only after it, because the vendor's [settle
+    /// time](crate::vendor::Vendor::settle_time) is longer. It ends at once with
+    /// [`is_deadline`](crate::Error::is_deadline), and its [`retry_at`](crate::Error::retry_at) is when the lookup
+    /// counts. [Recovery](crate::Client::keep_recovering) makes it then, or a caller that sends the key again. So it
+    /// is with [`interactive`](Timeouts::interactive) at each vendor whose settle time is shipped: 10 s at Postmark,
+    /// 30 s at BigCommerce, 80 s at Stripe beyond its window.
     #[serde(with = "humantime_serde")]
     pub total: Duration,
 }
@@ -59,7 +60,7 @@ impl Timeouts {
         Timeouts { connect, attempt, total }
     }
 
-    /// For work that nobody watches: 5 s, 30 s, 120 s. The default.
+    /// For background work: 5 s, 30 s, 120 s. The default.
     pub fn background() -> Timeouts {
         Timeouts::new(Duration::from_secs(5), Duration::from_secs(30), Duration::from_secs(120))
     }

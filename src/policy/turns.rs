@@ -1,18 +1,19 @@
 //! How live calls and recovery share one rate limit.
 //!
 //! First come, first served would starve one of them. A backlog of ten thousand takes all there is for a minute, and
-//! each caller is refused meanwhile; a busy service takes what becomes free before a recovered operation comes back
-//! to ask. So while both want, each start puts the other in credit, in proportion to the shares, and who is in credit
-//! has what there is: deficit round-robin (Shreedhar and Varghese, "Efficient Fair Queueing Using Deficit
-//! Round-Robin", 1995), with one account for the two of them. While one wants nothing, the other may have it all, but
-//! recovery leaves a twentieth for a call that comes without notice.
+//! each caller is refused meanwhile. A busy service takes what becomes free before a recovered operation comes back
+//! to ask. So while both want room, each start puts the other side in credit, in proportion to the shares. The side
+//! in credit gets what there is. This is deficit round-robin (Shreedhar and Varghese, "Efficient Fair Queueing Using
+//! Deficit Round-Robin", 1995), with one account for the two of them. While one wants nothing, the other may have it
+//! all, but recovery leaves a twentieth for a call that comes without notice.
 //!
 //! Who *wants* is known exactly for recovery, which waits at the gate. A caller is refused and goes: its want lasts
 //! for as long as the limit counts starts.
 //!
-//! Where dispatchers of several processes deliver for one account, the limit is the vendor's and not each process's own.
-//! Recovery then has a part of it: what all live calls together leave, as far as each has told, and never less than its
-//! share of the limit, divided by the dispatchers. A live call is held back by its own process's limit alone.
+//! Where dispatchers of several processes deliver for one account, the limit is the vendor's and not each process's
+//! own. Recovery then has a part of it: what all live calls together leave, as far as each process has told. It is
+//! never less than recovery's share of the limit, divided by the dispatchers. A live call is held back by its own
+//! process's limit alone.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -76,7 +77,7 @@ impl Turns {
         admitted
     }
 
-    /// Whether nobody else waits for room.
+    /// Whether no other call waits for room.
     #[inline]
     pub(super) fn is_free(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) == 0

@@ -1,4 +1,4 @@
-//! What to do when nobody can tell whether an operation took effect.
+//! What to do when the effect of an operation stays unknown.
 //!
 //! The honest end is a dead letter: a second charge cannot be taken back. But some e-mails are better sent
 //! twice than never, and only the caller knows which.

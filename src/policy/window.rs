@@ -1,10 +1,10 @@
 //! A count over a sliding time window, without a lock.
 //!
-//! Ten buckets, each one atomic word that holds its epoch (which tenth of a window it counts) and its count.
-//! Whoever adds to a bucket of an older epoch replaces it, in one compare-and-swap: nothing has to run on a
-//! timer, and a count that is older than the window is gone whether or not somebody looked in time. A count
-//! window over the last *n* calls was rejected: after long health it needs as many failures as it saw
-//! successes, and one written without eviction never trips at all.
+//! Ten buckets, each one atomic word that holds its epoch (which tenth of a window it counts) and its count. A call
+//! that adds to a bucket of an older epoch replaces it, in one compare-and-swap. Nothing has to run on a timer, and a
+//! count that is older than the window is gone, also if it was not read in time. A count window over the last *n*
+//! calls was rejected. After long health it needs as many failures as it saw successes, and one written without
+//! eviction never trips at all.
 //!
 //! What is counted is counted exactly, under any contention. The window's edge is as coarse as a bucket: at
 //! any time it covers between nine tenths and the whole of its length.

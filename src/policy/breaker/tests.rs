@@ -464,7 +464,7 @@ impl Counted {
 }
 
 proptest! {
-    /// At one point in time, whoever fails how often: it opens exactly where the slow count says so.
+    /// At one point in time, for any failures of any calls: it opens exactly where the slow count says so.
     #[test]
     fn it_opens_exactly_at_the_fifth_different_call_in_a_row_or_at_the_rate(
         ends in prop::collection::vec(

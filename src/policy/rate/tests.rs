@@ -88,7 +88,7 @@ fn starts_of(config: &RateConfig, asked_nanos: &[u64]) -> Vec<u64> {
 }
 
 proptest! {
-    /// In any time of the length `per`, wherever it begins, no more than `calls` start; and where there is neither a
+    /// In any time of the length `per`, wherever it begins, no more than `calls` start. And where there is neither a
     /// shorter burst nor a batch, exactly those start that a count of the last period has room for.
     #[test]
     fn no_period_has_more_starts_than_calls(
