@@ -1,8 +1,8 @@
 //! What a vendor really does with a repeated request, as data and pure functions.
 //!
-//! [`Vendor`] is for whoever writes an adapter. It does no I/O and keeps no state: it says how a request is
-//! stamped and authorised, for how long the vendor replays a key, what an attempt's outcome means, and how an
-//! effect can be looked up. The engine does the rest.
+//! [`Vendor`] is for the author of an adapter. It does no I/O and keeps no state. It says how a request is stamped
+//! and authorised, for how long the vendor replays a key, what an attempt's outcome means, and how an effect can be
+//! looked up. The engine does the rest.
 //!
 //! Adapters: [`Stripe`], [`Postmark`], [`BigCommerce`], and [`Keyed`] for every vendor whose idempotency is a
 //! key in a header or a body field, which is configuration and no code.
@@ -52,9 +52,9 @@ pub trait Vendor: fmt::Debug + Send + Sync + 'static {
     /// The URL that paths of calls are appended to. It may have a path of its own.
     fn base_url(&self) -> &Url;
 
-    /// Whether the adapter can work as it was built: a secret that is empty or cannot be a header's value, a
-    /// store or a base URL that makes no sense. Adapters are built without a `Result`; whoever builds a client
-    /// asks here, once, before anything is sent.
+    /// Whether the adapter can work as it was built: a secret that is empty or cannot be a header's value, a store or
+    /// a base URL that makes no sense. Adapters are built without a `Result`; the client's builder asks here, once,
+    /// before anything is sent.
     ///
     /// # Errors
     ///
@@ -66,8 +66,8 @@ pub trait Vendor: fmt::Debug + Send + Sync + 'static {
     /// Whether a segment of a call's path may be shown in errors, spans and events. Default: if it
     /// [is plain](is_plain): words, a version, a number or a short id, as few tokens are.
     ///
-    /// An adapter adds the ids of its vendor that are long and no secret, such as a charge's. It never adds what
-    /// opens something to whoever has it: a cart's id, a session's, a token.
+    /// An adapter adds the ids of its vendor that are long and no secret, such as a charge's. It never adds an id
+    /// that opens something to its reader: a cart's, a session's, a token.
     fn may_show(&self, segment: &str) -> bool {
         is_plain(segment)
     }
@@ -217,8 +217,8 @@ pub enum SpeaksFor {
     /// The one that it answers. What became of an earlier one stays as unknown as it was.
     ThisAttempt,
     /// Every earlier one too. Right only where the vendor documents that it would have answered with an earlier
-    /// attempt's outcome, had there been one: it marks the answer as that very outcome, or the attempt was
-    /// [in its replay window](Attempt::in_window).
+    /// attempt's outcome, had there been one. Either it marks the answer as that very outcome, or the attempt was [in
+    /// its replay window](Attempt::in_window).
     EarlierToo,
 }
 

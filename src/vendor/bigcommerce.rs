@@ -271,8 +271,8 @@ fn is_customer_duplicate(answer: &Answer) -> bool {
     answer.json().is_some_and(|body| body["errors"].get(".customer_create").is_some())
 }
 
-/// For whoever has none yet. BigCommerce shows the API path while an API account is created (Settings, "Store-level
-/// API accounts"); `GET /v2/store` gives the control panel's address as `control_panel_base_url`.
+/// For a caller that has none yet. BigCommerce shows the API path while an API account is created (Settings,
+/// "Store-level API accounts"); `GET /v2/store` gives the control panel's address as `control_panel_base_url`.
 pub(crate) const STORE_HASH_FOUND: &str = "it stands in the API path that BigCommerce shows with an API account, \
      https://api.bigcommerce.com/stores/{store_hash}/v3/, and in the control panel's address, \
      https://store-{store_hash}.mybigcommerce.com";

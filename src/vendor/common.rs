@@ -134,8 +134,8 @@ impl Base {
     }
 }
 
-/// What a failure without an answer means: it may be sent again, and its effect is the transport's word. A
-/// redirect that was followed underneath us went nobody knows where: stop.
+/// What a failure without an answer means: it may be sent again, and its effect is the transport's word. A redirect
+/// that was followed underneath us went to an unknown place: stop.
 pub(super) fn no_answer(error: &SendError) -> Verdict {
     match error.kind() {
         SendErrorKind::Redirected => Verdict::Unknown,
@@ -149,10 +149,10 @@ pub(super) fn no_answer(error: &SendError) -> Verdict {
 /// A safe method has no effect that this could leave open.
 ///
 /// Only what the vendor made of the request itself can speak for an earlier attempt. Where the credentials were
-/// refused nobody looked at the key. Where the key belongs to another request, or a duplicate exists, the earlier
-/// attempt may be why.
+/// refused, the vendor did not look at the key. Where the key belongs to another request, or a duplicate exists, the
+/// earlier attempt may be why.
 ///
-/// `not_before` is the wait that the answer asks for: whoever wrote it is in front of the vendor, and heard there.
+/// `not_before` is the wait that the answer asks for: its author is in front of the vendor, and heard there.
 pub(super) fn refused(
     attempt: &Attempt<'_>,
     refusal: Refusal,

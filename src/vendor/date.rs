@@ -1,7 +1,7 @@
 //! Points in time as vendors write them into the things that a lookup finds.
 //!
-//! A lookup believes nothing that is older than its operation, so that what is read here errs on one side: where a
-//! text leaves open what it means, it is read as the earlier of the two, and where it means nothing it is `None`.
+//! A lookup believes nothing that is older than its operation, so what is read here errs on one side. A text with two
+//! meanings is read as the earlier of the two, and one without meaning is `None`.
 
 use crate::clock::Timestamp;
 

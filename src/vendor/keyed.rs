@@ -1,8 +1,8 @@
 //! Every vendor whose idempotency is a key in a header or in a body field: configuration, no code.
 //!
-//! What differs between such vendors is data: where the key goes and in which form, for how long the vendor
-//! replays it, and how its answers say *replayed*, *still in progress* and *used for something else*. A vendor
-//! without a stated window gets no resend after an unknown outcome: at most once, whatever its marketing says
+//! What differs between such vendors is data. It says where the key goes and in which form, and for how long the
+//! vendor replays it. It also says how answers mark *replayed*, *still in progress* and *used for something else*. A
+//! vendor without a stated window gets no resend after an unknown outcome: at most once, whatever its marketing says
 //! of idempotency.
 //!
 //! Whose answer a failure is, is data too ([`KeyedConfig::own`]). Without such a mark a page for a browser is somebody

@@ -1,10 +1,9 @@
 //! Postmark: no key of its own, so every accepted POST is another e-mail.
 //!
 //! The operation's key travels as message metadata, which is what Postmark's search can filter by, and as
-//! `Message-ID`, by which a recipient's mail client may thread a duplicate. An unknown outcome is looked up.
-//! A hit is proof; a miss is not, because how long a message takes to become searchable is not documented: the
-//! operation then ends as a dead letter of unknown effect, unless the caller says that a second e-mail is
-//! better than none.
+//! `Message-ID`, by which a recipient's mail client may thread a duplicate. An unknown outcome is looked up. A hit is
+//! proof. A miss is not, because how long a message takes to become searchable is not documented. The operation then
+//! ends as a dead letter of unknown effect, unless the caller says that a second e-mail is better than none.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -29,7 +28,7 @@ mod stamp;
 ///
 /// `Debug` does not show the token. The token `POSTMARK_API_TEST` validates and sends nothing.
 ///
-/// A batch that Postmark took with status 200 is done even if some of its messages were refused:
+/// A batch that Postmark took with status 200 is done even if some of its messages were refused.
 /// [`Postmark::failed_items`] says which, and only those may be sent again, under a new key.
 ///
 /// ```

@@ -1,5 +1,5 @@
 //! Headers that carry secrets. What a call gives is stored with its operation, in clear or sealed, and shown to
-//! operators; an adapter adds secrets at each send, and nobody stores them.
+//! operators; an adapter adds secrets at each send, and they are not stored.
 
 use std::fmt;
 

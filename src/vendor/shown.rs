@@ -3,8 +3,8 @@
 //! Of the URL that is the path which the caller wrote: below the adapter's base URL, without the query. The base is
 //! configuration and may hold a token (`https://chat.test/bot<token>`), the query whatever a log may not.
 //!
-//! In what is left there are ids, and most of them are names. But some open a thing to whoever has them: a cart, a
-//! checkout, an invitation, a hook. No text says which of the two it is, so the rule errs on the safe side: what is
+//! In what is left there are ids, and most of them are names. But some open a thing to their reader: a cart, a
+//! checkout, an invitation, a hook. No text says which of the two it is, so the rule errs on the safe side. What is
 //! long enough to be a token is not shown, unless the vendor's adapter knows that it is none. What is lost by that is
 //! little: the operation's key says whose call it was, and the record has the path.
 
@@ -24,7 +24,7 @@ use crate::operation::{OperationId, REDACTED};
 /// `-`, `_`, `.` and `:` stand between the parts. These are:
 ///
 /// - words: at most 3, or 2 with a `-`, of at most 28 letters together. One is at most 16 letters of one case (8
-///   capitals), or begins its parts with capitals: each of those is followed by two small letters or more, and such
+///   capitals), or begins its parts with capitals. Each of those is followed by two small letters or more, and such
 ///   words have at most 20 letters together.
 /// - digits, at most 10, or letters and digits mixed, at most 8 together with the other digits.
 ///
@@ -191,7 +191,7 @@ const HUMP_LEN_MIN: usize = 3;
 /// A phone number with its country's code or a card's number has more, a date or a row's number does not.
 const DIGITS_MAX: usize = 10;
 
-/// 48 bits at most: too few for a token that nobody can guess.
+/// 48 bits at most: too few for a token that cannot be guessed.
 const MIXED_MAX: usize = 8;
 
 /// Words in a row, such as a slug.

@@ -1,10 +1,9 @@
 //! Stripe: the vendor that replays.
 //!
-//! Stripe keeps the first outcome under an `Idempotency-Key`, success or failure, and answers every resend
-//! from it (docs.stripe.com/api/idempotent_requests). So an unknown outcome is simply sent again with the same
-//! key, inside the window; a lookup is needed only once the window is over or when Stripe replays a 500 that
-//! will never change. Lookups go through list endpoints and `metadata`, never through Search, which is not
-//! read-after-write.
+//! Stripe keeps the first outcome under an `Idempotency-Key`, success or failure, and answers every resend from it
+//! (docs.stripe.com/api/idempotent_requests). So an unknown outcome is simply sent again with the same key, inside
+//! the window. A lookup is needed only once the window is over, or when Stripe replays a 500 that will never change.
+//! Lookups go through list endpoints and `metadata`, never through Search, which is not read-after-write.
 //!
 //! Two things are fixed when an operation is stamped and not at each send: the key and `Stripe-Version`. Whether
 //! Stripe takes a resend with another version for another request is not documented, so there is none: a resend is
@@ -157,7 +156,7 @@ impl Vendor for Stripe {
         }
     }
 
-    /// The ids of objects are shown: the dashboard finds them, and without a secret key nobody else does.
+    /// The ids of objects are shown: the dashboard finds them, and without a secret key no other client can.
     fn may_show(&self, segment: &str) -> bool {
         is_plain(segment) || is_object_id(segment)
     }

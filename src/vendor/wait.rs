@@ -1,10 +1,10 @@
 //! How vendors ask to be left alone, as pure functions over headers that never panic on any bytes.
 //!
-//! Each vendor says it differently, and the ways to misread it are all expensive: a date read as zero, a
-//! minus sign read as "now", milliseconds read as seconds, a date read on a clock that the vendor does not have. So there is one function per form, each gives
-//! `None` for what it does not understand, and numbers too large to hold become the largest wait there is
-//! (the pause's own cap then applies). A header that is sent more than once counts with its longest wait:
-//! never early.
+//! Each vendor says it differently, and the ways to misread it are all expensive. Examples are a date read as zero, a
+//! minus sign read as "now", milliseconds read as seconds, a date read on a clock that the vendor does not have. So
+//! there is one function per form. Each gives `None` for what it does not understand, and numbers too large to hold
+//! become the largest wait there is (the pause's own cap then applies). A header that is sent more than once counts
+//! with its longest wait: never early.
 
 use std::time::{Duration, SystemTime};
 

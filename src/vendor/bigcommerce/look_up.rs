@@ -180,8 +180,9 @@ fn customers(sent: &Value, rows: &[Value]) -> Finding {
     }
 }
 
-/// The refund with our key in the reason of an item. Refunds of others on the same order are no hindrance, but a miss
-/// among them is proof only where one of them shows that this store keeps the reasons of items: that is not documented.
+/// The refund with our key in the reason of an item. Refunds of others on the same order are no hindrance. A miss
+/// among them is proof only where one of them shows that this store keeps the reasons of items, which is not
+/// documented.
 fn refund(subject: &Subject<'_>, sent: &Value, rows: &[Value]) -> Finding {
     let key = subject.wire_key;
     let mut hits = rows.iter().filter(|row| in_items(row, key) || in_reason(row, key));
@@ -211,8 +212,8 @@ fn in_reason(value: &Value, key: &str) -> bool {
 /// The rows that are not from before the operation. `None` if one may be or not, or has a date that is none. A refund's
 /// date is `created`.
 ///
-/// Brands and categories have no date. One that has the name and agrees counts, whoever created it: no second one with
-/// that name can be created, so that nothing is lost by it.
+/// Brands and categories have no date. One that has the name and agrees counts, also if another client created it. No
+/// second one with that name can be created, so nothing is lost by it.
 fn of_this_life(subject: &Subject<'_>, rows: Vec<Value>) -> Option<Vec<Value>> {
     let mut ours = Vec::with_capacity(rows.len());
     for row in rows {

@@ -35,9 +35,10 @@ pub(super) fn request(base: &Base, kind: Kind, subject: &Subject<'_>) -> Option<
     Some(Request::new(Method::GET, base.at("/messages/outbound", &query)))
 }
 
-/// What the search says. A hit counts only if the message itself carries our key, so that a filter that was
-/// ignored finds nothing, and was received after the operation's claim: the key's previous life had the same wire key
-/// and may have sent its own message. A miss is never proof: the lag is undocumented, and messages are kept for 45 days.
+/// What the search says. A hit counts only if the message itself carries our key: then a filter that was ignored
+/// finds nothing. And it must have been received after the operation's claim: the key's previous life had the same
+/// wire key and may have sent its own message. A miss is never proof: the lag is undocumented, and messages are kept
+/// for 45 days.
 pub(super) fn read(kind: Kind, subject: &Subject<'_>, answer: &Answer) -> Finding {
     if answer.status != StatusCode::OK {
         return Finding::Unanswered;

@@ -1,8 +1,8 @@
 //! The operation's key, put into a message once.
 //!
-//! A message of a batch carries the key with its place in the batch, so that each can be told apart, and the
-//! bare key in a second field: Postmark's search takes one metadata filter, and with it one lookup finds the
-//! whole batch.
+//! A message of a batch carries the key with its place in the batch, so each can be told apart. It carries the bare
+//! key in a second field. Postmark's search takes one metadata filter, and with that field one lookup finds the whole
+//! batch.
 
 use bytes::Bytes;
 use serde::Serialize;

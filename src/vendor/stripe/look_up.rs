@@ -4,9 +4,9 @@
 //! without a hit it proves that nothing was created. The scan is bounded: a busy account may create thousands
 //! of objects an hour, and a lookup must not become a load of its own. Beyond the bound it cannot tell.
 //!
-//! `created` is Stripe's clock and the claim is ours. Where it is known what Stripe's was at the claim, the list begins
-//! shortly before. Where it is not, it begins a week before: a clock that was ahead by seconds or days at the claim,
-//! and was set since, must not hide the object behind the beginning of the list.
+//! `created` is Stripe's clock and the claim is ours. Where it is known what Stripe's was at the claim, the list
+//! begins shortly before. Where it is not, it begins a week before. A clock that was ahead by seconds or days at the
+//! claim, and was set since, must not hide the object behind the beginning of the list.
 
 use std::time::Duration;
 

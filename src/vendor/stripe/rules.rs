@@ -1,8 +1,8 @@
 //! What Stripe's answers mean.
 //!
-//! Whose answer it is comes first. One is Stripe's own if it is JSON in the shape of its errors and has
-//! `Request-Id`; whatever else there is in place of an error or a success was written by somebody on the way, before
-//! or after Stripe executed the request, and proves nothing.
+//! Whose answer it is comes first. One is Stripe's own if it is JSON in the shape of its errors and has `Request-Id`.
+//! Any other answer in place of an error or a success was written by a proxy on the way, before or after Stripe
+//! executed the request, and proves nothing.
 //!
 //! What it speaks for comes second. Stripe keeps the first outcome under a key and answers with it from then on
 //! (docs.stripe.com/api/idempotent_requests). So a refusal that is marked as a replay is the first attempt's, and one
@@ -13,11 +13,11 @@
 //! [`retried_at_once`] is the rule of Stripe's own clients, row by row. The verdict differs from it in these
 //! places, each because this engine knows more than one exchange:
 //!
-//! - **429 without `lock_timeout`**: Stripe's clients give up at once, lest they add to the load. A 429 was
-//!   provably not executed and is not stored under the key (docs.stripe.com/error-low-level), so here it is
-//!   retried with effect *none*, later: the ladder, the vendor's pause and the retry budget stand before it.
-//!   `Stripe-Should-Retry: false` beside a 429 is obeyed. stripe-python and stripe-node take a 400 with the code
-//!   `rate_limit` for a rate limit too, and so do we.
+//! - **429 without `lock_timeout`**: Stripe's clients give up at once, lest they add to the load. A 429 was provably
+//!   not executed and is not stored under the key (docs.stripe.com/error-low-level), so here it is retried with
+//!   effect *none*, later. The ladder, the vendor's pause and the retry budget stand before it. `Stripe-Should-Retry:
+//!   false` beside a 429 is obeyed. stripe-python and stripe-node take a 400 with the code `rate_limit` for a rate
+//!   limit too, and so do we.
 //! - **A replayed answer** is never retried, whatever else it carries: under this key it will not change.
 //! - **TLS failures**: Stripe's clients take them for a misconfiguration. Nothing was sent, so another attempt
 //!   is harmless, and certificates are mended while a service runs.
@@ -91,7 +91,7 @@ pub(super) fn classify(attempt: &Attempt<'_>, has_key: bool) -> Verdict {
     }
 }
 
-/// Whether somebody else wrote a success. What reads changes nothing, whoever answers it with JSON.
+/// Whether somebody else wrote a success. What reads changes nothing, also if a proxy answers it with JSON.
 fn is_anothers(attempt: &Attempt<'_>, answer: &Answer) -> bool {
     is_page(answer)
         || !attempt.request.method.is_safe()
