@@ -1,8 +1,8 @@
 //! For tests of code that calls vendors: time, chance, answers and failures under the test's control.
 //!
-//! What makes a vendor call hard is what cannot be had on demand: a vendor that charged the card and then lost
-//! the connection, a wait of thirty seconds, jitter at its worst. Here each is a value. The parts are
-//! independent; take what the test needs.
+//! What makes a vendor call hard cannot be had on demand. A vendor charges the card and then loses the connection. A
+//! wait takes thirty seconds. Jitter is at its worst. Here each is a value. The parts are independent; take what the
+//! test needs.
 //!
 //! | to test | use |
 //! |---|---|
@@ -46,7 +46,7 @@
 //! # });
 //! ```
 //!
-//! Nothing here panics or fails a test by itself: a wrong script comes out as a failed call that says why, and
+//! Nothing here panics or fails a test by itself. A wrong script comes out as a failed call that says why, and
 //! [`ScriptedTransport::remaining`] and [`FaultPlan::pending`] tell whether the test got as far as it meant.
 
 mod clock;

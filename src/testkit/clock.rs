@@ -80,18 +80,16 @@ impl TestClock {
         TestClock::with(false)
     }
 
-    /// A clock that jumps when somebody waits.
+    /// A clock that jumps when a task waits.
     ///
-    /// A polled [`sleep_until`](Clock::sleep_until) first lets everybody else run a few rounds. If no timer
-    /// came or went meanwhile, time jumps to the *earliest* deadline of all sleeps and limits: if a limit ends
-    /// before the sleep does, the limit fires first, at its exact time. A
-    /// [`limit_until`](Clock::limit_until) alone never moves time, so an answer over a real socket may take as
-    /// long as it takes.
+    /// A polled [`sleep_until`](Clock::sleep_until) first lets all other tasks run a few rounds. If no timer came or
+    /// went meanwhile, time jumps to the *earliest* deadline of all sleeps and limits. If a limit ends before the
+    /// sleep does, the limit fires first, at its exact time. A [`limit_until`](Clock::limit_until) alone never moves
+    /// time, so an answer over a real socket may take as long as it takes.
     ///
-    /// What it does not do: it cannot see that another task waits for a real socket. Where one call sleeps
-    /// while another is on the wire, the sleeper moves time for both, so a limit of the second can fire
-    /// although its answer was on the way. Run such calls one after the other, or drive a
-    /// [manual](TestClock::new) clock.
+    /// What it does not do: it cannot see that another task waits for a real socket. Where one call sleeps while
+    /// another is on the wire, the sleeper moves time for both. So a limit of the second can fire although its answer
+    /// was on the way. Run such calls one after the other, or drive a [manual](TestClock::new) clock.
     pub fn auto() -> TestClock {
         TestClock::with(true)
     }
@@ -122,9 +120,9 @@ impl TestClock {
     /// Moves time to the earliest deadline of all, sleeps, latencies and limits alike, and wakes what is due.
     /// Whether there was one.
     ///
-    /// For a simulation on one thread, which knows when nobody has anything left to do: exact where the rounds
-    /// of an [`auto`](TestClock::auto) clock are a guess, and cheaper. With tokio,
-    /// `Builder::on_thread_park` is that moment:
+    /// For a simulation on one thread, which knows when no task has anything left to do: exact where the rounds of an
+    /// [`auto`](TestClock::auto) clock are a guess, and cheaper. With tokio, `Builder::on_thread_park` is that
+    /// moment:
     ///
     /// ```
     /// use std::time::Duration;
@@ -367,10 +365,10 @@ impl Drop for Wait {
 /// The far end of time: what [`Instant::plus`] gives when it overflows. Such a deadline never comes.
 const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
-/// How many rounds a sleep lets the others run before time jumps. A chain of tasks that hand work to each
-/// other needs one round a link, and the longest in this crate has few. But tokio's runtime of one thread polls the future
-/// of its `block_on` once in 61 polls of tasks (`event_interval`): with fewer rounds than that, a single task that sleeps
-/// moves time several times before the test itself, which somebody has woken, gets to run.
+/// How many rounds a sleep lets the others run before time jumps. A chain of tasks that hand work to each other needs
+/// one round a link, and the longest in this crate has few. But tokio's runtime of one thread polls the future of its
+/// `block_on` once in 61 polls of tasks (`event_interval`). With fewer rounds than that, a single task that sleeps
+/// moves time several times before the test itself, which was woken, gets to run.
 const ROUNDS: u32 = 64;
 
 #[cfg(test)]

@@ -307,8 +307,7 @@ impl FaultPlan {
         self
     }
 
-    /// The fault, if any, that this request meets. To be asked exactly once a request, by whoever injects: it
-    /// counts.
+    /// The fault, if any, that this request meets. The injector asks it exactly once a request: it counts.
     pub fn decide(&self, method: &Method, path: &str) -> Option<Fault> {
         let mut plan = self.0.lock();
         let ordinal = plan.requests;

@@ -1,9 +1,9 @@
 //! A listener that breaks connections.
 //!
 //! wiremock, on which the fakes are built, answers through hyper: it cannot close without answering, reset, or
-//! promise a body and stop half-way. Those are the faults that leave a caller in doubt, so this listener
-//! speaks HTTP/1.1 over the bare socket and does them for real, one connection to the backend per request.
-//! What a vendor *answers* stays with the fake behind it, which is told by a header.
+//! promise a body and stop half-way. Those are the faults that leave a caller in doubt. So this listener speaks
+//! HTTP/1.1 over the bare socket and does them for real, with one connection to the backend per request. What a
+//! vendor *answers* stays with the fake behind it, which is told by a header.
 
 use std::future::Future;
 use std::io;
@@ -74,8 +74,8 @@ impl Front {
     }
 
     /// As [`start`](Front::start), with the time of [`Fault::SlowBody`], [`Fault::Hang`] and
-    /// [`Fault::HangAfterApply`] on the test's clock: as [`TestClock::latency`] they move an automatic clock,
-    /// so that a caller's timeout on the same clock fires at its exact time and without real waiting.
+    /// [`Fault::HangAfterApply`] on the test's clock. As [`TestClock::latency`] they move an automatic clock, so that
+    /// a caller's timeout on the same clock fires at its exact time and without real waiting.
     ///
     /// # Errors
     ///
@@ -248,8 +248,8 @@ fn reset(stream: &TcpStream) -> io::Result<Next> {
     Ok(Next::Close)
 }
 
-/// Holds the connection until the caller gives up. What the caller still sends is read and dropped: a body that
-/// nobody takes would hide that the caller has gone, and the pause would go on moving an automatic clock.
+/// Holds the connection until the caller gives up. What the caller still sends is read and dropped. A body that is
+/// not read would hide that the caller has gone, and the pause would go on moving an automatic clock.
 async fn hang(client: &mut Reader, shared: &Shared) -> io::Result<Next> {
     let mut unread = [0; 4096];
     let gone = async { while matches!(client.stream.read(&mut unread).await, Ok(1..)) {} };

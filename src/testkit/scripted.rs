@@ -19,10 +19,10 @@ use crate::transport::{Exchange, Limits, SendError, SendErrorKind, Transport};
 /// A clone is the same script: give one to the client and keep one in the test. `Debug` shows how long the
 /// script and the record are, never what is in them.
 ///
-/// When the script is exhausted a request fails with [`SendErrorKind::Connect`] and the source text
-/// `script exhausted`. So does a mistake in the script (a status that is none, a header without a step) with
-/// [`SendErrorKind::Request`] and its own text, when its step comes up: a test sees it as a failure of the
-/// call, with the reason in the error's chain.
+/// When the script is exhausted a request fails with [`SendErrorKind::Connect`] and the source text `script
+/// exhausted`. So does a mistake in the script (a status that is none, a header without a step) with
+/// [`SendErrorKind::Request`] and its own text, when its step comes up. A test sees it as a failure of the call, with
+/// the reason in the error's chain.
 ///
 /// ```
 /// use http::Method;

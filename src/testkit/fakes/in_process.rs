@@ -21,10 +21,10 @@ use crate::transport::{Exchange, Limits, SendError, SendErrorKind, Transport};
 /// Reaches a fake in process. Made by a fake's `transport()`, for any client that calls that fake's `url()`;
 /// other hosts are not told apart.
 ///
-/// Every request asks the plan once and meets its fault here as it would behind a
-/// [`Front`](crate::testkit::Front): a connection that drops or resets fails with [`SendErrorKind::Reset`], a
-/// body cut off with [`SendErrorKind::Truncated`], and a hanging answer never comes. An exchange takes no time but
-/// that of [`Fault::SlowBody`].
+/// Every request asks the plan once, and meets its fault here as it would behind a [`Front`](crate::testkit::Front).
+/// A connection that drops or resets fails with [`SendErrorKind::Reset`], a body cut off with
+/// [`SendErrorKind::Truncated`], and a hanging answer never comes. An exchange takes no time but that of
+/// [`Fault::SlowBody`].
 ///
 /// ```
 /// use steadfast::Client;

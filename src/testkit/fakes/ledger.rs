@@ -63,7 +63,7 @@ struct Entries {
 }
 
 impl Ledger {
-    /// The effects in a file that a fake was given as `ledger_file`, oldest first: for whoever judges them in
+    /// The effects in a file that a fake was given as `ledger_file`, oldest first: for a test that judges them in
     /// another process, or after the fake is gone. An effect is in the file before its answer leaves the fake.
     ///
     /// # Errors

@@ -1,9 +1,9 @@
 //! Postmark: the vendor that deduplicates nothing.
 //!
-//! Every accepted POST is another message to the customer, whatever its `Message-ID` header or metadata say
-//! (the documentation knows no key: <https://postmarkapp.com/developer/api/email-api>). What a client can do is
-//! search, and search lags by a time that Postmark does not document: set it with
-//! [`PostmarkFakeBuilder::search_lag`] to prove that a miss is not taken for proof.
+//! Every accepted POST is another message to the customer, whatever its `Message-ID` header or metadata say (the
+//! documentation knows no key: <https://postmarkapp.com/developer/api/email-api>). What a client can do is search,
+//! and search lags by a time that Postmark does not document. Set it with [`PostmarkFakeBuilder::search_lag`] to
+//! prove that a miss is not taken for proof.
 
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};

@@ -1,8 +1,8 @@
 //! What the three fakes share: a wiremock server that answers everything with one state machine, and a front; or
 //! neither, for a fake that is reached in process.
 //!
-//! One catch-all mock, not one per route: idempotency crosses routes (Stripe's key belongs to the account),
-//! and a route nobody thought of must be answered as the vendor would, not with wiremock's own 404.
+//! One catch-all mock, not one per route. Idempotency crosses routes: Stripe's key belongs to the account. And an
+//! unknown route must be answered as the vendor would, not with wiremock's own 404.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -92,8 +92,8 @@ impl Served {
     }
 }
 
-/// The one mock. wiremock keeps a copy of each request that a mock answers for as long as it is mounted, recording
-/// or not: over a long run far more than all that the fake itself holds. So it is mounted anew now and then.
+/// The one mock. Wiremock keeps a copy of each request that a mock answers for as long as it is mounted, recording or
+/// not. Over a long run that is far more than all that the fake itself holds. So it is mounted anew now and then.
 #[derive(Clone)]
 struct Mount {
     behaviour: Arc<dyn Behaviour>,

@@ -1,10 +1,9 @@
 //! Stripe v1: the one vendor of the three that deduplicates, and what that really promises.
 //!
-//! Kept here, each with its test in `tests/fakes_stripe.rs`: the record of a key belongs to the account and
-//! mode, not to the endpoint; it is written only once execution starts, so a validation error, a 401, a 429
-//! and a conflict leave the key free; everything else, a 402 and a 500 included, is replayed byte for byte
-//! for 24 hours and then executes again (<https://docs.stripe.com/api/idempotent_requests>,
-//! <https://docs.stripe.com/error-low-level>).
+//! Each of these has its test in `tests/fakes_stripe.rs`. The record of a key belongs to the account and mode, not to
+//! the endpoint. It is written only once execution starts, so a validation error, a 401, a 429 and a conflict leave
+//! the key free. Everything else, a 402 and a 500 included, is replayed byte for byte for 24 hours and then executes
+//! again (<https://docs.stripe.com/api/idempotent_requests>, <https://docs.stripe.com/error-low-level>).
 
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};

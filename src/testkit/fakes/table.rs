@@ -1,8 +1,8 @@
 //! What a vendor holds, found without a walk over all of it.
 //!
-//! The fakes answer one request at a time. If each lookup cost what was ever made, the lookups of a long run
-//! would be answered after their callers have given up, and operations would end in doubt that the vendor could
-//! have told about: the fake would have failed, and not the code under test.
+//! The fakes answer one request at a time. If each lookup searched all that was ever made, the lookups of a long run
+//! would be answered after their callers have given up. Operations would end in doubt although the vendor could tell.
+//! Then the fake would have failed, and not the code under test.
 
 use std::cell::Cell;
 use std::collections::hash_map::DefaultHasher;
@@ -15,8 +15,8 @@ pub(super) trait Row {
     fn terms(&self) -> Vec<Term>;
 }
 
-/// What is looked for, as a hash. Two may have one in common: a row under a term is a candidate, which whoever
-/// asks holds against the question.
+/// What is looked for, as a hash. Two may have one in common: a row under a term is a candidate, which the asker
+/// compares with the question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Term(u64);
 

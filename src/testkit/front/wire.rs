@@ -311,8 +311,8 @@ fn put(bytes: &mut Vec<u8>, name: &str, value: &[u8]) {
     bytes.extend_from_slice(b"\r\n");
 }
 
-/// What is never passed on: the headers of one connection (RFC 9110, section 7.6.1), the length, which the
-/// front knows better, and the fault header, which only the front may set.
+/// What is never passed on: the headers of one connection (RFC 9110, section 7.6.1) and the length, which the front
+/// knows better. Nor the fault header, which only the front may set.
 const OWN: [&str; 10] = [
     "connection",
     "keep-alive",

@@ -99,8 +99,8 @@ impl Machine {
         reply
     }
 
-    /// The order is Stripe's: what keeps a request from executing comes first and stores nothing; then the
-    /// key's record; then validation, which stores nothing either; then execution, whose outcome is stored.
+    /// The order is Stripe's. What keeps a request from executing comes first and stores nothing. Then the key's
+    /// record; then validation, which stores nothing either; then execution, whose outcome is stored.
     fn write(&self, state: &mut State, write: &Write<'_>, rest: &str) -> Reply {
         let now = self.clock.wall();
         if let Some(reply) = write.fault.and_then(|fault| self.refuse(fault)) {
