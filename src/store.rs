@@ -1,12 +1,12 @@
 //! Where operations are recorded: the [`Store`] trait and its backends.
 //!
-//! The trait is small for whoever implements one. A backend carries out the decisions of
-//! [`operation::record`](crate::operation::record) atomically, and durably before it returns if it is a
-//! durable one; it adds no semantics of its own. Therefore few and general methods: one [`take`](Store::take)
-//! for the sweeper and the dispatcher, one [`act`](Store::act) for whatever an operator does. A method for each
-//! would leave each backend to repeat what the state machine says once, and every new action would break every
-//! backend. No method that a call needs has a default, so that a
-//! backend cannot forget one. A store around another one is a [`Wrapper`], and writes down only what it does otherwise.
+//! The trait is small for its implementors. A backend carries out the decisions of
+//! [`operation::record`](crate::operation::record) atomically, and durably before it returns if it is a durable one.
+//! It adds no semantics of its own. So the methods are few and general: one [`take`](Store::take) for every takeover,
+//! one [`act`](Store::act) for every operator's action. With a method for each, every backend would repeat the state
+//! machine, and every new action would break every backend. No method that a call needs has a default, so that a
+//! backend cannot forget one. A store around another one is a [`Wrapper`], and writes down only what it does
+//! otherwise.
 
 use std::fmt;
 use std::sync::Arc;
@@ -115,11 +115,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Carries out [`Record::apply`] and gives the record as it now stands. The transition's reports go on the
     /// operation's log in the same commit, also when the transition is declined, unless there is no operation.
     ///
-    /// `held` is the record as the holder was last given it. It names the operation, and it spares a durable
-    /// store the reading of what nobody else can have changed: as long as the record on file is in progress
-    /// under the transition's fence, it differs from `held` in nothing but what the transition sets anew and in headers
-    /// that were [scrubbed](crate::operation::record::Action::Scrub): a store writes no request here. In any other case,
-    /// what is on file decides and not `held`.
+    /// `held` is the record as the holder was last given it. It names the operation, and it spares a durable store
+    /// the reading of what no other process can have changed. While the record on file is in progress under the
+    /// transition's fence, it differs from `held` in two things only. One is what the transition sets anew. The other
+    /// is headers that were [scrubbed](crate::operation::record::Action::Scrub); a store writes no request here. In
+    /// any other case, what is on file decides and not `held`.
     ///
     /// # Errors
     ///
@@ -134,7 +134,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// the caller's. Of any number of takers at once, at most one is given an operation.
     ///
     /// Of what is due, each account that the taker [reaches](crate::operation::Scope::is_reached_by) has its turn,
-    /// however much another one has: from one take to the next, in one process, none is passed over.
+    /// however much another one has. From one take to the next, in one process, none is passed over.
     ///
     /// # Errors
     ///
@@ -148,8 +148,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// A [`StoreError`]; the inner `Forbidden` says that nothing was changed, and why.
     async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError>;
 
-    /// Adds to an operation's log. Asks for no fence: what an attempt met stays true whoever holds the
-    /// operation. A holder who writes a transition anyway adds its reports there, and saves a commit.
+    /// Adds to an operation's log. Asks for no fence: what an attempt met stays true, also under another holder. A
+    /// holder who writes a transition anyway adds its reports there, and saves a commit.
     ///
     /// # Errors
     ///
@@ -227,7 +227,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// A [`StoreError`]; whoever asks then takes its own clock for doubted.
+    /// A [`StoreError`]; the host then takes its own clock for doubted.
     async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError>;
 
     /// Removes at most `limit` records that expired at or before `now`, and says how many it removed.

@@ -1,8 +1,8 @@
 //! Requests and answers as bytes, in columns of their own: the same bytes in every store.
 //!
-//! A small binary form and not JSON: bodies and header values are bytes and not text, and
-//! escaping them would cost a third more space and most of the time of a commit. The first byte is the version; a
-//! reader knows every version up to its own, so that an older file needs no rewriting.
+//! A small binary form and not JSON. Bodies and header values are bytes and not text. To escape them would cost a
+//! third more space and most of the time of a commit. The first byte is the version; a reader knows every version up
+//! to its own, so that an older file needs no rewriting.
 //!
 //! Version 1. Numbers are little-endian, `text` is a `u32` length and its bytes:
 //!

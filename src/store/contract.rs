@@ -1,9 +1,9 @@
 //! What every [`Store`] must do, as plain functions that panic when it does not.
 //!
-//! For whoever writes a store: run [`check_all`] on it in a test. Each `check_*` is also there by itself, to
-//! run the one that failed. Expected results are written out as data in these files and not computed with
-//! [`operation::record`](crate::operation::record): a suite that asks the code under test what is right cannot
-//! find it wrong.
+//! For the author of a store: run [`check_all`] on it in a test. Each `check_*` is also there by itself, to run the
+//! one that failed. Expected results are written out as data in these files and not computed with
+//! [`operation::record`](crate::operation::record): a suite that asks the code under test what is right cannot find
+//! it wrong.
 //!
 //! ```no_run
 //! # #[cfg(feature = "testkit")]
@@ -98,9 +98,9 @@ pub async fn check_all(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_adoption_by_one_clock(&*fresh().await).await;
 }
 
-/// Runs what of the suite is for a store too that has a server's clock. Such a store doubts nobody: there is one clock,
-/// and it is always right. The clock must be in the hands of whoever runs this: it must say what a command says before the
-/// command is carried out.
+/// Runs what of the suite is for a store too that has a server's clock. Such a store doubts no clock: there is one,
+/// and it is always right. The test must hold the clock: it must say what a command says before the command is
+/// carried out.
 pub async fn check_server_timed(fresh: impl AsyncFn() -> Arc<dyn Store>) {
     check_every_call_from_every_state(&*fresh().await).await;
     check_fences(&*fresh().await).await;
@@ -155,7 +155,7 @@ const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
 const LEASE: Duration = Duration::from_secs(60);
 
-/// The longest exchange of whoever claims.
+/// The longest exchange of the process that claims.
 const ATTEMPT: Duration = Duration::from_secs(20);
 
 const KEEP: Duration = Duration::from_secs(24 * 3600);

@@ -1,8 +1,8 @@
 //! [`copy`]: all that is in one store, written to another one.
 //!
 //! One store is closed before the other opens (see [`Standing`]), so that no operation is ever due in two places. In
-//! between, rows are compared and not assumed: each pass reads every row of both stores and writes those that differ, and
-//! only a pass in which none does ends the copy. The pass that goes on after a kill, the one that repeats what was
+//! between, rows are compared and not assumed. Each pass reads every row of both stores and writes those that differ.
+//! Only a pass in which none differs ends the copy. The pass that goes on after a kill, the one that repeats what was
 //! settled meanwhile, and the one that verifies are therefore the same.
 
 use std::sync::Arc;
@@ -142,8 +142,8 @@ pub async fn copy(source: &dyn Store, target: &dyn Store, how: &Copying) -> Resu
 
 /// Opens the source of a copy again that is not complete. Its target stays closed: remove it.
 ///
-/// `target` is `None` if it is lost for good. Then nobody can tell whether the copy was completed: if it was, and some
-/// process has the target after all, what is due is sent from both stores.
+/// `target` is `None` if it is lost for good. Then it cannot be known whether the copy was completed. If it was, and
+/// some process has the target after all, what is due is sent from both stores.
 ///
 /// # Errors
 ///

@@ -24,7 +24,7 @@ pub struct StoreError {
     source: Option<BoxError>,
 }
 
-/// What is wrong with a store, as far as whoever runs it can act on it.
+/// What is wrong with a store, as far as its operator can act on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
@@ -67,7 +67,7 @@ pub enum StoreErrorKind {
     Untrusted,
     /// A statement took longer than it may, and was undone. Nothing was written. Try again.
     TimedOut,
-    /// An older release of this crate made the schema, and nobody has brought it up to date. It was not touched.
+    /// An older release of this crate made the schema, and it was not brought up to date. It was not touched.
     Older,
     /// The server cannot do what this crate needs: it is too old. Nothing was written.
     Unsupported,

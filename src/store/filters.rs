@@ -93,8 +93,8 @@ impl Conditions<'_> {
         self.clauses.push_str(" AND ");
     }
 
-    /// In words, since an index on a part of a table is not used for a value that is bound later: there is one of dead
-    /// letters, and one of what is open.
+    /// In words, since an index on a part of a table is not used for a value that is bound later. There is one of
+    /// dead letters, and one of what is open.
     fn add_phases(&mut self, phases: &[Phase]) {
         if let [Phase::Dead] = phases[..] {
             return self.add_constant("phase = 5");

@@ -1,7 +1,7 @@
 //! How the dispatchers of one store know of each other: each says now and then that it is there, and how it does.
 //!
-//! What they say means nothing to a store. It keeps the last word of each for as long as that is to last, and gives it to
-//! the others with its age, so that nobody's clock is compared with another's.
+//! What they say means nothing to a store. It keeps the last word of each for as long as that is to last, and gives
+//! it to the others with its age. So no process's clock is compared with another's.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use crate::clock::Timestamp;
 pub struct Heartbeat {
     /// As [`Claim::now`](crate::operation::record::Claim::now).
     pub now: Timestamp,
-    /// How long it is kept: whoever says nothing for longer has gone. What was said by a clock that is ahead by more says
-    /// nothing of its age, and is forgotten.
+    /// How long it is kept: a process that says nothing for longer has gone. What was said by a clock that is ahead
+    /// by more says nothing of its age, and is forgotten.
     pub lasts: Duration,
     /// One for each account that is delivered for.
     pub beats: Vec<Beat>,

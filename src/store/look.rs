@@ -12,8 +12,8 @@ pub struct Look {
     pub until: Timestamp,
     /// The accounts that it delivers for, as [`Take::account`](crate::operation::record::Take::account) names one.
     pub accounts: Vec<String>,
-    /// The same accounts as [`Outbox::have_rows`](super::Outbox::have_rows) names them, in the same order; empty where the
-    /// store has no outbox, or nobody wants to know.
+    /// The same accounts as [`Outbox::have_rows`](super::Outbox::have_rows) names them, in the same order; empty
+    /// where the store has no outbox, or the asker does not need it.
     pub outbox: Vec<Account>,
 }
 

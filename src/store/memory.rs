@@ -1,10 +1,9 @@
 //! [`Memory`]: records that live as long as the process.
 //!
-//! One lock around a map and an index by time. A lock and not a concurrent map: a claim must look and write
-//! in one step, a step takes well under a microsecond, and nothing is awaited or called back while it is held.
-//! The index makes every purge and every take proportional to what it finds; a scan over all records would
-//! stall the claim that happens to trigger it. A list and a count do scan: they are an operator's, and this
-//! store is bounded.
+//! One lock around a map and an index by time. A lock and not a concurrent map, because a claim must look and write
+//! in one step. A step takes well under a microsecond, and nothing is awaited or called back while the lock is held.
+//! The index makes every purge and every take proportional to what it finds; a scan over all records would stall the
+//! claim that happens to trigger it. A list and a count do scan: they are an operator's, and this store is bounded.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
@@ -51,13 +50,13 @@ use sequence::{Line, Name};
 ///
 /// # Bound
 ///
-/// At most [`Memory::RECORDS_MAX`] records, or what [`with_capacity`](Memory::with_capacity) says. Each claim
-/// also removes a few records that have expired. When the store is full of records that have not, a claim of a new
-/// operation [evicts](Memory::evicted) the settled one that is nearest to its expiry: refusing every call would cost
-/// more than forgetting what has been done for longest. **A key that was evicted is a first call again**, before its
-/// retention is over: where the vendor has forgotten it too, that is a second effect. The default bound holds 7 days of
-/// one keyed call in 6 seconds; a service with more takes a file, or a greater bound. A warning says so when eviction
-/// begins, and again each time the count has doubled.
+/// At most [`Memory::RECORDS_MAX`] records, or what [`with_capacity`](Memory::with_capacity) says. Each claim also
+/// removes a few records that have expired. When the store is full of records that have not, a claim of a new
+/// operation [evicts](Memory::evicted) the settled one that is nearest to its expiry. To refuse every call would cost
+/// more than to forget the oldest outcome. **A key that was evicted is a first call again**, before its retention is
+/// over: where the vendor has forgotten it too, that is a second effect. The default bound holds 7 days of one keyed
+/// call in 6 seconds; a service with more takes a file, or a greater bound. A warning says so when eviction begins,
+/// and again each time the count has doubled.
 ///
 /// Never evicted are operations in progress, scheduled ones and dead letters, resolved ones included. When the store is
 /// full of those, a claim of a new operation fails. Of operators' actions the last [`Memory::AUDIT_MAX`] are kept.
@@ -395,8 +394,8 @@ impl Store for Memory {
     }
 }
 
-/// How many expired records a claim clears away: more than the one it may add, so that the store shrinks
-/// faster than it grows, and few enough not to be felt.
+/// How many expired records a claim clears away. It is more than the one that the claim may add, so the store shrinks
+/// faster than it grows. It is few enough not to be felt.
 const PURGE_PER_CLAIM: usize = 2;
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! The outbox: calls that lie in the caller's own database until a dispatcher takes them on record.
 //!
-//! Whoever wants a call to happen together with a change of its own writes one row, in the transaction of that change.
-//! The row says what the caller asks for, in plain values: no fence, no wire key, no fingerprint. A dispatcher *admits*
-//! it: it makes the call from it by the rules of every call, and records the operation. Why not write the operation
-//! itself in the caller's transaction:
+//! A service that wants a call to happen together with a change of its own writes one row, in the transaction of that
+//! change. The row says what the caller asks for, in plain values: no fence, no wire key, no fingerprint. A
+//! dispatcher *admits* it: it makes the call from it by the rules of every call, and records the operation. Why not
+//! write the operation itself in the caller's transaction:
 //!
 //! - What a claim decides depends on what the store has purged, doubts and holds under that key. A caller's transaction
 //!   would have to read all that, and would hold it locked until it commits.
@@ -90,8 +90,8 @@ pub trait Outbox: Send + Sync {
     /// As there.
     async fn admit(&self, number: u64, claim: Claim) -> Result<Option<Claimed>, StoreError>;
 
-    /// Keeps a row aside with the reason why it cannot become an operation. Nobody looks at it any more but operators.
-    /// Says whether it was there, and was not aside before.
+    /// Keeps a row aside with the reason why it cannot become an operation. Only operators look at it any more. Says
+    /// whether it was there, and was not aside before.
     ///
     /// # Errors
     ///
@@ -144,7 +144,7 @@ pub struct OutboxRow {
     pub body: Bytes,
     /// Not to be sent before.
     pub due: Option<Timestamp>,
-    /// What to do when nobody can tell whether it took effect.
+    /// What to do when its effect stays unknown.
     pub on_unknown: OnUnknown,
     /// How long the operation is kept once it is settled, if the caller says so.
     pub keep: Option<Duration>,
@@ -152,7 +152,8 @@ pub struct OutboxRow {
     pub redact: Vec<String>,
     /// The key of the operation that it starts over.
     pub supersedes: Option<String>,
-    /// Scheme, host and port of the writer's base URL, if it was a client: whoever has another one does not make the call.
+    /// Scheme, host and port of the writer's base URL, if it was a client: a client with another one does not make
+    /// the call.
     pub origin: Option<String>,
     /// What it is enqueued into. While a row of the same sequence lies before it, it is not admitted; nor while one was
     /// rejected that a dead letter's sequence would wait for.

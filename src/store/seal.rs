@@ -1,11 +1,11 @@
 //! [`SealKeys`]: what requests and answers at rest are sealed with.
 //!
-//! XChaCha20-Poly1305 with a nonce drawn at random for each sealing: at 24 bytes, two that are equal are not to be
-//! expected however long a key is used, so that no counter has to survive a crash. AES-GCM's 12 bytes would ask
-//! for another key every few billion rows, and for somebody to count.
+//! XChaCha20-Poly1305 with a nonce drawn at random for each sealing. At 24 bytes, two that are equal are not to be
+//! expected, however long a key is used. So no counter has to survive a crash. AES-GCM's 12 bytes would ask for
+//! another key every few billion rows, and for somebody to count.
 //!
-//! What is sealed is bound to its operation and to its place in it: a blob that is moved to another row, or from
-//! the request's column to the answer's, does not open.
+//! What is sealed is bound to its operation and to its place in it. A blob that is moved to another row, or from the
+//! request's column to the answer's, does not open.
 
 use std::fmt;
 use std::sync::Arc;
@@ -52,8 +52,8 @@ struct SealKey {
     secret: SecretBox<[u8; SealKeys::BYTES]>,
 }
 
-/// Which key: the first 8 bytes of SHA-256 over a version tag and the key. Says nothing of the key to whoever does
-/// not have it; `Display` writes it in hex.
+/// Which key: the first 8 bytes of SHA-256 over a version tag and the key. Says nothing of the key to a reader who
+/// does not have it; `Display` writes it in hex.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SealKeyId([u8; SealKeyId::BYTES]);
 
@@ -100,8 +100,8 @@ impl SealKeys {
     ///
     /// # Errors
     ///
-    /// As [`parse`](SealKeys::parse), and if the variable is not set: whoever asks for sealing must not go without
-    /// because of a typing mistake.
+    /// As [`parse`](SealKeys::parse), and if the variable is not set: a service that asks for sealing must not go
+    /// without because of a typing mistake.
     pub fn from_env(variable: &str) -> Result<SealKeys, Error> {
         match std::env::var(variable) {
             Ok(text) => SealKeys::parse(&Zeroizing::new(text), variable),
@@ -116,8 +116,8 @@ impl SealKeys {
     ///
     /// # Errors
     ///
-    /// `VALIDATION.config`, with the place and the position of the key, and never the key: if one is empty, of
-    /// another length, neither base64 nor hexadecimal, or given twice; if there are over
+    /// `VALIDATION.config`, with the place and the position of the key, and never the key. It comes if one is empty,
+    /// of another length, neither base64 nor hexadecimal, or given twice. It also comes if there are over
     /// [`COUNT_MAX`](SealKeys::COUNT_MAX).
     pub fn parse(text: &str, place: &str) -> Result<SealKeys, Error> {
         let mut keys: Vec<Arc<SealKey>> = Vec::new();

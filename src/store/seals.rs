@@ -3,16 +3,17 @@
 //! A step that each backend takes between [`codec`](super::codec) and its columns, and not a store around a store.
 //! Such a wrapper would see whole records and no transaction, and could keep none of these rules:
 //!
-//! - A row that cannot be read is left to whoever can: it is neither claimed, nor taken, nor acted upon, so that its
+//! - A row that cannot be read is left to a process that can. It is neither claimed, nor taken, nor acted upon: its
 //!   fence, its lease and its effect stay what they were. Two processes of one service hold different keys for as
 //!   long as a rotation takes. Only within the transaction is it known which row that is.
 //! - Rows that cannot be read do not fill the limit of a take.
 //! - A blob is sealed for its operation's name. An adoption, which gives it another one, seals it anew in the same
 //!   commit; a scrub looks into the request.
 //!
-//! What a backend has to do: [`seal`](Seals::seal) what it writes and [`unseal`](Seals::unseal) what it reads, on the
-//! caller's task; [`check`](Seals::check) a row before it changes it; look for rows of [`ids`](Seals::ids) alone when it
-//! takes; and note beside its rows which keys they need, so that a process without one is refused at the start.
+//! A backend has four duties. It [`seal`](Seals::seal)s what it writes and [`unseal`](Seals::unseal)s what it reads,
+//! on the caller's task. It [`check`](Seals::check)s a row before it changes it. When it takes, it looks for rows of
+//! [`ids`](Seals::ids) alone. And it notes beside its rows which keys they need, so a process without one is refused
+//! at the start.
 
 use crate::operation::OperationId;
 #[cfg(feature = "seal")]

@@ -1,8 +1,8 @@
 //! [`Sqlite`]: records in a file, so that they survive the process.
 //!
-//! One thread writes and commits in groups, two read beside it, one moves the log into the file; callers await a
-//! reply and never block (see [`lane`] and [`writer`]). A pool of writing connections, the usual way, makes them
-//! fight for SQLite's one write lock and syncs once for every row.
+//! One thread writes and commits in groups, two read beside it, and one runs checkpoints. Callers await a reply and
+//! never block (see [`lane`] and [`writer`]). A pool of writing connections, the usual way, makes them fight for
+//! SQLite's one write lock and syncs once for every row.
 //!
 //! Bodies become bytes and bytes become bodies on the caller's task ([`codec`](super::codec)); the thread only decides by
 //! columns ([`row`]), with the functions of [`operation::record`](crate::operation::record).
@@ -61,10 +61,10 @@ use write::{First, Met, Step, Written};
 
 /// A store in an SQLite file: the embedded default.
 ///
-/// Whatever a method has acknowledged is on disk (`synchronous=FULL`, a write-ahead log) and survives `kill -9`
-/// and, as far as the disk keeps its word, a power cut. Several processes and several `Sqlite` on one machine
-/// may share a file; a network file system must not hold it
-/// (<https://www.sqlite.org/wal.html#overview>, "all processes using a database must be on the same host").
+/// Whatever a method has acknowledged is on disk (`synchronous=FULL`, a write-ahead log) and survives `kill -9` and,
+/// as far as the disk keeps its word, a power cut. Several processes, and several `Sqlite` on one machine, may share
+/// a file. A network file system must not hold it (<https://www.sqlite.org/wal.html#overview>, "all processes using a
+/// database must be on the same host").
 ///
 /// # Behaviour
 ///
@@ -81,10 +81,10 @@ use write::{First, Met, Step, Written};
 ///
 /// # Bound
 ///
-/// Nothing but the disk: call [`purge`](Store::purge) now and then. It works in small batches, so that a claim
-/// is never behind more than one of them. The log beside the file is moved into it at 64 MiB and begins anew; it grows
-/// beyond that while another process reads for long, and up to 128 MiB of it stay on disk. Of the file, a store keeps
-/// up to 16 MiB in memory to write by, and 2 MiB for each of the three threads that read.
+/// Nothing but the disk: call [`purge`](Store::purge) now and then. It works in small batches, so that a claim is
+/// never behind more than one of them. At 64 MiB a checkpoint copies the write-ahead log into the file, and the log
+/// begins anew. It grows beyond that while another process reads for long, and up to 128 MiB of it stay on disk. Of
+/// the file, a store keeps up to 16 MiB in memory to write by, and 2 MiB for each of the three threads that read.
 ///
 /// # Example
 ///
@@ -120,7 +120,7 @@ pub struct Sqlite {
     readers: [Lane; READERS],
     /// Which reader is next.
     turn: AtomicUsize,
-    /// Moves the log into the file, see [`log`].
+    /// Runs checkpoints, see [`log`].
     mover: Lane,
     place: Place,
     wakes: Wakes,
@@ -167,10 +167,10 @@ impl Sqlite {
     /// Writes the file anew without what was removed from it, and moves its log into it. Until then, what was removed
     /// is gone from every list and still in the file: in its free space, and in its log.
     ///
-    /// The file may be in use. Whoever writes to it waits meanwhile, about a second for each 100 MiB; after some five
-    /// seconds a write fails as [`Locked`](crate::store::StoreErrorKind::Locked), and a call then sends nothing. It needs
-    /// up to twice the file's size of free space on the disk (<https://www.sqlite.org/lang_vacuum.html>). Blocks while
-    /// it works.
+    /// The file may be in use. Writers wait meanwhile, about a second for each 100 MiB; after some five seconds a
+    /// write fails as [`Locked`](crate::store::StoreErrorKind::Locked), and a call then sends nothing. It needs up to
+    /// twice the file's size of free space on the disk (<https://www.sqlite.org/lang_vacuum.html>). Blocks while it
+    /// works.
     ///
     /// What it cannot reach: copies and backups, and the blocks of the disk that a file no longer has.
     ///
@@ -218,9 +218,8 @@ impl Sqlite {
         &self.readers[self.turn.fetch_add(1, Ordering::Relaxed) % READERS]
     }
 
-    /// What the writer needs for a claim. Made here and not there, like all that does not depend on the file; and not
-    /// within the caller's future, which would be so large for it that allocating it costs more than most of its
-    /// work.
+    /// What the writer needs for a claim. Made here and not there, like all that does not depend on the file. And not
+    /// within the caller's future: that would be so large that to allocate it costs more than most of its work.
     fn first(&self, claim: Claim) -> Result<Box<First>, StoreError> {
         let request = self.seals.seal(Part::Request, &claim.id, codec::request_bytes(&claim.request)?)?;
         let (lease, seals) = (claim.lease, self.seals.clone());
@@ -248,8 +247,8 @@ impl Sqlite {
         })
     }
 
-    /// As [`first`](Self::first), for a transition: with what it comes to, if nobody else has moved the operation
-    /// since.
+    /// As [`first`](Self::first), for a transition: with what it comes to, if no other process has moved the
+    /// operation since.
     fn step(&self, held: &Record, mut transition: Transition) -> Result<Box<Step>, StoreError> {
         let reports = reports::lines(&std::mem::take(&mut transition.reports))?;
         let answer = match &transition.event {

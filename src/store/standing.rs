@@ -1,8 +1,8 @@
 //! [`Standing`]: whether a store is in use, or its records are on their way to another one.
 //!
-//! Two stores with the same records would each send what is due. So a copy closes its source, and its target opens when
-//! all is there: at no time are both open. The standing is in the store and not with whoever copies, so that it outlasts
-//! a crash, and so that every process is held to it.
+//! Two stores with the same records would each send what is due. So a copy closes its source, and its target opens
+//! when all is there: at no time are both open. The standing is in the store and not in the process that copies. So
+//! it outlasts a crash, and holds for every process.
 
 use std::fmt;
 
@@ -32,7 +32,7 @@ pub enum Stage {
     Open,
     /// Records are being copied into it, and not all are there. Nothing but the copy writes.
     Arriving,
-    /// Its records are being copied. Nothing new begins; whoever holds an operation may still settle it.
+    /// Its records are being copied. Nothing new begins; the holder of an operation may still settle it.
     Leaving,
     /// Its records are in the other store by now, or as good as. Nothing is written.
     Moved,

@@ -1,8 +1,8 @@
 //! A record as it is on file: its columns, and beside them two blobs.
 //!
-//! The state machine decides by names, times, fences and effects; what a request or an answer holds never
-//! matters to it. A row is therefore read *hollow*, with an empty request and an answer of the right status,
-//! decided upon, and filled from its blobs by the caller's task: whoever writes does not parse bodies.
+//! The state machine decides by names, times, fences and effects; what a request or an answer holds never matters to
+//! it. So a row is read *without bodies*: with an empty request, and an answer of the right status. The decision is
+//! made on that. Then the caller's task fills it from its blobs: the writing thread does not parse bodies.
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};

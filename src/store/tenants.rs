@@ -1,8 +1,9 @@
 //! Accounts that one client reaches, in turn.
 //!
-//! A client reaches its own account and those [behind it](crate::operation::Scope::is_reached_by), such as a platform's
-//! connected accounts. A take of what is due gives each of them its turn: a tenant with a million due operations is taken
-//! from no more often than one with a single operation. Within a tenant, what has waited longest comes first.
+//! A client reaches its own account and those [behind it](crate::operation::Scope::is_reached_by), such as a
+//! platform's connected accounts. A take of what is due gives each of them its turn. A tenant with a million due
+//! operations is taken from no more often than one with a single operation. Within a tenant, what has waited longest
+//! comes first.
 //!
 //! Whose turn it is next each process remembers by itself. Two processes may take from the same tenant one after the other,
 //! and neither passes one over.

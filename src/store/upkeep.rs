@@ -1,6 +1,6 @@
 //! [`Upkeep`]: what an operator's tool does to a whole store, where the store can.
 //!
-//! Apart from [`Store`] because not every store has files to write anew or keys to seal with, and no call of a service
+//! Apart from [`Store`] because not every store has files to write anew or keys to seal with. No call of a service
 //! needs it: a store without upkeep is a whole store.
 
 use std::collections::BTreeMap;

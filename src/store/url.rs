@@ -85,8 +85,8 @@ pub fn open(url: &str) -> Result<Arc<dyn Store>, StoreError> {
 }
 
 impl StoreUrl {
-    /// What somebody typed where the path of an SQLite file is taken too, as the command line does: what does not begin
-    /// with a scheme and a colon is a path. `./a:b.db` is a path with a colon.
+    /// A text where the path of an SQLite file is taken too, as the command line does. What does not begin with a
+    /// scheme and a colon is a path. `./a:b.db` is a path with a colon.
     ///
     /// # Errors
     ///
@@ -122,9 +122,9 @@ impl StoreUrl {
         self
     }
 
-    /// Whether a store is made where there is none. A service wants that. A tool that looks after a service's store does
-    /// not: [`open`](StoreUrl::open) then refuses with [`StoreErrorKind::Absent`]; so it does for one in memory, which
-    /// nobody but its own process has.
+    /// Whether a store is made where there is none. A service wants that. A tool that looks after a service's store
+    /// does not: [`open`](StoreUrl::open) then refuses with [`StoreErrorKind::Absent`]; so it does for one in memory,
+    /// which only its own process has.
     ///
     /// Default: true.
     #[must_use]
@@ -201,8 +201,8 @@ impl StoreUrl {
     ///
     /// # Errors
     ///
-    /// A [`StoreError`], and nothing was changed: `Unreachable`, `Denied`, `Newer`; `Invalid` for a store that is not on
-    /// Postgres: an SQLite file is brought up to date by whoever opens it.
+    /// A [`StoreError`], and nothing was changed: `Unreachable`, `Denied`, `Newer`; `Invalid` for a store that is not
+    /// on Postgres: the process that opens an SQLite file brings it up to date.
     pub fn migrate(self, roles: bool) -> Result<Migrated, StoreError> {
         match self.place {
             #[cfg(feature = "postgres")]
@@ -214,8 +214,8 @@ impl StoreUrl {
         }
     }
 
-    /// The statements that [`migrate`](StoreUrl::migrate) has an empty database carry out, for whoever has another tool
-    /// carry them out. Connects to nothing.
+    /// The statements that [`migrate`](StoreUrl::migrate) has an empty database carry out, for an operator who uses
+    /// another tool to carry them out. Connects to nothing.
     ///
     /// # Errors
     ///

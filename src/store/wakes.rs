@@ -12,10 +12,10 @@ use crate::operation::Scope;
 
 /// Wakes the dispatchers of this process that deliver from one store, each at the time at which something is due.
 ///
-/// A store has one and gives it as [`Store::wakes`](crate::store::Store::wakes). Clients of the store then share it: what
-/// one of them enqueues or postpones wakes the dispatcher of another, and their dispatcher looks once for all of them.
-/// A store that hears of what *other processes* enqueue, such as by a notification of its database, calls
-/// [`wake`](Wakes::wake) for it. What nobody tells is found by looking. Clones wake the same dispatchers.
+/// A store has one and gives it as [`Store::wakes`](crate::store::Store::wakes). Clients of the store then share it:
+/// what one of them enqueues or postpones wakes the dispatcher of another, and their dispatcher looks once for all of
+/// them. A store that hears of what *other processes* enqueue, such as by a notification of its database, calls
+/// [`wake`](Wakes::wake) for it. What is not told is found by looking. Clones wake the same dispatchers.
 ///
 /// ```
 /// use steadfast::clock::{Clock, SystemClock};
@@ -31,13 +31,13 @@ pub struct Wakes {
 }
 
 impl Wakes {
-    /// Wakes nobody yet.
+    /// Wakes no call yet.
     pub fn new() -> Wakes {
         Wakes::default()
     }
 
     /// Wakes the dispatchers at `due`, by the wall clock that the records' times are of; at once if that has passed.
-    /// `scope` is the operation's, if it is known: then nobody has to look for it first.
+    /// `scope` is the operation's, if it is known: then no caller has to look for it first.
     ///
     /// Does not block. It costs next to nothing where no dispatcher runs.
     pub fn wake(&self, scope: Option<&Scope>, due: Timestamp) {
@@ -48,7 +48,7 @@ impl Wakes {
         }
     }
 
-    /// Whoever is to be woken, until it is dropped.
+    /// Registered to be woken, until it is dropped.
     pub(crate) fn sleeper(&self) -> Arc<Sleeper> {
         let sleeper = Arc::new(Sleeper::default());
         self.sleepers.lock().push(Arc::downgrade(&sleeper));

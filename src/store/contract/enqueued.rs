@@ -12,8 +12,8 @@ use crate::store::Store;
 /// When it is due.
 const LATER: Timestamp = Timestamp::from_millis(1_700_000_060_000);
 
-/// It is on record as due, and nobody holds it. What is on record already is not touched: nothing is taken over, not
-/// even what is due, nor made earlier or later.
+/// It is on record as due, and no process holds it. What is on record already is not touched: nothing is taken over,
+/// not even what is due, nor made earlier or later.
 pub async fn check_enqueue(store: &dyn Store) {
     let new = id("test/enqueue//POST /x", "new");
     let left = |id: &OperationId| Claim { due: Some(LATER), ..claim_at(id, NOW) };

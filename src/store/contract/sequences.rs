@@ -14,8 +14,8 @@ mod line;
 
 use line::Line;
 
-/// One at a time, in the order of the claims, whatever time each is due. What is in no sequence, in another one, or in
-/// one of that name in another account waits for nobody.
+/// One at a time, in the order of the claims, whatever time each is due. What is in no sequence, in another one, or
+/// in one of that name in another account does not wait.
 pub async fn check_sequences(store: &dyn Store) {
     let line = Line::new(store, "order");
     line.enter("a", "one").await;

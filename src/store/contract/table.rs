@@ -243,7 +243,7 @@ fn state_after(call: Call) -> State {
     }
 }
 
-/// Taking over moves the fence by one; nothing else does.
+/// A takeover moves the fence by one; nothing else does.
 fn fence_after(told: Told) -> u64 {
     if matches!(told, Told::TakenOver(_)) { 2 } else { 1 }
 }

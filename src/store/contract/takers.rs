@@ -10,8 +10,8 @@ use crate::operation::OperationId;
 use crate::operation::record::{Claim, Claimed, Declined, Event, Left, Record, State, Take};
 use crate::store::{Look, Store};
 
-/// A taker is given what it asks for at its very end and not a millisecond earlier, the longest waiting first,
-/// no more than it asks for, and nothing of another account's; each is then its own under the next fence.
+/// A taker is given what it asks for at its very end and not a millisecond earlier, the longest waiting first. It is
+/// given no more than it asks for, and nothing of another account's. Each is then its own under the next fence.
 pub async fn check_takes(store: &dyn Store) {
     let later = NOW.plus(LEASE);
     for (what, effect) in [(Left::Lapsed, Effect::Unknown), (Left::Due, Effect::None)] {
@@ -64,8 +64,8 @@ pub async fn check_takes(store: &dyn Store) {
     }
 }
 
-/// Of what is due, each account that a taker reaches has its turn: also where another one has more than was asked for, all
-/// of it for longer, and where less is asked for than there are accounts.
+/// Of what is due, each account that a taker reaches has its turn. So it is also where another one has more than was
+/// asked for, all of it for longer, and where less is asked for than there are accounts.
 pub async fn check_takes_in_turn(store: &dyn Store) {
     let due = NOW.plus(LEASE);
     let scope = |account: &str| format!("test/tenants/{account}/POST /x");
@@ -156,7 +156,7 @@ pub async fn check_wrong_clocks(store: &dyn Store) {
     }
 }
 
-/// What is known of an effect that is unknown goes with every transition, is kept by a take-over of what is due, and
+/// What is known of an effect that is unknown goes with every transition, is kept by a takeover of what is due, and
 /// ends with the effect.
 pub async fn check_unknown_since(store: &dyn Store) {
     let id = id("test/unknown//POST /x", "k");

@@ -12,8 +12,8 @@ use crate::operation::record::{Claimed, Declined, Event, Record, State};
 use crate::operation::{Fingerprint, OperationId};
 use crate::store::Store;
 
-/// Whoever takes over moves the fence by one, and nothing that an earlier holder writes changes anything, but an
-/// answer: see [`check_late_success`].
+/// A takeover moves the fence by one, and nothing that an earlier holder writes changes anything, but an answer: see
+/// [`check_late_success`].
 pub async fn check_fences(store: &dyn Store) {
     let id = id("test/fences//POST /x", "k");
     let mut now = NOW;
@@ -77,8 +77,8 @@ pub async fn check_lease_boundaries(store: &dyn Store) {
     assert!(matches!(told, Claimed::TakenOver(_)), "a lease of 0 is over at once: {told:?}");
 }
 
-/// A late success from a holder that was fenced out settles the operation, whoever holds it by now and wherever it
-/// waits: once, and for everybody. It settles neither what is settled nor another life of the key.
+/// A late success from a holder that was fenced out settles the operation, also under a new holder and while it
+/// waits: once, and for every process. It settles neither what is settled nor another life of the key.
 pub async fn check_late_success(store: &dyn Store) {
     let later = NOW.plus(LEASE);
     for (key, event, effect, proof) in [
@@ -123,8 +123,8 @@ pub async fn check_late_success(store: &dyn Store) {
     }
 }
 
-/// What has expired is met as if it had been purged, whether or not it was: a new life, also of another request,
-/// under a fence above all of the last life's. No holder of an earlier life can write in it, not even proof.
+/// What has expired is met as if it had been purged, whether or not it was. It is a new life, also of another
+/// request, under a fence above all of the last life's. No holder of an earlier life can write in it, not even proof.
 pub async fn check_lives(store: &dyn Store) {
     for (key, purged) in [("met", false), ("purged", true)] {
         let id = id("test/lives//POST /x", key);

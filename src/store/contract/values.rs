@@ -85,7 +85,7 @@ pub async fn check_sizes(store: &dyn Store) {
     }
 }
 
-/// An empty body is an answer; no answer is none; a buried operation may have either.
+/// An empty body is an answer; no answer is none; a dead letter may have either.
 pub async fn check_empty_and_absent_bodies(store: &dyn Store) {
     let mut bare = answer(204, "");
     bare.headers = HeaderMap::new();
@@ -113,7 +113,7 @@ pub async fn check_empty_and_absent_bodies(store: &dyn Store) {
     }
 }
 
-/// The names of redacted fields are the first claim's, whoever claims, settles, takes or acts later.
+/// The names of redacted fields are the first claim's. No later claim, settlement, takeover or action changes them.
 pub async fn check_redacted_fields(store: &dyn Store) {
     let fields = |names: &[&str]| RedactedFields::new(names.iter().copied()).expect("valid names");
     let names = ["email", "card[number]", "a \"quote\", a , and an ü"];

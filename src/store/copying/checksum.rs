@@ -1,5 +1,5 @@
-//! A checksum of all that a row says, the same in every store: of the record, of the request and the answer as they are
-//! before they are sealed, and of the log.
+//! A checksum of all that a row says, the same in every store. It covers the record, the log, and the request and the
+//! answer as they are before they are sealed.
 
 use std::fmt::Debug;
 use std::time::Duration;

@@ -14,7 +14,8 @@ impl Run<'_> {
         }
     }
 
-    /// Waits until nobody holds anything. Nobody claims meanwhile, and a holder renews its lease only as long as it works.
+    /// Waits until no process holds anything. No process claims meanwhile, and a holder renews its lease only as long
+    /// as it works.
     pub(super) async fn wait_for_holders(&self) -> Result<(), CopyError> {
         let clock = &self.how.clock;
         while let Some((_, last)) = self.held().await? {
@@ -24,8 +25,9 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// How many operations are held, and when the last lease ends. As for whoever takes them, a lease of a clock that was
-    /// wrong keeps nobody out: see [`Record::is_of_a_wrong_clock`](crate::operation::record::Record::is_of_a_wrong_clock).
+    /// How many operations are held, and when the last lease ends. As for a takeover, a lease of a clock that was
+    /// wrong keeps no process out: see
+    /// [`Record::is_of_a_wrong_clock`](crate::operation::record::Record::is_of_a_wrong_clock).
     async fn held(&self) -> Result<Option<(u64, Timestamp)>, CopyError> {
         let now = self.now();
         let filter = Filter { phases: vec![Phase::InProgress], ..Filter::default() };

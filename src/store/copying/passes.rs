@@ -25,8 +25,8 @@ pub(super) struct Pass {
 }
 
 impl Run<'_> {
-    /// Passes until one finds no difference, and as many rows in both stores. Nobody else writes meanwhile: the first pass
-    /// may find some, and no other.
+    /// Passes until one finds no difference, and as many rows in both stores. No other process writes meanwhile: the
+    /// first pass may find some, and no other.
     pub(super) async fn settle(&self, written: &mut u64) -> Result<Copied, CopyError> {
         let mut pass = self.pass().await?;
         *written += pass.written;

@@ -1,7 +1,7 @@
 //! Whether a copy may begin, or goes on with one that was cut short; and what both stores are from then on.
 //!
-//! The target is marked before the source. A kill in between leaves an empty target that nobody uses, and a source that
-//! knows of nothing.
+//! The target is marked before the source. A kill in between leaves an empty target that no process uses, and a
+//! source that knows of nothing.
 
 use super::{CopyError, Run};
 use crate::operation::record::Filter;
@@ -68,7 +68,7 @@ impl Run<'_> {
         Ok(Began::Named(name))
     }
 
-    /// Nobody is to hold anything in the source, and nothing is to lie in its outbox.
+    /// No process may hold anything in the source, and nothing may lie in its outbox.
     async fn refuse_unless_left(&self) -> Result<(), CopyError> {
         if let Some(outbox) = self.source.store.outbox() {
             let tallies = outbox.counts().await.map_err(self.source.failed())?;

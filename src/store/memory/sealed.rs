@@ -1,9 +1,9 @@
 //! Rows whose requests and answers are sealed blobs beside a hollow record, as in a file: see
 //! [`seals`](crate::store::seals).
 //!
-//! The keys belong to the one who asks and not to the records: several stores with different keys may stand on the same
-//! ones, as several processes do on one file. Each write seals the row's blobs anew with the current key. Sealing is done
-//! under the lock: this store is sealed in tests, where a microsecond more is of no matter.
+//! The keys belong to the one who asks and not to the records. Several stores with different keys may stand on the
+//! same records, as several processes do on one file. Each write seals the row's blobs anew with the current key.
+//! Sealing is done under the lock: this store is sealed in tests, where a microsecond more is of no matter.
 
 use async_trait::async_trait;
 

@@ -42,7 +42,7 @@ pub(super) enum Mode {
     /// TLS if the server has it. Somebody on the way can say that it has not.
     #[default]
     Prefer,
-    /// TLS, with whomever.
+    /// TLS, with any server.
     Require,
     /// TLS, and the certificate is of a trusted root.
     VerifyCa,

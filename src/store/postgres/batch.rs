@@ -1,10 +1,10 @@
 //! Group commit: everything that waits when a slot is free goes to the server as one statement, and into one commit.
 //!
-//! A commit's cost is its sync and its round trip, and both are the same for one row and for a hundred. While a batch is
-//! under way, the queue fills; the next batch takes all of it. No timer: a lone caller never waits for company. Two
-//! batches are under way at once, so that the server works on one while it syncs the other. The second leaves once it is
-//! as large as the first, or large enough: two that leave as soon as they can become many small ones, and the server does
-//! an eighth less (`cargo bench --bench postgres`, part `calls`).
+//! A commit's cost is its sync and its round trip, and both are the same for one row and for a hundred. While a batch
+//! is under way, the queue fills; the next batch takes all of it. No timer: a lone caller never waits for company.
+//! Two batches are under way at once, so that the server works on one while it syncs the other. The second leaves
+//! once it is as large as the first, or large enough. Two that leave as soon as they can become many small ones, and
+//! the server does an eighth less (`cargo bench --bench postgres`, part `calls`).
 //!
 //! A reply goes out after the commit of its batch. Whatever was acknowledged is on record; and a batch whose answer never
 //! came may be on record or not, which each of its callers is told.
@@ -131,8 +131,8 @@ struct Slot<J: Job> {
 }
 
 impl<J: Job> Slot<J> {
-    /// What waits, up to the size of a batch. If nothing is to leave now, the slot is given back: in the same step, since
-    /// whoever comes next either finds it free or is found.
+    /// What waits, up to the size of a batch. If nothing is to leave now, the slot is given back: in the same step,
+    /// since the next caller either finds it free or is found.
     fn next(&mut self) -> Option<Vec<Asked<J>>> {
         let mut waiting = J::queue(&self.shared).0.lock();
         let (mut batch, mut bytes) = (Vec::new(), 0);

@@ -1,13 +1,14 @@
 //! [`Bounds`]: up to where takers, lookers and purges have seen the indexes of times.
 //!
-//! Whatever is taken, settled or purged leaves an entry behind in such an index, which no vacuum can remove while a
-//! transaction anywhere in the database is older: a report that runs for an hour. From the beginning each time, a taker
-//! would read all of them, and more each time.
+//! Each row that is taken, settled or purged leaves an entry behind in such an index. No vacuum can remove it while a
+//! transaction anywhere in the database is older, such as a report that runs for an hour. From the beginning each
+//! time, a taker would read all of them, and more each time.
 //!
-//! The bound is only what this process remembers. What appears below it (a transaction that committed late, a taker whose
-//! own transaction was undone) is found by a look at everything, every few seconds, and less often where that takes long.
-//! A look at everything that is short is a take or a look from the beginning, at no cost of its own. Once it is not, a
-//! [`search`] of its own goes through what is below the bound, beside the takes, and only moves the bound back.
+//! The bound is only what this process remembers. A row may appear below it: a transaction committed late, or a
+//! taker's own transaction was undone. A look at everything finds it, every few seconds, and less often where that
+//! takes long. A look at everything that is short is a take or a look from the beginning, at no cost of its own. Once
+//! it is not, a [`search`] of its own goes through what is below the bound, beside the takes, and only moves the
+//! bound back.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -169,7 +170,7 @@ const WHOLE_EVERY: Duration = Duration::from_secs(5);
 /// A look at everything takes at most one part in so many of the time.
 const WHOLE_PART: u32 = 50;
 
-/// A look at everything that takes longer is a search of its own, which nobody waits for.
+/// A look at everything that takes longer is a search of its own, which no caller waits for.
 const SHORT: Duration = Duration::from_millis(10);
 
 #[cfg(test)]

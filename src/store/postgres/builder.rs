@@ -113,9 +113,9 @@ impl PostgresBuilder {
     ///
     /// # Errors
     ///
-    /// A [`StoreError`]: `Unreachable`, `Denied`, `Unsupported`; `Absent` and `Older` for a schema that is not made or
-    /// brought up to date here; `Newer` for that of a newer release; `Sealed` if it needs a key that was not given;
-    /// `Invalid` for certificates that cannot be read.
+    /// A [`StoreError`]: `Unreachable`, `Denied`, `Unsupported`. `Absent` and `Older` for a schema that is not made
+    /// or brought up to date here. `Newer` for that of a newer release. `Sealed` if it needs a key that was not
+    /// given. `Invalid` for certificates that cannot be read.
     pub fn open(self) -> Result<Postgres, StoreError> {
         let connections = Connections::new(self.address, self.limits)?;
         let opened = connections.clone();
@@ -139,8 +139,8 @@ impl PostgresBuilder {
         connections.run_blocking(async move { super::migrate::apply(&opened, roles).await })
     }
 
-    /// What [`apply_migrations`](PostgresBuilder::apply_migrations) would have the server do to an empty database, for
-    /// whoever runs statements by another tool. Connects to nothing.
+    /// What [`apply_migrations`](PostgresBuilder::apply_migrations) would have the server do to an empty database,
+    /// for an operator who runs statements by another tool. Connects to nothing.
     pub fn migrations_as_sql(&self, roles: bool) -> String {
         super::migrate::as_sql(self.address.schema(), roles)
     }

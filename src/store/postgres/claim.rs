@@ -242,7 +242,7 @@ impl Start {
 impl Job for Start {
     type Done = Started;
 
-    /// A claim would hold an operation for nobody.
+    /// A claim would hold an operation for a caller that has gone.
     const SKIPPED_WHEN_DROPPED: bool = true;
 
     fn bytes(&self) -> usize {

@@ -59,7 +59,7 @@ impl Connect {
         Ok(Connected { client, driver: tokio::spawn(driven).abort_handle() })
     }
 
-    /// Makes one, for whoever drives it.
+    /// Makes one, for its owner to drive.
     pub(super) async fn open(&self) -> Result<(Client, Driver), StoreError> {
         if !self.refuses_options.load(Ordering::Relaxed) {
             match self.open_with(&with_isolation(self.address.config())).await? {

@@ -9,11 +9,11 @@
 //!
 //! # Never wedged
 //!
-//! - A connection that is gone is made anew by whoever needs it next: one at a time, at growing pauses, and those who
-//!   wait do so for a limited time.
+//! - The next caller that needs a lost connection makes it anew: one at a time, at growing pauses. The others wait
+//!   for a limited time.
 //! - A line on which somebody waits is watched: once a second an empty query joins the queue. If that is not answered
-//!   within the time that a statement may take, the server is asked to cancel; if even then nothing comes, the line is
-//!   cut, and whoever waited is told that the answer is lost.
+//!   within the time that a statement may take, the server is asked to cancel. If even then nothing comes, the line
+//!   is cut, and the waiting callers are told that the answer is lost.
 //! - A caller must not stop reading half way: the driver keeps the next answer back for it, and everybody's. So whatever
 //!   is asked on a line runs as a task of the store's own thread ([`run`](Connections::run)), and not in the caller's
 //!   future, which may be kept without being polled.
@@ -117,8 +117,8 @@ impl Connections {
             .await
     }
 
-    /// A connection for a transaction of several statements, nobody else's until it is dropped. Dropped inside one, it is
-    /// rolled back.
+    /// A connection for a transaction of several statements. No other caller has it until it is dropped. Dropped
+    /// inside one, it is rolled back.
     pub(super) async fn exclusive(&self) -> Result<Exclusive, StoreError> {
         let (this, wait) = (self.clone(), self.0.limits.wait_max);
         self.run(async move {
@@ -178,7 +178,7 @@ impl Connections {
         self.0.connect.address.is_portable()
     }
 
-    /// How to make another connection, for whoever needs one of its own.
+    /// How to make another connection, for a part that needs one of its own.
     pub(super) fn connect(&self) -> Arc<Connect> {
         Arc::clone(&self.0.connect)
     }
@@ -201,7 +201,7 @@ impl fmt::Debug for Connections {
     }
 }
 
-/// A connection that nobody else has. It [derefs](Deref) to the client.
+/// A connection that is not shared. It [derefs](Deref) to the client.
 pub(super) struct Exclusive {
     /// There until it is dropped.
     connected: Option<Connected>,

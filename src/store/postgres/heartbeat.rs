@@ -31,8 +31,8 @@ pub(super) async fn heartbeat(shared: &Arc<Shared>, heartbeat: &Heartbeat) -> Re
     rows.iter().map(peer).collect()
 }
 
-/// All parts of a statement see the table as it was before it, so that what is said now is put beside what was there. What
-/// has passed is removed by whoever comes first: two that removed the same rows would wait for each other.
+/// All parts of a statement see the table as it was before it, so that what is said now is put beside what was there.
+/// The first process that comes removes what has passed: two that removed the same rows would wait for each other.
 fn statement(schema: &Schema) -> String {
     format!(
         "WITH clock AS MATERIALIZED (SELECT {schema}.store_now() AS now), \

@@ -144,7 +144,7 @@ async fn apply_once(connections: &Connections, with_roles: bool) -> Result<Migra
 }
 
 impl Exclusive {
-    /// A step may take long on a large table. A lock that somebody holds is not waited for as long: whoever comes after
+    /// A step may take long on a large table. It does not wait as long for a lock that is held: those that come after
     /// us would wait behind us.
     async fn begin_migration(&mut self) -> Result<(), StoreError> {
         self.begin().await?;
@@ -166,9 +166,9 @@ async fn is_there(client: &Client, schema: &Schema) -> Result<bool, tokio_postgr
     client.query_typed_one(there, &[(&schema.name(), Type::TEXT)]).await?.try_get(0)
 }
 
-/// Refuses a session of another isolation than READ COMMITTED: behind a pooler, [`connect`](super::connect) cannot ask
-/// for that, and a setting of our own would stay behind in a session that is not ours. And one whose commits are not on
-/// disk when they are acknowledged: a claim that a crash of the server forgets is a second send.
+/// Refuses a session of another isolation than READ COMMITTED. Behind a pooler, [`connect`](super::connect) cannot
+/// ask for that, and a setting of our own would stay behind in a session that is not ours. And one whose commits are
+/// not on disk when they are acknowledged: a claim that a crash of the server forgets is a second send.
 async fn check_session(client: &Client) -> Result<(), StoreError> {
     let read = |error| failure("read the session's settings", error);
     // Null where a server does not know the setting.

@@ -1,7 +1,7 @@
 //! Wake-ups across processes: what one enqueues, the dispatchers of the others hear of by `NOTIFY`.
 //!
-//! A notification is a hint and nothing more. Whoever hears one looks; what nobody told is found by looking all the same,
-//! after the dispatcher's period. So nothing depends on it that it goes out or arrives.
+//! A notification is a hint and nothing more. A dispatcher that hears one looks. What was not notified is found by
+//! looking all the same, after the dispatcher's period. So nothing depends on it that it goes out or arrives.
 //!
 //! *Telling.* A `NOTIFY` in the transaction that enqueues would have the server commit one such transaction after the other
 //! (it holds one lock for all databases until the commit is on disk). So it follows as a transaction of its own, which
@@ -34,7 +34,7 @@ use crate::store::StoreError;
 
 /// What a store tells others, and whether it listens to them.
 pub(super) struct Notices {
-    /// Whom a notification is from: nobody needs to be told by itself.
+    /// Whom a notification is from: a process ignores its own.
     own: String,
     /// One is about to go out. It is for all that is committed before it does.
     is_owed: AtomicBool,

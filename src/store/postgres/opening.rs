@@ -11,7 +11,7 @@ use crate::clock::Instant;
 use crate::random::{Random, SystemRandom};
 use crate::store::{StoreError, StoreErrorKind};
 
-/// Whoever needs a connection waits here for its turn, so that a server that comes back is not met by all at once.
+/// A caller that needs a connection waits here for its turn. So a server that comes back is not met by all at once.
 pub(super) struct Opening {
     connect: Arc<Connect>,
     turn: tokio::sync::Mutex<Pauses>,
@@ -22,7 +22,7 @@ pub(super) struct Opening {
 #[derive(Default)]
 struct Pauses {
     failed: u32,
-    /// Before then, nobody tries.
+    /// Before then, no caller tries.
     not_before: Instant,
 }
 
@@ -105,8 +105,8 @@ fn passes(kind: StoreErrorKind) -> bool {
     )
 }
 
-/// Twice as long after each failure, and never less than half of that: a restart takes a second, and 50 ms after it the
-/// store is back; a server that is down for a night is asked twice in three seconds.
+/// Twice as long after each failure, and never less than half of that. A restart takes a second, and 50 ms after it
+/// the store is back. A server that is down for a night is asked twice in three seconds.
 fn pause(failed: u32, random: &dyn Random) -> Duration {
     let step = PAUSE_MIN.saturating_mul(2u32.saturating_pow(failed.saturating_sub(1))).min(PAUSE_MAX);
     step.mul_f64((1.0 + random.unit()) / 2.0)

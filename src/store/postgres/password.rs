@@ -1,6 +1,5 @@
-//! A password that the URL does not have, from where libpq looks for it
-//! (<https://www.postgresql.org/docs/current/libpq-pgpass.html>): the URL is in a file that is shown and kept, and a
-//! password is not to be.
+//! A password that is not in the URL, from where libpq looks for it. The URL is in a file that is shown and kept, and
+//! a password must not be. (<https://www.postgresql.org/docs/current/libpq-pgpass.html>)
 
 use std::ffi::OsString;
 use std::fs;

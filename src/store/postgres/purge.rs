@@ -12,11 +12,11 @@ use super::{Shared, standing};
 use crate::clock::Timestamp;
 use crate::store::{Standing, StoreError, StoreErrorKind};
 
-/// Removes at most `limit` rows that have expired by the server's clock, in batches that are a commit each: a claim is
-/// never behind more than one of them, and only behind those of its own rows.
+/// Removes at most `limit` rows that have expired by the server's clock, in batches that are a commit each. A claim
+/// is never behind more than one of them, and only behind those of its own rows.
 ///
-/// What lies before the last one in the index is gone, and vacuum may not come by for long: each batch, also of the next
-/// purge, begins where the one before has ended. See [`bounds`](super::bounds).
+/// What lies before the last one in the index is gone, and vacuum may not come by for long. So each batch, also of
+/// the next purge, begins where the one before has ended. See [`bounds`](super::bounds).
 pub(super) async fn expired(shared: &Arc<Shared>, limit: usize) -> Result<usize, StoreError> {
     let mut removed = 0;
     while removed < limit {
@@ -62,7 +62,7 @@ async fn batch_of(shared: &Arc<Shared>, from: i64, batch: usize) -> Result<Gone,
         .await
 }
 
-/// Writes the tables anew, without what was removed from them. Whoever writes to one waits meanwhile.
+/// Writes the tables anew, without what was removed from them. A writer to one waits meanwhile.
 ///
 /// The server skips a table that the role may not vacuum, and warns no driver's caller of it. So the table's file is looked
 /// at: it is another one afterwards.

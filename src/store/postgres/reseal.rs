@@ -1,7 +1,7 @@
 //! Sealing rows anew: found by one statement, sealed on the caller's task, written in one commit.
 //!
-//! A row is written only if both its blobs are still those that were read. Nothing else of it is touched, so that whoever
-//! moves the operation meanwhile loses nothing, and neither does the row.
+//! A row is written only if both its blobs are still those that were read. Nothing else of it is touched, so a
+//! process that moves the operation meanwhile loses nothing, and neither does the row.
 
 use std::sync::Arc;
 
@@ -106,8 +106,8 @@ fn seal(found: Found, seals: &Seals) -> (ResealedBatch, Vec<Resealed>) {
     (batch, rows)
 }
 
-/// Writes them, and says how many nobody had changed meanwhile. The rows of the operations are locked first: whoever
-/// changes a request or an answer has locked its operation.
+/// Writes them, and says how many were not changed meanwhile. The rows of the operations are locked first: each
+/// change of a request or an answer locks its operation.
 async fn write(within: &Within, rows: &[Resealed], key: &KeyId) -> Result<Turn<u64>, StoreError> {
     // Whoever sees the store sees the same as before, whatever it is there for.
     within.lock(rows.iter().map(|row| &row.id), |_| Ok(())).await?;

@@ -176,8 +176,8 @@ impl Sealed {
     }
 }
 
-/// One copy at a time, into a store that is set aside for it. The table before the row, as whoever changes what the store
-/// is there for: see [`standing::lock`](super::standing::lock).
+/// One copy at a time, into a store that is set aside for it. The table before the row, as each change of the store's
+/// standing does: see [`standing::lock`](super::standing::lock).
 async fn begin(within: &Within, copy: &str) -> Result<(), StoreError> {
     let schema = schema(within);
     let lock = format!(

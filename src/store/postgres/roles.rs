@@ -4,10 +4,10 @@
 //! |---|---|---|
 //! | `…_owner` | everything; the tables are its | `steadfast migrate` |
 //! | `…_app` | claim, enqueue (also by SQL), settle and cancel; remove nothing | a service that calls vendors |
-//! | `…_dispatcher` | what the app may, admit what is in the outbox, and purge, copy and remove terms | whoever recovers and dispatches; operators |
+//! | `…_dispatcher` | what the app may, admit what is in the outbox, and purge, copy and remove terms | processes that recover and dispatch; operators |
 //! | `…_reader` | look | dashboards |
 //!
-//! None of them can log in: whoever does is made a member. A schema of 52 letters leaves room for the longest name.
+//! None of them can log in: a login is made a member. A schema of 52 letters leaves room for the longest name.
 
 use super::schema::Schema;
 

@@ -1,9 +1,9 @@
 //! Sequences: see [`record::turn`](crate::operation::record::turn), and the migration for the tables.
 //!
-//! What moves an operation of a sequence calls [`moved`] in the same transaction. It has locked the sequence first, and
-//! the operation after that: [`Within::lock`] does both. A take locks operations alone, and changes neither who holds a
-//! sequence nor whose turn it is. So whoever passes the turn on locks the operation that has it: a taker has committed
-//! then, or passes it over.
+//! What moves an operation of a sequence calls [`moved`] in the same transaction. It has locked the sequence first,
+//! and the operation after that: [`Within::lock`] does both. A take locks operations alone, and changes neither who
+//! holds a sequence nor whose turn it is. So the write that passes the turn on locks the operation that has it: a
+//! taker has committed then, or passes it over.
 //!
 //! What waits has no `wake_ms`, so that the index of what is due does not have it.
 

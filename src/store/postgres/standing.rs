@@ -1,9 +1,9 @@
 //! Whether the store may be written to: see [`Standing`].
 //!
-//! Every write asks in its own statement, of the one row that a claim reads anyway. A statement reads from a snapshot, so
-//! that one which found the store open might still write after it was closed. Therefore whoever closes it first takes a
-//! lock that no write goes together with ([`lock`]): all that have begun are over by then, and those that come wait, and
-//! take their snapshot afterwards (READ COMMITTED).
+//! Every write asks in its own statement, of the one row that a claim reads anyway. A statement reads from a
+//! snapshot, so that one which found the store open might still write after it was closed. So the process that closes
+//! it first takes a lock that no write goes together with ([`lock`]). All writes that have begun are over by then,
+//! and those that come wait, and take their snapshot afterwards (READ COMMITTED).
 
 use super::row::Reader;
 use super::schema::Schema;
@@ -37,9 +37,9 @@ pub(super) fn number(stage: Stage) -> i16 {
     }
 }
 
-/// Waits for all that write or are about to, and keeps others from it until the end of the transaction. It waits for two
-/// seconds, because whoever comes after it waits behind it: somebody's own transaction that enqueues may be open for long.
-/// The outbox comes first, as for whoever admits a row.
+/// Waits for all that write or are about to, and keeps others from it until the end of the transaction. It waits for
+/// two seconds, because later writers wait behind it: a service's own transaction that enqueues may be open for long.
+/// The outbox comes first, as in the admission of a row.
 pub(super) fn lock(schema: &Schema) -> String {
     format!(
         "SET LOCAL lock_timeout = '2s'; LOCK TABLE {schema}.outbox, {schema}.operation, {schema}.account IN EXCLUSIVE MODE; \

@@ -1,8 +1,8 @@
 //! The statements, with the names of one schema.
 //!
-//! None is prepared under a name: a pooler in transaction mode hands sessions about, and a plan that was made while a
-//! table was small is not kept after it has grown. Those of every call are functions of the schema, whose plans a session
-//! keeps, and which do not depend on a table's size. Of many rows, their values are arrays.
+//! None is prepared under a name. A pooler in transaction mode hands sessions about. And a plan that was made while a
+//! table was small is not kept after it has grown. Those of every call are functions of the schema, whose plans a
+//! session keeps, and which do not depend on a table's size. Of many rows, their values are arrays.
 
 use super::row::{self, BLOBS, Changes, OPERATION};
 use super::schema::Schema;
@@ -131,8 +131,8 @@ fn insert(schema: &Schema) -> String {
     )
 }
 
-/// From when on, and how many. The fence is noted and the rows go in one commit; nothing goes where the store is closed.
-/// What has ended holds no sequence, so that nobody gets the turn by it.
+/// From when on, and how many. The fence is noted and the rows go in one commit; nothing goes where the store is
+/// closed. What has ended holds no sequence, so no operation gets the turn by it.
 fn purge(schema: &Schema) -> String {
     let names_gone = |table: &str| {
         format!("DELETE FROM {schema}.{table} t USING gone g WHERE t.scope = g.scope AND t.key = g.key")

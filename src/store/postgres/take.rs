@@ -1,8 +1,8 @@
-//! Taking what nobody holds any more.
+//! The takeover of what no process holds any more.
 //!
-//! Found by an index of times, from a lower bound that moves with what was found: see [`bounds`](super::bounds). What is
-//! due of an account is taken by [one statement](super::due). Here is the slower way: for leases that ran out, for rows
-//! with a time of a clock that was wrong, and for whoever takes from all accounts.
+//! Found by an index of times, from a lower bound that moves with what was found: see [`bounds`](super::bounds). What
+//! is due of an account is taken by [one statement](super::due). Here is the slower way: for leases that ran out, for
+//! rows with a time of a clock that was wrong, and for a take from all accounts.
 
 use std::sync::Arc;
 
@@ -261,9 +261,9 @@ impl Asked {
     }
 }
 
-/// What a clock that was wrong has put far off: a server that another one took over from. What was enqueued for later keeps
-/// its time. No index has the time of the last move, so that only those are looked at that end last: a backlog that is
-/// due in an hour must not be read through each second.
+/// What a clock that was wrong has put far off: a server that another one took over from. What was enqueued for later
+/// keeps its time. No index has the time of the last move, so only those that end last are looked at. A backlog that
+/// is due in an hour must not be read through each second.
 fn of_a_wrong_clock(schema: &Schema) -> String {
     let far = duration_ms(CLOCKS_DIFFER_MAX);
     let then = format!("(SELECT {schema}.later({schema}.store_now(), {far}))");
@@ -277,7 +277,7 @@ fn of_a_wrong_clock(schema: &Schema) -> String {
     )
 }
 
-/// Whether `o` was enqueued for later, and nobody has held it yet.
+/// Whether `o` was enqueued for later, and no process has held it yet.
 pub(super) fn is_as_enqueued(schema: &Schema) -> String {
     let due = phase_number(Phase::Scheduled);
     format!(

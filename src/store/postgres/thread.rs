@@ -1,9 +1,10 @@
 //! [`Thread`]: where connections are driven.
 //!
-//! A connection is driven by a task, and a task needs a runtime that is never late. The caller's is not that: a test
-//! pauses its clock, the command line's ends between two commands, and a handler that computes for a second would delay
-//! every statement of everybody. So the store has a runtime of one thread of its own, as SQLite has a thread that writes.
-//! It also lets [`open`](super::PostgresBuilder::open) block, inside a runtime and outside of one.
+//! A connection is driven by a task, and a task needs a runtime that is never late. The caller's runtime is not that.
+//! A test pauses its clock, and the command line's ends between two commands. A handler that computes for a second
+//! would delay the statements of all callers. So the store has a runtime of one thread of its own, as SQLite has a
+//! thread that writes. It also lets [`open`](super::PostgresBuilder::open) block, inside a runtime and outside of
+//! one.
 
 use std::future::Future;
 
@@ -17,7 +18,7 @@ use crate::store::{StoreError, StoreErrorKind};
 #[derive(Debug)]
 pub(super) struct Thread {
     handle: Handle,
-    /// Dropped, it ends the thread. Nobody waits for that: the last owner may be a task on the thread itself.
+    /// Dropped, it ends the thread. No caller waits for that: the last owner may be a task on the thread itself.
     _stop: oneshot::Sender<()>,
 }
 

@@ -201,8 +201,8 @@ impl TlsConnect<Socket> for Handshake {
 pub(super) struct Stream(tokio_rustls::client::TlsStream<Socket>);
 
 impl TlsStream for Stream {
-    /// None: the hash in it depends on how the certificate was signed, and only a certificate that is not checked gains
-    /// by it. Whoever must have it (`channel_binding=require`) is refused by the driver.
+    /// None: the hash in it depends on how the certificate was signed, and only a certificate that is not checked
+    /// gains by it. A URL that demands it (`channel_binding=require`) is refused by the driver.
     fn channel_binding(&self) -> ChannelBinding {
         ChannelBinding::none()
     }

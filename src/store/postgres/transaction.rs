@@ -142,7 +142,8 @@ impl Within {
         self.found(records.collect::<Result<_, _>>()?, &rest, (&notes, allowed))
     }
 
-    /// Locks the sequences that these operations are in, and these slots: in one order, so that nobody waits in a circle.
+    /// Locks the sequences that these operations are in, and these slots: in one order, so that no two wait for each
+    /// other.
     pub(super) async fn lock_slots(
         &self,
         (scopes, keys): (&[&str], &[&str]),

@@ -2,8 +2,8 @@
 //! steps is one statement.
 //!
 //! What it comes to is foreseen from the record that the holder has, with the holder's idea of the server's time; the
-//! statement moves its times onto the server's. A step for which the exact time could matter to the state machine takes
-//! the slower way, and so does one whose row is not as foreseen: lock, read, decide, write.
+//! statement moves its times onto the server's. A step for which the exact time could matter to the state machine
+//! takes the slower way: lock, read, decide, write. So does one whose row is not as predicted.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -52,13 +52,14 @@ impl SqliteBuilder {
         self
     }
 
-    /// Seals requests and answers from now on, so that whoever gets hold of the file alone cannot read them. What
-    /// is in the file already stays readable, sealed with one of `keys` or not sealed.
+    /// Seals requests and answers from now on: the file alone is then not enough to read them. What is in the file
+    /// already stays readable, sealed with one of `keys` or not sealed.
     ///
-    /// What is *not* sealed: an operation's scope and key, its wire key and fingerprint (a hash of the request:
-    /// who can guess a request can confirm the guess), phases, times, the status of the answer, the names of the
-    /// fields that are redacted, the log of the attempts, and what operators did and why. Neither is an answer told
-    /// from an earlier one of the same operation: who can write to the file can put an old copy of a row back.
+    /// What is *not* sealed: an operation's scope, key, wire key and fingerprint. (The fingerprint is a hash of the
+    /// request: a reader who can guess a request can confirm the guess.) Nor are phases, times, the status of the
+    /// answer, the names of redacted fields, the log of the attempts, and what operators did and why. Nor can a seal
+    /// tell an answer from an earlier one of the same operation. A process that can write to the file can put an old
+    /// copy of a row back.
     ///
     /// Sealing and unsealing are the caller's task's work and not the writer's: some 4 µs for a body of a KiB, and a
     /// millisecond for each MiB.

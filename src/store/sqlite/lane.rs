@@ -14,15 +14,15 @@ use crate::guard;
 use crate::store::{StoreError, StoreErrorKind};
 use crate::telemetry::words;
 
-/// Work on a connection, and whoever waits for it.
+/// Work on a connection, and the caller that waits for it.
 pub(super) trait Job: Send {
-    /// Whether nobody waits any more and it may be left undone.
+    /// Whether its caller has gone and it may be left undone.
     fn is_moot(&self) -> bool;
 
     /// Does the work. It may be done again from the start if what it did was rolled back.
     fn run(&mut self, connection: &Connection) -> Result<(), StoreError>;
 
-    /// Tells whoever waits.
+    /// Tells the caller that waits.
     fn reply(self: Box<Self>, ended: Result<(), StoreError>);
 }
 
@@ -105,7 +105,7 @@ impl Lane {
         self.queue.send(Box::new(task)).await.map_err(|_| self.stopped())
     }
 
-    /// For whoever has work to offer and is not to keep the thread from ending.
+    /// A weak sender: it does not keep the thread alive.
     pub(super) fn offers(&self) -> Offers {
         Offers { queue: self.queue.downgrade() }
     }
@@ -139,7 +139,7 @@ pub(super) struct Offers {
 }
 
 impl Offers {
-    /// Has `work` done if there is room in the queue. Nobody waits for it or is told.
+    /// Has `work` done if there is room in the queue. No caller waits for it or is told.
     pub(super) fn offer(&self, mut work: impl FnMut(&Connection) -> Result<(), StoreError> + Send + 'static) {
         let Some(queue) = self.queue.upgrade() else { return };
         let (reply, _) = oneshot::channel();
@@ -152,7 +152,7 @@ impl Offers {
 /// What becomes of work that is queued when its caller goes away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OnDrop {
-    /// It is left undone: a claim would hold an operation for nobody.
+    /// It is left undone: a claim would hold an operation for a caller that has gone.
     Skip,
     /// It is done all the same: what a holder learned is worth keeping.
     Finish,

@@ -1,9 +1,9 @@
-//! When the write-ahead log is moved into the file, and by whom.
+//! When the write-ahead log is checkpointed, and by which thread.
 //!
-//! Left to itself SQLite moves it within the commit that made it long, and every caller waits. At random names, as
-//! callers' keys may be, nearly each write is to a page of its own, and moving the pages takes as long as writing
-//! them. So another connection moves what is there beside the writer, and the writer does only the rest: the log can
-//! begin anew when all of it is moved, which it never is while somebody writes.
+//! By default SQLite runs the checkpoint within the commit that made the log long, and every caller waits. At random
+//! names, as callers' keys may be, nearly each write is to a page of its own, and to copy the pages takes as long as
+//! to write them. So another connection runs checkpoints beside the writer, and the writer copies only the rest. The
+//! log can begin anew only when all of it is copied, which is never so while the writer writes.
 
 use std::cell::Cell;
 
@@ -52,7 +52,7 @@ pub(super) fn watch(connection: &Connection) {
     }));
 }
 
-/// Moves the log into the file as far as nobody reads it.
+/// Checkpoints the log as far as no reader needs it.
 pub(super) fn move_into_file(connection: &Connection) -> Result<(), StoreError> {
     let doing = "move the log into the file";
     let mut statement = connection.prepare_cached("PRAGMA wal_checkpoint(PASSIVE)").while_doing(doing)?;
@@ -65,12 +65,12 @@ thread_local! {
     static PAGES: Cell<u32> = const { Cell::new(0) };
 }
 
-/// How much longer the log is when the mover is asked again. More often, and it moves the same pages again and
-/// takes disk and processor from the calls beside it.
+/// How much longer the log is when the next checkpoint is asked for. More often, and it moves the same pages again
+/// and takes disk and processor from the calls beside it.
 const MOVER_PAGES: u32 = 4_096;
 
-/// How long the log is when the writer moves the rest: 64 MiB. At half of it, 64 calls at once under names that lie
-/// anywhere among a million take up to a quarter longer; at a quarter of it a purge's neighbours wait four times as
-/// long. A longer one makes a restart and each lookup slower, and lone calls too until it has once had its full length,
-/// since each sync of a file that grows also writes its length.
+/// How long the log is when the writer copies the rest: 64 MiB. At half of it, 64 calls at once under names that lie
+/// anywhere among a million take up to a quarter longer. At a quarter of it a purge's neighbours wait four times as
+/// long. A longer log makes a restart and each read slower. It makes lone calls slower too until it has once had its
+/// full length, since each sync of a file that grows also writes its length.
 const WRITER_PAGES: u32 = 16_384;

@@ -1,8 +1,7 @@
 //! What the store notes beside its records, in a table of one row.
 //!
-//! Every claim needs them, and nearly none changes them. So the writer's thread keeps them from one transaction to the
-//! next, for as long as nobody else has written to the file: see
-//! [`transaction_began`].
+//! Every claim needs them, and nearly none changes them. So the writer's thread keeps them from one transaction to
+//! the next, for as long as no other process has written to the file: see [`transaction_began`].
 
 use std::cell::Cell;
 
@@ -17,12 +16,12 @@ use crate::store::{Stage, Standing, StoreError};
 thread_local! {
     /// The notes on file and what the file is there for, if this thread is a writer that knows them.
     static KNOWN: Cell<Option<(Notes, Stage)>> = const { Cell::new(None) };
-    /// Whether this thread is in a transaction of a writer's, whose file nobody else changes.
+    /// Whether this thread is in a transaction of a writer's, while no other process can change the file.
     static IN_TRANSACTION: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A writer's transaction has begun. `unchanged` says that nobody else has written to the file since the last one of
-/// this thread.
+/// A writer's transaction has begun. `unchanged` says that no other process has written to the file since the last
+/// one of this thread.
 pub(super) fn transaction_began(unchanged: bool) {
     IN_TRANSACTION.set(true);
     if !unchanged {

@@ -1,9 +1,9 @@
 //! Opening a file: is it ours, is it of a version that we know, and may we write it.
 //!
-//! The question whose file it is comes first and is asked read-only, so that another program's file stays as
-//! it is. It is asked through SQLite and not by reading the header ourselves: closing any descriptor of a file
-//! drops all POSIX locks that the process holds on it (<https://www.sqlite.org/howtocorrupt.html>, section
-//! 2.2), those of another store on the same file included. SQLite's own descriptors do not have that problem.
+//! The question whose file it is comes first and is asked read-only, so that another program's file stays as it is.
+//! It is asked through SQLite and not by reading the header ourselves. Closing any descriptor of a file drops all
+//! POSIX locks that the process holds on it (<https://www.sqlite.org/howtocorrupt.html>, section 2.2), those of
+//! another store on the same file included. SQLite's own descriptors do not have that problem.
 
 use std::fs;
 use std::io::Read as _;
@@ -140,11 +140,11 @@ pub(super) fn find(path: &Path) -> Result<(), StoreError> {
 enum Look {
     /// Ours, as far as the first page says.
     Ours,
-    /// Nobody's yet.
+    /// No store's yet.
     Nobodys,
 }
 
-/// Whether the file's first page says that it is ours, or that it is nobody's yet. Reads that page and no more:
+/// Whether the file's first page says that it is ours, or that it is no store's yet. Reads that page and no more:
 /// `immutable` neither locks nor recovers, so nothing is written anywhere.
 fn look(path: &Path) -> Result<Look, StoreError> {
     let flags =
@@ -174,8 +174,8 @@ fn look(path: &Path) -> Result<Look, StoreError> {
     }
 }
 
-/// Whether the power went while the file's first transaction was written: its first page is not there yet, and
-/// a journal beside it undoes the rest, which happens when it is opened for real.
+/// Whether the power went while the file's first transaction was written. Then its first page is not there yet, and a
+/// journal beside it undoes the rest when it is opened for real.
 fn was_never_made(path: &Path) -> bool {
     // Read by ourselves after all: a store that has this file open has written its first page, so that there
     // are no locks to lose.
@@ -236,9 +236,9 @@ fn check_seals(connection: &Connection, seals: &Seals, logged: bool) -> Result<V
     checked
 }
 
-/// Brings the schema up to date, in one transaction. A new file gets its identity in the same one, and before
-/// it is switched to a write-ahead log: it is in the first page from the start, where [`look`] reads it. What SQL
-/// cannot do is done by `migrated_from`, which is given the version that an older file had.
+/// Brings the schema up to date, in one transaction. A new file gets its identity in the same one, and before it is
+/// switched to a write-ahead log. It is in the first page from the start, where [`look`] reads it. What SQL cannot do
+/// is done by `migrated_from`, which is given the version that an older file had.
 fn migrate(
     connection: &Connection,
     path: &Path,
@@ -354,10 +354,10 @@ fn patient(tries: i32) -> bool {
 /// The application id, "STFD": no other program's in SQLite's list of them (`magic.txt`).
 const APPLICATION_ID: i64 = 0x5354_4644;
 
-/// What the writer may keep of the file in memory. SQLite's default of 2 MiB holds the upper pages of the indexes of a
-/// million rows and little else. And since the bundled SQLite counts the caches of all connections of the process
-/// as one (`SQLITE_ENABLE_MEMORY_MANAGEMENT`), the pages that one connection keeps and does not use can take the
-/// place of another's: at 2 MiB, with two busy files, each statement read the same root pages again.
+/// What the writer may keep of the file in memory. SQLite's default of 2 MiB holds the upper pages of the indexes of
+/// a million rows and little else. And the bundled SQLite counts the caches of all connections of the process as one
+/// (`SQLITE_ENABLE_MEMORY_MANAGEMENT`). So the pages that one connection keeps and does not use can take the place of
+/// another's. At 2 MiB, with two busy files, each statement read the same root pages again.
 const CACHE_KIB: u32 = 16 * 1024;
 
 /// What is left of the log after a burst. More than it has when the writer moves it: it would be cut and grow again each

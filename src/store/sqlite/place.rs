@@ -1,9 +1,9 @@
 //! Whether the file at the store's path is still the one that is open.
 //!
-//! A file that is deleted, or replaced by a copy, stays open: everything is written to it and acknowledged, and nobody
-//! finds it again. Another process opens the new file meanwhile, and knows nothing of what was sent. So the path is
-//! looked at whenever somebody takes or purges, which recovery does all the time and no call does; and from then on
-//! nothing is acknowledged.
+//! A file that is deleted, or replaced by a copy, stays open: everything is written to it and acknowledged, and no
+//! process finds it again. Another process opens the new file meanwhile, and knows nothing of what was sent. So the
+//! path is looked at whenever somebody takes or purges, which recovery does all the time and no call does; and from
+//! then on nothing is acknowledged.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,7 @@
 //! Sealing rows anew: found on a reader, sealed on the caller's task, written in one commit.
 //!
-//! A row is written only if both its blobs are still those that were read. Nothing else of it is touched, so that whoever
-//! moves the operation meanwhile loses nothing, and neither does the row.
+//! A row is written only if both its blobs are still those that were read. Nothing else of it is touched, so a
+//! process that moves the operation meanwhile loses nothing, and neither does the row.
 
 use rusqlite::{Connection, params};
 
@@ -76,7 +76,7 @@ pub(super) fn seal(found: Found, seals: &Seals) -> (ResealedBatch, Vec<Resealed>
     (batch, rows)
 }
 
-/// Writes them, and says how many nobody had changed meanwhile.
+/// Writes them, and says how many were not changed meanwhile.
 pub(super) fn write(connection: &Connection, rows: &[Resealed], seals: &Seals) -> Result<u64, StoreError> {
     let doing = "seal operations";
     sealed::note_use(connection, seals)?;

@@ -16,9 +16,8 @@ use crate::operation::{Key, OperationId, Scope};
 use crate::store::seals::{Part, Seals};
 use crate::store::{StoreError, StoreErrorKind, codec};
 
-/// Flags the rows whose requests hold secrets, in a file that had this version of the schema, within the transaction of
-/// the migration. A row that cannot be read stays
-/// as it is: that is told to whoever asks for it.
+/// Flags the rows whose requests hold secrets, in a file that had this version of the schema, within the transaction
+/// of the migration. A row that cannot be read stays as it is: a reader of it is told so.
 pub(super) fn mark(connection: &Connection, version: i64, seals: &Seals) -> Result<(), StoreError> {
     if version >= SINCE {
         return Ok(());
@@ -94,8 +93,8 @@ pub(super) fn wiper(path: &Path, settings: Settings) -> Result<Connection, Store
 }
 
 /// See [`Sqlite::wipe`](super::Sqlite::wipe). Free pages alone would not do: what was removed is in the gaps of pages
-/// that are in use, too, and in the log. A `VACUUM` writes every page anew; the log that it fills is then moved into the
-/// file and cut.
+/// that are in use, too, and in the log. A `VACUUM` writes every page anew; the log that it fills is then
+/// checkpointed and cut.
 pub(super) fn wipe(connection: &Connection) -> Result<(), StoreError> {
     connection.execute_batch("VACUUM").while_doing("write the file anew")?;
     let busy: i64 = connection

@@ -1,7 +1,7 @@
 //! Which keys a file's rows need, in its table `seal_key`. What sealing is, and the rules: [`seals`](crate::store::seals).
 //!
-//! The table names every key that any row may need. A key is put there in the transaction of each row that it seals, and
-//! not once at the start: another process may have retired it in the meantime, when no row used it.
+//! The table names every key that any row may need. A key is put there in the transaction of each row that it seals,
+//! and not once at the start. Another process may have retired it in the meantime, when no row used it.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -10,8 +10,8 @@ use super::outbox;
 use crate::store::seals::{HEAD_BYTES, KEY_ID_BYTES, KeyId, SEALED, Seals, hex};
 use crate::store::{StoreError, StoreErrorKind};
 
-/// The rows that this process can read, in SQL, for a list of rows: those that it cannot must not fill its limit, or they
-/// would keep the others from their turn for ever.
+/// The rows that this process can read, in SQL, for a list of rows. Those that it cannot read must not fill its
+/// limit, or they would keep the others from their turn for ever.
 pub(super) fn readable_rows(seals: &Seals) -> String {
     format!(
         "AND (substr(request, 1, 1) <> x'{SEALED:02x}' OR substr(request, 2, {KEY_ID_BYTES}) IN ({}))",

@@ -207,9 +207,9 @@ fn look_for(
 /// What is over.
 pub(super) const DUE: &str = "until_ms <= ?2";
 
-/// What a clock that was wrong has put far off, but for what was enqueued for later, which keeps its time. No index has the
-/// time of the last move, so that only those are looked at that end last: a backlog that is due in an hour must not be
-/// read through each second.
+/// What a clock that was wrong has put far off, but for what was enqueued for later, which keeps its time. No index
+/// has the time of the last move, so only those that end last are looked at. A backlog that is due in an hour must
+/// not be read through each second.
 pub(super) const OF_A_WRONG_CLOCK: &str = "updated_at_ms > ?2 AND NOT (phase = 2 AND fence = first_fence \
      AND attempts = 0 AND effect = 0 AND until_ms > updated_at_ms) AND number IN (SELECT number FROM operation \
      WHERE phase < 3 AND phase = ?1 AND until_ms > ?2 ORDER BY until_ms DESC LIMIT ?3)";

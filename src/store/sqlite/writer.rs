@@ -83,8 +83,8 @@ fn execute(connection: &Connection, sql: &str, doing: &str) -> Result<(), StoreE
     Ok(())
 }
 
-/// A newer release in another process may have moved the schema on since the file was opened. Says whether nobody else
-/// has written to the file since the last transaction.
+/// A newer release in another process may have moved the schema on since the file was opened. Says whether no other
+/// process has written to the file since the last transaction.
 fn still_ours(connection: &Connection, last: &mut LastVersion) -> Result<bool, StoreError> {
     let doing = "read the schema's version";
     let number = |pragma: &str| {

@@ -125,7 +125,7 @@ impl Upkeep for Claimed {
     }
 }
 
-/// A clock that stands still, and on which nobody waits for long.
+/// A clock that stands still, and on which no wait is long.
 #[derive(Debug)]
 pub(super) struct Fixed(pub Timestamp);
 

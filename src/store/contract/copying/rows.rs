@@ -14,7 +14,7 @@ use crate::operation::{Key, RedactedFields, Scope};
 use crate::policy::OnUnknown;
 use crate::store::Store;
 
-/// Nobody holds anything at [`LATER`]; some records have been removed.
+/// No process holds anything at [`LATER`]; some records have been removed.
 pub(super) async fn fill(store: &dyn Store) {
     fill_with_a_past(store).await;
     for (key, event) in [

@@ -51,7 +51,7 @@ impl Place {
         Connection::open(self.path()).expect("opens")
     }
 
-    /// Every file in the directory but the index of the log, which is rebuilt by whoever opens it.
+    /// Every file in the directory but the index of the log, which the process that opens it rebuilds.
     fn bytes(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let mut files: Vec<_> = fs::read_dir(self.directory.path())
             .expect("a directory")
