@@ -23,9 +23,6 @@ const FORBIDDEN: &[(&[&str], &str)] = &[
     (&["put off", "puts off", "putting off"], "postpone"),
 ];
 
-/// What was not read for these rules yet, by the beginning of its path. It only gets shorter.
-const UNREAD: &[&str] = &[];
-
 #[test]
 fn a_sentence_of_the_documentation_has_at_most_thirty_words() {
     let mut long = Vec::new();
@@ -111,7 +108,6 @@ fn documents() -> Vec<(String, String)> {
             }
         }
     }
-    documents.retain(|(path, _)| !UNREAD.iter().any(|unread| path.starts_with(unread)));
     documents.sort();
     documents
 }
