@@ -6,7 +6,7 @@ use super::numbers::{
     REASONS, REFUSALS, duration_ms, effect_number, from_ms, phase, phase_number, place, reason, refusal,
     to_fence, to_ms,
 };
-use super::stored::hollow_answer;
+use super::stored::empty_answer;
 use crate::clock::Timestamp;
 use crate::operation::record::{Ahead, Phase, Place, Record, State};
 use crate::operation::{Key, OperationId, Scope, Sequence};
@@ -66,11 +66,11 @@ pub(super) struct StateColumns {
 }
 
 impl StateColumns {
-    /// The state, with a hollow answer; or what no release of this crate would have written.
+    /// The state, with an empty answer; or what no release of this crate would have written.
     pub(super) fn state(&self) -> Result<State, &'static str> {
         let until = self.until.map_or(Timestamp::default(), from_ms);
         let status = self.status.map(StatusCode::from_u16).transpose().map_err(|_| "no such status")?;
-        let answer = status.map(hollow_answer);
+        let answer = status.map(empty_answer);
         let needed = || answer.clone().ok_or("no status in a settled row");
         Ok(match phase(self.phase).ok_or("no such phase")? {
             Phase::InProgress => State::InProgress { lease_until: until },

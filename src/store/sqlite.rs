@@ -121,7 +121,7 @@ pub struct Sqlite {
     /// Which reader is next.
     turn: AtomicUsize,
     /// Runs checkpoints, see [`log`].
-    mover: Lane,
+    checkpointer: Lane,
     place: Place,
     wakes: Wakes,
     tenants: Arc<Tenants>,
@@ -150,9 +150,9 @@ impl Sqlite {
         let connection = open::writer(path, settings, &seals)?;
         scrub::warn_of_secrets(&connection, path)?;
         let place = Place::of(path);
-        let mover = open::reader(path, settings)?;
-        let mover = Lane::start("steadfast-move", mover, (1, 1), read::answer)?;
-        let commit = writer::committer(Log::new(mover.offers()));
+        let checkpointer = open::reader(path, settings)?;
+        let checkpointer = Lane::start("steadfast-checkpoint", checkpointer, (1, 1), read::answer)?;
+        let commit = writer::committer(Log::new(checkpointer.offers()));
         let writer = Lane::start("steadfast-write", connection, (QUEUE_MAX, GROUP_MAX), commit)?;
         let reader = || {
             let connection = open::reader(path, settings)?;
@@ -161,7 +161,7 @@ impl Sqlite {
         let readers = [reader()?, reader()?];
         let (path, turn) = (path.to_owned(), AtomicUsize::new(0));
         let (wakes, tenants) = (Wakes::new(), Arc::default());
-        Ok(Sqlite { path, settings, seals, writer, readers, turn, mover, place, wakes, tenants })
+        Ok(Sqlite { path, settings, seals, writer, readers, turn, checkpointer, place, wakes, tenants })
     }
 
     /// Writes the file anew without what was removed from it, and moves its log into it. Until then, what was removed
@@ -206,8 +206,8 @@ impl Sqlite {
     ///
     /// The file is shut all the same.
     pub async fn close(self) {
-        let Sqlite { writer, readers, mover, .. } = self;
-        mover.close().await;
+        let Sqlite { writer, readers, checkpointer, .. } = self;
+        checkpointer.close().await;
         for reader in readers {
             reader.close().await;
         }
@@ -229,14 +229,14 @@ impl Sqlite {
     /// What the caller is told of its claim.
     fn claimed(&self, mut first: First, met: Met) -> Result<Claimed, StoreError> {
         let (claimed, stored) = match met {
-            Met::Nobody { first_fence, place } => {
+            Met::Absent { first_fence, place } => {
                 (first.record.fence, first.record.first_fence) = (first_fence, first_fence);
                 first.record.sequence = place;
                 return Ok(Claimed::Fresh(first.record));
             }
             Met::Unreadable(error) => return Err(error),
             Met::InTheWay(obstacle, effect) => return Ok(Claimed::InTheWay { obstacle, effect }),
-            Met::Somebody(somebody) => *somebody,
+            Met::Present(held) => *held,
         };
         Ok(match claimed {
             Claimed::TakenOver(record) => {
@@ -259,10 +259,10 @@ impl Sqlite {
         let seal = |answer| self.seals.seal(Part::Answer, &held.id, codec::answer_bytes(answer)?);
         let answer = answer.map(seal).transpose()?;
         let unmoved = held.phase() == Phase::InProgress && held.fence == transition.fence;
-        let foreseen = if unmoved { held.apply(transition.clone()).ok() } else { None };
-        let (foreseen, record) = (foreseen.is_some(), foreseen.unwrap_or_else(|| held.clone()));
+        let predicted = if unmoved { held.apply(transition.clone()).ok() } else { None };
+        let (predicted, record) = (predicted.is_some(), predicted.unwrap_or_else(|| held.clone()));
         let seals = self.seals.clone();
-        Ok(Box::new(Step { record, foreseen, transition, answer, reports, seals }))
+        Ok(Box::new(Step { record, predicted, transition, answer, reports, seals }))
     }
 }
 
@@ -286,7 +286,7 @@ impl Store for Sqlite {
         let (step, written) =
             self.writer.run_on(OnDrop::Finish, step, |to, step| write::transition(to, step)).await?;
         Ok(match written {
-            Written::AsForeseen => Ok(step.record),
+            Written::AsPredicted => Ok(step.record),
             Written::Moved(stored) => Ok(stored.whole(&self.seals)?),
             Written::Declined(declined) => Err(declined),
         })
@@ -381,7 +381,7 @@ impl Store for Sqlite {
             }
             // Each batch is moved before the next: the log of many would be one long checkpoint of the writer's.
             // One that fails is for the writer to make up for.
-            let _ = self.mover.run(OnDrop::Skip, log::move_into_file).await;
+            let _ = self.checkpointer.run(OnDrop::Skip, log::checkpoint).await;
         }
         Ok(removed)
     }

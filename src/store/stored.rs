@@ -73,12 +73,12 @@ pub(super) fn answer_of(state: &mut State) -> Option<&mut Answer> {
 }
 
 /// Stands for a request that is in a blob.
-pub(super) fn hollow_request() -> Request {
+pub(super) fn empty_request() -> Request {
     let url = Url::parse("about:blank").expect("a constant that parses");
     Request::new(Method::GET, url)
 }
 
 /// Stands for an answer that is in a blob.
-pub(super) fn hollow_answer(status: StatusCode) -> Answer {
+pub(super) fn empty_answer(status: StatusCode) -> Answer {
     Answer::new(status, HeaderMap::new(), Bytes::new())
 }

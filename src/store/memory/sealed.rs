@@ -1,4 +1,4 @@
-//! Rows whose requests and answers are sealed blobs beside a hollow record, as in a file: see
+//! Rows whose requests and answers are sealed blobs beside a record without bodies, as in a file: see
 //! [`seals`](crate::store::seals).
 //!
 //! The keys belong to the one who asks and not to the records. Several stores with different keys may stand on the
@@ -15,7 +15,7 @@ use crate::store::SealKeys;
 use crate::store::Wakes;
 use crate::store::pages::start;
 use crate::store::seals::{Part, Seals};
-use crate::store::stored::{answer_of, fill, hollow_answer, hollow_request};
+use crate::store::stored::{answer_of, empty_answer, empty_request, fill};
 use crate::store::{Head, Reseal, ResealedBatch, Restore, Standing, StoreError, Unreadable, Upkeep, codec};
 
 impl Memory {
@@ -87,12 +87,12 @@ impl Blobs {
             return Ok(None);
         }
         let secrets = record.holds_secrets();
-        let request = codec::request_bytes(&std::mem::replace(&mut record.request, hollow_request()))?;
+        let request = codec::request_bytes(&std::mem::replace(&mut record.request, empty_request()))?;
         let request = seals.seal(Part::Request, &record.id, request)?;
         let answer = match answer_of(&mut record.state) {
             Some(answer) => {
-                let hollow = hollow_answer(answer.status);
-                let bytes = codec::answer_bytes(&std::mem::replace(answer, hollow))?;
+                let empty = empty_answer(answer.status);
+                let bytes = codec::answer_bytes(&std::mem::replace(answer, empty))?;
                 Some(seals.seal(Part::Answer, &record.id, bytes)?)
             }
             None => None,

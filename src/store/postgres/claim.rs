@@ -111,7 +111,7 @@ async fn admit_within(
     number: i64,
     claim: Claim,
     request: &[u8],
-) -> Result<Turn<Option<Told>>, StoreError> {
+) -> Result<Turn<Option<Outcome>>, StoreError> {
     let schema = within.shared.connections.schema();
     let lock = format!(
         "SELECT FROM {schema}.outbox o WHERE number = $1 AND rejected_at_ms IS NULL AND (sequence IS NULL OR NOT {} \
@@ -130,9 +130,9 @@ async fn admit_within(
 }
 
 /// What the claim is told, and the row that it met.
-type Told = (Claimed, Option<Box<Stored>>);
+type Outcome = (Claimed, Option<Box<Stored>>);
 
-type Decided = Turn<Told>;
+type Decided = Turn<Outcome>;
 
 async fn decide_within(within: &Within, claim: Claim, request: &[u8]) -> Result<Decided, StoreError> {
     let old = claim.predecessor.as_ref();

@@ -10,7 +10,7 @@ use crate::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
 use crate::policy::OnUnknown;
 use crate::store::columns::{Columns, StateColumns};
 use crate::store::numbers::{self, duration, from_ms, to_ms};
-use crate::store::stored::{Stored, hollow_request};
+use crate::store::stored::{Stored, empty_request};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// What [`operation`] reads, in its order: of the table `operation` as `o`.
@@ -79,7 +79,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What a statement without requests and answers tells of an operation: hollow, and without what the first claim brought.
+/// What a statement without requests and answers tells of an operation: without bodies, and without what the first claim brought.
 pub(super) fn operation(from: &mut Reader<'_>) -> Result<Record, StoreError> {
     let id = from.id()?;
     let columns = StateColumns {
@@ -107,7 +107,7 @@ pub(super) fn operation(from: &mut Reader<'_>) -> Result<Record, StoreError> {
         resends_left: from.count()?,
         attempt_max: duration(from.next()?),
         vendor_clock_ms: from.next()?,
-        request: hollow_request(),
+        request: empty_request(),
         fingerprint: Fingerprint::from_bytes([0; 32]),
         wire_key: String::new(),
         first_fence: 0,

@@ -1,7 +1,7 @@
 //! Transitions: nearly always of a record that is still as its holder left it. Fence and phase tell, and a batch of such
 //! steps is one statement.
 //!
-//! What it comes to is foreseen from the record that the holder has, with the holder's idea of the server's time; the
+//! What it comes to is predicted from the record that the holder has, with the holder's idea of the server's time; the
 //! statement moves its times onto the server's. A step for which the exact time could matter to the state machine
 //! takes the slower way: lock, read, decide, write. So does one whose row is not as predicted.
 
@@ -41,7 +41,7 @@ pub(super) async fn transition(
     let seal = |answer| shared.seals.seal(Part::Answer, &held.id, codec::answer_bytes(answer)?);
     let written = Written { answer: answer.map(seal).transpose()?, reports };
     let written = Arc::new(written);
-    if let Some(step) = Step::foreseen(held, &transition, &written)? {
+    if let Some(step) = Step::predicted(held, &transition, &written)? {
         match batch::run(shared, step).await {
             Ok(Some(now)) => return Ok(held.apply(transition.rebased(now))),
             Err(error) if error.kind() != StoreErrorKind::Locked => return Err(error),
@@ -93,7 +93,7 @@ async fn decide(
     }
 }
 
-/// A transition whose outcome is foreseen, with times that count from the holder's now.
+/// A transition whose outcome is predicted, with times that count from the holder's now.
 pub(super) struct Step {
     scope: String,
     key: String,
@@ -113,7 +113,7 @@ pub(super) struct Step {
 
 impl Step {
     /// `None` if the row must be looked at first.
-    fn foreseen(
+    fn predicted(
         held: &Record,
         transition: &Transition,
         written: &Arc<Written>,
@@ -151,7 +151,7 @@ impl Step {
 }
 
 impl Job for Step {
-    /// The server's time, if the row was as foreseen and is now as it was to be.
+    /// The server's time, if the row was as predicted and is now as it was to be.
     type Done = Option<Timestamp>;
 
     /// What a holder learned is worth keeping.

@@ -17,7 +17,7 @@ use crate::telemetry::words;
 /// Work on a connection, and the caller that waits for it.
 pub(super) trait Job: Send {
     /// Whether its caller has gone and it may be left undone.
-    fn is_moot(&self) -> bool;
+    fn is_abandoned(&self) -> bool;
 
     /// Does the work. It may be done again from the start if what it did was rolled back.
     fn run(&mut self, connection: &Connection) -> Result<(), StoreError>;
@@ -169,7 +169,7 @@ struct Task<S, T, F> {
 }
 
 impl<S: Send, T: Send, F: FnMut(&Connection, &S) -> Result<T, StoreError> + Send> Job for Task<S, T, F> {
-    fn is_moot(&self) -> bool {
+    fn is_abandoned(&self) -> bool {
         self.on_drop == OnDrop::Skip && self.reply.is_closed()
     }
 

@@ -15,36 +15,36 @@ use crate::store::StoreError;
 
 /// Follows the log of the writer's connection, on the writer's thread.
 pub(super) struct Log {
-    mover: Offers,
-    /// How long the log was when it was last given to the mover.
-    given: u32,
+    checkpointer: Offers,
+    /// How long the log was at the last checkpoint.
+    checkpointed: u32,
 }
 
 impl Log {
-    /// `mover` is the queue of a connection that [`move_into_file`] may run on.
-    pub(super) fn new(mover: Offers) -> Log {
-        Log { mover, given: 0 }
+    /// `checkpointer` is the queue of a connection that [`checkpoint`] may run on.
+    pub(super) fn new(checkpointer: Offers) -> Log {
+        Log { checkpointer, checkpointed: 0 }
     }
 
     /// To be called after each group, when its callers have their replies.
     pub(super) fn after_group(&mut self, connection: &Connection) {
         let pages = PAGES.get();
-        if pages < self.given {
+        if pages < self.checkpointed {
             // It began anew.
-            self.given = 0;
+            self.checkpointed = 0;
         }
         if pages >= WRITER_PAGES {
             // A failure is no commit's: all is on disk. The next group tries again.
-            let _ = move_into_file(connection);
-            self.given = pages;
-        } else if pages - self.given >= MOVER_PAGES {
-            self.mover.offer(move_into_file);
-            self.given = pages;
+            let _ = checkpoint(connection);
+            self.checkpointed = pages;
+        } else if pages - self.checkpointed >= CHECKPOINT_PAGES {
+            self.checkpointer.offer(checkpoint);
+            self.checkpointed = pages;
         }
     }
 }
 
-/// Has the writer's connection tell how long the log is, in place of moving it by itself.
+/// Has the writer's connection tell how long the log is, in place of a checkpoint of its own.
 pub(super) fn watch(connection: &Connection) {
     connection.wal_hook(Some(|_, pages| {
         PAGES.set(u32::try_from(pages).unwrap_or(0));
@@ -53,8 +53,8 @@ pub(super) fn watch(connection: &Connection) {
 }
 
 /// Checkpoints the log as far as no reader needs it.
-pub(super) fn move_into_file(connection: &Connection) -> Result<(), StoreError> {
-    let doing = "move the log into the file";
+pub(super) fn checkpoint(connection: &Connection) -> Result<(), StoreError> {
+    let doing = "checkpoint the log";
     let mut statement = connection.prepare_cached("PRAGMA wal_checkpoint(PASSIVE)").while_doing(doing)?;
     statement.query_row([], |_| Ok(())).while_doing(doing)
 }
@@ -67,7 +67,7 @@ thread_local! {
 
 /// How much longer the log is when the next checkpoint is asked for. More often, and it moves the same pages again
 /// and takes disk and processor from the calls beside it.
-const MOVER_PAGES: u32 = 4_096;
+const CHECKPOINT_PAGES: u32 = 4_096;
 
 /// How long the log is when the writer copies the rest: 64 MiB. At half of it, 64 calls at once under names that lie
 /// anywhere among a million take up to a quarter longer. At a quarter of it a purge's neighbours wait four times as

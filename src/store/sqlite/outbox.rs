@@ -181,8 +181,8 @@ fn admit(connection: &Connection, number: u64, first: &First) -> Result<Option<M
     }
     let met = write::claim(connection, first)?;
     let is_on_record = match &met {
-        Met::Nobody { .. } => true,
-        Met::Somebody(somebody) => !matches!(somebody.0, Claimed::Mismatch { .. } | Claimed::InTheWay { .. }),
+        Met::Absent { .. } => true,
+        Met::Present(held) => !matches!(held.0, Claimed::Mismatch { .. } | Claimed::InTheWay { .. }),
         Met::Unreadable(_) | Met::InTheWay(..) => false,
     };
     if Guard::RowGoesWithClaim.keeps(is_on_record) {

@@ -17,7 +17,7 @@ use crate::store::{StoreError, numbers, reports};
 /// Carries out a batch, one by one.
 pub(super) fn answer(connection: &Connection, batch: &mut Vec<Box<dyn Job>>) {
     for mut job in batch.drain(..) {
-        if !job.is_moot() {
+        if !job.is_abandoned() {
             let ended = job.run(connection);
             job.reply(ended);
         }
@@ -50,7 +50,7 @@ pub(super) fn list(
     let mut statement = connection.prepare_cached(&sql).while_doing(doing)?;
     let rows = statement
         .query_map(params_from_iter(values), |row| {
-            let (number, record) = row::hollow(row)?;
+            let (number, record) = row::without_bodies(row)?;
             Ok((number, record.summary()))
         })
         .and_then(Iterator::collect::<rusqlite::Result<Vec<_>>>)

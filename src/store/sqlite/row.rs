@@ -15,9 +15,9 @@ use crate::policy::OnUnknown;
 use crate::store::StoreError;
 use crate::store::columns::{Columns, StateColumns, redacted};
 use crate::store::numbers::{self, duration, from_ms, to_fence, to_ms};
-use crate::store::stored::{Stored, hollow_request};
+use crate::store::stored::{Stored, empty_request};
 
-/// The columns that [`hollow`] reads, in its order; [`PLACE`] comes after them.
+/// The columns that [`without_bodies`] reads, in its order; [`PLACE`] comes after them.
 pub(super) const COLUMNS: &str = "number, scope, key, fingerprint, wire_key, phase, until_ms, fence, attempts, \
      effect, claimed_at_ms, updated_at_ms, keep_ms, on_unknown, detail, status, resolved";
 
@@ -26,7 +26,7 @@ pub(super) const REST: &str = "request, answer, redact, first_fence, unknown_sin
      attempt_max_ms, vendor_clock_ms, predecessor, first_scope";
 
 /// Reads [`COLUMNS`] and [`PLACE`]: the row's number, and its record without request and answer.
-pub(super) fn hollow(row: &Row<'_>) -> rusqlite::Result<(i64, Record)> {
+pub(super) fn without_bodies(row: &Row<'_>) -> rusqlite::Result<(i64, Record)> {
     let time = |at| row.get::<_, i64>(at).map(|ms| Timestamp::from_millis(ms.max(0) as u64));
     let place = row.get::<_, Option<String>>(17)?.map(|text| sequence::place(&text, 17)).transpose()?;
     let (sequence, at) = place.map_or((None, None), |(place, at)| (Some(place), at));
@@ -45,7 +45,7 @@ pub(super) fn hollow(row: &Row<'_>) -> rusqlite::Result<(i64, Record)> {
         id: OperationId::new(Scope::from_stored(row.get::<_, String>(1)?), key),
         fingerprint: Fingerprint::from_bytes(row.get(3)?),
         wire_key: row.get(4)?,
-        request: hollow_request(),
+        request: empty_request(),
         state,
         fence: row.get::<_, i64>(7)?.max(0) as u64,
         // A list shows none of these, so that it need not read past the blobs: see `stored`.
@@ -72,7 +72,7 @@ pub(super) fn hollow(row: &Row<'_>) -> rusqlite::Result<(i64, Record)> {
 
 /// Reads [`COLUMNS`], [`PLACE`] and [`REST`].
 pub(super) fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
-    let (number, mut record) = hollow(row)?;
+    let (number, mut record) = without_bodies(row)?;
     record.first_fence = row.get::<_, i64>(21)?.max(0) as u64;
     record.unknown_since = row.get::<_, Option<i64>>(22)?.map(from_ms);
     record.look_ups = row.get(23)?;

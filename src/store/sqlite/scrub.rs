@@ -99,7 +99,7 @@ pub(super) fn wipe(connection: &Connection) -> Result<(), StoreError> {
     connection.execute_batch("VACUUM").while_doing("write the file anew")?;
     let busy: i64 = connection
         .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
-        .while_doing("move the log into the file")?;
+        .while_doing("checkpoint the log")?;
     if busy == 0 {
         return Ok(());
     }

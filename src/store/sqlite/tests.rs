@@ -525,14 +525,14 @@ async fn the_log_is_moved_into_the_file_beside_the_writer() {
     let place = Place::new();
     let store = Sqlite::open(place.path()).expect("opens");
     let release = busy(&store).await;
-    store.mover.run(OnDrop::Skip, log::move_into_file).await.expect("a busy writer is not waited for");
+    store.checkpointer.run(OnDrop::Skip, log::checkpoint).await.expect("a busy writer is not waited for");
     drop(release);
     let length = || fs::metadata(store.path()).expect("a file").len();
     for key in 0..200 {
         store.claim(wanted(&key.to_string())).await.expect("works");
     }
     let before = length();
-    store.mover.run(OnDrop::Skip, log::move_into_file).await.expect("nobody is in its way");
+    store.checkpointer.run(OnDrop::Skip, log::checkpoint).await.expect("nobody is in its way");
     assert!(length() > before, "{before} bytes as before");
 }
 
@@ -552,10 +552,10 @@ async fn claim_many(store: &Arc<Sqlite>, count: usize, kib: usize) {
 async fn the_log_is_moved_without_being_asked() {
     let place = Place::new();
     let store = Arc::new(Sqlite::open(place.path()).expect("opens"));
-    // Fewer pages than the writer waits for, and more than the mover does.
+    // Fewer pages than the writer waits for, and more than the checkpointer does.
     claim_many(&store, 1_600, 16).await;
     // The queue is of one, so that this waits for the one that was offered.
-    store.mover.run(OnDrop::Skip, |_| Ok(())).await.expect("works");
+    store.checkpointer.run(OnDrop::Skip, |_| Ok(())).await.expect("works");
     let moved = fs::metadata(store.path()).expect("a file").len();
     assert!(moved > 1024 * 1024, "{moved} bytes in the file");
 }

@@ -39,9 +39,9 @@ pub(super) struct First {
 pub(super) enum Met {
     /// Nothing of this life of the key: the claim is the first, and is now on file. The life begins with this
     /// fence, and with this place in its sequence.
-    Nobody { first_fence: u64, place: Option<Box<Place>> },
+    Absent { first_fence: u64, place: Option<Box<Place>> },
     /// This, and the row that it is about.
-    Somebody(Box<(Claimed, Stored)>),
+    Present(Box<(Claimed, Stored)>),
     /// An operation that may be taken over, or started over, and that this process cannot read. Nothing was written.
     Unreadable(StoreError),
     /// This would be the first, and what it starts over stands in the way. Nothing was written.
@@ -80,7 +80,7 @@ pub(super) fn claim(connection: &Connection, first: &First) -> Result<Met, Store
         }
         row::update(connection, stored.number, record, OnFile::Now(None))?;
     }
-    Ok(Met::Somebody(Box::new((claimed, stored))))
+    Ok(Met::Present(Box::new((claimed, stored))))
 }
 
 /// A life of a key has begun, in the row that was inserted last.
@@ -91,15 +91,15 @@ fn begun(connection: &Connection, record: &Record, first_fence: u64) -> Result<M
         sequence::enter(connection, number, record)?;
         place = sequence::place_of(connection, number)?;
     }
-    Ok(Met::Nobody { first_fence, place })
+    Ok(Met::Absent { first_fence, place })
 }
 
 /// A transition as the writer is given it.
 pub(super) struct Step {
-    /// What it comes to, if that could be foreseen; else whatever the holder has.
+    /// What it comes to, if that could be predicted; else whatever the holder has.
     pub record: Record,
     /// Whether it could: the holder's record is in progress under the transition's fence.
-    pub foreseen: bool,
+    pub predicted: bool,
     pub transition: Transition,
     /// The event's answer, if it has one.
     pub answer: Option<Vec<u8>>,
@@ -110,9 +110,9 @@ pub(super) struct Step {
 
 /// What a transition came to.
 pub(super) enum Written {
-    /// What was foreseen.
-    AsForeseen,
-    /// The record was not as foreseen, and is now this.
+    /// What was predicted.
+    AsPredicted,
+    /// The record was not as predicted, and is now this.
     Moved(Box<Stored>),
     Declined(Declined),
 }
@@ -120,15 +120,15 @@ pub(super) enum Written {
 /// Nearly always the record is still as its holder left it. Fence and phase tell, and one statement does, where
 /// loading the row first costs as much as the write.
 pub(super) fn transition(connection: &Connection, step: &Step) -> Result<Written, StoreError> {
-    let Step { record, foreseen, transition, answer, reports, seals } = step;
+    let Step { record, predicted, transition, answer, reports, seals } = step;
     let answer = answer.as_deref();
     notes::check_held(connection)?;
     if answer.is_some() {
         sealed::note_use(connection, seals)?;
     }
-    if *foreseen && row::update_held(connection, record, answer, reports)? {
+    if *predicted && row::update_held(connection, record, answer, reports)? {
         sequence::moved_by_name(connection, record)?;
-        return Ok(Written::AsForeseen);
+        return Ok(Written::AsPredicted);
     }
     let Some(stored) = row::load(connection, &record.id)? else {
         return Ok(Written::Declined(Declined::Absent));

@@ -23,7 +23,7 @@ pub(super) fn committer(mut log: Log) -> impl FnMut(&Connection, &mut Vec<Box<dy
 
 /// Carries out a batch in one transaction, and replies.
 fn commit(connection: &Connection, batch: &mut Vec<Box<dyn Job>>, last: &mut LastVersion) {
-    batch.retain(|job| !job.is_moot());
+    batch.retain(|job| !job.is_abandoned());
     if batch.is_empty() {
         return;
     }
@@ -71,7 +71,7 @@ fn attempt(connection: &Connection, jobs: &mut [Box<dyn Job>], last: &mut LastVe
     let unchanged = still_ours(connection, last).map_err(at(Step::Begin))?;
     notes::transaction_began(unchanged);
     // Asked again: to begin may have meant to wait for another process, for longer than some callers did.
-    for job in jobs.iter_mut().filter(|job| !job.is_moot()) {
+    for job in jobs.iter_mut().filter(|job| !job.is_abandoned()) {
         job.run(connection).map_err(at(Step::Job))?;
     }
     execute(connection, "COMMIT", "commit").map_err(at(Step::Commit))
