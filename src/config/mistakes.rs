@@ -11,7 +11,7 @@
 use super::path::Path;
 use super::source::Source;
 use super::suggest;
-use crate::error::{Error, Mistake as Told};
+use crate::error::{self, Error};
 
 /// Something that is wrong, and where.
 #[derive(Debug)]
@@ -128,10 +128,10 @@ impl<'a> Mistakes<'a> {
         self.found.sort_by_key(|(offset, _)| *offset);
         let more = self.is_full() && (self.found.len() > MISTAKES_MAX || self.unread_from.is_none());
         self.found.truncate(MISTAKES_MAX);
-        let told = |(offset, problem): (usize, String)| {
-            Told::new(self.source.name(), Some(self.source.place(offset)), problem)
+        let placed = |(offset, problem): (usize, String)| {
+            error::Mistake::new(self.source.name(), Some(self.source.place(offset)), problem)
         };
-        Err(Error::mistaken(self.found.into_iter().map(told).collect(), more))
+        Err(Error::mistaken(self.found.into_iter().map(placed).collect(), more))
     }
 
     fn follows(&self, mistake: &Mistake) -> bool {

@@ -49,17 +49,17 @@ pub(super) fn read(
     let mut merged = toml::Value::try_from(preset.policy()).map_err(|error| lost(error.to_string()))?;
     let changes = toml::Value::deserialize(ValueDeserializer::from(value.clone()))
         .map_err(|error| lost(error.message().to_owned()))?;
-    lay_over(&mut merged, changes);
+    merge(&mut merged, changes);
     Policy::deserialize(merged).map_err(|error| lost(error.message().to_owned()))
 }
 
 /// Tables are merged key by key; everything else, lists included, is replaced whole.
-fn lay_over(base: &mut toml::Value, changes: toml::Value) {
+fn merge(base: &mut toml::Value, changes: toml::Value) {
     match (base, changes) {
         (toml::Value::Table(base), toml::Value::Table(changes)) => {
             for (name, change) in changes {
                 match base.get_mut(&name) {
-                    Some(held) => lay_over(held, change),
+                    Some(held) => merge(held, change),
                     None => drop(base.insert(name, change)),
                 }
             }

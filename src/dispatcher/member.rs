@@ -92,8 +92,8 @@ impl Member {
                 recovery.restart(now);
             }
             match refusal.gate {
-                Gate::Concurrency => Next::At(engine.come_back(refusal, now).unwrap_or(now)),
-                _ => match engine.come_back(refusal, now) {
+                Gate::Concurrency => Next::At(engine.ask_again_at(refusal, now).unwrap_or(now)),
+                _ => match engine.ask_again_at(refusal, now) {
                     Some(at) if at <= now.plus(SLEEP_MAX) => Next::At(at),
                     later => Next::Closed(later),
                 },

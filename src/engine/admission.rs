@@ -24,7 +24,7 @@ impl Engine {
                 Ok(admission) => return Ok(admission),
                 Err(refusal) => refusal,
             };
-            match self.come_back(refusal, now) {
+            match self.ask_again_at(refusal, now) {
                 Some(at) if at < patience => {
                     telemetry::held_back(whose, refusal.gate, at.since(now));
                     self.clock.sleep_until(at).await;
@@ -49,7 +49,7 @@ impl Engine {
 
     /// When to ask the gates again after a refusal, a little later than they said; `None` if only a person can
     /// tell.
-    pub(crate) fn come_back(&self, refusal: Refusal, now: Instant) -> Option<Instant> {
+    pub(crate) fn ask_again_at(&self, refusal: Refusal, now: Instant) -> Option<Instant> {
         let at = match refusal.gate {
             // Nobody knows when a call ends; they end often.
             Gate::Concurrency => Some(now.plus(CONCURRENCY_PAUSE)),

@@ -57,7 +57,7 @@ impl Run<'_> {
     }
 
     /// Ends a keyed call as a dead letter, an unkeyed one with what its last attempt met.
-    pub(super) async fn bury(&mut self, reason: Reason) -> Error {
+    pub(super) async fn dead_letter(&mut self, reason: Reason) -> Error {
         let (began, answer) = (self.engine.clock.now(), self.last.answer.clone());
         let mut kind = self.dependency();
         let event = || Event::Bury { reason, answer: answer.clone() };

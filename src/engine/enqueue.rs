@@ -115,9 +115,9 @@ impl Engine {
             let mut woken = pin!(waiter.woken.notified());
             woken.as_mut().enable();
             let told = match self.standing(offered).await {
-                Standing::Told { told, .. } => {
+                Standing::Final { outcome, .. } => {
                     let passed = self.clock.now().since(started);
-                    return told.map(|reply| reply.after_waiting(passed)).map_err(waited);
+                    return outcome.map(|reply| reply.after_waiting(passed)).map_err(waited);
                 }
                 Standing::Free(refused) => return Err(waited(refused)),
                 Standing::Open(open) => {

@@ -39,7 +39,7 @@ impl Engine {
             woken.as_mut().enable();
             let mut due_in = None;
             match self.standing(offered).await {
-                Standing::Told { told: ended, .. } => {
+                Standing::Final { outcome: ended, .. } => {
                     return self.after_waiting(unless_sent_before(told, *ended), call);
                 }
                 Standing::Free(refused) => {

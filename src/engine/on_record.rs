@@ -24,7 +24,7 @@ pub(super) enum Standing {
     Absent,
     /// The operation has ended under this fence, or the key is another request's: this is what the call is told. Where
     /// its time is over by our own clock, a claim, which the store judges, may find the key free.
-    Told { told: Box<Result<Reply, Error>>, fence: u64, is_over: bool },
+    Final { outcome: Box<Result<Reply, Error>>, fence: u64, is_over: bool },
     /// Its credentials were refused, with this error: the key is free again.
     Free(Error),
     /// Somebody holds it, or it waits for its next attempt.
@@ -63,7 +63,7 @@ impl Standing {
             Standing::Free(refused) => (refused.effect(), Disposition::Ended),
             Standing::Open(open) => (open.effect, open.disposition()),
             Standing::CannotSay => (Effect::Unknown, Disposition::Continues { at: None }),
-            Standing::Told { told, .. } => match &**told {
+            Standing::Final { outcome, .. } => match &**outcome {
                 Ok(_) => (Effect::Applied, Disposition::Ended),
                 Err(error) => (error.effect(), error.disposition()),
             },
@@ -91,7 +91,7 @@ impl Engine {
         {
             let reused = key_reused(record.fingerprint, offered.fingerprint);
             let reused = self.in_context(reused, &record.request, Some((id, None)));
-            return Standing::Told { told: Box::new(Err(reused)), fence, is_over };
+            return Standing::Final { outcome: Box::new(Err(reused)), fence, is_over };
         }
         let is_free = record.is_free(now);
         match record.state {
@@ -121,13 +121,13 @@ impl Engine {
                 let effect = record.effect;
                 match self.replay(record) {
                     Err(refused) => Standing::Free(refused.of_effect(effect)),
-                    told => Standing::Told { told: Box::new(told), fence, is_over },
+                    outcome => Standing::Final { outcome: Box::new(outcome), fence, is_over },
                 }
             }
             State::Succeeded { .. } | State::Refused { .. } | State::Dead { .. } => {
                 let ended = self.replay(record);
-                let told = Box::new(self.with_cause_on_record(ended, id, until).await);
-                Standing::Told { told, fence, is_over }
+                let outcome = Box::new(self.with_cause_on_record(ended, id, until).await);
+                Standing::Final { outcome, fence, is_over }
             }
         }
     }
@@ -157,7 +157,7 @@ impl Engine {
         let effect = Guard::EffectFromRecord.or(effect, Effect::None);
         let refused = refused.of_effect(effect).going_on(disposition);
         match standing {
-            Standing::Told { told, .. } if Guard::ReplayBehindGates.holds() => Ok((*told)?),
+            Standing::Final { outcome, .. } if Guard::ReplayBehindGates.holds() => Ok((*outcome)?),
             // Earlier than that, the key would only be in progress.
             Standing::Open(open) => Err(self.unless_it_waits(refused.not_before(open.expected), &open, call)),
             _ => Err(refused.into()),
@@ -167,7 +167,7 @@ impl Engine {
     /// What a call is told without being sent or admitted, if the record alone decides that.
     pub(super) async fn told_at_once(&self, call: Keyed<'_>) -> Option<Result<Reply, Stop>> {
         match self.standing(call.offered).await {
-            Standing::Told { told, is_over: false, .. } => Some((*told).map_err(Stop::from)),
+            Standing::Final { outcome, is_over: false, .. } => Some((*outcome).map_err(Stop::from)),
             Standing::Open(open) if !open.is_free => Some(Err(self.held(&open, call))),
             _ => None,
         }
@@ -195,7 +195,7 @@ impl Engine {
     /// What a call is told whose claim met somebody else's, which frees at `frees_at` at the latest.
     pub(super) async fn busy(&self, call: Keyed<'_>, frees_at: Timestamp) -> Result<Reply, Stop> {
         match self.standing(call.offered).await {
-            Standing::Told { told, .. } => Ok((*told)?),
+            Standing::Final { outcome, .. } => Ok((*outcome)?),
             Standing::Open(open) => Err(self.held(&open, call)),
             // It ended so just now: this call came while it was under way.
             Standing::Free(refused) => Err(refused.into()),
@@ -218,8 +218,8 @@ impl Engine {
         let standing = self.standing(offered).await;
         let (_, disposition) = standing.word();
         match standing {
-            Standing::Told { told, fence: held, .. } if told.is_ok() || held == fence => {
-                told.map_err(|error| error.with_attempts(failed.attempts().to_vec()))
+            Standing::Final { outcome, fence: held, .. } if outcome.is_ok() || held == fence => {
+                outcome.map_err(|error| error.with_attempts(failed.attempts().to_vec()))
             }
             Standing::CannotSay => Err(failed),
             // What this holder sent, the record need not know of.

@@ -123,12 +123,12 @@ impl Engine {
             }
         }
         match self.standing(call.offered).await {
-            Standing::Told { told, is_over: false, .. } => return (*told).map(|_| Some(false)),
+            Standing::Final { outcome, is_over: false, .. } => return (*outcome).map(|_| Some(false)),
             Standing::Open(_) => return Ok(Some(false)),
             Standing::CannotSay => {
                 return Err(self.named(failed().of_effect(Effect::Unknown), call.offered));
             }
-            Standing::Told { .. } | Standing::Free(_) | Standing::Absent => {}
+            Standing::Final { .. } | Standing::Free(_) | Standing::Absent => {}
         }
         let written = match outbox.put(&account, row) {
             Ok(statements) => limit::within(&*self.clock, deadline, outbox.write(statements)).await,

@@ -29,8 +29,8 @@ impl<'a> Run<'a> {
             if self.recovered && refusal.gate == Gate::Rate && turn.is_none() {
                 turn = engine.gates.wait_for_turn(now);
             }
-            let come_back = self.engine.come_back(refusal, now);
-            let at = come_back.unwrap_or_else(|| now.plus(self.first_step()));
+            let ask_again_at = self.engine.ask_again_at(refusal, now);
+            let at = ask_again_at.unwrap_or_else(|| now.plus(self.first_step()));
             if at >= self.deadline {
                 telemetry::refused(self.whose(), refusal.gate);
                 return Err(self.postpone(at, Kind::Gate(refusal.gate)).await);

@@ -73,7 +73,8 @@ impl Engine {
             return Err(run.hand_back().await);
         }
         // Not even a lookup: a person has to say which of the two addresses is wrong.
-        let ended = if is_addressed { run.resume().await } else { Err(run.bury(Reason::Elsewhere).await) };
+        let ended =
+            if is_addressed { run.resume().await } else { Err(run.dead_letter(Reason::Elsewhere).await) };
         if work.recovered && run.starts == 0 {
             self.gates.recovery().give_back(self.clock.now());
         }

@@ -44,7 +44,7 @@ impl<'a> Run<'a> {
             return self.exhausted().await;
         }
         if self.is_beyond_sending().await {
-            return self.look_up_or_bury(Reason::Unknown).await;
+            return self.look_up_or_dead_letter(Reason::Unknown).await;
         }
         self.drive(None).await
     }
@@ -132,9 +132,9 @@ impl<'a> Run<'a> {
         match ruling {
             Ruling::Send(_) => Ok(Cleared::Safe),
             Ruling::SendAtRisk => Ok(Cleared::AtRisk),
-            Ruling::Stop(reason) => Err(self.bury(reason).await),
+            Ruling::Stop(reason) => Err(self.dead_letter(reason).await),
             // There was one, and it cannot tell.
-            Ruling::LookUpFirst => Err(self.bury(Reason::Unknown).await),
+            Ruling::LookUpFirst => Err(self.dead_letter(Reason::Unknown).await),
         }
     }
 
@@ -144,7 +144,7 @@ impl<'a> Run<'a> {
             Judged::Done { answer, .. } => self.succeed(answer, Obtained::Fresh).await.map(Some),
             Judged::Refused { answer, refusal: Refusal::Duplicate, speaks_for } => {
                 if Guard::OwnDuplicate.keeps(self.may_be_our_own(speaks_for).await) {
-                    return self.perhaps_our_own(answer).await.map(Some);
+                    return self.look_up_duplicate(answer).await.map(Some);
                 }
                 Err(self.refused(Refusal::Duplicate, answer).await)
             }
@@ -153,14 +153,14 @@ impl<'a> Run<'a> {
             }
             Judged::Refused { answer, refusal, .. } => self.refused_but_unknown(refusal, answer).await,
             Judged::Retry { not_before } => match (self.ruling(), self.look_up_at()) {
-                (Ruling::Stop(reason), _) => Err(self.bury(reason).await),
+                (Ruling::Stop(reason), _) => Err(self.dead_letter(reason).await),
                 // No wait of this call's reaches the lookup: recovery makes it.
                 (Ruling::LookUpFirst, at) if at >= self.deadline => {
                     Err(self.out_of_time(at, Step::LookUp).await)
                 }
                 _ => self.wait_for_next_rung(not_before).await,
             },
-            Judged::Unknown => self.look_up_or_bury(Reason::Unknown).await.map(Some),
+            Judged::Unknown => self.look_up_or_dead_letter(Reason::Unknown).await.map(Some),
         }
     }
 
@@ -236,7 +236,7 @@ impl<'a> Run<'a> {
         match self.look_up().await? {
             Looked::Found(found) => self.succeed(found, Obtained::Reconciled).await.map(Some),
             Looked::Absent => Err(self.refused(refusal, answer).await),
-            Looked::CannotTell => Err(self.bury(Reason::Unknown).await),
+            Looked::CannotTell => Err(self.dead_letter(Reason::Unknown).await),
         }
     }
 
@@ -259,32 +259,32 @@ impl<'a> Run<'a> {
 
     /// The vendor holds such a resource, although a lookup had not shown it: the miss may have come too early
     /// and the resource be our own first send's. Another miss is no proof now.
-    async fn perhaps_our_own(&mut self, duplicate: Answer) -> Result<Reply, Error> {
+    async fn look_up_duplicate(&mut self, duplicate: Answer) -> Result<Reply, Error> {
         self.note(Effect::Unknown);
         self.last = Last { answer: Some(duplicate), ..Last::default() };
         match self.look_up().await? {
             Looked::Found(answer) => self.succeed(answer, Obtained::Reconciled).await,
-            Looked::Absent | Looked::CannotTell => Err(self.bury(Reason::Unknown).await),
+            Looked::Absent | Looked::CannotTell => Err(self.dead_letter(Reason::Unknown).await),
         }
     }
 
     /// The ladder is spent. What may have taken effect is looked up once more before it is given up.
     async fn exhausted(&mut self) -> Result<Reply, Error> {
         if self.phase.effect() == Effect::None {
-            return Err(self.bury(Reason::Exhausted).await);
+            return Err(self.dead_letter(Reason::Exhausted).await);
         }
-        self.look_up_or_bury(Reason::Exhausted).await
+        self.look_up_or_dead_letter(Reason::Exhausted).await
     }
 
     /// No further send can help or is allowed: only the lookup can decide.
-    async fn look_up_or_bury(&mut self, reason: Reason) -> Result<Reply, Error> {
+    async fn look_up_or_dead_letter(&mut self, reason: Reason) -> Result<Reply, Error> {
         match self.look_up().await? {
             Looked::Found(answer) => self.succeed(answer, Obtained::Reconciled).await,
             Looked::Absent => {
                 self.phase = Phase::ProvenAbsent;
-                Err(self.bury(Reason::Exhausted).await)
+                Err(self.dead_letter(Reason::Exhausted).await)
             }
-            Looked::CannotTell => Err(self.bury(reason).await),
+            Looked::CannotTell => Err(self.dead_letter(reason).await),
         }
     }
 
