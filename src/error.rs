@@ -650,13 +650,13 @@ mod tests {
     #[test]
     fn a_timeout_is_visible_through_every_kind_that_can_hold_one() {
         let lost = |timeout| Kind::Dependency { timeout, rate_limited: false };
-        let buried = |timeout| Kind::DeadLetter { reason: Reason::Exhausted, timeout, rate_limited: false };
+        let dead = |timeout| Kind::DeadLetter { reason: Reason::Exhausted, timeout, rate_limited: false };
         let deadline = Kind::Deadline { budget: Duration::from_secs(1), next: None };
         for (kind, expected) in [
             (lost(true), true),
             (lost(false), false),
-            (buried(true), true),
-            (buried(false), false),
+            (dead(true), true),
+            (dead(false), false),
             (deadline, true),
         ] {
             assert_eq!(Error::new(kind, Effect::None).is_timeout(), expected);

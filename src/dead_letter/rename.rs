@@ -141,7 +141,7 @@ impl DeadLetters {
         let told = if !self.calls(&record, &how.to) {
             Err(Refused::Elsewhere)
         } else if how.rehearsal {
-            self.rehearse(&record, &new).await?
+            self.dry_run(&record, &new).await?
         } else {
             match self.act(id, Action::Adopt { to }, &how.signed, Some(record.fence)).await {
                 Ok(_) => Ok(()),
@@ -161,7 +161,7 @@ impl DeadLetters {
         Ok(())
     }
 
-    async fn rehearse(
+    async fn dry_run(
         &self,
         record: &Record,
         new: &OperationId,

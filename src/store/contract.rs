@@ -218,7 +218,7 @@ fn refuse(refusal: Refusal) -> Event {
     Event::Refuse { refusal, answer: answer(402, "no") }
 }
 
-fn bury(reason: Reason) -> Event {
+fn dead_letter(reason: Reason) -> Event {
     Event::Bury { reason, answer: Some(answer(503, "busy")) }
 }
 

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use super::operators::{BY, LATER, WHY, act, audit, dead, do_it};
 use super::views::report;
-use super::{KEEP, LEASE, NOW, bury, claim, claim_at, get, id, refuse, succeed, take, transition_at, write};
+use super::{
+    KEEP, LEASE, NOW, claim, claim_at, dead_letter, get, id, refuse, succeed, take, transition_at, write,
+};
 
 use crate::error::{Effect, Obstacle, Reason, Refusal};
 use crate::operation::record::{
@@ -233,8 +235,8 @@ async fn predecessor(store: &dyn Store, id: &OperationId, start: &str) -> Option
         "succeeded" => succeed(),
         "refused" => refuse(Refusal::Rejected),
         "unauthorized" => refuse(Refusal::Unauthorized),
-        "clean" => bury(Reason::Exhausted),
-        _ => bury(Reason::Unknown),
+        "clean" => dead_letter(Reason::Exhausted),
+        _ => dead_letter(Reason::Unknown),
     };
     let mut transition = transition_at(1, NOW, event);
     let is_dead = matches!(transition.event, Event::Bury { .. }) && start != "clean";

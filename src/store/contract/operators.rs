@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    KEEP, LEASE, NOW, bury, claim, claim_at, get, id, let_pass, refuse, succeed, take, transition_at, write,
+    KEEP, LEASE, NOW, claim, claim_at, dead_letter, get, id, let_pass, refuse, succeed, take, transition_at,
+    write,
 };
 use crate::clock::Timestamp;
 use crate::error::{Effect, Reason, Refusal};
@@ -204,7 +205,7 @@ pub(super) async fn prepare_from(store: &dyn Store, wanted: Claim, start: &str) 
         "waiting" => Event::Schedule { at: LATER },
         "succeeded" => succeed(),
         "refused" => refuse(Refusal::Rejected),
-        _ => bury(Reason::Unknown),
+        _ => dead_letter(Reason::Unknown),
     };
     let mut transition = transition_at(1, NOW, event);
     transition.effect = Effect::Unknown;
@@ -224,7 +225,7 @@ pub(super) async fn prepare_from(store: &dyn Store, wanted: Claim, start: &str) 
 
 pub(super) async fn dead(store: &dyn Store, id: &OperationId, effect: Effect) -> Record {
     take(store, claim_at(id, NOW)).await;
-    let mut transition = transition_at(1, NOW, bury(Reason::Exhausted));
+    let mut transition = transition_at(1, NOW, dead_letter(Reason::Exhausted));
     transition.effect = effect;
     write(store, id, transition).await.expect("the holder may write")
 }

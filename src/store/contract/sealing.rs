@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{LEASE, NOW, answer, bury, claim_at, id, take, transition_at, write};
+use super::{LEASE, NOW, answer, claim_at, dead_letter, id, take, transition_at, write};
 use crate::error::Reason;
 use crate::operation::OperationId;
 use crate::operation::record::{
@@ -38,7 +38,7 @@ pub async fn check_unreadable_rows(open: &Open) {
     let dead = name("dead");
     take(&*ahead, claim_at(&dead, NOW)).await;
     let held = whole(&*ahead, &dead).await;
-    move_on(&*ahead, &held, bury(Reason::Exhausted)).await;
+    move_on(&*ahead, &held, dead_letter(Reason::Exhausted)).await;
     let mut before = Vec::new();
     for id in sealed.iter().chain([&dead]) {
         before.push(whole(&*ahead, id).await);

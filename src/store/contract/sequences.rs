@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{KEEP, LEASE, NOW, bury, claim, claim_at, get, let_pass, refuse, succeed, transition_at, write};
+use super::{
+    KEEP, LEASE, NOW, claim, claim_at, dead_letter, get, let_pass, refuse, succeed, transition_at, write,
+};
 use crate::error::{Reason, Refusal};
 use crate::operation::record::{Action, Claim, Claimed, Declined, Event, Left, Phase, Resolution};
 use crate::operation::{Key, Scope, Sequence};
@@ -85,7 +87,7 @@ pub async fn check_sequence_dead_letters(store: &dyn Store) {
         line.enter(key, "s").await;
     }
     line.take().await;
-    line.end("a", bury(Reason::Exhausted)).await;
+    line.end("a", dead_letter(Reason::Exhausted)).await;
     assert_eq!(line.take().await, [""; 0], "held");
     assert_eq!(line.holding().await, ["a"]);
     let b = line.record("b").await;
@@ -93,7 +95,7 @@ pub async fn check_sequence_dead_letters(store: &dyn Store) {
     assert_eq!((ahead.id.key.as_str(), ahead.phase, ahead.until), ("a", Phase::Dead, None));
     assert_eq!(line.act("a", Action::Redrive { forced: false }).await, Phase::Scheduled);
     assert_eq!(line.take().await, ["a"], "redriven at its place");
-    line.end("a", bury(Reason::Exhausted)).await;
+    line.end("a", dead_letter(Reason::Exhausted)).await;
     line.act("a", Action::Resolve(Resolution::NotApplied)).await;
     assert_eq!((line.holding().await, line.take().await), (vec![], vec!["b".to_owned()]));
 
@@ -110,7 +112,7 @@ pub async fn check_sequence_dead_letters(store: &dyn Store) {
         line.end(next, succeed()).await;
     }
     assert_eq!(line.take().await, ["c"]);
-    line.end("c", bury(Reason::Exhausted)).await;
+    line.end("c", dead_letter(Reason::Exhausted)).await;
     line.act("c", Action::Resolve(Resolution::NotApplied)).await;
     line.act("c", Action::Reopen).await;
     assert_eq!((line.holding().await, line.take().await), (vec!["c".to_owned()], vec![]));
@@ -128,7 +130,7 @@ pub async fn check_sequence_dead_letters(store: &dyn Store) {
         line.enter_into("v", key, Sequence::new("skips").skip_dead_letters()).await;
     }
     line.take().await;
-    line.end("p", bury(Reason::Unknown)).await;
+    line.end("p", dead_letter(Reason::Unknown)).await;
     assert_eq!((line.holding().await, line.take().await), (vec![], vec!["q".to_owned()]));
     line.act("p", Action::Redrive { forced: true }).await;
     assert_eq!(line.take().await, [""; 0], "q is being sent");
@@ -166,7 +168,7 @@ pub async fn check_sequence_claims(store: &dyn Store) {
     let Claimed::TakenOver(again) = claim(store, again).await else { panic!("its key is free") };
     assert_eq!(again.waits_for().map(|ahead| ahead.id.key.as_str()), Some("b"));
     assert_eq!(line.take().await, [""; 0]);
-    line.end("b", bury(Reason::Exhausted)).await;
+    line.end("b", dead_letter(Reason::Exhausted)).await;
     for next in ["a", ""] {
         assert_eq!(line.take().await.join(""), next);
         if next == "a" {
@@ -207,7 +209,7 @@ pub async fn check_sequence_lives(store: &dyn Store) {
     }
     for next in ["b", "a"] {
         assert_eq!(line.take_at(end).await, [next]);
-        line.end(next, bury(Reason::Exhausted)).await;
+        line.end(next, dead_letter(Reason::Exhausted)).await;
         let over = Claim { predecessor: Key::new(next).ok(), ..line.claim(&format!("{next}2"), "s", end) };
         let Claimed::Fresh(over) = claim(store, over).await else { panic!("it had no effect") };
         assert_eq!(over.waits_for(), None, "in the place of {next}");

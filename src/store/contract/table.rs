@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    LEASE, NOW, answer, bury, claim, claim_at, get, id, refuse, succeed, take, transition_at, write,
+    LEASE, NOW, answer, claim, claim_at, dead_letter, get, id, refuse, succeed, take, transition_at, write,
 };
 use crate::clock::Timestamp;
 use crate::error::{Effect, Reason, Refusal};
@@ -40,12 +40,12 @@ enum Call {
     Schedule,
     Succeed,
     Refuse,
-    Bury,
+    DeadLetter,
 }
 
 /// What the caller is told.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Told {
+enum Outcome {
     Fresh,
     TakenOver(Effect),
     Settled,
@@ -61,25 +61,32 @@ enum Told {
 struct Row {
     start: Start,
     /// In the order of [`CALLS`].
-    current: [Told; 7],
+    current: [Outcome; 7],
     /// In the order of [`CALLS`], less the two claims. Fence 0 and 2: of an earlier life, and never given out.
-    other_fence: [Told; 5],
+    other_fence: [Outcome; 5],
 }
 
-const CALLS: [Call; 7] =
-    [Call::Claim, Call::ClaimOther, Call::Renew, Call::Schedule, Call::Succeed, Call::Refuse, Call::Bury];
+const CALLS: [Call; 7] = [
+    Call::Claim,
+    Call::ClaimOther,
+    Call::Renew,
+    Call::Schedule,
+    Call::Succeed,
+    Call::Refuse,
+    Call::DeadLetter,
+];
 
-const ABSENT: Told = Told::Declined(Declined::Absent);
-const FENCED: Told = Told::Declined(Declined::Fenced);
-const SETTLED: Told = Told::Declined(Declined::Settled);
+const ABSENT: Outcome = Outcome::Declined(Declined::Absent);
+const FENCED: Outcome = Outcome::Declined(Declined::Fenced);
+const SETTLED: Outcome = Outcome::Declined(Declined::Settled);
 
 #[rustfmt::skip]
 const TABLE: [Row; 10] = {
-    use Told::{Busy, Fresh, Mismatch, Moved, Settled, TakenOver};
-    const UNSURE: Told = TakenOver(Effect::Unknown);
-    const CLEAN: Told = TakenOver(Effect::None);
+    use Outcome::{Busy, Fresh, Mismatch, Moved, Settled, TakenOver};
+    const UNSURE: Outcome = TakenOver(Effect::Unknown);
+    const CLEAN: Outcome = TakenOver(Effect::None);
     [
-        //                              claim    other     renew    schedule succeed  refuse   bury
+        //                              claim    other     renew    schedule succeed  refuse   dead letter
         Row { start: Start::Absent,
               current: /*           */ [Fresh,   Fresh,    ABSENT,  ABSENT,  ABSENT,  ABSENT,  ABSENT],
               other_fence: /*                         */  [ABSENT,  ABSENT,  ABSENT,  ABSENT,  ABSENT] },
@@ -128,7 +135,7 @@ pub async fn check_every_call_from_every_state(store: &dyn Store) {
     }
 }
 
-async fn check_cell(store: &dyn Store, start: Start, call: Call, fence: u64, expected: Told) {
+async fn check_cell(store: &dyn Store, start: Start, call: Call, fence: u64, expected: Outcome) {
     let case = format!("{start:?} {call:?} fence {fence}");
     let id = id("test/table//POST /x", &case);
     let before = prepare(store, start, &id).await;
@@ -136,14 +143,14 @@ async fn check_cell(store: &dyn Store, start: Start, call: Call, fence: u64, exp
     let (told, given) = match call {
         Call::Claim | Call::ClaimOther => make_claim(store, &id, call).await,
         _ => match write(store, &id, transition_at(fence, LATER, event(call))).await {
-            Ok(record) => (Told::Moved, Some(record)),
-            Err(declined) => (Told::Declined(declined), None),
+            Ok(record) => (Outcome::Moved, Some(record)),
+            Err(declined) => (Outcome::Declined(declined), None),
         },
     };
     assert_eq!(told, expected, "{case}");
     let after = get(store, &id).await;
     match told {
-        Told::Fresh | Told::TakenOver(_) | Told::Moved => {
+        Outcome::Fresh | Outcome::TakenOver(_) | Outcome::Moved => {
             assert_eq!(after, given, "{case}: the record given is the record kept");
             let after = after.unwrap_or_else(|| panic!("{case}: a record"));
             assert_eq!(after.state, state_after(call), "{case}");
@@ -164,11 +171,11 @@ async fn check_cell(store: &dyn Store, start: Start, call: Call, fence: u64, exp
                 );
             }
         }
-        Told::Settled => {
+        Outcome::Settled => {
             assert_eq!(given, before, "{case}: it is told as it stands");
             assert_eq!(after, before, "{case}: nothing changes");
         }
-        Told::Busy | Told::Mismatch | Told::Declined(_) => {
+        Outcome::Busy | Outcome::Mismatch | Outcome::Declined(_) => {
             assert_eq!(after, before, "{case}: nothing changes");
         }
     }
@@ -193,13 +200,13 @@ async fn prepare(store: &dyn Store, start: Start, id: &OperationId) -> Option<Re
         Start::Succeeded => move_on(succeed(), Effect::None),
         Start::Refused => move_on(refuse(Refusal::Rejected), Effect::None),
         Start::Unauthorized => move_on(refuse(Refusal::Unauthorized), Effect::None),
-        Start::DeadNone => move_on(bury(Reason::Exhausted), Effect::None),
-        Start::DeadUnknown => move_on(bury(Reason::Unknown), Effect::Unknown),
+        Start::DeadNone => move_on(dead_letter(Reason::Exhausted), Effect::None),
+        Start::DeadUnknown => move_on(dead_letter(Reason::Unknown), Effect::Unknown),
     };
     Some(write(store, id, transition).await.expect("the holder may write"))
 }
 
-async fn make_claim(store: &dyn Store, id: &OperationId, call: Call) -> (Told, Option<Record>) {
+async fn make_claim(store: &dyn Store, id: &OperationId, call: Call) -> (Outcome, Option<Record>) {
     let mut wanted = claim_at(id, LATER);
     // A repeat has bytes of its own; what is resent is what was first sent.
     wanted.request.headers.insert("x-repeat", http::HeaderValue::from_static("yes"));
@@ -207,16 +214,16 @@ async fn make_claim(store: &dyn Store, id: &OperationId, call: Call) -> (Told, O
         wanted.fingerprint = Fingerprint::from_bytes([8; 32]);
     }
     match claim(store, wanted).await {
-        Claimed::Fresh(record) => (Told::Fresh, Some(record)),
-        Claimed::TakenOver(record) => (Told::TakenOver(record.effect), Some(record)),
-        Claimed::Settled(record) => (Told::Settled, Some(record)),
+        Claimed::Fresh(record) => (Outcome::Fresh, Some(record)),
+        Claimed::TakenOver(record) => (Outcome::TakenOver(record.effect), Some(record)),
+        Claimed::Settled(record) => (Outcome::Settled, Some(record)),
         Claimed::Busy { frees_at } => {
             assert_eq!(frees_at, FREES_AT, "when to come back");
-            (Told::Busy, None)
+            (Outcome::Busy, None)
         }
         Claimed::Mismatch { held } => {
             assert_eq!(held, Fingerprint::from_bytes([7; 32]), "the fingerprint on record");
-            (Told::Mismatch, None)
+            (Outcome::Mismatch, None)
         }
         told @ Claimed::InTheWay { .. } => panic!("no predecessor was named: {told:?}"),
     }
@@ -228,7 +235,7 @@ fn event(call: Call) -> Event {
         Call::Schedule => Event::Schedule { at: FREES_AT },
         Call::Succeed => Event::Succeed { answer: answer(201, "late"), reconciled: true },
         Call::Refuse => refuse(Refusal::Duplicate),
-        Call::Bury => Event::Bury { reason: Reason::Expired, answer: None },
+        Call::DeadLetter => Event::Bury { reason: Reason::Expired, answer: None },
     }
 }
 
@@ -239,13 +246,13 @@ fn state_after(call: Call) -> State {
         Call::Schedule => State::Scheduled { at: FREES_AT },
         Call::Succeed => State::Succeeded { answer: answer(201, "late"), reconciled: true },
         Call::Refuse => State::Refused { refusal: Refusal::Duplicate, answer: answer(402, "no") },
-        Call::Bury => State::Dead { reason: Reason::Expired, answer: None },
+        Call::DeadLetter => State::Dead { reason: Reason::Expired, answer: None },
     }
 }
 
 /// A takeover moves the fence by one; nothing else does.
-fn fence_after(told: Told) -> u64 {
-    if matches!(told, Told::TakenOver(_)) { 2 } else { 1 }
+fn fence_after(told: Outcome) -> u64 {
+    if matches!(told, Outcome::TakenOver(_)) { 2 } else { 1 }
 }
 
 /// When the call under test is made: the very moment at which the first lease runs out.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{LEASE, NOW, bury, claim_at, get, id, refuse, succeed, take, transition_at, write};
+use super::{LEASE, NOW, claim_at, dead_letter, get, id, refuse, succeed, take, transition_at, write};
 use crate::clock::Timestamp;
 use crate::error::{Effect, Reason, Refusal};
 use crate::operation::OperationId;
@@ -44,7 +44,8 @@ pub async fn check_takes(store: &dyn Store) {
             }
             assert_eq!(*record, expected);
             assert_eq!(get(store, &record.id).await.as_ref(), Some(record), "as given, so kept");
-            let late = write(store, &record.id, transition_at(1, ask.now, bury(Reason::Unknown))).await;
+            let late =
+                write(store, &record.id, transition_at(1, ask.now, dead_letter(Reason::Unknown))).await;
             assert_eq!(late, Err(Declined::Fenced), "whoever held it before");
         }
         ask.account = None;
@@ -193,7 +194,7 @@ pub async fn check_settled_is_not_taken(store: &dyn Store) {
         ("succeeded", succeed()),
         ("refused", refuse(Refusal::Rejected)),
         ("unauthorized", refuse(Refusal::Unauthorized)),
-        ("dead", bury(Reason::Unknown)),
+        ("dead", dead_letter(Reason::Unknown)),
     ] {
         let id = id("test/settled//POST /x", key);
         take(store, claim_at(&id, NOW)).await;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    KEEP, LEASE, NOW, bury, claim, claim_at, get, id, let_pass, look, refuse, succeed, take, transition_at,
-    write,
+    KEEP, LEASE, NOW, claim, claim_at, dead_letter, get, id, let_pass, look, refuse, succeed, take,
+    transition_at, write,
 };
 use crate::clock::Timestamp;
 use crate::error::{Effect, Reason, Refusal};
@@ -25,7 +25,7 @@ pub async fn check_fences(store: &dyn Store) {
                 Event::Renew { lease_until: FAR },
                 Event::Schedule { at: FAR },
                 refuse(Refusal::Rejected),
-                bury(Reason::Exhausted),
+                dead_letter(Reason::Exhausted),
             ] {
                 let told = write(store, &id, transition_at(earlier, now, event)).await;
                 assert_eq!(told, Err(Declined::Fenced), "holder {earlier} under fence {fence}");
@@ -85,8 +85,8 @@ pub async fn check_late_success(store: &dyn Store) {
         ("held", None, Effect::Unknown, true),
         ("held, absence believed", Some(Event::Renew { lease_until: FAR }), Effect::None, true),
         ("scheduled", Some(Event::Schedule { at: FAR }), Effect::Unknown, true),
-        ("dead", Some(bury(Reason::Unknown)), Effect::Unknown, true),
-        ("dead, no effect", Some(bury(Reason::Exhausted)), Effect::None, false),
+        ("dead", Some(dead_letter(Reason::Unknown)), Effect::Unknown, true),
+        ("dead, no effect", Some(dead_letter(Reason::Exhausted)), Effect::None, false),
         ("refused", Some(refuse(Refusal::Rejected)), Effect::None, false),
         ("succeeded", Some(succeed()), Effect::None, false),
     ] {
@@ -115,7 +115,7 @@ pub async fn check_late_success(store: &dyn Store) {
         assert_eq!(get(store, &id).await.as_ref(), Some(&record), "{key}");
         let again = write(store, &id, transition_at(first.fence, later, succeed())).await;
         assert_eq!(again, Err(Declined::Fenced), "{key}: the first answer stays");
-        for event in [Event::Renew { lease_until: FAR }, succeed(), bury(Reason::Unknown)] {
+        for event in [Event::Renew { lease_until: FAR }, succeed(), dead_letter(Reason::Unknown)] {
             let told = write(store, &id, transition_at(second.fence, later, event)).await;
             assert_eq!(told, Err(Declined::Settled), "{key}: its holder is told");
         }
@@ -206,7 +206,7 @@ pub async fn check_expiry_and_purge(store: &dyn Store) {
     for (key, event) in [
         ("held", None),
         ("waiting", Some(Event::Schedule { at: NOW })),
-        ("dead", Some(bury(Reason::Exhausted))),
+        ("dead", Some(dead_letter(Reason::Exhausted))),
         ("dead, no answer", Some(Event::Bury { reason: Reason::Unknown, answer: None })),
     ] {
         stay.push(settle(key, event).await);

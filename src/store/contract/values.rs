@@ -147,9 +147,9 @@ pub async fn check_redacted_fields(store: &dyn Store) {
         let due = store.take(due).await.expect("the store works");
         assert_eq!(due.iter().map(|record| &record.redact).collect::<Vec<_>>(), [&first], "{key}: due");
 
-        let bury =
+        let dead_letter =
             transition_at(due[0].fence, wanted.now, Event::Bury { reason: Reason::Unknown, answer: None });
-        write(store, &id, bury).await.expect("the holder may write");
+        write(store, &id, dead_letter).await.expect("the holder may write");
         match claim(store, wanted).await {
             Claimed::Settled(record) => assert_eq!(record.redact, first, "{key}: settled"),
             other => panic!("settled: {other:?}"),

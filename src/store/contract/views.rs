@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{LEASE, NOW, answer, bury, claim_at, get, id, refuse, succeed, take, transition_at, write};
+use super::{
+    LEASE, NOW, answer, claim_at, dead_letter, get, id, refuse, succeed, take, transition_at, write,
+};
 use crate::attempt::AttemptReport;
 use crate::error::{Effect, Reason, Refusal};
 use crate::operation::record::{
@@ -87,7 +89,7 @@ pub async fn check_pages(store: &dyn Store) {
     redrive(store, &first.rows[0].id).await;
     let newcomer = id("test/a//POST /x", "newcomer");
     take(store, claim_at(&newcomer, at(9))).await;
-    write(store, &newcomer, transition_at(1, at(9), bury(Reason::Expired))).await.expect("may write");
+    write(store, &newcomer, transition_at(1, at(9), dead_letter(Reason::Expired))).await.expect("may write");
     let rest = store.list(&dead, first.next.as_ref(), 10).await.expect("the store works");
     let names: Vec<&str> = rest.rows.iter().map(|row| row.id.key.as_str()).collect();
     assert_eq!((&names[..], rest.next), (&["spent", "newcomer"][..], None));
@@ -169,7 +171,7 @@ async fn fill(store: &dyn Store) {
         ("test/a//POST /x", "done", Some(succeed())),
         ("test/a//POST /x", "refused", Some(refuse(Refusal::Rejected))),
         ("test/a//POST /x", "lost", Some(unsure.clone())),
-        ("test/a//POST /y", "spent", Some(bury(Reason::Exhausted))),
+        ("test/a//POST /y", "spent", Some(dead_letter(Reason::Exhausted))),
         ("test/a//POST /x", "solved", Some(unsure)),
         ("test/b//POST /x", "done", Some(Event::Succeed { answer: answer(201, ""), reconciled: true })),
     ]

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use http::HeaderValue;
 
-use super::super::{NOW, answer, bury, claim_at, id, let_pass, refuse, succeed, take, transition_at, write};
+use super::super::{
+    NOW, answer, claim_at, dead_letter, id, let_pass, refuse, succeed, take, transition_at, write,
+};
 use super::{LATER, name};
 use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
@@ -23,12 +25,12 @@ pub(super) async fn fill(store: &dyn Store) {
         ("found", Event::Succeed { answer: answer(200, "found"), reconciled: true }),
         ("refused", refuse(Refusal::Rejected)),
         ("unauthorized", refuse(Refusal::Unauthorized)),
-        ("exhausted", bury(Reason::Exhausted)),
+        ("exhausted", dead_letter(Reason::Exhausted)),
         ("unknown", Event::Bury { reason: Reason::Unknown, answer: None }),
-        ("resolved", bury(Reason::Unknown)),
-        ("redriven", bury(Reason::Exhausted)),
-        ("replaced", bury(Reason::Exhausted)),
-        ("adopted", bury(Reason::Unknown)),
+        ("resolved", dead_letter(Reason::Unknown)),
+        ("redriven", dead_letter(Reason::Exhausted)),
+        ("replaced", dead_letter(Reason::Exhausted)),
+        ("adopted", dead_letter(Reason::Unknown)),
     ] {
         let held = take(store, with_all(key)).await;
         let mut transition = transition_at(held.fence, at(1), event);

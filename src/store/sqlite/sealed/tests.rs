@@ -110,7 +110,7 @@ async fn settles(store: &Sqlite, key: &str) {
     ends(store, &held, Event::Succeed { answer: answer(key), reconciled: false }).await;
 }
 
-async fn buries(store: &Sqlite, key: &str) {
+async fn dead_letters(store: &Sqlite, key: &str) {
     let held = claims(store, key).await;
     ends(store, &held, Event::Bury { reason: Reason::Exhausted, answer: None }).await;
 }
@@ -173,7 +173,7 @@ async fn neither_bodies_nor_headers_nor_queries_are_in_the_files() {
     let store = place.with(&key(1));
     for nth in 0..20 {
         settles(&store, &nth.to_string()).await;
-        buries(&store, &format!("dead {nth}")).await;
+        dead_letters(&store, &format!("dead {nth}")).await;
     }
     assert_eq!((found(&place), place.bytes().len()), (0, 2), "the file and its log");
     store.close().await;
@@ -350,7 +350,7 @@ async fn what_a_process_cannot_read_it_leaves_alone() {
     let mut last = wanted("behind");
     last.now = NOW.plus(Duration::from_secs(1));
     assert!(matches!(behind.claim(last).await, Ok(Claimed::Fresh(_))));
-    buries(&ahead, "dead").await;
+    dead_letters(&ahead, "dead").await;
     let snapshot = || {
         let raw = place.raw();
         let mut statement =
