@@ -158,7 +158,7 @@ fn explain(forbidden: Forbidden) -> &'static str {
         Forbidden::NotResolved => "it is not resolved",
         Forbidden::NotExpired => "its time is not over",
         Forbidden::NoSecrets => "its request has none of these headers",
-        Forbidden::Unexplained => "this needs the name of whoever does it, and a reason",
+        Forbidden::Unexplained => "this needs the name of the operator, and a reason",
         Forbidden::TooLong => "the name, the vendor's id or the reason is too long",
     }
 }

@@ -78,7 +78,7 @@ impl fmt::Display for Safety {
             Safety::Repeatable => f.write_str("its method is idempotent: a repeat is no second effect"),
             Safety::WindowOpen { until } => write!(f, "the vendor replays its key until {until}"),
             Safety::LookUp => f.write_str("it is looked up before it is sent"),
-            Safety::Unsafe => f.write_str("nobody can tell whether it took effect"),
+            Safety::Unsafe => f.write_str("whether it took effect is not known"),
             Safety::NoRules => f.write_str("the vendor's rules are not known; name a vendors file with this operation's namespace, vendor and account"),
         }
     }

@@ -315,7 +315,7 @@ fn shortest(period: Duration) -> Duration {
 }
 
 const LOOK: &str = "look what there is to do";
-const TAKE: &str = "take what nobody holds";
+const TAKE: &str = "take what no process holds";
 
 /// How many times as often as in the idle state it looks, after it has found something: sixteen times a second.
 const LOOKS_FASTER: u32 = 16;

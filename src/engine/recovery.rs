@@ -33,7 +33,7 @@ impl Engine {
         self.check_terms().await?;
         self.store.take(take).await.map_err(|source| {
             let error =
-                Error::new(Kind::Store { doing: "take the operations that nobody holds" }, Effect::None);
+                Error::new(Kind::Store { doing: "take operations that no process holds" }, Effect::None);
             error.with_source(source).at_vendor(self.vendor.name())
         })
     }

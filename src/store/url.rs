@@ -392,7 +392,7 @@ pub(crate) const EXAMPLE: &str = "sqlite:vendor-calls.db";
 const EXAMPLE_POSTGRES: &str = "postgres://shop@db.internal/shop?schema=payments";
 
 const NOT_MIGRATED: &str =
-    "only a store on Postgres is migrated; an SQLite file is brought up to date by whoever opens it";
+    "only a store on Postgres is migrated; the process that opens an SQLite file brings it up to date";
 
 /// What a build without SQLite says of such a store.
 const NO_SQLITE: &str = "this build of steadfast has no SQLite; build it with feature `sqlite`";

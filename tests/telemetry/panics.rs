@@ -37,6 +37,6 @@ async fn a_panic_in_recovery_says_whose_it_was_and_what_it_said() {
         doing.push(event["steadfast.doing"].as_str());
     }
     doing.sort_unstable();
-    assert_eq!(doing, ["purge", "take what nobody holds"]);
+    assert_eq!(doing, ["purge", "take what no process holds"]);
     assert_eq!(dispatcher.stop(Duration::from_secs(1)).await, 0);
 }

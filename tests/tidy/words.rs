@@ -1,7 +1,7 @@
 //! How the documentation is written: short sentences, and the words of the glossary (`src/docs/glossary.md`).
 //!
-//! It reads what users read: `///` and `//!` of `src` (the help of the command line is among them), README.md and
-//! the pages of `src/docs`. Code, tables, headings and the targets of links are no prose.
+//! It reads what users read: `///` and `//!` of `src` (the help of the command line is among them), README.md,
+//! CONTRIBUTING.md and the pages of `src/docs`. Code, tables, headings and the targets of links are no prose.
 
 use std::fs;
 use std::path::Path;
@@ -44,6 +44,30 @@ fn the_documentation_uses_the_words_of_the_glossary() {
         for sentence in blocks(&text, true).iter().flat_map(split) {
             for (found, term) in forbidden_in(&sentence.text) {
                 wrong.push(format!("{path}:{}: “{found}”: {term}: {}", sentence.line, sentence.text));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} places\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn what_the_crate_prints_uses_the_words_of_the_glossary() {
+    let mut wrong = Vec::new();
+    for (path, text) in super::sources("src").into_iter().filter(|(path, _)| !path.ends_with("tests.rs")) {
+        let code = super::code_before_tests(&text).lines().enumerate();
+        for (number, line) in code.filter(|(_, line)| super::is_code(line)) {
+            for said in line.split('"').skip(1).step_by(2).filter(|said| said.contains(' ')) {
+                for (found, term) in forbidden_in(said) {
+                    wrong.push(format!("{}:{}: “{found}”: {term}: {said}", path.display(), number + 1));
+                }
+            }
+        }
+    }
+    for path in ["examples/command-line.schema.json", "examples/vendors.schema.json", "examples/vendors.toml"]
+    {
+        for (number, line) in read(path).lines().enumerate() {
+            for (found, term) in forbidden_in(line) {
+                wrong.push(format!("{path}:{}: “{found}”: {term}: {line}", number + 1));
             }
         }
     }
@@ -95,7 +119,7 @@ fn documents() -> Vec<(String, String)> {
         .into_iter()
         .map(|(path, text)| (path.to_string_lossy().replace('\\', "/"), doc_comments(&text)))
         .collect();
-    documents.push(("README.md".to_owned(), read("README.md")));
+    documents.extend(["README.md", "CONTRIBUTING.md"].map(|page| (page.to_owned(), read(page))));
     for folder in ["src/docs", "src/docs/setup"] {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         for entry in fs::read_dir(root.join(folder)).expect("the pages") {

@@ -19,7 +19,7 @@ pub struct Kill {
     under_way: Vec<OperationId>,
     /// Of those, how many had taken effect: the answer, if any, died with the worker.
     applied: usize,
-    /// What it had put off until later.
+    /// What it had postponed.
     scheduled: usize,
 }
 

@@ -12,7 +12,7 @@ pub struct Progress {
     /// Refused, or dead letters. The order goes no further.
     failed: u64,
     under_way: u64,
-    put_off: u64,
+    postponed: u64,
 }
 
 impl Progress {
@@ -22,7 +22,7 @@ impl Progress {
             match (phase, vendor_of(vendor)) {
                 (Phase::Succeeded, Some(vendor)) => progress.succeeded[vendor] += count,
                 (Phase::InProgress, _) => progress.under_way += count,
-                (Phase::Scheduled, _) => progress.put_off += count,
+                (Phase::Scheduled, _) => progress.postponed += count,
                 _ => progress.failed += count,
             }
         }
@@ -41,10 +41,10 @@ impl Progress {
 
     /// As wide whatever the numbers are, so that the next line covers it.
     pub fn line(&self) -> String {
-        let Progress { succeeded: [charged, created, mailed], failed, under_way, put_off } = self;
+        let Progress { succeeded: [charged, created, mailed], failed, under_way, postponed } = self;
         format!(
             "  {charged:>3} charged  {created:>3} ordered  {mailed:>3} mailed  {failed:>2} failed  \
-             {under_way:>2} under way  {put_off:>2} put off"
+             {under_way:>2} under way  {postponed:>2} postponed"
         )
     }
 }

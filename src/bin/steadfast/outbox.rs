@@ -63,8 +63,8 @@ pub(crate) fn counts(stats: &Stats, letters: &DeadLetters, out: &mut (dyn Write 
         let whose = [&group.namespace, &group.vendor, &group.account].map(|part| plain(part)).join("/");
         if let Some(oldest) = group.oldest {
             let oldest = whole_seconds(stats.now, oldest);
-            let nobody = if letters.admits(group) { "" } else { ": no client admits them" };
-            writeln!(out, "{:>8}  {:<12} {whose}, oldest {oldest}{nobody}", group.waiting, "in outbox")?;
+            let note = if letters.admits(group) { "" } else { ": no client admits them" };
+            writeln!(out, "{:>8}  {:<12} {whose}, oldest {oldest}{note}", group.waiting, "in outbox")?;
         }
         if group.rejected > 0 {
             let what = "not sent: steadfast outbox says why";

@@ -34,7 +34,7 @@ pub async fn check_looks(store: &dyn Store) {
     let seen = look(store, lease).await.expect("it could tell before");
     let due = Some(lease.plus(second));
     assert_eq!(seen.waiting[0], Waiting { due, lapsed: true }, "what it reaches is its own");
-    assert_eq!(seen.waiting[1..], nothing[1..], "and of nobody else's account");
+    assert_eq!(seen.waiting[1..], nothing[1..], "and of no other account");
     assert_eq!(look(store, lease).await.expect("it could tell before"), seen, "nothing was taken");
     let seen = look(store, lease.plus(LEASE)).await.expect("it could tell before");
     assert_eq!(seen.waiting[0], Waiting { due, lapsed: true }, "it is still due");

@@ -28,7 +28,7 @@ pub async fn check_sequences(store: &dyn Store) {
     let alone = line.id("alone");
     claim(store, Claim { due: Some(NOW), ..claim_at(&alone, NOW) }).await;
     assert_eq!(line.take().await, ["a", "alone", "x"]);
-    assert_eq!(line.take().await, [""; 0], "nobody's turn");
+    assert_eq!(line.take().await, [""; 0], "no turn");
     assert_eq!(line.places().await, [("a", 1, None), ("b", 2, Some("a")), ("c", 3, Some("a"))]);
     assert_eq!(line.take_of("other").await, ["a"]);
     line.end("a", succeed()).await;
@@ -75,7 +75,7 @@ pub async fn check_sequence_retries(store: &dyn Store) {
     write(store, &held.id, late).await.expect("proof is believed");
     assert_eq!(line.take_at(lapsed).await, ["c"]);
     let gone = transition_at(held.fence + 1, lapsed, Event::Schedule { at: lapsed });
-    assert_eq!(write(store, &held.id, gone).await, Err(Declined::Settled), "whoever took it has no say");
+    assert_eq!(write(store, &held.id, gone).await, Err(Declined::Settled), "the old holder changes nothing");
     assert_eq!(line.take_at(lapsed).await, [""; 0]);
 }
 
@@ -175,7 +175,7 @@ pub async fn check_sequence_claims(store: &dyn Store) {
             line.end("a", succeed()).await;
         }
     }
-    assert_eq!(send("c").await, Claimed::Busy { frees_at: exchange }, "nobody knows when a person comes");
+    assert_eq!(send("c").await, Claimed::Busy { frees_at: exchange }, "it is not known when a person comes");
     // On record already: nothing of it changes.
     let other = Claim { sequence: Some(Sequence::new("t")), due: Some(NOW), ..claim_at(&line.id("c"), NOW) };
     assert_eq!(claim(store, other).await, Claimed::Busy { frees_at: NOW });

@@ -46,7 +46,7 @@ pub async fn check_takes(store: &dyn Store) {
             assert_eq!(get(store, &record.id).await.as_ref(), Some(record), "as given, so kept");
             let late =
                 write(store, &record.id, transition_at(1, ask.now, dead_letter(Reason::Unknown))).await;
-            assert_eq!(late, Err(Declined::Fenced), "whoever held it before");
+            assert_eq!(late, Err(Declined::Fenced), "the holder before");
         }
         ask.account = None;
         ask.limit = 10;
@@ -141,15 +141,16 @@ pub async fn check_wrong_clocks(store: &dyn Store) {
         assert_eq!(taken(store, &ask).await, [], "nothing twice");
     }
     // What was enqueued for later keeps its time. It hides nothing else of that clock, and no look finds it.
-    let (put_off, for_later) = (id("test/wrong//POST /x", "put off"), id("test/wrong//POST /x", "for later"));
-    take(store, claim_at(&put_off, ahead)).await;
+    let (postponed, for_later) =
+        (id("test/wrong//POST /x", "postponed"), id("test/wrong//POST /x", "for later"));
+    take(store, claim_at(&postponed, ahead)).await;
     let put = Event::Schedule { at: ahead.plus(LEASE) };
-    write(store, &put_off, transition_at(1, ahead, put)).await.expect("the holder may write");
+    write(store, &postponed, transition_at(1, ahead, put)).await.expect("the holder may write");
     let due = Some(ahead.plus(Duration::from_secs(40 * 3_600)));
     let enqueued = store.claim(Claim { due, ..claim_at(&for_later, ahead) }).await.expect("the store works");
     assert!(matches!(enqueued, Claimed::Fresh(_)), "{enqueued:?}");
     let ask = Take { limit: 1, ..asking(Left::Due, NOW) };
-    assert_eq!(names(&taken(store, &ask).await), [&put_off], "whatever ends later");
+    assert_eq!(names(&taken(store, &ask).await), [&postponed], "whatever ends later");
     let accounts = vec!["test/wrong/".to_owned()];
     let look = Look { now: NOW, until: NOW.plus(LEASE), accounts, outbox: Vec::new() };
     if let Some(sight) = store.look(&look).await.expect("the store works") {

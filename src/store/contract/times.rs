@@ -255,7 +255,7 @@ pub async fn check_doubted_times(store: &dyn Store) {
     let believed = async |now: Timestamp| store.believed(now).await.expect("the store works");
     let first = settle("first", NOW).await;
     let ahead = NOW.plus(KEEP * 3);
-    assert_eq!((believed(NOW).await, believed(ahead).await), (NOW, NOW), "nobody has seen that time pass");
+    assert_eq!((believed(NOW).await, believed(ahead).await), (NOW, NOW), "no clock has seen that time pass");
     for step in 0..10 {
         let by = minutes(20) * step;
         assert!(is_kept(&first, ahead.plus(by)).await, "{by:?}: the other host has just been here");

@@ -217,7 +217,7 @@ impl Own {
         if !cfg!(feature = "rustls") && mode != Mode::Disable {
             return Err(
                 "this build of steadfast has no TLS for Postgres: build it with feature `rustls`, or write \
-                        sslmode=disable if nobody else is on the network"
+                        sslmode=disable if no other host is on the network"
                     .to_owned(),
             );
         }
@@ -256,7 +256,7 @@ fn unknown(name: &str) -> String {
     match nearest(name, OWN.iter().chain(OTHERS).copied()) {
         Some(meant) => format!("it has no such option; did you mean `{meant}`?"),
         None if is_word => format!("there is no option `{}`", shown(name)),
-        None => "it has an option that nobody knows".to_owned(),
+        None => "it has an unknown option".to_owned(),
     }
 }
 

@@ -90,7 +90,7 @@ pub(super) fn advice(kind: StoreErrorKind) -> &'static str {
         }
         StoreErrorKind::TimedOut => "the statement took too long and was undone; try again",
         StoreErrorKind::Unreachable => {
-            "nobody answers there; check host and port, and whether the server runs"
+            "no server answers there; check host and port, and whether the server runs"
         }
         StoreErrorKind::Untrusted => {
             "it did not show what `sslmode` asks for; check its certificate, and name its root with sslrootcert"

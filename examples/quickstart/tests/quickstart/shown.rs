@@ -34,6 +34,6 @@ fn a_line_of_progress_fits_and_covers_the_one_before() {
     let others = [("dead", 99), ("in_progress", 99), ("scheduled", 99)]
         .map(|(phase, count)| tally("stripe", phase, count));
     let (most, least) = (Progress::new(&[most, others].concat()).line(), Progress::new(&[]).line());
-    assert_eq!(most, "  200 charged  200 ordered  200 mailed  99 failed  99 under way  99 put off");
+    assert_eq!(most, "  200 charged  200 ordered  200 mailed  99 failed  99 under way  99 postponed");
     assert_eq!(most.len(), least.len());
 }
