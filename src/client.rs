@@ -23,10 +23,10 @@ use crate::transport::{Http, Transport, is_loopback};
 use crate::vendor::secret::SecretHeaders;
 use crate::vendor::{Adapter, Vendor};
 
-/// A client of one vendor. Cheap to clone; clones share the gates, the store and the connections.
+/// A client of one vendor. A clone is cheap and shares the gates, the store and the connections.
 ///
-/// Make one per vendor and account and keep it: a breaker, a budget and a rate limit only work on the calls
-/// that they see.
+/// Make one per vendor and account, and keep it. A breaker, a budget and a rate limit only work on the calls that
+/// they see.
 ///
 /// ```
 #[doc = include_str!("docs/setup/stripe.md")]
@@ -74,28 +74,28 @@ impl Client {
         }
     }
 
-    /// A GET of `path`, which is appended to the vendor's base URL. Retried freely: it has no effect.
+    /// A GET of `path`, below the vendor's base URL. It is retried freely, because it has no effect.
     pub fn get(&self, path: &str) -> Call {
         self.request(Method::GET, path)
     }
 
-    /// A POST to `path`. It is an operation: without [`key`](Call::key) it gets a generated one, which makes
-    /// this call's own retries safe but not a second call by the caller.
+    /// A POST to `path`. It is an operation. Without [`key`](Call::key) it gets a generated key: that makes this
+    /// call's own retries safe, but not a second call by the caller.
     pub fn post(&self, path: &str) -> Call {
         self.request(Method::POST, path)
     }
 
-    /// A PUT to `path`. Retried freely; an operation only with [`key`](Call::key).
+    /// A PUT to `path`. It is retried freely, and is an operation only with [`key`](Call::key).
     pub fn put(&self, path: &str) -> Call {
         self.request(Method::PUT, path)
     }
 
-    /// A PATCH of `path`. Not idempotent in HTTP's terms, so it is an operation like a POST.
+    /// A PATCH of `path`. HTTP does not call it idempotent, so it is an operation like a POST.
     pub fn patch(&self, path: &str) -> Call {
         self.request(Method::PATCH, path)
     }
 
-    /// A DELETE of `path`. Retried freely; an operation only with [`key`](Call::key).
+    /// A DELETE of `path`. It is retried freely, and is an operation only with [`key`](Call::key).
     pub fn delete(&self, path: &str) -> Call {
         self.request(Method::DELETE, path)
     }
@@ -107,15 +107,15 @@ impl Client {
 
     /// Registers the terms of the client's account in the store, or compares them with those that another client has
     /// registered there. The terms are the base URL, where the vendor is shown the key, and for how long it replays
-    /// it. Services that share an account's records carry on with each other's operations, and must have these the
+    /// it. Services that share an account's records take over each other's operations, so their terms must be the
     /// same. All else may differ.
     ///
-    /// [`keep_recovering`](Client::keep_recovering) does this first. Where terms differ, it carries on with nothing and
-    /// says so in an event, and keyed calls are refused with this error. Call it at the start of a service that is to end
-    /// there instead. `steadfast terms --forget ACCOUNT` removes what is registered before a change that is meant; recovery
-    /// asks again every 30 seconds.
+    /// [`keep_recovering`](Client::keep_recovering) does this first. Where terms differ, it takes nothing over and
+    /// says so in an event, and keyed calls are refused with this error. To end the service there instead, call this
+    /// at its start. Before a change that is meant, `steadfast terms --forget ACCOUNT` removes what is registered;
+    /// recovery asks again every 30 seconds.
     ///
-    /// A client whose base URL is on loopback, where fakes listen, registers nothing and agrees with everybody.
+    /// A client whose base URL is on loopback, where fakes listen, registers nothing and is never refused.
     ///
     /// # Errors
     ///
@@ -153,7 +153,7 @@ impl Client {
         })
     }
 
-    /// The gates: what an operator looks at and switches. Kill switch, pause, breaker.
+    /// The gates, for an operator to read and switch: kill switch, pause, breaker.
     pub fn gates(&self) -> &Gates {
         &self.engine.gates
     }
@@ -168,7 +168,7 @@ impl Client {
         &self.engine.policy
     }
 
-    /// Where the client's operations are recorded.
+    /// The store of the client's operations.
     pub fn store(&self) -> &dyn Store {
         &*self.engine.store
     }
@@ -249,14 +249,14 @@ impl ClientBuilder {
         self
     }
 
-    /// Where operations are recorded. Share one store between the clients of a service, and let each of them
+    /// The store of the client's operations. Share one between the clients of a service, and let each of them
     /// [recover](Client::keep_recovering) what a crash leaves in it.
     ///
-    /// Default: [`Memory`], which a crash loses. A client that is built with this default says so in a warning, once
-    /// in a process. Pass [`Memory::new`] to say that it is meant. A client that a test builds does not warn. That is
-    /// one with a clock other than [`SystemClock`], with a transport other than [`Http`], or with a base URL on
-    /// loopback, where a vendor's fake listens. (A feature or a build setting would not do: Cargo switches `testkit`
-    /// on for a service too, where anything in its build asks for it.)
+    /// Default: [`Memory`], which a crash loses. A client that is built with this default logs a warning, once in a
+    /// process. Pass [`Memory::new`] to say that you mean it. A client that a test builds does not warn. That is one
+    /// with a clock other than [`SystemClock`], with a transport other than [`Http`], or with a base URL on loopback,
+    /// where a vendor's fake listens. (A feature could not decide this: Cargo switches `testkit` on for a service
+    /// too, if anything in its build asks for it.)
     pub fn store(mut self, store: impl Store) -> Self {
         self.store = Records::In(Arc::new(store));
         self
@@ -271,7 +271,7 @@ impl ClientBuilder {
         self
     }
 
-    /// What carries the requests. Default: [`Http`], over a reqwest client of its own.
+    /// The transport that carries the requests. Default: [`Http`], over a reqwest client of its own.
     ///
     /// Pass one built from [`HttpBuilder::reqwest`](crate::transport::HttpBuilder::reqwest) for proxies, certificates
     /// and pool sizes of your own. The default takes the proxies of the environment, but none for loopback.
@@ -281,37 +281,37 @@ impl ClientBuilder {
         self
     }
 
-    /// Where time comes from. Default: [`SystemClock`].
+    /// The clock. Default: [`SystemClock`].
     pub fn clock<C: Clock>(mut self, clock: C) -> Self {
         self.is_in_real_time = TypeId::of::<C>() == TypeId::of::<SystemClock>();
         self.clock = Some(Arc::new(clock));
         self
     }
 
-    /// Where jitter and generated keys come from. Default: [`SystemRandom`].
+    /// The source of jitter and generated keys. Default: [`SystemRandom`].
     pub fn random(mut self, random: impl Random) -> Self {
         self.random = Some(Arc::new(random));
         self
     }
 
-    /// Keeps environments that share a vendor account apart, such as `prod`. Part of every operation's name.
-    /// Default: `default`.
+    /// The namespace, such as `prod`: it keeps apart environments that share a vendor account. It is part of every
+    /// operation's name. Default: `default`.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = namespace.into();
         self
     }
 
-    /// Names fields that are redacted in whatever is shown of this client's operations, beside those that a call
-    /// names: see [`Call::redact`]. Default: none.
+    /// Names fields that are redacted wherever this client's operations are shown, beside those that a call names:
+    /// see [`Call::redact`]. Default: none.
     pub fn redact<T: Into<String>>(mut self, fields: impl IntoIterator<Item = T>) -> Self {
         self.redact.extend(fields.into_iter().map(Into::into));
         self
     }
 
-    /// How long operations are remembered whose path begins with `route_prefix`, once they are settled: whole segments
-    /// of the path as calls give it, such as `/v1/payment_intents`. The longest prefix that fits decides, and of the
-    /// same one what was said last. A [call](Call::retention) may say otherwise for itself. Default: `record.keep` of
-    /// the policy, 7 days unless it says otherwise.
+    /// The retention of operations whose path begins with `route_prefix`: how long their records are kept once they
+    /// are settled. The prefix is whole segments of the path as calls give it, such as `/v1/payment_intents`. The
+    /// longest prefix that fits decides; for the same prefix, the last setting. A [call](Call::retention) may set its
+    /// own. Default: `record.keep` of the policy, 7 days unless the policy says otherwise.
     ///
     /// ```
     /// use std::time::Duration;
@@ -339,22 +339,22 @@ impl ClientBuilder {
         self
     }
 
-    /// Allows a base URL that is not https outside loopback: secrets then cross the network readable.
-    /// Default: refused.
+    /// Allows a base URL outside loopback that is not https. Secrets then cross the network readable. Default:
+    /// refused.
     pub fn allow_plain_http(mut self) -> Self {
         self.plain_http_allowed = true;
         self
     }
 
-    /// Names a base URL that the vendor had before, such as `https://api.old.example`. What was recorded for it is then sent
-    /// to the present base URL, under its path below the former one. Of several, each counts.
+    /// Names a base URL that the vendor had before, such as `https://api.old.example`. What was recorded for it is
+    /// then sent to the present base URL, under its path below the former one. You may name several.
     ///
-    /// Default: none. What was recorded for another host becomes a [dead letter](crate::error::Reason::Elsewhere): its host may
-    /// be a mistake, and is not to be sent this client's secret.
+    /// Default: none. What was recorded for another host becomes a [dead letter](crate::error::Reason::Elsewhere):
+    /// its host may be a mistake, and must not get this client's secret.
     ///
-    /// Where the path of the base URL changed too, a key has another name below the former one. A keyed call then
-    /// asks the store for that name first, and is the same operation. Change the base URL of all processes before any
-    /// of them repeats a key. Two that ask at the same moment, one of them by the former URL, may both send.
+    /// If the path of the base URL changed too, a key has another name below the former one. A keyed call then asks
+    /// the store for that name first, and is the same operation. Change the base URL of all processes before any of
+    /// them repeats a key. Two that ask at the same moment, one of them by the former URL, may both send.
     pub fn former_base_url(mut self, url: impl Into<String>) -> Self {
         self.former_base_urls.push(url.into());
         self

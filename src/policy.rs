@@ -1,8 +1,7 @@
 //! How a vendor is called: when to wait, when to stop, when not to send at all.
 //!
-//! One noun a file, each with its configuration, its run-time state, the reasons for both, and its tests.
-//! [`Policy`] puts the configurations together and validates across them; [`Gates`] holds the run-time state
-//! of one client.
+//! Each policy is one file: its configuration, its run-time state, the reasons for both, and its tests. [`Policy`]
+//! puts the configurations together and validates across them; [`Gates`] holds the run-time state of one client.
 //!
 //! The defaults come from one simulation: 1,000 client processes of 5 calls/s each against a vendor sized for
 //! 1.5 times that load, down for 60 s, medians of 5 seeds.
@@ -79,7 +78,7 @@ pub struct Policy {
     pub backoff: Backoff,
     /// To connect, for an attempt, for the call.
     pub timeout: Timeouts,
-    /// How far a vendor's own request for a pause is followed.
+    /// How far a pause that the vendor asks for is followed.
     pub pause: PauseConfig,
     /// When to stop calling a vendor that fails. Default on.
     #[serde(with = "switch")]
@@ -97,7 +96,7 @@ pub struct Policy {
     pub recovery: RecoveryConfig,
     /// How large bodies may be.
     pub limits: Limits,
-    /// How records are kept.
+    /// The retention of records.
     pub record: RecordConfig,
     /// How long a first attempt may wait for our own gates instead of being refused at once. Default 0.
     #[serde(with = "humantime_serde")]
@@ -163,8 +162,8 @@ impl Policy {
         self
     }
 
-    /// Calls a failing vendor for ever. An outage then costs recovered operations their ladder: it looks like their
-    /// own trouble.
+    /// Takes the breaker away: a failing vendor is called for ever. An outage then costs recovered operations their
+    /// ladder: it looks like their own trouble.
     #[must_use]
     pub fn without_breaker(mut self) -> Policy {
         self.breaker = None;
@@ -178,7 +177,7 @@ impl Policy {
         self
     }
 
-    /// Lets every call climb its whole ladder, whatever that adds up to at the vendor.
+    /// Takes the retry budget away: every call climbs its whole ladder, whatever that adds up to at the vendor.
     #[must_use]
     pub fn without_budget(mut self) -> Policy {
         self.budget = None;
@@ -227,7 +226,7 @@ impl Policy {
         self
     }
 
-    /// Sets how records are kept.
+    /// Sets the retention of records.
     #[must_use]
     pub fn record(mut self, record: RecordConfig) -> Policy {
         self.record = record;
@@ -255,7 +254,7 @@ impl Policy {
         self
     }
 
-    /// What one call may override, as this policy has it.
+    /// The part of this policy that one call may override.
     pub fn for_call(&self) -> CallPolicy {
         CallPolicy { backoff: self.backoff.clone(), timeout: self.timeout }
     }
@@ -264,7 +263,7 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// A validation error that names the first field that cannot be meant, with its value and the reason.
+    /// A validation error that names the first field with an impossible value, the value and the reason.
     pub fn validate(&self) -> Result<(), Error> {
         self.backoff.validate()?;
         self.timeout.validate()?;
@@ -303,8 +302,8 @@ impl Default for Policy {
     }
 }
 
-/// What one call may have its own way. Everything else is shared by all calls to a vendor, and has to be: a
-/// call with a budget of its own would be a way around the budget.
+/// The part of a policy that one call may override. All calls to a vendor share the rest: a call with a budget of its
+/// own would be a way around the budget.
 ///
 /// ```
 #[doc = include_str!("docs/setup/stripe.md")]
