@@ -12,18 +12,18 @@
 //! and [`Client::recover`] one round of it.
 //!
 //! No operation waits for another. Each has a task of its own. The next one is taken as soon as one of the places is
-//! free, there is a start to spend and no gate is closed. What could not be sent is not taken. An operation that has
-//! only to wait, for a settle time or a long backoff, does not keep its place: it is scheduled for that time. So what
-//! is held in memory is bounded by the places.
+//! free, there is a start to spend and no gate is closed. What could not be sent is not taken. An operation that only
+//! waits, for a settle time or a long backoff, gives its place back: it is scheduled for that time. So the places
+//! bound the memory.
 //!
 //! Before each look for what is due, committed rows of the store's [outbox](crate::outbox) become operations.
 //!
-//! A panic of a store, an adapter or a transport ends one round, or one operation's task. An operation that was left so
-//! stays in progress until its lease runs out, and is then taken up again.
+//! A panic of a store, an adapter or a transport ends one round, or one operation's task. Such an operation stays in
+//! progress until its lease runs out, and is then taken over again.
 //!
-//! What this process enqueues, or postpones, wakes the dispatcher at its time. What others leave is found by looking,
-//! within a period that the dispatcher is given. Recovery's rate is shared by all processes that deliver for an account from
-//! one store; the gates are each process's own.
+//! What this process enqueues or postpones wakes the dispatcher at its time. It looks for what other processes leave,
+//! once in a period. All processes that deliver for an account from one store share recovery's rate; each has its own
+//! gates.
 //!
 //! It is safe to stop it anywhere and to run it in any number of processes. A takeover moves the operation's fence,
 //! and of any number of takers one is given the operation.
@@ -65,7 +65,7 @@ use peers::confer;
 use places::Places;
 use under_way::UnderWay;
 
-/// What one round of recovery came to.
+/// The counts of one round of recovery.
 ///
 /// ```
 #[doc = include_str!("docs/setup/stripe.md")]
@@ -95,7 +95,7 @@ pub struct Recovered {
     pub refused: usize,
     /// How many are dead letters now.
     pub dead: usize,
-    /// How many could not be carried on: the store failed, or somebody else took them.
+    /// How many could not be carried on: the store failed, or another process took them.
     pub failed: usize,
 }
 
@@ -116,7 +116,8 @@ impl Recovered {
 
 impl Client {
     /// Takes at most `limit` of this vendor account's operations that no process holds, and carries each on until it
-    /// ends or is postponed. What a dead process left and what is due take turns, each that has waited longest first.
+    /// ends or is postponed. What a dead process left and what is due take turns; of each, the operation that has
+    /// waited longest comes first.
     ///
     /// It takes no more than can be sent: at recovery's [rate](crate::policy::recovery), and none once a gate is
     /// closed for longer than a few seconds. An operation that has to wait longer than 5 s is postponed, so that none
@@ -125,12 +126,12 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// A store that could not say what there is; what was taken by then is carried on first. What happens to the
-    /// single operations is counted, and is on their records.
+    /// The store could not say what there is; what was taken by then is carried on first. The end of each operation
+    /// is counted, and is on its record.
     ///
     /// # Cancellation safety
     ///
-    /// Dropping the future stops what is under way; its leases run out, and another round takes it up.
+    /// Dropping the future stops what is under way. Its leases run out, and another round takes it over.
     pub async fn recover(&self, limit: usize) -> Result<Recovered, Error> {
         // Nobody says that it stops: it ends by itself, or is dropped.
         let (_stop, stopped) = watch::channel(false);
@@ -185,18 +186,18 @@ impl Client {
         ended.map(|()| under_way.recovered)
     }
 
-    /// Tells the [dispatchers](Client::keep_recovering) of the client's store in this process to look what there is to do,
-    /// such as a [row of the outbox](crate::outbox) that was just committed. Without, they look after their `period`. Does
-    /// not block.
+    /// Tells the [dispatchers](Client::keep_recovering) of the client's store in this process to look for work, such
+    /// as a [row of the outbox](crate::outbox) that was just committed. Without it, they look after their `period`.
+    /// Does not block.
     pub fn wake(&self) {
         self.engine.wakes.wake(None, self.engine.wall());
     }
 
-    /// Recovers in the background, at once and from then on, until the returned guard is dropped or
-    /// [stopped](Dispatcher::stop): a [`Dispatcher`] of this client alone. Where there is nothing to do it looks every
-    /// `period` for what other processes left or enqueued. Must be called within a tokio runtime.
+    /// Starts a [`Dispatcher`] of this client alone. It recovers in the background until the returned guard is
+    /// dropped or [stopped](Dispatcher::stop). While idle it looks every `period` for what other processes left or
+    /// enqueued. Call it within a tokio runtime.
     ///
-    /// First it [registers](Client::register) the account's terms. As long as they are not those in the store, nothing is
+    /// First it [registers](Client::register) the account's terms. As long as the store has other terms, nothing is
     /// carried on, and keyed calls are refused.
     ///
     /// A call that was [committed](crate::outbox::Uncommitted::committed) with a transaction is found at the next look, or
@@ -247,9 +248,9 @@ pub struct Dispatcher {
 impl Dispatcher {
     /// A dispatcher of all these clients, once it is [started](DispatcherBuilder::start).
     ///
-    /// What one client of it enqueues or postpones is begun at its time, also if it is another client of the same store
-    /// and account that did so. What other processes enqueue is found by looking: one look is for all clients of a
-    /// store. For that, give the clients one store (an `Arc` of it, or a [vendors file](crate::config)).
+    /// What a client of this process enqueues or postpones begins at its time, also if another client of the same
+    /// store and account did so. What other processes enqueue is found by looking. One look serves all clients of a
+    /// store, so give them one store: an `Arc` of it, or a [vendors file](crate::config).
     ///
     /// ```
     #[doc = include_str!("docs/setup/stripe.md")]
@@ -271,20 +272,20 @@ impl Dispatcher {
         DispatcherBuilder::new(clients.into_iter().map(|client| client.borrow().clone()).collect())
     }
 
-    /// Says whether it is at work, also to another task, and for a check of the whole process.
+    /// Whether it is at work: for another task, or for a health check of the process.
     pub fn health(&self) -> Health {
         Health::of(self.pulses.iter().cloned().zip(self.deliveries.iter().map(JoinHandle::abort_handle)))
     }
 
-    /// Takes nothing more, and waits up to `limit` for what is under way. What was taken and waits is let go of. What
-    /// was not sent is due now, or at the end of a pause that the vendor has asked for, so another process takes it.
-    /// The rest is due at its time. An outcome that the store has not taken yet, also of a call that these clients
-    /// sent, is waited for too. Gives how many operations were cut off at the limit: their leases run out, and
-    /// another process carries them on. What the store was giving in that very moment is not among them, and goes the
-    /// same way.
+    /// Takes nothing more, and waits up to `limit` for what is under way. It lets go of what was taken and waits.
+    /// What was not sent is due now, or at the end of a pause that the vendor has asked for, so another process takes
+    /// it. The rest is due at its time. It also waits for outcomes that the store has not taken yet, also of calls
+    /// that these clients sent. Gives how many operations were cut off at the limit: their leases run out, and
+    /// another process takes them over. Operations that the store was giving in that moment are not counted, and go
+    /// the same way.
     ///
-    /// Call it before the process ends, so that an operation which was just sent is also written down. An attempt's
-    /// timeout and a second are enough for most.
+    /// Call it before the process ends: then the outcome of an operation that was just sent is recorded too. A limit
+    /// of an attempt's timeout and a second is enough for most.
     ///
     /// # Cancellation safety
     ///
@@ -319,6 +320,6 @@ impl Drop for Dispatcher {
     }
 }
 
-/// How often to look, for want of a better reason: often enough that a scheduled operation is hardly late,
-/// seldom enough that an idle store does not notice.
+/// How often to look by default: often enough that a scheduled operation is hardly late, seldom enough that an idle
+/// store does not notice.
 pub const PERIOD: Duration = Duration::from_secs(1);

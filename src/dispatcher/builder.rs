@@ -44,9 +44,9 @@ impl DispatcherBuilder {
         DispatcherBuilder { clients, period: PERIOD, at_once: None }
     }
 
-    /// How long at most until it finds what another process left, enqueued or made due. Where there is nothing to do it
-    /// asks each store once in this time, for all clients that share it; after it has found something, sooner. What this
-    /// process enqueues or postpones does not wait for it.
+    /// The longest time until it finds what another process left, enqueued or made due. While idle it asks each store
+    /// once in this time, for all clients that share the store. After it has found something, it asks sooner. What
+    /// this process enqueues or postpones does not wait for it.
     ///
     /// Default: [`PERIOD`].
     pub fn period(mut self, period: Duration) -> DispatcherBuilder {
@@ -54,25 +54,25 @@ impl DispatcherBuilder {
         self
     }
 
-    /// How many operations of one vendor are carried on at once, over all of its accounts and stores; at least 1. No
+    /// How many operations of one vendor are under way at once, over all of its accounts and stores; at least 1. No
     /// client has more than its own policy allows.
     ///
-    /// Default: `recovery.at_once` of the clients' policies; of several, the most.
+    /// Default: the largest `recovery.at_once` of the clients' policies.
     pub fn at_once(mut self, at_once: usize) -> DispatcherBuilder {
         self.at_once = Some(at_once);
         self
     }
 
-    /// Delivers from now on, until the dispatcher is dropped or stopped. Beside it, records that have expired are removed
-    /// as fast as they expire, in small batches. Must be called within a tokio runtime.
+    /// Delivers from now on, until the dispatcher is dropped or stopped. It also purges records that have expired, in
+    /// small batches. Call it within a tokio runtime.
     ///
-    /// Clients of one store, and then of one vendor, are taken from in turn. A client with a million due operations
-    /// keeps no other one waiting for longer than until the next of its operations ends. (A store whose
+    /// It takes from the clients of one store, and then of one vendor, in turn. A client with a million due
+    /// operations keeps no other one waiting for longer than until the next of its operations ends. (A store whose
     /// [`wakes`](crate::store::Store::wakes) says `None` cannot be told from another one: each client then looks for
     /// itself.) The accounts behind one client, such as a platform's connected accounts, have their turns too.
     ///
-    /// What fails is said in an event, and so is a panic of a store, an adapter or a transport of your own. It is tried
-    /// again after the period.
+    /// A failure is an event, and so is a panic of a store, an adapter or a transport of your own. It tries again
+    /// after the period.
     pub fn start(self) -> Dispatcher {
         let DispatcherBuilder { clients, period, at_once } = self;
         let (stop, stopped) = watch::channel(false);
