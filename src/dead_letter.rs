@@ -1,14 +1,14 @@
-//! Dead letters: what failed, was not refused, and waits for a person.
+//! Dead letters: operations that failed, were not refused, and wait for an operator.
 //!
-//! [`DeadLetters`] is for operators and for the pages and programs that they use; the command line `steadfast` is one
-//! of these and adds nothing of its own. It never sends. A redrive makes an operation due on record, and the running
-//! service's client sends it through its own breaker, limiter and budget. A tool that sent by itself would have gates
-//! that know nothing of the service's load. A hundred redriven letters could then bring a recovering vendor down
-//! again.
+//! [`DeadLetters`] is for operators, and for the pages and programs that they use. The command line `steadfast` is
+//! one of these and adds nothing of its own. It never sends. A redrive makes an operation due on record, and the
+//! running service's client sends it through its own breaker, limiter and budget. A tool that sent by itself would
+//! have gates that know nothing of the service's load. A hundred redriven letters could then bring a recovering
+//! vendor down again.
 //!
-//! Every change of an operation goes through [`Store::act`], so it is on the audit record in the same commit. Looking
-//! at a body is an action too. Bodies and the values of headers are withheld unless they are asked for with a name
-//! and a reason: see [`View`].
+//! Every change of an operation goes through [`Store::act`], so it is on the audit record in the same commit. To look
+//! at a body is an action too. Bodies and the values of headers are withheld, unless an operator asks for them with a
+//! name and a reason: see [`View`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,7 +72,7 @@ pub struct DeadLetters {
     clients: Vec<Client>,
 }
 
-/// Who acts, and why. Both are kept on the audit record.
+/// The name of the operator, and the reason. Both are kept on the audit record.
 ///
 /// ```
 #[doc = include_str!("docs/setup/dead_letters.md")]
@@ -108,28 +108,28 @@ impl DeadLetters {
         DeadLetters { store, clock: Arc::new(SystemClock::new()), clients: Vec::new() }
     }
 
-    /// Takes a vendor's rules from its client: how long it replays a key, what it can look up, where the key
-    /// goes. Nothing is sent through it. Without a client for a letter's vendor and account, whatever its rules
-    /// would have to allow is refused.
+    /// Takes a vendor's rules from its client: how long it replays a key, what it can look up, where the key goes.
+    /// Nothing is sent through it. Without a client for a letter's vendor and account, each action that needs the
+    /// vendor's rules is refused.
     #[must_use]
     pub fn with_client(mut self, client: &Client) -> DeadLetters {
         self.clients.push(client.clone());
         self
     }
 
-    /// Takes time from another clock. Default: [`SystemClock`].
+    /// Uses another clock. Default: [`SystemClock`].
     #[must_use]
     pub fn with_clock(mut self, clock: impl Clock) -> DeadLetters {
         self.clock = Arc::new(clock);
         self
     }
 
-    /// Gives a person's word on what became of a dead letter. It may expire from then on.
+    /// Records what became of a dead letter, on a person's word. The letter may expire from then on.
     ///
     /// # Errors
     ///
-    /// [`DeadLetterError::Refused`] if it is not an open dead letter, or the word is not signed and explained.
-    /// [`DeadLetterError::Invalid`] for what comes with an action of its own: [`edit`](DeadLetters::edit),
+    /// [`DeadLetterError::Refused`] if it is not an open dead letter, or the act has no name or no reason.
+    /// [`DeadLetterError::Invalid`] for a resolution that has an action of its own: [`edit`](DeadLetters::edit),
     /// [`cancel`](DeadLetters::cancel), [`adopt`](DeadLetters::adopt), [`Call::supersedes`](crate::Call::supersedes).
     pub async fn resolve(
         &self,
@@ -156,9 +156,9 @@ impl DeadLetters {
         Ok(self.act(id, Action::Reopen, signed, Some(record.fence)).await?.summary())
     }
 
-    /// Removes every record whose time is over, in batches, and says how many. An unresolved dead letter never is,
-    /// however old. That `by` had a resolved dead letter removed is on its audit record, which outlives it. What a
-    /// service's own [dispatcher](Client::keep_recovering) removes is on no audit record.
+    /// Removes every record that is past its retention, in batches, and says how many. It never removes an unresolved
+    /// dead letter, however old. The audit record of a resolved dead letter names `by`, and outlives the letter. What
+    /// a service's own [dispatcher](Client::keep_recovering) removes is on no audit record.
     ///
     /// # Errors
     ///

@@ -18,7 +18,7 @@ use crate::operation::{Key, OperationId, fingerprint};
 use crate::policy::OnUnknown;
 use crate::request::Request;
 
-/// What to send instead.
+/// The request to send instead.
 ///
 /// ```
 #[doc = include_str!("../docs/setup/dead_letters.md")]
@@ -43,13 +43,13 @@ pub struct Edit {
     pub key: Key,
     /// The whole new body, without a wire key: the new one is put in as in every call.
     pub body: Bytes,
-    /// Who does it, and why.
+    /// The operator's name and reason.
     pub signed: Signed,
-    /// Whether to go on although the old operation may have taken effect. Risks a second effect.
+    /// Whether to go on although the old operation may have taken effect. It risks a second effect.
     pub force: bool,
 }
 
-/// What an edit came to.
+/// The result of an edit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Edited {
@@ -60,10 +60,10 @@ pub struct Edited {
 }
 
 impl DeadLetters {
-    /// Replaces a dead letter by a new operation with another body, due at once. Both are linked: the old one's
-    /// resolution names the new key, and the new one's audit record names the old.
+    /// Replaces a dead letter by a new operation with another body, due at once. The old one's resolution names the
+    /// new key, and the new one's audit record names the old.
     ///
-    /// An edit that was cut short is completed by the same edit again. In a [sequence](crate::Sequence) the new one takes
+    /// If an edit was cut short, the same edit again completes it. In a [sequence](crate::Sequence) the new one takes
     /// the old one's place, unless the next one was taken in between: then it is sent after that.
     ///
     /// # Errors
@@ -225,6 +225,6 @@ fn link_text(old: &Record, why: &str) -> String {
     text
 }
 
-/// Between the claim of the new operation and its schedule. A process that dies in between leaves an operation
-/// that was never sent, for the sweeper to take once this is over.
+/// Between the claim of the new operation and its schedule. A process that dies in between leaves an operation that
+/// was never sent; recovery takes it once this is over.
 const CLAIM_LEASE: Duration = Duration::from_secs(30);

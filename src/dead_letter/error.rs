@@ -1,11 +1,11 @@
-//! Why something could not be done with a dead letter, told apart by what the operator can do about it.
+//! Errors of actions on dead letters, told apart by what the operator can do about them.
 
 use crate::error::Error;
 use crate::operation::OperationId;
 use crate::operation::record::Forbidden;
 use crate::store::StoreError;
 
-/// What went wrong. `Display` says one layer, the chain of sources the rest.
+/// An error of an action on a dead letter. `Display` says one layer, and the chain of sources the rest.
 ///
 /// ```
 #[doc = include_str!("../docs/setup/dead_letters.md")]

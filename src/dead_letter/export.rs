@@ -1,4 +1,4 @@
-//! Dead letters as JSON lines, for whatever reads them elsewhere.
+//! Dead letters as JSON lines, for other programs.
 
 use std::io::Write;
 

@@ -1,7 +1,7 @@
-//! An operation by whatever name a person has of it.
+//! Find an operation by any name that a person has of it.
 //!
-//! What is at hand is the caller's key from a ticket, a whole name from a list, or the wire key from a vendor's
-//! dashboard. They are tried in the order of what they cost, and the wire key last: nothing is indexed by it.
+//! A person has the caller's key from a ticket, a whole name from a list, or the wire key from a vendor's dashboard.
+//! The cheapest is tried first, and the wire key last: it has no index.
 
 use uuid::Uuid;
 

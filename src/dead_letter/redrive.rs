@@ -1,8 +1,8 @@
-//! Making dead letters due again: one, several, or all that match.
+//! Redrives: make dead letters due again, one, several, or all that match.
 //!
 //! A filter is frozen when it starts. What dies while it runs has moved since and no longer matches, so a letter that
-//! dies again at once is not redriven for ever. Each act names the fence of the record that was judged. Of two
-//! redrives at once one finds that the letter has moved, and the operation is sent once.
+//! dies again at once is not redriven for ever. Each act names the fence of the record that it judged. If two
+//! redrives run at once, one finds that the letter has moved, and the operation is sent once.
 
 use http::{Method, header};
 
@@ -34,15 +34,16 @@ use crate::request::Request;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Redrive {
-    /// Who does it.
+    /// The operator's name.
     pub signed: Signed,
-    /// Whether what may have taken effect is sent although neither the vendor's window, nor a lookup, nor the
-    /// method makes that safe. Needs a reason, and risks a second effect.
+    /// Whether to send what may have taken effect, although neither the vendor's window, nor a lookup, nor the method
+    /// makes that safe. It needs a reason, and risks a second effect.
     pub force: bool,
-    /// Whether a PUT, a PATCH or a DELETE is sent although it replaces or removes what was written since. Needs a
-    /// reason. One with `If-Match` or `If-Unmodified-Since` needs none of it: the vendor refuses it if it is too late.
+    /// Whether to send a PUT, a PATCH or a DELETE, although it replaces or removes what was written since. It needs a
+    /// reason. A request with `If-Match` or `If-Unmodified-Since` does not need this: the vendor refuses it if it is
+    /// too late.
     pub overwrite: bool,
-    /// Whether nothing is changed and only counted. Needs no name.
+    /// Whether this is a dry run: it counts, changes nothing, and needs no name.
     pub rehearsal: bool,
 }
 
@@ -79,7 +80,7 @@ pub struct Redriven {
     pub matched: u64,
     /// Of these, made due (or, in a dry run, that would be).
     pub due: u64,
-    /// Of these, sent only because of the force.
+    /// Of these, due only by force.
     pub forced: u64,
     /// Of these, looked up before anything is sent: it is only sent if the lookup proves that it did not take effect.
     pub looked_up: u64,
@@ -87,8 +88,8 @@ pub struct Redriven {
     pub held_back: u64,
     /// The first of the others, at most [`Redriven::HELD_BACK_SHOWN_MAX`].
     pub why_held_back: Vec<HeldBack>,
-    /// Only what had moved before this time was looked at. Given as [`Selection::before`], it selects the same
-    /// again; `None` if the letters were named.
+    /// The time at which the filter was frozen. Given as [`Selection::before`], it selects the same letters again.
+    /// `None` if the letters were named.
     pub frozen_at: Option<Timestamp>,
 }
 
@@ -103,7 +104,7 @@ pub struct HeldBack {
 }
 
 impl Redrive {
-    /// A redrive by somebody, of what is safe to redrive.
+    /// A redrive of what is safe to redrive, signed by an operator.
     pub fn by(name: impl Into<String>) -> Redrive {
         Redrive::from(Signed::new(name, ""))
     }
@@ -115,21 +116,21 @@ impl Redrive {
         self
     }
 
-    /// Also of what is not safe.
+    /// Also redrives what is not safe.
     #[must_use]
     pub fn force(mut self) -> Redrive {
         self.force = true;
         self
     }
 
-    /// Also of what overwrites what was written since.
+    /// Also redrives what overwrites later writes.
     #[must_use]
     pub fn overwrite(mut self) -> Redrive {
         self.overwrite = true;
         self
     }
 
-    /// Without changing anything.
+    /// Makes it a dry run.
     #[must_use]
     pub fn rehearse(mut self) -> Redrive {
         self.rehearsal = true;
@@ -157,9 +158,8 @@ impl Redriven {
 }
 
 impl DeadLetters {
-    /// Makes dead letters due, each under its own key and with its own bytes. Whichever client of the vendor
-    /// runs on this store sends them through its gates: at once if its dispatcher runs, else when the same key
-    /// is sent again.
+    /// Makes dead letters due, each under its own key and with its own bytes. A client of the vendor that runs on
+    /// this store sends them through its gates: at once if its dispatcher runs, else when the same key is sent again.
     ///
     /// A letter is held back if another send could be a second effect, unless it is forced. A forced letter is
     /// still looked up first where the vendor has a lookup.

@@ -1,4 +1,4 @@
-//! What is open under a name that no client has any more: cancelled, or adopted by the name that took its place.
+//! Operations under a name that no client has any more: cancel them, or adopt them under the new name.
 //!
 //! An adoption goes operation by operation, each in a transaction of its own. If it is cut short, the same again
 //! completes it, because what was adopted is closed under its old name.
@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::operation::record::{Action, Filter, Forbidden, Record, Summary};
 use crate::operation::{OperationId, Scope};
 
-/// Which operations go on under which name.
+/// An adoption: which operations go on under which name.
 ///
 /// ```
 #[doc = include_str!("../docs/setup/dead_letters.md")]
@@ -36,18 +36,18 @@ use crate::operation::{OperationId, Scope};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Adopt {
-    /// The old name: `NAMESPACE/VENDOR/ACCOUNT`, as a scope begins. What is reached through it (Stripe's connected
-    /// accounts) is of it too.
+    /// The old name: `NAMESPACE/VENDOR/ACCOUNT`, as a scope begins. It includes what is reached through it, such as
+    /// Stripe's connected accounts.
     pub from: String,
     /// The new name, in the same form.
     pub to: String,
-    /// Who does it, and why.
+    /// The operator's name and reason.
     pub signed: Signed,
-    /// Whether nothing is changed and only counted. Needs neither name nor reason.
+    /// Whether this is a dry run: it counts, changes nothing, and needs neither name nor reason.
     pub rehearsal: bool,
 }
 
-/// What an adoption did, or would do.
+/// The result of an adoption, or of its dry run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Adopted {
@@ -69,7 +69,7 @@ impl Adopt {
         Adopt { from: from.into(), to: to.into(), signed, rehearsal: false }
     }
 
-    /// Without changing anything.
+    /// Makes it a dry run.
     #[must_use]
     pub fn rehearse(mut self) -> Adopt {
         self.rehearsal = true;
@@ -78,12 +78,12 @@ impl Adopt {
 }
 
 impl DeadLetters {
-    /// Ends an operation that waits for its next attempt, or that a dead process left: it becomes a dead letter that is
-    /// closed. Its effect stays as on record; a late answer that proves success still settles it.
+    /// Cancels an operation that waits for its next attempt, or that a dead process left. It becomes a dead letter
+    /// that is closed. Its effect stays as on record; a late answer that proves success still settles it.
     ///
     /// # Errors
     ///
-    /// [`DeadLetterError::Refused`] if somebody holds it, it has ended, or the act is not signed and explained.
+    /// [`DeadLetterError::Refused`] if a process holds it, it has ended, or the act has no name or no reason.
     pub async fn cancel(&self, id: &OperationId, signed: &Signed) -> Result<Summary, DeadLetterError> {
         let record = self.record(id).await?;
         Ok(self.act(id, Action::Cancel, signed, Some(record.fence)).await?.summary())
@@ -91,8 +91,8 @@ impl DeadLetters {
 
     /// Carries on under a new name with all that is on record under an old one. What is open and what is dead goes on
     /// there, and what is settled is answered from its record there too. Each keeps the wire key that the vendor
-    /// knows it by, and its evidence. What was open is closed under its old name, so that a process which still has
-    /// that name neither carries on with it nor claims it anew.
+    /// knows, and its evidence. What was open is closed under its old name. A process that still has that name then
+    /// neither carries on with it nor claims it anew.
     ///
     /// An operation is held back if a process holds it, or if it was sent to an address that the new name's client
     /// does not call. It is also held back if the new name is on record already: both may have been sent, so look at

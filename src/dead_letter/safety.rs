@@ -1,7 +1,7 @@
-//! Whether sending a dead letter again can cause a second effect, by the vendor's own rules.
+//! Whether a redrive can cause a second effect, by the vendor's own rules.
 //!
-//! The engine asks the same rule when it sends, and may find a window closed by then. It is asked here too because
-//! an operator must be told before, and because only a person may take the risk.
+//! The engine asks the same rule when it sends, and may find a window closed by then. It is asked here too because an
+//! operator must know before, and because only a person may take the risk.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ use crate::operation::record::{
 };
 use crate::vendor::Subject;
 
-/// What makes a redrive safe, or does not.
+/// Why a redrive is safe, or is not.
 ///
 /// ```
 #[doc = include_str!("../docs/setup/dead_letters.md")]
@@ -45,9 +45,9 @@ pub enum Safety {
     },
     /// It is looked up before anything is sent.
     LookUp,
-    /// Nothing does.
+    /// Nothing makes it safe.
     Unsafe,
-    /// The vendor's rules would have to say, and are not known.
+    /// The vendor's rules are not known.
     NoRules,
 }
 

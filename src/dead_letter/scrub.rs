@@ -1,8 +1,8 @@
-//! Secrets that version 0.1 stored with the headers of requests, taken out of every record.
+//! Scrub: remove the secrets that version 0.1 stored with the headers of requests.
 //!
-//! A scrub goes operation by operation, each in a transaction of its own: one that is cut short is completed by the
-//! same again. It reads every record, because the names of headers that a client keeps secret are the client's: no store
-//! has an index of those.
+//! A scrub goes operation by operation, each in a transaction of its own. If it is cut short, the same again
+//! completes it. It reads every record, because only a client knows which headers it keeps secret: no store has an
+//! index of those.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::operation::OperationId;
 use crate::operation::record::{Act, Action, Filter, Forbidden, Record};
 use crate::operation::secret::SECRET_HEADERS;
 
-/// Which headers are removed, and by whom.
+/// Which headers to remove, and by whom.
 ///
 /// ```
 #[doc = include_str!("../docs/setup/dead_letters.md")]
@@ -32,13 +32,13 @@ pub struct Scrub {
     /// `X-Auth-Token`, `X-Api-Key`, `X-Postmark-Server-Token`, `X-Postmark-Account-Token` and those of the
     /// [clients](DeadLetters::with_client) are always removed.
     pub headers: Vec<String>,
-    /// Who does it, and why.
+    /// The operator's name and reason.
     pub signed: Signed,
-    /// Whether nothing is changed and only counted. Needs neither name nor reason.
+    /// Whether this is a dry run: it counts, changes nothing, and needs neither name nor reason.
     pub rehearsal: bool,
 }
 
-/// What a scrub did, or would do.
+/// The result of a scrub, or of its dry run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Scrubbed {
@@ -48,7 +48,7 @@ pub struct Scrubbed {
     pub headers: Vec<String>,
     /// Operations whose request had one of them.
     pub matched: u64,
-    /// Of these, now without. Less than `matched` in a dry run, and where another process removed or scrubbed a
+    /// Of these, now without them. Less than `matched` in a dry run, and where another process removed or scrubbed a
     /// record meanwhile.
     pub scrubbed: u64,
 }
@@ -66,7 +66,7 @@ impl Scrub {
         self
     }
 
-    /// Without changing anything.
+    /// Makes it a dry run.
     #[must_use]
     pub fn rehearse(mut self) -> Scrub {
         self.rehearsal = true;

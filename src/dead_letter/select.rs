@@ -1,4 +1,4 @@
-//! Which dead letters: filters, pages and groups.
+//! The selection of dead letters: filters, pages and groups.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::operation::Scope;
 use crate::operation::record::{Cursor, Filter, Page, Phase, Summary};
 use crate::transport::{SendError, SendErrorKind};
 
-/// Which dead letters: those that match every part that is given. The default is all that are not resolved.
+/// A filter of dead letters: those that match every part that is given. The default is all that are not resolved.
 ///
 /// ```
 #[doc = include_str!("../docs/setup/dead_letters.md")]
@@ -38,21 +38,21 @@ pub struct Selection {
     pub wire_key: Option<String>,
     /// Dead for this reason.
     pub reason: Option<Reason>,
-    /// Of this effect.
+    /// With this effect.
     pub effect: Option<Effect>,
     /// Whose last answer had this status.
     pub status: Option<u16>,
     /// Whose error had this [`code`](crate::Error::code).
     pub code: Option<String>,
-    /// That last moved at least so long ago.
+    /// Last moved at least so long ago.
     pub older_than: Option<Duration>,
-    /// That last moved less than so long ago.
+    /// Last moved less than so long ago.
     pub younger_than: Option<Duration>,
-    /// In the sequence of this name, of whichever account.
+    /// In the sequence of this name, of any account.
     pub sequence: Option<String>,
-    /// That last moved before this time: the filter as a dry run froze it.
+    /// Last moved before this time: the filter as a dry run froze it.
     pub before: Option<Timestamp>,
-    /// Those, too, on which a person has given their word.
+    /// Also those that are resolved.
     pub resolved_too: bool,
 }
 
@@ -117,8 +117,8 @@ pub struct Group {
 }
 
 impl DeadLetters {
-    /// A page of dead letters, in the order of their first claim. Where a code is asked for, a page may have
-    /// fewer rows than `limit` before the list is at its end.
+    /// A page of dead letters, in the order of their first claim. If the selection has a code, a page may have fewer
+    /// rows than `limit` before the end of the list.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! One operation with all that is known of it.
+//! One operation, with all that is on record of it.
 
 use http::Method;
 
@@ -12,7 +12,7 @@ use crate::operation::record::{Action, AuditEntry, Phase, Record, Resolution, St
 use crate::operation::{Key, OperationId, Scope};
 use crate::request::Request;
 
-/// An operation as it is shown: nothing is in here that the [`View`] withholds.
+/// An operation as it is shown. It has nothing that the [`View`] withholds.
 ///
 /// ```
 #[doc = include_str!("../docs/setup/dead_letters.md")]
@@ -29,11 +29,11 @@ use crate::request::Request;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Shown {
-    /// What a list shows of it.
+    /// The same as in a list.
     pub summary: Summary,
     /// The [`code`](crate::Error::code) of the error, if it is a dead letter.
     pub code: Option<&'static str>,
-    /// What a redrive would rely on, if it is a dead letter and no person's word stands in the way.
+    /// Why a redrive would be safe, if it is a dead letter that is not resolved.
     pub safety: Option<Safety>,
     /// Whether a redrive overwrites what was written since: see [`Redrive::overwrite`](super::Redrive::overwrite).
     pub overwrites: bool,
@@ -90,7 +90,7 @@ impl DeadLetters {
     ///
     /// # Errors
     ///
-    /// [`DeadLetterError::Absent`]; [`DeadLetterError::Refused`] if an opened view is not signed and explained.
+    /// [`DeadLetterError::Absent`]; [`DeadLetterError::Refused`] if an opened view has no name or no reason.
     pub async fn show(&self, id: &OperationId, view: &View) -> Result<Shown, DeadLetterError> {
         if let Some(signed) = &view.opened {
             self.get(id).await?.ok_or_else(|| DeadLetterError::Absent(id.to_string()))?;

@@ -1,4 +1,4 @@
-//! How many operations there are, of whom, and how old.
+//! Counts of operations, by vendor and phase, with their age.
 
 use super::{DeadLetterError, DeadLetters, OPEN};
 use crate::clock::Timestamp;
@@ -49,8 +49,8 @@ impl DeadLetters {
         Ok(Stats { now: self.now(), groups, outbox, held_more, held: held.rows })
     }
 
-    /// How many rows of the [outbox](crate::outbox) cannot become operations. They are no dead letters, and are to be looked
-    /// at where those are.
+    /// How many rows of the [outbox](crate::outbox) cannot become operations. They are no dead letters, but an
+    /// operator should see them at the same place.
     ///
     /// # Errors
     ///

@@ -175,7 +175,7 @@ fn resolved(said: &Resolved) -> Value {
     Value::Object(form)
 }
 
-/// Every member is there whatever the resolution is.
+/// Every member is there for every resolution.
 fn resolution(resolution: Option<&Resolution>) -> Map<String, Value> {
     let vendor_id = match resolution {
         Some(Resolution::Applied { vendor_id }) => Some(vendor_id),
