@@ -1,11 +1,11 @@
-//! What a vendor really does with a repeated request, as data and pure functions.
+//! The rules of a vendor: what it really does with a repeated request, as data and pure functions.
 //!
 //! [`Vendor`] is for the author of an adapter. It does no I/O and keeps no state. It says how a request is stamped
 //! and authorised, for how long the vendor replays a key, what an attempt's outcome means, and how an effect can be
 //! looked up. The engine does the rest.
 //!
-//! Adapters: [`Stripe`], [`Postmark`], [`BigCommerce`], and [`Keyed`] for every vendor whose idempotency is a
-//! key in a header or a body field, which is configuration and no code.
+//! The adapters are [`Stripe`], [`Postmark`] and [`BigCommerce`]. [`Keyed`] is for every vendor whose idempotency is
+//! a key in a header or a body field: it is configuration and no code.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -52,9 +52,9 @@ pub trait Vendor: fmt::Debug + Send + Sync + 'static {
     /// The URL that paths of calls are appended to. It may have a path of its own.
     fn base_url(&self) -> &Url;
 
-    /// Whether the adapter can work as it was built: a secret that is empty or cannot be a header's value, a store or
-    /// a base URL that makes no sense. Adapters are built without a `Result`; the client's builder asks here, once,
-    /// before anything is sent.
+    /// Whether the adapter can work as it was built. It cannot with a secret that is empty or cannot be a header's
+    /// value, or with a store or a base URL that is impossible. Adapters are built without a `Result`; the client's
+    /// builder asks here, once, before anything is sent.
     ///
     /// # Errors
     ///
@@ -99,14 +99,15 @@ pub trait Vendor: fmt::Debug + Send + Sync + 'static {
         request.headers.iter().filter_map(is_secret).collect()
     }
 
-    /// For how long, from the first send, the vendor answers a resend of this stamped request from its own
-    /// record instead of executing it again. `None`: it executes again.
+    /// The replay window: for how long, from the first send, the vendor answers a resend of this stamped request from
+    /// its own record. `None`: it executes it again.
     fn replay_window(&self, request: &Request) -> Option<Duration>;
 
     /// What an attempt's outcome means.
     fn classify(&self, attempt: &Attempt<'_>) -> Verdict;
 
-    /// How long after an unknown outcome a lookup may be believed: index lag plus longest processing time.
+    /// The settle time: how long after an unknown outcome a lookup may be believed. It is the index lag plus the
+    /// longest processing time.
     fn settle_time(&self) -> Duration;
 
     /// The first request of a lookup for the effect of `subject`, if this vendor has one for it. The engine
@@ -133,7 +134,7 @@ pub struct Attempt<'a> {
     /// Whether the vendor's [replay window](Vendor::replay_window) was still open when this attempt ended. Only then
     /// does it promise to have answered from its record, had an earlier attempt taken effect.
     pub in_window: bool,
-    /// The answer, or why none came.
+    /// The answer, or the reason why none came.
     pub outcome: Result<&'a Answer, &'a SendError>,
     /// Wall time at the end of the attempt, for waits that are given as dates.
     pub now: Timestamp,
@@ -189,7 +190,7 @@ pub enum Verdict {
     Retry {
         /// Whether this attempt may have taken effect.
         effect: Effect,
-        /// How long the vendor asked to be left alone, counted from its answer.
+        /// The pause that the vendor asked for, counted from its answer.
         not_before: Option<Duration>,
     },
     /// It may have taken effect, and sending it again cannot tell or help.
@@ -285,15 +286,15 @@ pub enum Finding {
     Absent,
     /// The vendor answered, and its answer says neither. It counts as an answer: after a few, the operation is *unknown*.
     CannotTell,
-    /// It is no answer of the vendor's to this question: a proxy wrote a page, or a list was asked for and none came. It
-    /// counts as a lookup that failed, and is made again, for a day.
+    /// No answer of the vendor's to this question: a proxy wrote a page, or a list was asked for and none came. The
+    /// lookup counts as failed, and is made again, for a day.
     Unanswered,
     /// The lookup goes on: its next page.
     Next(Request),
 }
 
-/// By what a vendor's clock and a host's may differ without anybody's noticing. Five minutes is what signed requests
-/// commonly allow (Stripe's own webhooks do).
+/// The largest difference of a vendor's clock and a host's that may go unnoticed. Five minutes is what signed
+/// requests commonly allow (Stripe's own webhooks do).
 const CLOCK_SKEW: Duration = Duration::from_secs(5 * 60);
 
 /// Whether HTTP itself makes a repeat harmless (RFC 9110, section 9.2.2).
