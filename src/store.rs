@@ -1,12 +1,11 @@
-//! Where operations are recorded: the [`Store`] trait and its backends.
+//! Stores, which record the operations: the [`Store`] trait and its backends.
 //!
 //! The trait is small for its implementors. A backend carries out the decisions of
 //! [`operation::record`](crate::operation::record) atomically, and durably before it returns if it is a durable one.
 //! It adds no semantics of its own. So the methods are few and general: one [`take`](Store::take) for every takeover,
 //! one [`act`](Store::act) for every operator's action. With a method for each, every backend would repeat the state
 //! machine, and every new action would break every backend. No method that a call needs has a default, so that a
-//! backend cannot forget one. A store around another one is a [`Wrapper`], and writes down only what it does
-//! otherwise.
+//! backend cannot forget one. A store around another one is a [`Wrapper`], and implements only what it changes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -93,9 +92,9 @@ pub use wrapper::Wrapper;
 ///   the other. So does an operation that is adopted, in its new account.
 /// - After each write or removal of an operation in a sequence, the store asks
 ///   [`record::turn`](crate::operation::record::turn) who has the turn.
-/// - Each time it reads a record to decide upon it or to give it away, it fills in
-///   [who is ahead](crate::operation::record::Place::behind). The decisions then keep the order by themselves; that a take
-///   looks only among those that have the turn, or need none, is what keeps it cheap.
+/// - Each time it reads a record to decide upon it or to give it away, it fills in [who is
+///   ahead](crate::operation::record::Place::behind). The decisions then keep the order by themselves. A take is
+///   cheap because it looks only among those that have the turn, or need none.
 ///
 /// # Cancellation safety
 ///
@@ -109,7 +108,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// A [`StoreError`]; nothing was claimed, or it was and frees itself when the lease runs out.
+    /// A [`StoreError`]. Nothing was claimed; or it was, and the claim ends when the lease runs out.
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError>;
 
     /// Carries out [`Record::apply`] and gives the record as it now stands. The transition's reports go on the
@@ -138,7 +137,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// A [`StoreError`]; nothing was taken, or it frees itself when the lease runs out.
+    /// A [`StoreError`]. Nothing was taken; or it was, and is free again when the lease runs out.
     async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError>;
 
     /// Carries out [`Record::act`], and keeps its [`AuditEntry`] in the same commit.
@@ -230,17 +229,17 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// A [`StoreError`]; the host then takes its own clock for doubted.
     async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError>;
 
-    /// Removes at most `limit` records that expired at or before `now`, and says how many it removed.
-    /// Unresolved dead letters and operations under way are never among them. The store keeps the highest fence of
-    /// all that it ever removed, for [`record::claim`](crate::operation::record::claim): as durably as the records.
+    /// Removes at most `limit` records that expired at or before `now`, and says how many it removed. Unresolved dead
+    /// letters and operations under way are never among them. The store keeps the highest fence of all that it ever
+    /// removed, for [`record::claim`](crate::operation::record::claim), and keeps it as durably as the records.
     ///
     /// # Errors
     ///
     /// A [`StoreError`]; some may have been removed.
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError>;
 
-    /// What there is for [`take`](Store::take) and [`purge`](Store::purge) to find, for all accounts of a dispatcher in
-    /// one question. It changes nothing but what the store notes of the time, as a take does.
+    /// What [`take`](Store::take) and [`purge`](Store::purge) would find, for all accounts of a dispatcher in one
+    /// question. It changes nothing but what the store notes of the time, as a take does.
     ///
     /// Default: `None`. The dispatcher then takes for each of its accounts, and purges, to find out.
     ///
@@ -252,8 +251,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Tells the other dispatchers of this store what those of this process say, and gives the last word of everybody about
-    /// the same accounts, one's own included. It touches no operation.
+    /// Publishes the heartbeats of this process's dispatchers to the store's other dispatchers. It gives the last
+    /// heartbeat of every dispatcher for the same accounts, the own ones included. It touches no operation.
     ///
     /// Default: `None`. Each dispatcher then delivers as if it were the only one.
     ///
@@ -265,14 +264,15 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         Ok(None)
     }
 
-    /// What wakes the dispatchers of this process that deliver from this store: one for all who hold it.
+    /// The object that wakes the dispatchers of this process that deliver from this store. All holders of the store
+    /// share it.
     ///
     /// Default: `None`. Then each client wakes its own dispatcher alone, and looks for itself.
     fn wakes(&self) -> Option<&Wakes> {
         None
     }
 
-    /// What an operator's tool does to the whole store, such as [`reseal`]; `None` if it can do nothing of that kind.
+    /// The upkeep of the whole store by an operator's tool, such as [`reseal`]; `None` if the store has none.
     ///
     /// Default: `None`.
     fn upkeep(&self) -> Option<&dyn Upkeep> {

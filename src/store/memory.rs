@@ -42,11 +42,10 @@ use sequence::{Line, Name};
 
 /// The default store: in memory, bounded, and **lost in a crash**.
 ///
-/// Within one process it keeps every rule of [`Store`]. What it cannot do is survive: after a crash or a
-/// restart, nothing here knows which operations were under way, which took effect, or which were scheduled or
-/// dead letters. A caller who then sends the same key again sends it for real. Only a vendor that replays keys
-/// by itself (Stripe, within its window) still holds the effect to one. Clones of an `Arc<Memory>` share one
-/// store; two processes never do.
+/// Within one process it keeps every rule of [`Store`]. It does not survive the process. After a crash or a restart
+/// it does not know which operations were under way, took effect, were scheduled or were dead letters. A caller who
+/// then sends the same key again sends it for real. Only a vendor that replays keys by itself (Stripe, within its
+/// window) still holds the effect to one. Clones of an `Arc<Memory>` share one store; two processes never do.
 ///
 /// # Bound
 ///
@@ -58,8 +57,9 @@ use sequence::{Line, Name};
 /// call in 6 seconds; a service with more takes a file, or a greater bound. A warning says so when eviction begins,
 /// and again each time the count has doubled.
 ///
-/// Never evicted are operations in progress, scheduled ones and dead letters, resolved ones included. When the store is
-/// full of those, a claim of a new operation fails. Of operators' actions the last [`Memory::AUDIT_MAX`] are kept.
+/// Never evicted are operations in progress, scheduled ones and dead letters, resolved ones included. When the store
+/// is full of those, a claim of a new operation fails. The audit record keeps the last [`Memory::AUDIT_MAX`] actions
+/// of operators.
 ///
 /// # Example
 ///
@@ -155,8 +155,8 @@ impl Memory {
         self.inner.lock().rows.len()
     }
 
-    /// How many settled records it has forgotten before their time was over, to make room for others. Each is a key
-    /// that would be sent anew. More than 0 says that the bound is too small for the retention.
+    /// How many settled records it has evicted before their retention was over, to make room for others. Each is a
+    /// key that would be sent anew. More than 0 says that the bound is too small for the retention.
     pub fn evicted(&self) -> u64 {
         self.inner.lock().evicted
     }

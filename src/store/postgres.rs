@@ -84,7 +84,7 @@ use turns::Rivals;
 
 /// A store in a Postgres database, which any number of processes on any number of hosts may share.
 ///
-/// Whatever a method has acknowledged is committed, as durably as the server commits (`synchronous_commit`). A role or a
+/// What a method has acknowledged is committed, as durably as the server commits (`synchronous_commit`). A role or a
 /// database that sets it to `off` is refused.
 ///
 /// # Behaviour
@@ -97,8 +97,8 @@ use turns::Rivals;
 ///
 /// # Bound
 ///
-/// Nothing but the server's disk: call [`purge`](Store::purge) now and then. It works in small batches, and no claim but
-/// of a row that it removes waits for it.
+/// Only the server's disk bounds it. Call [`purge`](Store::purge) now and then. It works in small batches, and only
+/// the claim of a row that it removes waits for it.
 #[derive(Clone, Debug)]
 pub struct Postgres(Arc<Shared>);
 

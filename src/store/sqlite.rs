@@ -61,9 +61,9 @@ use write::{First, Met, Step, Written};
 
 /// A store in an SQLite file: the embedded default.
 ///
-/// Whatever a method has acknowledged is on disk (`synchronous=FULL`, a write-ahead log) and survives `kill -9` and,
-/// as far as the disk keeps its word, a power cut. Several processes, and several `Sqlite` on one machine, may share
-/// a file. A network file system must not hold it (<https://www.sqlite.org/wal.html#overview>, "all processes using a
+/// What a method has acknowledged is on disk (`synchronous=FULL`, a write-ahead log) and survives `kill -9` and, as
+/// far as the disk keeps its word, a power cut. Several processes, and several `Sqlite` on one machine, may share a
+/// file. A network file system must not hold it (<https://www.sqlite.org/wal.html#overview>, "all processes using a
 /// database must be on the same host").
 ///
 /// # Behaviour
@@ -71,20 +71,20 @@ use write::{First, Met, Step, Written};
 /// - A claim and a settlement are a commit each; commits that come together share one.
 /// - When more than 1,024 calls wait, the next waits for its turn in the queue. Dropped while it waits, it leaves
 ///   nothing. So does a claim that is dropped before its commit began; a settlement is written all the same.
-/// - Another process that holds the file is waited for, up to about five seconds.
+/// - It waits up to about five seconds for another process that holds the file.
 /// - Times are kept to the millisecond, and up to 2^63 of them.
-/// - A file that is deleted or replaced while it is open is noticed by the next [`take`](Store::take),
-///   [`look`](Store::look) or [`purge`](Store::purge), so by each round of recovery. From then on every write fails with
+/// - The next [`take`](Store::take), [`look`](Store::look) or [`purge`](Store::purge) notices a file that was deleted
+///   or replaced while it is open. So does each round of recovery. From then on every write fails with
 ///   [`Replaced`](crate::store::StoreErrorKind::Replaced), and nothing is sent. (Unix.)
 /// - The file's mode is 0600, and so are those of `-wal` and `-shm` beside it. Copy it with SQLite's tools, not
 ///   with `cp`, as long as it is open.
 ///
 /// # Bound
 ///
-/// Nothing but the disk: call [`purge`](Store::purge) now and then. It works in small batches, so that a claim is
-/// never behind more than one of them. At 64 MiB a checkpoint copies the write-ahead log into the file, and the log
-/// begins anew. It grows beyond that while another process reads for long, and up to 128 MiB of it stay on disk. Of
-/// the file, a store keeps up to 16 MiB in memory to write by, and 2 MiB for each of the three threads that read.
+/// Only the disk bounds it. Call [`purge`](Store::purge) now and then. It works in small batches: a claim is never
+/// behind more than one of them. At 64 MiB a checkpoint copies the write-ahead log into the file, and the log begins
+/// anew. It grows beyond that while another process reads for long, and up to 128 MiB of it stay on disk. Of the
+/// file, a store keeps up to 16 MiB in memory to write by, and 2 MiB for each of the three threads that read.
 ///
 /// # Example
 ///
@@ -141,7 +141,7 @@ impl Sqlite {
         Sqlite::builder(path).open()
     }
 
-    /// Opens the file at `path` with more than [`open`](Sqlite::open) does.
+    /// Opens the file at `path` with more settings than [`open`](Sqlite::open).
     pub fn builder(path: impl AsRef<Path>) -> SqliteBuilder {
         SqliteBuilder::new(path.as_ref().to_owned())
     }
@@ -164,8 +164,8 @@ impl Sqlite {
         Ok(Sqlite { path, settings, seals, writer, readers, turn, checkpointer, place, wakes, tenants })
     }
 
-    /// Writes the file anew without what was removed from it, and moves its log into it. Until then, what was removed
-    /// is gone from every list and still in the file: in its free space, and in its log.
+    /// Writes the file anew without what was removed from it, and checkpoints its log. Until then, what was removed
+    /// is gone from every list but still in the file: in its free space, and in its log.
     ///
     /// The file may be in use. Writers wait meanwhile, about a second for each 100 MiB; after some five seconds a
     /// write fails as [`Locked`](crate::store::StoreErrorKind::Locked), and a call then sends nothing. It needs up to
@@ -200,11 +200,11 @@ impl Sqlite {
         &self.path
     }
 
-    /// Carries out what is queued and shuts the file. Dropping it does the same in the background.
+    /// Carries out what is queued and closes the file. Dropping the store does the same in the background.
     ///
     /// # Cancellation safety
     ///
-    /// The file is shut all the same.
+    /// The file is closed all the same.
     pub async fn close(self) {
         let Sqlite { writer, readers, checkpointer, .. } = self;
         checkpointer.close().await;

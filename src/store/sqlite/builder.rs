@@ -1,4 +1,4 @@
-//! Opening a store with more than a path.
+//! The builder of a store with more settings than a path.
 
 use std::path::PathBuf;
 
@@ -39,9 +39,9 @@ impl SqliteBuilder {
         SqliteBuilder { path, settings: Settings::default(), seals: Seals::default() }
     }
 
-    /// Whether a store is made where there is none: no file, an empty one, or one whose making was cut off. A
-    /// service wants that, and a power cut in its first moment leaves just such a file. A tool that looks after a
-    /// service's store does not: a typing mistake would become an empty store in which nothing is found.
+    /// Whether to make a store where there is none: no file, an empty one, or one whose making was cut off. A service
+    /// wants that: a power cut in its first moment leaves just such a file. An operator's tool does not: a typing
+    /// mistake would become an empty store.
     ///
     /// Without it, [`open`](SqliteBuilder::open) refuses with [`StoreErrorKind::Absent`](crate::store::StoreErrorKind)
     /// and leaves what is there as it is. An older schema is brought up to date all the same.
@@ -61,7 +61,7 @@ impl SqliteBuilder {
     /// tell an answer from an earlier one of the same operation. A process that can write to the file can put an old
     /// copy of a row back.
     ///
-    /// Sealing and unsealing are the caller's task's work and not the writer's: some 4 µs for a body of a KiB, and a
+    /// The caller's task seals and unseals, not the writer's thread. It takes some 4 µs for a body of a KiB, and a
     /// millisecond for each MiB.
     ///
     /// Default: not sealed.
