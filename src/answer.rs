@@ -1,4 +1,4 @@
-//! What came back over the wire.
+//! The vendor's answer, as it came over the wire.
 
 use std::fmt;
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Timestamp;
 use crate::error::Effect;
 
-/// What one attempt met, and what was made of it. Holds no secret and no body.
+/// The outcome of one attempt, and the adapter's verdict. It holds no secret and no body.
 ///
 /// ```
 #[doc = include_str!("docs/setup/stripe.md")]
@@ -25,9 +25,9 @@ use crate::error::Effect;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct AttemptReport {
-    /// 1 for the operation's first attempt. A lookup has the number of the attempt before it, 0 if there was none since
-    /// the redrive. What recovery sent in vain while the vendor's circuit was not closed does not count: the next attempt
-    /// has the same number.
+    /// 1 for the operation's first attempt. A lookup has the number of the attempt before it, 0 if there was none
+    /// since the redrive. An attempt of recovery that failed while the vendor's circuit was not closed does not
+    /// count: the next attempt has the same number.
     pub number: u32,
     /// When it was sent.
     #[serde(with = "millis")]
@@ -36,7 +36,7 @@ pub struct AttemptReport {
     pub latency: Duration,
     /// The answer's status, if an answer came.
     pub status: Option<u16>,
-    /// What went wrong on the way, if no whole answer came.
+    /// The failure on the way, if no whole answer came.
     pub failure: Option<String>,
     /// The adapter's verdict: `done`, `refused`, `retry` or `unknown`; `look_up` for a lookup, whose `effect` is what it
     /// found: `applied`, `none`, or `unknown` if it could not tell.

@@ -197,7 +197,7 @@ pub type BoxError = Box<dyn StdError + Send + Sync>;
 /// let charge = stripe.post("/v1/payment_intents").key("order-42/charge").form(&form);
 /// let error = charge.deadline(Duration::from_secs(5)).send().await.unwrap_err();
 ///
-/// // No answer came in time. Nobody may say that nothing was charged: send the same key again.
+/// // No answer came in time. The charge may have been made: send the same key again.
 /// assert!(error.is_deadline());
 /// assert_eq!((error.effect(), error.code()), (Effect::Unknown, "DEPENDENCY.timeout"));
 /// assert!(error.retry_at().is_some());

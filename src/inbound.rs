@@ -1,5 +1,5 @@
-//! What an incoming request says about the calls made on its behalf: how long its caller still waits, and
-//! whether somebody above already retries.
+//! Two headers of an incoming request that matter to the calls made for it: how long its caller still waits, and
+//! whether a layer above already retries.
 //!
 //! Without this, a service retries for a caller that has gone, and three layers of three retries each become
 //! twenty-seven calls.

@@ -1,37 +1,38 @@
 //! The transactional outbox: a vendor call in the caller's own database transaction.
 //!
-//! An order is written and its charge is made, or neither. Two writes to two places cannot promise that: a crash between
-//! them leaves an order without a charge, or a charge without an order. [`Call::enqueue_in`](crate::Call::enqueue_in)
-//! writes the call as a row of the store's own database, in the transaction that writes the order. Once it is committed,
-//! a [dispatcher](crate::dispatcher) *admits* the row: it records the operation and removes the row in one commit, and
+//! Either an order is written and its charge is made, or neither. Two writes to two places cannot promise that: a
+//! crash between them leaves one without the other. [`Call::enqueue_in`](crate::Call::enqueue_in) writes the call as
+//! a row of the store's own database, in the transaction that writes the order. Once it is committed, a
+//! [dispatcher](crate::dispatcher) *admits* the row: it records the operation and removes the row in one commit, and
 //! then sends as it sends everything else. What is rolled back was never there.
 //!
 //! # In the store's own database
 //!
-//! One transaction is in one database. So the service's tables and the store share it: for
-//! [`Sqlite`], one file.
+//! One transaction is in one database. So the service's tables and the store share a database: for [`Sqlite`], one
+//! file.
 //!
 //! - Let the store make the file, then make your tables in it. Leave the file's `user_version` and `application_id` as
 //!   they are: the store knows its file by them. Its own tables are `operation`, `account`, `audit`, `purged`,
 //!   `seal_key` and `steadfast_outbox`.
 //! - SQLite lets one connection write at a time. While your transaction holds the file, no call of the service is recorded;
 //!   after some five seconds such a call fails, and nothing is sent. Keep transactions short.
-//! - Begin them with `BEGIN IMMEDIATE` if they read before they write. A deferred one fails at its first write where
-//!   somebody wrote since it read. Give the connection a busy timeout of some seconds (rusqlite and sqlx do by themselves).
+//! - Begin them with `BEGIN IMMEDIATE` if they read before they write. A deferred one fails at its first write if
+//!   another connection wrote since it read. Give the connection a busy timeout of some seconds (rusqlite and sqlx do
+//!   by themselves).
 //! - An attached database will not do: with a write-ahead log, a crash may keep one file's half of the commit alone
 //!   (<https://www.sqlite.org/lang_attach.html>).
 //! - A call in the outbox is as durable as your connection's `synchronous` makes your commit. `FULL` is SQLite's default
 //!   and the store's.
 //!
-//! Drivers: rusqlite 0.39, which the feature `sqlite` has anyway, re-exported as `steadfast::outbox::rusqlite`; sqlx 0.9
-//! with feature `sqlx-sqlite`. A program links one SQLite, so that a driver of another version does not build beside it.
-//! For any other driver, implement [`Transaction`].
+//! Drivers: rusqlite 0.39, which the feature `sqlite` has anyway, re-exported as `steadfast::outbox::rusqlite`; sqlx
+//! 0.9 with feature `sqlx-sqlite`. A program links one SQLite, so a driver of another version does not build beside
+//! it. For any other driver, implement [`Transaction`].
 #![cfg_attr(feature = "sqlx-sqlite", doc = include_str!("docs/setup/outbox_sqlx.md"))]
 //!
 //! # From SQL
 //!
-//! Any program that may write to the file can enqueue: a trigger, a script, another language. The dispatcher makes the
-//! call by the same rules as for a client's own, with the client's policy and secret.
+//! Any program that may write to the file can enqueue: a trigger, a script, another language. The dispatcher makes
+//! the call by the same rules as a client's own call, with the client's policy and secret.
 //!
 //! ```sql
 //! INSERT INTO steadfast_outbox (vendor, account, path, key, content_type, body)
@@ -53,9 +54,9 @@
 //! | `sequence`, `on_dead_letter` | none, `hold` | as [`Call::sequence`](crate::Call::sequence); `skip` lets the next one go |
 //! | `keep_ms`, `redact`, `supersedes` | | as [`Call::retention`](crate::Call::retention), [`redact`](crate::Call::redact) (a JSON array) and [`supersedes`](crate::Call::supersedes) |
 //!
-//! What the table's checks can see, such as a key that is too long, fails in the transaction. A later `send()` of the
-//! same call under the same key finds the operation. JSON in another order of members, and a form in another order of
-//! names, are the same request.
+//! A mistake that the table's checks can see, such as a key that is too long, fails in the transaction. A later
+//! `send()` of the same call under the same key finds the operation. JSON in another order of members, and a form in
+//! another order of names, are the same request.
 //!
 //! # On Postgres
 //!
@@ -64,7 +65,7 @@
 //! tokio-postgres alike send it as a statement without a name.
 #![cfg_attr(feature = "sqlx-postgres", doc = include_str!("docs/setup/outbox_sqlx_postgres.md"))]
 //!
-//! Any other program, in whatever language, calls a function of the schema in its own transaction:
+//! A program in any language calls a function of the schema in its own transaction:
 //!
 //! ```sql
 //! SELECT payments.enqueue('acme', 'POST', '/v1/payouts', 'order-42/payout', '{"amount": 1000}');
@@ -83,28 +84,28 @@
 //! Behind those come, by name: `account` (`default`), `query` (encoded, without `?`), `headers` (`jsonb`), `at` or
 //! `after`, `on_unknown`, `keep`, `redact`, `supersedes`, `namespace`, `sequence`, `on_dead_letter`. They give the
 //! row's number, and tell the dispatchers of all processes (`NOTIFY`) when the transaction commits. The server
-//! commits those that tell one after the other; of many at once only the first does. `SET steadfast.notify = 'off'`,
-//! or `ALTER DATABASE`, leaves it out: for `PREPARE TRANSACTION`, which does not take it, and for the last bit of
-//! throughput. A mistake fails in the caller's transaction, and says what to give. The caller's login needs no right
-//! to a table: `GRANT USAGE ON SCHEMA` and `GRANT EXECUTE ON FUNCTION`. The role of an app has both. Rows lie in the
-//! table `outbox` of the schema, with the columns above, but for `body` (`bytea`) and `account` (`default`); only a
-//! dispatcher's role admits them.
+//! commits transactions with a `NOTIFY` one after the other; of many at once only the first has one. `SET
+//! steadfast.notify = 'off'`, or `ALTER DATABASE`, leaves it out. Use that for `PREPARE TRANSACTION`, which does not
+//! allow it, and for the last bit of throughput. A mistake fails in the caller's transaction, and says what to give.
+//! The caller's login needs no right to a table: `GRANT USAGE ON SCHEMA` and `GRANT EXECUTE ON FUNCTION`. The role of
+//! an app has both. Rows lie in the table `outbox` of the schema, with the columns above, but for `body` (`bytea`)
+//! and `account` (`default`); only a dispatcher's role admits them.
 //!
 //! # What cannot be admitted
 //!
-//! A header that carries a secret, a body that has no room for the vendor's key, a key that belongs to another
-//! request: such a row is *rejected*. It stays in the outbox with the reason, in the columns `rejected_at_ms` and
-//! `rejected`; nothing of it is sent, its key is not used up, and the rows behind it go on. An event says so,
+//! A row can have a header that carries a secret, a body without room for the vendor's key, or a key that belongs to
+//! another request. Such a row is *rejected*. It stays in the outbox with the reason, in the columns `rejected_at_ms`
+//! and `rejected`; nothing of it is sent, its key is not used up, and the rows behind it go on. An event says so,
 //! `steadfast stats` counts it, and [`DeadLetters::rejected`](crate::dead_letter::DeadLetters::rejected) lists it. It
-//! is no dead letter: there is no operation yet, so that there is nothing to redrive and no effect to doubt. So its
-//! key stays free: a correct call under the same key is made. The rows behind it in its sequence wait, unless it
-//! skips. Mend it, and put it back:
+//! is no dead letter: there is no operation yet, so there is nothing to redrive and no effect to doubt. So its key
+//! stays free: a correct call under the same key is made. The rows behind it in its sequence wait, unless it skips.
+//! Mend it, and put it back:
 //!
 //! ```sql
 //! UPDATE steadfast_outbox SET headers = '{}', rejected_at_ms = NULL, rejected = NULL WHERE number = 7;
 //! ```
 //!
-//! Of a row that is right, and that the store could not record for now, nothing is said but `recovery failed`. It waits.
+//! A correct row that the store could not record for now waits. The only event is then `recovery failed`.
 //!
 //! # Sealed stores
 //!
@@ -155,7 +156,7 @@ pub use crate::store::{Database, Statement, Value};
 ///
 /// For another driver: execute the statement, with its values in the order of its parameters, in the transaction.
 pub trait Transaction {
-    /// Whose SQL it takes.
+    /// The database whose SQL it takes.
     const DATABASE: Database;
 
     /// Executes one statement. It changes one row at most, and gives none.
@@ -166,8 +167,8 @@ pub trait Transaction {
 pub type Executing<'a> = Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send + 'a>>;
 
 /// A call that is written in a transaction which is not committed yet: what
-/// [`Call::enqueue_in`](crate::Call::enqueue_in) gives. Dropping it changes nothing: the transaction says what becomes of
-/// the call.
+/// [`Call::enqueue_in`](crate::Call::enqueue_in) gives. Dropping it changes nothing: only the transaction decides
+/// about the call.
 ///
 /// ```
 #[doc = include_str!("docs/setup/outbox.md")]
@@ -201,8 +202,8 @@ impl Uncommitted {
         &self.accepted.named.wire_key
     }
 
-    /// Says that the transaction is committed: wakes the dispatcher of this process, and gives the handle of the
-    /// operation. A dispatcher finds the row without it too, at its next look.
+    /// Call it after the commit. It wakes the dispatcher of this process, and gives the handle of the operation. A
+    /// dispatcher finds the row without it too, at its next look.
     pub fn committed(self) -> Enqueued {
         self.client.wake();
         Enqueued::new(self.client, self.accepted)

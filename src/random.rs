@@ -4,7 +4,7 @@ use std::fmt;
 
 use rand::Rng;
 
-/// Where jitter and generated keys come from.
+/// The source of jitter and generated keys.
 ///
 /// [`SystemRandom`] is the default; [`testkit`] has a seeded and a fixed one.
 ///

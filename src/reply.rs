@@ -1,4 +1,4 @@
-//! What a successful call gives back.
+//! The reply of a successful call.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What is sent over the wire.
+//! The request, as it is sent over the wire.
 
 use std::fmt;
 

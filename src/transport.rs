@@ -1,4 +1,4 @@
-//! How a request reaches the vendor: the [`Transport`] trait, and what passes through it.
+//! The transport that carries requests to the vendor: the [`Transport`] trait, and its types.
 //!
 //! The trait is small for implementors (a scripted one for tests is in [`testkit`]). [`Http`] over reqwest is the one
 //! that service code uses.
@@ -24,13 +24,13 @@ mod watched_body;
 pub use http_client::{Http, HttpBuilder};
 pub use progress::Progress;
 
-/// What a transport must keep to in one exchange, and where it says how far it has got.
+/// The limits of one exchange, and the place where the transport says how far it has got.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Limits {
-    /// The longest reply to take in; what is beyond is cut off, and said so in [`Answer::cut`].
+    /// The longest reply to take in. The rest is cut off, and [`Answer::cut`] says so.
     pub reply_bytes_max: usize,
-    /// Where a transport that can tell says whether the request has begun to leave. One that cannot ignores it.
+    /// Where the transport says whether the request has begun to leave. A transport that cannot tell ignores it.
     pub progress: Progress,
 }
 
@@ -59,8 +59,8 @@ pub type Exchange<'a> = Pin<Box<dyn Future<Output = Result<Answer, SendError>> +
 /// engine drops it and treats the outcome as unknown, unless the transport has said to [`Limits::progress`] that
 /// nothing has left.
 pub trait Transport: fmt::Debug + Send + Sync + 'static {
-    /// Sends the request once, as given, and reads the answer up to the limit. Whatever the request, no redirect is
-    /// followed and nothing is retried underneath.
+    /// Sends the request once, as given, and reads the answer up to the limit. It follows no redirect and retries
+    /// nothing, for every request.
     ///
     /// # Errors
     ///
@@ -79,11 +79,11 @@ pub(crate) fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// Why no whole answer came.
+/// The reason why no whole answer came.
 #[derive(Debug)]
 pub struct SendError {
     kind: SendErrorKind,
-    /// Whom it was sent to, with the port if the URL has one: the first suspect where no connection was made.
+    /// The host, with the port if the URL has one: the first suspect where no connection was made.
     host: Option<Box<str>>,
     source: Option<BoxError>,
 }
@@ -110,7 +110,7 @@ pub enum SendErrorKind {
     Reset,
     /// The connection broke in the middle of the answer.
     Truncated,
-    /// A redirect was followed underneath us: what was sent where is not known.
+    /// A redirect was followed underneath us: it is not known what was sent where.
     Redirected,
 }
 
@@ -158,7 +158,7 @@ impl SendError {
         SendError { kind, host: None, source: Some(source.into()) }
     }
 
-    /// What to say of an exchange that was dropped because time ran out.
+    /// The failure of an exchange that was dropped because time ran out.
     pub(crate) fn out_of_time(progress: &Progress) -> SendError {
         if progress.give_up() {
             return SendError::with_source(SendErrorKind::Connect, "time ran out before anything was sent");

@@ -67,7 +67,7 @@ pub enum Which<'a> {
 /// let all = Selection::default();
 /// let redriven: Redriven = letters.redrive(Which::Matching(&all), &Redrive::by("ada")).await?;
 /// assert_eq!((redriven.matched, redriven.due, redriven.held_back), (2, 1, 1));
-/// // Without a client of the vendor nobody can say that it is safe.
+/// // Without a client of the vendor, the rules that make it safe are not known.
 /// assert_eq!(redriven.why_held_back[0].why.code(), "no_rules");
 #[doc = include_str!("../docs/setup/end.md")]
 /// ```

@@ -25,7 +25,7 @@ use crate::vendor::Subject;
 ///
 /// let id = letters.find("order-42/receipt").await?;
 /// let shown = letters.show(&id, &View::closed()).await?;
-/// // Postmark answered 429: nothing was sent to anybody.
+/// // Postmark answered 429: no mail was sent.
 /// assert_eq!(shown.safety, Some(Safety::NotApplied));
 /// assert!(Safety::NotApplied.is_safe() && !Safety::Unsafe.is_safe());
 #[doc = include_str!("../docs/setup/end.md")]

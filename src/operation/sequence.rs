@@ -6,11 +6,11 @@ use std::sync::Arc;
 use super::key::check_name;
 use crate::error::Error;
 
-/// A sequence of [enqueued](crate::Call::enqueue) calls: one at a time, in the order in which they were accepted, also
-/// over retries, processes and restarts. What is in no sequence, or in another one, waits for none of them.
+/// A sequence of [enqueued](crate::Call::enqueue) calls: one at a time, in the order in which they were accepted,
+/// also over retries, processes and restarts. A call in no sequence, or in another one, does not wait for them.
 ///
-/// The name is what the order is about, such as `customer-7`: 1 to 255 printable ASCII characters. It is one sequence for
-/// all routes of a vendor's account within a namespace. Elsewhere the same name is another sequence.
+/// The name says what is kept in order, such as `customer-7`: 1 to 255 printable ASCII characters. It is one sequence
+/// for all routes of a vendor's account within a namespace. Elsewhere the same name is another sequence.
 ///
 /// Other systems call it a sequence too (River), a message group (AWS SQS) or an ordering key (Google Pub/Sub). It is
 /// not a *key* here, because that word is the operation's own name.
@@ -61,7 +61,7 @@ impl Sequence {
     /// A dead letter of this call lets the next one of the sequence go. Redriven later, it is delivered out of turn:
     /// before those that still wait, after those that went.
     ///
-    /// It goes with the call, and not with the sequence: each dead letter does as its own call said.
+    /// It belongs to the call, and not to the sequence: each dead letter does what its own call said.
     #[must_use]
     pub fn skip_dead_letters(mut self) -> Sequence {
         self.skips_dead_letters = true;
