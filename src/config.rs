@@ -127,7 +127,7 @@ pub struct Vendors {
     secrets: Arc<Secrets>,
 }
 
-/// A variable that is not text is there, which is said: somebody who is told that it is not set looks elsewhere. The
+/// A variable that is not text is there, which is said: a person who is told that it is not set looks elsewhere. The
 /// error holds the value, and is never shown.
 type Secrets = dyn Fn(&str) -> Result<String, VarError> + Send + Sync;
 

@@ -114,7 +114,7 @@ pub(crate) struct Work {
     pub policy: Option<Box<CallPolicy>>,
     /// What the caller's own caller still allows.
     pub deadline: Option<Duration>,
-    /// Somebody above us already retries.
+    /// A layer above us already retries.
     pub retries_allowed: bool,
     /// Whether the deadline goes out again in `X-Request-Timeout`.
     pub pass_deadline_on: bool,

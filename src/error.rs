@@ -245,7 +245,7 @@ pub(crate) enum Kind {
     DeadLetter { reason: Reason, timeout: bool, rate_limited: bool },
     /// The store failed.
     Store { doing: &'static str },
-    /// The holder of the operation was fenced out: somebody else has taken it over.
+    /// The holder of the operation was fenced out: another process has taken it over.
     Fenced,
     /// The operation that this one starts over stands in the way.
     InTheWay { predecessor: String, obstacle: Obstacle },
@@ -542,7 +542,7 @@ impl Error {
         matches!(self.0.kind, Kind::Store { .. } | Kind::Fenced)
     }
 
-    /// Whether somebody else took the operation while this call held it.
+    /// Whether another process took the operation while this call held it.
     pub(crate) fn is_fenced(&self) -> bool {
         matches!(self.0.kind, Kind::Fenced)
     }

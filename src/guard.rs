@@ -85,7 +85,7 @@ guards! {
     LaterKeepsItsTime,
     /// What is enqueued again is not held by that.
     EnqueueHoldsNothing,
-    /// What somebody holds is not cancelled.
+    /// What a process holds is not cancelled.
     HeldNotCancelled,
     /// One client's backlog does not keep another one from its turn.
     TakenInTurn,
@@ -190,7 +190,7 @@ guards! {
     // Adapters.
     /// A page for a browser is no success.
     PageIsNoSuccess,
-    /// What somebody on the way wrote is no refusal.
+    /// What a proxy on the way wrote is no refusal.
     OwnAnswer,
     /// A replayed failure will not change under its key.
     ReplayMark,

@@ -268,7 +268,7 @@ pub(crate) fn waiting_for_holder(whose: Whose<'_>, wait: Duration) {
     event!(debug, whose, "waiting for the outcome", { steadfast.wait_ms = wait.as_millis() as u64, });
 }
 
-/// An operation that somebody else had begun is now ours.
+/// An operation that another process had begun is now ours.
 pub(crate) fn taken_over(vendor: &dyn Vendor, record: &Record) {
     let whose = Whose::of(vendor, record);
     event!(info, whose, "taken over", {
@@ -279,7 +279,7 @@ pub(crate) fn taken_over(vendor: &dyn Vendor, record: &Record) {
 }
 
 /// A client was built without a store. Said once in a process: a service has one reason for it, however many clients.
-/// It only counts as said if somebody listens: a client may be built before the subscriber is there.
+/// It only counts as said if a subscriber listens: a client may be built before the subscriber is there.
 pub(crate) fn forgetful(vendor: &str) {
     static SAID: AtomicBool = AtomicBool::new(false);
     if tracing::enabled!(Level::WARN) && !SAID.swap(true, Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! For tests of code that calls vendors: time, chance, answers and failures under the test's control.
+//! For tests of code that calls vendors: the test controls time, chance, answers and failures.
 //!
 //! What makes a vendor call hard cannot be had on demand. A vendor charges the card and then loses the connection. A
 //! wait takes thirty seconds. Jitter is at its worst. Here each is a value. The parts are independent; take what the

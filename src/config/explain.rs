@@ -92,7 +92,7 @@ fn one_of(written: &str, known: &[&str], also: &[&str]) -> String {
 }
 
 /// The names in "…, expected one of `a`, `b`", "… expected `a` or `b`" and "… expected `a`". Split from the
-/// right, because what stands before is whatever somebody wrote.
+/// right, because what stands before is what the author wrote.
 fn expected_names(message: &str) -> Vec<&str> {
     let Some((_, list)) = message.rsplit_once(", expected ") else { return Vec::new() };
     list.split('`').skip(1).step_by(2).collect()

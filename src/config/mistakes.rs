@@ -94,7 +94,7 @@ impl<'a> Mistakes<'a> {
         self.unread_from = Some(from);
     }
 
-    /// Says that this is no longer in the document although somebody wrote it, or meant to.
+    /// Says that this is no longer in the document although the author wrote it, or meant to.
     pub(super) fn took_out(&mut self, path: Path) {
         self.taken_out.push(path);
     }

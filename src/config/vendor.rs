@@ -335,7 +335,7 @@ const COMMON_KEYS: [&str; 7] =
 const RETENTION_KEY: &str = "retention";
 const POLICY_KEY: &str = "policy";
 
-/// The policy's own keys, for somebody who writes one of them a table too high. A test holds them to the
+/// The policy's own keys, for an author who writes one of them a table too high. A test holds them to the
 /// policy's fields.
 const POLICY_KEYS: [&str; 13] = [
     "backoff",

@@ -190,7 +190,7 @@ impl DeadLetters {
     /// The store's filter for a selection as of now.
     pub(super) async fn filter(&self, selection: &Selection) -> Result<Filter, DeadLetterError> {
         let now = self.now();
-        // Older is at least so long ago, which a bound that is itself left out has to reach past.
+        // `older_than` is inclusive and the filter's bound is exclusive, so add one millisecond.
         let old = selection.older_than.map(|age| now.minus(age).plus(Duration::from_millis(1)));
         let mut phases = OPEN.to_vec();
         if selection.resolved_too {

@@ -1,6 +1,6 @@
 //! A panic ends one round of recovery, and not recovery.
 //!
-//! A store, an adapter and a transport may be anybody's. One that panics once would otherwise end the task that calls
+//! A store, an adapter and a transport may be the service's own. One that panics once would otherwise end the task that calls
 //! it: the service goes on, and no task delivers what is on record. So the panic is caught and said, and the next
 //! round begins after the usual pause.
 

@@ -136,7 +136,7 @@ impl Delivery {
         self.engine.wall()
     }
 
-    /// Notes who has something due, as far as somebody said so. Gives when there is more.
+    /// Notes who has something due, as far as a wake said so. Gives when there is more.
     fn hear(&mut self) -> Option<Timestamp> {
         let (paths, next) = self.sleeper.due(self.wall());
         for path in paths {

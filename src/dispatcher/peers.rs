@@ -37,7 +37,7 @@ pub(super) struct Peers {
     /// When it told them last, and whether it is still there for them.
     told_at: Option<Instant>,
     is_told: bool,
-    /// The store has no means to tell anybody.
+    /// The store has no means to tell others.
     is_alone: bool,
     part: Part,
     live: Live,

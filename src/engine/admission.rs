@@ -39,8 +39,8 @@ impl Engine {
         }
     }
 
-    /// A call that goes out earns its part of a retry. One that is answered from the record does not: it puts no
-    /// load on the vendor that a share of it could be allowed for.
+    /// Credits the retry budget for a call that is sent. A replay is not credited, because it puts no load on the
+    /// vendor.
     pub(super) fn earn(&self, admission: &Admission<'_>) {
         if let Some(budget) = self.gates.budget() {
             budget.earn(admission.admitted_at());

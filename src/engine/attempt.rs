@@ -32,8 +32,8 @@ pub(super) enum Lease {
     Claimed,
     /// A renewal.
     ///
-    /// The lease that we measure may be over for everybody else: the wall clock was set, or the machine slept,
-    /// while our own clock knows nothing of it. Somebody may then have taken the operation, looked it up and sent
+    /// The lease that we measure may be over for all other processes: the wall clock was set, or the machine slept,
+    /// while our own clock knows nothing of it. Another process may then have taken the operation, looked it up and sent
     /// it, or found that it never took effect and ended it so. Neither the method nor the vendor's key helps
     /// against the second: what we sent then would be the only effect, of an operation that failed without one.
     /// So every send but the one right behind the claim or the take asks the store again, by a renewal under our fence.

@@ -63,14 +63,14 @@ impl<'a> Hold<'a> {
         self
     }
 
-    /// The latest moment at which this holder may still be sending: half the margin before anybody else may
+    /// The latest moment at which this holder may still be sending: half the margin before another process may
     /// take the operation.
     pub(super) fn stop_at(&self) -> Instant {
         let margin = Guard::LeaseMargin.keeps(self.engine.policy.record.lease_margin / 2);
         Instant::from_nanos(self.lease_until.as_nanos().saturating_sub(margin.as_nanos() as u64))
     }
 
-    /// When somebody else may take the operation. A send stops [before](Hold::stop_at); a write may still be made: under
+    /// When another process may take the operation. A send stops [before](Hold::stop_at); a write may still be made: under
     /// a fence that moved it changes nothing that is not proof.
     pub(super) fn over_at(&self) -> Instant {
         self.lease_until

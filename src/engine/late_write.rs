@@ -100,7 +100,7 @@ struct LateWrite {
 }
 
 impl LateWrite {
-    /// Until it is written, somebody else has the say, or the hold is over.
+    /// Until it is written, another process has the say, or the hold is over.
     async fn carry_out(&self) {
         let mut pause = WRITE_PAUSE_MIN;
         loop {
@@ -122,7 +122,7 @@ impl LateWrite {
         }
     }
 
-    /// Whether an earlier try was written after all. What somebody else has is theirs, but a success is proof to them
+    /// Whether an earlier try was written after all. What another process has is its own, but a success is proof to them
     /// too, so that it is brought to the store all the same.
     async fn is_over(&self) -> bool {
         let read = limit::within(&*self.clock, self.over_at, self.store.get(&self.held.id)).await;

@@ -27,7 +27,7 @@ impl Run<'_> {
 }
 
 impl Hold<'_> {
-    /// A store that wrote in time may still answer when the new lease is over, and somebody else hold the
+    /// A store that wrote in time may still answer when the new lease is over, and another process hold the
     /// operation by then. It is asked again, and a second answer that comes too late is believed no more.
     async fn renew_in_time(&mut self, needed: Duration, mut evidence: Evidence) -> Result<(), Error> {
         for _ in 0..RENEWALS_MAX {

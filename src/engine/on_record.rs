@@ -27,7 +27,7 @@ pub(super) enum Standing {
     Final { outcome: Box<Result<Reply, Error>>, fence: u64, is_over: bool },
     /// Its credentials were refused, with this error: the key is free again.
     Free(Error),
-    /// Somebody holds it, or it waits for its next attempt.
+    /// A process holds it, or it waits for its next attempt.
     Open(Open),
     /// The store failed, or did not answer in time.
     CannotSay,
@@ -136,7 +136,7 @@ impl Engine {
     ///
     /// - As long after its attempt began as this client's own answers have taken lately.
     /// - At the end of the longest attempt, which is on record.
-    /// - At the end of its lease, when somebody else may take the operation.
+    /// - At the end of its lease, when another process may take the operation.
     ///
     /// A holder asks for a lease of what it waits first, the attempt, and the margin. So the attempt begins no earlier
     /// than the last two before the lease's end. The margin is this client's own: a holder with a longer one is
@@ -192,7 +192,7 @@ impl Engine {
         })
     }
 
-    /// What a call is told whose claim met somebody else's, which frees at `frees_at` at the latest.
+    /// What a call is told whose claim met another caller's, which frees at `frees_at` at the latest.
     pub(super) async fn busy(&self, call: Keyed<'_>, frees_at: Timestamp) -> Result<Reply, Stop> {
         match self.standing(call.offered).await {
             Standing::Final { outcome, .. } => Ok((*outcome)?),
@@ -248,7 +248,7 @@ impl Run<'_> {
 
     /// The effect that is told of an operation which this run let go of, by a write that began at `began`.
     ///
-    /// From that write on somebody else may take the operation and send it: because it is due, because its key is free
+    /// From that write on another process may take the operation and send it: because it is due, because its key is free
     /// again, or because a person redrives it. A process that stood still since then knows nothing of that, so that its
     /// word *none* is as old as the write. It looks at the record again.
     pub(super) async fn effect_since_let_go(&self, began: Instant) -> Effect {

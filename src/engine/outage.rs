@@ -1,4 +1,4 @@
-//! An attempt of recovery that failed because the vendor is down for everybody.
+//! An attempt of recovery that failed because the vendor is down for all callers.
 //!
 //! The ladder bounds what one operation may cost while the vendor is well: after so many failures the trouble is the
 //! operation's own, and a person is told. In an outage a failure says nothing of the operation. Recovery sends one
@@ -38,7 +38,7 @@ pub(super) enum Outage {
 }
 
 impl Run<'_> {
-    /// Whether an exchange of recovery failed for a reason that may be everybody's, and is therefore no step of the ladder.
+    /// Whether an exchange of recovery failed for a reason that may be all callers', and is therefore no step of the ladder.
     pub(super) async fn outage_of(&mut self, exchanged: &Exchanged) -> Option<Outage> {
         let before = self.failed_at.replace(exchanged.ended);
         if !self.recovered || exchanged.liveness() != Outcome::Failure {

@@ -30,7 +30,7 @@ pub(super) struct Run<'a> {
     pub(super) attempts: u32,
     /// Those among them that are no steps of the ladder: see [`outage_of`](Run::outage_of).
     pub(super) spared: u32,
-    /// Those that were none in earlier runs, and are not among `attempts`; 0 until somebody asks.
+    /// Those that were none in earlier runs, and are not among `attempts`; 0 until they are asked for.
     pub(super) spared_before: u32,
     /// When this run's last attempt ended.
     pub(super) failed_at: Option<Instant>,

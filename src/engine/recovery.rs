@@ -53,7 +53,7 @@ impl Engine {
         self.carry_on_with(hold, &work, (started, deadline), leaving).await
     }
 
-    /// Carries on with what somebody else began. What is resent is what was recorded, byte for byte.
+    /// Carries on with what another process began. What is resent is what was recorded, byte for byte.
     pub(super) async fn carry_on_with(
         &self,
         mut hold: Box<Hold<'_>>,

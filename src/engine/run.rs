@@ -342,7 +342,7 @@ impl<'a> Run<'a> {
         self.postpone(at, Kind::Gate(Gate::Budget)).await
     }
 
-    /// Lets go of an operation that is not this client's to carry on: somebody else may take it at once. This process
+    /// Lets go of an operation that is not this client's to carry on: another process may take it at once. This process
     /// is not woken for it, or it would take it again and again.
     pub(super) async fn hand_back(&mut self) -> Error {
         let now = self.engine.clock.now();

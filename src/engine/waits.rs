@@ -13,7 +13,7 @@ use crate::transport::SendError;
 use crate::vendor::{Verdict, wait};
 
 impl Run<'_> {
-    /// Holds everybody back for what the vendor asked, and remembers it for this call.
+    /// Holds all callers back for what the vendor asked, and remembers it for this call.
     pub(super) fn heed(&mut self, verdict: &Verdict, outcome: &Result<Answer, SendError>, ended: Instant) {
         let engine = self.engine;
         let asked = match (verdict, outcome) {

@@ -1,6 +1,6 @@
 //! What an error says: whose call it was, what happened, whether it may have taken effect, and what to do next.
 //!
-//! One line in that order, for somebody whom it has woken. Why it happened is the next layer's to say.
+//! One line in that order, for an operator whom it has woken. Why it happened is the next layer's to say.
 
 use std::borrow::Cow;
 use std::error::Error as StdError;

@@ -61,7 +61,7 @@ pub struct Record {
     pub request: Request,
     /// What became of it.
     pub state: State,
-    /// Moves by one each time somebody takes the operation. It goes on from one life of the key to the next, and
+    /// Moves by one at each claim and each takeover. It goes on from one life of the key to the next, and
     /// never goes back, also not after a purge.
     pub fence: u64,
     /// The fence that this life of the key began with. What an earlier life's holder still brings has an earlier
@@ -165,7 +165,7 @@ pub struct Claim {
     /// What time it is in the store, as far as the caller can tell; see [`Store::time`](crate::store::Store::time).
     /// The command's other times count from here.
     pub now: Timestamp,
-    /// How long the caller may hold the operation before somebody else may take it.
+    /// How long the caller may hold the operation before another process may take it.
     pub lease: Duration,
     /// If the caller does not send but leaves it to a dispatcher: from when on. Such a claim holds nothing, and takes
     /// nothing over.
@@ -285,7 +285,7 @@ pub struct Transition {
 pub enum Declined {
     /// There is no such operation.
     Absent,
-    /// Somebody else has taken the operation since.
+    /// Another process has taken the operation since.
     Fenced,
     /// The operation is settled already, or its holder has let go of it until a later attempt.
     Settled,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::error::Error;
 
-/// Names of fields, headers and query parameters whose values are not shown to anybody who looks at an operation,
+/// Names of fields, headers and query parameters whose values are not shown to anyone who looks at an operation,
 /// however much is asked for. They are stored and sent like any other.
 ///
 /// Upper and lower case are the same. A name stands for a field of that name at any depth; it is not a path.

@@ -3,7 +3,7 @@
 //! `Retry-After` on one answer is about the account, not about that call. A client that waits only in the call that
 //! was told goes on hitting the limit with all the others. So the pause is one point in time that all calls to the
 //! vendor look at, and only ever moves later: a second, shorter request does not shorten the first. How long one
-//! answer holds back everybody is capped, because one bad header (`Retry-After: 31536000` has been seen) would
+//! answer holds back all callers is capped, because one bad header (`Retry-After: 31536000` has been seen) would
 //! otherwise switch the vendor off for a year. The operation that was told is not capped: it is scheduled for the
 //! time that the vendor named.
 

@@ -135,7 +135,7 @@ fn is_known<T: DeserializeOwned>(body: &[u8], key: &str, index: usize, failed: &
     !is_refused && (other.place != failed.place || !is_through_new_name)
 }
 
-/// Whether a key has a number in it that may be somebody's: a phone's, a card's, a customer's.
+/// Whether a key has a number in it that may be a person's: a phone's, a card's, a customer's.
 fn has_number(key: &str) -> bool {
     key.split(|letter: char| !letter.is_ascii_digit()).any(|digits| digits.len() > DIGITS_MAX)
 }

@@ -90,7 +90,7 @@ pub struct Copied {
 /// believes, and the terms that clients registered. Compares all of it at the end. Then `target` is open, and `source`
 /// closed for good: a process that still uses it is told where its records are, and sends nothing.
 ///
-/// The source is closed from the beginning, so stop the service first. While anybody holds an operation there, the copy is
+/// The source is closed from the beginning, so stop the service first. While a process holds an operation there, the copy is
 /// refused, unless it [waits](Copying::wait).
 ///
 /// If it is cut short, neither store can be written to. The same again goes on with it; [`give_up_copy`] opens the source

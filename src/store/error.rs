@@ -28,7 +28,7 @@ pub struct StoreError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
-    /// Somebody else holds the store for longer than it waits. Try again.
+    /// Another process holds the store for longer than it waits. Try again.
     Locked,
     /// It may not be written.
     ReadOnly,
@@ -92,7 +92,7 @@ impl StoreError {
         StoreError { kind, ..self }
     }
 
-    /// The same failure for somebody else who met it.
+    /// The same failure for another caller that met it.
     #[cfg(any(feature = "postgres", feature = "sqlite"))]
     pub(crate) fn again(&self) -> StoreError {
         let source = self.source.as_ref().map(|source| source.to_string().into());

@@ -2,7 +2,7 @@
 //!
 //! XChaCha20-Poly1305 with a nonce drawn at random for each sealing. At 24 bytes, two that are equal are not to be
 //! expected, however long a key is used. So no counter has to survive a crash. AES-GCM's 12 bytes would ask for
-//! another key every few billion rows, and for somebody to count.
+//! another key every few billion rows, and for a person to count.
 //!
 //! What is sealed is bound to its operation and to its place in it. A blob that is moved to another row, or from the
 //! request's column to the answer's, does not open.
@@ -265,7 +265,7 @@ fn associated((part, id): (Part, &OperationId)) -> Vec<u8> {
     bytes
 }
 
-/// A key as somebody wrote it. The problem never quotes it.
+/// A key as an operator wrote it. The problem never quotes it.
 fn decode(text: &str) -> Result<Zeroizing<[u8; SealKeys::BYTES]>, String> {
     if text.is_empty() {
         return Err("it is empty".to_owned());
@@ -302,7 +302,7 @@ const NONCE_BYTES: usize = 24;
 
 const TAG_BYTES: usize = 16;
 
-/// Keeps an id from being the hash of a key that somebody uses elsewhere.
+/// Keeps an id from being the hash of a key that an operator uses elsewhere.
 const KEY_ID_TAG: &[u8] = b"steadfast seal key id 1\0";
 
 /// As [`KEY_ID_TAG`], for what a blob is bound to.

@@ -16,7 +16,7 @@ use crate::operation::record::{AuditEntry, Cursor, Notes, Record};
 #[async_trait]
 pub trait Upkeep: Send + Sync {
     /// Looks for the next rows whose request or answer is not sealed with the store's current key: not at all, or with an
-    /// older key. Seals them anew, in one commit. A row that somebody else changes meanwhile is left as that one wrote it.
+    /// older key. Seals them anew, in one commit. A row that another process changes meanwhile is left as that one wrote it.
     ///
     /// [`reseal`] calls this until nothing is left.
     ///
@@ -150,7 +150,7 @@ pub struct ResealedBatch {
     pub found: u64,
     /// Of these, now sealed with it.
     pub resealed: u64,
-    /// Of these, left because somebody else changed them meanwhile.
+    /// Of these, left because another process changed them meanwhile.
     pub changed: u64,
     /// Of these, left because they cannot be read.
     pub unreadable: Vec<Unreadable>,
@@ -163,7 +163,7 @@ pub struct ResealedBatch {
 pub struct Unreadable {
     /// Its operation.
     pub id: OperationId,
-    /// Why: `Sealed` for a key that was not given, `Corrupt` for what was changed by somebody without a key.
+    /// Why: `Sealed` for a key that was not given, `Corrupt` for what was changed by a process without a key.
     pub why: StoreError,
 }
 

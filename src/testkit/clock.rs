@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 
 use crate::clock::{Clock, Instant, Sleep, Timestamp};
 
-/// Virtual time: it stands still until the test moves it ([`new`](TestClock::new)) or until somebody waits
+/// Virtual time: it stands still until the test moves it ([`new`](TestClock::new)) or until a task waits
 /// ([`auto`](TestClock::auto)).
 ///
 /// Monotonic time starts at the clock's origin, wall time at [`TestClock::START`]. A clone is the same clock.
@@ -51,7 +51,7 @@ struct State {
     wall_anchor: (Timestamp, Instant),
     timers: BTreeMap<u64, Timer>,
     timers_ever: u64,
-    /// Counts what shows that somebody else is making progress: timers that come or go, time that moves.
+    /// Counts what shows that another task makes progress: timers that come or go, time that moves.
     events: u64,
     slept: Vec<Duration>,
 }
@@ -159,8 +159,8 @@ impl TestClock {
         state.wall_anchor = (state.wall().plus(by), state.now);
     }
 
-    /// Each wait that the code under test asked for, in the order in which they began: exactly what its
-    /// backoff decided on, whatever became of the wait. Waits of zero are among them; limits and
+    /// Each wait that the code under test asked for, in the order in which they began: exactly what its backoff
+    /// decided on, also if the wait was cut short. Waits of zero are among them; limits and
     /// [latencies](TestClock::latency) are not.
     pub fn slept(&self) -> Vec<Duration> {
         self.0.state.lock().slept.clone()

@@ -1,4 +1,4 @@
-//! What can go wrong between a caller and a vendor, and when it shall.
+//! Faults between a caller and a vendor, and the plan that says when each happens.
 //!
 //! A [`Fault`] is a value, not a callback, so that a plan can be printed, counted and repeated from a seed.
 //! A [`FaultPlan`] says which request meets which fault. It decides once per request and in one place (the
@@ -270,19 +270,19 @@ impl FaultPlan {
         plan
     }
 
-    /// Lets the next request that has no earlier fault waiting meet `fault`.
+    /// The next request without an earlier fault in the queue meets `fault`.
     pub fn next(&self, fault: Fault) -> &FaultPlan {
         self.next_n(fault, 1)
     }
 
-    /// Lets each of the next `n` requests meet `fault`.
+    /// Each of the next `n` requests meets `fault`.
     pub fn next_n(&self, fault: Fault, n: usize) -> &FaultPlan {
         self.0.lock().queue.extend(std::iter::repeat_n(fault, n));
         self
     }
 
-    /// Lets the next request with this method, whose path starts with `path_prefix`, meet `fault`: once. Two
-    /// such calls are for two requests. The query is no part of the path.
+    /// The next request with this method, whose path starts with `path_prefix`, meets `fault`, once. Two such calls
+    /// are for two requests. The query is no part of the path.
     pub fn when(&self, path_prefix: &str, method: Method, fault: Fault) -> &FaultPlan {
         self.rule(path_prefix, method, fault, true)
     }
@@ -297,7 +297,7 @@ impl FaultPlan {
         self
     }
 
-    /// Forgets everything that was to come, the seed included; the vendor is well again. The counts stay.
+    /// Forgets all faults that are still to come, the seed included; the vendor is well again. The counts stay.
     pub fn clear(&self) -> &FaultPlan {
         let mut plan = self.0.lock();
         plan.queue.clear();

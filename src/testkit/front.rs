@@ -106,13 +106,12 @@ impl Front {
         format!("http://{}", self.address)
     }
 
-    /// Held for reading by each request from when it leaves for the backend until the answer is here: who holds
-    /// it for writing has the backend alone.
+    /// Requests hold the read lock while they are in flight. Take the write lock to wait until none is.
     pub(super) fn passage(&self) -> Arc<RwLock<()>> {
         Arc::clone(&self.passage)
     }
 
-    /// The plan it asks.
+    /// The plan that it asks.
     pub fn plan(&self) -> &FaultPlan {
         &self.plan
     }

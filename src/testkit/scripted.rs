@@ -159,8 +159,8 @@ impl ScriptedTransport {
         self.rest(Outcome::Fail(kind))
     }
 
-    /// When the steps are used up, whatever `respond` makes of each request. Of several the last holds. It is
-    /// called without a lock held, on the caller's task.
+    /// When the steps are used up, what `respond` makes of each request. Of several the last holds. It is called
+    /// without a lock held, on the caller's task.
     #[must_use]
     pub fn always_with(
         self,
@@ -169,8 +169,8 @@ impl ScriptedTransport {
         self.rest(Outcome::Respond(Arc::new(respond)))
     }
 
-    /// Every request that was sent, in the order in which they began, whatever became of them. Their secrets
-    /// are in them, as a vendor would see them.
+    /// Every request that was sent, in the order in which they began, also those that failed. Their secrets are in
+    /// them, as a vendor would see them.
     pub fn requests(&self) -> Vec<Request> {
         self.0.lock().requests.clone()
     }

@@ -239,7 +239,7 @@ fn is_unsettled_payment(answer: &Answer) -> bool {
     matches!(code, Some(10_000 | 30_105))
 }
 
-/// Whether somebody else wrote a success.
+/// Whether a proxy wrote a success.
 fn is_anothers(attempt: &Attempt<'_>, answer: &Answer) -> bool {
     let is_foreign =
         || !answer.headers.contains_key(QUOTA_WINDOW) && is_anothers_success(answer, &SUCCESS_MEMBERS);

@@ -63,7 +63,7 @@ impl Credential {
 
 /// A base URL as it was given, so that builders need no `Result`.
 ///
-/// `Debug` shows neither credentials nor a query: `check` comes after somebody may have looked.
+/// `Debug` shows neither credentials nor a query: `check` comes after a log may have shown it.
 #[derive(Clone)]
 pub(super) struct Base {
     url: Url,
@@ -145,7 +145,7 @@ pub(super) fn no_answer(error: &SendError) -> Verdict {
 
 /// A definite no, if the answer is the vendor's own: `says` then tells which attempts it speaks for.
 ///
-/// `None`: somebody between us and the vendor may have written it, before or after the vendor executed the request.
+/// `None`: a proxy between us and the vendor may have written it, before or after the vendor executed the request.
 /// A safe method has no effect that this could leave open.
 ///
 /// Only what the vendor made of the request itself can speak for an earlier attempt. Where the credentials were

@@ -102,7 +102,7 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).await.map_err(|error| Failure::Listen(address, error))
 }
 
-/// Both ask a process to end: an orchestrator, and somebody at a terminal.
+/// Both ask a process to end: an orchestrator, and a person at a terminal.
 #[cfg(unix)]
 struct Signals {
     terminate: tokio::signal::unix::Signal,

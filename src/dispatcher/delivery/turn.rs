@@ -17,7 +17,7 @@ pub(super) struct Turn {
     pub(super) pauses: bool,
     /// What it has was found by looking, and not by a wake.
     pub(super) by_look: bool,
-    /// Somebody said that it has something due.
+    /// A wake said that it has something due.
     pub(super) is_told: bool,
     /// Whether rows of the outbox wait for it, as far as the last look knows, and where it is among them.
     pub(super) has_rows: bool,

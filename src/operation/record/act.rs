@@ -54,10 +54,10 @@ pub enum Action {
         forced: bool,
     },
     /// Ends what is scheduled, or in progress with a lease that has run out: a dead letter that is closed. Its effect
-    /// stays as on record. Never while somebody holds it.
+    /// stays as on record. Never while a process holds it.
     Cancel,
     /// Carries the operation on under the name that it has in another scope, whose account, namespace or vendor has
-    /// taken the old one's place; see [`Record::adopted`]. Never while somebody holds it, and not if the new name is
+    /// taken the old one's place; see [`Record::adopted`]. Never while a process holds it, and not if the new name is
     /// on record.
     Adopt {
         /// The new scope.
@@ -71,7 +71,7 @@ pub enum Action {
     },
     /// Changes nothing, and is on the audit record: a body was looked at, a key was made from another.
     Note,
-    /// Changes nothing by itself, and is on the audit record: its time is over, and somebody has it removed now.
+    /// Changes nothing by itself, and is on the audit record: its time is over, and an operator has it removed now.
     /// Only what has expired.
     Purge,
 }
@@ -223,11 +223,11 @@ pub struct AuditEntry {
 pub enum Forbidden {
     /// There is no such operation.
     Absent,
-    /// It is not the operation that the operator looked at: somebody has taken it since.
+    /// It is not the operation that the operator looked at: another process has taken it since.
     Moved,
     /// It is not a dead letter.
     NotDead,
-    /// Somebody holds it, and may be sending.
+    /// A process holds it, and may be sending.
     Held,
     /// It has ended: it neither waits nor was left.
     NotOpen,
@@ -241,7 +241,7 @@ pub enum Forbidden {
     NotExpired,
     /// Its request has none of these headers.
     NoSecrets,
-    /// The action needs somebody's name and a reason.
+    /// The action needs an operator's name and a reason.
     Unexplained,
     /// A text is longer than its limit.
     TooLong,

@@ -23,7 +23,7 @@ impl Record {
     ///
     /// # Errors
     ///
-    /// [`Forbidden`]: somebody holds it, or it was adopted before.
+    /// [`Forbidden`]: a process holds it, or it was adopted before.
     pub fn adopted(&self, to: &Scope, now: Timestamp, purged: u64) -> Result<Record, Forbidden> {
         let mut record = match self.state {
             State::InProgress { .. } => {

@@ -26,7 +26,7 @@ pub struct Take {
     pub account: Option<String>,
     /// As [`Claim::now`](super::Claim::now).
     pub now: Timestamp,
-    /// How long the taker may hold each before somebody else may take it.
+    /// How long the taker may hold each before another process may take it.
     pub lease: Duration,
     /// The taker's longest exchange.
     pub attempt_max: Duration,
@@ -100,7 +100,7 @@ impl Record {
         }
     }
 
-    /// Taken by somebody else. The request on record stays: what is resent is what was first sent.
+    /// Taken by another process. The request on record stays: what is resent is what was first sent.
     pub(super) fn taken(&self, taker: Taker, effect: Effect) -> Record {
         let now = taker.now;
         let mut record = self.moved(State::InProgress { lease_until: now.plus(taker.lease) }, now);
@@ -117,7 +117,7 @@ impl Record {
         record
     }
 
-    /// Whether somebody may take it at `now`, if it has not ended and does not wait for its turn.
+    /// Whether a process may take it at `now`, if it has not ended and does not wait for its turn.
     ///
     /// A call that was left for later keeps its time, whatever clock said it: sent too late it is a nuisance, sent before
     /// its time it cannot be taken back.

@@ -14,7 +14,7 @@ use crate::operation::{Key, OperationId, Scope};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Phase {
-    /// Somebody holds it.
+    /// A process holds it.
     InProgress,
     /// It waits for its next attempt.
     Scheduled,
@@ -22,7 +22,7 @@ pub enum Phase {
     Succeeded,
     /// The vendor refused it.
     Refused,
-    /// A dead letter that needs somebody.
+    /// A dead letter that needs an operator.
     Dead,
     /// A dead letter on which a person has given their word.
     Resolved,

@@ -6,7 +6,7 @@ use super::NOW;
 use crate::clock::Timestamp;
 use crate::store::{Beat, Heartbeat, Peer, Store};
 
-/// Each hears the last word of everybody about its accounts, with its age, until it has lasted or is taken back. A
+/// Each hears the last word of every dispatcher about its accounts, with its age, until it has lasted or is taken back. A
 /// store without other processes says so each time.
 pub async fn check_heartbeats(store: &dyn Store) {
     let (a, b) = ("test/beats/a", "test/beats/b");

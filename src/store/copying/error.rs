@@ -8,7 +8,7 @@ use crate::store::StoreError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CopyError {
-    /// Somebody holds operations in the source. Nothing was changed.
+    /// A process holds operations in the source. Nothing was changed.
     #[error("{} held in the source, the last until {last}; stop the service, and try again then", are(*.held))]
     Held {
         /// How many operations.
@@ -58,7 +58,7 @@ pub enum CopyError {
         /// Where.
         other: String,
     },
-    /// Somebody else copies, or gave this copy up, at the same time.
+    /// Another process copies, or gave this copy up, at the same time.
     #[error("another process works on the same copy: it changed what the {side} is there for")]
     Overtaken {
         /// `source` or `target`.

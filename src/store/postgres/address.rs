@@ -39,7 +39,7 @@ pub(super) struct Security {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Mode {
     Disable,
-    /// TLS if the server has it. Somebody on the way can say that it has not.
+    /// TLS if the server has it. A machine on the way can say that it has not.
     #[default]
     Prefer,
     /// TLS, with any server.

@@ -189,7 +189,7 @@ fn sort<J: Job>(batch: &mut Vec<Asked<J>>) {
     });
 }
 
-/// A row that the server refuses undoes the statement of its whole batch, and so does one that somebody has locked. Its
+/// A row that the server refuses undoes the statement of its whole batch, and so does one that another process has locked. Its
 /// neighbours are not to suffer for it: the batch is halved until the row is alone.
 async fn carry_out<J: Job>(shared: &Shared, batch: Vec<Asked<J>>) {
     let mut parts = vec![batch];

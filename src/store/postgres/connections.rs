@@ -11,7 +11,7 @@
 //!
 //! - The next caller that needs a lost connection makes it anew: one at a time, at growing pauses. The others wait
 //!   for a limited time.
-//! - A line on which somebody waits is watched: once a second an empty query joins the queue. If that is not answered
+//! - A line on which a caller waits is watched: once a second an empty query joins the queue. If that is not answered
 //!   within the time that a statement may take, the server is asked to cancel. If even then nothing comes, the line
 //!   is cut, and the waiting callers are told that the answer is lost.
 //! - A caller must not stop reading half way: the driver keeps the next answer back for it, and everybody's. So whatever

@@ -14,7 +14,7 @@ pub(super) struct Line {
     connect: Arc<Connect>,
     statement_max: Duration,
     client: Mutex<Option<Arc<Client>>>,
-    /// Somebody was given the connection, and may ask something on it.
+    /// A caller was given the connection, and may ask something on it.
     asked: Arc<Notify>,
 }
 
@@ -50,7 +50,7 @@ impl Line {
     }
 }
 
-/// Sees to it that a line answers as long as somebody waits on it.
+/// Sees to it that a line answers as long as a caller waits on it.
 struct Watch {
     connect: Arc<Connect>,
     statement_max: Duration,

@@ -91,7 +91,7 @@ pub(super) async fn apply(connections: &Connections, with_roles: bool) -> Result
 }
 
 enum Met {
-    /// Somebody else is making the same.
+    /// Another process is making the same.
     Another(StoreError),
     Failed(StoreError),
 }

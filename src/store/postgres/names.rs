@@ -45,7 +45,7 @@ pub(super) async fn supersede(
 pub(super) enum Adopted {
     Done,
     Forbidden(Forbidden),
-    /// Somebody has taken the name in the meantime.
+    /// Another process has taken the name in the meantime.
     Again,
 }
 

@@ -195,7 +195,7 @@ async fn heed(
     }
 }
 
-/// Whether the server's session stays with the connection. A pooler gives it to somebody else between two transactions: a
+/// Whether the server's session stays with the connection. A pooler gives it to another client between two transactions: a
 /// transaction that begins on another connection then has it, while ours is given another one. What this process asks
 /// meanwhile may have it just then, and give it back: so it is asked several times.
 async fn is_own_session(shared: &Arc<Shared>, client: &Client) -> Result<bool, StoreError> {

@@ -11,7 +11,7 @@ use tokio_postgres::config::Host;
 
 use crate::store::{StoreError, StoreErrorKind};
 
-/// Sets the password of `config`, if it has none and somebody else does: `PGPASSWORD`, else the file that the URL names
+/// Sets the password of `config`, if it has none and another source has one: `PGPASSWORD`, else the file that the URL names
 /// (`passfile`), else that of `PGPASSFILE`, else `~/.pgpass`.
 ///
 /// # Errors

@@ -20,7 +20,7 @@ use crate::store::stored::Stored;
 use crate::store::{Standing, StoreError, numbers, reports};
 
 impl Shared {
-    /// One statement, which is a transaction of its own, among those of everybody.
+    /// One statement, which is a transaction of its own, among those of all callers.
     pub(super) async fn ask(
         self: &Arc<Self>,
         doing: &'static str,

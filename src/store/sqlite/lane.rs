@@ -2,7 +2,7 @@
 //!
 //! SQLite blocks: on its file, on locks, on the disk's cache. None of that may happen on an async thread, so a
 //! caller sends a [`Job`] and awaits its reply. A thread of our own and not tokio's blocking pool, because the
-//! one writer must be one, and must not wait for a slot behind somebody's DNS lookups.
+//! one writer must be one, and must not wait for a slot behind another task's DNS lookups.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};

@@ -2,7 +2,7 @@
 //!
 //! A file that is deleted, or replaced by a copy, stays open: everything is written to it and acknowledged, and no
 //! process finds it again. Another process opens the new file meanwhile, and knows nothing of what was sent. So the
-//! path is looked at whenever somebody takes or purges, which recovery does all the time and no call does; and from
+//! path is looked at at each take and each purge, which recovery does all the time and no call does; and from
 //! then on nothing is acknowledged.
 
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! Whether what was found is what we sent.
 //!
-//! A SKU, a name or an e-mail address may have been taken by somebody else. What is found is ours only if
+//! A SKU, a name or an e-mail address may have been taken by another client. What is found is ours only if
 //! every field that we set, and that is read back at all, holds what we set. BigCommerce reads some fields back
 //! in other forms, which is no difference: `225` as `"225.0000"`, nothing as null or an empty text, and V2
 //! gives a link where a list was written.

@@ -91,7 +91,7 @@ pub(super) fn classify(attempt: &Attempt<'_>, has_key: bool) -> Verdict {
     }
 }
 
-/// Whether somebody else wrote a success. What reads changes nothing, also if a proxy answers it with JSON.
+/// Whether a proxy wrote a success. What reads changes nothing, also if a proxy answers it with JSON.
 fn is_anothers(attempt: &Attempt<'_>, answer: &Answer) -> bool {
     is_page(answer)
         || !attempt.request.method.is_safe()

@@ -89,7 +89,7 @@ impl Upkeep for Breaks {
     }
 }
 
-/// Somebody claims while the copy is about to mark it.
+/// A process claims while the copy is about to mark it.
 #[derive(Debug)]
 pub(super) struct Claimed(pub Arc<dyn Store>, pub Claim);
 
