@@ -264,8 +264,8 @@ impl Vendors {
     ///
     /// # Errors
     ///
-    /// As [`store`](Vendors::store). Of a store that is not there, the source is a [`StoreError`](crate::store::StoreError)
-    /// of kind `Absent`.
+    /// As [`store`](Vendors::store). Of a store that is not there, the source is a
+    /// [`StoreError`](crate::store::StoreError) of kind `Absent`.
     pub fn existing_store(&self) -> Result<Option<Arc<dyn Store>>, Error> {
         self.store.as_ref().map_or(Ok(None), |store| store.open_existing(&*self.secrets))
     }

@@ -7,9 +7,9 @@
 //! climbs while the vendor answers well. So a backlog after an outage is delivered as fast as the vendor bears it,
 //! and costs live calls none of their retries.
 //!
-//! [`Dispatcher::over`] delivers for any number of clients: of several vendors, several accounts, several stores. It takes
-//! from them in turn, so that none waits for another's backlog. [`Client::keep_recovering`] is the same for one client,
-//! and [`Client::recover`] one round of it.
+//! [`Dispatcher::over`] delivers for any number of clients: of several vendors, several accounts, several stores. It
+//! takes from them in turn, so that none waits for another's backlog. [`Client::keep_recovering`] is the same for one
+//! client, and [`Client::recover`] one round of it.
 //!
 //! No operation waits for another. Each has a task of its own. The next one is taken as soon as one of the places is
 //! free, there is a start to spend and no gate is closed. What could not be sent is not taken. An operation that only
@@ -200,8 +200,8 @@ impl Client {
     /// First it [registers](Client::register) the account's terms. As long as the store has other terms, nothing is
     /// carried on, and keyed calls are refused.
     ///
-    /// A call that was [committed](crate::outbox::Uncommitted::committed) with a transaction is found at the next look, or
-    /// at once where this process was told of it.
+    /// A call that was [committed](crate::outbox::Uncommitted::committed) with a transaction is found at the next
+    /// look, or at once where this process was told of it.
     ///
     /// Run it in every process that has a durable store. [`PERIOD`] suits most. For several clients there is
     /// [`Dispatcher::over`].

@@ -221,8 +221,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// What time it is in the store for a host whose clock says `now`: earlier than that while the store doubts this
     /// clock, else `now` itself. See [`Notes`](crate::operation::record::Notes::now), which has
-    /// [seen](crate::operation::record::Notes::saw) the claims, takes, looks and purges before. A store that only one clock
-    /// writes to gives `now`.
+    /// [seen](crate::operation::record::Notes::saw) the claims, takes, looks and purges before. A store that only one
+    /// clock writes to gives `now`.
     ///
     /// # Errors
     ///

@@ -284,7 +284,8 @@ pub enum Finding {
     Found(Answer),
     /// It provably did not take effect.
     Absent,
-    /// The vendor answered, and its answer says neither. It counts as an answer: after a few, the operation is *unknown*.
+    /// The vendor answered, and its answer says neither. It counts as an answer: after a few, the operation is
+    /// *unknown*.
     CannotTell,
     /// No answer of the vendor's to this question: a proxy wrote a page, or a list was asked for and none came. The
     /// lookup counts as failed, and is made again, for a day.

@@ -50,9 +50,9 @@ impl Call {
     /// delivered one at a time, in the order in which they were accepted. Retries, other processes and restarts do
     /// not change that order.
     ///
-    /// One that waits for a retry, a settle time or its [own time](Call::at) holds all behind it. A success and a refusal
-    /// let the next one go, and so does [`cancel`](Enqueued::cancel). A dead letter holds its sequence until a person has
-    /// dealt with it, unless the [`Sequence`] says to skip it.
+    /// One that waits for a retry, a settle time or its [own time](Call::at) holds all behind it. A success and a
+    /// refusal let the next one go, and so does [`cancel`](Enqueued::cancel). A dead letter holds its sequence until
+    /// a person has dealt with it, unless the [`Sequence`] says to skip it.
     ///
     /// The order is that of the commits in the store. Of two calls that are enqueued at the same time either may be
     /// first. Rows of the sequence that lie in the [outbox](crate::outbox) were accepted too. While there are any,
@@ -75,11 +75,11 @@ impl Call {
     /// [`Client::keep_recovering`](crate::Client::keep_recovering), in this process or another one on the same store.
     /// One in this process begins at once, if it is due. Where none runs, nothing is sent.
     ///
-    /// What is accepted is carried through to its one outcome, as a [sent](Call::send) call is after its caller has gone:
-    /// with the client's own policy, at recovery's rate. A deadline of the call is for the recording alone. A
+    /// What is accepted is carried through to its one outcome, as a [sent](Call::send) call is after its caller has
+    /// gone: with the client's own policy, at recovery's rate. A deadline of the call is for the recording alone. A
     /// [policy](Call::policy) of its own and the [mark not to retry](Call::inbound) of an incoming request would be
-    /// forgotten, and so are mistakes. No gate is asked: what cannot be sent now is sent later. The vendor's replay window
-    /// begins with the first send, however long that is after this.
+    /// forgotten, and so are mistakes. No gate is asked: what cannot be sent now is sent later. The vendor's replay
+    /// window begins with the first send, however long that is after this.
     ///
     /// The client's first one [registers](crate::Client::register) the terms of its account, or is refused where
     /// another service has registered others: the process that delivers would send its own secret.

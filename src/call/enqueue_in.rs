@@ -14,13 +14,13 @@ use crate::store::{Database, Outbox, OutboxRow};
 use crate::telemetry;
 
 impl Call {
-    /// [Enqueues](Call::enqueue) the call within a transaction of the caller's own: the call is made if that commits, and
-    /// never if it is rolled back. The business row and the vendor call are one.
+    /// [Enqueues](Call::enqueue) the call within a transaction of the caller's own: the call is made if that commits,
+    /// and never if it is rolled back. The business row and the vendor call are one.
     ///
     /// It writes one row into the store's [outbox](crate::outbox), through the transaction and nothing else. So the
     /// transaction must be in the store's own database: for a store in an SQLite file, in the same file. A
-    /// dispatcher, in this process or another one, finds the row once it is committed, records the operation and sends it.
-    /// Until then no store call, no lock and no gate is involved but the transaction's own.
+    /// dispatcher, in this process or another one, finds the row once it is committed, records the operation and
+    /// sends it. Until then no store call, no lock and no gate is involved but the transaction's own.
     ///
     /// What [`enqueue`](Call::enqueue) says of keys, times, sequences and the client's policy holds here too. The
     /// terms of the account are not registered, because nothing but the transaction is asked. Instead the row says

@@ -99,7 +99,8 @@ impl<'a> Mistakes<'a> {
         self.taken_out.push(path);
     }
 
-    /// Says that the table at `from` is read as if it were at `to`, and what was taken out of it as if it had been there.
+    /// Says that the table at `from` is read as if it were at `to`, and what was taken out of it as if it had been
+    /// there.
     pub(super) fn moved(&mut self, from: &Path, to: &Path) {
         let moved: Vec<Path> = self.taken_out.iter().filter_map(|out| out.moved(from, to)).collect();
         self.taken_out.extend(moved);

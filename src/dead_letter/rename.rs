@@ -196,8 +196,8 @@ impl DeadLetters {
         Ok(())
     }
 
-    /// Whether a client of the account `path` calls the address that the operation was sent to: its secret must not go to
-    /// another.
+    /// Whether a client of the account `path` calls the address that the operation was sent to: its secret must not
+    /// go to another.
     fn calls(&self, record: &Record, path: &str) -> bool {
         let mut clients = self.clients.iter().filter(|client| reaches(client, path));
         clients.any(|client| is_below(&record.request.url, client.engine.vendor.base_url()))

@@ -79,8 +79,8 @@ impl DeadLetters {
     /// else. No call can give such a header today; version 0.1 stored them. Keys, fingerprints and wire keys stay as
     /// they are, and a repeat is answered as before. Each operation has it on its audit record.
     ///
-    /// What is still to be sent gets the adapter's own secret at each send. A secret that only the call gave is gone, and
-    /// the vendor may refuse the operation.
+    /// What is still to be sent gets the adapter's own secret at each send. A secret that only the call gave is gone,
+    /// and the vendor may refuse the operation.
     ///
     /// An SQLite file holds what was removed until `Sqlite::wipe`.
     ///

@@ -61,8 +61,8 @@ impl DeadLetters {
         self.unreached_by(|path| self.clients.iter().any(|client| reaches(client, path))).await
     }
 
-    /// Whether a client that is known here admits the rows of the outbox of an account; `true` without a client. What none
-    /// admits waits for ever: its vendor or account is misspelt, or it is another service's.
+    /// Whether a client that is known here admits the rows of the outbox of an account; `true` without a client. What
+    /// none admits waits for ever: its vendor or account is misspelt, or it is another service's.
     pub fn admits(&self, rows: &OutboxTally) -> bool {
         let path = format!("{}/{}/{}", rows.namespace, rows.vendor, rows.account);
         self.clients.is_empty() || self.clients.iter().any(|client| reaches(client, &path))

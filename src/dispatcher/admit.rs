@@ -100,8 +100,8 @@ fn in_order(rows: &[OutboxRow]) -> Vec<Vec<&OutboxRow>> {
     groups
 }
 
-/// Records them one after the other, up to the first that has to stay: those behind it in its sequence stay with it. Of a
-/// role that may not admit rows it is said once.
+/// Records them one after the other, up to the first that has to stay: those behind it in its sequence stay with it.
+/// Of a role that may not admit rows it is said once.
 async fn admit_all(client: &Client, outbox: &dyn Outbox, rows: Vec<&OutboxRow>, (said, seen): (bool, &Seen)) {
     for row in rows {
         let error = match admit(client, outbox, row).await {

@@ -1,8 +1,8 @@
 //! A panic ends one round of recovery, and not recovery.
 //!
-//! A store, an adapter and a transport may be the service's own. One that panics once would otherwise end the task that calls
-//! it: the service goes on, and no task delivers what is on record. So the panic is caught and said, and the next
-//! round begins after the usual pause.
+//! A store, an adapter and a transport may be the service's own. One that panics once would otherwise end the task
+//! that calls it: the service goes on, and no task delivers what is on record. So the panic is caught and said, and
+//! the next round begins after the usual pause.
 
 use std::any::Any;
 use std::future::poll_fn;
@@ -26,8 +26,8 @@ async fn caught<F: Future>(round: F) -> Result<F::Output, Box<dyn Any + Send>> {
     .await
 }
 
-/// As [`caught`], of what asks a store. One that never answers is given up after [`ANSWER_MAX`]: it would hold up all that
-/// its loop delivers, also when it is whole again. What it was asked may be carried out all the same.
+/// As [`caught`], of what asks a store. One that never answers is given up after [`ANSWER_MAX`]: it would hold up all
+/// that its loop delivers, also when it is whole again. What it was asked may be carried out all the same.
 pub(super) async fn answered<T>(
     clock: &dyn Clock,
     doing: &'static str,

@@ -14,7 +14,8 @@
 //! between, nothing is asked: a client without anything to take is not taken from. A store with an outbox is asked
 //! one thing more, unless it says so by itself: whose rows wait there.
 //!
-//! *Together.* While there is something to deliver, other processes are told once a second, and heard: see [`super::peers`].
+//! *Together.* While there is something to deliver, other processes are told once a second, and heard: see
+//! [`super::peers`].
 
 use std::pin::pin;
 use std::sync::Arc;

@@ -6,10 +6,10 @@
 //! limit. Where one falls or is asked to wait, all do. A dispatcher that has said nothing for five seconds has gone.
 //! Until then no other uses its part.
 //!
-//! An election of one that delivers for all was rejected: it would be one process's work, and a dead one's part would be
-//! the whole. So was a bucket of starts in the store: each take would write to one row for all. What this costs instead is
-//! that for a second two may know different numbers. A new one begins at its part of the first rate, and takes no more than
-//! one operation before it has heard the others.
+//! An election of one that delivers for all was rejected: it would be one process's work, and a dead one's part would
+//! be the whole. So was a bucket of starts in the store: each take would write to one row for all. What this costs
+//! instead is that for a second two may know different numbers. A new one begins at its part of the first rate, and
+//! takes no more than one operation before it has heard the others.
 //!
 //! A dispatcher without anything to deliver tells nothing, and an idle store is asked nothing.
 

@@ -70,8 +70,8 @@ impl<'a> Hold<'a> {
         Instant::from_nanos(self.lease_until.as_nanos().saturating_sub(margin.as_nanos() as u64))
     }
 
-    /// When another process may take the operation. A send stops [before](Hold::stop_at); a write may still be made: under
-    /// a fence that moved it changes nothing that is not proof.
+    /// When another process may take the operation. A send stops [before](Hold::stop_at); a write may still be made:
+    /// under a fence that moved it changes nothing that is not proof.
     pub(super) fn over_at(&self) -> Instant {
         self.lease_until
     }

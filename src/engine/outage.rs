@@ -38,7 +38,8 @@ pub(super) enum Outage {
 }
 
 impl Run<'_> {
-    /// Whether an exchange of recovery failed for a reason that may be all callers', and is therefore no step of the ladder.
+    /// Whether an exchange of recovery failed for a reason that may be all callers', and is therefore no step of the
+    /// ladder.
     pub(super) async fn outage_of(&mut self, exchanged: &Exchanged) -> Option<Outage> {
         let before = self.failed_at.replace(exchanged.ended);
         if !self.recovered || exchanged.liveness() != Outcome::Failure {

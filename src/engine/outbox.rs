@@ -186,8 +186,8 @@ impl Engine {
         })
     }
 
-    /// Records the operation that a row asks for, as [`enqueue`](Engine::enqueue) does, and removes the row. Whether this
-    /// did.
+    /// Records the operation that a row asks for, as [`enqueue`](Engine::enqueue) does, and removes the row. Whether
+    /// this did.
     pub(crate) async fn admit(
         &self,
         mut request: Request,

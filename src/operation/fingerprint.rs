@@ -76,7 +76,8 @@ pub fn fingerprint(account: &str, request: &Request) -> Fingerprint {
 }
 
 /// What an adapter's stamp may change of what a fingerprint is made of. It is kept beside the stamped request for the
-/// case that a record is met whose fingerprint has another derivation: version 0.1 wrote it, or it is of another account.
+/// case that a record is met whose fingerprint has another derivation: version 0.1 wrote it, or it is of another
+/// account.
 #[derive(Clone, Debug)]
 pub(crate) struct Unstamped {
     body: Bytes,

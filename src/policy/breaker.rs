@@ -1,8 +1,9 @@
 //! Stops calling a vendor that fails, and finds out when it is back.
 //!
-//! **Conditions.** Failures in a row, or the share of failures or of slow calls over a sliding *time* window.
-//! One call's failures count once until the vendor succeeds again, however often it is sent: see `row`. A window over the last *n* calls was rejected: after long health it needs as many failures as it saw
-//! successes. A 429 is feedback on our load and counts for nothing here; a refusal (4xx) proves life.
+//! **Conditions.** Failures in a row, or the share of failures or of slow calls over a sliding *time* window. One
+//! call's failures count once until the vendor succeeds again, however often it is sent: see `row`. A window over the
+//! last *n* calls was rejected: after long health it needs as many failures as it saw successes. A 429 is feedback on
+//! our load and counts for nothing here; a refusal (4xx) proves life.
 //!
 //! **Open time.** Starts at 1 s, doubles per failed round of probes, ends at 30 s. A breaker that is open for 30 s
 //! from the start throws away the minute after the vendor's recovery. In the simulation of the [policy](super) that

@@ -63,12 +63,12 @@ pub struct RecoveryConfig {
     /// The highest rate, over all of them. Default 500: about what one process with a store in a file can write down.
     /// With a rate limit it is never over that.
     pub max_per_second: u32,
-    /// How many operations each process carries on at once. Default 128: enough for 200 sends a second at a vendor that takes
-    /// half a second for each. Each is held in memory with its request.
+    /// How many operations each process carries on at once. Default 128: enough for 200 sends a second at a vendor
+    /// that takes half a second for each. Each is held in memory with its request.
     pub at_once: u32,
-    /// Recovery's part of the rate limit and of the concurrency limit while live calls want the rest: above 0 and below 1.
-    /// Default 0.5. What the other side does not want, each may have. Of the rate limit it is the part of all processes
-    /// together that deliver for the account from one store.
+    /// Recovery's part of the rate limit and of the concurrency limit while live calls want the rest: above 0 and
+    /// below 1. Default 0.5. What the other side does not want, each may have. Of the rate limit it is the part of
+    /// all processes together that deliver for the account from one store.
     pub share: f64,
 }
 
@@ -263,8 +263,8 @@ impl Recovery {
         });
     }
 
-    /// The rate is shared by so many from now on. Who comes takes its part from those that are there; what one leaves they
-    /// climb to by themselves.
+    /// The rate is shared by so many from now on. Who comes takes its part from those that are there; what one leaves
+    /// they climb to by themselves.
     pub(super) fn divide(&self, dispatchers: u32, now: Instant) {
         let dispatchers = f64::from(dispatchers.max(1));
         self.refilled(now, |pace| {

@@ -87,7 +87,8 @@ impl StateColumns {
     }
 }
 
-/// A place in a sequence, with who has the turn if that is another one: scope, key, phase, and the end of a lease or a wait.
+/// A place in a sequence, with who has the turn if that is another one: scope, key, phase, and the end of a lease or
+/// a wait.
 pub(super) fn sequence_place(
     (name, skips, position): (String, bool, u64),
     (scope, key, number, until): (Option<String>, Option<String>, Option<i64>, Option<i64>),

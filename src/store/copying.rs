@@ -77,8 +77,8 @@ pub struct Copied {
     pub was_complete: bool,
     /// Operations in both stores, each compared with its log.
     pub operations: u64,
-    /// Rows that this run wrote. More than [`operations`](Copied::operations) if some were settled meanwhile, fewer if an
-    /// earlier run had begun.
+    /// Rows that this run wrote. More than [`operations`](Copied::operations) if some were settled meanwhile, fewer
+    /// if an earlier run had begun.
     pub written: u64,
     /// Entries of the audit record in both stores, each compared.
     pub audit: u64,
@@ -90,11 +90,11 @@ pub struct Copied {
 /// believes, and the terms that clients registered. Compares all of it at the end. Then `target` is open, and `source`
 /// closed for good: a process that still uses it is told where its records are, and sends nothing.
 ///
-/// The source is closed from the beginning, so stop the service first. While a process holds an operation there, the copy is
-/// refused, unless it [waits](Copying::wait).
+/// The source is closed from the beginning, so stop the service first. While a process holds an operation there, the
+/// copy is refused, unless it [waits](Copying::wait).
 ///
-/// If it is cut short, neither store can be written to. The same again goes on with it; [`give_up_copy`] opens the source
-/// again. Each store seals with its own keys, or not.
+/// If it is cut short, neither store can be written to. The same again goes on with it; [`give_up_copy`] opens the
+/// source again. Each store seals with its own keys, or not.
 ///
 /// # Errors
 ///

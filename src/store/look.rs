@@ -33,8 +33,8 @@ pub struct Sight {
     pub waiting: Vec<Waiting>,
     /// Whether there is a record whose time is over, for [`Store::purge`](crate::store::Store::purge).
     pub expired: bool,
-    /// What [`Outbox::have_rows`](super::Outbox::have_rows) would say of [`Look::outbox`], by a store that finds it in the
-    /// same question. `None`: ask there.
+    /// What [`Outbox::have_rows`](super::Outbox::have_rows) would say of [`Look::outbox`], by a store that finds it
+    /// in the same question. `None`: ask there.
     pub rows: Option<Vec<bool>>,
 }
 

@@ -36,8 +36,8 @@ pub(super) use form::{PARK, RESEND, headers, names, sealed_bytes, sequence, unse
 /// The outbox of a store that has one. See [`Store::outbox`](super::Store::outbox).
 #[async_trait]
 pub trait Outbox: Send + Sync {
-    /// What the caller's transaction has to execute, in this order, to put `row` into the outbox. The row's own number is
-    /// not used. A store that seals seals the row's path, headers and body.
+    /// What the caller's transaction has to execute, in this order, to put `row` into the outbox. The row's own
+    /// number is not used. A store that seals seals the row's path, headers and body.
     ///
     /// # Errors
     ///
@@ -59,17 +59,17 @@ pub trait Outbox: Send + Sync {
     /// A [`StoreError`].
     async fn holds_back(&self, account: &Account, sequence: &str) -> Result<bool, StoreError>;
 
-    /// Which of these accounts have committed rows that were not rejected. It may say too much. What a dispatcher asks at
-    /// each of its looks, for all of its clients at once: it must cost little where there are none.
+    /// Which of these accounts have committed rows that were not rejected. It may say too much. What a dispatcher
+    /// asks at each of its looks, for all of its clients at once: it must cost little where there are none.
     ///
     /// # Errors
     ///
     /// A [`StoreError`].
     async fn have_rows(&self, accounts: &[Account]) -> Result<Vec<bool>, StoreError>;
 
-    /// A page of the committed rows of the account that were not rejected, by number: at most `limit`, and fewer if they
-    /// are large. A body of more than `body_bytes_max` is not read, and is the row's [`problem`](OutboxRow::problem). Rows that
-    /// are sealed with a key which is not at hand are left out.
+    /// A page of the committed rows of the account that were not rejected, by number: at most `limit`, and fewer if
+    /// they are large. A body of more than `body_bytes_max` is not read, and is the row's
+    /// [`problem`](OutboxRow::problem). Rows that are sealed with a key which is not at hand are left out.
     ///
     /// # Errors
     ///
@@ -81,9 +81,9 @@ pub trait Outbox: Send + Sync {
         (limit, body_bytes_max): (usize, usize),
     ) -> Result<Page<OutboxRow>, StoreError>;
 
-    /// Carries out [`Store::claim`](super::Store::claim), and removes the row in the same commit if the operation is then
-    /// on record for this request. `None` if the row is not there any more, was rejected, or has to wait for one before it
-    /// in its [sequence](OutboxRow::sequence): nothing was claimed.
+    /// Carries out [`Store::claim`](super::Store::claim), and removes the row in the same commit if the operation is
+    /// then on record for this request. `None` if the row is not there any more, was rejected, or has to wait for one
+    /// before it in its [sequence](OutboxRow::sequence): nothing was claimed.
     ///
     /// # Errors
     ///

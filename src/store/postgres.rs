@@ -1,9 +1,9 @@
 //! [`Postgres`]: records in a database that many processes share.
 //!
-//! The database arbitrates, and the state machine decides. A claim of a new key is one `INSERT`, and a holder's transition
-//! one `UPDATE` of a row that is still as it was; such statements of many callers go in batches ([`batch`]). Everything
-//! else locks its row, reads it, has [`operation::record`](crate::operation::record) decide, and writes, in one short
-//! transaction ([`transaction`]).
+//! The database arbitrates, and the state machine decides. A claim of a new key is one `INSERT`, and a holder's
+//! transition one `UPDATE` of a row that is still as it was; such statements of many callers go in batches
+//! ([`batch`]). Everything else locks its row, reads it, has [`operation::record`](crate::operation::record) decide,
+//! and writes, in one short transaction ([`transaction`]).
 //!
 //! The time is the server's ([`time`]): every command is carried out at its now.
 

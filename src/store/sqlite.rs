@@ -4,8 +4,8 @@
 //! never block (see [`lane`] and [`writer`]). A pool of writing connections, the usual way, makes them fight for
 //! SQLite's one write lock and syncs once for every row.
 //!
-//! Bodies become bytes and bytes become bodies on the caller's task ([`codec`](super::codec)); the thread only decides by
-//! columns ([`row`]), with the functions of [`operation::record`](crate::operation::record).
+//! Bodies become bytes and bytes become bodies on the caller's task ([`codec`](super::codec)); the thread only
+//! decides by columns ([`row`]), with the functions of [`operation::record`](crate::operation::record).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

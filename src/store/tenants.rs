@@ -5,8 +5,8 @@
 //! operations is taken from no more often than one with a single operation. Within a tenant, what has waited longest
 //! comes first.
 //!
-//! Whose turn it is next each process remembers by itself. Two processes may take from the same tenant one after the other,
-//! and neither passes one over.
+//! Whose turn it is next each process remembers by itself. Two processes may take from the same tenant one after the
+//! other, and neither passes one over.
 
 use std::collections::HashMap;
 
@@ -38,7 +38,8 @@ impl Tenants {
     }
 }
 
-/// The range of the tenants behind an account, in the order of bytes: from after the first of these to before the second.
+/// The range of the tenants behind an account, in the order of bytes: from after the first of these to before the
+/// second.
 pub(super) fn behind(account: &str) -> (String, String) {
     // The last text before `>`, and the first one after all that begin with it.
     (format!("{account}=\u{10ffff}"), format!("{account}?"))

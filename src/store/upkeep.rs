@@ -15,15 +15,16 @@ use crate::operation::record::{AuditEntry, Cursor, Notes, Record};
 /// Work on all records of a store, which changes nothing that a call or an operator sees. See [`Store::upkeep`].
 #[async_trait]
 pub trait Upkeep: Send + Sync {
-    /// Looks for the next rows whose request or answer is not sealed with the store's current key: not at all, or with an
-    /// older key. Seals them anew, in one commit. A row that another process changes meanwhile is left as that one wrote it.
+    /// Looks for the next rows whose request or answer is not sealed with the store's current key: not at all, or
+    /// with an older key. Seals them anew, in one commit. A row that another process changes meanwhile is left as
+    /// that one wrote it.
     ///
     /// [`reseal`] calls this until nothing is left.
     ///
     /// # Errors
     ///
-    /// A [`StoreError`]; `Sealed` if the store was given no key, `Invalid` for a cursor that this store did not give. The
-    /// rows of earlier batches stay resealed.
+    /// A [`StoreError`]; `Sealed` if the store was given no key, `Invalid` for a cursor that this store did not give.
+    /// The rows of earlier batches stay resealed.
     ///
     /// # Cancellation safety
     ///
@@ -67,8 +68,8 @@ pub trait Upkeep: Send + Sync {
     ///
     /// # Errors
     ///
-    /// A [`StoreError`], and nothing was written: `Closed` if the store is not [`Arriving`](super::Stage::Arriving) with this copy,
-    /// `Locked` if its audit record has not [as many](Restore::audit_after) entries.
+    /// A [`StoreError`], and nothing was written: `Closed` if the store is not [`Arriving`](super::Stage::Arriving)
+    /// with this copy, `Locked` if its audit record has not [as many](Restore::audit_after) entries.
     async fn restore(&self, _restore: Restore) -> Result<(), StoreError> {
         Err(cannot_be_copied())
     }
@@ -113,8 +114,8 @@ pub struct Row {
 pub struct Restore {
     /// The copy that it is a part of, by the name in the target's [`Standing`].
     pub copy: String,
-    /// These rows, as they are: phase, fences and times included. A row of the same name gives way. It keeps its place in
-    /// lists if its life is the same, by [`first_fence`](Record::first_fence); else it is the last.
+    /// These rows, as they are: phase, fences and times included. A row of the same name gives way. It keeps its
+    /// place in lists if its life is the same, by [`first_fence`](Record::first_fence); else it is the last.
     pub rows: Vec<Row>,
     /// These are removed, and the notes stay as they are.
     pub gone: Vec<OperationId>,
@@ -173,8 +174,8 @@ pub struct Unreadable {
 pub struct Resealed {
     /// Whether nothing was changed and only counted.
     pub rehearsal: bool,
-    /// Operations that were not sealed with the current key. One that was changed meanwhile, and is then still not, counts
-    /// each time.
+    /// Operations that were not sealed with the current key. One that was changed meanwhile, and is then still not,
+    /// counts each time.
     pub matched: u64,
     /// Of these, now sealed with it.
     pub resealed: u64,
@@ -195,12 +196,13 @@ impl Resealed {
 /// Seals everything in a store with its current key: what is not sealed, and what an older key sealed. With `rehearsal`
 /// it only counts.
 ///
-/// It works in small batches, each in one commit, so that a service may run beside it. If it is cut short, the same again
-/// does the rest.
+/// It works in small batches, each in one commit, so that a service may run beside it. If it is cut short, the same
+/// again does the rest.
 ///
 /// # Errors
 ///
-/// A [`StoreError`]: `Sealed` if the store was given no key, `Other` if it cannot seal. What was resealed before stays so.
+/// A [`StoreError`]: `Sealed` if the store was given no key, `Other` if it cannot seal. What was resealed before
+/// stays so.
 ///
 /// # Cancellation safety
 ///

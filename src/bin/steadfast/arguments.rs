@@ -21,8 +21,8 @@ use super::signature::{Signature, Signer};
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub command: Command,
-    /// The service's store, such as sqlite:vendor-calls.db or postgres://ada@db.internal/shop?schema=payments, or the path
-    /// of its file [default: STEADFAST_STORE, else what the vendors file names]
+    /// The service's store, such as sqlite:vendor-calls.db or postgres://ada@db.internal/shop?schema=payments, or the
+    /// path of its file [default: STEADFAST_STORE, else what the vendors file names]
     #[arg(long, global = true, value_name = "URL", value_hint = ValueHint::FilePath)]
     #[arg(help_heading = ALWAYS, display_order = LAST)]
     pub store: Option<OsString>,
@@ -52,9 +52,9 @@ pub(crate) enum Command {
     Show(ShowArguments),
     /// Lists calls from callers' own transactions that cannot be made, with the reason
     ///
-    /// Each is shown by its number in the table steadfast_outbox; on Postgres the table is outbox, in the store's schema.
-    /// Nothing of it was sent, and its key is not used up.
-    /// Mend the row and set its columns rejected_at_ms and rejected to NULL, and it is tried again; or delete it.
+    /// Each is shown by its number in the table steadfast_outbox; on Postgres the table is outbox, in the store's
+    /// schema. Nothing of it was sent, and its key is not used up. Mend the row and set its columns rejected_at_ms
+    /// and rejected to NULL, and it is tried again; or delete it.
     Outbox(OutboxArguments),
     /// Ends an operation that waits for its next attempt, or that a dead process left
     ///
@@ -81,9 +81,9 @@ pub(crate) enum Command {
     Scrub(ScrubArguments),
     /// Seals every operation with the current key: what an older key sealed, and what is not sealed
     ///
-    /// The keys are those of the service, the current one first: STEADFAST_SEAL_KEYS, or what the vendors file names. It
-    /// works in small batches beside the running service. If it is cut short, the same again does the rest. The exit code
-    /// is 1 if some operations are still not sealed with the current key at the end.
+    /// The keys are those of the service, the current one first: STEADFAST_SEAL_KEYS, or what the vendors file names.
+    /// It works in small batches beside the running service. If it is cut short, the same again does the rest. The
+    /// exit code is 1 if some operations are still not sealed with the current key at the end.
     Reseal(ResealArguments),
     /// Makes the schema of a store on Postgres, or brings it up to date
     ///
@@ -99,14 +99,14 @@ pub(crate) enum Command {
     /// and every entry of the audit record are compared; then the new store is open. A process that still uses the
     /// old one sends nothing, and is told where the new one is.
     ///
-    /// If it is cut short, the same again goes on with it. Both stores are opened with the keys in STEADFAST_SEAL_KEYS, and
-    /// the new one is sealed with the first of them.
+    /// If it is cut short, the same again goes on with it. Both stores are opened with the keys in
+    /// STEADFAST_SEAL_KEYS, and the new one is sealed with the first of them.
     Copy(CopyArguments),
     /// Shows what clients have registered for their accounts, or removes it
     ///
-    /// A client registers its base URL and what else must be the same for all services that share an account, when it first
-    /// recovers. A service whose client differs is refused. Before a deployment that changes such a thing on purpose,
-    /// --forget removes what is registered; the next process to start registers its own.
+    /// A client registers its base URL and what else must be the same for all services that share an account, when it
+    /// first recovers. A service whose client differs is refused. Before a deployment that changes such a thing on
+    /// purpose, --forget removes what is registered; the next process to start registers its own.
     Terms(TermsArguments),
     /// Delivers what services enqueued, in a process of its own
     ///
@@ -115,7 +115,8 @@ pub(crate) enum Command {
     /// process can take the rest over at once. The vendors' secrets must be set in the environment as for the
     /// service; the store must be there. Any number of these may run beside each other and beside the service.
     ///
-    /// GET /health is 200 while it works and its store answers, else 503 with the reason. GET /metrics is for Prometheus.
+    /// GET /health is 200 while it works and its store answers, else 503 with the reason. GET /metrics is for
+    /// Prometheus.
     Dispatch(DispatchArguments),
     /// What failed, was not refused, and waits for a person
     #[command(subcommand)]

@@ -68,9 +68,9 @@ impl Turn {
         self.not_before = now.plus(wait);
     }
 
-    /// Some operations have ended, and `carried` of this client's are under way. Whether there is anything new for it to
-    /// wait for, or nothing any more. Many short operations that end one by one would each be a take of one: so the pause
-    /// between two takes stands, until half of the places are free.
+    /// Some operations have ended, and `carried` of this client's are under way. Whether there is anything new for it
+    /// to wait for, or nothing any more. Many short operations that end one by one would each be a take of one: so
+    /// the pause between two takes stands, until half of the places are free.
     pub(super) fn places_came(&mut self, now: Instant, carried: usize) -> bool {
         let waited = std::mem::take(&mut self.waits_for_place);
         let is_over = (waited || self.pauses) && self.member.has_half(carried);

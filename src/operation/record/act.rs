@@ -254,8 +254,8 @@ impl Act {
     /// The longest reason, in bytes: a paragraph, not a file.
     pub const WHY_BYTES_MAX: usize = 4096;
 
-    /// The same action as a store must judge it, whose `notes` see its time if it asks whether a record has expired: that
-    /// is not for the operator's clock alone. `true` if the notes must be written down, see [`Notes::saw`].
+    /// The same action as a store must judge it, whose `notes` see its time if it asks whether a record has expired:
+    /// that is not for the operator's clock alone. `true` if the notes must be written down, see [`Notes::saw`].
     pub fn seen_by(&self, notes: &mut Notes) -> (Act, bool) {
         if self.action != Action::Purge {
             return (self.clone(), false);

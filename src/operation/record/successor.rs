@@ -2,8 +2,8 @@
 //! operation under another key.
 //!
 //! The claim of the new key closes the old letter in the same transaction. Without that, the letter stays open beside
-//! the new operation, an operator redrives it, and the effect comes twice. For the same reason the claim is refused as long
-//! as anything under the old key may still take effect, or may have.
+//! the new operation, an operator redrives it, and the effect comes twice. For the same reason the claim is refused
+//! as long as anything under the old key may still take effect, or may have.
 //!
 //! What the vendor refused cannot be redriven. It is noted there all the same which key took its place. A second call
 //! that starts it over under yet another key is refused, as it is for a letter.

@@ -119,8 +119,8 @@ impl Record {
 
     /// Whether a process may take it at `now`, if it has not ended and does not wait for its turn.
     ///
-    /// A call that was left for later keeps its time, whatever clock said it: sent too late it is a nuisance, sent before
-    /// its time it cannot be taken back.
+    /// A call that was left for later keeps its time, whatever clock said it: sent too late it is a nuisance, sent
+    /// before its time it cannot be taken back.
     pub(crate) fn is_free(&self, now: Timestamp) -> bool {
         if self.waits_for().is_some() {
             return false;

@@ -6,8 +6,8 @@ use super::NOW;
 use crate::clock::Timestamp;
 use crate::store::{Beat, Heartbeat, Peer, Store};
 
-/// Each hears the last word of every dispatcher about its accounts, with its age, until it has lasted or is taken back. A
-/// store without other processes says so each time.
+/// Each hears the last word of every dispatcher about its accounts, with its age, until it has lasted or is taken
+/// back. A store without other processes says so each time.
 pub async fn check_heartbeats(store: &dyn Store) {
     let (a, b) = ("test/beats/a", "test/beats/b");
     let Some(alone) = beat(store, NOW, &[(a, "one", Some("1"))]).await else { return };

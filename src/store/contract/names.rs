@@ -190,8 +190,8 @@ pub async fn check_adoption_by_one_clock(store: &dyn Store) {
     assert_eq!(audit(store, Some(&old)).await, []);
 }
 
-/// A cancelled operation is a dead letter that is closed, with the effect as on record. It may be opened again, and gives
-/// way to proof.
+/// A cancelled operation is a dead letter that is closed, with the effect as on record. It may be opened again, and
+/// gives way to proof.
 pub async fn check_cancellation(store: &dyn Store) {
     for (start, effect) in [("waiting", Effect::None), ("left", Effect::Unknown)] {
         let id = id("test/cancel//POST /x", start);

@@ -26,7 +26,8 @@ pub async fn check_sealing(fresh: impl Fn() -> Open) {
     check_reseal_beside_a_service(&fresh()).await;
 }
 
-/// A row that cannot be read is neither claimed, nor taken, nor acted upon, and does not keep the others from their turn.
+/// A row that cannot be read is neither claimed, nor taken, nor acted upon, and does not keep the others from their
+/// turn.
 pub async fn check_unreadable_rows(open: &Open) {
     let (behind, ahead) = (open(Some(key(1))), open(Some(key(2).with_older([1; 32]))));
     let sealed: Vec<OperationId> = (0..5).map(|nth| name(&format!("ahead {nth}"))).collect();

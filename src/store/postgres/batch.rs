@@ -6,8 +6,8 @@
 //! once it is as large as the first, or large enough. Two that leave as soon as they can become many small ones, and
 //! the server does an eighth less (`cargo bench --bench postgres`, part `calls`).
 //!
-//! A reply goes out after the commit of its batch. Whatever was acknowledged is on record; and a batch whose answer never
-//! came may be on record or not, which each of its callers is told.
+//! A reply goes out after the commit of its batch. Whatever was acknowledged is on record; and a batch whose answer
+//! never came may be on record or not, which each of its callers is told.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -83,8 +83,8 @@ impl<J: Job> Waiting<J> {
     }
 }
 
-/// Whether the `jobs` that wait leave now, as a batch beside the `others` that are under way. The last of these had `last`
-/// jobs. If they do not, they leave when one of the others has ended.
+/// Whether the `jobs` that wait leave now, as a batch beside the `others` that are under way. The last of these had
+/// `last` jobs. If they do not, they leave when one of the others has ended.
 fn may_leave_beside(others: usize, jobs: usize, last: usize) -> bool {
     others == 0 || others < UNDER_WAY_MAX && jobs >= last.clamp(1, BESIDE_ENOUGH)
 }
@@ -189,8 +189,8 @@ fn sort<J: Job>(batch: &mut Vec<Asked<J>>) {
     });
 }
 
-/// A row that the server refuses undoes the statement of its whole batch, and so does one that another process has locked. Its
-/// neighbours are not to suffer for it: the batch is halved until the row is alone.
+/// A row that the server refuses undoes the statement of its whole batch, and so does one that another process has
+/// locked. Its neighbours are not to suffer for it: the batch is halved until the row is alone.
 async fn carry_out<J: Job>(shared: &Shared, batch: Vec<Asked<J>>) {
     let mut parts = vec![batch];
     while let Some(mut part) = parts.pop() {

@@ -83,8 +83,8 @@ async fn decide(shared: &Arc<Shared>, claim: Claim, request: Bytes) -> Result<Cl
     }
 }
 
-/// Carries out the claim of a row of the outbox, and removes the row in the same commit if the operation is then on record
-/// for its request. `None` if the row is not there, or another dispatcher is at it.
+/// Carries out the claim of a row of the outbox, and removes the row in the same commit if the operation is then on
+/// record for its request. `None` if the row is not there, or another dispatcher is at it.
 pub(super) async fn admit(
     shared: &Arc<Shared>,
     number: i64,

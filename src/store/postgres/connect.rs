@@ -1,10 +1,10 @@
 //! One connection: made within a limit, and driven until it ends.
 //!
-//! *Isolation.* A statement that is a transaction of its own has the session's isolation, and a role or a database may set
-//! another default than READ COMMITTED. Then claims of one key at a time fail with serialization errors, where each is to
-//! find what the other wrote. So the session is asked for READ COMMITTED when it is made, in the startup message: a `SET`
-//! after that would stay behind in a pooler's session, for others. A pooler that takes no options in that message is
-//! connected to without; what the session then has is asked when the store is opened.
+//! *Isolation.* A statement that is a transaction of its own has the session's isolation, and a role or a database
+//! may set another default than READ COMMITTED. Then claims of one key at a time fail with serialization errors,
+//! where each is to find what the other wrote. So the session is asked for READ COMMITTED when it is made, in the
+//! startup message: a `SET` after that would stay behind in a pooler's session, for others. A pooler that takes no
+//! options in that message is connected to without; what the session then has is asked when the store is opened.
 
 use std::fmt;
 use std::sync::Arc;

@@ -58,8 +58,8 @@ fn causes(error: &Error) -> String {
     all.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
-/// Whether the handshake ended because the connection did. A certificate that is refused is of `InvalidData`, and a server
-/// without TLS is no error of input and output.
+/// Whether the handshake ended because the connection did. A certificate that is refused is of `InvalidData`, and a
+/// server without TLS is no error of input and output.
 fn is_broken(error: &Error) -> bool {
     let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
     source.is_some_and(|source| source.kind() != io::ErrorKind::InvalidData)

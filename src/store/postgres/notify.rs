@@ -3,13 +3,15 @@
 //! A notification is a hint and nothing more. A dispatcher that hears one looks. What was not notified is found by
 //! looking all the same, after the dispatcher's period. So nothing depends on it that it goes out or arrives.
 //!
-//! *Telling.* A `NOTIFY` in the transaction that enqueues would have the server commit one such transaction after the other
-//! (it holds one lock for all databases until the commit is on disk). So it follows as a transaction of its own, which
-//! writes nothing to disk: at once for the first operation, and for those that follow it once in [`EVERY`].
+//! *Telling.* A `NOTIFY` in the transaction that enqueues would have the server commit one such transaction after the
+//! other (it holds one lock for all databases until the commit is on disk). So it follows as a transaction of its
+//! own, which writes nothing to disk: at once for the first operation, and for those that follow it once in
+//! [`EVERY`].
 //!
 //! *Hearing.* `LISTEN` is the state of a session, and a pooler in transaction mode gives sessions away. So it has a
-//! connection of its own, which is there from the first look of a dispatcher on. Before it listens, it finds out whether
-//! the session is its own; and then, by a notification to itself, whether it hears anything. If not, it gives up for good.
+//! connection of its own, which is there from the first look of a dispatcher on. Before it listens, it finds out
+//! whether the session is its own; and then, by a notification to itself, whether it hears anything. If not, it gives
+//! up for good.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -195,9 +197,9 @@ async fn heed(
     }
 }
 
-/// Whether the server's session stays with the connection. A pooler gives it to another client between two transactions: a
-/// transaction that begins on another connection then has it, while ours is given another one. What this process asks
-/// meanwhile may have it just then, and give it back: so it is asked several times.
+/// Whether the server's session stays with the connection. A pooler gives it to another client between two
+/// transactions: a transaction that begins on another connection then has it, while ours is given another one. What
+/// this process asks meanwhile may have it just then, and give it back: so it is asked several times.
 async fn is_own_session(shared: &Arc<Shared>, client: &Client) -> Result<bool, StoreError> {
     for _ in 0..TIMES_ASKED {
         let ours = session(client).await?;

@@ -11,8 +11,8 @@ use tokio_postgres::config::Host;
 
 use crate::store::{StoreError, StoreErrorKind};
 
-/// Sets the password of `config`, if it has none and another source has one: `PGPASSWORD`, else the file that the URL names
-/// (`passfile`), else that of `PGPASSFILE`, else `~/.pgpass`.
+/// Sets the password of `config`, if it has none and another source has one: `PGPASSWORD`, else the file that the URL
+/// names (`passfile`), else that of `PGPASSFILE`, else `~/.pgpass`.
 ///
 /// # Errors
 ///

@@ -64,8 +64,8 @@ async fn batch_of(shared: &Arc<Shared>, from: i64, batch: usize) -> Result<Gone,
 
 /// Writes the tables anew, without what was removed from them. A writer to one waits meanwhile.
 ///
-/// The server skips a table that the role may not vacuum, and warns no driver's caller of it. So the table's file is looked
-/// at: it is another one afterwards.
+/// The server skips a table that the role may not vacuum, and warns no driver's caller of it. So the table's file is
+/// looked at: it is another one afterwards.
 pub(super) async fn wipe(shared: &Arc<Shared>) -> Result<(), StoreError> {
     let own = Arc::clone(shared);
     shared

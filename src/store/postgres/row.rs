@@ -79,7 +79,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What a statement without requests and answers tells of an operation: without bodies, and without what the first claim brought.
+/// What a statement without requests and answers tells of an operation: without bodies, and without what the first
+/// claim brought.
 pub(super) fn operation(from: &mut Reader<'_>) -> Result<Record, StoreError> {
     let id = from.id()?;
     let columns = StateColumns {

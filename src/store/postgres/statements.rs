@@ -153,8 +153,8 @@ fn purge(schema: &Schema) -> String {
     )
 }
 
-/// How far the holder's idea of the server's time may be off. It is off by an answer's way, and the state machine is asked
-/// nothing that this could change: the limits that it knows are minutes.
+/// How far the holder's idea of the server's time may be off. It is off by an answer's way, and the state machine is
+/// asked nothing that this could change: the limits that it knows are minutes.
 pub(super) const SKEW_MAX_MS: u64 = 30_000;
 
 #[cfg(test)]

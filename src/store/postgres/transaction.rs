@@ -1,7 +1,7 @@
 //! Transactions of several statements: lock the rows, read them, let the state machine decide, write.
 //!
-//! What is read beside a locked row is read by a statement after the one that locked it. A statement that waits for a lock
-//! is then given the row as it is now, and everything else as it was when it began to wait.
+//! What is read beside a locked row is read by a statement after the one that locked it. A statement that waits for a
+//! lock is then given the row as it is now, and everything else as it was when it began to wait.
 
 use std::collections::HashMap;
 use std::future::Future;

@@ -28,8 +28,8 @@ pub use answers::{PostmarkAnswer, SecondFilter};
 
 /// A Postmark that counts the messages it accepted.
 ///
-/// - `POST /email`, `/email/withTemplate`, `/email/batch`, `/email/batchWithTemplates`: each accepted message
-///   is one [`Effect`](super::Effect), under the wire key in its `Metadata.steadfast_key`; in a batch, with its position.
+/// - `POST /email`, `/email/withTemplate`, `/email/batch`, `/email/batchWithTemplates`: each accepted message is one
+///   [`Effect`](super::Effect), under the wire key in its `Metadata.steadfast_key`; in a batch, with its position.
 /// - `GET /messages/outbound` searches what is older than the lag, newest first, by `metadata_{name}`,
 ///   `recipient`, `fromemail`, `tag`, `subject`, `status`, `messagestream` (default `outbound`), `fromdate` and `todate`
 ///   (US Eastern), within 45 days.
