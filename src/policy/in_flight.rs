@@ -1,4 +1,4 @@
-//! What a call does whose key another call holds.
+//! What a call does while another call holds its key.
 //!
 //! A caller who sends a key a second time, while the first call is under way, wants to know how that call ends. The
 //! default refuses at once: a wait that the caller did not ask for ties up a request handler for as long as the
@@ -38,8 +38,8 @@ pub enum InFlight {
     /// [`Refuse`](InFlight::Refuse). It ends in the same way when its deadline comes first.
     ///
     /// A call may lose the operation while it sends, to a process that found its lease over. It then waits for the
-    /// new holder likewise, and gives that one's success. Of anything else it tells as with
-    /// [`Refuse`](InFlight::Refuse): code `TRANSIENT.fenced`, effect unknown. What this call sent, the other need not
-    /// know of.
+    /// new holder likewise, and gives that one's success. In any other case it ends as with
+    /// [`Refuse`](InFlight::Refuse): code `TRANSIENT.fenced`, effect unknown. The new holder need not know what this
+    /// call sent.
     Wait,
 }

@@ -1,8 +1,8 @@
-//! Limits on what is held in memory, and how long what is recorded is kept.
+//! Limits on bodies, which are held in memory, and the retention of records.
 //!
-//! A body without a limit is somebody else's decision about our memory: a vendor's proxy that answers with an
-//! endless page takes the process down. A record without an end fills the store; one that ends too early
-//! forgets that a key was used while the vendor, or the caller, may still use it.
+//! Without a limit on bodies, a vendor's proxy that answers with an endless page takes the process down. A record
+//! without an end fills the store; one that ends too early forgets that a key was used while the vendor, or the
+//! caller, may still use it.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ impl Default for Limits {
     }
 }
 
-/// How records are kept.
+/// The retention of records, and their leases.
 ///
 /// ```
 /// use std::time::Duration;
@@ -72,12 +72,12 @@ impl Default for Limits {
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct RecordConfig {
-    /// How long a settled operation is remembered, and its reply replayed. Default 7 days. A job that is run again or
-    /// a queue that is replayed can repeat a payment by mistake, usually within the week. By then Stripe has
-    /// forgotten the key ("Idempotent requests" in its API reference: after 24 hours). At least the vendor's own
-    /// replay window and the longest that a call takes together: `build()` refuses less, and raises the default. A
-    /// client can say otherwise for [routes](crate::ClientBuilder::retention), and a [call](crate::Call::retention)
-    /// for itself. Dead letters are kept until they are resolved.
+    /// The retention: how long a settled operation is on record, and its reply replayed. Default 7 days. A job that
+    /// is run again or a queue that is replayed can repeat a payment by mistake, usually within the week. By then
+    /// Stripe has forgotten the key ("Idempotent requests" in its API reference: after 24 hours). At least the
+    /// vendor's own replay window and the longest that a call takes together: `build()` refuses less, and raises the
+    /// default. A client can set another for [routes](crate::ClientBuilder::retention), and a
+    /// [call](crate::Call::retention) for itself. Dead letters are kept until they are resolved.
     #[serde(with = "humantime_serde")]
     pub keep: Duration,
     /// How much longer than its attempt a holder's lease lasts: the time to write down the answer. Default

@@ -1,11 +1,11 @@
-//! A vendor that asks to be left alone is left alone, by every call.
+//! The pause that a vendor asks for holds back every call to it.
 //!
-//! `Retry-After` on one answer is about the account, not about that call. A client that waits only in the call that
-//! was told goes on hitting the limit with all the others. So the pause is one point in time that all calls to the
-//! vendor look at, and only ever moves later: a second, shorter request does not shorten the first. How long one
-//! answer holds back all callers is capped, because one bad header (`Retry-After: 31536000` has been seen) would
-//! otherwise switch the vendor off for a year. The operation that was told is not capped: it is scheduled for the
-//! time that the vendor named.
+//! `Retry-After` on one answer is about the account, not about that call. If only the call that got the answer
+//! waited, the client would go on hitting the limit with all the others. So the pause is one point in time that all
+//! calls to the vendor look at, and only ever moves later: a second, shorter request does not shorten the first. How
+//! long one answer holds back all callers is capped, because one bad header (`Retry-After: 31536000` has been seen)
+//! would otherwise switch the vendor off for a year. The operation that got the answer is not capped: it is scheduled
+//! for the time that the vendor named.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::clock::Instant;
 use crate::error::Error;
 use crate::guard::Guard;
 
-/// How far a vendor's request for a pause is followed.
+/// How far a pause that the vendor asks for is followed.
 ///
 /// ```
 /// use std::time::Duration;
@@ -31,8 +31,8 @@ use crate::guard::Guard;
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct PauseConfig {
-    /// The longest that one answer holds back all calls. Default 1 h. A call that was told to wait longer is not
-    /// sent earlier: its operation is scheduled for the time that the vendor named, and others go on after this.
+    /// The longest that one answer holds back all calls. Default 1 h. A call whose answer asked for longer is not
+    /// sent earlier: its operation is scheduled for the time that the vendor named. The others go on after this.
     #[serde(with = "humantime_serde")]
     pub max: Duration,
 }
@@ -57,7 +57,7 @@ impl Default for PauseConfig {
     }
 }
 
-/// Until when the vendor has asked to be left alone.
+/// The end of the pause that the vendor has asked for.
 ///
 /// ```
 #[doc = include_str!("../docs/setup/stripe.md")]

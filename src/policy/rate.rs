@@ -1,4 +1,4 @@
-//! How many attempts may start in a time: never more than so many in any such time, wherever it begins.
+//! The rate limit: never more than so many attempts start in any period, wherever it begins.
 //!
 //! A token bucket alone does not keep that promise. 25 a second with a burst of 25 lets 25 start at once, and 24 more
 //! within the same second as the bucket refills. Made to keep it, a bucket must give up either the burst or the rate:

@@ -255,7 +255,7 @@ impl Recovery {
         });
     }
 
-    /// Starts anew: a gate is closed, and what opens it again is another vendor.
+    /// Starts anew: a gate is closed, and the vendor may be another when it opens again.
     pub(crate) fn restart(&self, now: Instant) {
         self.refilled(now, |pace| {
             pace.per_second = pace.per_second.min(self.start / pace.dispatchers);

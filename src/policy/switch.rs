@@ -1,9 +1,9 @@
 //! `false`, or the settings: how a policy file switches a part off.
 //!
 //! TOML has no null. Leaving a key out must mean "the default", and the default of a breaker is *on*, so off needs a
-//! word of its own: `breaker = false`. `true` is refused rather than guessed at: an author who writes it expects to
-//! have set something. An untagged enum would do the same in three lines, but would answer every mistake inside the
-//! table with "data did not match any variant". This visitor keeps the place and the words.
+//! word of its own: `breaker = false`. `true` is refused, because an author who writes it expects to have set
+//! something. An untagged enum would do the same in three lines, but would answer every mistake inside the table with
+//! "data did not match any variant". This visitor keeps the place and the words.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::invalid;
 use crate::error::Error;
 
-/// How long things may take.
+/// The time limits of a call.
 ///
 /// ```
 /// use std::time::Duration;
