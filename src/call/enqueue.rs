@@ -50,18 +50,18 @@ impl Call {
     /// delivered one at a time, in the order in which they were accepted. Retries, other processes and restarts do
     /// not change that order.
     ///
-    /// One that waits for a retry, a settle time or its [own time](Call::at) holds all behind it. A success and a
-    /// refusal let the next one go, and so does [`cancel`](Enqueued::cancel). A dead letter holds its sequence until
-    /// a person has dealt with it, unless the [`Sequence`] says to skip it.
+    /// A call that waits for a retry, a settle time or its [own time](Call::at) holds all calls behind it. A success,
+    /// a refusal and [`cancel`](Enqueued::cancel) let the next one go. A dead letter holds its sequence until an
+    /// operator has resolved it, unless the [`Sequence`] says to skip it.
     ///
     /// The order is that of the commits in the store. Of two calls that are enqueued at the same time either may be
     /// first. Rows of the sequence that lie in the [outbox](crate::outbox) were accepted too. While there are any,
-    /// the call goes there itself, and a dispatcher records it behind them. The operation that is on record already
+    /// the call goes there itself, and a dispatcher records it behind them. An operation that is on record already
     /// stays where it is, in its first sequence or in none. A call that [starts another one over](Call::supersedes)
     /// in the same sequence takes that one's place.
     ///
-    /// Default: none; it is delivered beside all others. It is a mistake in a call that is [sent](Call::send): who sends
-    /// now does not wait for others. The name is stored as it is, also where requests are sealed.
+    /// Default: none; it is delivered beside all others. It is a mistake in a call that is [sent](Call::send): a call
+    /// that is sent now does not wait for others. The name is stored as it is, also where requests are sealed.
     pub fn sequence(mut self, sequence: impl Into<Sequence>) -> Call {
         let sequence = sequence.into();
         if let Err(mistake) = sequence.check() {
@@ -73,19 +73,19 @@ impl Call {
 
     /// Records the call durably, and returns before anything is sent. A dispatcher sends it: see
     /// [`Client::keep_recovering`](crate::Client::keep_recovering), in this process or another one on the same store.
-    /// One in this process begins at once, if it is due. Where none runs, nothing is sent.
+    /// A dispatcher in this process begins at once, if the call is due. Without a dispatcher nothing is sent.
     ///
-    /// What is accepted is carried through to its one outcome, as a [sent](Call::send) call is after its caller has
-    /// gone: with the client's own policy, at recovery's rate. A deadline of the call is for the recording alone. A
-    /// [policy](Call::policy) of its own and the [mark not to retry](Call::inbound) of an incoming request would be
-    /// forgotten, and so are mistakes. No gate is asked: what cannot be sent now is sent later. The vendor's replay
-    /// window begins with the first send, however long that is after this.
+    /// The dispatcher brings the call to its one outcome, as it does with a [sent](Call::send) call after its caller
+    /// has gone: with the client's own policy, at recovery's rate. A deadline of the call is for the recording alone.
+    /// A [policy](Call::policy) of its own and the [mark not to retry](Call::inbound) of an incoming request would be
+    /// forgotten, so they are mistakes. No gate is asked: what cannot be sent now is sent later. The vendor's replay
+    /// window begins with the first send, however late that is.
     ///
     /// The client's first one [registers](crate::Client::register) the terms of its account, or is refused where
     /// another service has registered others: the process that delivers would send its own secret.
     ///
     /// The same key is the same operation. If it is on record already, it stays as it is, and the handle is for it. A
-    /// call without a key is given one.
+    /// call without a key gets one.
     ///
     /// As durable as the client's store: with [`Memory`](crate::store::Memory), a crash forgets what was accepted.
     ///

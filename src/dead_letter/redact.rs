@@ -1,9 +1,9 @@
-//! What is shown of requests and replies.
+//! The view of requests and replies: what is shown, and what is redacted.
 //!
 //! Bodies and headers hold names, addresses and amounts, and end in terminals' histories and in tickets. Therefore
-//! they are withheld, unless an operator asks with a name and a reason, which go on the audit record. A field that is
-//! named is redacted even then, whether the viewer names it or the call did. What cannot be read as fields while some
-//! are named is withheld whole: a redaction that guesses is none.
+//! they are withheld, unless an operator asks with a name and a reason, which go on the audit record. A named field
+//! is redacted even then, whether the viewer or the call named it. A body that cannot be read as fields is then
+//! withheld whole: a redaction that guesses is none.
 
 use http::HeaderMap;
 use http::header::{CONTENT_TYPE, HeaderName};

@@ -1,4 +1,4 @@
-//! What an operator may do to an operation, and what is kept of it.
+//! The actions of an operator on an operation, and their audit record.
 //!
 //! One [`Act`] for every kind of action, decided by [`Record::act`]. A store carries out one operation and writes one
 //! [`AuditEntry`] with it, in the same transaction. So no action is without its trace. A method for each action would
@@ -41,42 +41,41 @@ pub struct Act {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Action {
-    /// Says what became of a dead letter. It may expire from then on.
+    /// Resolves a dead letter: records what became of it. The letter may expire from then on.
     Resolve(Resolution),
     /// Takes a resolution back: the dead letter is open again. Not if its effect is now sought under another name
     /// ([`Resolution::is_final`]).
     Reopen,
-    /// Makes a dead letter due at once. One that a person said was not applied may be redriven too; any other
+    /// Makes a dead letter due at once. A letter that was resolved as not applied may be redriven too; any other
     /// resolution stands in the way.
     Redrive {
         /// Whether it may be sent although it may have taken effect and neither the vendor's window nor a
         /// lookup can tell: once. The only action that risks a second effect.
         forced: bool,
     },
-    /// Ends what is scheduled, or in progress with a lease that has run out: a dead letter that is closed. Its effect
-    /// stays as on record. Never while a process holds it.
+    /// Cancels what is scheduled, or in progress with a lease that has run out: it becomes a dead letter that is
+    /// closed. Its effect stays as on record. Refused while a process holds it.
     Cancel,
     /// Carries the operation on under the name that it has in another scope, whose account, namespace or vendor has
-    /// taken the old one's place; see [`Record::adopted`]. Never while a process holds it, and not if the new name is
+    /// taken the old one's place; see [`Record::adopted`]. Refused while a process holds it, and if the new name is
     /// on record.
     Adopt {
         /// The new scope.
         to: Scope,
     },
-    /// Takes the headers of these names out of the stored request: they carry secrets. In every phase, and nothing else
-    /// changes. The audit record has the names of those that were there.
+    /// Removes the headers of these names from the stored request, because they carry secrets. It works in every
+    /// phase and changes nothing else. The audit record has the names of those that were there.
     Scrub {
         /// The names.
         headers: Vec<String>,
     },
     /// Changes nothing, and is on the audit record: a body was looked at, a key was made from another.
     Note,
-    /// Changes nothing by itself, and is on the audit record: its time is over, and an operator has it removed now.
-    /// Only what has expired.
+    /// Changes nothing by itself, and is on the audit record: an operator now purges a record that has expired.
     Purge,
 }
 
-/// A person's word on what became of a dead letter.
+/// The resolution of a dead letter: what became of it, on a person's word.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -223,7 +222,7 @@ pub struct AuditEntry {
 pub enum Forbidden {
     /// There is no such operation.
     Absent,
-    /// It is not the operation that the operator looked at: another process has taken it since.
+    /// It is not as the operator saw it: another process has taken it since.
     Moved,
     /// It is not a dead letter.
     NotDead,
@@ -233,9 +232,9 @@ pub enum Forbidden {
     NotOpen,
     /// The name that it would be given is on record already: both may have been sent.
     NameTaken,
-    /// A person's word on it stands in the way.
+    /// It is resolved already.
     Resolved,
-    /// There is no word on it that could be taken back.
+    /// It has no resolution to take back.
     NotResolved,
     /// Its time is not over.
     NotExpired,
@@ -347,7 +346,7 @@ impl Record {
         }
     }
 
-    /// Due now, under the next fence, so that whatever an earlier holder still writes changes nothing.
+    /// Due now, under the next fence: then a late write of an earlier holder changes nothing.
     ///
     /// Where the attempts proved that nothing took effect, the vendor holds nothing under the key and its
     /// window starts anew. Where only a person says so, the window goes on from the first claim: should the

@@ -1,5 +1,4 @@
-//! What a store shows of many operations at once: without requests and answers, so that a page of a list is
-//! small whatever the bodies are.
+//! The list view of operations: without requests and answers, so a page of a list is always small.
 
 use std::fmt;
 use std::str::FromStr;
@@ -24,7 +23,7 @@ pub enum Phase {
     Refused,
     /// A dead letter that needs an operator.
     Dead,
-    /// A dead letter on which a person has given their word.
+    /// A dead letter that is resolved.
     Resolved,
 }
 
@@ -77,7 +76,7 @@ pub struct Summary {
     pub phase: Phase,
     /// Why it is a dead letter, if it is one.
     pub reason: Option<Reason>,
-    /// A person's word, if one was given.
+    /// Its resolution, if it is resolved.
     pub resolved: Option<Resolved>,
     /// Whether any attempt took effect, as far as is known.
     pub effect: Effect,
@@ -98,14 +97,14 @@ pub struct Summary {
     pub sequence: Option<Place>,
 }
 
-/// Which operations a list is of: those that match every part that is given.
+/// The filter of a list: operations that match every part that is given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Of this [`Scope::vendor_path`].
     pub vendor: Option<String>,
     /// In this scope.
     pub scope: Option<Scope>,
-    /// With this key, in whichever scope.
+    /// With this key, in any scope.
     pub key: Option<Key>,
     /// With this [`Record::wire_key`]. No store needs an index for it, which every call would pay for: a list
     /// by nothing else may read every record once.
@@ -123,7 +122,7 @@ pub struct Filter {
     /// Last moved before this time. With the time at which an operator began, the filter is frozen: what
     /// moves afterwards no longer matches.
     pub updated_before: Option<Timestamp>,
-    /// In the sequence of this name, of whichever account.
+    /// In the sequence of this name, of any account.
     pub sequence: Option<String>,
     /// Only dead letters that [hold](Record::holds_sequence) their sequence.
     pub holds_sequence: bool,
