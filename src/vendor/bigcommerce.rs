@@ -1,11 +1,11 @@
 //! BigCommerce: no idempotency anywhere, but resources that can be found by a field the client sets.
 //!
-//! Sending `Idempotency-Key` does nothing there, so none is sent. What stands in for it is one field per
-//! resource ([`routes`]): an order's `external_order_id`, the reason of a refund's items, a product's SKU or name. After
-//! an unknown outcome that field is looked up, and what is found counts as ours only if the fields that we set
-//! hold what we set. What cannot be looked up (carts, shipments, relative stock changes, payments) ends as a
-//! dead letter of unknown effect after an ambiguous answer. The documentation's advice to retry a 504 is not
-//! followed blindly: the POST may have been executed.
+//! Sending `Idempotency-Key` does nothing there, so none is sent. One field per resource stands in for it
+//! ([`routes`]): an order's `external_order_id`, the reason of a refund's items, a product's SKU or name. After an
+//! unknown outcome that field is looked up, and what is found counts as ours only if the fields that we set hold what
+//! we set. What cannot be looked up (carts, shipments, relative stock changes, payments) ends as a dead letter of
+//! unknown effect after an ambiguous answer. The documentation's advice to retry a 504 is not followed blindly: the
+//! POST may have been executed.
 
 use std::borrow::Cow;
 use std::time::Duration;

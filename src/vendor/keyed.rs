@@ -5,8 +5,9 @@
 //! vendor without a stated window gets no resend after an unknown outcome: at most once, whatever its marketing says
 //! of idempotency.
 //!
-//! Whose answer a failure is, is data too ([`KeyedConfig::own`]). Without such a mark a page for a browser is somebody
-//! else's and everything else the vendor's; but only JSON is taken for the vendor's word on an earlier attempt.
+//! How to tell the vendor's own failures is data too ([`KeyedConfig::own`]). Without such a mark, a page for a
+//! browser counts as a proxy's and everything else as the vendor's. But only JSON is taken for the vendor's word on
+//! an earlier attempt.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -55,8 +56,8 @@ pub struct Keyed {
 }
 
 impl Keyed {
-    /// The vendor that `config` describes, with the secret for its `auth`. Whatever in it makes no sense is
-    /// refused by [`Vendor::check`].
+    /// The vendor that `config` describes, with the secret for its `auth`. [`Vendor::check`] refuses what is
+    /// impossible in it.
     pub fn new(config: KeyedConfig, secret: impl Into<SecretString>) -> Keyed {
         let secret = secret.into();
         let auth = config.auth.as_ref().and_then(|auth| {

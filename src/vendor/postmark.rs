@@ -1,6 +1,6 @@
 //! Postmark: no key of its own, so every accepted POST is another e-mail.
 //!
-//! The operation's key travels as message metadata, which is what Postmark's search can filter by, and as
+//! The operation's key travels as message metadata, by which Postmark's search can filter. It also travels as
 //! `Message-ID`, by which a recipient's mail client may thread a duplicate. An unknown outcome is looked up. A hit is
 //! proof. A miss is not, because how long a message takes to become searchable is not documented. The operation then
 //! ends as a dead letter of unknown effect, unless the caller says that a second e-mail is better than none.
@@ -87,8 +87,8 @@ impl Postmark {
         self
     }
 
-    /// Names the Postmark server that the token belongs to, so that two servers that share a store never share
-    /// a key. It is a name in scopes only. Default: `default`.
+    /// Names the Postmark server that the token belongs to. Two servers that share a store then never share a key. It
+    /// is a name in scopes only. Default: `default`.
     #[must_use]
     pub fn account(mut self, account: impl Into<String>) -> Postmark {
         self.account = account.into();

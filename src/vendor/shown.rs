@@ -1,12 +1,12 @@
-//! What of a call is shown in errors, spans and events.
+//! The parts of a call that errors, spans and events show.
 //!
 //! Of the URL that is the path which the caller wrote: below the adapter's base URL, without the query. The base is
 //! configuration and may hold a token (`https://chat.test/bot<token>`), the query whatever a log may not.
 //!
 //! In what is left there are ids, and most of them are names. But some open a thing to their reader: a cart, a
 //! checkout, an invitation, a hook. No text says which of the two it is, so the rule errs on the safe side. What is
-//! long enough to be a token is not shown, unless the vendor's adapter knows that it is none. What is lost by that is
-//! little: the operation's key says whose call it was, and the record has the path.
+//! long enough to be a token is not shown, unless the vendor's adapter knows that it is none. Little is lost by that:
+//! the operation's key says whose call it was, and the record has the path.
 
 use std::fmt::{self, Write as _};
 use std::ops::Deref;

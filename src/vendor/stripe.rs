@@ -54,7 +54,7 @@ pub struct Stripe {
 impl Stripe {
     /// Stripe at `https://api.stripe.com`, with a secret key (`sk_…`) or a restricted one (`rk_…`).
     ///
-    /// An empty secret, or one that a header cannot carry, is refused by [`Vendor::check`].
+    /// [`Vendor::check`] refuses an empty secret, and one that a header cannot carry.
     pub fn new(secret: impl Into<SecretString>) -> Stripe {
         let secret = secret.into();
         let mode = mode(secret.expose_secret());
@@ -77,9 +77,9 @@ impl Stripe {
         self
     }
 
-    /// Names the account that the secret belongs to (`acct_…`), so that two accounts that share a store never
-    /// share a key. It is a name in scopes only and is not sent; a call on behalf of a connected account sets
-    /// the header `Stripe-Account`, which is added behind a `>`.
+    /// Names the account that the secret belongs to (`acct_…`). Two accounts that share a store then never share a
+    /// key. It is a name in scopes only and is not sent; a call on behalf of a connected account sets the header
+    /// `Stripe-Account`, which is added behind a `>`.
     ///
     /// Default: none, only the secret's mode (`live` or `test`), which is always part of the account.
     #[must_use]
