@@ -1,4 +1,4 @@
-//! [`copy`]: all that is in one store, written to another one.
+//! [`copy`]: writes all records of one store to another one.
 //!
 //! One store is closed before the other opens (see [`Standing`]), so that no operation is ever due in two places. In
 //! between, rows are compared and not assumed. Each pass reads every row of both stores and writes those that differ.
@@ -21,7 +21,7 @@ pub use error::CopyError;
 
 use start::Began;
 
-/// How [`copy`] goes about it.
+/// The settings of a [`copy`].
 ///
 /// ```
 /// use steadfast::store::Copying;
@@ -45,7 +45,7 @@ impl Copying {
         Copying { from: from.into(), to: to.into(), wait: false, clock, random }
     }
 
-    /// Waits for those who hold operations in the source, which takes no new ones meanwhile.
+    /// Waits until the held operations of the source have ended. The source takes no new ones meanwhile.
     ///
     /// Default: while a lease is live, the copy is refused and nothing is changed.
     #[must_use]
@@ -54,14 +54,14 @@ impl Copying {
         self
     }
 
-    /// Where time comes from. Default: [`SystemClock`].
+    /// The clock. Default: [`SystemClock`].
     #[must_use]
     pub fn clock(mut self, clock: impl Clock) -> Copying {
         self.clock = Arc::new(clock);
         self
     }
 
-    /// Where the copy's name comes from. Default: [`SystemRandom`].
+    /// The source of the copy's name. Default: [`SystemRandom`].
     #[must_use]
     pub fn random(mut self, random: impl Random) -> Copying {
         self.random = Arc::new(random);
@@ -69,7 +69,7 @@ impl Copying {
     }
 }
 
-/// What a [`copy`] did.
+/// The result of a [`copy`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Copied {

@@ -1,4 +1,4 @@
-//! [`StoreError`]: what a store says when it could not do what it was asked.
+//! [`StoreError`]: the error of a store that could not do what it was asked.
 
 use std::fmt;
 

@@ -1,7 +1,8 @@
-//! How the dispatchers of one store know of each other: each says now and then that it is there, and how it does.
+//! Heartbeats, by which the dispatchers of one store know of each other: each says now and then that it is there, and
+//! how it does.
 //!
-//! What they say means nothing to a store. It keeps the last word of each for as long as that is to last, and gives
-//! it to the others with its age. So no process's clock is compared with another's.
+//! A store does not interpret what they say. It keeps the last heartbeat of each for as long as that is to last, and
+//! gives it to the others with its age. So no process's clock is compared with another's.
 
 use std::time::Duration;
 
@@ -24,13 +25,13 @@ pub struct Heartbeat {
 pub struct Beat {
     /// As [`Take::account`](crate::operation::record::Take::account) names it.
     pub account: String,
-    /// Who says it. No two have the same name, in whichever process.
+    /// The dispatcher's name. No two in any process have the same.
     pub dispatcher: String,
     /// A short text; `None` from one that delivers for this account no more, and is forgotten at once.
     pub says: Option<String>,
 }
 
-/// Who else is there, or oneself: the last word of a dispatcher about one account.
+/// A dispatcher, another one or this one: its last heartbeat about one account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// As [`Beat::account`].

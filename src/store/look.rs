@@ -1,4 +1,4 @@
-//! What a dispatcher asks a store when it has nothing to do: one question for all of its accounts.
+//! The question of an idle dispatcher to its store: one for all of its accounts.
 
 use super::Account;
 use crate::clock::Timestamp;
@@ -8,7 +8,7 @@ use crate::clock::Timestamp;
 pub struct Look {
     /// As [`Claim::now`](crate::operation::record::Claim::now).
     pub now: Timestamp,
-    /// What is due later than this is no matter yet: the dispatcher looks again before.
+    /// The end of the look: the dispatcher looks again before anything later is due.
     pub until: Timestamp,
     /// The accounts that it delivers for, as [`Take::account`](crate::operation::record::Take::account) names one.
     pub accounts: Vec<String>,

@@ -1,4 +1,4 @@
-//! The outbox: calls that lie in the caller's own database until a dispatcher takes them on record.
+//! The outbox: calls that lie in the caller's own database until a dispatcher records them.
 //!
 //! A service that wants a call to happen together with a change of its own writes one row, in the transaction of that
 //! change. The row says what the caller asks for, in plain values: no fence, no wire key, no fingerprint. A

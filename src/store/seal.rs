@@ -1,4 +1,4 @@
-//! [`SealKeys`]: what requests and answers at rest are sealed with.
+//! [`SealKeys`]: the keys that seal requests and answers at rest.
 //!
 //! XChaCha20-Poly1305 with a nonce drawn at random for each sealing. At 24 bytes, two that are equal are not to be
 //! expected, however long a key is used. So no counter has to survive a crash. AES-GCM's 12 bytes would ask for

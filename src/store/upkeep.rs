@@ -1,4 +1,4 @@
-//! [`Upkeep`]: what an operator's tool does to a whole store, where the store can.
+//! [`Upkeep`]: work of an operator's tool on a whole store, for stores that can do it.
 //!
 //! Apart from [`Store`] because not every store has files to write anew or keys to seal with. No call of a service
 //! needs it: a store without upkeep is a whole store.

@@ -1,4 +1,4 @@
-//! [`StoreUrl`]: where a store is, in one line of text.
+//! [`StoreUrl`]: the address of a store, in one line of text.
 //!
 //! One place that knows the schemes, for the vendors file, the command line and a service's own setting. What is refused
 //! is not repeated beyond the part before the colon: it may be an address with a password.
@@ -122,9 +122,9 @@ impl StoreUrl {
         self
     }
 
-    /// Whether a store is made where there is none. A service wants that. A tool that looks after a service's store
-    /// does not: [`open`](StoreUrl::open) then refuses with [`StoreErrorKind::Absent`]; so it does for one in memory,
-    /// which only its own process has.
+    /// Whether to make a store where there is none. A service wants that, and an operator's tool does not. Without
+    /// it, [`open`](StoreUrl::open) refuses with [`StoreErrorKind::Absent`]. It also refuses a store in memory, which
+    /// only its own process has.
     ///
     /// Default: true.
     #[must_use]

@@ -1,4 +1,4 @@
-//! [`Wakes`]: how the dispatchers of a process hear at once of what is enqueued.
+//! [`Wakes`]: wakes the dispatchers of a process at once when something is enqueued.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -67,7 +67,7 @@ impl fmt::Debug for Wakes {
     }
 }
 
-/// One dispatcher, as those see it who wake it.
+/// One dispatcher, as its wakers see it.
 #[derive(Debug, Default)]
 pub(crate) struct Sleeper {
     /// What it was told, the earliest first. An empty path stands for any account.
@@ -109,8 +109,8 @@ impl Sleeper {
     }
 }
 
-/// How many times a dispatcher remembers that are yet to come: some dozen bytes each. Of more, those that are due last
-/// are forgotten, and found by looking.
+/// How many future times a dispatcher remembers, at some dozen bytes each. Of more, those that are due last are
+/// forgotten, and found by looking.
 const TOLD_MAX: usize = 4_096;
 
 #[cfg(test)]

@@ -16,9 +16,9 @@ use crate::operation::record::{
 /// A store around another one, some of whose methods do more than the inner store's: for tests that count or fail, and
 /// for instrumentation.
 ///
-/// Whatever implements this is a [`Store`]: do not implement that as well. Write down [`inner`](Wrapper::inner) and the
-/// methods that differ. All others are the inner store's, also those that later versions add. A wrapper must keep the
-/// contract of [`Store`]: above all, whatever it says was written must be written.
+/// A type that implements this is a [`Store`]: do not implement that as well. Implement [`inner`](Wrapper::inner) and
+/// the methods that differ. All others are the inner store's, also those that later versions add. A wrapper must keep
+/// the contract of [`Store`]: above all, what it says was written must be written.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};

@@ -85,7 +85,7 @@ fn the_glossary_says_what_is_not_written() {
 #[test]
 fn what_is_no_prose_is_not_counted() {
     let text = "# A heading of many words. Yes.\n\nOne `code that is long` [two](http://three.four) three.\nFour: e.g. \
-                five! Six\nseven\n\n| a | table |\n```\ncode. Code.\n```\n- eight\n- nine\n  ten. Eleven\n[x]: y z";
+                five! Six\nseven\n\n| a | table |\n```\ncode. Code.\n```\n- eight\n- nine\n  ten. Eleven\n[x]: y";
     let found: Vec<_> = sentences(text).into_iter().map(|sentence| (sentence.line, sentence.text)).collect();
     let expected = [
         (3, "One ` two three."),
@@ -165,7 +165,8 @@ fn blocks(text: &str, with_tables: bool) -> Vec<Passage> {
             continue;
         }
         let is_cell = line.starts_with('|') || line.starts_with('#');
-        let is_definition = line.starts_with('[') && line.contains("]: ");
+        let is_definition =
+            line.starts_with('[') && line.split_once("]: ").is_some_and(|(_, target)| !target.contains(' '));
         if in_code || line.is_empty() || is_definition || line.starts_with("<!--") || is_cell && !with_tables
         {
             is_open = false;
