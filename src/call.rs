@@ -107,16 +107,6 @@ impl Call {
 
     /// Starts over the operation with this key, on the same route and account, under this call's own key.
     ///
-    /// The old operation must provably have had no effect. The vendor refused it, or it is a dead letter with effect
-    /// `none` or one that was resolved as not applied; it may have been cancelled. The first claim of the new key
-    /// closes the old operation in the same transaction. It can then not be redriven, edited or reopened, and no
-    /// third key can start it over: the effect is not sought twice. If the new one fails too, the next try starts
-    /// over *its* key.
-    ///
-    /// In every other case nothing is sent, and the error [says why](Error::is_predecessor_in_the_way). The old
-    /// operation is in progress or scheduled, succeeded or may have, or is not on record. Or another key has taken
-    /// its place. Or its credentials were refused: then send its own key again.
-    ///
     /// ```
     #[doc = include_str!("docs/setup/stripe.md")]
     /// # fake.plan().next_n(steadfast::testkit::Fault::TooManyRequests(steadfast::testkit::WaitForm::None), 5);
@@ -129,6 +119,16 @@ impl Call {
     /// assert_eq!(again.form(&form).send().await?.status(), 200);
     #[doc = include_str!("docs/setup/end.md")]
     /// ```
+    ///
+    /// The old operation must provably have had no effect. The vendor refused it, or it is a dead letter with effect
+    /// `none` or one that was resolved as not applied; it may have been cancelled. The first claim of the new key
+    /// closes the old operation in the same transaction. It can then not be redriven, edited or reopened, and no
+    /// third key can start it over: the effect is not sought twice. If the new one fails too, the next try starts
+    /// over *its* key.
+    ///
+    /// In every other case nothing is sent, and the error [says why](Error::is_predecessor_in_the_way). The old
+    /// operation is in progress or scheduled, succeeded or may have, or is not on record. Or another key has taken
+    /// its place. Or its credentials were refused: then send its own key again.
     pub fn supersedes(mut self, key: impl Into<String>) -> Call {
         match Key::new(key) {
             Ok(key) => self.work.predecessor = Some(key),

@@ -110,23 +110,6 @@ impl Client {
     /// it. Services that share an account's records take over each other's operations, so their terms must be the
     /// same. All else may differ.
     ///
-    /// [`keep_recovering`](Client::keep_recovering) does this first. Where terms differ, it takes nothing over and
-    /// says so in an event, and keyed calls are refused with this error. To end the service there instead, call this
-    /// at its start. Before a change that is meant, `steadfast terms --forget ACCOUNT` removes what is registered;
-    /// recovery asks again every 30 seconds.
-    ///
-    /// A client whose base URL is on loopback, where fakes listen, registers nothing and is never refused.
-    ///
-    /// # Errors
-    ///
-    /// `VALIDATION.terms`, with each difference. A store that cannot answer; nothing is refused then.
-    ///
-    /// # Cancellation safety
-    ///
-    /// The terms may be registered all the same.
-    ///
-    /// # Example
-    ///
     /// ```
     /// use std::sync::Arc;
     /// use steadfast::Client;
@@ -146,6 +129,21 @@ impl Client {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// [`keep_recovering`](Client::keep_recovering) does this first. Where terms differ, it takes nothing over and
+    /// says so in an event, and keyed calls are refused with this error. To end the service there instead, call this
+    /// at its start. Before a change that is meant, `steadfast terms --forget ACCOUNT` removes what is registered;
+    /// recovery asks again every 30 seconds.
+    ///
+    /// A client whose base URL is on loopback, where fakes listen, registers nothing and is never refused.
+    ///
+    /// # Errors
+    ///
+    /// `VALIDATION.terms`, with each difference. A store that cannot answer; nothing is refused then.
+    ///
+    /// # Cancellation safety
+    ///
+    /// The terms may be registered all the same.
     pub async fn register(&self) -> Result<(), Error> {
         self.engine.register().await.unwrap_or_else(|source| {
             let doing = "register the terms of the account";

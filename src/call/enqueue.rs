@@ -75,6 +75,19 @@ impl Call {
     /// [`Client::keep_recovering`](crate::Client::keep_recovering), in this process or another one on the same store.
     /// A dispatcher in this process begins at once, if the call is due. Without a dispatcher nothing is sent.
     ///
+    /// ```
+    #[doc = include_str!("../docs/setup/stripe.md")]
+    /// use std::time::Duration;
+    ///
+    /// let form = [("amount", "1000"), ("currency", "usd")];
+    /// let charge = stripe.post("/v1/charges").key("order-42/charge").form(&form).enqueue().await?;
+    ///
+    /// let _dispatcher = stripe.keep_recovering(steadfast::dispatcher::PERIOD);
+    /// let reply = charge.wait(Duration::from_secs(60)).await?;
+    /// assert_eq!((reply.status().as_u16(), reply.key()), (200, Some("order-42/charge")));
+    #[doc = include_str!("../docs/setup/end.md")]
+    /// ```
+    ///
     /// The dispatcher brings the call to its one outcome, as it does with a [sent](Call::send) call after its caller
     /// has gone: with the client's own policy, at recovery's rate. A deadline of the call is for the recording alone.
     /// A [policy](Call::policy) of its own and the [mark not to retry](Call::inbound) of an incoming request would be
@@ -88,19 +101,6 @@ impl Call {
     /// call without a key gets one.
     ///
     /// As durable as the client's store: with [`Memory`](crate::store::Memory), a crash forgets what was accepted.
-    ///
-    /// ```
-    #[doc = include_str!("../docs/setup/stripe.md")]
-    /// use std::time::Duration;
-    ///
-    /// let form = [("amount", "1000"), ("currency", "usd")];
-    /// let charge = stripe.post("/v1/charges").key("order-42/charge").form(&form).enqueue().await?;
-    ///
-    /// let _dispatcher = stripe.keep_recovering(steadfast::dispatcher::PERIOD);
-    /// let reply = charge.wait(Duration::from_secs(60)).await?;
-    /// assert_eq!((reply.status().as_u16(), reply.key()), (200, Some("order-42/charge")));
-    #[doc = include_str!("../docs/setup/end.md")]
-    /// ```
     ///
     /// # Errors
     ///

@@ -17,16 +17,6 @@ impl Call {
     /// [Enqueues](Call::enqueue) the call within a transaction of the caller's own: the call is made if that commits,
     /// and never if it is rolled back. The business row and the vendor call are one.
     ///
-    /// It writes one row into the store's [outbox](crate::outbox), through the transaction and nothing else. So the
-    /// transaction must be in the store's own database: for a store in an SQLite file, in the same file. A
-    /// dispatcher, in this process or another one, finds the row once it is committed, records the operation and
-    /// sends it. Until then no store call, no lock and no gate is involved but the transaction's own.
-    ///
-    /// What [`enqueue`](Call::enqueue) says of keys, times, sequences and the client's policy holds here too. The
-    /// terms of the account are not registered, because nothing but the transaction is asked. Instead the row says
-    /// for which host it was written, and a dispatcher whose client calls another host rejects it. The order in a
-    /// sequence is that of the commits; of two transactions that overlap either may be first.
-    ///
     /// ```
     #[doc = include_str!("../docs/setup/outbox.md")]
     /// let transaction = shop.transaction()?;
@@ -43,6 +33,16 @@ impl Call {
     /// assert_eq!(reply.status(), 200);
     #[doc = include_str!("../docs/setup/outbox_end.md")]
     /// ```
+    ///
+    /// It writes one row into the store's [outbox](crate::outbox), through the transaction and nothing else. So the
+    /// transaction must be in the store's own database: for a store in an SQLite file, in the same file. A
+    /// dispatcher, in this process or another one, finds the row once it is committed, records the operation and
+    /// sends it. Until then no store call, no lock and no gate is involved but the transaction's own.
+    ///
+    /// What [`enqueue`](Call::enqueue) says of keys, times, sequences and the client's policy holds here too. The
+    /// terms of the account are not registered, because nothing but the transaction is asked. Instead the row says
+    /// for which host it was written, and a dispatcher whose client calls another host rejects it. The order in a
+    /// sequence is that of the commits; of two transactions that overlap either may be first.
     ///
     /// # Errors
     ///

@@ -9,20 +9,6 @@ use crate::error::Error;
 /// A sequence of [enqueued](crate::Call::enqueue) calls: one at a time, in the order in which they were accepted,
 /// also over retries, processes and restarts. A call in no sequence, or in another one, does not wait for them.
 ///
-/// The name says what is kept in order, such as `customer-7`: 1 to 255 printable ASCII characters. It is one sequence
-/// for all routes of a vendor's account within a namespace. Elsewhere the same name is another sequence.
-///
-/// Other systems call it a sequence too (River), a message group (AWS SQS) or an ordering key (Google Pub/Sub). It is
-/// not a *key* here, because that word is the operation's own name.
-///
-/// # Default
-///
-/// A dead letter holds its sequence: nothing behind it is sent until a person has [resolved](crate::dead_letter),
-/// cancelled or redriven it. [`skip_dead_letters`](Sequence::skip_dead_letters) lets the next one go instead.
-///
-/// A call that the vendor **refused** has ended, and lets the next one go in both cases. It cannot be redriven, so a
-/// sequence that it held would be held for ever.
-///
 /// ```
 #[doc = include_str!("../docs/setup/stripe.md")]
 /// use std::time::Duration;
@@ -42,6 +28,20 @@ use crate::error::Error;
 /// let _ = last.wait(Duration::from_secs(60)).await;
 #[doc = include_str!("../docs/setup/end.md")]
 /// ```
+///
+/// The name says what is kept in order, such as `customer-7`: 1 to 255 printable ASCII characters. It is one sequence
+/// for all routes of a vendor's account within a namespace. Elsewhere the same name is another sequence.
+///
+/// Other systems call it a sequence too (River), a message group (AWS SQS) or an ordering key (Google Pub/Sub). It is
+/// not a *key* here, because that word is the operation's own name.
+///
+/// # Default
+///
+/// A dead letter holds its sequence: nothing behind it is sent until a person has [resolved](crate::dead_letter),
+/// cancelled or redriven it. [`skip_dead_letters`](Sequence::skip_dead_letters) lets the next one go instead.
+///
+/// A call that the vendor **refused** has ended, and lets the next one go in both cases. It cannot be redriven, so a
+/// sequence that it held would be held for ever.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sequence {
     name: Arc<str>,

@@ -90,6 +90,18 @@ pub struct Copied {
 /// believes, and the terms that clients registered. Compares all of it at the end. Then `target` is open, and `source`
 /// closed for good: a process that still uses it is told where its records are, and sends nothing.
 ///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use steadfast::store::{self, Copying, Memory};
+///
+/// let (old, new) = (Memory::new(), Memory::new());
+/// let copied = store::copy(&old, &new, &Copying::new("the old store", "the new one")).await?;
+/// assert_eq!(copied.operations, 0);
+/// # Ok(())
+/// # }
+/// ```
+///
 /// The source is closed from the beginning, so stop the service first. While a process holds an operation there, the
 /// copy is refused, unless it [waits](Copying::wait).
 ///
@@ -103,20 +115,6 @@ pub struct Copied {
 /// # Cancellation safety
 ///
 /// As when it is cut short.
-///
-/// # Example
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use steadfast::store::{self, Copying, Memory};
-///
-/// let (old, new) = (Memory::new(), Memory::new());
-/// let copied = store::copy(&old, &new, &Copying::new("the old store", "the new one")).await?;
-/// assert_eq!(copied.operations, 0);
-/// # Ok(())
-/// # }
-/// ```
 pub async fn copy(source: &dyn Store, target: &dyn Store, how: &Copying) -> Result<Copied, CopyError> {
     let mut run = Run::new(source, target, how)?;
     let name = match run.start().await? {

@@ -42,27 +42,6 @@ use sequence::{Line, Name};
 
 /// The default store: in memory, bounded, and **lost in a crash**.
 ///
-/// Within one process it keeps every rule of [`Store`]. It does not survive the process. After a crash or a restart
-/// it does not know which operations were under way, took effect, were scheduled or were dead letters. A caller who
-/// then sends the same key again sends it for real. Only a vendor that replays keys by itself (Stripe, within its
-/// window) still holds the effect to one. Clones of an `Arc<Memory>` share one store; two processes never do.
-///
-/// # Bound
-///
-/// At most [`Memory::RECORDS_MAX`] records, or what [`with_capacity`](Memory::with_capacity) says. Each claim also
-/// removes a few records that have expired. When the store is full of records that have not, a claim of a new
-/// operation [evicts](Memory::evicted) the settled one that is nearest to its expiry. To refuse every call would cost
-/// more than to forget the oldest outcome. **A key that was evicted is a first call again**, before its retention is
-/// over: where the vendor has forgotten it too, that is a second effect. The default bound holds 7 days of one keyed
-/// call in 6 seconds; a service with more takes a file, or a greater bound. A warning says so when eviction begins,
-/// and again each time the count has doubled.
-///
-/// Never evicted are operations in progress, scheduled ones and dead letters, resolved ones included. When the store
-/// is full of those, a claim of a new operation fails. The audit record keeps the last [`Memory::AUDIT_MAX`] actions
-/// of operators.
-///
-/// # Example
-///
 /// ```
 #[doc = include_str!("../docs/setup/stripe.md")]
 /// use std::sync::Arc;
@@ -83,6 +62,25 @@ use sequence::{Line, Name};
 /// assert_eq!((tally[0].phase, tally[0].count), (Phase::Succeeded, 1));
 #[doc = include_str!("../docs/setup/end.md")]
 /// ```
+///
+/// Within one process it keeps every rule of [`Store`]. It does not survive the process. After a crash or a restart
+/// it does not know which operations were under way, took effect, were scheduled or were dead letters. A caller who
+/// then sends the same key again sends it for real. Only a vendor that replays keys by itself (Stripe, within its
+/// window) still holds the effect to one. Clones of an `Arc<Memory>` share one store; two processes never do.
+///
+/// # Bound
+///
+/// At most [`Memory::RECORDS_MAX`] records, or what [`with_capacity`](Memory::with_capacity) says. Each claim also
+/// removes a few records that have expired. When the store is full of records that have not, a claim of a new
+/// operation [evicts](Memory::evicted) the settled one that is nearest to its expiry. To refuse every call would cost
+/// more than to forget the oldest outcome. **A key that was evicted is a first call again**, before its retention is
+/// over: where the vendor has forgotten it too, that is a second effect. The default bound holds 7 days of one keyed
+/// call in 6 seconds; a service with more takes a file, or a greater bound. A warning says so when eviction begins,
+/// and again each time the count has doubled.
+///
+/// Never evicted are operations in progress, scheduled ones and dead letters, resolved ones included. When the store
+/// is full of those, a claim of a new operation fails. The audit record keeps the last [`Memory::AUDIT_MAX`] actions
+/// of operators.
 pub struct Memory {
     inner: Arc<Mutex<Inner>>,
     records_max: usize,

@@ -61,6 +61,30 @@ use write::{First, Met, Step, Written};
 
 /// A store in an SQLite file: the embedded default.
 ///
+/// ```
+#[doc = include_str!("../docs/setup/stripe.md")]
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("vendor-calls.db");
+/// use std::sync::Arc;
+/// use steadfast::store::Sqlite;
+/// use steadfast::vendor::Stripe;
+/// use steadfast::{Client, Obtained};
+///
+/// // The second round is a service that was started again.
+/// for expected in [Obtained::Fresh, Obtained::Replayed] {
+///     let store = Arc::new(Sqlite::open(&path)?);
+///     let stripe = Client::builder(Stripe::new("sk_test_123"))
+/// #       .transport(fake.transport())
+///         .store(store)
+///         .build()?;
+///     let form = [("amount", "1000"), ("currency", "usd")];
+///     let reply = stripe.post("/v1/charges").key("order-42").form(&form).send().await?;
+///     assert_eq!(reply.obtained(), expected);
+/// }
+/// # assert_eq!(fake.plan().requests(), 1, "the second reply is from the file");
+#[doc = include_str!("../docs/setup/end.md")]
+/// ```
+///
 /// What a method has acknowledged is on disk (`synchronous=FULL`, a write-ahead log) and survives `kill -9` and, as
 /// far as the disk keeps its word, a power cut. Several processes, and several `Sqlite` on one machine, may share a
 /// file. A network file system must not hold it (<https://www.sqlite.org/wal.html#overview>, "all processes using a
@@ -85,32 +109,6 @@ use write::{First, Met, Step, Written};
 /// behind more than one of them. At 64 MiB a checkpoint copies the write-ahead log into the file, and the log begins
 /// anew. It grows beyond that while another process reads for long, and up to 128 MiB of it stay on disk. Of the
 /// file, a store keeps up to 16 MiB in memory to write by, and 2 MiB for each of the three threads that read.
-///
-/// # Example
-///
-/// ```
-#[doc = include_str!("../docs/setup/stripe.md")]
-/// # let directory = tempfile::tempdir()?;
-/// # let path = directory.path().join("vendor-calls.db");
-/// use std::sync::Arc;
-/// use steadfast::store::Sqlite;
-/// use steadfast::vendor::Stripe;
-/// use steadfast::{Client, Obtained};
-///
-/// // The second round is a service that was started again.
-/// for expected in [Obtained::Fresh, Obtained::Replayed] {
-///     let store = Arc::new(Sqlite::open(&path)?);
-///     let stripe = Client::builder(Stripe::new("sk_test_123"))
-/// #       .transport(fake.transport())
-///         .store(store)
-///         .build()?;
-///     let form = [("amount", "1000"), ("currency", "usd")];
-///     let reply = stripe.post("/v1/charges").key("order-42").form(&form).send().await?;
-///     assert_eq!(reply.obtained(), expected);
-/// }
-/// # assert_eq!(fake.plan().requests(), 1, "the second reply is from the file");
-#[doc = include_str!("../docs/setup/end.md")]
-/// ```
 #[derive(Debug)]
 pub struct Sqlite {
     path: PathBuf,
@@ -167,6 +165,17 @@ impl Sqlite {
     /// Writes the file anew without what was removed from it, and checkpoints its log. Until then, what was removed
     /// is gone from every list but still in the file: in its free space, and in its log.
     ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("vendor-calls.db");
+    /// use steadfast::store::Sqlite;
+    ///
+    /// let service = Sqlite::open(&path)?;
+    /// Sqlite::wipe(&path)?;
+    /// # drop(service);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// The file may be in use. Writers wait meanwhile, about a second for each 100 MiB; after some five seconds a
     /// write fails as [`Locked`](crate::store::StoreErrorKind::Locked), and a call then sends nothing. It needs up to
     /// twice the file's size of free space on the disk (<https://www.sqlite.org/lang_vacuum.html>). Blocks while it
@@ -178,19 +187,6 @@ impl Sqlite {
     ///
     /// A [`StoreError`] as of [`open`](Sqlite::open), or `Absent` if there is no store. `Locked` if others kept the file
     /// for about five seconds. The same again completes it.
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// # let directory = tempfile::tempdir()?;
-    /// # let path = directory.path().join("vendor-calls.db");
-    /// use steadfast::store::Sqlite;
-    ///
-    /// let service = Sqlite::open(&path)?;
-    /// Sqlite::wipe(&path)?;
-    /// # drop(service);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn wipe(path: impl AsRef<Path>) -> Result<(), StoreError> {
         scrub::wipe(&scrub::wiper(path.as_ref(), Settings::default())?)
     }

@@ -18,6 +18,17 @@ use crate::suggest::{nearest, shown};
 
 /// A store by its URL, and how it is opened.
 ///
+/// ```
+/// use steadfast::store::StoreUrl;
+///
+/// let url: StoreUrl = "memory:".parse()?;
+/// assert!(url.open().is_ok());
+///
+/// let error = "mysql://shop:hunter2@db/calls".parse::<StoreUrl>().unwrap_err();
+/// assert!(error.to_string().starts_with("this build opens no store `mysql`"));
+/// # Ok::<(), steadfast::store::StoreError>(())
+/// ```
+///
 /// | | |
 /// |---|---|
 /// | `sqlite:vendor-calls.db` | an SQLite file, relative to the working directory (feature `sqlite`) |
@@ -30,17 +41,6 @@ use crate::suggest::{nearest, shown};
 /// is libpq's, with `schema` beside its options; [the page on Postgres](crate::guide::postgres) lists them.
 ///
 /// `Display` and `Debug` show where the store is and never a secret.
-///
-/// ```
-/// use steadfast::store::StoreUrl;
-///
-/// let url: StoreUrl = "memory:".parse()?;
-/// assert!(url.open().is_ok());
-///
-/// let error = "mysql://shop:hunter2@db/calls".parse::<StoreUrl>().unwrap_err();
-/// assert!(error.to_string().starts_with("this build opens no store `mysql`"));
-/// # Ok::<(), steadfast::store::StoreError>(())
-/// ```
 #[derive(Clone)]
 pub struct StoreUrl {
     place: Place,

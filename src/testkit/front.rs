@@ -26,17 +26,6 @@ use wire::{Reader, RequestHead, ResponseHead};
 
 /// A listener on loopback, in front of a fake vendor, that lets requests meet the faults of a [`FaultPlan`].
 ///
-/// Each request asks the plan once. [Transport faults](Fault::is_transport) are done here; for those *after*
-/// applying, the backend has answered in full before the fault shows. The others go to the backend in the
-/// header [`FAULT_HEADER`](super::FAULT_HEADER), which is removed from what comes from outside. Without a
-/// fault the answer is passed on as it is, its body with a `Content-Length`.
-///
-/// Speaks HTTP/1.1 and 1.0 with keep-alive, bodies with a length and chunked ones, heads up to 64 KiB and
-/// bodies up to 16 MiB; no TLS. A head that is not HTTP gets 400 and does not ask the plan. If the backend does not
-/// answer, the front answers 502 and says why.
-///
-/// Dropping it closes the port and every connection.
-///
 /// ```
 /// use std::net::SocketAddr;
 /// use steadfast::testkit::{Fault, FaultPlan, Front};
@@ -51,6 +40,17 @@ use wire::{Reader, RequestHead, ResponseHead};
 /// # Ok(())
 /// # }
 /// ```
+///
+/// Each request asks the plan once. [Transport faults](Fault::is_transport) are done here; for those *after*
+/// applying, the backend has answered in full before the fault shows. The others go to the backend in the
+/// header [`FAULT_HEADER`](super::FAULT_HEADER), which is removed from what comes from outside. Without a
+/// fault the answer is passed on as it is, its body with a `Content-Length`.
+///
+/// Speaks HTTP/1.1 and 1.0 with keep-alive, bodies with a length and chunked ones, heads up to 64 KiB and
+/// bodies up to 16 MiB; no TLS. A head that is not HTTP gets 400 and does not ask the plan. If the backend does not
+/// answer, the front answers 502 and says why.
+///
+/// Dropping it closes the port and every connection.
 #[derive(Debug)]
 pub struct Front {
     address: SocketAddr,

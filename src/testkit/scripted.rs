@@ -16,14 +16,6 @@ use crate::transport::{Exchange, Limits, SendError, SendErrorKind, Transport};
 
 /// Answers each request with the next step of its script, and keeps the requests for the test to look at.
 ///
-/// A clone is the same script: give one to the client and keep one in the test. `Debug` shows how long the
-/// script and the record are, never what is in them.
-///
-/// When the script is exhausted a request fails with [`SendErrorKind::Connect`] and the source text `script
-/// exhausted`. So does a mistake in the script (a status that is none, a header without a step) with
-/// [`SendErrorKind::Request`] and its own text, when its step comes up. A test sees it as a failure of the call, with
-/// the reason in the error's chain.
-///
 /// ```
 /// use http::Method;
 /// use steadfast::testkit::ScriptedTransport;
@@ -43,6 +35,14 @@ use crate::transport::{Exchange, Limits, SendError, SendErrorKind, Transport};
 /// assert_eq!((vendor.requests().len(), vendor.remaining()), (3, 0));
 /// # });
 /// ```
+///
+/// A clone is the same script: give one to the client and keep one in the test. `Debug` shows how long the
+/// script and the record are, never what is in them.
+///
+/// When the script is exhausted a request fails with [`SendErrorKind::Connect`] and the source text `script
+/// exhausted`. So does a mistake in the script (a status that is none, a header without a step) with
+/// [`SendErrorKind::Request`] and its own text, when its step comes up. A test sees it as a failure of the call, with
+/// the reason in the error's chain.
 #[derive(Clone, Default)]
 pub struct ScriptedTransport(Arc<Mutex<Script>>);
 

@@ -27,18 +27,6 @@ use crate::transport::{Exchange, Limits, Progress, SendError, SendErrorKind, Tra
 
 /// The transport over reqwest. Cheap to clone; clones share one pool of connections.
 ///
-/// Every request goes exactly as given, whether it is an operation's or not. A retry underneath would escape the
-/// budget, and a failure to connect would no longer prove that nothing was sent.
-///
-/// # Cancellation safety
-///
-/// Dropping the future of [`send`](Transport::send) closes the exchange's connection (HTTP/1) or resets its
-/// stream (HTTP/2). The vendor may have received the request by then. [`Limits::progress`] says whether it has: a
-/// request with a body that still waits for its connection has not left. A request without a body counts as one that
-/// may have left, because HTTP/1 ends it with its head and nothing could hold it back at the last moment.
-///
-/// # Example
-///
 /// ```
 /// use std::time::Duration;
 /// use steadfast::Client;
@@ -53,6 +41,16 @@ use crate::transport::{Exchange, Limits, Progress, SendError, SendErrorKind, Tra
 /// # Ok(())
 /// # }
 /// ```
+///
+/// Every request goes exactly as given, whether it is an operation's or not. A retry underneath would escape the
+/// budget, and a failure to connect would no longer prove that nothing was sent.
+///
+/// # Cancellation safety
+///
+/// Dropping the future of [`send`](Transport::send) closes the exchange's connection (HTTP/1) or resets its
+/// stream (HTTP/2). The vendor may have received the request by then. [`Limits::progress`] says whether it has: a
+/// request with a body that still waits for its connection has not left. A request without a body counts as one that
+/// may have left, because HTTP/1 ends it with its head and nothing could hold it back at the last moment.
 #[derive(Clone)]
 pub struct Http {
     client: reqwest::Client,

@@ -21,13 +21,6 @@ use crate::operation::{OperationId, REDACTED};
 /// Whether a segment of a path reads as the words of a route, a version, a number or a short id. It judges the form
 /// alone: a token that is made of few and short words reads as a route.
 ///
-/// `-`, `_`, `.` and `:` stand between the parts. These are:
-///
-/// - words: at most 3, or 2 with a `-`, of at most 28 letters together. One is at most 16 letters of one case (8
-///   capitals), or begins its parts with capitals. Each of those is followed by two small letters or more, and such
-///   words have at most 20 letters together.
-/// - digits, at most 10, or letters and digits mixed, at most 8 together with the other digits.
-///
 /// ```
 /// use steadfast::vendor::is_plain;
 ///
@@ -38,6 +31,13 @@ use crate::operation::{OperationId, REDACTED};
 ///     assert!(!is_plain(hidden), "{hidden}");
 /// }
 /// ```
+///
+/// `-`, `_`, `.` and `:` stand between the parts. These are:
+///
+/// - words: at most 3, or 2 with a `-`, of at most 28 letters together. One is at most 16 letters of one case (8
+///   capitals), or begins its parts with capitals. Each of those is followed by two small letters or more, and such
+///   words have at most 20 letters together.
+/// - digits, at most 10, or letters and digits mixed, at most 8 together with the other digits.
 pub fn is_plain(segment: &str) -> bool {
     let (mut digits, mut mixed) = (0, 0);
     let (mut words, mut letters, mut capitalized) = (0, 0, 0);

@@ -30,23 +30,6 @@ pub use answers::BigCommerceAnswer;
 
 /// A BigCommerce store that counts what was made in it.
 ///
-/// | request | what happens | wire key in the ledger |
-/// |---|---|---|
-/// | `POST /v2/orders` | another order each time | `external_order_id` |
-/// | `POST /v3/checkouts/{id}/orders` | another order each time | the cart's id |
-/// | `POST /v3/catalog/products`, `/brands`, `/categories` | 409 for a second of that name (or `sku`) | `sku`, else `name` |
-/// | `POST /v3/customers` | up to 10 at once; 422 for all if one e-mail exists | `email` |
-/// | `POST /v3/pricelists`, `/v2/coupons` | 409 for a second of that name, or code | `name`, `code` |
-/// | `POST /v3/orders/{id}/payment_actions/refunds` | another refund each time | the UUID in `reason`, else all of it |
-/// | `POST /payments` | another payment each time | the payment access token |
-/// | any other `POST` | another each time | none |
-///
-/// `GET` on the same paths lists and filters, or reads one by its id; `PUT …/{id}` and `DELETE …/{id}` change
-/// and remove. All paths are below `/stores/{hash}` and need `X-Auth-Token`; payments need
-/// `Authorization: PAT …`, as `POST /v3/payments/access_tokens` gives it.
-///
-/// # Example
-///
 /// ```
 /// use serde_json::json;
 /// use steadfast::Client;
@@ -68,6 +51,21 @@ pub use answers::BigCommerceAnswer;
 /// # Ok(())
 /// # }
 /// ```
+///
+/// | request | what happens | wire key in the ledger |
+/// |---|---|---|
+/// | `POST /v2/orders` | another order each time | `external_order_id` |
+/// | `POST /v3/checkouts/{id}/orders` | another order each time | the cart's id |
+/// | `POST /v3/catalog/products`, `/brands`, `/categories` | 409 for a second of that name (or `sku`) | `sku`, else `name` |
+/// | `POST /v3/customers` | up to 10 at once; 422 for all if one e-mail exists | `email` |
+/// | `POST /v3/pricelists`, `/v2/coupons` | 409 for a second of that name, or code | `name`, `code` |
+/// | `POST /v3/orders/{id}/payment_actions/refunds` | another refund each time | the UUID in `reason`, else all of it |
+/// | `POST /payments` | another payment each time | the payment access token |
+/// | any other `POST` | another each time | none |
+///
+/// `GET` on the same paths lists and filters, or reads one by its id; `PUT …/{id}` and `DELETE …/{id}` change
+/// and remove. All paths are below `/stores/{hash}` and need `X-Auth-Token`; payments need
+/// `Authorization: PAT …`, as `POST /v3/payments/access_tokens` gives it.
 #[derive(Debug)]
 pub struct BigCommerceFake {
     served: Served,

@@ -28,16 +28,6 @@ pub use answers::{PostmarkAnswer, SecondFilter};
 
 /// A Postmark that counts the messages it accepted.
 ///
-/// - `POST /email`, `/email/withTemplate`, `/email/batch`, `/email/batchWithTemplates`: each accepted message is one
-///   [`Effect`](super::Effect), under the wire key in its `Metadata.steadfast_key`; in a batch, with its position.
-/// - `GET /messages/outbound` searches what is older than the lag, newest first, by `metadata_{name}`,
-///   `recipient`, `fromemail`, `tag`, `subject`, `status`, `messagestream` (default `outbound`), `fromdate` and `todate`
-///   (US Eastern), within 45 days.
-/// - Any non-empty `X-Postmark-Server-Token` is valid unless [`PostmarkFakeBuilder::token`] names one. The token
-///   `POSTMARK_API_TEST` validates and sends nothing.
-///
-/// # Example
-///
 /// ```
 /// use serde_json::json;
 /// use steadfast::Client;
@@ -60,6 +50,14 @@ pub use answers::{PostmarkAnswer, SecondFilter};
 /// # Ok(())
 /// # }
 /// ```
+///
+/// - `POST /email`, `/email/withTemplate`, `/email/batch`, `/email/batchWithTemplates`: each accepted message is one
+///   [`Effect`](super::Effect), under the wire key in its `Metadata.steadfast_key`; in a batch, with its position.
+/// - `GET /messages/outbound` searches what is older than the lag, newest first, by `metadata_{name}`,
+///   `recipient`, `fromemail`, `tag`, `subject`, `status`, `messagestream` (default `outbound`), `fromdate` and `todate`
+///   (US Eastern), within 45 days.
+/// - Any non-empty `X-Postmark-Server-Token` is valid unless [`PostmarkFakeBuilder::token`] names one. The token
+///   `POSTMARK_API_TEST` validates and sends nothing.
 #[derive(Debug)]
 pub struct PostmarkFake {
     served: Served,

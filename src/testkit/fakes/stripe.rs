@@ -29,18 +29,6 @@ pub use answers::{ConflictType, RateLimitReason, StripeAnswer};
 
 /// A Stripe that keeps accounts of what was charged.
 ///
-/// - `POST /v1/{resource}` creates, `POST /v1/{resource}/{id}[/{action}]` updates; each is one [`Effect`](super::Effect).
-/// - `GET /v1/{resource}` lists, newest first, with `created[gt|gte|lt|lte]`, `limit`, `starting_after`
-///   and any other parameter as an equality filter; `GET /v1/{resource}/{id}` reads.
-/// - `DELETE /v1/{resource}/{id}` removes and ignores the key, as v1 does.
-/// - Every request needs `Authorization: Bearer sk_…` (or `rk_…`); `sk_live_…` is live mode, all else test.
-/// - A charge or payment intent without `amount` is refused; one with Stripe's own test values
-///   `source=tok_chargeDeclined` or `payment_method=pm_card_chargeDeclined` is declined with 402.
-///
-/// It never sends `Retry-After` of its own; a fault that asks for that form gets it, as a proxy might add it.
-///
-/// # Example
-///
 /// ```
 /// use steadfast::Client;
 /// use steadfast::testkit::{Fault, TestClock, fakes::StripeFake};
@@ -62,6 +50,16 @@ pub use answers::{ConflictType, RateLimitReason, StripeAnswer};
 /// # Ok(())
 /// # }
 /// ```
+///
+/// - `POST /v1/{resource}` creates, `POST /v1/{resource}/{id}[/{action}]` updates; each is one [`Effect`](super::Effect).
+/// - `GET /v1/{resource}` lists, newest first, with `created[gt|gte|lt|lte]`, `limit`, `starting_after`
+///   and any other parameter as an equality filter; `GET /v1/{resource}/{id}` reads.
+/// - `DELETE /v1/{resource}/{id}` removes and ignores the key, as v1 does.
+/// - Every request needs `Authorization: Bearer sk_…` (or `rk_…`); `sk_live_…` is live mode, all else test.
+/// - A charge or payment intent without `amount` is refused; one with Stripe's own test values
+///   `source=tok_chargeDeclined` or `payment_method=pm_card_chargeDeclined` is declined with 402.
+///
+/// It never sends `Retry-After` of its own; a fault that asks for that form gets it, as a proxy might add it.
 #[derive(Debug)]
 pub struct StripeFake {
     served: Served,
