@@ -12,7 +12,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use steadfast::attempt::AttemptReport;
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{
-    Act, Action, Claim, Claimed, Declined, Event, Filter, Forbidden, Left, Record, Take, Transition,
+    Act, Action, Claim, Claimed, Declined, Event, Filter, Forbidden, Left, Record, State, Take, Transition,
 };
 use steadfast::store::{Store, StoreError, Wrapper};
 use steadfast::transport::{Exchange, Limits, Request, Transport};
@@ -41,6 +41,12 @@ impl Passage {
 
     /// What the store is asked from here on it answers of this moment or a later one.
     fn asks_store(&self) {
+        self.words.knows(self.words.time.wall());
+    }
+
+    /// What the store answered is an end, of whose sends the last one has left. With a server that was killed meanwhile,
+    /// that may be long after it was asked, and others have sent in between.
+    fn hears_of_an_end(&self) {
         self.words.knows(self.words.time.wall());
     }
 
@@ -105,6 +111,9 @@ impl<S: Store> Wrapper for SeamStore<S> {
         self.passage.before(Step::Claim).await;
         self.passage.asks_store();
         let claimed = self.inner.claim(claim).await;
+        if matches!(claimed, Ok(Claimed::Settled(_))) {
+            self.passage.hears_of_an_end();
+        }
         self.passage.after(Step::Claim).await;
         claimed
     }
@@ -171,7 +180,12 @@ impl<S: Store> Wrapper for SeamStore<S> {
 
     async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
         self.passage.asks_store();
-        self.inner.get(id).await
+        let read = self.inner.get(id).await;
+        if matches!(&read, Ok(Some(record)) if !matches!(record.state, State::InProgress { .. } | State::Scheduled { .. }))
+        {
+            self.passage.hears_of_an_end();
+        }
+        read
     }
 }
 

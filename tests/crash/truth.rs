@@ -90,9 +90,8 @@ impl Truth<'_> {
     /// What ends here is sent only for whoever else asks for it. So is what waits for a person, and where it had no
     /// effect, only once a person has made it due.
     fn goes_on_otherwise(&self, told: &Told, effect: Effect, next: Next) -> Option<&'static str> {
-        let known = self.known_until(told);
         let left_unasked = |only_redrives: bool| {
-            let mut left = self.heard.left_ms.iter().filter(|left| **left > known);
+            let mut left = self.heard.left_ms.iter().filter(|left| **left > told.known_until_ms);
             left.any(|left| !self.is_asked(told, *left, only_redrives))
         };
         match next {
@@ -107,17 +106,6 @@ impl Truth<'_> {
                 (!is_kept && !redriven).then_some("waits for a person, and is no dead letter")
             }
         }
-    }
-
-    /// When a call asked the store, it knows at least what was so by then. A store whose server was killed meanwhile
-    /// answers later, and with what others did in between: a refusal is an answer, so whoever is told of one knows of
-    /// the first request.
-    fn known_until(&self, told: &Told) -> u64 {
-        let answered = match told.said {
-            Said::Error { is_refusal: true, .. } => self.heard.left_ms.iter().copied().min(),
-            _ => None,
-        };
-        told.known_until_ms.max(answered.filter(|left| *left <= told.at_ms).unwrap_or_default())
     }
 
     /// Whether somebody else asked for what left then: a call that was not over when this word was given, or a redrive.
