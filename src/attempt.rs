@@ -2,10 +2,15 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::de::value::{self, StringDeserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::clock::Timestamp;
 use crate::error::Effect;
+
+pub(crate) mod failure;
+
+use failure::SendErrorKind;
 
 /// The outcome of one attempt, and the adapter's verdict. It holds no secret and no body.
 ///
@@ -36,7 +41,11 @@ pub struct AttemptReport {
     pub latency: Duration,
     /// The answer's status, if an answer came.
     pub status: Option<u16>,
-    /// The failure on the way, if no whole answer came.
+    /// How sending failed, if no whole answer came. `None`, too, in a report of 0.1 about anything but a timeout: it
+    /// stored the text alone.
+    #[serde(default, deserialize_with = "known_kind", skip_serializing_if = "Option::is_none")]
+    pub failure_kind: Option<SendErrorKind>,
+    /// The same in words, for people: what went wrong on the way, and why.
     pub failure: Option<String>,
     /// The adapter's verdict: `done`, `refused`, `retry` or `unknown`; `look_up` for a lookup, whose `effect` is what it
     /// found: `applied`, `none`, or `unknown` if it could not tell.
@@ -70,4 +79,10 @@ pub(crate) mod millis {
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
         u64::deserialize(deserializer).map(Timestamp::from_millis)
     }
+}
+
+/// Reads how sending failed. A kind that a later release wrote is passed over: the words beside it say the same.
+fn known_kind<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SendErrorKind>, D::Error> {
+    let name = Option::<String>::deserialize(deserializer)?;
+    Ok(name.and_then(|name| SendErrorKind::deserialize(StringDeserializer::<value::Error>::new(name)).ok()))
 }

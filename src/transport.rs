@@ -13,6 +13,7 @@ use std::pin::Pin;
 use url::{Host, Url};
 
 use crate::answer::Answer;
+pub use crate::attempt::failure::SendErrorKind;
 use crate::error::{BoxError, Effect};
 pub use crate::request::Request;
 
@@ -86,65 +87,6 @@ pub struct SendError {
     /// The host, with the port if the URL has one: the first suspect where no connection was made.
     host: Option<Box<str>>,
     source: Option<BoxError>,
-}
-
-/// The ways in which an exchange fails.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum SendErrorKind {
-    /// The name did not resolve. Never sent.
-    Dns,
-    /// No connection, or none before time ran out. Never sent.
-    Connect,
-    /// The TLS handshake failed. Never sent.
-    Tls,
-    /// The request could not be built. Never sent.
-    Request,
-    /// Time ran out, and the request may have left.
-    Timeout,
-    /// The vendor, or a proxy before it, said in HTTP/2 that it did not process the request (RFC 9113). It refused
-    /// the stream (section 8.7), or it is closing the connection and the stream is above the last that it looked at
-    /// (GOAWAY, section 6.8). Sent, without any effect.
-    NotProcessed,
-    /// The connection broke before an answer.
-    Reset,
-    /// The connection broke in the middle of the answer.
-    Truncated,
-    /// A redirect was followed underneath us: it is not known what was sent where.
-    Redirected,
-}
-
-impl SendErrorKind {
-    /// Whether the request may have taken effect: only what provably never left, or was provably never processed, is
-    /// [`Effect::None`].
-    pub const fn effect(self) -> Effect {
-        match self {
-            SendErrorKind::Dns
-            | SendErrorKind::Connect
-            | SendErrorKind::Tls
-            | SendErrorKind::Request
-            | SendErrorKind::NotProcessed => Effect::None,
-            SendErrorKind::Timeout
-            | SendErrorKind::Reset
-            | SendErrorKind::Truncated
-            | SendErrorKind::Redirected => Effect::Unknown,
-        }
-    }
-
-    /// The kind's name in logs and metrics (OpenTelemetry's `error.type`).
-    pub const fn name(self) -> &'static str {
-        match self {
-            SendErrorKind::Dns => "dns",
-            SendErrorKind::Connect => "connect",
-            SendErrorKind::Tls => "tls",
-            SendErrorKind::Request => "request",
-            SendErrorKind::Timeout => "timeout",
-            SendErrorKind::NotProcessed => "not_processed",
-            SendErrorKind::Reset => "reset",
-            SendErrorKind::Truncated => "truncated",
-            SendErrorKind::Redirected => "redirected",
-        }
-    }
 }
 
 impl SendError {

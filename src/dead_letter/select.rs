@@ -9,7 +9,7 @@ use crate::clock::Timestamp;
 use crate::error::{Effect, Error, Reason};
 use crate::operation::Scope;
 use crate::operation::record::{Cursor, Filter, Page, Phase, Summary};
-use crate::transport::{SendError, SendErrorKind};
+use crate::transport::SendErrorKind;
 
 /// A filter of dead letters: those that match every part that is given. The default is all that are not resolved.
 ///
@@ -277,15 +277,11 @@ pub(super) fn last_attempt(log: &[AttemptReport]) -> Option<&AttemptReport> {
 
 /// The code of the error that the caller of a dead letter was given, from what is on record of it.
 pub(super) fn code(summary: &Summary, last: Option<&AttemptReport>) -> &'static str {
-    let timeout = SendError::new(SendErrorKind::Timeout).to_string();
+    let met = last.and_then(|last| last.failure_kind);
     match (summary.effect, summary.status) {
         (Effect::Unknown | Effect::Applied, _) => "UNKNOWN.effect",
         (Effect::None, Some(429)) => "RATE_LIMIT.exceeded",
-        (Effect::None, None)
-            if last.and_then(|last| last.failure.as_ref()).is_some_and(|f| f.starts_with(&timeout)) =>
-        {
-            "DEPENDENCY.timeout"
-        }
+        (Effect::None, None) if met == Some(SendErrorKind::Timeout) => "DEPENDENCY.timeout",
         (Effect::None, _) => "DEPENDENCY.unavailable",
     }
 }

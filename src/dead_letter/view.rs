@@ -226,6 +226,7 @@ fn attempt(report: &AttemptReport) -> Value {
         "started_at_ms": report.started_at.as_millis(),
         "latency_ms": millis(report.latency),
         "status": report.status,
+        "failure_kind": report.failure_kind,
         "failure": report.failure,
         "verdict": report.verdict,
         "effect": report.effect,

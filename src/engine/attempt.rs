@@ -165,6 +165,7 @@ impl<'a> Run<'a> {
             started_at: self.engine.wall().minus(latency),
             latency,
             status: met.ok().map(|status| status.as_u16()),
+            failure_kind: met.err().map(SendError::kind),
             failure: met.err().map(|failure| Chain(failure).to_string()),
             verdict: verdict.name().to_owned(),
             effect,

@@ -20,7 +20,7 @@ use crate::guard::Guard;
 use crate::policy::Admission;
 use crate::request::Request;
 use crate::telemetry;
-use crate::transport::SendError;
+use crate::transport::{SendError, SendErrorKind};
 use crate::vendor::{Attempt, Finding, Subject, Verdict};
 
 /// What the lookups came to.
@@ -155,7 +155,7 @@ impl<'a> Run<'a> {
 
     /// One lookup, all its pages; `None` if it failed. A failure on the way is never taken for an absence.
     async fn ask(&mut self, mut question: Request) -> Result<(Option<Looked>, Met), Error> {
-        let mut met = Met { status: None, failure: None };
+        let mut met = Met::default();
         for _ in 0..PAGES_MAX {
             let mut admission = self.admit_look_up().await?;
             let (admitted, begun) = (admission.admitted_at(), self.engine.clock.now());
@@ -215,6 +215,7 @@ impl<'a> Run<'a> {
             started_at: self.engine.wall().minus(latency),
             latency,
             status: met.status,
+            failure_kind: met.failure_kind,
             failure: met.failure,
             verdict: LOOK_UP.to_owned(),
             effect: looked.map_or(Effect::Unknown, Looked::effect),
@@ -264,14 +265,17 @@ impl Looked {
 pub(super) const LOOK_UPS_LAST: Duration = Duration::from_secs(24 * 3600);
 
 /// What a lookup met on its way.
+#[derive(Default)]
 struct Met {
     status: Option<u16>,
+    /// Only if no whole answer came.
+    failure_kind: Option<SendErrorKind>,
     failure: Option<String>,
 }
 
 impl Met {
     fn failed(failure: &SendError) -> Met {
-        Met { status: None, failure: Some(Chain(failure).to_string()) }
+        Met { status: None, failure_kind: Some(failure.kind()), failure: Some(Chain(failure).to_string()) }
     }
 }
 

@@ -4,6 +4,7 @@
 use crate::attempt::AttemptReport;
 use crate::error::Effect;
 use crate::store::{StoreError, StoreErrorKind};
+use crate::transport::SendErrorKind;
 use crate::vendor::Verdict;
 
 pub(super) fn lines(reports: &[AttemptReport]) -> Result<String, StoreError> {
@@ -28,11 +29,48 @@ pub(super) fn read(lines: &str) -> Result<Vec<AttemptReport>, StoreError> {
             if report.verdict == Verdict::DONE {
                 report.effect = Effect::Applied;
             }
+            // It wrote how sending failed in words alone. Of those only a timeout's are asked for, and always the same.
+            if report.failure.as_ref().is_some_and(|failure| failure.starts_with(TIMEOUT_IN_0_1)) {
+                report.failure_kind = report.failure_kind.or(Some(SendErrorKind::Timeout));
+            }
             report
         })
     };
     lines.lines().map(report).collect()
 }
 
+/// How 0.1 wrote that no answer came in time; the cause may follow.
+const TIMEOUT_IN_0_1: &str = "no answer in time";
+
 /// More than a report usually takes, so that one allocation does.
 const ROOM: usize = 192;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_tells_how_sending_failed_whichever_release_wrote_it() {
+        let report = |failure: &str| {
+            format!(
+                r#"{{"number":1,"started_at":5,"latency":{{"secs":1,"nanos":0}},"status":null,{failure},"verdict":"retry","effect":"unknown","wait":null}}"#
+            )
+        };
+        for (failure, kind) in [
+            // As 0.1 wrote them.
+            (r#""failure":"no answer in time""#, Some(SendErrorKind::Timeout)),
+            (r#""failure":"no answer in time: a deadline""#, Some(SendErrorKind::Timeout)),
+            (r#""failure":"the name db.test did not resolve""#, None),
+            (r#""failure":null"#, None),
+            // As they are written now, whatever the words are, and by a release after this one.
+            (r#""failure_kind":"timeout","failure":"too late""#, Some(SendErrorKind::Timeout)),
+            (r#""failure_kind":"reset","failure":"no answer in time""#, Some(SendErrorKind::Reset)),
+            (r#""failure_kind":"melted","failure":"the wire melted""#, None),
+        ] {
+            let read = read(&report(failure)).expect("read");
+            assert_eq!(read[0].failure_kind, kind, "{failure}");
+            let again = super::read(&lines(&read).expect("written")).expect("read");
+            assert_eq!(again, read, "{failure}");
+        }
+    }
+}

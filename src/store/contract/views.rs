@@ -12,6 +12,7 @@ use crate::operation::record::{
 };
 use crate::operation::{Key, OperationId, Scope};
 use crate::store::Store;
+use crate::transport::SendErrorKind;
 
 /// Each part of a filter alone, and together: exactly what matches, in the order of the first claims.
 pub async fn check_filters(store: &dyn Store) {
@@ -235,6 +236,7 @@ pub(super) fn report(number: u32) -> AttemptReport {
         started_at: at(u64::from(number)),
         latency: Duration::from_nanos(1_234_567_891),
         status: number.is_multiple_of(2).then_some(503),
+        failure_kind: (!number.is_multiple_of(2)).then_some(SendErrorKind::Reset),
         failure: (!number.is_multiple_of(2)).then(|| "connection reset\r\nby \"peer\" ☠\n".into()),
         verdict: "retry".into(),
         effect: Effect::Unknown,

@@ -15,6 +15,7 @@ use crate::operation::record::{Act, Action, Claim, Event, Resolution, Transition
 use crate::operation::{Key, RedactedFields, Scope};
 use crate::policy::OnUnknown;
 use crate::store::Store;
+use crate::transport::SendErrorKind;
 
 /// No process holds anything at [`LATER`]; some records have been removed.
 pub(super) async fn fill(store: &dyn Store) {
@@ -104,6 +105,7 @@ fn report(number: u32, status: Option<u16>) -> AttemptReport {
         started_at: at(1),
         latency: Duration::from_millis(12),
         status,
+        failure_kind: status.is_none().then_some(SendErrorKind::Reset),
         failure: status.is_none().then(|| "reset".to_owned()),
         verdict: "retry".to_owned(),
         effect: Effect::Unknown,
