@@ -28,6 +28,8 @@ mod common;
 pub(crate) mod date;
 mod keyed;
 mod postmark;
+#[cfg(test)]
+mod rig;
 pub(crate) mod secret;
 mod shown;
 mod stripe;

@@ -1,16 +1,11 @@
 use bytes::Bytes;
-use http::{HeaderValue, StatusCode};
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
 use crate::clock::Timestamp;
 use crate::error::Effect;
-use crate::operation::{Key, OperationId, Scope};
-
-fn wire_key() -> WireKey {
-    OperationId::new(Scope::from_stored("s"), Key::new("k").expect("a key")).wire_key()
-}
+use crate::vendor::rig::{self, answer, wire_key};
 
 fn store() -> BigCommerce {
     BigCommerce::new("abc123", "token-secret")
@@ -32,28 +27,6 @@ fn stamped(path: &str, body: &Value) -> (Request, String) {
 
 fn json_of(request: &Request) -> Value {
     serde_json::from_slice(&request.body).expect("json")
-}
-
-fn answer(status: u16, headers: &[(&str, &str)], body: &str) -> Answer {
-    let mut map = HeaderMap::new();
-    for (name, value) in headers {
-        let name = HeaderName::from_bytes(name.as_bytes()).expect("a name");
-        map.insert(name, HeaderValue::from_str(value).expect("a value"));
-    }
-    Answer::new(StatusCode::from_u16(status).expect("a status"), map, body.to_owned())
-}
-
-fn fixture(name: &str) -> Answer {
-    let path = format!("{}/tests/fixtures/bigcommerce.json", env!("CARGO_MANIFEST_DIR"));
-    let all: Value = serde_json::from_slice(&std::fs::read(path).expect("the fixtures")).expect("json");
-    let found = all["fixtures"].as_array().expect("a list").iter().find(|entry| entry["name"] == name);
-    let entry = found.unwrap_or_else(|| panic!("no fixture {name}"));
-    let body = entry["body_raw"].as_str().map_or_else(|| entry["body"].to_string(), str::to_owned);
-    let none = serde_json::Map::new();
-    let headers = entry["headers"].as_object().unwrap_or(&none).iter();
-    let headers: Vec<_> =
-        headers.map(|(name, value)| (name.as_str(), value.as_str().expect("text"))).collect();
-    answer(u16::try_from(entry["status"].as_u64().expect("a status")).expect("a status"), &headers, &body)
 }
 
 fn judge(path: &str, answer: &Answer, before: Effect) -> Verdict {
@@ -101,7 +74,7 @@ fn every_fixture_gets_its_verdict() {
         ("/payments", "payment_unavailable", Verdict::Unknown),
         (PRODUCTS, "multi_status", done),
     ] {
-        assert_eq!(judge(path, &fixture(name), Effect::None), expected, "{path} {name}");
+        assert_eq!(judge(path, &rig::fixture("bigcommerce", name), Effect::None), expected, "{path} {name}");
     }
 }
 
@@ -153,10 +126,10 @@ fn a_page_with_status_200_is_no_success() {
 
 #[test]
 fn a_partial_success_is_done_and_names_its_failed_items() {
-    let errors = BigCommerce::partial_errors(&fixture("multi_status"));
+    let errors = BigCommerce::partial_errors(&rig::fixture("bigcommerce", "multi_status"));
     assert_eq!(errors.len(), 1);
     assert_eq!(errors[0]["status"], 422);
-    assert_eq!(BigCommerce::partial_errors(&fixture("payment_ok")), Vec::<Value>::new());
+    assert_eq!(BigCommerce::partial_errors(&rig::fixture("bigcommerce", "payment_ok")), Vec::<Value>::new());
     assert_eq!(BigCommerce::partial_errors(&answer(207, &[], "<html>")), Vec::<Value>::new());
     assert_eq!(
         BigCommerce::partial_errors(&answer(207, &[], r#"{"errors":{"a":"b"}}"#)),
@@ -301,7 +274,7 @@ fn found(finding: Finding) -> (u16, Value) {
 
 #[test]
 fn an_empty_v2_list_is_a_204_without_a_body_and_proves_absence() {
-    let empty = fixture("v2_empty_list");
+    let empty = rig::fixture("bigcommerce", "v2_empty_list");
     assert_eq!(empty.status, 204);
     let coupon = json!({ "code": "SAVE" });
     for (path, sent) in
@@ -323,8 +296,8 @@ fn a_failed_look_up_is_not_taken_for_it_did_not_happen() {
     let mut cut = list(&json!([]));
     cut.cut = true;
     for bad in [
-        fixture("v2_error"),
-        fixture("unavailable"),
+        rig::fixture("bigcommerce", "v2_error"),
+        rig::fixture("bigcommerce", "unavailable"),
         answer(200, &[], "<html>"),
         answer(200, &[], ""),
         answer(200, &[], "[1]"),

@@ -1,13 +1,14 @@
 //! The vendors of the table in the requirements, each as data alone.
 
 use bytes::Bytes;
-use http::{HeaderValue, StatusCode};
+use http::HeaderValue;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::clock::Timestamp;
 use crate::operation::{Key, OperationId, Scope};
+use crate::vendor::rig::{self, wire_key};
 
 const ADYEN: &str = r#"
     name = "adyen"
@@ -76,10 +77,6 @@ fn vendor(toml: &str) -> Keyed {
     keyed
 }
 
-fn wire_key() -> WireKey {
-    OperationId::new(Scope::from_stored("s"), Key::new("k").expect("a key")).wire_key()
-}
-
 fn request(method: Method, body: &str) -> Request {
     let mut request = Request::new(method, Url::parse("https://v.test/x").expect("a url"));
     request.body = Bytes::from(body.to_owned());
@@ -92,12 +89,8 @@ fn stamped(keyed: &Keyed, body: &str) -> (Request, String) {
     (request, key)
 }
 
-fn answer(status: u16, headers: &[(&'static str, &str)], body: &Value) -> Answer {
-    let mut map = HeaderMap::new();
-    for (name, value) in headers {
-        map.insert(*name, HeaderValue::from_str(value).expect("a value"));
-    }
-    Answer::new(StatusCode::from_u16(status).expect("a status"), map, body.to_string())
+fn answer(status: u16, headers: &[(&str, &str)], body: &Value) -> Answer {
+    rig::answer(status, headers, &body.to_string())
 }
 
 fn judge(keyed: &Keyed, answer: &Answer, before: Effect) -> Verdict {
@@ -179,8 +172,7 @@ fn the_ietf_draft_is_data_alone_and_its_quotes_are_part_of_the_value() {
     let draft = vendor(IETF);
     let (request, key) = stamped(&draft, "{}");
     assert_eq!(request.headers["idempotency-key"], format!("\"{key}\""));
-    let path = format!("{}/tests/fixtures/ietf_idempotency_key.json", env!("CARGO_MANIFEST_DIR"));
-    let fixture: Value = serde_json::from_slice(&std::fs::read(path).expect("the fixture")).expect("json");
+    let fixture = rig::fixtures("ietf_idempotency_key");
     let errors = fixture["errors"].as_array().expect("a list");
     assert_eq!(errors.len(), 3);
     for error in errors {

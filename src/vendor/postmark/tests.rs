@@ -6,11 +6,7 @@ use serde_json::json;
 use super::*;
 use crate::clock::Timestamp;
 use crate::error::Effect;
-use crate::operation::{Key, OperationId, Scope};
-
-fn wire_key() -> WireKey {
-    OperationId::new(Scope::from_stored("s"), Key::new("k").expect("a key")).wire_key()
-}
+use crate::vendor::rig::{self, wire_key};
 
 fn postmark() -> Postmark {
     Postmark::new("token-secret")
@@ -38,18 +34,7 @@ fn json_of(request: &Request) -> Value {
 }
 
 fn answer(status: u16, body: &str) -> Answer {
-    Answer::new(StatusCode::from_u16(status).expect("a status"), HeaderMap::new(), body.to_owned())
-}
-
-fn fixture(name: &str) -> Answer {
-    let path = format!("{}/tests/fixtures/postmark.json", env!("CARGO_MANIFEST_DIR"));
-    let all: Value = serde_json::from_slice(&std::fs::read(path).expect("the fixtures")).expect("json");
-    let found = all["fixtures"].as_array().expect("a list").iter().find(|entry| entry["name"] == name);
-    let entry = found.unwrap_or_else(|| panic!("no fixture {name}"));
-    answer(
-        u16::try_from(entry["status"].as_u64().expect("a status")).expect("a status"),
-        &entry["body"].to_string(),
-    )
+    rig::answer(status, &[], body)
 }
 
 fn judge(request: &Request, answer: &Answer, before: Effect) -> Verdict {
@@ -87,7 +72,7 @@ fn every_fixture_gets_its_verdict() {
         ("server_error", retry(Effect::Unknown)),
         ("maintenance", retry(Effect::Unknown)),
     ] {
-        assert_eq!(judge(&request, &fixture(name), Effect::None), expected, "{name}");
+        assert_eq!(judge(&request, &rig::fixture("postmark", name), Effect::None), expected, "{name}");
     }
 }
 
@@ -129,8 +114,8 @@ fn a_4xx_without_an_error_code_is_not_postmarks_and_leaves_the_effect_unknown() 
 
 #[test]
 fn only_the_failed_items_of_a_mixed_batch_are_named() {
-    assert_eq!(Postmark::failed_items(&fixture("batch_mixed")), [1]);
-    assert_eq!(Postmark::failed_items(&fixture("send_ok")), [0usize; 0]);
+    assert_eq!(Postmark::failed_items(&rig::fixture("postmark", "batch_mixed")), [1]);
+    assert_eq!(Postmark::failed_items(&rig::fixture("postmark", "send_ok")), [0usize; 0]);
     let delayed = answer(200, r#"[{"Message":"accepted, delayed"},{"ErrorCode":300},{"ErrorCode":0}]"#);
     assert_eq!(Postmark::failed_items(&delayed), [1]);
     assert_eq!(Postmark::failed_items(&answer(200, "<html>")), [0usize; 0]);
@@ -231,10 +216,7 @@ fn a_body_that_cannot_carry_the_key_is_refused_before_anything_is_sent() {
 }
 
 fn hit(key: &str) -> Value {
-    let path = format!("{}/tests/fixtures/postmark.json", env!("CARGO_MANIFEST_DIR"));
-    let all: Value = serde_json::from_slice(&std::fs::read(path).expect("the fixtures")).expect("json");
-    let entries = all["fixtures"].as_array().expect("a list");
-    let entry = entries.iter().find(|entry| entry["name"] == "search_hit").expect("the fixture");
+    let entry = rig::entry("postmark", "search_hit");
     let mut hit = entry["body"]["Messages"][0].clone();
     hit["Metadata"] = json!({ "steadfast_key": key });
     hit

@@ -1,5 +1,5 @@
 use bytes::Bytes;
-use http::{HeaderValue, StatusCode};
+use http::HeaderValue;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -7,13 +7,9 @@ use super::rules::retried_at_once;
 use super::*;
 use crate::clock::Timestamp;
 use crate::error::{Effect, Refusal};
-use crate::operation::{Key, OperationId, Scope};
 use crate::transport::{SendError, SendErrorKind};
 use crate::vendor::SpeaksFor;
-
-fn wire_key() -> WireKey {
-    OperationId::new(Scope::from_stored("s"), Key::new("k").expect("a key")).wire_key()
-}
+use crate::vendor::rig::{self, answer, wire_key};
 
 fn stripe() -> Stripe {
     Stripe::new("sk_test_123")
@@ -38,31 +34,13 @@ fn stamped() -> Request {
     request
 }
 
-fn answer(status: u16, headers: &[(&'static str, &str)], body: &str) -> Answer {
-    let mut map = HeaderMap::new();
-    for (name, value) in headers {
-        map.insert(*name, HeaderValue::from_str(value).expect("a value"));
-    }
-    Answer::new(StatusCode::from_u16(status).expect("a status"), map, body.to_owned())
-}
-
+/// Stripe puts `Request-Id` on each of its answers; the fixtures show it where they were captured with it.
 fn fixture(name: &str) -> Answer {
-    let path = format!("{}/tests/fixtures/stripe.json", env!("CARGO_MANIFEST_DIR"));
-    let all: Value = serde_json::from_slice(&std::fs::read(path).expect("the fixtures")).expect("json");
-    let found = all["fixtures"].as_array().expect("a list").iter().find(|entry| entry["name"] == name);
-    let entry = found.unwrap_or_else(|| panic!("no fixture {name}"));
-    let body = entry["body_raw"].as_str().map_or_else(|| entry["body"].to_string(), str::to_owned);
-    let mut map = HeaderMap::new();
-    if entry["body"].is_object() {
-        // Stripe puts it on each of its answers; the fixtures show it where they were captured with it.
-        map.insert("request-id", HeaderValue::from_static("req_1"));
+    let mut answer = rig::fixture("stripe", name);
+    if serde_json::from_slice::<Value>(&answer.body).is_ok_and(|body| body.is_object()) {
+        answer.headers.entry("request-id").or_insert(HeaderValue::from_static("req_1"));
     }
-    for (header, value) in entry["headers"].as_object().expect("headers") {
-        let header = HeaderName::from_bytes(header.as_bytes()).expect("a name");
-        map.insert(header, HeaderValue::from_str(value.as_str().expect("text")).expect("a value"));
-    }
-    let status = u16::try_from(entry["status"].as_u64().expect("a status")).expect("a status");
-    Answer::new(StatusCode::from_u16(status).expect("a status"), map, body)
+    answer
 }
 
 fn judge(answer: &Answer, before: Effect) -> Verdict {
