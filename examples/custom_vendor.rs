@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use steadfast::answer::Answer;
-use steadfast::error::{Effect, Refusal};
+use steadfast::error::{Effect, Input, Refusal};
 use steadfast::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use steadfast::operation::WireKey;
 use steadfast::request::Request;
@@ -30,10 +30,10 @@ struct Parcels {
 impl Parcels {
     fn new(account: &str, token: &str) -> Result<Parcels, Error> {
         let mut value = HeaderValue::from_str(&format!("Token {token}"))
-            .map_err(|problem| Error::validation("secret", problem.to_string()))?;
+            .map_err(|problem| Error::validation(Input::Secret, problem.to_string()))?;
         value.set_sensitive(true); // Debug prints it as `Sensitive`
         let base_url = Url::parse("https://api.parcels.example")
-            .map_err(|problem| Error::validation("base_url", problem.to_string()))?;
+            .map_err(|problem| Error::validation(Input::BaseUrl, problem.to_string()))?;
         Ok(Parcels { base_url, account: account.to_owned(), token: value })
     }
 }
@@ -54,7 +54,7 @@ impl Vendor for Parcels {
     /// Once, before the claim: what is recorded and resent has the reference in it.
     fn stamp(&self, wire_key: WireKey, request: &mut Request) -> Result<String, Error> {
         let mut parcel: Value = serde_json::from_slice(&request.body)
-            .map_err(|problem| Error::validation("body", problem.to_string()))?;
+            .map_err(|problem| Error::validation(Input::Body, problem.to_string()))?;
         parcel["reference"] = json!(wire_key.to_string());
         request.body = parcel.to_string().into();
         Ok(wire_key.to_string())

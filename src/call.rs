@@ -14,7 +14,7 @@ use tracing::Instrument;
 
 use crate::client::Client;
 use crate::engine::{Engine, Work};
-use crate::error::{Context, Error, Kind};
+use crate::error::{Context, Error, Input, Kind};
 use crate::inbound::Inbound;
 use crate::operation::{Key, RedactedFields};
 use crate::policy::{CallPolicy, InFlight, OnUnknown};
@@ -72,7 +72,7 @@ impl Call {
             // The query is not shown: it may hold what no log may.
             let path = path.split(['?', '#']).next().unwrap_or_default();
             let shown = ShownPath::of_text(&**client.engine.vendor, path).to_string();
-            Error::invalid("path", format!("{shown:?} {problem}"))
+            Error::invalid(Input::Path, format!("{shown:?} {problem}"))
         });
         let request = Request::new(method, url);
         let work = Work {
@@ -171,7 +171,7 @@ impl Call {
         match (name.try_into(), value.try_into()) {
             // Counted before `HeaderMap`'s own bound, where it fails.
             (Ok(_), Ok(_)) if self.request.headers.len() >= HEADERS_MAX => {
-                self.note(Error::invalid("header", format!("more than {HEADERS_MAX} of them")));
+                self.note(Error::invalid(Input::Header, format!("more than {HEADERS_MAX} of them")));
             }
             (Ok(name), Ok(value)) if value.is_sensitive() || self.client.engine.secrets.contain(&name) => {
                 self.note(secret::refused(&name));
@@ -179,17 +179,17 @@ impl Call {
             (Ok(name), Ok(_)) if NOT_A_CALLS.contains(&name) => {
                 let problem =
                     format!("{name} is the transport's own: it says to whom and how the request goes");
-                self.note(Error::invalid("header", problem));
+                self.note(Error::invalid(Input::Header, problem));
             }
             (Ok(name), Ok(value)) => {
                 self.request.headers.append(name, value);
             }
             (Err(problem), _) => {
-                self.note(Error::invalid("header", format!("HTTP has no such name ({problem})")));
+                self.note(Error::invalid(Input::Header, format!("HTTP has no such name ({problem})")));
             }
             (Ok(name), Err(problem)) => {
                 let problem = format!("{name}: a header cannot carry this value ({problem})");
-                self.note(Error::invalid("header", problem));
+                self.note(Error::invalid(Input::Header, problem));
             }
         }
         self
@@ -204,7 +204,7 @@ impl Call {
             self.request.url.set_query(None);
         }
         if let Err(problem) = result {
-            self.note(Error::invalid("query", not_pairs(&problem)));
+            self.note(Error::invalid(Input::Other("query"), not_pairs(&problem)));
         }
         self
     }
@@ -344,7 +344,7 @@ impl Call {
                 self.request.headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
                 self.request.body = body.into();
             }
-            Err(problem) => self.note(Error::invalid("body", problem)),
+            Err(problem) => self.note(Error::invalid(Input::Body, problem)),
         }
         self
     }
@@ -393,7 +393,7 @@ const HEADERS_MAX: usize = 1_000;
 /// Says whose a mistake is. A path that was refused is not the call's: the mistake itself shows it.
 fn in_context(mistake: Error, engine: &Engine, request: &Request, work: &Work) -> Error {
     let mut call = engine.vendor.context(&request.method, &request.url);
-    if matches!(mistake.kind(), Kind::Invalid { what: "path", .. }) {
+    if matches!(mistake.kind(), Kind::Invalid(invalid) if invalid.input == Input::Path) {
         call.path = None;
     }
     let key = work.key.as_ref().map(|key| key.as_str().to_owned());
@@ -404,10 +404,10 @@ fn in_context(mistake: Error, engine: &Engine, request: &Request, work: &Work) -
 fn check_predecessor(work: &Work) -> Result<(), Error> {
     match (&work.predecessor, &work.key) {
         (Some(_), None) => {
-            Err(Error::invalid("key", "a call that supersedes another needs a key of its own"))
+            Err(Error::invalid(Input::Key, "a call that supersedes another needs a key of its own"))
         }
         (Some(old), Some(key)) if old == key => {
-            Err(Error::invalid("key", "a call cannot supersede its own key; send it without"))
+            Err(Error::invalid(Input::Key, "a call cannot supersede its own key; send it without"))
         }
         _ => Ok(()),
     }
@@ -427,7 +427,7 @@ fn check_body(request: &Request, bytes_max: usize) -> Result<(), Error> {
     if request.body.len() > bytes_max {
         let bytes = request.body.len();
         let problem = format!("{bytes} bytes are over the limit of {bytes_max} in limits.request_bytes_max");
-        return Err(Error::invalid("body", problem));
+        return Err(Error::invalid(Input::Body, problem));
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use crate::call::{Call, with_room};
 use crate::clock::{Clock, SystemClock};
 use crate::engine::retention::Retention;
 use crate::engine::{Began, Disagreement, Engine, LateWrites, Latency, LetGo, VendorClock, Waiting};
-use crate::error::{Effect, Error, Kind};
+use crate::error::{Effect, Error, Input, Kind, field};
 use crate::operation::RedactedFields;
 use crate::policy::{Gates, Policy};
 use crate::random::{Random, SystemRandom};
@@ -442,15 +442,13 @@ impl ClientBuilder {
 fn former(url: &str) -> Result<Url, Error> {
     let parsed = Url::parse(url).ok().filter(|url| url.has_host());
     parsed.ok_or_else(|| {
-        Error::invalid(
-            "base_url",
-            "former_base_urls: write each as https://host, with the path below which calls were",
-        )
+        let problem = "write each as https://host, with the path below which calls were";
+        Error::invalid(Input::BaseUrl, problem).at(field!(former_base_urls))
     })
 }
 
 fn check_base_url(url: &Url, plain_http_allowed: bool) -> Result<(), Error> {
-    let refuse = |problem: &str| Err(Error::invalid("base_url", problem));
+    let refuse = |problem: &str| Err(Error::invalid(Input::BaseUrl, problem));
     if !url.username().is_empty() || url.password().is_some() {
         return refuse("it must not contain credentials; give the secret to the adapter");
     }
@@ -460,7 +458,10 @@ fn check_base_url(url: &Url, plain_http_allowed: bool) -> Result<(), Error> {
     match url.scheme() {
         "https" => Ok(()),
         "http" if plain_http_allowed || is_loopback(url) => Ok(()),
-        "http" => refuse("http outside loopback sends secrets readable; use https or allow_plain_http()"),
+        "http" => {
+            let problem = "http outside loopback sends secrets readable; use https";
+            Err(Error::invalid(Input::BaseUrl, problem).unless("allow_plain_http"))
+        }
         other => refuse(&format!("the scheme must be https, not {other}")),
     }
 }

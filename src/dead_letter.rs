@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use crate::client::Client;
 use crate::clock::{Clock, SystemClock, Timestamp};
-use crate::error::Error;
+use crate::error::{Error, Input};
 use crate::operation::OperationId;
 use crate::operation::record::{
     Act, Action, AuditEntry, Cursor, Filter, Page, Phase, Record, Resolution, State, Summary,
@@ -139,7 +139,7 @@ impl DeadLetters {
     ) -> Result<Summary, DeadLetterError> {
         if resolution.is_final() || resolution == Resolution::Cancelled {
             let problem = "an operation is replaced, superseded, cancelled or adopted by doing so";
-            return Err(DeadLetterError::Invalid(Error::validation("resolution", problem)));
+            return Err(DeadLetterError::Invalid(Error::validation(Input::Other("resolution"), problem)));
         }
         let record = self.record(id).await?;
         let record = self.act(id, Action::Resolve(resolution), signed, Some(record.fence)).await?;
@@ -166,7 +166,10 @@ impl DeadLetters {
     pub async fn purge(&self, by: impl Into<String>) -> Result<u64, DeadLetterError> {
         let signed = Signed::new(by, "its time was over");
         if signed.by.trim().is_empty() {
-            return Err(DeadLetterError::Invalid(Error::validation("by", "a purge needs somebody's name")));
+            return Err(DeadLetterError::Invalid(Error::validation(
+                Input::Other("by"),
+                "a purge needs somebody's name",
+            )));
         }
         let now = self.now();
         self.sign_for_expired(now, &signed).await?;

@@ -19,11 +19,14 @@ use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 
 mod context;
+mod invalid;
 mod mistake;
 mod obstacle;
 mod words;
 
 pub(crate) use context::{Context, Origin};
+pub use invalid::Input;
+pub(crate) use invalid::{Field, Invalid, Segment, field};
 pub use mistake::Mistake;
 pub use obstacle::Obstacle;
 pub(crate) use words::{ADMIT_ROW, Chain};
@@ -221,8 +224,8 @@ struct Inner {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Input that is refused before anything is sent: which input, and what is wrong with it.
-    Invalid { what: &'static str, problem: String },
+    /// Input that is refused before anything is sent.
+    Invalid(Box<Invalid>),
     /// The vendors file, or seal keys: what is wrong, in the order of the lines, and whether there is more of it.
     Config { mistakes: Vec<Mistake>, more: bool },
     /// The reply is not what the caller asked to read it as.
@@ -271,15 +274,6 @@ impl Error {
             context: Context::default(),
             source: None,
         }))
-    }
-
-    pub(crate) fn invalid(what: &'static str, problem: impl Into<String>) -> Error {
-        Error::new(Kind::Invalid { what, problem: problem.into() }, Effect::None)
-    }
-
-    /// A configuration error, for an adapter that refuses what it was built with. `what` names the input.
-    pub fn validation(what: &'static str, problem: impl Into<String>) -> Error {
-        Error::invalid(what, problem)
     }
 
     /// Something that is wrong with a file as a whole, or with an environment variable.
@@ -444,7 +438,7 @@ impl Error {
 
     /// Whether something in the call, the policy or the configuration was refused before anything was sent.
     pub fn is_validation(&self) -> bool {
-        matches!(self.0.kind, Kind::Invalid { .. } | Kind::Config { .. })
+        matches!(self.0.kind, Kind::Invalid(_) | Kind::Config { .. })
     }
 
     /// What is wrong with the vendors file, in the order of its lines; empty if the error is about something else.
@@ -555,7 +549,7 @@ impl Error {
     /// A stable text for this kind of error, to alert and group on.
     pub fn code(&self) -> &'static str {
         match &self.0.kind {
-            Kind::Invalid { what, .. } => validation_code(what),
+            Kind::Invalid(invalid) => invalid.input.code(),
             Kind::Config { .. } => "VALIDATION.config",
             Kind::ReplyNotJson => "VALIDATION.reply_not_json",
             Kind::ReplyTooLarge { .. } => "VALIDATION.reply_too_large",
@@ -577,24 +571,6 @@ impl Error {
                 }
             }
         }
-    }
-}
-
-fn validation_code(what: &str) -> &'static str {
-    match what {
-        "key" => "VALIDATION.key",
-        "base_url" => "VALIDATION.base_url",
-        "path" => "VALIDATION.path",
-        "header" => "VALIDATION.header",
-        "body" => "VALIDATION.body",
-        "secret" => "VALIDATION.secret",
-        "policy" => "VALIDATION.policy",
-        "redact" => "VALIDATION.redact",
-        "retention" => "VALIDATION.retention",
-        "sequence" => "VALIDATION.sequence",
-        "inbound" => "VALIDATION.inbound",
-        "terms" => "VALIDATION.terms",
-        _ => "VALIDATION.input",
     }
 }
 

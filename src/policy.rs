@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
+use crate::error::{Error, Field, Input, field};
 
 pub mod backoff;
 pub mod breaker;
@@ -284,13 +284,14 @@ impl Policy {
         }
         self.recovery.validate()?;
         if self.admission_wait > self.timeout.total {
+            let total = field!(timeout.total);
             let reason =
-                format!("{:?} is longer than timeout.total, {:?}", self.admission_wait, self.timeout.total);
-            return Err(invalid("admission_wait", reason));
+                format!("{:?} is longer than {total}, {:?}", self.admission_wait, self.timeout.total);
+            return Err(invalid(field!(admission_wait), reason).beside(total));
         }
         if self.look_ups_max > LOOK_UPS_MAX {
             let reason = format!("{} is over the limit of {LOOK_UPS_MAX}", self.look_ups_max);
-            return Err(invalid("look_ups_max", reason));
+            return Err(invalid(field!(look_ups_max), reason));
         }
         Ok(())
     }
@@ -364,12 +365,12 @@ impl CallPolicy {
     }
 }
 
-fn invalid(field: &str, reason: impl std::fmt::Display) -> Error {
-    Error::invalid("policy", format!("{field}: {reason}"))
+fn invalid(field: Field, reason: impl Into<String>) -> Error {
+    Error::invalid(Input::Policy, reason).at(field)
 }
 
 /// Refuses what is not a share: NaN, negative, over 1.
-fn check_ratio(field: &str, ratio: f64) -> Result<(), Error> {
+fn check_ratio(field: Field, ratio: f64) -> Result<(), Error> {
     if (0.0..=1.0).contains(&ratio) {
         Ok(())
     } else {
@@ -378,7 +379,7 @@ fn check_ratio(field: &str, ratio: f64) -> Result<(), Error> {
 }
 
 /// Refuses a sliding window that its ten buckets cannot measure, or that outlives any use.
-fn check_window(field: &str, window: Duration) -> Result<(), Error> {
+fn check_window(field: Field, window: Duration) -> Result<(), Error> {
     if window < WINDOW_MIN {
         return Err(invalid(field, format!("{window:?} is shorter than the limit of {WINDOW_MIN:?}")));
     }

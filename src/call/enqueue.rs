@@ -9,7 +9,7 @@ use super::{Call, check, generated_key, in_context};
 use crate::clock::Timestamp;
 use crate::engine::Work;
 use crate::enqueued::Enqueued;
-use crate::error::Error;
+use crate::error::{Error, Input};
 use crate::operation::Sequence;
 use crate::telemetry;
 
@@ -142,11 +142,14 @@ impl Call {
 /// What only an enqueued call can have.
 pub(super) fn check_is_sent_now(has_time: bool, work: &Work) -> Result<(), Error> {
     if has_time {
-        return Err(Error::invalid("at", "a time to send at, or a wait, needs enqueue() and not send()"));
+        return Err(Error::invalid(
+            Input::Other("at"),
+            "a time to send at, or a wait, needs enqueue() and not send()",
+        ));
     }
     if work.sequence.is_some() {
         let problem = "a sequence needs enqueue() and not send(); wait() then gives the reply";
-        return Err(Error::invalid("sequence", problem));
+        return Err(Error::invalid(Input::Sequence, problem));
     }
     Ok(())
 }
@@ -156,12 +159,12 @@ pub(super) fn check_is_on_record(work: &Work) -> Result<(), Error> {
     if work.policy.is_some() {
         let problem = "what is enqueued is delivered by its client's policy; give this one to a client of its own, and \
                        enqueue through that";
-        return Err(Error::invalid("policy", problem));
+        return Err(Error::invalid(Input::Policy, problem));
     }
     if !work.retries_allowed {
         let problem = "the incoming request says not to retry, and what is enqueued is retried; leave inbound() out, or \
                        send() it";
-        return Err(Error::invalid("inbound", problem));
+        return Err(Error::invalid(Input::Inbound, problem));
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use super::enqueue::{Due, check_is_on_record};
 use super::{Call, check, generated_key, in_context};
 use crate::client::Client;
 use crate::engine::{NotAdmitted, Put};
-use crate::error::{BoxError, Effect, Error, Kind};
+use crate::error::{BoxError, Effect, Error, Input, Kind};
 use crate::guard::Guard;
 use crate::outbox::{Transaction, Uncommitted};
 use crate::store::{Database, Outbox, OutboxRow};
@@ -109,10 +109,10 @@ impl Call {
         let is_method = method.is_some();
         let mut call = client.request(method.unwrap_or(Method::POST), &row.path);
         if !is_method {
-            call.note(Error::invalid("method", "HTTP has no such method"));
+            call.note(Error::invalid(Input::Other("method"), "HTTP has no such method"));
         }
         if let Some(problem) = &row.problem {
-            call.note(Error::invalid("row", problem.clone()));
+            call.note(Error::invalid(Input::Other("row"), problem.clone()));
         }
         if let Some(origin) = row.origin.as_deref().filter(|origin| !client.engine.is_of_origin(origin)) {
             let own = client.engine.origin();
@@ -120,7 +120,7 @@ impl Call {
                 "the row was written for {origin}, and this client calls {own}; correct the base URL that is wrong, or name \
                  a former_base_url"
             );
-            call.note(Error::invalid("base_url", problem));
+            call.note(Error::invalid(Input::BaseUrl, problem));
         }
         call =
             call.key(row.key.as_str()).bytes(row.body.clone()).redact(row.redact.iter().map(String::as_str));
@@ -129,7 +129,7 @@ impl Call {
             // The name is what a mistake says; a value may be anything.
             match HeaderName::from_bytes(name.as_bytes()) {
                 Ok(name) => call = call.header(name, value.as_bytes()),
-                Err(_) => call.note(Error::invalid("header", "HTTP has no header of such a name")),
+                Err(_) => call.note(Error::invalid(Input::Header, "HTTP has no header of such a name")),
             }
         }
         if let Some(key) = &row.supersedes {
@@ -154,7 +154,7 @@ impl Call {
         }
         let due = self.due.map(|due| due.time(engine.wall()));
         let Some(key) = self.work.key.take() else {
-            return Err(NotAdmitted::Rejected(Error::invalid("key", "a row needs one")));
+            return Err(NotAdmitted::Rejected(Error::invalid(Input::Key, "a row needs one")));
         };
         engine.admit(self.request, &self.work, (key, due), row).instrument(span).await
     }

@@ -6,6 +6,7 @@ use toml::de::{DeArray, DeTable, DeValue};
 
 use super::mistakes::Mistakes;
 use super::path::Path;
+use crate::error::{Field, Segment};
 
 /// Calls `visit` for each key of the document with the table it is in.
 pub(super) fn each_key<'t, 'i>(
@@ -46,29 +47,23 @@ pub(super) fn path_at(table: &DeTable<'_>, path: &Path, offset: usize) -> Option
     found.map(|(path, _)| path)
 }
 
-/// Where `field`, a dotted path with indices such as `backoff.steps[1]`, is written below `table`: the offset
-/// of its value, or of the name of the innermost table on the way that is written. The flag is whether the
-/// field itself is.
-pub(super) fn locate(table: &DeTable<'_>, field: &str) -> Option<(usize, bool)> {
-    let mut names = field.split('.');
-    let first = names.next()?;
-    let (name, index) = match first.split_once('[') {
-        Some((name, index)) => (name, index.trim_end_matches(']').parse::<usize>().ok()),
-        None => (first, None),
-    };
+/// Where a field is written below `table`: the offset of its value, or of the name of the innermost table on the way
+/// that is written. The flag is whether the field itself is.
+pub(super) fn locate(table: &DeTable<'_>, field: &Field) -> Option<(usize, bool)> {
+    locate_below(table, field.segments())
+}
+
+fn locate_below(table: &DeTable<'_>, segments: &[Segment]) -> Option<(usize, bool)> {
+    let (Segment::Name(name), rest) = segments.split_first()? else { return None };
     let (key, value) = table.iter().find(|(key, _)| key.get_ref() == name)?;
-    let rest = names.collect::<Vec<_>>().join(".");
-    match value.get_ref() {
-        DeValue::Table(inner) if !rest.is_empty() => {
-            Some(locate(inner, &rest).unwrap_or((key.span().start, false)))
+    Some(match (value.get_ref(), rest) {
+        (DeValue::Table(_), []) => (key.span().start, true),
+        (DeValue::Table(inner), _) => locate_below(inner, rest).unwrap_or((key.span().start, false)),
+        (DeValue::Array(items), [Segment::Item(index), rest @ ..]) => {
+            (items.get(*index).unwrap_or(value).span().start, rest.is_empty())
         }
-        DeValue::Array(items) => {
-            let item = index.and_then(|index| items.get(index));
-            Some((item.unwrap_or(value).span().start, rest.is_empty()))
-        }
-        DeValue::Table(_) => Some((key.span().start, true)),
-        _ => Some((value.span().start, rest.is_empty())),
-    }
+        _ => (value.span().start, rest.is_empty()),
+    })
 }
 
 /// Takes out of `table`, which is at `path`, what is at the offset: the innermost key or list item whose name or value
@@ -153,6 +148,7 @@ mod tests {
     use super::*;
     use crate::config::source::Source;
     use crate::config::syntax::parse;
+    use crate::error::field;
 
     #[test]
     fn a_field_is_found_where_it_is_written_or_else_its_table_is() {
@@ -161,16 +157,16 @@ mod tests {
         let mut mistakes = Mistakes::new(source);
         let table = parse(&source, &mut mistakes);
         mistakes.finish().expect("TOML");
-        let at = |field: &str| {
-            locate(&table, field).map(|(offset, is_written)| (&text[offset..=offset], is_written))
+        let at = |field: Field| {
+            locate(&table, &field).map(|(offset, is_written)| (&text[offset..=offset], is_written))
         };
-        assert_eq!(at("a.b"), Some(("1", true)));
-        assert_eq!(at("a.c[1]"), Some(("2", true)));
-        assert_eq!(at("a.c[7]"), Some(("[", true)));
-        assert_eq!(at("d.e.f"), Some(("'", true)));
-        assert_eq!(at("d.e.g"), Some(("e", false)));
-        assert_eq!(at("d.e"), Some(("e", true)));
-        assert_eq!(at("x.y"), None);
-        assert_eq!(at(""), None);
+        assert_eq!(at(field!(a.b)), Some(("1", true)));
+        assert_eq!(at(field!(a.c[1])), Some(("2", true)));
+        assert_eq!(at(field!(a.c[7])), Some(("[", true)));
+        assert_eq!(at(field!(d.e.f)), Some(("'", true)));
+        assert_eq!(at(field!(d.e.g)), Some(("e", false)));
+        assert_eq!(at(field!(d.e)), Some(("e", true)));
+        assert_eq!(at(field!(x.y)), None);
+        assert_eq!(at(Field::of(&[])), None);
     }
 }

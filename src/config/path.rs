@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::error::{Field, Segment};
 use crate::suggest::shown;
 
 /// A place in the document by name, such as `vendors.stripe.policy.timeout`.
@@ -48,10 +49,13 @@ impl Path {
         self.0.strip_prefix(table.0.as_slice())
     }
 
-    /// A field below this, as a dotted path with indices such as `backoff.steps[1]`. The index is dropped.
-    pub(super) fn field(&self, field: &str) -> Path {
-        let names = field.split('.').map(|name| name.split('[').next().unwrap_or_default());
-        Path(self.0.iter().cloned().chain(names.map(str::to_owned)).collect())
+    /// A field below this. The number of a list's item is dropped.
+    pub(super) fn field(&self, field: &Field) -> Path {
+        let names = field.segments().iter().filter_map(|segment| match segment {
+            Segment::Name(name) => Some(name.to_string()),
+            Segment::Item(_) => None,
+        });
+        Path(self.0.iter().cloned().chain(names).collect())
     }
 
     /// The table that the last name is in, and that name.

@@ -2,9 +2,8 @@
 
 use serde::Deserialize;
 use toml::Spanned;
-use toml::de::{DeTable, DeValue, ValueDeserializer};
+use toml::de::{DeValue, ValueDeserializer};
 
-use super::document::locate;
 use super::explain::Hints;
 use super::mistakes::Mistake;
 use super::path::Path;
@@ -66,14 +65,4 @@ fn merge(base: &mut toml::Value, changes: toml::Value) {
         }
         (base, change) => *base = change,
     }
-}
-
-/// The place to show for a policy that contradicts itself. `problem` starts with the field's path. The place is the
-/// field; or, where that one has the preset's value, another field that the reason names; or the innermost table on
-/// the way.
-pub(super) fn place_of(problem: &str, policy: &DeTable<'_>) -> Option<usize> {
-    let field = problem.split(':').next().unwrap_or_default();
-    let named = problem.split([' ', ',', ';', ':']).filter_map(|word| locate(policy, word));
-    let written = named.clone().find(|(_, is_written)| *is_written);
-    written.or_else(|| locate(policy, field)).map(|(offset, _)| offset)
 }

@@ -15,11 +15,11 @@ use super::document::{self, locate, take_out};
 use super::explain::{Hints, unknown_key};
 use super::mistakes::{About, Mistake, Mistakes};
 use super::path::Path;
-use super::policy::{Preset, place_of, read as read_policy};
+use super::policy::{Preset, read as read_policy};
 use super::source::Source;
 use super::{reader, secrets, suggest};
 use crate::client::{Client, ClientBuilder};
-use crate::error::{Error, Kind as ErrorKind};
+use crate::error::{Error, Field, Input, Invalid, Kind as ErrorKind};
 use crate::policy::Policy;
 use crate::transport::{Exchange, Limits, Request, SendError, SendErrorKind, Transport};
 
@@ -215,56 +215,40 @@ fn read_adapter(
     })
 }
 
-/// The client's own complaint, with its place in the file.
+/// The client's own complaint, with its place in the file: at the field, or else, where that one has the preset's value,
+/// at another that it is compared with, or else at the innermost table on the way.
 fn placed(error: &Error, path: &Path, key: usize, whole: &DeTable<'_>) -> Mistake {
-    let ErrorKind::Invalid { what, problem } = error.kind() else {
+    let ErrorKind::Invalid(invalid) = error.kind() else {
         return Mistake::together(key, vec![path.clone()], format!("{path}: {error}"));
     };
-    if *what == POLICY_KEY {
-        let table = whole.get(POLICY_KEY).and_then(|policy| policy.get_ref().as_table());
-        let place = table.and_then(|table| place_of(problem, table));
-        let table_key = locate(whole, POLICY_KEY).map(|(offset, _)| offset);
-        let offset = place.or(table_key).unwrap_or(key);
-        let path_of_policy = path.then(POLICY_KEY);
-        let mut fields = fields_in(problem, &path_of_policy);
-        fields.push(path.then("preset"));
-        return Mistake::together(offset, fields, in_table(problem, &path_of_policy));
+    let Invalid { input, field, beside, set_by, unless, problem } = &**invalid;
+    let table = table_of(*input);
+    let in_file = |field: &Field| table.map_or_else(|| field.clone(), |table| field.below(table));
+    let own = field.clone().unwrap_or_else(|| Field::of(&[set_by.unwrap_or(input.name())]));
+    let fields: Vec<Field> = [&own].into_iter().chain(beside).map(in_file).collect();
+    let places: Vec<_> = fields.iter().map(|field| locate(whole, field)).collect();
+    let written = places.iter().flatten().find(|(_, is_written)| *is_written);
+    let offset = written.or(places[0].as_ref()).map_or(key, |(offset, _)| *offset);
+
+    let mut about: Vec<Path> = fields.iter().map(|field| path.field(field)).collect();
+    about.extend(table.is_some().then(|| path.then("preset")));
+    about.extend(unless.map(|switch| path.then(switch)));
+    if *input == Input::Retention {
+        // Against the vendor's window and the policy's time: what is wrong with those is told first.
+        about.extend([path.then(POLICY_KEY), path.then("window")]);
     }
-    if *what == RETENTION_KEY {
-        return misjudged_retention(problem, path, key, whole);
-    }
-    let problem = problem.replace("allow_plain_http()", "`allow_plain_http = true`");
-    let mut fields = fields_in(&problem, path);
-    // The keyed adapter names the field in the problem; the others give its name alone.
-    let field = problem.split(':').next().unwrap_or_default();
-    if let Some((offset, _)) = locate(whole, field) {
-        return Mistake::together(offset, fields, in_table(&problem, path));
-    }
-    let named = NAMED_BY_ADAPTERS.iter().find(|(words, _)| problem.starts_with(words));
-    let field = named.map_or(*what, |(_, field)| *field);
-    let offset = locate(whole, field).map_or(key, |(offset, _)| offset);
-    fields.push(path.then(field));
-    Mistake::together(offset, fields, format!("`{field}` in {path}: {problem}"))
+    let place = table.map_or_else(|| path.clone(), |table| path.then(table));
+    let unless = unless.map_or_else(String::new, |switch| format!(" or `{switch} = true`"));
+    Mistake::together(offset, about, format!("`{own}` in {place}: {problem}{unless}"))
 }
 
-/// A complaint about a route, whose problem begins with its name: where that is written.
-fn misjudged_retention(problem: &str, path: &Path, key: usize, whole: &DeTable<'_>) -> Mistake {
-    let table = path.then(RETENTION_KEY);
-    let route = problem.split('`').nth(1).unwrap_or_default();
-    let routes = whole.get(RETENTION_KEY).and_then(|routes| routes.get_ref().as_table());
-    let written = routes.and_then(|routes| routes.get(route)).map(|keep| keep.span().start);
-    // Against the vendor's window and the policy's time: what is wrong with those is told first.
-    let about = [table.then(route), path.then(POLICY_KEY), path.then("preset"), path.then("window")];
-    Mistake::together(written.unwrap_or(key), about.into(), in_table_quoted(problem, &table))
-}
-
-/// The fields of the table at `path` that a problem is about: the one it starts with, and those that it compares with,
-/// which are dotted or between backticks.
-fn fields_in(problem: &str, path: &Path) -> Vec<Path> {
-    let first = problem.split(':').next();
-    let dotted = problem.split([' ', ',', ';', ':']).filter(|word| word.contains('.'));
-    let quoted = problem.split('`').skip(1).step_by(2).filter_map(|words| words.split(' ').next());
-    first.into_iter().chain(dotted).chain(quoted).map(|field| path.field(field)).collect()
+/// The table of a vendor's that holds the fields of an input, where it is not the vendor's own.
+fn table_of(input: Input) -> Option<&'static str> {
+    match input {
+        Input::Policy => Some(POLICY_KEY),
+        Input::Retention => Some(RETENTION_KEY),
+        _ => None,
+    }
 }
 
 /// Puts something where a key is missing, so that what else is wrong can be found. The offset is one that the text does
@@ -276,22 +260,6 @@ fn put(table: &mut DeTable<'_>, path: &Path, missing: &Path, offset: usize) -> b
         _ => "1s",
     };
     document::put(table, path, missing, offset, text)
-}
-
-/// "field: reason", with the table that the field is in.
-fn in_table(problem: &str, path: &Path) -> String {
-    match problem.split_once(": ") {
-        Some((field, reason)) => format!("`{field}` in {path}: {reason}"),
-        None => format!("in {path}: {problem}"),
-    }
-}
-
-/// As [`in_table`], where the field is between backticks already.
-fn in_table_quoted(problem: &str, path: &Path) -> String {
-    match problem.split_once(": ") {
-        Some((field, reason)) => format!("{field} in {path}: {reason}"),
-        None => format!("in {path}: {problem}"),
-    }
 }
 
 /// Without an adapter nothing else says which keys are good; one that was meant for `adapter` is not.
@@ -351,11 +319,4 @@ const POLICY_KEYS: [&str; 13] = [
     "admission_wait",
     "in_flight",
     "look_ups_max",
-];
-
-/// What adapters call a field where they do not use its name in the file.
-const NAMED_BY_ADAPTERS: [(&str, &str); 3] = [
-    ("the store hash", "store_hash"),
-    ("Message-ID", "message_id_domain"),
-    ("Stripe-Version", "api_version"),
 ];

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::{DeadLetterError, DeadLetters, Refused, Signed};
 use crate::client::Client;
-use crate::error::{Effect, Error};
+use crate::error::{Effect, Error, Input};
 use crate::operation::record::{
     Action, Claim, Claimed, Event, Forbidden, Phase, Record, Resolution, Summary, Transition,
 };
@@ -104,7 +104,7 @@ impl DeadLetters {
         let bytes_max = client.policy().limits.request_bytes_max;
         if edit.body.len() > bytes_max {
             let problem = format!("{} bytes are over the limit of {bytes_max}", edit.body.len());
-            return Err(DeadLetterError::Invalid(Error::validation("body", problem)));
+            return Err(DeadLetterError::Invalid(Error::validation(Input::Body, problem)));
         }
         let mut request = without_stamp(old);
         // Version 0.1 stored them; what is new has none.

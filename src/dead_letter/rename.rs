@@ -6,7 +6,7 @@
 use super::safety::is_below;
 use super::unreached::reaches;
 use super::{DeadLetterError, DeadLetters, HeldBack, PAGE_ROWS, Refused, Signed};
-use crate::error::Error;
+use crate::error::{Error, Input};
 use crate::operation::record::{Action, Filter, Forbidden, Record, Summary};
 use crate::operation::{OperationId, Scope};
 
@@ -174,7 +174,9 @@ impl DeadLetters {
     }
 
     fn check_names(&self, how: &Adopt) -> Result<(), DeadLetterError> {
-        let invalid = |what, problem: String| Err(DeadLetterError::Invalid(Error::validation(what, problem)));
+        let invalid = |what, problem: String| {
+            Err(DeadLetterError::Invalid(Error::invalid(Input::Other(what), problem)))
+        };
         for (what, path) in [("from", &how.from), ("to", &how.to)] {
             if path.matches('/').count() != 2 || path.starts_with('/') || path.contains("//") {
                 let problem = format!("{path:?} is no NAMESPACE/VENDOR/ACCOUNT, such as prod/stripe/live");

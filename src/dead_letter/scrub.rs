@@ -9,7 +9,7 @@ use std::sync::Arc;
 use http::HeaderName;
 
 use super::{DeadLetterError, DeadLetters, Signed};
-use crate::error::Error;
+use crate::error::{Error, Input};
 use crate::operation::OperationId;
 use crate::operation::record::{Act, Action, Filter, Forbidden, Record};
 use crate::operation::secret::SECRET_HEADERS;
@@ -150,7 +150,7 @@ impl DeadLetters {
         names.extend(self.clients.iter().flat_map(|client| client.engine.secrets.names().cloned()));
         for name in more {
             let header = HeaderName::from_bytes(name.as_bytes());
-            let problem = || Error::validation("header", format!("{name:?} is no header's name"));
+            let problem = || Error::validation(Input::Header, format!("{name:?} is no header's name"));
             names.push(header.map_err(|_| DeadLetterError::Invalid(problem()))?);
         }
         let mut once: Vec<String> = Vec::new();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{DeadLetterError, DeadLetters, OPEN, PAGE_ROWS};
 use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
-use crate::error::{Effect, Error, Reason};
+use crate::error::{Effect, Error, Input, Reason};
 use crate::operation::Scope;
 use crate::operation::record::{Cursor, Filter, Page, Phase, Summary};
 use crate::transport::SendErrorKind;
@@ -237,7 +237,7 @@ impl DeadLetters {
         if paths.len() > 1 {
             let paths: Vec<String> = paths.into_iter().collect();
             let problem = format!("several namespaces have {vendor:?}; name one of {}", paths.join(", "));
-            return Err(DeadLetterError::Invalid(Error::validation("vendor", problem)));
+            return Err(DeadLetterError::Invalid(Error::validation(Input::Other("vendor"), problem)));
         }
         Ok(Some(paths.pop_first().unwrap_or_else(|| vendor.to_owned())))
     }

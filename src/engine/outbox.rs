@@ -8,7 +8,7 @@ use super::keyed::Stop;
 use super::on_record::{Standing, wrote_nothing};
 use super::{Engine, Work, limit};
 use crate::clock::Timestamp;
-use crate::error::{ADMIT_ROW, Effect, Error, Kind};
+use crate::error::{ADMIT_ROW, Effect, Error, Input, Kind};
 use crate::operation::Key;
 use crate::operation::record::Claimed;
 use crate::request::Request;
@@ -57,7 +57,7 @@ impl Engine {
         let refused = |error| self.in_context(error, request, None);
         let Some(outbox) = self.outbox() else {
             let problem = "the client's store has no outbox; take a store::Sqlite or store::Postgres in the transaction's own database";
-            return Err(refused(Error::invalid("store", problem)));
+            return Err(refused(Error::invalid(Input::Other("store"), problem)));
         };
         let row = self.row(request, work, &key, due).map_err(refused)?;
         let mut stamped = request.clone();
@@ -69,7 +69,7 @@ impl Engine {
         if let Some(other) = statements.iter().find(|statement| statement.database != database) {
             let problem =
                 format!("the client's store is {} and the transaction is {database}", other.database);
-            return Err(refused(Error::invalid("store", problem)));
+            return Err(refused(Error::invalid(Input::Other("store"), problem)));
         }
         telemetry::outbox::put_in_outbox(Whose {
             vendor: &**self.vendor,
@@ -161,7 +161,7 @@ impl Engine {
         for (name, value) in &request.headers {
             let value = std::str::from_utf8(value.as_bytes()).map_err(|_| {
                 Error::invalid(
-                    "header",
+                    Input::Header,
                     format!("{name}: an outbox keeps texts, and this value is not UTF-8"),
                 )
             })?;

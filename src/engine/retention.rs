@@ -11,7 +11,7 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Method};
 use url::Url;
 
-use crate::error::Error;
+use crate::error::{Error, Field, Input, field};
 use crate::guard::Guard;
 use crate::operation::{Key, OperationId, Scope};
 use crate::policy::{Backoff, Policy, RecordConfig, Timeouts};
@@ -61,7 +61,7 @@ impl Floor {
     pub(crate) fn accept(self, keep: Duration) -> Result<Duration, Error> {
         match self.problem(keep) {
             None => Ok(keep),
-            Some(problem) => Err(Error::invalid("retention", problem)),
+            Some(problem) => Err(Error::invalid(Input::Retention, problem)),
         }
     }
 }
@@ -85,15 +85,15 @@ impl Retention {
         if policy.record.keep != RecordConfig::default().keep
             && let Some(problem) = floor("/").problem(policy.record.keep)
         {
-            return Err(Error::invalid("policy", format!("record.keep: {problem}")));
+            return Err(Error::invalid(Input::Policy, problem).at(field!(record.keep)));
         }
         for (route, keep) in &routes {
             if !route.starts_with('/') || route.contains(['?', '#']) {
-                let problem = format!("`{route}`: a route starts with a slash, and has no query");
-                return Err(Error::invalid("retention", problem));
+                let problem = "a route starts with a slash, and has no query";
+                return Err(Error::invalid(Input::Retention, problem).at(Field::named(route)));
             }
             if let Some(problem) = floor(route).problem(*keep) {
-                return Err(Error::invalid("retention", format!("`{route}`: {problem}")));
+                return Err(Error::invalid(Input::Retention, problem).at(Field::named(route)));
             }
         }
         // Stable, and what was said last comes first: it replaces what was said before.

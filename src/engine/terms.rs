@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use super::retention::window_of;
 use super::{Engine, limit};
 use crate::clock::Instant;
-use crate::error::Error;
+use crate::error::{Error, Input};
 use crate::operation::{Key, OperationId, Scope};
 use crate::request::Request;
 use crate::store::StoreError;
@@ -99,7 +99,7 @@ impl Engine {
 }
 
 fn refused(problem: &str) -> Error {
-    Error::invalid("terms", problem)
+    Error::invalid(Input::Terms, problem)
 }
 
 fn terms_of(vendor: &dyn Vendor) -> Terms {

@@ -61,7 +61,7 @@ impl fmt::Display for Sources<'_> {
 impl Error {
     fn say_what_happened(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0.kind {
-            Kind::Invalid { what, problem } => write!(f, "invalid {what}: {problem}"),
+            Kind::Invalid(invalid) => write!(f, "{invalid}"),
             Kind::Config { mistakes, more } => write_lines(f, mistakes, *more),
             Kind::ReplyNotJson => f.write_str("the reply is not the JSON that was asked for"),
             Kind::ReplyTooLarge { limit_bytes } => {
@@ -149,7 +149,7 @@ impl Error {
             return Some(format!("{again} after {}", to_whole_seconds(at)).into());
         }
         let next = match &self.0.kind {
-            Kind::Invalid { .. }
+            Kind::Invalid(_)
             | Kind::Config { .. }
             | Kind::Dependency { .. }
             | Kind::InProgress

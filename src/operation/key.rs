@@ -10,7 +10,7 @@ use http::Method;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::error::Error;
+use crate::error::{Error, Input};
 
 /// The caller's name for one effect, such as `order-42/charge`: 1 to 255 printable ASCII characters.
 ///
@@ -37,7 +37,7 @@ impl Key {
     /// `VALIDATION.key` if it is empty, over 255 characters, or holds anything but printable ASCII.
     pub fn new(text: impl Into<String>) -> Result<Key, Error> {
         let text = text.into();
-        check_name("key", "a key", &text)?;
+        check_name(Input::Key, "a key", &text)?;
         Ok(Key(text.into()))
     }
 
@@ -47,17 +47,17 @@ impl Key {
     }
 }
 
-/// The mistake in a name that a caller gives, called `noun`; `what` is for the error's code.
-pub(super) fn check_name(what: &'static str, noun: &str, text: &str) -> Result<(), Error> {
+/// The mistake in a name that a caller gives, called `noun`.
+pub(super) fn check_name(input: Input, noun: &str, text: &str) -> Result<(), Error> {
     if text.is_empty() {
-        return Err(Error::invalid(what, format!("{noun} must not be empty")));
+        return Err(Error::invalid(input, format!("{noun} must not be empty")));
     }
     if let Some(at) = text.bytes().position(|byte| !(b' '..=b'~').contains(&byte)) {
-        return Err(Error::invalid(what, format!("only printable ASCII is allowed; byte {at} is not")));
+        return Err(Error::invalid(input, format!("only printable ASCII is allowed; byte {at} is not")));
     }
     if text.len() > Key::LEN_MAX {
         let problem = format!("{} characters; at most {} are allowed", text.len(), Key::LEN_MAX);
-        return Err(Error::invalid(what, problem));
+        return Err(Error::invalid(input, problem));
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::error::Error;
+use crate::error::{Error, Input};
 
 /// Names of fields, headers and query parameters whose values are not shown to anyone who looks at an operation,
 /// however much is asked for. They are stored and sent like any other.
@@ -42,7 +42,7 @@ impl RedactedFields {
         for name in names {
             let mut name: String = name.into();
             if name.is_empty() {
-                return Err(Error::invalid("redact", "a field's name must not be empty"));
+                return Err(Error::invalid(Input::Redact, "a field's name must not be empty"));
             }
             if name.len() > RedactedFields::NAME_BYTES_MAX {
                 let problem = format!(
@@ -50,13 +50,13 @@ impl RedactedFields {
                     name.len(),
                     RedactedFields::NAME_BYTES_MAX
                 );
-                return Err(Error::invalid("redact", problem));
+                return Err(Error::invalid(Input::Redact, problem));
             }
             name.make_ascii_lowercase();
             if !all.contains(&name) {
                 if all.len() == RedactedFields::COUNT_MAX {
                     let problem = format!("at most {} fields are allowed", RedactedFields::COUNT_MAX);
-                    return Err(Error::invalid("redact", problem));
+                    return Err(Error::invalid(Input::Redact, problem));
                 }
                 all.push(name);
             }

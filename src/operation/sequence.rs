@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::key::check_name;
-use crate::error::Error;
+use crate::error::{Error, Input};
 
 /// A sequence of [enqueued](crate::Call::enqueue) calls: one at a time, in the order in which they were accepted,
 /// also over retries, processes and restarts. A call in no sequence, or in another one, does not wait for them.
@@ -80,7 +80,7 @@ impl Sequence {
 
     /// The mistake in the name, if there is one.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        check_name("sequence", "the name of a sequence", &self.name)
+        check_name(Input::Sequence, "the name of a sequence", &self.name)
     }
 }
 

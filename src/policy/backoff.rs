@@ -17,7 +17,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{as_nanos, invalid};
-use crate::error::Error;
+use crate::error::{Error, field};
 
 /// The waits between attempts.
 ///
@@ -132,22 +132,22 @@ impl Backoff {
     pub(super) fn validate(&self) -> Result<(), Error> {
         if self.steps.len() > STEPS_MAX {
             let reason = format!("{} steps; at most {STEPS_MAX} are allowed", self.steps.len());
-            return Err(invalid("backoff.steps", reason));
+            return Err(invalid(field!(backoff.steps), reason));
         }
         let mut before = Duration::ZERO;
         for (index, &step) in self.steps.iter().enumerate() {
-            let field = format!("backoff.steps[{index}]");
+            let field = field!(backoff.steps[index]);
             if step.is_zero() {
-                return Err(invalid(&field, "zero would retry at once, without any wait"));
+                return Err(invalid(field, "zero would retry at once, without any wait"));
             }
             if step < before {
                 return Err(invalid(
-                    &field,
+                    field,
                     format!("{step:?} is shorter than the step before it, {before:?}"),
                 ));
             }
             if step > STEP_MAX {
-                return Err(invalid(&field, format!("{step:?} is longer than the limit of {STEP_MAX:?}")));
+                return Err(invalid(field, format!("{step:?} is longer than the limit of {STEP_MAX:?}")));
             }
             before = step;
         }

@@ -22,7 +22,7 @@ use super::ratio::Ratio;
 use super::window::Window;
 use super::{check_ratio, check_window, invalid};
 use crate::clock::Instant;
-use crate::error::Error;
+use crate::error::{Error, field};
 
 /// How many retries are allowed.
 ///
@@ -67,17 +67,16 @@ impl BudgetConfig {
     }
 
     pub(super) fn validate(&self) -> Result<(), Error> {
-        check_ratio("budget.ratio", self.ratio)?;
-        check_window("budget.window", self.window)?;
+        check_ratio(field!(budget.ratio), self.ratio)?;
+        check_window(field!(budget.window), self.window)?;
         if !(0.0..=REFILL_MAX).contains(&self.refill_per_second) {
             let reason = format!("{} is not between 0 and {REFILL_MAX}", self.refill_per_second);
-            return Err(invalid("budget.refill_per_second", reason));
+            return Err(invalid(field!(budget.refill_per_second), reason));
         }
         if self.burst == 0 && self.refill_per_second > 0.0 {
-            return Err(invalid(
-                "budget.burst",
-                "0 leaves budget.refill_per_second nowhere to go; set it to 0 too",
-            ));
+            let refill = field!(budget.refill_per_second);
+            let reason = format!("0 leaves {refill} nowhere to go; set it to 0 too");
+            return Err(invalid(field!(budget.burst), reason).beside(refill));
         }
         Ok(())
     }

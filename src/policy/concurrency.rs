@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use serde::{Deserialize, Serialize};
 
 use super::invalid;
-use crate::error::Error;
+use crate::error::{Error, field};
 
 /// The limit on attempts under way.
 ///
@@ -37,7 +37,7 @@ impl ConcurrencyConfig {
     pub(super) fn validate(&self) -> Result<(), Error> {
         if self.max == 0 {
             return Err(invalid(
-                "concurrency.max",
+                field!(concurrency.max),
                 "0 refuses every call; to stop calls use the kill switch",
             ));
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::invalid;
-use crate::error::Error;
+use crate::error::{Error, field};
 
 /// How large bodies may be.
 ///
@@ -39,10 +39,10 @@ impl Limits {
 
     pub(super) fn validate(&self) -> Result<(), Error> {
         if self.request_bytes_max == 0 {
-            return Err(invalid("limits.request_bytes_max", "0 refuses every body"));
+            return Err(invalid(field!(limits.request_bytes_max), "0 refuses every body"));
         }
         if self.reply_bytes_max == 0 {
-            return Err(invalid("limits.reply_bytes_max", "0 cuts every reply"));
+            return Err(invalid(field!(limits.reply_bytes_max), "0 cuts every reply"));
         }
         Ok(())
     }
@@ -94,19 +94,18 @@ impl RecordConfig {
 
     pub(super) fn validate(&self, ladder: Duration, total: Duration) -> Result<(), Error> {
         if self.keep < ladder {
-            let reason =
-                format!("{:?} is shorter than the waits of backoff.steps together, {ladder:?}", self.keep);
-            return Err(invalid("record.keep", reason));
+            let steps = field!(backoff.steps);
+            let reason = format!("{:?} is shorter than the waits of {steps} together, {ladder:?}", self.keep);
+            return Err(invalid(field!(record.keep), reason).beside(steps));
         }
         if self.keep < total {
-            return Err(invalid(
-                "record.keep",
-                format!("{:?} is shorter than timeout.total, {total:?}", self.keep),
-            ));
+            let field = field!(timeout.total);
+            let reason = format!("{:?} is shorter than {field}, {total:?}", self.keep);
+            return Err(invalid(field!(record.keep), reason).beside(field));
         }
         if self.lease_margin.is_zero() {
             return Err(invalid(
-                "record.lease_margin",
+                field!(record.lease_margin),
                 "zero ends the lease before the answer can be written down",
             ));
         }

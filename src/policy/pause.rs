@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::invalid;
 use crate::clock::Instant;
-use crate::error::Error;
+use crate::error::{Error, field};
 use crate::guard::Guard;
 
 /// How far a pause that the vendor asks for is followed.
@@ -45,7 +45,7 @@ impl PauseConfig {
 
     pub(super) fn validate(&self) -> Result<(), Error> {
         if self.max.is_zero() {
-            return Err(invalid("pause.max", "zero ignores every vendor that asks for time"));
+            return Err(invalid(field!(pause.max), "zero ignores every vendor that asks for time"));
         }
         Ok(())
     }

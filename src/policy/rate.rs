@@ -39,7 +39,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{as_nanos, invalid};
 use crate::clock::Instant;
-use crate::error::Error;
+use crate::error::{Error, field};
 use crate::guard::Guard;
 
 mod starts;
@@ -87,29 +87,34 @@ impl RateConfig {
 
     pub(super) fn validate(&self) -> Result<(), Error> {
         if self.calls == 0 {
-            return Err(invalid("rate.calls", "0 refuses every call; to stop calls use the kill switch"));
+            return Err(invalid(
+                field!(rate.calls),
+                "0 refuses every call; to stop calls use the kill switch",
+            ));
         }
         if self.per.is_zero() {
-            return Err(invalid("rate.per", "zero is no time to count in"));
+            return Err(invalid(field!(rate.per), "zero is no time to count in"));
         }
         if self.per > PER_MAX {
             return Err(invalid(
-                "rate.per",
+                field!(rate.per),
                 format!("{:?} is longer than the limit of {PER_MAX:?}", self.per),
             ));
         }
         if as_nanos(self.per) < u64::from(self.calls) {
             let reason = format!("{} in {:?} is more than one a nanosecond", self.calls, self.per);
-            return Err(invalid("rate.calls", reason));
+            return Err(invalid(field!(rate.calls), reason).beside(field!(rate.per)));
         }
         match self.burst {
-            Some(0) => {
-                Err(invalid("rate.burst", "0 refuses every call; leave it out for a burst of rate.calls"))
-            }
+            Some(0) => Err(invalid(
+                field!(rate.burst),
+                "0 refuses every call; leave it out for a burst of rate.calls",
+            )),
             Some(burst) if burst > self.calls => {
+                let calls = field!(rate.calls);
                 let reason =
-                    format!("{burst} is more than rate.calls, {}: no more than that may start", self.calls);
-                Err(invalid("rate.burst", reason))
+                    format!("{burst} is more than {calls}, {}: no more than that may start", self.calls);
+                Err(invalid(field!(rate.burst), reason).beside(calls))
             }
             _ => Ok(()),
         }

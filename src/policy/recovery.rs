@@ -35,7 +35,7 @@ use super::concurrency::ConcurrencyConfig;
 use super::invalid;
 use super::rate::RateConfig;
 use crate::clock::Instant;
-use crate::error::Error;
+use crate::error::{Error, field};
 use crate::guard::Guard;
 
 mod part;
@@ -95,31 +95,29 @@ impl RecoveryConfig {
     pub(super) fn validate(&self) -> Result<(), Error> {
         if self.start_per_second == 0 {
             return Err(invalid(
-                "recovery.start_per_second",
+                field!(recovery.start_per_second),
                 "0 never starts; to recover nothing, do not call keep_recovering",
             ));
         }
         if self.max_per_second < self.start_per_second {
-            let reason = format!(
-                "{} is under recovery.start_per_second, {}",
-                self.max_per_second, self.start_per_second
-            );
-            return Err(invalid("recovery.max_per_second", reason));
+            let start = field!(recovery.start_per_second);
+            let reason = format!("{} is under {start}, {}", self.max_per_second, self.start_per_second);
+            return Err(invalid(field!(recovery.max_per_second), reason).beside(start));
         }
         if self.max_per_second > PER_SECOND_MAX {
             let reason = format!("{} is over the limit of {PER_SECOND_MAX}", self.max_per_second);
-            return Err(invalid("recovery.max_per_second", reason));
+            return Err(invalid(field!(recovery.max_per_second), reason));
         }
         if self.at_once == 0 {
-            return Err(invalid("recovery.at_once", "0 carries nothing on"));
+            return Err(invalid(field!(recovery.at_once), "0 carries nothing on"));
         }
         if self.at_once > AT_ONCE_MAX {
             let reason = format!("{} is over the limit of {AT_ONCE_MAX}", self.at_once);
-            return Err(invalid("recovery.at_once", reason));
+            return Err(invalid(field!(recovery.at_once), reason));
         }
         if !(self.share > 0.0 && self.share < 1.0) {
             let reason = format!("{} is not between 0 and 1: one of the two would have nothing", self.share);
-            return Err(invalid("recovery.share", reason));
+            return Err(invalid(field!(recovery.share), reason));
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::invalid;
-use crate::error::Error;
+use crate::error::{Error, field};
 
 /// The time limits of a call.
 ///
@@ -73,9 +73,9 @@ impl Timeouts {
 
     pub(super) fn validate(&self) -> Result<(), Error> {
         let named = [
-            ("timeout.connect", self.connect),
-            ("timeout.attempt", self.attempt),
-            ("timeout.total", self.total),
+            (field!(timeout.connect), self.connect),
+            (field!(timeout.attempt), self.attempt),
+            (field!(timeout.total), self.total),
         ];
         for (field, limit) in named {
             if limit.is_zero() {
@@ -83,12 +83,14 @@ impl Timeouts {
             }
         }
         if self.attempt > self.total {
-            let reason = format!("{:?} is longer than timeout.total, {:?}", self.attempt, self.total);
-            return Err(invalid("timeout.attempt", reason));
+            let total = field!(timeout.total);
+            let reason = format!("{:?} is longer than {total}, {:?}", self.attempt, self.total);
+            return Err(invalid(field!(timeout.attempt), reason).beside(total));
         }
         if self.connect > self.attempt {
-            let reason = format!("{:?} is longer than timeout.attempt, {:?}", self.connect, self.attempt);
-            return Err(invalid("timeout.connect", reason));
+            let attempt = field!(timeout.attempt);
+            let reason = format!("{:?} is longer than {attempt}, {:?}", self.connect, self.attempt);
+            return Err(invalid(field!(timeout.connect), reason).beside(attempt));
         }
         Ok(())
     }

@@ -19,7 +19,7 @@ use reqwest::redirect;
 use url::Url;
 
 use crate::answer::Answer;
-use crate::error::Error;
+use crate::error::{Error, Input};
 use crate::request::Request;
 use crate::transport::failure::before_the_answer;
 use crate::transport::watched_body::WatchedBody;
@@ -172,7 +172,7 @@ impl HttpBuilder {
     /// connect timeout of zero.
     pub fn build(self) -> Result<Http, Error> {
         if self.connect_timeout == Some(Duration::ZERO) {
-            return Err(Error::invalid("connect timeout", "zero leaves no time to connect"));
+            return Err(Error::invalid(Input::Other("connect timeout"), "zero leaves no time to connect"));
         }
         let connect_timeout = self.connect_timeout.unwrap_or(Http::CONNECT_TIMEOUT);
         let (builder, direct) = match self.reqwest {
@@ -186,7 +186,8 @@ impl HttpBuilder {
             }
         };
         let client = exactly_as_given(builder).build().map_err(|error| {
-            Error::invalid("reqwest builder", "it does not build").with_source(error.without_url())
+            Error::invalid(Input::Other("reqwest builder"), "it does not build")
+                .with_source(error.without_url())
         })?;
         Ok(Http { client, direct })
     }

@@ -17,7 +17,7 @@ use serde_json::Value;
 use url::Url;
 
 use crate::answer::Answer;
-use crate::error::{Effect, Error, Refusal};
+use crate::error::{Effect, Error, Input, Refusal};
 use crate::operation::WireKey;
 use crate::request::Request;
 use crate::vendor::common::{
@@ -140,7 +140,7 @@ impl Vendor for BigCommerce {
         let plain = self.store_hash.bytes().all(|byte| byte.is_ascii_alphanumeric());
         if self.store_hash.is_empty() || !plain {
             let problem = format!("the store hash must be letters and digits; {STORE_HASH_FOUND}");
-            return Err(Error::validation("base_url", problem));
+            return Err(Error::invalid(Input::BaseUrl, problem).set_by("store_hash"));
         }
         self.credential.check()?;
         self.base.check()

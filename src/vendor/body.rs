@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::error::Error;
+use crate::error::{Error, Input};
 
 /// A JSON object whose members keep their order and their values' exact text. A name that appears twice is
 /// refused: which one counts would be the vendor's guess.
@@ -125,7 +125,7 @@ pub(super) fn raw(value: &impl Serialize) -> Result<Box<RawValue>, Error> {
 /// can quote a value's type, not its text, because every value is read as raw text.
 fn not_usable(problem: &str, error: &serde_json::Error) -> Error {
     let (line, column) = (error.line(), error.column());
-    Error::validation("body", format!("{problem} (line {line} column {column})"))
+    Error::validation(Input::Body, format!("{problem} (line {line} column {column})"))
 }
 
 #[cfg(test)]

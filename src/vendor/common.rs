@@ -11,7 +11,7 @@ use serde_json::Value;
 use url::Url;
 
 use crate::answer::Answer;
-use crate::error::{Effect, Error, Refusal};
+use crate::error::{Effect, Error, Input, Refusal};
 use crate::guard::Guard;
 use crate::request::Request;
 use crate::transport::{SendError, SendErrorKind};
@@ -49,7 +49,7 @@ impl Credential {
     pub(super) fn check(&self) -> Result<(), Error> {
         match &self.value {
             Ok(_) => Ok(()),
-            Err(problem) => Err(Error::validation("secret", *problem)),
+            Err(problem) => Err(Error::validation(Input::Secret, *problem)),
         }
     }
 
@@ -108,7 +108,7 @@ impl Base {
     pub(super) fn check(&self) -> Result<(), Error> {
         match &self.problem {
             None => Ok(()),
-            Some(problem) => Err(Error::validation("base_url", problem.clone())),
+            Some(problem) => Err(Error::validation(Input::BaseUrl, problem.clone())),
         }
     }
 
@@ -252,7 +252,8 @@ pub(super) fn reconciled(status: StatusCode, body: impl Into<bytes::Bytes>) -> A
 ///
 /// A validation error that names the header if the text cannot be one.
 pub(super) fn header_value(name: &str, text: &str) -> Result<HeaderValue, Error> {
-    let problem = || Error::validation("header", format!("{name}: a character that a header cannot carry"));
+    let problem =
+        || Error::validation(Input::Header, format!("{name}: a character that a header cannot carry"));
     HeaderValue::from_str(text).map_err(|_| problem())
 }
 

@@ -18,7 +18,7 @@ use secrecy::SecretString;
 use url::Url;
 
 use crate::answer::Answer;
-use crate::error::{Effect, Error, Refusal};
+use crate::error::{Effect, Error, Input, Refusal};
 use crate::operation::WireKey;
 use crate::request::Request;
 use crate::vendor::body::RawObject;
@@ -123,11 +123,11 @@ impl Keyed {
 
     fn stamp_header(&self, request: &mut Request, key: &str) -> Result<(), Error> {
         let Some(name) = &self.key_header else {
-            return Err(Error::validation("header", "`key.header` is not the name of a header"));
+            return Err(Error::validation(Input::Header, "`key.header` is not the name of a header"));
         };
         if request.headers.contains_key(name) {
             let problem = format!("{name} is set by the client; name the operation with its key instead");
-            return Err(Error::validation("header", problem));
+            return Err(Error::validation(Input::Header, problem));
         }
         let value = match self.config.key_form {
             KeyForm::Raw => key.to_owned(),
@@ -175,7 +175,7 @@ impl Vendor for Keyed {
                 if body.get(field).is_some() {
                     let problem =
                         format!("`{field}` is set by the client; name the operation with its key instead");
-                    return Err(Error::validation("body", problem));
+                    return Err(Error::validation(Input::Body, problem));
                 }
                 body.set(field, &key)?;
                 request.body = body.to_bytes()?;

@@ -15,7 +15,7 @@ use serde_json::Value;
 use url::Url;
 
 use crate::answer::Answer;
-use crate::error::{Error, Refusal};
+use crate::error::{Error, Input, Refusal};
 use crate::operation::WireKey;
 use crate::request::Request;
 use crate::vendor::common::{Base, Credential, asked, by_status, is_anothers_success, no_answer, refused};
@@ -159,7 +159,8 @@ impl Vendor for Postmark {
         self.base.check()?;
         match &self.message_id {
             MessageId::Domain(domain) if !stamp::is_domain(domain) => {
-                Err(Error::validation("header", "Message-ID: the domain is not one"))
+                let problem = "Message-ID: the domain is not one";
+                Err(Error::invalid(Input::Header, problem).set_by("message_id_domain"))
             }
             _ => Ok(()),
         }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use http::HeaderName;
 
-use crate::error::Error;
+use crate::error::{Error, Input};
 use crate::guard::Guard;
 use crate::operation::secret::{SECRET_HEADERS, is_secret};
 use crate::vendor::Vendor;
@@ -27,7 +27,7 @@ impl SecretHeaders {
         let mut more = vendor.secret_headers();
         for name in named {
             let header = HeaderName::from_bytes(name.as_bytes());
-            let problem = || Error::invalid("header", "a name in secret_headers is none that HTTP has");
+            let problem = || Error::invalid(Input::Header, "a name in secret_headers is none that HTTP has");
             more.push(header.map_err(|_| problem())?);
         }
         Ok(SecretHeaders { more })
@@ -57,5 +57,5 @@ pub(crate) fn refused(name: &HeaderName) -> Error {
         "{name} carries a secret, and a call's headers are stored with it; give the secret to the adapter, which adds \
          it at each send"
     );
-    Error::invalid("header", problem)
+    Error::invalid(Input::Header, problem)
 }

@@ -18,7 +18,7 @@ use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
 use crate::answer::Answer;
-use crate::error::Error;
+use crate::error::{Error, Input};
 use crate::guard::Guard;
 use crate::operation::WireKey;
 use crate::request::Request;
@@ -151,7 +151,9 @@ impl Vendor for Stripe {
         self.credential.check()?;
         self.base.check()?;
         match &self.api_version {
-            Some(version) => header_value("Stripe-Version", version).map(drop),
+            Some(version) => {
+                header_value("Stripe-Version", version).map(drop).map_err(|error| error.set_by("api_version"))
+            }
             None => Ok(()),
         }
     }
@@ -173,12 +175,12 @@ impl Vendor for Stripe {
         let key = wire_key.to_string();
         if request.headers.contains_key(IDEMPOTENCY_KEY) {
             let problem = "Idempotency-Key is set by the client; name the operation with its key instead";
-            return Err(Error::validation("header", problem));
+            return Err(Error::validation(Input::Header, problem));
         }
         self.put_version(request)?;
         if self.is_v2(request) && !request.headers.contains_key(STRIPE_VERSION) {
             let problem = "Stripe-Version is required on /v2 paths; set it on the call or by `api_version`";
-            return Err(Error::validation("header", problem));
+            return Err(Error::validation(Input::Header, problem));
         }
         if self.takes_key(request) {
             let route = self.base.route(&request.url);

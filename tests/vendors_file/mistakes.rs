@@ -384,6 +384,10 @@ const MISTAKES: &[(&str, &str)] = &[
         r#"4:18: `key.header` in [vendors.x]: "K K" is not the name of a header"#,
     ),
     (
+        "[vendors.x]\nadapter = \"keyed\"\nbase_url = \"https://x.test\"\nkey = { header = \"K\" }\nreused = [{ status = 409 },\n  { status = 20 }]",
+        "6:3: `reused[1]` in [vendors.x]: 20 is not an HTTP status",
+    ),
+    (
         "[vendors.x]\nadapter = \"keyed\"\nbase_url = \"https://x.test\"\nwindow = \"1h\"",
         "4:10: `window` in [vendors.x]: without `key` the vendor has nothing to replay",
     ),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
+use crate::error::{Error, Field, field};
 use crate::policy::{check_ratio, check_window, invalid, switch};
 
 /// When to stop calling a vendor that fails. Any one of the conditions opens the circuit; each may be off.
@@ -130,60 +130,61 @@ impl BreakerConfig {
     pub(in crate::policy) fn validate(&self, attempt: Duration) -> Result<(), Error> {
         if self.consecutive_failures == Some(0) {
             return Err(invalid(
-                "breaker.consecutive_failures",
+                field!(breaker.consecutive_failures),
                 "0 would never close; switch it off with false",
             ));
         }
         if let Some(rate) = self.failure_rate {
-            check_open_rate("breaker.failure_rate", rate)?;
+            check_open_rate(field!(breaker.failure_rate), rate)?;
         }
         if let Some(slow) = &self.slow_call {
-            check_open_rate("breaker.slow_call.rate", slow.rate)?;
+            check_open_rate(field!(breaker.slow_call.rate), slow.rate)?;
             if slow.over.is_zero() {
-                return Err(invalid("breaker.slow_call.over", "zero makes every call slow"));
+                return Err(invalid(field!(breaker.slow_call.over), "zero makes every call slow"));
             }
             if slow.over >= attempt {
-                let reason =
-                    format!("{:?} is not below timeout.attempt, {attempt:?}: no call is slow", slow.over);
-                return Err(invalid("breaker.slow_call.over", reason));
+                let field = field!(timeout.attempt);
+                let reason = format!("{:?} is not below {field}, {attempt:?}: no call is slow", slow.over);
+                return Err(invalid(field!(breaker.slow_call.over), reason).beside(field));
             }
         }
         if self.consecutive_failures.is_none() && self.failure_rate.is_none() && self.slow_call.is_none() {
             return Err(invalid(
-                "breaker",
+                field!(breaker),
                 "no condition is on, so that it never opens; switch it off with false",
             ));
         }
         if self.minimum_calls == 0 {
-            return Err(invalid("breaker.minimum_calls", "0 calls have no rate"));
+            return Err(invalid(field!(breaker.minimum_calls), "0 calls have no rate"));
         }
-        check_window("breaker.window", self.window)?;
+        check_window(field!(breaker.window), self.window)?;
         if self.window < attempt {
+            let field = field!(timeout.attempt);
             let reason = format!(
-                "{:?} is shorter than timeout.attempt, {attempt:?}: calls would leave the window before they time out",
+                "{:?} is shorter than {field}, {attempt:?}: calls would leave the window before they time out",
                 self.window
             );
-            return Err(invalid("breaker.window", reason));
+            return Err(invalid(field!(breaker.window), reason).beside(field));
         }
         self.validate_open()
     }
 
     fn validate_open(&self) -> Result<(), Error> {
         if self.open_base.is_zero() {
-            return Err(invalid("breaker.open_base", "zero never keeps a call back"));
+            return Err(invalid(field!(breaker.open_base), "zero never keeps a call back"));
         }
         if self.open_cap < self.open_base {
-            let reason =
-                format!("{:?} is shorter than breaker.open_base, {:?}", self.open_cap, self.open_base);
-            return Err(invalid("breaker.open_cap", reason));
+            let base = field!(breaker.open_base);
+            let reason = format!("{:?} is shorter than {base}, {:?}", self.open_cap, self.open_base);
+            return Err(invalid(field!(breaker.open_cap), reason).beside(base));
         }
         if self.open_cap > OPEN_MAX {
             let reason = format!("{:?} is longer than the limit of {OPEN_MAX:?}", self.open_cap);
-            return Err(invalid("breaker.open_cap", reason));
+            return Err(invalid(field!(breaker.open_cap), reason));
         }
         if self.probes == 0 {
             return Err(invalid(
-                "breaker.probes",
+                field!(breaker.probes),
                 "0 lets no call through, so that an open circuit never closes",
             ));
         }
@@ -206,8 +207,8 @@ impl Default for BreakerConfig {
     }
 }
 
-fn check_open_rate(field: &str, rate: f64) -> Result<(), Error> {
-    check_ratio(field, rate)?;
+fn check_open_rate(field: Field, rate: f64) -> Result<(), Error> {
+    check_ratio(field.clone(), rate)?;
     if rate == 0.0 { Err(invalid(field, "0 opens on health; switch it off with false")) } else { Ok(()) }
 }
 

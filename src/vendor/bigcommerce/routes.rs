@@ -1,6 +1,6 @@
 //! Which field of which resource carries or stands in for the operation's key.
 
-use crate::error::Error;
+use crate::error::{Error, Input};
 use crate::request::Request;
 use crate::vendor::body::{self, RawObject};
 
@@ -76,7 +76,7 @@ fn stamp_order(request: &mut Request, key: String) -> Result<String, Error> {
         return Ok(theirs);
     }
     if order.get("external_order_id").is_some_and(|held| !matches!(held.get(), "null" | "\"\"")) {
-        return Err(Error::validation("body", "`external_order_id` must be a text"));
+        return Err(Error::validation(Input::Body, "`external_order_id` must be a text"));
     }
     order.set("external_order_id", &key)?;
     request.body = order.to_bytes()?;
@@ -97,7 +97,7 @@ fn stamp_refund(request: &mut Request, key: String) -> Result<String, Error> {
             let problem = format!(
                 "an item's `reason` carries the operation's key, which leaves {own} characters for yours"
             );
-            return Err(Error::validation("body", problem));
+            return Err(Error::validation(Input::Body, problem));
         }
         item.set("reason", &reason)?;
     }

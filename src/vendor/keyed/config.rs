@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::answer::Answer;
-use crate::error::Error;
+use crate::error::{Error, Field, Input, field};
 use crate::vendor::common::shown;
 
 /// What a [`Keyed`](super::Keyed) vendor does. Reads from TOML; holds no secret, and `Debug` shows none that
@@ -204,42 +204,47 @@ impl KeyedConfig {
     ///
     /// A validation error that names the field and what is wrong with it.
     pub fn check(&self) -> Result<(), Error> {
-        let refuse = |problem: String| Err(Error::validation("vendor", problem));
+        let refuse = |field, problem: &str| Err(invalid(field, problem));
         if self.name.is_empty() {
-            return refuse("name: it is empty".into());
+            return refuse(field!(name), "it is empty");
         }
         if let Some(auth) = &self.auth {
-            check_header_name("auth.header", &auth.header)?;
+            check_header_name(field!(auth.header), &auth.header)?;
         }
         match &self.key {
-            Some(KeyPlace::Header(name)) => check_header_name("key.header", name)?,
-            Some(KeyPlace::Body(field)) if field.is_empty() => return refuse("key.body: it is empty".into()),
+            Some(KeyPlace::Header(name)) => check_header_name(field!(key.header), name)?,
+            Some(KeyPlace::Body(field)) if field.is_empty() => {
+                return refuse(field!(key.body), "it is empty");
+            }
             Some(KeyPlace::Body(_)) if self.key_form == KeyForm::Quoted => {
-                return refuse("key_form: `quoted` is for headers; this key goes into the body".into());
+                let problem = "`quoted` is for headers; this key goes into the body";
+                return Err(invalid(field!(key_form), problem).beside(field!(key.body)));
             }
             None if self.window.is_some() => {
-                return refuse("window: without `key` the vendor has nothing to replay".into());
+                let problem = "without `key` the vendor has nothing to replay";
+                return Err(invalid(field!(window), problem).beside(field!(key)));
             }
             _ => {}
         }
         if self.key_len_max < KEY_LEN_LEAST {
-            let problem = format!("key_len_max: {} is under {KEY_LEN_LEAST}", self.key_len_max);
-            return refuse(format!("{problem}, and shorter keys would collide"));
+            let is_under = format!("{} is under {KEY_LEN_LEAST}", self.key_len_max);
+            return refuse(field!(key_len_max), &format!("{is_under}, and shorter keys would collide"));
         }
         if self.window == Some(Duration::ZERO) {
-            return refuse("window: zero; leave it out for a vendor that never replays".into());
+            return refuse(field!(window), "zero; leave it out for a vendor that never replays");
         }
-        let named = |name: &'static str, markers: &[Marker]| {
-            markers.iter().map(|marker| (name, marker.clone())).collect::<Vec<_>>()
-        };
-        let replay = self.replay.clone();
-        let all = named("in_progress", &self.in_progress)
-            .into_iter()
-            .chain(named("reused", &self.reused))
-            .chain(named("retry_same_key", &self.retry_same_key))
-            .chain(replay.map(|marker| ("replay", marker)));
-        for (name, marker) in all {
-            marker.check(name)?;
+        let lists = [
+            (field!(in_progress), &self.in_progress),
+            (field!(reused), &self.reused),
+            (field!(retry_same_key), &self.retry_same_key),
+        ];
+        for (list, markers) in lists {
+            for (index, marker) in markers.iter().enumerate() {
+                marker.check(&list.clone().item(index))?;
+            }
+        }
+        if let Some(marker) = &self.replay {
+            marker.check(&field!(replay))?;
         }
         self.own.as_ref().map_or(Ok(()), OwnMark::check)
     }
@@ -257,12 +262,12 @@ impl OwnMark {
 
     fn check(&self) -> Result<(), Error> {
         let problem = match (&self.header, &self.json) {
-            (None, None) => "own: a mark needs `header` or `json`",
-            (_, Some(pointer)) if !pointer.starts_with('/') => "own: a JSON pointer starts with `/`",
-            (Some(name), _) => return check_header_name("own", name),
+            (None, None) => "a mark needs `header` or `json`",
+            (_, Some(pointer)) if !pointer.starts_with('/') => "a JSON pointer starts with `/`",
+            (Some(name), _) => return check_header_name(field!(own), name),
             _ => return Ok(()),
         };
-        Err(Error::validation("vendor", problem))
+        Err(invalid(field!(own), problem))
     }
 }
 
@@ -282,23 +287,22 @@ impl Marker {
             && self.json.as_ref().is_none_or(|json| json.matches(answer))
     }
 
-    fn check(&self, name: &str) -> Result<(), Error> {
+    fn check(&self, field: &Field) -> Result<(), Error> {
         if *self == Marker::default() {
-            let problem = format!("{name}: a marker needs `status`, `header` or `json`");
-            return Err(Error::validation("vendor", problem));
+            return Err(invalid(field.clone(), "a marker needs `status`, `header` or `json`"));
         }
         if let Some(header) = &self.header {
-            check_header_name(name, &header.name)?;
+            check_header_name(field.clone(), &header.name)?;
             if HeaderValue::from_str(&header.value).is_err() {
-                return Err(Error::validation("vendor", format!("{name}: no header has this value")));
+                return Err(invalid(field.clone(), "no header has this value"));
             }
         }
         match (&self.json, self.status) {
             (Some(json), _) if !json.pointer.is_empty() && !json.pointer.starts_with('/') => {
-                Err(Error::validation("vendor", format!("{name}: a JSON pointer starts with `/`")))
+                Err(invalid(field.clone(), "a JSON pointer starts with `/`"))
             }
             (_, Some(status)) if !(100..1000).contains(&status) => {
-                Err(Error::validation("vendor", format!("{name}: {status} is not an HTTP status")))
+                Err(invalid(field.clone(), &format!("{status} is not an HTTP status")))
             }
             _ => Ok(()),
         }
@@ -316,11 +320,15 @@ impl JsonMarker {
     }
 }
 
-fn check_header_name(field: &str, name: &str) -> Result<(), Error> {
+fn check_header_name(field: Field, name: &str) -> Result<(), Error> {
     match HeaderName::from_bytes(name.as_bytes()) {
         Ok(_) => Ok(()),
-        Err(_) => Err(Error::validation("vendor", format!("{field}: {name:?} is not the name of a header"))),
+        Err(_) => Err(invalid(field, &format!("{name:?} is not the name of a header"))),
     }
+}
+
+fn invalid(field: Field, problem: &str) -> Error {
+    Error::invalid(Input::Other("vendor"), problem).at(field)
 }
 
 fn default_account() -> String {

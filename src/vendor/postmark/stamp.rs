@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use super::{Kind, MessageId};
-use crate::error::Error;
+use crate::error::{Error, Input};
 use crate::vendor::body::{self, RawObject};
 
 /// The body with the key in it.
@@ -27,7 +27,7 @@ pub(super) fn stamp(kind: Kind, message_id: &MessageId, body: &[u8], key: &str) 
         Kind::TemplateBatch => {
             let mut outer = RawObject::parse(body)?;
             let Some(held) = outer.get("Messages") else {
-                return Err(Error::validation("body", "`Messages` is missing"));
+                return Err(Error::validation(Input::Body, "`Messages` is missing"));
             };
             let mut messages = body::parse_array(held.get().as_bytes())?;
             stamp_batch(&mut messages, message_id, key)?;
@@ -65,7 +65,7 @@ fn stamp_message(
     let mut metadata = nested(message, "Metadata")?;
     for (name, value) in fields {
         if metadata.has_ignoring_case(name) {
-            return Err(Error::validation("body", format!("the metadata field `{name}` is reserved")));
+            return Err(Error::validation(Input::Body, format!("the metadata field `{name}` is reserved")));
         }
         metadata.set(name, value)?;
     }
@@ -73,7 +73,7 @@ fn stamp_message(
         let own = METADATA_MAX - fields.len();
         let problem =
             format!("Postmark takes {METADATA_MAX} metadata fields; with the key's, {own} are yours");
-        return Err(Error::validation("body", problem));
+        return Err(Error::validation(Input::Body, problem));
     }
     message.set("Metadata", &metadata)?;
     stamp_message_id(message, message_id, item_key)

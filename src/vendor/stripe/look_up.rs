@@ -19,7 +19,7 @@ use url::Url;
 
 use crate::answer::Answer;
 use crate::clock::Timestamp;
-use crate::error::Error;
+use crate::error::{Error, Input};
 use crate::guard::Guard;
 use crate::request::Request;
 use crate::vendor::common::{Base, has_content_type, reconciled};
@@ -33,7 +33,10 @@ pub(super) fn stamp_metadata(request: &mut Request, key: &str) -> Result<(), Err
     let mut names = std::collections::BTreeSet::new();
     for (name, _) in url::form_urlencoded::parse(&request.body) {
         if name == STAMP {
-            return Err(Error::validation("body", format!("{STAMP} is reserved for the operation's key")));
+            return Err(Error::validation(
+                Input::Body,
+                format!("{STAMP} is reserved for the operation's key"),
+            ));
         }
         if name == "metadata" {
             // `metadata=` clears all metadata, ours with it.
