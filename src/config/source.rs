@@ -52,11 +52,7 @@ impl<'a> Source<'a> {
 /// Line and column of a byte offset, both from 1. Columns count characters: a tab is one, `é` is one. An
 /// offset inside of a character is that character's; one beyond the end is the end's.
 pub(super) fn position(text: &str, offset: usize) -> (usize, usize) {
-    let mut end = offset.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    let before = &text[..end];
+    let before = &text[..text.floor_char_boundary(offset)];
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
     (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
 }

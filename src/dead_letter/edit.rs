@@ -12,7 +12,7 @@ use super::{DeadLetterError, DeadLetters, Refused, Signed};
 use crate::client::Client;
 use crate::error::{Effect, Error, Input};
 use crate::operation::record::{
-    Action, Claim, Claimed, Event, Forbidden, Phase, Record, Resolution, Summary, Transition,
+    Act, Action, Claim, Claimed, Event, Forbidden, Phase, Record, Resolution, Summary, Transition,
 };
 use crate::operation::{Key, OperationId, fingerprint};
 use crate::policy::OnUnknown;
@@ -217,11 +217,7 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
 /// The reason, after the link, within the bound of a reason.
 fn link_text(old: &Record, why: &str) -> String {
     let mut text = format!("edited from key {}: {why}", old.id.key);
-    let mut end = text.len().min(crate::operation::record::Act::WHY_BYTES_MAX);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text.truncate(end);
+    text.truncate(text.floor_char_boundary(Act::WHY_BYTES_MAX));
     text
 }
 
