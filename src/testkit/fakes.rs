@@ -55,6 +55,7 @@ mod in_process;
 mod ledger;
 mod postmark;
 mod serve;
+mod shared;
 mod stripe;
 mod table;
 

@@ -16,6 +16,7 @@ use super::fixture::Fixtures;
 use super::in_process::InProcess;
 use super::ledger::Ledger;
 use super::serve::{Served, Setup};
+use super::shared::shared_by_fakes;
 use crate::clock::Clock;
 use crate::testkit::{FaultPlan, TestClock};
 
@@ -73,15 +74,6 @@ pub struct BigCommerceFake {
 }
 
 impl BigCommerceFake {
-    /// Starts one on the system's clock, without lag or quota, with nothing going wrong.
-    ///
-    /// # Panics
-    ///
-    /// If the loopback interface has no free port.
-    pub async fn start() -> BigCommerceFake {
-        BigCommerceFake::builder().start().await
-    }
-
     /// One with settings of its own.
     pub fn builder() -> BigCommerceFakeBuilder {
         BigCommerceFakeBuilder {
@@ -97,33 +89,6 @@ impl BigCommerceFake {
     pub fn url(&self) -> String {
         self.served.url()
     }
-
-    /// Reaches it without a socket, under the same plan and with the same ledger.
-    pub fn transport(&self) -> InProcess {
-        self.served.transport()
-    }
-
-    /// What goes wrong on the way.
-    pub fn plan(&self) -> &FaultPlan {
-        self.served.plan()
-    }
-
-    /// What took effect.
-    pub fn ledger(&self) -> Ledger {
-        self.machine.ledger.clone()
-    }
-
-    /// Answers the next authorised write with this instead. Several queue up.
-    pub fn answer_next(&self, answer: BigCommerceAnswer) -> &BigCommerceFake {
-        self.machine.state.lock().scripted.push_back(answer);
-        self
-    }
-
-    /// How many held items requests were shown since this was last asked.
-    #[cfg(test)]
-    pub(super) fn take_shown(&self) -> u64 {
-        self.machine.state.lock().items.take_shown()
-    }
 }
 
 /// Settings of a [`BigCommerceFake`].
@@ -138,25 +103,6 @@ pub struct BigCommerceFakeBuilder {
 }
 
 impl BigCommerceFakeBuilder {
-    /// The clock by which things are dated and quotas renewed. Default: the system's.
-    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.setup.clock = clock;
-        self
-    }
-
-    /// As [`clock`](Self::clock), and lets slow bodies and hanging answers take that clock's time too.
-    pub fn test_clock(mut self, clock: &TestClock) -> Self {
-        self.setup.clock = Arc::new(clock.clone());
-        self.setup.pace = Some(clock.clone());
-        self
-    }
-
-    /// What goes wrong on the way. Default: nothing.
-    pub fn plan(mut self, plan: FaultPlan) -> Self {
-        self.setup.plan = plan;
-        self
-    }
-
     /// How long a write takes to show in lookups, as if it were still under way. It is in the ledger, and
     /// refuses duplicates, at once: a client that looks up too early sees nothing and must not believe it.
     /// Default: zero.
@@ -185,37 +131,6 @@ impl BigCommerceFakeBuilder {
         self
     }
 
-    /// Also appends each effect to this file, one JSON object a line, before its answer leaves the fake: for a
-    /// judge in another process, with [`Ledger::read`]. The file is made if there is none, and is not synced.
-    /// A fake that cannot write it panics instead of answering. Default: none.
-    pub fn ledger_file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.setup.ledger_file = Some(path.into());
-        self
-    }
-
-    /// Starts it.
-    ///
-    /// # Panics
-    ///
-    /// If the loopback interface has no free port, or the ledger's file cannot be opened.
-    pub async fn start(self) -> BigCommerceFake {
-        let machine = self.machine();
-        let served = Served::start(machine.clone(), self.setup).await;
-        BigCommerceFake { served, machine }
-    }
-
-    /// Makes it without any socket: it is reached by its [`transport`](BigCommerceFake::transport) alone. With a
-    /// [`test_clock`](Self::test_clock) everything that it does is on virtual time.
-    ///
-    /// # Panics
-    ///
-    /// If the ledger's file cannot be opened.
-    pub fn in_process(self) -> BigCommerceFake {
-        let machine = self.machine();
-        let served = Served::in_process(machine.clone(), self.setup, "bigcommerce");
-        BigCommerceFake { served, machine }
-    }
-
     fn machine(&self) -> Arc<Machine> {
         Arc::new(Machine {
             fixtures: &FIXTURES,
@@ -228,6 +143,8 @@ impl BigCommerceFakeBuilder {
         })
     }
 }
+
+shared_by_fakes!(BigCommerceFake, BigCommerceFakeBuilder, BigCommerceAnswer, "bigcommerce", items);
 
 /// Read once: a test may make thousands of fakes.
 static FIXTURES: LazyLock<Fixtures> =

@@ -16,6 +16,7 @@ use super::fixture::Fixtures;
 use super::in_process::InProcess;
 use super::ledger::Ledger;
 use super::serve::{Served, Setup};
+use super::shared::shared_by_fakes;
 use crate::clock::Clock;
 use crate::testkit::{FaultPlan, TestClock};
 
@@ -65,15 +66,6 @@ pub struct PostmarkFake {
 }
 
 impl PostmarkFake {
-    /// Starts one on the system's clock, without search lag, with nothing going wrong.
-    ///
-    /// # Panics
-    ///
-    /// If the loopback interface has no free port.
-    pub async fn start() -> PostmarkFake {
-        PostmarkFake::builder().start().await
-    }
-
     /// One with settings of its own.
     pub fn builder() -> PostmarkFakeBuilder {
         PostmarkFakeBuilder {
@@ -89,37 +81,10 @@ impl PostmarkFake {
         self.served.url()
     }
 
-    /// Reaches it without a socket, under the same plan and with the same ledger.
-    pub fn transport(&self) -> InProcess {
-        self.served.transport()
-    }
-
-    /// What goes wrong on the way.
-    pub fn plan(&self) -> &FaultPlan {
-        self.served.plan()
-    }
-
-    /// What was accepted.
-    pub fn ledger(&self) -> Ledger {
-        self.machine.ledger.clone()
-    }
-
     /// Marks an address as inactive, as a hard bounce or a spam complaint does.
     pub fn deactivate(&self, address: &str) -> &PostmarkFake {
         self.machine.state.lock().inactive.insert(address.to_lowercase());
         self
-    }
-
-    /// Answers the next authorised POST with this instead. Several queue up.
-    pub fn answer_next(&self, answer: PostmarkAnswer) -> &PostmarkFake {
-        self.machine.state.lock().scripted.push_back(answer);
-        self
-    }
-
-    /// How many held messages requests were shown since this was last asked.
-    #[cfg(test)]
-    pub(super) fn take_shown(&self) -> u64 {
-        self.machine.state.lock().messages.take_shown()
     }
 }
 
@@ -134,25 +99,6 @@ pub struct PostmarkFakeBuilder {
 }
 
 impl PostmarkFakeBuilder {
-    /// The clock by which messages are dated and become searchable. Default: the system's.
-    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.setup.clock = clock;
-        self
-    }
-
-    /// As [`clock`](Self::clock), and lets slow bodies and hanging answers take that clock's time too.
-    pub fn test_clock(mut self, clock: &TestClock) -> Self {
-        self.setup.clock = Arc::new(clock.clone());
-        self.setup.pace = Some(clock.clone());
-        self
-    }
-
-    /// What goes wrong on the way. Default: nothing.
-    pub fn plan(mut self, plan: FaultPlan) -> Self {
-        self.setup.plan = plan;
-        self
-    }
-
     /// How long an accepted message stays out of the search. Default: zero.
     pub fn search_lag(mut self, lag: Duration) -> Self {
         self.lag = lag;
@@ -172,37 +118,6 @@ impl PostmarkFakeBuilder {
         self
     }
 
-    /// Also appends each effect to this file, one JSON object a line, before its answer leaves the fake: for a
-    /// judge in another process, with [`Ledger::read`]. The file is made if there is none, and is not synced.
-    /// A fake that cannot write it panics instead of answering. Default: none.
-    pub fn ledger_file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.setup.ledger_file = Some(path.into());
-        self
-    }
-
-    /// Starts it.
-    ///
-    /// # Panics
-    ///
-    /// If the loopback interface has no free port, or the ledger's file cannot be opened.
-    pub async fn start(self) -> PostmarkFake {
-        let machine = self.machine();
-        let served = Served::start(machine.clone(), self.setup).await;
-        PostmarkFake { served, machine }
-    }
-
-    /// Makes it without any socket: it is reached by its [`transport`](PostmarkFake::transport) alone. With a
-    /// [`test_clock`](Self::test_clock) everything that it does is on virtual time.
-    ///
-    /// # Panics
-    ///
-    /// If the ledger's file cannot be opened.
-    pub fn in_process(self) -> PostmarkFake {
-        let machine = self.machine();
-        let served = Served::in_process(machine.clone(), self.setup, "postmark");
-        PostmarkFake { served, machine }
-    }
-
     fn machine(&self) -> Arc<Machine> {
         Arc::new(Machine {
             fixtures: &FIXTURES,
@@ -215,6 +130,8 @@ impl PostmarkFakeBuilder {
         })
     }
 }
+
+shared_by_fakes!(PostmarkFake, PostmarkFakeBuilder, PostmarkAnswer, "postmark", messages);
 
 /// Read once: a test may make thousands of fakes.
 static FIXTURES: LazyLock<Fixtures> =

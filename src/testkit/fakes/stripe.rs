@@ -16,6 +16,7 @@ use super::fixture::Fixtures;
 use super::in_process::InProcess;
 use super::ledger::Ledger;
 use super::serve::{Served, Setup};
+use super::shared::shared_by_fakes;
 use crate::clock::Clock;
 use crate::testkit::{FaultPlan, TestClock};
 
@@ -67,15 +68,6 @@ pub struct StripeFake {
 }
 
 impl StripeFake {
-    /// Starts one on the system's clock, with nothing going wrong.
-    ///
-    /// # Panics
-    ///
-    /// If the loopback interface has no free port.
-    pub async fn start() -> StripeFake {
-        StripeFake::builder().start().await
-    }
-
     /// One with settings of its own.
     pub fn builder() -> StripeFakeBuilder {
         StripeFakeBuilder {
@@ -89,33 +81,6 @@ impl StripeFake {
     pub fn url(&self) -> String {
         self.served.url()
     }
-
-    /// Reaches it without a socket, under the same plan and with the same ledger.
-    pub fn transport(&self) -> InProcess {
-        self.served.transport()
-    }
-
-    /// What goes wrong on the way.
-    pub fn plan(&self) -> &FaultPlan {
-        self.served.plan()
-    }
-
-    /// What took effect.
-    pub fn ledger(&self) -> Ledger {
-        self.machine.ledger.clone()
-    }
-
-    /// Answers the next authorised write with this instead. Several queue up.
-    pub fn answer_next(&self, answer: StripeAnswer) -> &StripeFake {
-        self.machine.state.lock().scripted.push_back(answer);
-        self
-    }
-
-    /// How many held objects requests were shown since this was last asked.
-    #[cfg(test)]
-    pub(super) fn take_shown(&self) -> u64 {
-        self.machine.state.lock().objects.take_shown()
-    }
 }
 
 /// Settings of a [`StripeFake`].
@@ -128,25 +93,6 @@ pub struct StripeFakeBuilder {
 }
 
 impl StripeFakeBuilder {
-    /// The clock by which keys expire and objects are dated. Default: the system's.
-    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.setup.clock = clock;
-        self
-    }
-
-    /// As [`clock`](Self::clock), and lets slow bodies and hanging answers take that clock's time too.
-    pub fn test_clock(mut self, clock: &TestClock) -> Self {
-        self.setup.clock = Arc::new(clock.clone());
-        self.setup.pace = Some(clock.clone());
-        self
-    }
-
-    /// What goes wrong on the way. Default: nothing.
-    pub fn plan(mut self, plan: FaultPlan) -> Self {
-        self.setup.plan = plan;
-        self
-    }
-
     /// The `type` in the body of a 409: public sources disagree. Default: [`ConflictType::InvalidRequest`].
     pub fn conflict_type(mut self, conflict_type: ConflictType) -> Self {
         self.conflict_type = conflict_type;
@@ -160,37 +106,6 @@ impl StripeFakeBuilder {
         self
     }
 
-    /// Also appends each effect to this file, one JSON object a line, before its answer leaves the fake: for a
-    /// judge in another process, with [`Ledger::read`]. The file is made if there is none, and is not synced.
-    /// A fake that cannot write it panics instead of answering. Default: none.
-    pub fn ledger_file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.setup.ledger_file = Some(path.into());
-        self
-    }
-
-    /// Starts it.
-    ///
-    /// # Panics
-    ///
-    /// If the loopback interface has no free port, or the ledger's file cannot be opened.
-    pub async fn start(self) -> StripeFake {
-        let machine = self.machine();
-        let served = Served::start(machine.clone(), self.setup).await;
-        StripeFake { served, machine }
-    }
-
-    /// Makes it without any socket: it is reached by its [`transport`](StripeFake::transport) alone. With a
-    /// [`test_clock`](Self::test_clock) everything that it does is on virtual time.
-    ///
-    /// # Panics
-    ///
-    /// If the ledger's file cannot be opened.
-    pub fn in_process(self) -> StripeFake {
-        let machine = self.machine();
-        let served = Served::in_process(machine.clone(), self.setup, "stripe");
-        StripeFake { served, machine }
-    }
-
     fn machine(&self) -> Arc<Machine> {
         Arc::new(Machine {
             fixtures: &FIXTURES,
@@ -202,6 +117,8 @@ impl StripeFakeBuilder {
         })
     }
 }
+
+shared_by_fakes!(StripeFake, StripeFakeBuilder, StripeAnswer, "stripe", objects);
 
 /// Read once: a test may make thousands of fakes.
 static FIXTURES: LazyLock<Fixtures> =
