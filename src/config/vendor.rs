@@ -215,8 +215,8 @@ fn read_adapter(
     })
 }
 
-/// The client's own complaint, with its place in the file: at the field, or else, where that one has the preset's value,
-/// at another that it is compared with, or else at the innermost table on the way.
+/// The client's own complaint, with its place in the file. The place is the field. Where that one has the preset's value,
+/// it is another field that it is compared with, or else the innermost table on the way.
 fn placed(error: &Error, path: &Path, key: usize, whole: &DeTable<'_>) -> Mistake {
     let ErrorKind::Invalid(invalid) = error.kind() else {
         return Mistake::together(key, vec![path.clone()], format!("{path}: {error}"));
