@@ -100,7 +100,8 @@ impl Old {
         ] {
             self.rewrite(&raw, key, headers);
         }
-        for (secret, bytes) in PURGED.into_iter().zip([100, 50_000]) {
+        // The small one last: what is written after it may lie where it lay.
+        for (secret, bytes) in PURGED.into_iter().zip([100, 50_000]).rev() {
             let blob = [secret.as_bytes(), &vec![b'.'; bytes]].concat();
             let columns =
                 COLUMNS.replace("number", "NULL").replace(" key,", " 'purged',").replace("request", "?1");
