@@ -16,9 +16,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant as WallInstant};
 
+use steadfast::Policy;
 use steadfast::clock::{Clock, SystemClock};
-use steadfast::policy::{BreakerConfig, BudgetConfig, ConcurrencyConfig, Gates, Outcome, Policy, RateConfig};
-use steadfast::random::SystemRandom;
+use steadfast::policy::{BreakerConfig, BudgetConfig, ConcurrencyConfig, Gates, RateConfig};
+use steadfast::testkit::internals::{Outcome, SystemRandom};
 
 const THREADS: usize = 2;
 const ROUNDS: usize = 15;

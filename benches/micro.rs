@@ -10,7 +10,7 @@ use http::{HeaderValue, Method, header};
 use steadfast::clock::Timestamp;
 use steadfast::operation::{Key, OperationId, Scope, fingerprint};
 use steadfast::policy::Backoff;
-use steadfast::request::Request;
+use steadfast::transport::Request;
 use steadfast::vendor::wait;
 use url::Url;
 

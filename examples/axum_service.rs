@@ -15,11 +15,10 @@ use axum::routing::post;
 use axum::{Json, Router};
 use serde_json::{Value, json};
 use steadfast::clock::{Clock, SystemClock, Timestamp};
-use steadfast::inbound::Inbound;
 use steadfast::testkit::fakes::StripeFake;
 use steadfast::testkit::{Fault, FaultPlan};
 use steadfast::vendor::Stripe;
-use steadfast::{Client, Error, Policy};
+use steadfast::{Client, Error, Inbound, Policy};
 
 /// How an error of ours looks to our own caller: what it may do next, and no more.
 struct Problem(Error);
@@ -133,7 +132,7 @@ mod tests {
             .clock(clock.clone())
             .build()
             .expect("a client");
-        stripe.gates().pause().hold_until(clock.now(), pause);
+        stripe.gates().hold(clock.now(), pause);
         stripe.get("/v1/balance").send().await.expect_err("the vendor asked for a pause")
     }
 

@@ -9,16 +9,13 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use steadfast::answer::Answer;
-use steadfast::error::{Effect, Input, Refusal};
 use steadfast::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use steadfast::operation::WireKey;
-use steadfast::request::Request;
 use steadfast::testkit::{ScriptedTransport, TestClock};
-use steadfast::transport::SendErrorKind;
+use steadfast::transport::{Answer, Request, SendErrorKind};
 use steadfast::url::Url;
 use steadfast::vendor::{Attempt, Finding, SpeaksFor, Subject, Vendor, Verdict, wait};
-use steadfast::{Client, Error};
+use steadfast::{Client, Effect, Error, Input, Refusal};
 
 #[derive(Debug)]
 struct Parcels {

@@ -286,7 +286,7 @@ impl ClientBuilder {
         self
     }
 
-    /// The source of jitter and generated keys. Default: [`SystemRandom`].
+    /// The source of jitter and generated keys. Default: the operating system.
     pub fn random(mut self, random: impl Random) -> Self {
         self.random = Some(Arc::new(random));
         self

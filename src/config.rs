@@ -1,66 +1,4 @@
 //! One TOML file for all vendors.
-//!
-//! The file names each vendor's adapter, limits and timeouts. It is reviewed and deployed like code, so it holds no
-//! secret: it names the environment variable, which is read when the client is built. Mistakes are found before an
-//! incident. An unknown key is refused, a duration has a unit, and a policy that contradicts itself does not load.
-//! One run tells all mistakes, each with file, line and column, and what would have been right. [`Vendors::check`]
-//! does that without a secret, for a build.
-//!
-//! ```toml
-//! #:schema ./vendors.schema.json
-//! namespace = "prod"                  # part of every operation's name; default "default"
-//! store = "sqlite:vendor-calls.db"    # where operations are recorded; default: memory, with a warning
-//!
-//! [vendors.stripe]
-//! adapter = "stripe"                  # or postmark, bigcommerce, keyed; default: the table's name
-//! secret_env = "STRIPE_SECRET_KEY"    # the variable, never the secret
-//! preset = "background"               # or interactive; default background
-//!
-//! [vendors.stripe.policy]
-//! breaker = false                     # switches a part off
-//!
-//! [vendors.stripe.policy.timeout]     # changes the preset field by field
-//! attempt = "20s"
-//! ```
-//!
-//! Every key with its default and its reason is in [the vendors file](crate::guide::vendors_file) of the examples;
-//! [`SCHEMA`] is the same for editors.
-//!
-//! ```no_run
-//! # fn run() -> Result<(), steadfast::Error> {
-//! use steadfast::config::Vendors;
-//! use steadfast::dispatcher;
-//!
-//! // At start-up, within the runtime.
-//! let vendors = Vendors::from_file("vendors.toml")?;
-//! let stripe = vendors.client("stripe")?;
-//! let _recovery = stripe.keep_recovering(dispatcher::PERIOD); // as long as the service runs
-//! # Ok(())
-//! # }
-//! ```
-//!
-//! # The store
-//!
-//! `store` names one store for all vendors of the file:
-//!
-//! | `store` | |
-//! |---|---|
-//! | `"sqlite:vendor-calls.db"` | an SQLite file, relative to the directory of the vendors file (feature `sqlite`) |
-//! | `"sqlite:/var/lib/shop/vendor-calls.db"` | the same, wherever the vendors file is; also as `sqlite:///var/lib/…` |
-//! | `"memory"` | memory: a crash forgets, and that is meant |
-//! | left out | memory of each client's own: a crash forgets, and [a warning](ClientBuilder::store) says so |
-//!
-//! Reading and checking the file opens nothing. The first client that is built opens the store, or makes it, and all
-//! others share it, as does [`Vendors::store`]. A client records there with a scripted transport too. A test that
-//! reads the service's own file gives another store with [`Vendors::with_store`], or one client its own with
-//! [`ClientBuilder::store`], and the file's is not touched.
-//!
-//! `seal_keys_env = "STEADFAST_SEAL_KEYS"` names the environment variable with the keys that seal it (feature `seal`),
-//! in the form that `SealKeys::parse` takes. They are secrets, and are read as such: when the store is opened, from
-//! the environment or from [`Vendors::with_secrets`].
-//!
-//! A store that survives a crash is half of it: [`Client::keep_recovering`] carries on with what is in it. Call it on
-//! each client, once in each process, and keep what it gives.
 
 use std::collections::BTreeMap;
 use std::env::VarError;
@@ -72,7 +10,7 @@ use secrecy::SecretString;
 
 use crate::client::{Client, ClientBuilder};
 use crate::error::Error;
-pub use crate::error::Mistake;
+use crate::error::Mistake;
 use crate::store::{Store, StoreUrl};
 use crate::suggest::shown;
 
@@ -96,17 +34,73 @@ use source::{Source, position};
 use store::Shared;
 use vendor::{Entry, Variable};
 
-/// The JSON Schema (draft 2020-12) of the vendors file, for editors: completion, descriptions and defaults.
-///
-/// Write it beside the file and name it in the file's first line, `#:schema ./vendors.schema.json`.
-pub const SCHEMA: &str = include_str!("../examples/vendors.schema.json");
-
 /// The vendors of a file.
+///
+/// The file names each vendor's adapter, limits and timeouts. It is reviewed and deployed like code, so it holds no
+/// secret: it names the environment variable, which is read when the client is built. Mistakes are found before an
+/// incident. An unknown key is refused, a duration has a unit, and a policy that contradicts itself does not load.
+/// One run tells all mistakes, each with file, line and column, and what would have been right. [`Vendors::check`]
+/// does that without a secret, for a build.
+///
+/// ```toml
+/// #:schema ./vendors.schema.json
+/// namespace = "prod"                  # part of every operation's name; default "default"
+/// store = "sqlite:vendor-calls.db"    # where operations are recorded; default: memory, with a warning
+///
+/// [vendors.stripe]
+/// adapter = "stripe"                  # or postmark, bigcommerce, keyed; default: the table's name
+/// secret_env = "STRIPE_SECRET_KEY"    # the variable, never the secret
+/// preset = "background"               # or interactive; default background
+///
+/// [vendors.stripe.policy]
+/// breaker = false                     # switches a part off
+///
+/// [vendors.stripe.policy.timeout]     # changes the preset field by field
+/// attempt = "20s"
+/// ```
+///
+/// Every key with its default and its reason is in [the vendors file](crate::guide::vendors_file) of the examples;
+/// [`Vendors::SCHEMA`] is the same for editors.
+///
+/// ```no_run
+/// # fn run() -> Result<(), steadfast::Error> {
+/// use steadfast::{Vendors, dispatcher};
+///
+/// // At start-up, within the runtime.
+/// let vendors = Vendors::from_file("vendors.toml")?;
+/// let stripe = vendors.client("stripe")?;
+/// let _recovery = stripe.keep_recovering(dispatcher::PERIOD); // as long as the service runs
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # The store
+///
+/// `store` names one store for all vendors of the file:
+///
+/// | `store` | |
+/// |---|---|
+/// | `"sqlite:vendor-calls.db"` | an SQLite file, relative to the directory of the vendors file (feature `sqlite`) |
+/// | `"sqlite:/var/lib/shop/vendor-calls.db"` | the same, wherever the vendors file is; also as `sqlite:///var/lib/…` |
+/// | `"memory"` | memory: a crash forgets, and that is meant |
+/// | left out | memory of each client's own: a crash forgets, and [a warning](ClientBuilder::store) says so |
+///
+/// Reading and checking the file opens nothing. The first client that is built opens the store, or makes it, and all
+/// others share it, as does [`Vendors::store`]. A client records there with a scripted transport too. A test that
+/// reads the service's own file gives another store with [`Vendors::with_store`], or one client its own with
+/// [`ClientBuilder::store`], and the file's is not touched.
+///
+/// `seal_keys_env = "STEADFAST_SEAL_KEYS"` names the environment variable with the keys that seal it (feature `seal`),
+/// in the form that `SealKeys::parse` takes. They are secrets, and are read as such: when the store is opened, from
+/// the environment or from [`Vendors::with_secrets`].
+///
+/// A store that survives a crash is half of it: [`Client::keep_recovering`] carries on with what is in it. Call it on
+/// each client, once in each process, and keep what it gives.
 ///
 /// Clones share the store that the file names. `Debug` shows the vendors' names, not their settings.
 ///
 /// ```
-/// use steadfast::config::Vendors;
+/// use steadfast::Vendors;
 ///
 /// let file = r#"
 ///     [vendors.stripe]
@@ -132,6 +126,11 @@ pub struct Vendors {
 type Secrets = dyn Fn(&str) -> Result<String, VarError> + Send + Sync;
 
 impl Vendors {
+    /// The JSON Schema (draft 2020-12) of the vendors file, for editors: completion, descriptions and defaults.
+    ///
+    /// Write it beside the file and name it in the file's first line, `#:schema ./vendors.schema.json`.
+    pub const SCHEMA: &str = include_str!("../examples/vendors.schema.json");
+
     /// Reads a vendors file. No secret is read yet, and no store is opened or made.
     ///
     /// A path in `store` is relative to the directory of `path`, wherever the process runs. Where `path` is a symbolic
@@ -211,7 +210,7 @@ impl Vendors {
     ///
     /// ```no_run
     /// # fn run() -> Result<(), steadfast::Error> {
-    /// use steadfast::config::Vendors;
+    /// use steadfast::Vendors;
     /// use steadfast::store::Memory;
     ///
     /// let vendors = Vendors::from_file("vendors.toml")?

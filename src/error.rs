@@ -1,14 +1,4 @@
 //! The one error of the crate.
-//!
-//! [`Error`] is opaque over a private kind, so that a new way to fail is not a breaking change. Callers ask it
-//! questions. There are predicates (`is_refused`, `is_circuit_open`, …), [`Error::effect`] for whether the call may
-//! have happened, [`Error::retry_at`] for when to come back, [`Error::attempts`] for what each attempt met, and
-//! [`Error::code`] for a stable text to alert and group on.
-//!
-//! `Display` says one layer: whose call it was (vendor, method, path, key), what happened, the effect, and what to
-//! do next. The chain of [`source`](std::error::Error::source)s says why. Log both at once with `{error:#}`. Neither
-//! ever contains a secret, a query or a body; of the path, what could be a token is left out
-//! ([`Vendor::may_show`](crate::vendor::Vendor::may_show)).
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -186,9 +176,19 @@ pub enum Refusal {
 }
 
 /// A boxed source of an error.
-pub type BoxError = Box<dyn StdError + Send + Sync>;
+pub(crate) type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// A call, a policy or a configuration that did not work out. See the [module](self).
+/// A call, a policy or a configuration that did not work out.
+///
+/// [`Error`] is opaque over a private kind, so that a new way to fail is not a breaking change. Callers ask it
+/// questions. There are predicates (`is_refused`, `is_circuit_open`, …), [`Error::effect`] for whether the call may
+/// have happened, [`Error::retry_at`] for when to come back, [`Error::attempts`] for what each attempt met, and
+/// [`Error::code`] for a stable text to alert and group on.
+///
+/// `Display` says one layer: whose call it was (vendor, method, path, key), what happened, the effect, and what to
+/// do next. The chain of [`source`](std::error::Error::source)s says why. Log both at once with `{error:#}`. Neither
+/// ever contains a secret, a query or a body; of the path, what could be a token is left out
+/// ([`Vendor::may_show`](crate::vendor::Vendor::may_show)).
 ///
 /// ```
 #[doc = include_str!("docs/setup/stripe.md")]

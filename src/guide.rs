@@ -81,7 +81,7 @@ pub mod observability {}
 /// [sequence]: crate::guide::recipes#keep-calls-in-order
 /// [share recovery's rate]: crate::guide::operations#a-process-that-delivers
 /// [`gates`]: crate::Client::gates
-/// [breaker]: crate::policy::Breaker
+/// [breaker]: crate::policy::BreakerConfig
 /// [dead letter]: crate::dead_letter
 /// [`redact`]: crate::Call::redact
 /// [start over]: crate::guide::recipes#start-over-under-a-new-key
@@ -139,7 +139,7 @@ pub mod recipes {}
 /// # The vendors file
 ///
 /// Every key of every table, with its default and the reason for it. [`Vendors`](crate::config::Vendors) reads it;
-/// [`SCHEMA`](crate::config::SCHEMA) is the same for editors.
+/// [`Vendors::SCHEMA`](crate::Vendors::SCHEMA) is the same for editors.
 ///
 /// ```toml
 #[doc = include_str!("../examples/vendors.toml")]

@@ -1,12 +1,9 @@
 //! Two headers of an incoming request that matter to the calls made for it: how long its caller still waits, and
 //! whether a layer above already retries.
 //!
-//! Without this, a service retries for a caller that has gone, and three layers of three retries each become
-//! twenty-seven calls.
-//!
 //! ```
 //! use std::time::Duration;
-//! use steadfast::inbound::Inbound;
+//! use steadfast::Inbound;
 //!
 //! let mut headers = http::HeaderMap::new();
 //! headers.insert("x-request-timeout", "2.5".parse().unwrap());
@@ -26,20 +23,16 @@ use crate::clock::{Clock, Instant, SystemClock};
 #[cfg(feature = "axum")]
 mod axum;
 
-/// How long the caller waits from the moment it sent the request: seconds, with or without a fraction
-/// (`2.5`), or with a unit (`2500ms`, `2.5s`).
-pub const X_REQUEST_TIMEOUT: &str = "x-request-timeout";
-
-/// Set to `1` or `true` by a caller that retries by itself.
-pub const X_DO_NOT_RETRY: &str = "x-do-not-retry";
-
 /// The deadline and the do-not-retry mark of an incoming request. Pass it to
 /// [`Call::inbound`](crate::Call::inbound).
+///
+/// Without this, a service retries for a caller that has gone, and three layers of three retries each become
+/// twenty-seven calls.
 ///
 /// ```
 #[doc = include_str!("docs/setup/stripe.md")]
 /// use steadfast::http::HeaderMap;
-/// use steadfast::inbound::Inbound;
+/// use steadfast::Inbound;
 ///
 /// let mut headers = HeaderMap::new();
 /// headers.insert("x-request-timeout", "2.5".parse()?);
@@ -59,6 +52,13 @@ pub struct Inbound {
 }
 
 impl Inbound {
+    /// How long the caller waits from the moment it sent the request: seconds, with or without a fraction
+    /// (`2.5`), or with a unit (`2500ms`, `2.5s`).
+    pub const X_REQUEST_TIMEOUT: &str = "x-request-timeout";
+
+    /// Set to `1` or `true` by a caller that retries by itself.
+    pub const X_DO_NOT_RETRY: &str = "x-do-not-retry";
+
     /// Reads the headers of a request that came in just now. A malformed timeout counts as none.
     pub fn from_headers(headers: &HeaderMap) -> Inbound {
         Inbound::from_headers_on(headers, Arc::new(SystemClock::new()))
@@ -70,8 +70,8 @@ impl Inbound {
         Inbound {
             received_at: clock.now(),
             clock,
-            timeout: text(X_REQUEST_TIMEOUT).and_then(parse_timeout),
-            retries_allowed: !matches!(text(X_DO_NOT_RETRY), Some("1" | "true")),
+            timeout: text(Inbound::X_REQUEST_TIMEOUT).and_then(parse_timeout),
+            retries_allowed: !matches!(text(Inbound::X_DO_NOT_RETRY), Some("1" | "true")),
         }
     }
 
@@ -87,7 +87,7 @@ impl Inbound {
     }
 }
 
-/// Reads the value of [`X_REQUEST_TIMEOUT`]. Never panics, whatever the text.
+/// Reads the value of [`Inbound::X_REQUEST_TIMEOUT`]. Never panics, whatever the text.
 fn parse_timeout(text: &str) -> Option<Duration> {
     let (number, unit) = match text.strip_suffix("ms") {
         Some(number) => (number, 1e-3),
@@ -98,7 +98,7 @@ fn parse_timeout(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds * unit).ok()
 }
 
-/// Writes the value of [`X_REQUEST_TIMEOUT`]: seconds, to the millisecond, rounded down.
+/// Writes the value of [`Inbound::X_REQUEST_TIMEOUT`]: seconds, to the millisecond, rounded down.
 pub(crate) fn format_timeout(left: Duration) -> String {
     format!("{}.{:03}", left.as_secs(), left.subsec_millis())
 }

@@ -114,22 +114,37 @@
 //! - [An adapter of your own](guide::adapter), whole.
 //! - [The glossary](guide::glossary): the terms of these pages.
 //!
-//! # The main types
+//! # Who calls vendors
+//!
+//! A service needs these, and most need only the first four lines.
 //!
 //! - [`Client`], one per vendor and account, and [`Call`], one call under construction.
 //! - [`Enqueued`]: a call that is on record and sent later, or without its caller ([`Call::enqueue`]).
 //! - [`outbox`]: the same within the caller's own database transaction ([`Call::enqueue_in`]).
 //! - [`Sequence`]: enqueued calls that are delivered one at a time and in order ([`Call::sequence`]).
-//! - [`Reply`], and [`Error`], which says whether the call may have taken effect.
+//! - [`Reply`], and [`Error`], which says whether the call may have taken effect ([`Effect`]) and what becomes of it
+//!   ([`Disposition`]).
 //! - [`Policy`]: backoff, budget, breaker, limits, timeouts. [`CallPolicy`] is the part one call may override.
-//! - [`vendor::Vendor`]: a vendor's rules. [`vendor::Stripe`], [`vendor::Postmark`], [`vendor::BigCommerce`],
-//!   and [`vendor::Keyed`], which is only data.
-//! - [`store::Store`]: where operations are recorded. [`store::Sqlite`] is a file; [`store::Memory`] is lost in a
-//!   crash; [`store::Postgres`] is a database that many hosts share. [`store::open`] opens each by its URL.
+//! - [`vendor::Stripe`], [`vendor::Postmark`], [`vendor::BigCommerce`], and [`vendor::Keyed`], which is only data.
+//! - [`store::Sqlite`] records operations in a file; [`store::Memory`] is lost in a crash; [`store::Postgres`] is a
+//!   database that many hosts share. [`store::open`] opens each by its URL.
+//! - [`Inbound`]: the deadline of the request that a service itself answers.
 //! - [`dispatcher`]: carries on with what a dead process left and with what is due, of one client or of many.
-//! - [`config::Vendors`]: all of this from one file.
+//! - [`Vendors`]: all of this from one file.
 //! - [`dead_letter::DeadLetters`]: what failed and waits for a person; the command line `steadfast` is over it.
 //! - [`testkit`]: fakes of the vendors, faults, a scripted transport, a clock.
+//!
+//! # Who writes an adapter, a store or a transport
+//!
+//! - An adapter implements [`vendor::Vendor`]: it stamps a [`transport::Request`], reads each [`transport::Answer`]
+//!   of a [`vendor::Attempt`], and says a [`vendor::Verdict`]. [An adapter of one's own](guide::adapter) is whole.
+//! - A store implements [`store::Store`] over [`operation::record`], the state machine. `testkit::contract` is the
+//!   suite that it must pass. [`store::Wrapper`] is for a store around another one.
+//! - A transport implements [`transport::Transport`]. [`transport::Http`] is the one over reqwest.
+//! - [`clock::Clock`] and [`Random`]: time and chance, for a simulation that drives the crate.
+//!
+//! Every type has one path. What most callers name is at the root and nowhere else; the rest is in the module of its
+//! noun.
 //!
 //! # It can, it cannot
 //!
@@ -161,7 +176,7 @@
 //! | `cli` | the operator's command line, `steadfast`, over [`dead_letter::DeadLetters`]; with it `seal` and `sqlite` |
 //! | `testkit` | [`testkit`]: fakes, faults, scripted transport, clock and randomness for tests |
 //! | `metrics` | counters and histograms through the `metrics` facade |
-//! | `axum` | [`inbound::Inbound`] as an extractor |
+//! | `axum` | [`Inbound`] as an extractor |
 //!
 //! Features add API and never change how an existing call behaves. Without default features there is no TLS
 //! stack and no database, and only `http` on loopback (or where it is allowed) can be called.
@@ -172,7 +187,8 @@
 #![cfg_attr(not(feature = "testkit"), doc = "[`testkit`]: crate#features")]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
-#![warn(unreachable_pub)]
+// What only tests name is public in `testkit::internals` alone.
+#![cfg_attr(feature = "testkit", warn(unreachable_pub))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 /// The README's programs are compiled with the tests. They keep their records in a file.
@@ -180,17 +196,17 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-pub mod answer;
-pub mod attempt;
+mod answer;
+mod attempt;
 mod call;
 mod client;
 pub mod clock;
-pub mod config;
+mod config;
 pub mod dead_letter;
 pub mod dispatcher;
 mod engine;
 mod enqueued;
-pub mod error;
+mod error;
 #[cfg(feature = "_guards")]
 #[doc(hidden)]
 pub mod guard;
@@ -198,13 +214,13 @@ pub mod guard;
 #[allow(unreachable_pub, reason = "public in a build that takes guards out, for its tests")]
 mod guard;
 pub mod guide;
-pub mod inbound;
+mod inbound;
 pub mod operation;
 pub mod outbox;
 pub mod policy;
-pub mod random;
-pub mod reply;
-pub mod request;
+mod random;
+mod reply;
+mod request;
 pub mod store;
 mod suggest;
 mod telemetry;
@@ -213,12 +229,18 @@ pub mod testkit;
 pub mod transport;
 pub mod vendor;
 
+pub use attempt::AttemptReport;
 pub use call::Call;
 pub use client::{Client, ClientBuilder};
+pub use config::Vendors;
 pub use enqueued::Enqueued;
-pub use error::{Disposition, Effect, Error};
-pub use operation::Sequence;
-pub use policy::{CallPolicy, InFlight, OnUnknown, Policy};
+pub use error::{Disposition, Effect, Error, Gate, Input, Mistake, Obstacle, Reason, Refusal};
+pub use inbound::Inbound;
+pub use operation::sequence::Sequence;
+pub use policy::in_flight::InFlight;
+pub use policy::unknown::OnUnknown;
+pub use policy::whole::{CallPolicy, Policy};
+pub use random::Random;
 pub use reply::{Obtained, Reply};
 
 /// The crate `http`: methods, statuses and headers in this crate's signatures are its types, such as those of

@@ -7,11 +7,11 @@ mod key;
 pub mod record;
 mod redact;
 pub(crate) mod secret;
-mod sequence;
+pub(crate) mod sequence;
 
 pub(crate) use fingerprint::Unstamped;
 pub use fingerprint::{Fingerprint, fingerprint};
 pub use key::{Key, OperationId, Scope, WireKey};
 pub(crate) use redact::REDACTED;
 pub use redact::RedactedFields;
-pub use sequence::Sequence;
+pub(crate) use sequence::Sequence;

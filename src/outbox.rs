@@ -117,6 +117,7 @@
 #![cfg_attr(all(feature = "seal", feature = "sqlite"), doc = "[seals]: crate::store::SqliteBuilder::seal")]
 #![cfg_attr(not(all(feature = "seal", feature = "sqlite")), doc = "[seals]: crate#features")]
 
+use std::error::Error as StdError;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -124,7 +125,6 @@ use std::pin::Pin;
 use crate::client::Client;
 use crate::engine::Accepted;
 use crate::enqueued::Enqueued;
-use crate::error::BoxError;
 use crate::operation::OperationId;
 
 #[cfg(feature = "sqlite")]
@@ -143,7 +143,7 @@ pub use rusqlite;
 #[cfg(feature = "postgres")]
 pub use tokio_postgres;
 
-pub use crate::store::{Database, Statement, Value};
+pub use crate::store::outbox::{Database, Statement, Value};
 
 /// A transaction of the caller's own, or a connection that is in one.
 ///
@@ -164,7 +164,8 @@ pub trait Transaction {
 }
 
 /// What [`Transaction::execute`] gives: nothing, or the driver's error.
-pub type Executing<'a> = Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send + 'a>>;
+pub type Executing<'a> =
+    Pin<Box<dyn Future<Output = Result<(), Box<dyn StdError + Send + Sync>>> + Send + 'a>>;
 
 /// A call that is written in a transaction which is not committed yet: what
 /// [`Call::enqueue_in`](crate::Call::enqueue_in) gives. Dropping it changes nothing: only the transaction decides

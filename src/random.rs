@@ -6,7 +6,7 @@ use rand::Rng;
 
 /// The source of jitter and generated keys.
 ///
-/// [`SystemRandom`] is the default; [`testkit`] has a seeded and a fixed one.
+/// The operating system is the default; [`testkit`] has a seeded and a fixed one.
 ///
 #[cfg_attr(feature = "testkit", doc = "[`testkit`]: crate::testkit")]
 #[cfg_attr(not(feature = "testkit"), doc = "[`testkit`]: crate#features")]

@@ -13,7 +13,7 @@ use url::Url;
 ///
 /// ```
 /// use steadfast::http::Method;
-/// use steadfast::request::Request;
+/// use steadfast::transport::Request;
 /// use steadfast::url::Url;
 ///
 /// let mut request = Request::new(Method::POST, Url::parse("https://api.example/charges")?);

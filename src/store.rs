@@ -27,28 +27,28 @@ mod columns;
 mod copying;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod filters;
-mod heartbeat;
-mod look;
+pub(crate) mod heartbeat;
+pub(crate) mod look;
 mod migrated;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod numbers;
-mod outbox;
+pub(crate) mod outbox;
 mod pages;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod reports;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod restored;
 mod seals;
-mod standing;
+pub(crate) mod standing;
 mod stored;
 mod tenants;
-mod upkeep;
+pub(crate) mod upkeep;
 mod url;
-mod wakes;
+pub(crate) mod wakes;
 mod wrapper;
 
 #[cfg(any(test, feature = "testkit"))]
-pub mod contract;
+pub(crate) mod contract;
 mod error;
 mod memory;
 #[cfg(feature = "postgres")]
@@ -60,24 +60,26 @@ mod sqlite;
 
 pub use copying::{Copied, CopyError, Copying, copy, give_up_copy};
 pub use error::{StoreError, StoreErrorKind};
-pub use heartbeat::{Beat, Heartbeat, Peer};
-pub use look::{Look, Sight, Waiting};
+pub(crate) use heartbeat::{Beat, Heartbeat, Peer};
+pub(crate) use look::{Look, Sight, Waiting};
 pub use memory::Memory;
 pub use migrated::Migrated;
-pub use outbox::{Account, Database, Outbox, OutboxRow, OutboxTally, Rejected, Statement, Value};
+pub(crate) use outbox::{Account, Database, Outbox, OutboxRow, Statement};
+pub use outbox::{OutboxTally, Rejected};
 #[cfg(feature = "postgres")]
 pub use postgres::{Postgres, PostgresBuilder};
 #[cfg(feature = "seal")]
 pub use seal::{SealKeyId, SealKeys};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{Sqlite, SqliteBuilder};
-pub use standing::{Stage, Standing};
+pub(crate) use standing::{Stage, Standing};
 use upkeep::AUDIT_MOVED;
-pub use upkeep::{Head, Reseal, Resealed, ResealedBatch, Restore, Row, Unreadable, Upkeep, reseal};
+pub(crate) use upkeep::{Head, Reseal, ResealedBatch, Restore, Row, Upkeep};
+pub use upkeep::{Resealed, Unreadable, reseal};
 pub(crate) use url::EXAMPLE;
 pub use url::{StoreUrl, open};
 pub(crate) use wakes::Sleeper;
-pub use wakes::Wakes;
+pub(crate) use wakes::Wakes;
 pub use wrapper::Wrapper;
 
 /// Keeps the record of every keyed call.
@@ -246,6 +248,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// A [`StoreError`]; of the kind [`Closed`](StoreErrorKind::Closed) where a take would be refused with it.
+    #[doc(hidden)]
     async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
         let _ = look;
         Ok(None)
@@ -259,6 +262,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// A [`StoreError`].
+    #[doc(hidden)]
     async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Option<Vec<Peer>>, StoreError> {
         let _ = heartbeat;
         Ok(None)
@@ -268,6 +272,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// share it.
     ///
     /// Default: `None`. Then each client wakes its own dispatcher alone, and looks for itself.
+    #[doc(hidden)]
     fn wakes(&self) -> Option<&Wakes> {
         None
     }
@@ -275,6 +280,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// The upkeep of the whole store by an operator's tool, such as [`reseal`]; `None` if the store has none.
     ///
     /// Default: `None`.
+    #[doc(hidden)]
     fn upkeep(&self) -> Option<&dyn Upkeep> {
         None
     }
@@ -282,6 +288,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// The store's [outbox](crate::outbox), where callers put calls in transactions of their own; `None` if it has none.
     ///
     /// Default: `None`.
+    #[doc(hidden)]
     fn outbox(&self) -> Option<&dyn Outbox> {
         None
     }

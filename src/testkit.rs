@@ -15,9 +15,8 @@
 //! ```
 //! use std::time::Duration;
 //! use http::Method;
+//! use steadfast::{Effect, Random};
 //! use steadfast::clock::Clock;
-//! use steadfast::error::Effect;
-//! use steadfast::random::Random;
 //! use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
 //! use steadfast::transport::{Limits, Request, SendErrorKind, Transport};
 //!
@@ -55,6 +54,8 @@ pub mod fakes;
 mod fault;
 #[cfg(feature = "testkit")]
 mod front;
+#[cfg(feature = "testkit")]
+pub mod internals;
 mod random;
 mod scripted;
 
@@ -64,6 +65,11 @@ pub use fault::{FAULT_HEADER, Fault, FaultPlan, WaitForm};
 pub use front::Front;
 pub use random::{FixedRandom, SeededRandom};
 pub use scripted::ScriptedTransport;
+
+/// The suite that every store passes: run it on a store of your own.
+pub mod contract {
+    pub use crate::store::contract::*;
+}
 
 /// One step of SplitMix64's output function: every bit of `state` reaches every bit of the result.
 ///

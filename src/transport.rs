@@ -6,13 +6,14 @@
 #![cfg_attr(feature = "testkit", doc = "[`testkit`]: crate::testkit")]
 #![cfg_attr(not(feature = "testkit"), doc = "[`testkit`]: crate#features")]
 
+use std::error::Error as StdError;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
 use url::{Host, Url};
 
-use crate::answer::Answer;
+pub use crate::answer::Answer;
 pub use crate::attempt::failure::SendErrorKind;
 use crate::error::{BoxError, Effect};
 pub use crate::request::Request;
@@ -96,7 +97,7 @@ impl SendError {
     }
 
     /// A failure with its cause, which must not contain a secret.
-    pub fn with_source(kind: SendErrorKind, source: impl Into<BoxError>) -> SendError {
+    pub fn with_source(kind: SendErrorKind, source: impl Into<Box<dyn StdError + Send + Sync>>) -> SendError {
         SendError { kind, host: None, source: Some(source.into()) }
     }
 
@@ -145,8 +146,8 @@ impl fmt::Display for SendError {
     }
 }
 
-impl std::error::Error for SendError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.source.as_deref().map(|source| source as &(dyn std::error::Error + 'static))
+impl StdError for SendError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.source.as_deref().map(|source| source as &(dyn StdError + 'static))
     }
 }

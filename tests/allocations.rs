@@ -17,11 +17,10 @@ use std::task::{Context, Poll, Waker};
 use http::{HeaderValue, Method, header};
 use steadfast::Client;
 use steadfast::clock::{Clock, SystemClock};
-use steadfast::policy::{Gates, Outcome};
-use steadfast::random::SystemRandom;
-use steadfast::request::Request;
+use steadfast::policy::Gates;
 use steadfast::store::Memory;
-use steadfast::transport::{Limits, Transport};
+use steadfast::testkit::internals::{Outcome, SystemRandom};
+use steadfast::transport::{Limits, Request, Transport};
 use url::Url;
 
 use support::{BASE, Nowhere, PATH, Plain, SECRET, all_gates, bare_get};

@@ -19,7 +19,7 @@ const CALLS: usize = 1_400;
 async fn a_full_queue_holds_calls_back_until_their_deadline_and_leaves_nothing_of_them() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("calls.db");
-    let transport = ScriptedTransport::new().always(steadfast::answer::Answer::new(
+    let transport = ScriptedTransport::new().always(steadfast::transport::Answer::new(
         http::StatusCode::OK,
         http::HeaderMap::new(),
         "{}",

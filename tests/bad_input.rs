@@ -7,18 +7,16 @@ use std::time::Duration;
 
 use http::{HeaderMap, Method, StatusCode};
 use serde_json::{Value, json};
-use steadfast::answer::Answer;
-use steadfast::operation::WireKey;
 use steadfast::operation::record::State;
-use steadfast::operation::{Key, OperationId, Scope};
-use steadfast::policy::{Backoff, BreakerConfig, ConcurrencyConfig, Limits, Policy};
-use steadfast::request::Request;
+use steadfast::operation::{Key, OperationId, Scope, WireKey};
+use steadfast::policy::{Backoff, BodyLimits, BreakerConfig, ConcurrencyConfig};
 use steadfast::store::Memory;
 use steadfast::testkit::{ScriptedTransport, TestClock};
-use steadfast::transport::{Exchange, SendErrorKind, Transport};
-use steadfast::vendor::{Attempt, BigCommerce, Finding, Keyed, KeyedConfig, Postmark, Stripe, Subject};
-use steadfast::vendor::{Auth, Vendor, Verdict};
-use steadfast::{Call, Client, Effect, Error, Obtained};
+use steadfast::transport::{Answer, Exchange, Request, SendErrorKind, Transport};
+use steadfast::vendor::{
+    Attempt, Auth, BigCommerce, Finding, Keyed, KeyedConfig, Postmark, Stripe, Subject, Vendor, Verdict,
+};
+use steadfast::{Call, Client, Effect, Error, Obtained, Policy};
 use url::Url;
 
 const MIB: usize = 1024 * 1024;
@@ -98,7 +96,7 @@ async fn a_request_body_over_the_limit_is_refused_with_both_figures() {
     charge(&client(&network)).bytes(vec![b'a'; MIB]).send().await.expect("exactly the limit");
 
     let network = ScriptedTransport::new().status(200);
-    let small = with_policy(&network, policy().limits(Limits::new(10, MIB)));
+    let small = with_policy(&network, policy().limits(BodyLimits::new(10, MIB)));
     let error = charge(&small).send().await.expect_err("eleven bytes");
     let problem = "invalid body: 11 bytes are over the limit of 10 in limits.request_bytes_max";
     assert_eq!(error.to_string(), format!("{CHARGE}{problem}"));
@@ -122,7 +120,7 @@ async fn the_first_mistake_is_the_one_that_is_reported() {
 #[tokio::test]
 async fn a_reply_over_the_limit_is_settled_and_said_so_again_without_sending() {
     let network = ScriptedTransport::new().json(201, json!({"id": "x".repeat(200)})).status(500);
-    let client = with_policy(&network, policy().limits(Limits::new(MIB, 100)));
+    let client = with_policy(&network, policy().limits(BodyLimits::new(MIB, 100)));
     for _ in 0..3 {
         let error = charge(&client).send().await.expect_err("too large");
         assert_eq!(error.code(), "VALIDATION.reply_too_large");
@@ -148,7 +146,7 @@ async fn a_reply_over_the_limit_is_settled_and_said_so_again_without_sending() {
 #[tokio::test]
 async fn an_unkeyed_reply_over_the_limit_is_the_same_error() {
     let network = ScriptedTransport::new().json(200, json!({"id": "x".repeat(200)}));
-    let client = with_policy(&network, policy().limits(Limits::new(MIB, 100)));
+    let client = with_policy(&network, policy().limits(BodyLimits::new(MIB, 100)));
     let error = client.get("/v1/balance").send().await.expect_err("too large");
     assert_eq!(error.code(), "VALIDATION.reply_too_large");
 }

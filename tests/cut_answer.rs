@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use steadfast::dead_letter::{DeadLetters, ShownBody, Signed, View};
 use steadfast::operation::record::Phase;
 use steadfast::operation::{Key, OperationId, Scope};
-use steadfast::policy::{Backoff, Limits, Policy};
+use steadfast::policy::{Backoff, BodyLimits};
 use steadfast::store::{Sqlite, Store};
 use steadfast::vendor::Stripe;
-use steadfast::{Client, Effect, Error};
+use steadfast::{Client, Effect, Error, Policy};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -106,7 +106,7 @@ async fn answer(mut socket: TcpStream, status: &str, framing: Framing) -> usize 
 fn client(store: &Arc<Sqlite>, address: SocketAddr) -> Client {
     let policy = Policy::background().backoff(Backoff::none()).without_breaker();
     Client::builder(Stripe::new("sk_test_1").base_url(format!("http://{address}")))
-        .policy(policy.limits(Limits::new(1024, LIMIT_BYTES)))
+        .policy(policy.limits(BodyLimits::new(1024, LIMIT_BYTES)))
         .store(Arc::clone(store))
         .build()
         .expect("a client")

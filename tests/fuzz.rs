@@ -10,17 +10,13 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
-use steadfast::Effect;
-use steadfast::answer::Answer;
 use steadfast::clock::Timestamp;
-use steadfast::config::Vendors;
-use steadfast::inbound::Inbound;
 use steadfast::operation::{Key, OperationId, Scope, WireKey, fingerprint};
-use steadfast::request::Request;
-use steadfast::transport::{SendError, SendErrorKind};
+use steadfast::transport::{Answer, Request, SendError, SendErrorKind};
 use steadfast::vendor::{
     Attempt, BigCommerce, Finding, Keyed, KeyedConfig, Postmark, Stripe, Subject, Vendor, Verdict, wait,
 };
+use steadfast::{Effect, Inbound, Vendors};
 
 const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 

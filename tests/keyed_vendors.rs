@@ -4,15 +4,12 @@ use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
-use steadfast::config::Vendors;
-use steadfast::error::Reason;
-use steadfast::operation::record::slack;
-use steadfast::policy::{Jitter, Policy};
-use steadfast::request::Request;
+use steadfast::policy::Jitter;
 use steadfast::store::Memory;
+use steadfast::testkit::internals::slack;
 use steadfast::testkit::{ScriptedTransport, TestClock};
-use steadfast::transport::SendErrorKind;
-use steadfast::{Call, Client, Effect, Obtained};
+use steadfast::transport::{Request, SendErrorKind};
+use steadfast::{Call, Client, Effect, Obtained, Policy, Reason, Vendors};
 
 /// Where a vendor wants its key, and for how long it replays it.
 struct Case {

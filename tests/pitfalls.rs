@@ -7,16 +7,15 @@ use std::time::Duration;
 
 use http::Method;
 use steadfast::clock::{Clock, Instant, Timestamp};
-use steadfast::error::{Gate, Reason};
 use steadfast::operation::record::{self, Claim, Claimed, State};
 use steadfast::operation::{Key, OperationId, Scope, fingerprint};
-use steadfast::policy::{Backoff, Breaker, BreakerConfig, Budget, BudgetConfig, Jitter, Outcome, Policy};
-use steadfast::request::Request;
+use steadfast::policy::{Backoff, BreakerConfig, BudgetConfig, Jitter};
 use steadfast::store::{Memory, Store};
+use steadfast::testkit::internals::{Breaker, Budget, Outcome};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
-use steadfast::transport::SendErrorKind;
+use steadfast::transport::{Request, SendErrorKind};
 use steadfast::vendor::{Postmark, Stripe, Vendor};
-use steadfast::{Call, Client, Effect, Error, Obtained, Reply};
+use steadfast::{Call, Client, Effect, Error, Gate, Obtained, Policy, Reason, Reply};
 
 fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -221,7 +220,7 @@ async fn a_retry_after_is_capped() {
     assert!(wait >= secs(31_536_000) && wait <= secs(31_536_030), "{wait:?}");
     assert_eq!(bench.clock.slept(), [], "and it is not waited out in the caller's time");
     let now = bench.clock.now();
-    let held_until = bench.client.gates().pause().until(now).expect("a pause");
+    let held_until = bench.client.gates().paused_until(now).expect("a pause");
     assert_eq!(held_until.since(now), secs(3600));
 }
 

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use steadfast::dead_letter::{DeadLetters, Edit, Selection, Shown, ShownBody, Signed, View};
 use steadfast::operation::{Key, OperationId, RedactedFields, Scope};
-use steadfast::policy::{Backoff, Policy};
+use steadfast::policy::Backoff;
 use steadfast::store::{Memory, Store};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::Stripe;
-use steadfast::{Call, Client, ClientBuilder, Error};
+use steadfast::{Call, Client, ClientBuilder, Error, Policy};
 
 struct Bench {
     store: Arc<dyn Store>,

@@ -6,14 +6,13 @@ use std::sync::Arc;
 
 use http::{HeaderMap, StatusCode};
 use serde_json::json;
-use steadfast::answer::Answer;
 use steadfast::dead_letter::{DeadLetters, Redrive, Selection, Which};
-use steadfast::policy::{Backoff, Policy};
+use steadfast::policy::Backoff;
 use steadfast::store::{SealKeys, Sqlite, Store, StoreError, StoreErrorKind};
 use steadfast::testkit::{ScriptedTransport, TestClock};
-use steadfast::transport::SendErrorKind;
+use steadfast::transport::{Answer, SendErrorKind};
 use steadfast::vendor::Stripe;
-use steadfast::{Client, Error, Reply};
+use steadfast::{Client, Error, Policy, Reply};
 use tempfile::TempDir;
 
 struct Service {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use steadfast::store::{Memory, Store, Wrapper, contract};
+use steadfast::store::{Memory, Store, Wrapper};
+use steadfast::testkit::contract;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn memory_keeps_the_contract() {

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, Method, StatusCode};
-use steadfast::answer::Answer;
 use steadfast::clock::Timestamp;
 use steadfast::operation::record::{Claim, Claimed, Event, Left, State, Take, Transition};
 use steadfast::operation::{Fingerprint, Key, OperationId, Scope};
-use steadfast::request::Request;
-use steadfast::store::{Sqlite, Store, contract};
+use steadfast::store::{Sqlite, Store};
+use steadfast::testkit::contract;
+use steadfast::transport::{Answer, Request};
 use steadfast::{Effect, OnUnknown};
 
 const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);

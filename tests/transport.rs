@@ -11,9 +11,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderValue, Method, StatusCode};
 use raw_server::{RawServer, Reply};
-use steadfast::answer::Answer;
-use steadfast::error::Effect;
-use steadfast::transport::{Http, Limits, Request, SendError, SendErrorKind, Transport};
+use steadfast::Effect;
+use steadfast::transport::{Answer, Http, Limits, Request, SendError, SendErrorKind, Transport};
 use url::Url;
 
 const REPLY_BYTES_MAX: usize = 1024;

@@ -5,11 +5,11 @@ use std::time::Duration;
 use http::Method;
 use serde_json::Value;
 use steadfast::clock::{Clock, Timestamp};
-use steadfast::policy::{Backoff, Jitter, Policy};
+use steadfast::policy::{Backoff, Jitter};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::{Postmark, Stripe, Vendor, wait};
-use steadfast::{Call, Client, Effect, Error};
+use steadfast::{Call, Client, Effect, Error, Policy};
 
 /// The first rung of the ladder in these tests: shorter than any wait that a vendor asks for.
 const RUNG: Duration = Duration::from_millis(1);

@@ -9,9 +9,8 @@ use std::time::{Duration, Instant};
 use steadfast::Client;
 use steadfast::dispatcher::Dispatcher;
 use steadfast::operation::record::Phase;
-use steadfast::request::Request;
 use steadfast::store::{Postgres, Store};
-use steadfast::transport::{Exchange, Limits, Transport};
+use steadfast::transport::{Exchange, Limits, Request, Transport};
 use tokio::runtime::Runtime;
 
 use crate::server::Server;

@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use steadfast::Client;
-use steadfast::policy::{Policy, RecoveryConfig};
-use steadfast::request::Request;
+use steadfast::policy::RecoveryConfig;
 use steadfast::store::Postgres;
-use steadfast::transport::{Exchange, Limits, Transport};
+use steadfast::transport::{Exchange, Limits, Request, Transport};
+use steadfast::{Client, Policy};
 
 use crate::support::{BASE, Nowhere, PATH, Plain};
 use crate::{BODY, support};

@@ -44,10 +44,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use steadfast::answer::Answer;
 use steadfast::http::{HeaderMap, StatusCode};
 use steadfast::operation::record::Event;
 use steadfast::store::{Postgres, Store};
+use steadfast::transport::Answer;
 use tokio::runtime::Runtime;
 
 use server::Server;

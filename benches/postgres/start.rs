@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 
 use steadfast::Client;
 use steadfast::dispatcher::{Dispatcher, PERIOD};
-use steadfast::request::Request;
-use steadfast::transport::{Exchange, Limits, Transport};
+use steadfast::transport::{Exchange, Limits, Request, Transport};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 

@@ -20,16 +20,13 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom as _;
-use steadfast::answer::Answer;
-use steadfast::attempt::AttemptReport;
 use steadfast::clock::Timestamp;
 use steadfast::operation::record::{Claim, Claimed, Event, Record, Transition};
 use steadfast::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
-use steadfast::request::Request;
 use steadfast::store::{Sqlite, Store};
-use steadfast::transport::{Exchange, Limits, Transport};
+use steadfast::transport::{Answer, Exchange, Limits, Request, Transport};
 use steadfast::vendor::Stripe;
-use steadfast::{Client, Effect, OnUnknown, Policy};
+use steadfast::{AttemptReport, Client, Effect, OnUnknown, Policy};
 
 mod bare;
 mod process;

@@ -10,13 +10,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
-use steadfast::answer::Answer;
-use steadfast::error::Refusal;
 use steadfast::operation::WireKey;
-use steadfast::policy::{BreakerConfig, BudgetConfig, ConcurrencyConfig, Policy, RateConfig};
-use steadfast::request::Request;
-use steadfast::transport::{Exchange, Limits, SendError, SendErrorKind, Transport};
+use steadfast::policy::{BreakerConfig, BudgetConfig, ConcurrencyConfig, RateConfig};
+use steadfast::transport::{Answer, Exchange, Limits, Request, SendError, SendErrorKind, Transport};
 use steadfast::vendor::{Attempt, Finding, Subject, Vendor, Verdict};
+use steadfast::{Policy, Refusal};
 use url::Url;
 
 /// Whether the run only has to show that the benchmark works: `cargo bench -- --test` or `-- --quick`.

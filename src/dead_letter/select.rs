@@ -61,7 +61,7 @@ pub struct Selection {
 /// ```
 #[doc = include_str!("../docs/setup/dead_letters.md")]
 /// use steadfast::dead_letter::Selection;
-/// use steadfast::error::Reason;
+/// use steadfast::Reason;
 ///
 /// let page = letters.list(&Selection::default(), None, 20).await?;
 /// let letter = &page.rows[0];

@@ -8,7 +8,8 @@ use super::*;
 use crate::answer::Answer;
 use crate::error::{Effect, Reason};
 use crate::operation::Key;
-use crate::operation::record::{Forbidden, slack};
+use crate::operation::record::Forbidden;
+use crate::operation::record::resend::slack;
 use crate::policy::{Backoff, Policy};
 use crate::store::Memory;
 #[cfg(feature = "sqlite")]

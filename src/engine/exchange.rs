@@ -7,7 +7,7 @@ use http::HeaderValue;
 use super::{Engine, limit};
 use crate::answer::Answer;
 use crate::clock::Instant;
-use crate::inbound;
+use crate::inbound::{self, Inbound};
 use crate::request::Request;
 use crate::transport::{Limits, Progress, SendError};
 
@@ -72,9 +72,9 @@ impl Engine {
 /// the sends.
 fn pass_on(request: &mut Request, left: Duration, retries_allowed: bool) {
     if !retries_allowed {
-        request.headers.insert(inbound::X_DO_NOT_RETRY, HeaderValue::from_static("true"));
+        request.headers.insert(Inbound::X_DO_NOT_RETRY, HeaderValue::from_static("true"));
     }
     if let Ok(value) = HeaderValue::from_str(&inbound::format_timeout(left)) {
-        request.headers.insert(inbound::X_REQUEST_TIMEOUT, value);
+        request.headers.insert(Inbound::X_REQUEST_TIMEOUT, value);
     }
 }

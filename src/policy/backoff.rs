@@ -1,16 +1,4 @@
 //! How long to wait before the next attempt, and when to stop trying.
-//!
-//! The waits are data, a ladder, not a formula: 500 ms, 2 s, 5 s, 30 s can be read, changed and argued about
-//! where `base × factor^n` has to be computed first. Two things go wrong with jitter in the wild, and the
-//! arithmetic here is laid out against both:
-//!
-//! - *added after the cap*: a wait longer than the policy allows. Here every draw is inside the step;
-//! - *lost at the cap*: `min(cap, draw)` turns every draw above the cap into the cap itself, so that exactly
-//!   the clients that have failed longest come back together. Here the *range* is capped, then drawn from.
-//!
-//! Jitter does not prevent collapse. In a simulation, 1,000 clients called a vendor that was down for 60 s. The
-//! ladder lost 99.7 % of the calls after the outage without jitter and 99.6 % with it. It spreads waits, and nothing
-//! more; [`budget`](super::budget) is what bounds load.
 
 use std::time::Duration;
 
@@ -20,6 +8,18 @@ use super::{as_nanos, invalid};
 use crate::error::{Error, field};
 
 /// The waits between attempts.
+///
+/// The waits are data, a ladder, not a formula: 500 ms, 2 s, 5 s, 30 s can be read, changed and argued about
+/// where `base × factor^n` has to be computed first. Two things go wrong with jitter in the wild, and the
+/// arithmetic here is laid out against both:
+///
+/// - *added after the cap*: a wait longer than the policy allows. Here every draw is inside the step;
+/// - *lost at the cap*: `min(cap, draw)` turns every draw above the cap into the cap itself, so that exactly
+///   the clients that have failed longest come back together. Here the *range* is capped, then drawn from.
+///
+/// Jitter does not prevent collapse. In a simulation, 1,000 clients called a vendor that was down for 60 s. The
+/// ladder lost 99.7 % of the calls after the outage without jitter and 99.6 % with it. It spreads waits, and nothing
+/// more; [`budget`](super::budget) is what bounds load.
 ///
 /// ```
 /// use std::time::Duration;

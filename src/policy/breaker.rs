@@ -1,26 +1,4 @@
 //! Stops calling a vendor that fails, and finds out when it is back.
-//!
-//! **Conditions.** Failures in a row, or the share of failures or of slow calls over a sliding *time* window. One
-//! call's failures count once until the vendor succeeds again, however often it is sent: see `row`. A window over the
-//! last *n* calls was rejected: after long health it needs as many failures as it saw successes. A 429 is feedback on
-//! our load and counts for nothing here; a refusal (4xx) proves life.
-//!
-//! **Open time.** Starts at 1 s, doubles per failed round of probes, ends at 30 s. A breaker that is open for 30 s
-//! from the start throws away the minute after the vendor's recovery. In the simulation of the [policy](super) that
-//! was 11 % of the calls after the outage. Each time is drawn from the last fifth of its step, so that a fleet does
-//! not probe in step, and never beyond it.
-//!
-//! **Half-open.** A fixed number of probes, held by RAII permits. Other breakers count probes when they complete.
-//! Their clones admit too many at once, and a probe that is cancelled is never given back and wedges the circuit for
-//! ever (tower-resilience#407, resilience4j#544, Polly#223). Here a place is taken at admission and given back by
-//! `Drop`.
-//!
-//! **Generations.** Every change of state begins a new generation, and a permit counts only in its own. A call that
-//! was admitted before the circuit opened and fails after it has closed again says nothing about the vendor as it is
-//! now.
-//!
-//! **Cost.** Closed, a call that succeeds reads two words and writes one; open, a refusal is three loads. Only
-//! failures, slow calls and probes take the lock, so that what they decide is decided once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -55,28 +33,6 @@ use permit::Kind;
 use row::Row;
 
 /// The run-time state of a circuit breaker.
-///
-/// ```
-/// use steadfast::Client;
-/// use steadfast::clock::{Clock, SystemClock};
-/// use steadfast::policy::{BreakerState, Mode};
-/// use steadfast::vendor::Stripe;
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), steadfast::Error> {
-/// // Times are the client's clock's, so keep it.
-/// let clock = SystemClock::new();
-/// let stripe = Client::builder(Stripe::new("sk_test_123")).clock(clock.clone()).build()?;
-///
-/// if let Some(breaker) = stripe.gates().breaker() {
-///     assert_eq!(breaker.state(clock.now()), BreakerState::Closed);
-///     breaker.set_mode(Mode::ForcedOpen);
-/// }
-/// let error = stripe.get("/v1/charges").send().await.unwrap_err();
-/// assert!(error.is_circuit_open());
-/// # Ok(())
-/// # }
-/// ```
 pub struct Breaker {
     config: BreakerConfig,
     random: Arc<dyn Random>,

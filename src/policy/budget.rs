@@ -1,17 +1,4 @@
 //! How many retries a client may add to its calls.
-//!
-//! This is what prevents collapse. In a simulation, 1,000 clients called a vendor that was down for 60 s. The ladder
-//! with jitter put 4.6 times the normal load on the vendor and lost 99.6 % of the calls *after* the outage. With a
-//! budget of 10 % it was 1.01 times and none. The floor is per process, and a floor that looks small is the whole
-//! load of a fleet. With 1 token/s in each process the load was 1.3 times, with 10/s 3.76. Hence a burst of 10 that
-//! refills at 0.1/s: a quiet service may retry, and a fleet cannot storm.
-//!
-//! A retry is charged when it is *scheduled*, before its wait. Charged when it is sent, all retries that wait
-//! in backoff are free, and are released at once (envoy#30205).
-//!
-//! Earning is on the path of every call, so it is one atomic. Spending is on the path of failures only, so it takes a
-//! lock. Check and take are one step: check-then-add over-spends under contention. Shares are fractions of whole
-//! numbers: a ratio kept as "one retry in every n calls" rounds all above ½ to 1 (tower#857).
 
 use std::time::Duration;
 
@@ -25,6 +12,19 @@ use crate::clock::Instant;
 use crate::error::{Error, field};
 
 /// How many retries are allowed.
+///
+/// This is what prevents collapse. In a simulation, 1,000 clients called a vendor that was down for 60 s. The ladder
+/// with jitter put 4.6 times the normal load on the vendor and lost 99.6 % of the calls *after* the outage. With a
+/// budget of 10 % it was 1.01 times and none. The floor is per process, and a floor that looks small is the whole
+/// load of a fleet. With 1 token/s in each process the load was 1.3 times, with 10/s 3.76. Hence a burst of 10 that
+/// refills at 0.1/s: a quiet service may retry, and a fleet cannot storm.
+///
+/// A retry is charged when it is *scheduled*, before its wait. Charged when it is sent, all retries that wait
+/// in backoff are free, and are released at once (envoy#30205).
+///
+/// Earning is on the path of every call, so it is one atomic. Spending is on the path of failures only, so it takes a
+/// lock. Check and take are one step: check-then-add over-spends under contention. Shares are fractions of whole
+/// numbers: a ratio kept as "one retry in every n calls" rounds all above ½ to 1 (tower#857).
 ///
 /// ```
 /// use steadfast::Policy;
@@ -92,7 +92,8 @@ impl Default for BudgetConfig {
 ///
 /// ```
 /// use steadfast::clock::Instant;
-/// use steadfast::policy::{Budget, BudgetConfig};
+/// use steadfast::policy::BudgetConfig;
+/// use steadfast::testkit::internals::Budget;
 ///
 /// let budget = Budget::new(&BudgetConfig::new(0.1, 1, 0.0));
 /// let now = Instant::ORIGIN;

@@ -1,9 +1,4 @@
 //! How many attempts may be under way at once.
-//!
-//! A counter, not a semaphore: no call waits in line here. A queue in front of a slow vendor only moves the wait to
-//! where it cannot be seen, and a call that is refused at once can still be scheduled. The count goes up by
-//! compare-and-swap, not by add-then-undo: an undo shows other callers a limit that is full for an instant when it is
-//! not.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -14,8 +9,14 @@ use crate::error::{Error, field};
 
 /// The limit on attempts under way.
 ///
+/// A counter, not a semaphore: no call waits in line here. A queue in front of a slow vendor only moves the wait to
+/// where it cannot be seen, and a call that is refused at once can still be scheduled. The count goes up by
+/// compare-and-swap, not by add-then-undo: an undo shows other callers a limit that is full for an instant when it is
+/// not.
+///
 /// ```
-/// use steadfast::policy::{ConcurrencyConfig, Policy};
+/// use steadfast::Policy;
+/// use steadfast::policy::ConcurrencyConfig;
 ///
 /// let policy = Policy::background().concurrency(ConcurrencyConfig::new(8));
 /// assert!(policy.validate().is_ok());

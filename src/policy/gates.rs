@@ -12,6 +12,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use super::Policy;
 use super::breaker::{Breaker, Permit};
@@ -57,35 +58,22 @@ pub enum Outcome {
 }
 
 /// An operator's switch: while it is engaged nothing is sent.
-///
-/// ```
-#[doc = include_str!("../docs/setup/stripe.md")]
-/// use steadfast::error::Gate;
-///
-/// stripe.gates().kill_switch().engage();
-/// let error = stripe.get("/v1/charges").send().await.unwrap_err();
-/// assert_eq!(error.gate(), Some(Gate::KillSwitch));
-///
-/// stripe.gates().kill_switch().release();
-/// assert!(stripe.get("/v1/charges").send().await.is_ok());
-#[doc = include_str!("../docs/setup/end.md")]
-/// ```
 #[derive(Debug, Default)]
-pub struct KillSwitch {
+pub(super) struct KillSwitch {
     engaged: AtomicBool,
     vendor: Arc<str>,
 }
 
 impl KillSwitch {
     /// Stops all calls from now on. Attempts under way go on.
-    pub fn engage(&self) {
+    fn engage(&self) {
         if !self.engaged.swap(true, Ordering::Relaxed) {
             tracing::warn!(steadfast.vendor = &*self.vendor, "kill switch engaged");
         }
     }
 
     /// Lets calls through again.
-    pub fn release(&self) {
+    fn release(&self) {
         if self.engaged.swap(false, Ordering::Relaxed) {
             tracing::info!(steadfast.vendor = &*self.vendor, "kill switch released");
         }
@@ -93,7 +81,7 @@ impl KillSwitch {
 
     /// Whether calls are stopped.
     #[inline]
-    pub fn is_engaged(&self) -> bool {
+    fn is_engaged(&self) -> bool {
         self.engaged.load(Ordering::Relaxed)
     }
 }
@@ -107,9 +95,9 @@ impl KillSwitch {
 ///
 /// // What an operator's page shows of a vendor.
 /// let gates = stripe.gates();
-/// assert!(!gates.kill_switch().is_engaged());
-/// assert_eq!(gates.pause().until(clock.now()), None);
-/// assert!(gates.breaker().is_some_and(|breaker| breaker.state(clock.now()) == BreakerState::Closed));
+/// assert!(!gates.kill_switch_is_engaged());
+/// assert_eq!(gates.paused_until(clock.now()), None);
+/// assert_eq!(gates.breaker_state(clock.now()), Some(BreakerState::Closed));
 /// assert_eq!(gates.under_way(), None, "the policy sets no limit");
 #[doc = include_str!("../docs/setup/end.md")]
 /// ```
@@ -128,6 +116,7 @@ impl Gates {
     /// Open gates, as `policy` has them. The clock is read once, for the start of the rate limit; after that
     /// time enters by parameter, and must come from the same clock.
     #[allow(clippy::needless_pass_by_value, reason = "shared parts are handed over alike")]
+    #[doc(hidden)]
     pub fn new(policy: &Policy, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Gates {
         Gates {
             kill_switch: KillSwitch::default(),
@@ -160,6 +149,7 @@ impl Gates {
     /// # Errors
     ///
     /// The first gate that refused. What earlier gates gave is given back.
+    #[doc(hidden)]
     #[inline]
     pub fn admit(&self, now: Instant) -> Result<Admission<'_>, Refusal> {
         self.admit_if(now, |rate, turns| turns.admit_live(rate, now))
@@ -171,6 +161,7 @@ impl Gates {
     /// # Errors
     ///
     /// As [`admit`](Gates::admit).
+    #[doc(hidden)]
     pub fn admit_recovered(&self, now: Instant) -> Result<Admission<'_>, Refusal> {
         self.admit_if(now, |rate, turns| turns.admit_recovered(rate, now))
     }
@@ -259,29 +250,127 @@ impl Gates {
         self.rate.as_ref().map(|(rate, turns)| turns.live_started(rate))
     }
 
+    /// Stops all calls from now on. Attempts under way go on.
+    ///
+    /// ```
+    #[doc = include_str!("../docs/setup/stripe.md")]
+    /// use steadfast::Gate;
+    ///
+    /// stripe.gates().engage_kill_switch();
+    /// let error = stripe.get("/v1/charges").send().await.unwrap_err();
+    /// assert_eq!(error.gate(), Some(Gate::KillSwitch));
+    ///
+    /// stripe.gates().release_kill_switch();
+    /// assert!(stripe.get("/v1/charges").send().await.is_ok());
+    #[doc = include_str!("../docs/setup/end.md")]
+    /// ```
+    pub fn engage_kill_switch(&self) {
+        self.kill_switch.engage();
+    }
+
+    /// Lets calls through again.
+    pub fn release_kill_switch(&self) {
+        self.kill_switch.release();
+    }
+
+    /// Whether calls are stopped.
+    pub fn kill_switch_is_engaged(&self) -> bool {
+        self.kill_switch.is_engaged()
+    }
+
+    /// Holds every call back for `wait` from `now`, cut to the configured most. Never shortens a pause.
+    pub fn hold(&self, now: Instant, wait: Duration) {
+        self.pause.hold_until(now, wait);
+    }
+
+    /// The end of the vendor's pause, if there is one at `now`.
+    pub fn paused_until(&self, now: Instant) -> Option<Instant> {
+        self.pause.until(now)
+    }
+
+    /// Ends the vendor's pause. For an operator who knows better than the vendor's header.
+    ///
+    /// ```
+    #[doc = include_str!("../docs/setup/stripe.md")]
+    /// # use steadfast::testkit::{Fault, WaitForm};
+    /// # fake.plan().next(Fault::TooManyRequests(WaitForm::Seconds(3600)));
+    /// use steadfast::clock::Clock;
+    ///
+    /// // Stripe asks for an hour, by mistake: every call to it would wait.
+    /// let _ = stripe.get("/v1/charges").send().await;
+    /// /// assert!(stripe.gates().paused_until(clock.now()).is_some());
+    ///
+    /// stripe.gates().clear_pause();
+    /// assert!(stripe.get("/v1/charges").send().await.is_ok());
+    #[doc = include_str!("../docs/setup/end.md")]
+    /// ```
+    pub fn clear_pause(&self) {
+        self.pause.clear();
+    }
+
+    /// The state of the circuit at `now`, whatever the breaker's mode. `None` if the policy has no breaker.
+    pub fn breaker_state(&self, now: Instant) -> Option<BreakerState> {
+        self.breaker.as_ref().map(|breaker| breaker.state(now))
+    }
+
+    /// Who decides for the breaker. `None` if the policy has none.
+    pub fn breaker_mode(&self) -> Option<Mode> {
+        self.breaker.as_ref().map(Breaker::mode)
+    }
+
+    /// Sets who decides for the breaker. The state of the circuit is kept, and is what counts on the return to normal.
+    /// Does nothing if the policy has no breaker.
+    ///
+    /// ```
+    /// use steadfast::Client;
+    /// use steadfast::clock::{Clock, SystemClock};
+    /// use steadfast::policy::{BreakerState, Mode};
+    /// use steadfast::vendor::Stripe;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), steadfast::Error> {
+    /// // Times are the client's clock's, so keep it.
+    /// let clock = SystemClock::new();
+    /// let stripe = Client::builder(Stripe::new("sk_test_123")).clock(clock.clone()).build()?;
+    ///
+    /// assert_eq!(stripe.gates().breaker_state(clock.now()), Some(BreakerState::Closed));
+    /// stripe.gates().set_breaker_mode(Mode::ForcedOpen);
+    /// let error = stripe.get("/v1/charges").send().await.unwrap_err();
+    /// assert!(error.is_circuit_open());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set_breaker_mode(&self, mode: Mode) {
+        if let Some(breaker) = &self.breaker {
+            breaker.set_mode(mode);
+        }
+    }
+
+    /// How many calls the breaker admitted by [`Mode::ObserveOnly`] that it would have refused.
+    pub fn would_be_refusals(&self) -> u64 {
+        self.breaker.as_ref().map_or(0, Breaker::would_be_refusals)
+    }
+
     /// How fast recovery goes.
+    #[doc(hidden)]
     pub fn recovery(&self) -> &Recovery {
         &self.recovery
     }
 
     /// The retry budget, if the policy has one.
+    #[doc(hidden)]
     pub fn budget(&self) -> Option<&Budget> {
         self.budget.as_ref()
     }
 
     /// The vendor's pause.
-    pub fn pause(&self) -> &Pause {
+    pub(crate) fn pause(&self) -> &Pause {
         &self.pause
     }
 
     /// The circuit breaker, if the policy has one.
-    pub fn breaker(&self) -> Option<&Breaker> {
+    pub(crate) fn breaker(&self) -> Option<&Breaker> {
         self.breaker.as_ref()
-    }
-
-    /// The operator's switch.
-    pub fn kill_switch(&self) -> &KillSwitch {
-        &self.kill_switch
     }
 
     /// How many attempts are under way, if the policy limits them.

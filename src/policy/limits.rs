@@ -1,8 +1,4 @@
-//! Limits on bodies, which are held in memory, and the retention of records.
-//!
-//! Without a limit on bodies, a vendor's proxy that answers with an endless page takes the process down. A record
-//! without an end fills the store; one that ends too early forgets that a key was used while the vendor, or the
-//! caller, may still use it.
+//! BodyLimits on bodies, which are held in memory, and the retention of records.
 
 use std::time::Duration;
 
@@ -14,16 +10,17 @@ use crate::error::{Error, field};
 /// How large bodies may be.
 ///
 /// ```
-/// use steadfast::policy::{Limits, Policy};
+/// use steadfast::Policy;
+/// use steadfast::policy::BodyLimits;
 ///
 /// // 64 KiB out, 1 MiB back.
-/// let policy = Policy::background().limits(Limits::new(64 * 1024, 1024 * 1024));
+/// let policy = Policy::background().limits(BodyLimits::new(64 * 1024, 1024 * 1024));
 /// assert!(policy.validate().is_ok());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
-pub struct Limits {
+pub struct BodyLimits {
     /// The largest request body, in bytes. Default 1 MiB: it is stored with its operation and held while it is
     /// retried.
     pub request_bytes_max: usize,
@@ -31,10 +28,10 @@ pub struct Limits {
     pub reply_bytes_max: usize,
 }
 
-impl Limits {
+impl BodyLimits {
     /// These two limits, in bytes.
-    pub fn new(request_bytes_max: usize, reply_bytes_max: usize) -> Limits {
-        Limits { request_bytes_max, reply_bytes_max }
+    pub fn new(request_bytes_max: usize, reply_bytes_max: usize) -> BodyLimits {
+        BodyLimits { request_bytes_max, reply_bytes_max }
     }
 
     pub(super) fn validate(&self) -> Result<(), Error> {
@@ -48,17 +45,22 @@ impl Limits {
     }
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits::new(1024 * 1024, 8 * 1024 * 1024)
+impl Default for BodyLimits {
+    fn default() -> BodyLimits {
+        BodyLimits::new(1024 * 1024, 8 * 1024 * 1024)
     }
 }
 
 /// The retention of records, and their leases.
 ///
+/// Without a limit on bodies, a vendor's proxy that answers with an endless page takes the process down. A record
+/// without an end fills the store; one that ends too early forgets that a key was used while the vendor, or the
+/// caller, may still use it.
+///
 /// ```
 /// use std::time::Duration;
-/// use steadfast::policy::{Policy, RecordConfig};
+/// use steadfast::Policy;
+/// use steadfast::policy::RecordConfig;
 ///
 /// let margin = Duration::from_secs(30);
 /// let month = RecordConfig::new(Duration::from_secs(30 * 86_400), margin);

@@ -1,11 +1,4 @@
 //! The pause that a vendor asks for holds back every call to it.
-//!
-//! `Retry-After` on one answer is about the account, not about that call. If only the call that got the answer
-//! waited, the client would go on hitting the limit with all the others. So the pause is one point in time that all
-//! calls to the vendor look at, and only ever moves later: a second, shorter request does not shorten the first. How
-//! long one answer holds back all callers is capped, because one bad header (`Retry-After: 31536000` has been seen)
-//! would otherwise switch the vendor off for a year. The operation that got the answer is not capped: it is scheduled
-//! for the time that the vendor named.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -19,9 +12,17 @@ use crate::guard::Guard;
 
 /// How far a pause that the vendor asks for is followed.
 ///
+/// `Retry-After` on one answer is about the account, not about that call. If only the call that got the answer
+/// waited, the client would go on hitting the limit with all the others. So the pause is one point in time that all
+/// calls to the vendor look at, and only ever moves later: a second, shorter request does not shorten the first. How
+/// long one answer holds back all callers is capped, because one bad header (`Retry-After: 31536000` has been seen)
+/// would otherwise switch the vendor off for a year. The operation that got the answer is not capped: it is scheduled
+/// for the time that the vendor named.
+///
 /// ```
 /// use std::time::Duration;
-/// use steadfast::policy::{PauseConfig, Policy};
+/// use steadfast::Policy;
+/// use steadfast::policy::PauseConfig;
 ///
 /// // No vendor may hold us back for longer than ten minutes at a time.
 /// let policy = Policy::background().pause(PauseConfig::new(Duration::from_secs(600)));
@@ -58,22 +59,6 @@ impl Default for PauseConfig {
 }
 
 /// The end of the pause that the vendor has asked for.
-///
-/// ```
-#[doc = include_str!("../docs/setup/stripe.md")]
-/// # use steadfast::testkit::{Fault, WaitForm};
-/// # fake.plan().next(Fault::TooManyRequests(WaitForm::Seconds(3600)));
-/// use steadfast::clock::Clock;
-///
-/// // Stripe asks for an hour, by mistake: every call to it would wait.
-/// let _ = stripe.get("/v1/charges").send().await;
-/// let pause = stripe.gates().pause();
-/// assert!(pause.until(clock.now()).is_some());
-///
-/// pause.clear();
-/// assert!(stripe.get("/v1/charges").send().await.is_ok());
-#[doc = include_str!("../docs/setup/end.md")]
-/// ```
 #[derive(Debug)]
 pub struct Pause {
     max: Duration,

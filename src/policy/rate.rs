@@ -1,27 +1,4 @@
 //! The rate limit: never more than so many attempts start in any period, wherever it begins.
-//!
-//! A token bucket alone does not keep that promise. 25 a second with a burst of 25 lets 25 start at once, and 24 more
-//! within the same second as the bucket refills. Made to keep it, a bucket must give up either the burst or the rate:
-//! with a burst of all 25 it could refill at one a second. So the starts of the last period are remembered, and an
-//! attempt may start once the one 25 before it is a whole period old. That gives the whole burst after a quiet time
-//! and the whole rate without end.
-//!
-//! A shorter burst is GCRA's, by the crate governor, which spaces what follows it evenly. Governor asks a clock for
-//! the time; `GateClock` answers with the time that the gate was given. So one reading of the client's clock decides
-//! the whole admission, and a test that moves time moves the limit too. The adapter also keeps governor's unchecked
-//! additions far from the end of time, where they would panic.
-//!
-//! A start is when the first byte may leave, and not when the gate let it through. In between lies the claim or the
-//! renewal of a lease. A slow store may hold these up by any time, and then let go of many at once. So room is set
-//! aside at the gate, counted from the start on, and given back by a call that never starts.
-//!
-//! What is set aside and what is remembered is one number, so that setting aside is one atomic step, as GCRA is.
-//! Starts of one moment are remembered as a number too. To forget what is old, the first of them takes a lock, and so
-//! does a call that finds no room. A moment is a nanosecond. A limit with more calls than can be remembered one by
-//! one has longer moments: a part of its period each. Every start in one counts as at its end.
-//!
-//! Starts are counted here, not at the vendor: requests that left a second apart can arrive closer together. A limit
-//! just below the vendor's leaves room for that.
 
 use std::cell::Cell;
 use std::num::NonZeroU32;
@@ -48,9 +25,33 @@ use starts::Starts;
 
 /// The limit on attempts in a time.
 ///
+/// A token bucket alone does not keep that promise. 25 a second with a burst of 25 lets 25 start at once, and 24 more
+/// within the same second as the bucket refills. Made to keep it, a bucket must give up either the burst or the rate:
+/// with a burst of all 25 it could refill at one a second. So the starts of the last period are remembered, and an
+/// attempt may start once the one 25 before it is a whole period old. That gives the whole burst after a quiet time
+/// and the whole rate without end.
+///
+/// A shorter burst is GCRA's, by the crate governor, which spaces what follows it evenly. Governor asks a clock for
+/// the time; `GateClock` answers with the time that the gate was given. So one reading of the client's clock decides
+/// the whole admission, and a test that moves time moves the limit too. The adapter also keeps governor's unchecked
+/// additions far from the end of time, where they would panic.
+///
+/// A start is when the first byte may leave, and not when the gate let it through. In between lies the claim or the
+/// renewal of a lease. A slow store may hold these up by any time, and then let go of many at once. So room is set
+/// aside at the gate, counted from the start on, and given back by a call that never starts.
+///
+/// What is set aside and what is remembered is one number, so that setting aside is one atomic step, as GCRA is.
+/// Starts of one moment are remembered as a number too. To forget what is old, the first of them takes a lock, and so
+/// does a call that finds no room. A moment is a nanosecond. A limit with more calls than can be remembered one by
+/// one has longer moments: a part of its period each. Every start in one counts as at its end.
+///
+/// Starts are counted here, not at the vendor: requests that left a second apart can arrive closer together. A limit
+/// just below the vendor's leaves room for that.
+///
 /// ```
 /// use std::time::Duration;
-/// use steadfast::policy::{Policy, RateConfig};
+/// use steadfast::Policy;
+/// use steadfast::policy::RateConfig;
 ///
 /// // 150 calls in 30 s, of which at most 20 start at once.
 /// let rate = RateConfig::new(150, Duration::from_secs(30)).burst(20);
@@ -193,6 +194,7 @@ impl Rate {
     /// # Errors
     ///
     /// When there will be room for one.
+    #[cfg(any(test, feature = "testkit"))]
     #[inline]
     pub fn check(&self, now: Instant) -> Result<(), Instant> {
         self.reserve(now)?.begin(now);

@@ -1,30 +1,4 @@
 //! How fast recovery delivers: a rate of its own, which climbs while the vendor answers well.
-//!
-//! A backlog is no retry storm and no live traffic. Charged to the retry budget, 1,000 operations of a crash took
-//! hours at a vendor in perfect health. Without any limit they would all reach a vendor that has just come back, in
-//! the same second. The load that a vendor bears is only found by trying, so this is TCP's slow start (RFC 5681,
-//! section 3.1). Each good answer raises the rate a little. A rate that is used doubles each second: 10/s are 200/s
-//! after five seconds. Google's bulk writer for Firestore does the like, between a first and a highest number of
-//! operations a second.
-//!
-//! It falls fast. A failure halves the rate: once a second while good answers come between, and each time where none
-//! does. Sixty that fail in a row take any rate to the floor. A 429, a pause and an open circuit take it back to the
-//! start at least. The floor is one start in ten seconds and process, as the retry budget's. The reason is the same:
-//! a floor that looks small is the whole load of a fleet. What was not used for ten seconds proves nothing (RFC 5681,
-//! section 4.1) and starts anew. Linear growth after a fall, as TCP has it, was rejected. From 100/s to 200/s would
-//! take a hundred seconds, and a vendor with one failure in a hundred would never get there.
-//!
-//! Each send of a recovered operation is paid for here, and none by the retry budget of live calls; nor does it earn
-//! into that. The first is paid before the operation is taken. What follows in the same run, a retry or a lookup, is
-//! paid in debt. The failure before it has halved the rate already, and the next operations wait until the debt is
-//! paid off. An operation that needed no send gives its start back.
-//!
-//! All gates come after this. Recovery is never faster than the rate limit, and has `share` of it and of the places
-//! of the concurrency limit while live calls want the rest.
-//!
-//! The rate is one for all dispatchers that deliver for an account from one store: each has a [`Part`] of the first and
-//! of the highest rate. Each climbs by itself: that the sum of rates which double each second doubles too needs no word
-//! between them. Where one falls, all fall, as soon as they hear of it. Only the floor is each process's own.
 
 use std::time::Duration;
 
@@ -44,8 +18,35 @@ pub(crate) use part::Part;
 
 /// How fast recovery goes.
 ///
+/// A backlog is no retry storm and no live traffic. Charged to the retry budget, 1,000 operations of a crash took
+/// hours at a vendor in perfect health. Without any limit they would all reach a vendor that has just come back, in
+/// the same second. The load that a vendor bears is only found by trying, so this is TCP's slow start (RFC 5681,
+/// section 3.1). Each good answer raises the rate a little. A rate that is used doubles each second: 10/s are 200/s
+/// after five seconds. Google's bulk writer for Firestore does the like, between a first and a highest number of
+/// operations a second.
+///
+/// It falls fast. A failure halves the rate: once a second while good answers come between, and each time where none
+/// does. Sixty that fail in a row take any rate to the floor. A 429, a pause and an open circuit take it back to the
+/// start at least. The floor is one start in ten seconds and process, as the retry budget's. The reason is the same:
+/// a floor that looks small is the whole load of a fleet. What was not used for ten seconds proves nothing (RFC 5681,
+/// section 4.1) and starts anew. Linear growth after a fall, as TCP has it, was rejected. From 100/s to 200/s would
+/// take a hundred seconds, and a vendor with one failure in a hundred would never get there.
+///
+/// Each send of a recovered operation is paid for here, and none by the retry budget of live calls; nor does it earn
+/// into that. The first is paid before the operation is taken. What follows in the same run, a retry or a lookup, is
+/// paid in debt. The failure before it has halved the rate already, and the next operations wait until the debt is
+/// paid off. An operation that needed no send gives its start back.
+///
+/// All gates come after this. Recovery is never faster than the rate limit, and has `share` of it and of the places
+/// of the concurrency limit while live calls want the rest.
+///
+/// The rate is one for all dispatchers that deliver for an account from one store: each has a [`Part`] of the first and
+/// of the highest rate. Each climbs by itself: that the sum of rates which double each second doubles too needs no word
+/// between them. Where one falls, all fall, as soon as they hear of it. Only the floor is each process's own.
+///
 /// ```
-/// use steadfast::policy::{Policy, RecoveryConfig};
+/// use steadfast::Policy;
+/// use steadfast::policy::RecoveryConfig;
 ///
 /// // From 5 operations a second to at most 50.
 /// let recovery = RecoveryConfig::new(5, 50).share(0.25);

@@ -158,8 +158,8 @@ fn limits_that_cannot_be_meant_are_refused_by_name() {
             base.clone().concurrency(ConcurrencyConfig::new(0)),
             "concurrency.max: 0 refuses every call; to stop calls use the kill switch",
         ),
-        (base.clone().limits(Limits::new(0, 1)), "limits.request_bytes_max: 0 refuses every body"),
-        (base.clone().limits(Limits::new(1, 0)), "limits.reply_bytes_max: 0 cuts every reply"),
+        (base.clone().limits(BodyLimits::new(0, 1)), "limits.request_bytes_max: 0 refuses every body"),
+        (base.clone().limits(BodyLimits::new(1, 0)), "limits.reply_bytes_max: 0 cuts every reply"),
         (base.clone().look_ups_max(101), "look_ups_max: 101 is over the limit of 100"),
     ];
     for (policy, expected) in cases {

@@ -1,9 +1,4 @@
 //! Three limits on time: to connect, for one attempt, for the whole call.
-//!
-//! They are separate because they fail differently. A connection that was never made has sent nothing, so the call
-//! may be repeated whatever its method; an attempt that ran out may have taken effect. And only the total is what the
-//! caller waits for. With a limit for each retry and none for all together, a request with a 30 s budget is still
-//! being retried two minutes later.
 
 use std::time::Duration;
 
@@ -14,9 +9,15 @@ use crate::error::{Error, field};
 
 /// The time limits of a call.
 ///
+/// They are separate because they fail differently. A connection that was never made has sent nothing, so the call
+/// may be repeated whatever its method; an attempt that ran out may have taken effect. And only the total is what the
+/// caller waits for. With a limit for each retry and none for all together, a request with a 30 s budget is still
+/// being retried two minutes later.
+///
 /// ```
 /// use std::time::Duration;
-/// use steadfast::policy::{Policy, Timeouts};
+/// use steadfast::Policy;
+/// use steadfast::policy::Timeouts;
 ///
 /// let [connect, attempt, total] = [2, 10, 25].map(Duration::from_secs);
 /// let good = Timeouts::new(connect, attempt, total);

@@ -9,7 +9,8 @@
 //! # #[cfg(feature = "testkit")]
 //! # async fn example() {
 //! use std::sync::Arc;
-//! use steadfast::store::{Memory, Store, contract};
+//! use steadfast::store::{Memory, Store};
+//! use steadfast::testkit::contract;
 //!
 //! contract::check_all(async || Arc::new(Memory::new()) as Arc<dyn Store>).await;
 //! # }

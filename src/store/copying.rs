@@ -61,7 +61,7 @@ impl Copying {
         self
     }
 
-    /// The source of the copy's name. Default: [`SystemRandom`].
+    /// The source of the copy's name. Default: the operating system.
     #[must_use]
     pub fn random(mut self, random: impl Random) -> Copying {
         self.random = Arc::new(random);

@@ -1,5 +1,6 @@
 //! [`StoreError`]: the error of a store that could not do what it was asked.
 
+use std::error::Error as StdError;
 use std::fmt;
 
 use crate::error::BoxError;
@@ -82,7 +83,10 @@ impl StoreError {
     }
 
     /// A failure with its cause.
-    pub fn with_source(problem: impl Into<String>, source: impl Into<BoxError>) -> StoreError {
+    pub fn with_source(
+        problem: impl Into<String>,
+        source: impl Into<Box<dyn StdError + Send + Sync>>,
+    ) -> StoreError {
         StoreError { source: Some(source.into()), ..StoreError::new(problem) }
     }
 
@@ -111,8 +115,8 @@ impl fmt::Display for StoreError {
     }
 }
 
-impl std::error::Error for StoreError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.source.as_deref().map(|source| source as &(dyn std::error::Error + 'static))
+impl StdError for StoreError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.source.as_deref().map(|source| source as &(dyn StdError + 'static))
     }
 }

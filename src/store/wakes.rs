@@ -19,7 +19,7 @@ use crate::operation::Scope;
 ///
 /// ```
 /// use steadfast::clock::{Clock, SystemClock};
-/// use steadfast::store::Wakes;
+/// use steadfast::testkit::internals::Wakes;
 ///
 /// // In a store that listens to its database: something was enqueued, and it did not say what.
 /// let wakes = Wakes::new();

@@ -189,6 +189,7 @@ pub trait Wrapper: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// As there.
+    #[doc(hidden)]
     async fn look(&self, look: &Look) -> Result<Option<Sight>, StoreError> {
         self.inner().look(look).await
     }
@@ -198,21 +199,25 @@ pub trait Wrapper: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// As there.
+    #[doc(hidden)]
     async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Option<Vec<Peer>>, StoreError> {
         self.inner().heartbeat(heartbeat).await
     }
 
     /// See [`Store::wakes`].
+    #[doc(hidden)]
     fn wakes(&self) -> Option<&Wakes> {
         self.inner().wakes()
     }
 
     /// See [`Store::upkeep`].
+    #[doc(hidden)]
     fn upkeep(&self) -> Option<&dyn Upkeep> {
         self.inner().upkeep()
     }
 
     /// See [`Store::outbox`]. Claims that admit a row go there, and past [`claim`](Wrapper::claim).
+    #[doc(hidden)]
     fn outbox(&self) -> Option<&dyn Outbox> {
         self.inner().outbox()
     }

@@ -12,7 +12,7 @@ use crate::random::Random;
 /// different generated keys uses [`SeededRandom`].
 ///
 /// ```
-/// use steadfast::random::Random;
+/// use steadfast::Random;
 /// use steadfast::testkit::FixedRandom;
 ///
 /// assert_eq!(FixedRandom::at(0.5).unit(), 0.5);
@@ -49,7 +49,7 @@ impl Random for FixedRandom {
 /// the scheduler.
 ///
 /// ```
-/// use steadfast::random::Random;
+/// use steadfast::Random;
 /// use steadfast::testkit::SeededRandom;
 ///
 /// let (first, again) = (SeededRandom::new(7), SeededRandom::new(7));

@@ -5,15 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use steadfast::Client;
 use steadfast::clock::{Clock, SystemClock};
 use steadfast::operation::record::{Claim, Filter};
 use steadfast::operation::{Key, OperationId};
-use steadfast::policy::Policy;
 use steadfast::store::{Sqlite, Store, StoreUrl};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::Stripe;
+use steadfast::{Client, Policy};
 
 use super::{LONG_AGO, NOW, Place, pay};
 
@@ -156,7 +155,7 @@ async fn a_copy_that_is_killed_goes_on_and_is_never_open_twice() {
     let place = Place::fresh();
     let store = Arc::new(Sqlite::open(place.path("calls.db")).expect("opens"));
     let answer =
-        steadfast::answer::Answer::new(http::StatusCode::OK, http::HeaderMap::new(), "{\"id\":\"po_1\"}");
+        steadfast::transport::Answer::new(http::StatusCode::OK, http::HeaderMap::new(), "{\"id\":\"po_1\"}");
     let client = Client::builder(Stripe::new("sk_test_secret"))
         .policy(Policy::background().without_breaker().without_budget().without_rate())
         .store(Arc::clone(&store))
@@ -281,7 +280,7 @@ fn claim(key: &str, now: steadfast::clock::Timestamp, lease: Duration) -> Claim 
         wire_key: id.wire_key().to_string(),
         id,
         fingerprint: steadfast::operation::Fingerprint::from_bytes([7; 32]),
-        request: steadfast::request::Request::new(http::Method::POST, url),
+        request: steadfast::transport::Request::new(http::Method::POST, url),
         now,
         lease,
         due: None,

@@ -22,12 +22,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 use steadfast::clock::{Clock, SystemClock, Timestamp};
-use steadfast::policy::{Backoff, Policy};
+use steadfast::policy::Backoff;
 use steadfast::store::Sqlite;
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::Stripe;
-use steadfast::{Client, Error};
+use steadfast::{Client, Error, Policy};
 use tempfile::TempDir;
 
 /// A directory with a store and a vendors file.
@@ -150,7 +150,7 @@ impl Place {
         }
         file.execute_batch(&[row, "('prod', 'acme', 'shop', '/', 'k', '{}')"].concat()).expect("a row");
         let stripe = self.stripe(Duration::ZERO, &ScriptedTransport::new());
-        stripe.gates().kill_switch().engage();
+        stripe.gates().engage_kill_switch();
         stripe.recover(1).await.expect("a store");
     }
 

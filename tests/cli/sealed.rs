@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use steadfast::Client;
-use steadfast::policy::{Backoff, Policy};
+use steadfast::policy::Backoff;
 use steadfast::store::{SealKeys, Sqlite};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::Stripe;
+use steadfast::{Client, Policy};
 
 use super::Place;
 
@@ -205,7 +205,7 @@ async fn a_reseal_that_is_killed_is_completed_by_the_next() {
     let mut place = Place::fresh();
     let keys = |current: u8, older: u8| SealKeys::new([current; 32]).with_older([older; 32]);
     let store = Arc::new(Sqlite::builder(place.path("calls.db")).seal(keys(1, 2)).open().expect("opens"));
-    let network = ScriptedTransport::new().always(steadfast::answer::Answer::new(
+    let network = ScriptedTransport::new().always(steadfast::transport::Answer::new(
         http::StatusCode::OK,
         http::HeaderMap::new(),
         "{\"id\":\"po_1\"}",

@@ -8,9 +8,8 @@ use std::time::Duration;
 use steadfast::dead_letter::{DeadLetters, Redrive, Selection, Which};
 use steadfast::dispatcher::{self, Dispatcher};
 use steadfast::operation::record::Phase;
-use steadfast::random::Random as _;
 use steadfast::testkit::SeededRandom;
-use steadfast::{Call, Error, Reply};
+use steadfast::{Call, Error, Random as _, Reply};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 

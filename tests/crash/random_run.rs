@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rustix::process::Signal;
-use steadfast::random::Random as _;
+use steadfast::Random as _;
 use steadfast::testkit::SeededRandom;
 use tokio::task::JoinHandle;
 

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use http::Method;
 use http::header::DATE;
 use rustix::process::{Signal, getpid, kill_process};
-use steadfast::attempt::AttemptReport;
+use steadfast::AttemptReport;
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{
     Act, Action, Claim, Claimed, Declined, Event, Filter, Forbidden, Left, Record, State, Take, Transition,

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use steadfast::Random as _;
 use steadfast::operation::record::Action;
-use steadfast::random::Random as _;
 use steadfast::store::Store as _;
 use steadfast::testkit::{Fault, SeededRandom, WaitForm};
 

@@ -14,8 +14,7 @@ use std::path::{Path, PathBuf};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use steadfast::clock::Timestamp;
-use steadfast::reply::Obtained;
-use steadfast::{Disposition, Effect, Error, Reply};
+use steadfast::{Disposition, Effect, Error, Obtained, Reply};
 
 use crate::clock::Time;
 

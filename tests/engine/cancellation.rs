@@ -1,13 +1,12 @@
 //! A dropped future wedges nothing and loses nothing.
 
-use steadfast::error::Reason;
 use steadfast::operation::record::State;
 use steadfast::operation::{Key, OperationId, Scope};
-use steadfast::policy::{ConcurrencyConfig, Policy};
+use steadfast::policy::ConcurrencyConfig;
 use steadfast::store::Store;
 use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::SendErrorKind;
-use steadfast::{Effect, Obtained};
+use steadfast::{Effect, Obtained, Policy, Reason};
 
 use super::vendor::Acme;
 use super::{Bench, plain, secs};

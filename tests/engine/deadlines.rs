@@ -1,9 +1,8 @@
 //! Time that runs out.
 
-use steadfast::inbound::Inbound;
 use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::SendErrorKind;
-use steadfast::{CallPolicy, Effect};
+use steadfast::{CallPolicy, Effect, Inbound};
 
 use super::vendor::Acme;
 use super::{Bench, ms, plain, secs};

@@ -4,15 +4,13 @@ use std::sync::Arc;
 
 use http::{HeaderMap, StatusCode};
 use serde_json::json;
-use steadfast::answer::Answer;
 use steadfast::clock::{Clock as _, Timestamp};
 use steadfast::dead_letter::DeadLetterError;
 use steadfast::dispatcher::PERIOD;
-use steadfast::error::{Disposition, Reason};
 use steadfast::store::{Memory, Store};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
-use steadfast::transport::SendErrorKind;
-use steadfast::{Client, Effect, Enqueued, Obtained};
+use steadfast::transport::{Answer, SendErrorKind};
+use steadfast::{Client, Disposition, Effect, Enqueued, Obtained, Reason};
 
 use super::vendor::Acme;
 use super::{Bench, ms, plain, secs};

@@ -1,11 +1,10 @@
 //! Our own refusals.
 
 use steadfast::clock::{Clock as _, Instant};
-use steadfast::error::Gate;
-use steadfast::policy::{BreakerConfig, BreakerState, ConcurrencyConfig, Policy, RateConfig};
+use steadfast::policy::{BreakerConfig, BreakerState, ConcurrencyConfig, RateConfig};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
-use steadfast::{Client, Effect, Obtained};
+use steadfast::{Client, Effect, Gate, Obtained, Policy};
 
 use super::vendor::Acme;
 use super::watched::Watched;
@@ -14,11 +13,11 @@ use super::{Bench, ms, one_retry, plain, secs};
 #[tokio::test]
 async fn a_refusal_before_the_first_attempt_writes_nothing() {
     let bench = Bench::new(Acme::new(), ScriptedTransport::new().status(200));
-    bench.client.gates().kill_switch().engage();
+    bench.client.gates().engage_kill_switch();
     let error = bench.charge().send().await.expect_err("switched off");
     assert_eq!((error.gate(), error.effect()), (Some(Gate::KillSwitch), Effect::None));
     assert_eq!(bench.charges_sent(), 0);
-    bench.client.gates().kill_switch().release();
+    bench.client.gates().release_kill_switch();
     let reply = bench.charge().send().await.expect("the key was never claimed");
     assert_eq!((reply.obtained(), reply.attempts()), (Obtained::Fresh, 1));
 }
@@ -27,7 +26,7 @@ async fn a_refusal_before_the_first_attempt_writes_nothing() {
 async fn a_settled_operation_is_replayed_while_the_vendor_is_switched_off() {
     let bench = Bench::new(Acme::new(), ScriptedTransport::new().status(200));
     bench.charge().send().await.expect("a reply");
-    bench.client.gates().kill_switch().engage();
+    bench.client.gates().engage_kill_switch();
     assert_eq!(bench.charge().send().await.expect("from the record").obtained(), Obtained::Replayed);
 }
 
@@ -65,7 +64,7 @@ async fn a_vendor_that_hangs_has_failed_also_where_the_claim_took_of_its_time() 
         let error = client.post("/charges").key("order-42").deadline(deadline).send().await;
         assert!(error.expect_err("no answer").is_timeout());
         assert_eq!((clock.now().since(Instant::ORIGIN), transport.requests().len()), (deadline, 1));
-        let circuit = client.gates().breaker().expect("one").state(clock.now());
+        let circuit = client.gates().breaker_state(clock.now()).expect("one");
         assert_eq!(circuit != BreakerState::Closed, has_failed, "{deadline:?}");
     }
 }
@@ -139,7 +138,7 @@ async fn with_an_admission_wait_a_full_concurrency_limit_is_waited_for() {
 async fn nothing_waits_for_an_operator() {
     let policy = plain().admission_wait(secs(60));
     let bench = Bench::with(Acme::new(), ScriptedTransport::new().status(200), policy);
-    bench.client.gates().kill_switch().engage();
+    bench.client.gates().engage_kill_switch();
     let error = bench.charge().send().await.expect_err("switched off");
     assert_eq!((error.gate(), bench.clock.slept().len()), (Some(Gate::KillSwitch), 0));
 }

@@ -16,11 +16,10 @@ mod watched;
 use std::sync::Arc;
 use std::time::Duration;
 
-use steadfast::policy::{Backoff, Jitter, Policy};
-use steadfast::random::Random;
+use steadfast::policy::{Backoff, Jitter};
 use steadfast::store::Memory;
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
-use steadfast::{Call, Client};
+use steadfast::{Call, Client, Policy, Random};
 
 use vendor::Acme;
 

@@ -1,10 +1,8 @@
 //! What follows an outcome that may have taken effect.
 
-use steadfast::answer::Answer;
-use steadfast::error::Reason;
 use steadfast::testkit::ScriptedTransport;
-use steadfast::transport::SendErrorKind;
-use steadfast::{Effect, Obtained, OnUnknown};
+use steadfast::transport::{Answer, SendErrorKind};
+use steadfast::{Effect, Obtained, OnUnknown, Reason};
 
 use super::vendor::Acme;
 use super::{Bench, ms, one_retry, plain, secs};

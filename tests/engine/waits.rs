@@ -30,7 +30,7 @@ async fn each_wait_is_full_jitter_within_its_step() {
         (FixedRandom::at(0.0), [ms(0), ms(0), ms(0), ms(0)]),
         (FixedRandom::at(0.5), [ms(250), secs(1), ms(2_500), secs(15)]),
     ] {
-        let policy = plain().backoff(steadfast::policy::Policy::background().backoff);
+        let policy = plain().backoff(steadfast::Policy::background().backoff);
         assert_eq!(policy.backoff.jitter, Jitter::Full);
         let transport = ScriptedTransport::new().always_fail(SendErrorKind::Connect);
         let bench = Bench::random(Acme::new(), transport, policy, random);
@@ -69,7 +69,7 @@ async fn a_retry_after_of_one_call_holds_back_all_calls_to_that_vendor() {
     assert!(first.is_deadline());
     let second = bench.client.get("/balance").send().await.expect_err("the vendor asked for a pause");
     assert!(second.is_rate_limited());
-    assert_eq!(second.gate().map(steadfast::error::Gate::name), Some("pause"));
+    assert_eq!(second.gate().map(steadfast::Gate::name), Some("pause"));
     assert_eq!(second.effect(), Effect::None);
     bench.clock.advance(secs(61));
     bench.client.get("/balance").send().await.expect("the pause is over");
@@ -114,7 +114,7 @@ async fn a_wait_longer_than_what_is_left_is_scheduled_and_names_the_time() {
 
 #[tokio::test]
 async fn a_spent_budget_postpones_the_retry_instead_of_sending_it() {
-    let policy = plain().budget(steadfast::policy::Policy::background().budget.map_or_else(
+    let policy = plain().budget(steadfast::Policy::background().budget.map_or_else(
         || panic!("the preset has a budget"),
         |mut budget| {
             budget.burst = 1;
@@ -125,7 +125,7 @@ async fn a_spent_budget_postpones_the_retry_instead_of_sending_it() {
     let transport = ScriptedTransport::new().always_fail(SendErrorKind::Connect);
     let bench = Bench::with(Acme::new(), transport, policy);
     let error = bench.charge().send().await.expect_err("one retry is all there is");
-    assert_eq!(error.gate().map(steadfast::error::Gate::name), Some("budget"));
+    assert_eq!(error.gate().map(steadfast::Gate::name), Some("budget"));
     assert_eq!(bench.charges_sent(), 2);
     assert!(!error.is_dead_letter(), "it can still be delivered: {error}");
     // Half of the last step, 30 s, with the randomness at ½: not the 2 s of the rung that it was refused at.
@@ -136,7 +136,7 @@ async fn a_spent_budget_postpones_the_retry_instead_of_sending_it() {
 
 #[tokio::test]
 async fn what_is_answered_from_the_record_earns_no_retry() {
-    let mut budget = steadfast::policy::Policy::background().budget.expect("the preset has a budget");
+    let mut budget = steadfast::Policy::background().budget.expect("the preset has a budget");
     (budget.ratio, budget.burst, budget.refill_per_second) = (0.1, 0, 0.0);
     let transport = ScriptedTransport::new().status(200).fail(SendErrorKind::Connect).status(200);
     let bench = Bench::with(Acme::new(), transport, plain().budget(budget));
@@ -145,5 +145,5 @@ async fn what_is_answered_from_the_record_earns_no_retry() {
         bench.charge().send().await.expect("done");
     }
     let error = bench.client.get("/x").send().await.expect_err("two calls do not pay for a retry");
-    assert_eq!(error.gate().map(steadfast::error::Gate::name), Some("budget"));
+    assert_eq!(error.gate().map(steadfast::Gate::name), Some("budget"));
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use serde_json::json;
-use steadfast::inbound::Inbound;
+use steadfast::Inbound;
 use steadfast::policy::Backoff;
 use steadfast::testkit::TestClock;
 use steadfast::transport::SendErrorKind;

@@ -3,22 +3,22 @@
 use std::time::Duration;
 
 use steadfast::clock::Clock;
-use steadfast::policy::{BreakerConfig, BudgetConfig, ConcurrencyConfig, Mode, Policy, RateConfig};
-use steadfast::testkit::TestClock;
+use steadfast::policy::{BreakerConfig, BudgetConfig, ConcurrencyConfig, Mode, RateConfig};
+use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::Stripe;
-use steadfast::{Client, testkit::ScriptedTransport};
+use steadfast::{Client, Policy};
 
 use super::{Said, builder, charge, charged, network, policy};
 
 pub async fn all(said: &mut Said) {
     let client = on(&TestClock::auto(), network(), policy());
-    client.gates().kill_switch().engage();
+    client.gates().engage_kill_switch();
     said.refused("the kill switch is engaged", charged(&client).await);
 
     let clock = TestClock::auto();
     let client = on(&clock, network(), policy());
-    client.gates().pause().hold_until(clock.now(), Duration::from_secs(90));
+    client.gates().hold(clock.now(), Duration::from_secs(90));
     said.refused("the vendor asked for a pause", charged(&client).await);
     said.refused("the same, for a GET", client.get("/v1/balance").send().await);
 
@@ -27,7 +27,7 @@ pub async fn all(said: &mut Said) {
     client.get("/v1/balance").send().await.expect_err("it opens the circuit");
     said.refused("the circuit is open", charged(&client).await);
     let client = on(&TestClock::auto(), network(), policy().breaker(first));
-    client.gates().breaker().expect("a breaker").set_mode(Mode::ForcedOpen);
+    client.gates().set_breaker_mode(Mode::ForcedOpen);
     said.refused("an operator forced the circuit open", charged(&client).await);
 
     let clock = TestClock::auto();

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::json;
-use steadfast::config::Vendors;
-use steadfast::policy::{Backoff, BreakerConfig, CallPolicy, Policy, RateConfig, Timeouts};
+use steadfast::policy::{Backoff, BreakerConfig, RateConfig, Timeouts};
 use steadfast::transport::Http;
 use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig, Postmark, Stripe, Vendor};
-use steadfast::{Call, Client, ClientBuilder};
+use steadfast::{Call, CallPolicy, Client, ClientBuilder, Policy, Vendors};
 
 use super::{Said, charge, network, stripe};
 
@@ -53,7 +52,7 @@ pub async fn of_calls(said: &mut Said) {
     }
     let mut headers = http::HeaderMap::new();
     headers.insert("x-do-not-retry", http::HeaderValue::from_static("true"));
-    let inbound = steadfast::inbound::Inbound::from_headers(&headers);
+    let inbound = steadfast::Inbound::from_headers(&headers);
     for (happened, call) in [
         ("a policy of an enqueued call's own", charge(&client).policy(CallPolicy::background())),
         ("an enqueued call that is not to be retried", charge(&client).inbound(&inbound)),

@@ -23,11 +23,11 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use steadfast::policy::{Backoff, Jitter, Policy};
+use steadfast::policy::{Backoff, Jitter};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
 use steadfast::transport::{SendError, SendErrorKind};
 use steadfast::vendor::{Stripe, Vendor};
-use steadfast::{Call, Client, ClientBuilder, Error, Reply};
+use steadfast::{Call, Client, ClientBuilder, Error, Policy, Reply};
 
 /// What was said so far.
 #[derive(Default)]

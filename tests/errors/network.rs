@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use reqwest::dns::{Name, Resolve, Resolving};
-use steadfast::policy::{Backoff, Policy, Timeouts};
+use steadfast::policy::{Backoff, Timeouts};
 use steadfast::transport::Http;
 use steadfast::vendor::Stripe;
-use steadfast::{Client, Error};
+use steadfast::{Client, Error, Policy};
 
 use super::raw_server::{RawServer, Reply};
 use super::{Said, charged};

@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use serde_json::json;
 use steadfast::dead_letter::{DeadLetters, Edit, Redrive, Refused, Selection, Signed, View, Which};
-use steadfast::error::Reason;
 use steadfast::operation::Key;
 use steadfast::operation::record::{Phase, State};
 use steadfast::store::{Memory, Store};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::Stripe;
-use steadfast::{Client, ClientBuilder, Effect, Policy};
+use steadfast::{Client, ClientBuilder, Effect, Policy, Reason};
 
 const OWN: &str = "https://api.stripe.com";
 const EVIL: &str = "https://api.stripe.com.evil.example";
@@ -184,7 +183,7 @@ async fn the_first_enqueue_registers_the_terms() {
 #[tokio::test]
 async fn no_path_and_no_header_leads_to_another_host() {
     let (store, clock) = (Arc::new(Memory::new()), TestClock::auto());
-    let network = ScriptedTransport::new().always(steadfast::answer::Answer::new(
+    let network = ScriptedTransport::new().always(steadfast::transport::Answer::new(
         http::StatusCode::OK,
         http::HeaderMap::new(),
         "{}",

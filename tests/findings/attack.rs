@@ -5,17 +5,15 @@ use std::time::Duration;
 
 use http::{HeaderMap, Method, StatusCode};
 use serde_json::json;
-use steadfast::answer::Answer;
 use steadfast::clock::{Clock as _, Timestamp};
-use steadfast::error::Disposition;
 use steadfast::operation::record::{Act, Action, Filter, Forbidden, Phase, Record, Resolution};
 use steadfast::operation::{OperationId, Scope};
-use steadfast::policy::{Backoff, BreakerConfig, Jitter, Policy};
+use steadfast::policy::{Backoff, BreakerConfig, Jitter};
 use steadfast::store::{Memory, Sqlite, Store};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
-use steadfast::transport::SendErrorKind;
+use steadfast::transport::{Answer, SendErrorKind};
 use steadfast::vendor::{BigCommerce, Postmark, Stripe, Vendor};
-use steadfast::{Call, Client, Effect, Error, Obtained, OnUnknown, Reply};
+use steadfast::{Call, Client, Disposition, Effect, Error, Obtained, OnUnknown, Policy, Reply};
 use tempfile::TempDir;
 
 pub const DAY: Duration = Duration::from_secs(24 * 3600);

@@ -8,10 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use steadfast::operation::record::{Filter, Phase, Record, Take};
-use steadfast::store::{
-    self, CopyError, Copying, Head, Memory, Reseal, ResealedBatch, Restore, Sqlite, Stage, Standing, Store,
-    StoreError, Upkeep, Wrapper,
-};
+use steadfast::store::{self, CopyError, Copying, Memory, Sqlite, Store, StoreError, Wrapper};
+use steadfast::testkit::internals::{Head, Reseal, ResealedBatch, Restore, Stage, Standing, Upkeep};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::{Client, dispatcher};
 use tempfile::TempDir;

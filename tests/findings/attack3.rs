@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use steadfast::clock::Clock as _;
-use steadfast::dispatcher;
 use steadfast::operation::record::{Cursor, Filter, Page, Summary};
-use steadfast::reply::Obtained;
 use steadfast::store::{Memory, Store, StoreError, Wrapper};
 use steadfast::testkit::TestClock;
+use steadfast::{Obtained, dispatcher};
 
 use crate::terms::{OWN, builder, client, paid, pass};
 

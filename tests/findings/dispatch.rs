@@ -9,11 +9,10 @@ use std::time::Duration;
 use steadfast::clock::Clock as _;
 use steadfast::dead_letter::{DeadLetters, Redrive, Selection, Which};
 use steadfast::dispatcher::{Dispatcher, PERIOD};
-use steadfast::error::Disposition;
 use steadfast::operation::record::{Filter, Phase, State};
 use steadfast::policy::{Backoff, Mode, RateConfig, RecoveryConfig, Timeouts};
 use steadfast::store::{Memory, Store, StoreError};
-use steadfast::{Effect, Policy};
+use steadfast::{Disposition, Effect, Policy};
 
 use crate::recovery::time::on_virtual_time;
 use desk::{Desk, Seen, ms, secs};
@@ -257,15 +256,14 @@ fn a_closed_gate_postpones_and_spends_no_rung() {
         let (store, desk) = (seen(), Desk::new(&clock));
         let client = desk.client("acme", "a", &store, Policy::background());
         let dispatcher = client.keep_recovering(PERIOD);
-        let breaker = client.gates().breaker().expect("the default has one");
-        breaker.set_mode(Mode::ForcedOpen);
+        client.gates().set_breaker_mode(Mode::ForcedOpen);
         for number in 0..20 {
             client.post("/x").key(format!("order-{number}")).enqueue().await.expect("recorded");
         }
         clock.latency(HOUR).await;
         assert_eq!(desk.sent("/x"), 0);
-        breaker.set_mode(Mode::Normal);
-        client.gates().pause().hold_until(clock.now(), secs(60));
+        client.gates().set_breaker_mode(Mode::Normal);
+        client.gates().hold(clock.now(), secs(60));
         clock.latency(secs(59)).await;
         assert_eq!((desk.sent("/x"), attempts(&*store).await), (0, vec![0; 20]));
         clock.latency(secs(30)).await;
@@ -282,7 +280,7 @@ fn what_was_taken_and_meets_a_pause_is_postponed_without_an_attempt() {
         let client = desk.client("acme", "a", &store, one_in_four_seconds());
         let _dispatcher = client.keep_recovering(PERIOD);
         taken_and_waiting(&desk, &client).await;
-        client.gates().pause().hold_until(clock.now(), secs(60));
+        client.gates().hold(clock.now(), secs(60));
         clock.latency(secs(10)).await;
         assert_eq!(attempts_of(&*store, "taken").await, (Phase::Scheduled, 0));
         clock.latency(secs(60)).await;
@@ -336,7 +334,7 @@ fn a_dispatcher_that_stops_keeps_the_wait_that_the_vendor_asked_for() {
         let client = desk.client("acme", "a", &store, one_in_four_seconds());
         let dispatcher = client.keep_recovering(HOUR);
         taken_and_waiting(&desk, &client).await;
-        client.gates().pause().hold_until(clock.now(), secs(20));
+        client.gates().hold(clock.now(), secs(20));
         let sent = desk.sent("/x");
         assert_eq!(dispatcher.stop(secs(30)).await, 0, "nothing is cut off");
         let other = desk.client("acme", "a", &store, Policy::background());

@@ -9,10 +9,10 @@ pub mod trouble;
 use std::sync::Arc;
 use std::time::Duration;
 
-use steadfast::policy::{Jitter, Policy};
+use steadfast::policy::Jitter;
 use steadfast::store::{Memory, Store};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
-use steadfast::{Call, Client};
+use steadfast::{Call, Client, Policy};
 
 #[path = "../engine/vendor.rs"]
 #[allow(dead_code, reason = "shared with the engine's own tests, which use the rest of it")]

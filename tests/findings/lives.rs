@@ -7,13 +7,12 @@ use serde_json::json;
 use steadfast::clock::Clock as _;
 use steadfast::operation::record::Phase;
 use steadfast::operation::{Key, OperationId};
-use steadfast::policy::{Backoff, Policy, RecordConfig};
-use steadfast::reply::Obtained;
+use steadfast::policy::{Backoff, RecordConfig};
 use steadfast::store::{Memory, Sqlite, Store};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig, Postmark, Stripe};
-use steadfast::{Call, CallPolicy, Client, ClientBuilder, Effect, Error, OnUnknown};
+use steadfast::{Call, CallPolicy, Client, ClientBuilder, Effect, Error, Obtained, OnUnknown, Policy};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -48,11 +47,11 @@ impl Bench {
     }
 }
 
-fn answer() -> steadfast::answer::Answer {
+fn answer() -> steadfast::transport::Answer {
     let body = json!({"id": "ch_1", "object": "charge"}).to_string();
     let mut headers = http::HeaderMap::new();
     headers.insert("request-id", http::HeaderValue::from_static("req_1"));
-    steadfast::answer::Answer::new(http::StatusCode::OK, headers, body)
+    steadfast::transport::Answer::new(http::StatusCode::OK, headers, body)
 }
 
 fn charge(client: &Client, key: &str) -> Call {
@@ -310,7 +309,7 @@ async fn e3_no_secret_of_a_client_is_in_the_file_its_log_or_any_output() {
     }
     let sent = network.requests();
     for secret in secrets {
-        let is_sent = |request: &steadfast::request::Request| {
+        let is_sent = |request: &steadfast::transport::Request| {
             request.headers.values().any(|value| String::from_utf8_lossy(value.as_bytes()).contains(secret))
         };
         assert!(sent.iter().any(is_sent), "{secret} goes to its vendor");

@@ -5,16 +5,15 @@ use std::time::Duration;
 
 use steadfast::clock::Clock;
 use steadfast::dead_letter::{Adopt, DeadLetters, Redrive, Refused, Selection, Signed, View, Which};
-use steadfast::error::Disposition;
 use steadfast::http::Method;
 use steadfast::operation::record::{Forbidden, Phase, Resolution};
 use steadfast::operation::{Key, OperationId, Scope};
-use steadfast::policy::{Backoff, Policy};
+use steadfast::policy::Backoff;
 use steadfast::store::{Memory, Sqlite, Store};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::{Postmark, Stripe, Vendor};
-use steadfast::{Call, Client, Effect};
+use steadfast::{Call, Client, Disposition, Effect, Policy};
 use tempfile::TempDir;
 
 /// A store, and what clients of it have in common.

@@ -5,13 +5,11 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use steadfast::clock::{Clock as _, Timestamp};
-use steadfast::error::Gate;
-use steadfast::inbound::Inbound;
-use steadfast::policy::{Backoff, BreakerConfig, BreakerState, Jitter, Policy, RateConfig};
+use steadfast::policy::{Backoff, BreakerConfig, BreakerState, Jitter, RateConfig};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::{Postmark, Stripe, Vendor};
-use steadfast::{Call, CallPolicy, Client};
+use steadfast::{Call, CallPolicy, Client, Gate, Inbound, Policy};
 
 /// A client on a scripted network and a clock of its own.
 struct Bench {
@@ -51,7 +49,7 @@ impl Bench {
     }
 
     fn circuit(&self) -> BreakerState {
-        self.client.gates().breaker().expect("the policy has one").state(self.clock.now())
+        self.client.gates().breaker_state(self.clock.now()).expect("the policy has one")
     }
 }
 
@@ -141,7 +139,7 @@ async fn a2_a_look_up_cut_short_by_its_caller_is_no_failure_of_the_vendor() {
     // One failure is one too many; the send's own happens while nothing is counted.
     let policy = plain().breaker(BreakerConfig::default().consecutive_failures(1));
     let bench = Bench::new(postmark(), policy);
-    bench.client.gates().breaker().expect("one").set_mode(steadfast::policy::Mode::ForcedClosed);
+    bench.client.gates().set_breaker_mode(steadfast::policy::Mode::ForcedClosed);
     bench.answers(|network| network.fail(SendErrorKind::Reset));
     let mail = || {
         let body = serde_json::json!({ "From": "a@x.test", "To": "b@x.test", "TextBody": "hello" });
@@ -152,7 +150,7 @@ async fn a2_a_look_up_cut_short_by_its_caller_is_no_failure_of_the_vendor() {
     bench.answers(|network| network.json(200, nothing).after(ms(40), &bench.clock));
     let first = mail().deadline(secs(1)).send().await.expect_err("the lookup is due later");
     assert!(first.retry_at().is_some(), "{first}");
-    bench.client.gates().breaker().expect("one").set_mode(steadfast::policy::Mode::Normal);
+    bench.client.gates().set_breaker_mode(steadfast::policy::Mode::Normal);
     bench.clock.advance(secs(10));
     mail().deadline(secs(10) + ms(5)).send().await.expect_err("the lookup is cut short");
     assert_eq!(bench.network.requests().len(), 2);
@@ -243,7 +241,7 @@ async fn a8_a_redirect_or_a_success_that_carries_it_holds_nobody_back() {
         let bench = Bench::new(postmark(), plain());
         bench.answers(|network| network.status(status).header("retry-after", "7").status(200));
         let _ = bench.get().send().await;
-        assert_eq!(bench.client.gates().pause().until(bench.clock.now()), None, "{status}");
+        assert_eq!(bench.client.gates().paused_until(bench.clock.now()), None, "{status}");
     }
 }
 

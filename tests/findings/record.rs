@@ -4,14 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Method, StatusCode};
-use steadfast::answer::Answer;
 use steadfast::clock::Timestamp;
 use steadfast::operation::record::{
     Act, Action, Claim, Claimed, Declined, Event, Left, Record, State, Take, Transition,
 };
 use steadfast::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
-use steadfast::request::Request;
 use steadfast::store::{Memory, Sqlite, Store};
+use steadfast::transport::{Answer, Request};
 use steadfast::{Effect, OnUnknown};
 
 #[tokio::test]
@@ -47,7 +46,7 @@ async fn d12_a_late_holder_of_a_life_that_was_purged_settles_nothing_of_the_next
             assert_eq!(write(&*store, holder, expiry, succeed()).await, Err(Declined::Fenced));
         }
         // Nor of a dead letter, which takes proof from holders of its own life.
-        let bury = Event::Bury { reason: steadfast::error::Reason::Unknown, answer: None };
+        let bury = Event::Bury { reason: steadfast::Reason::Unknown, answer: None };
         write(&*store, &next, expiry, bury).await.expect("the holder may write");
         assert_eq!(write(&*store, &late, expiry, succeed()).await, Err(Declined::Fenced));
     }
@@ -136,7 +135,7 @@ async fn a11_d14_a_resend_and_a_forced_redrive_are_one_send_that_no_holder_can_m
         wanted.on_unknown = OnUnknown::Resend;
         let first = fresh(&*store, wanted).await;
         assert_eq!(first.resends_left, 1);
-        let bury = || Event::Bury { reason: steadfast::error::Reason::Unknown, answer: None };
+        let bury = || Event::Bury { reason: steadfast::Reason::Unknown, answer: None };
         let dead = write(&*store, &first, NOW, bury()).await.expect("the holder may write");
         assert_eq!(dead.resends_left, 0, "used up");
         let act = Act {

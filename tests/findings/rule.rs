@@ -6,16 +6,15 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde_json::json;
-use steadfast::answer::Answer;
 use steadfast::clock::{Clock, Instant};
-use steadfast::error::{Disposition, Reason};
-use steadfast::operation::record::{Record, slack};
-use steadfast::policy::{Backoff, Jitter, Policy};
+use steadfast::operation::record::Record;
+use steadfast::policy::{Backoff, Jitter};
 use steadfast::store::{Memory, Store};
+use steadfast::testkit::internals::slack;
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
-use steadfast::transport::SendErrorKind;
+use steadfast::transport::{Answer, SendErrorKind};
 use steadfast::vendor::{Postmark, Stripe, Vendor};
-use steadfast::{Call, Client, Effect, Error, Obtained, Reply};
+use steadfast::{Call, Client, Disposition, Effect, Error, Obtained, Policy, Reason, Reply};
 
 /// What is left of a window after the slack.
 const USABLE: Duration = Duration::from_secs(60);
@@ -214,7 +213,7 @@ async fn a5_a_look_ups_retry_after_holds_back_the_next_and_everybody() {
     bench.email().send().await.expect_err("Postmark cannot tell");
     let asked = asked.lock().clone();
     assert!(asked[1].since(asked[0]) >= secs(40), "{asked:?}");
-    let until = other.gates().pause().until(asked[0]);
+    let until = other.gates().paused_until(asked[0]);
     assert!(until.is_some_and(|until| until >= asked[0].plus(secs(40))), "{until:?}");
 }
 

@@ -6,15 +6,12 @@ use http::{HeaderMap, HeaderValue};
 use steadfast::clock::Clock as _;
 use steadfast::dead_letter::{DeadLetters, Edit, Signed};
 use steadfast::dispatcher::PERIOD;
-use steadfast::error::Disposition;
-use steadfast::inbound::Inbound;
 use steadfast::operation::record::{Action, Filter, Phase, Resolution};
 use steadfast::operation::{Key, OperationId};
-use steadfast::policy::CallPolicy;
 use steadfast::testkit::TestClock;
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::Stripe;
-use steadfast::{Call, Client, Effect, Enqueued, InFlight, Sequence};
+use steadfast::{Call, CallPolicy, Client, Disposition, Effect, Enqueued, InFlight, Inbound, Sequence};
 
 use crate::attack::Bench;
 
@@ -27,7 +24,7 @@ impl Bench {
 
     /// The keys in the order in which their requests went out.
     fn order(&self) -> Vec<String> {
-        let path = |request: &steadfast::request::Request| request.url.path().replace("/v1/customers/", "");
+        let path = |request: &steadfast::transport::Request| request.url.path().replace("/v1/customers/", "");
         self.network.requests().iter().map(path).collect()
     }
 

@@ -8,20 +8,17 @@ use async_trait::async_trait;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use steadfast::answer::Answer;
-use steadfast::attempt::AttemptReport;
 use steadfast::clock::{Clock as _, Timestamp};
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{
     Act, AuditEntry, Claim, Claimed, Cursor, Declined, Event, Filter, Forbidden, Left, Page, Phase, Record,
     Summary, Take, Tally, Transition,
 };
-use steadfast::reply::Obtained;
 use steadfast::store::{Memory, Store, StoreError};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
-use steadfast::transport::SendErrorKind;
+use steadfast::transport::{Answer, SendErrorKind};
 use steadfast::vendor::{BigCommerce, Postmark, Vendor};
-use steadfast::{Client, Disposition, Effect};
+use steadfast::{AttemptReport, Client, Disposition, Effect, Obtained};
 
 use crate::engine::trouble::{Trouble, Troubled};
 use crate::engine::vendor::Acme;

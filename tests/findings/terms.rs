@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use steadfast::clock::Clock;
-use steadfast::store::{Head, Memory, Reseal, ResealedBatch, Store, StoreError, Upkeep, Wrapper};
+use steadfast::store::{Memory, Store, StoreError, Wrapper};
+use steadfast::testkit::internals::{Head, Reseal, ResealedBatch, Upkeep};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::Stripe;

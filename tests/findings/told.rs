@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steadfast::clock::Instant;
-use steadfast::policy::{Backoff, Policy};
+use steadfast::policy::Backoff;
 use steadfast::store::{Memory, Store};
 use steadfast::testkit::ScriptedTransport;
-use steadfast::{Call, Error, InFlight, Reply};
+use steadfast::{Call, Error, InFlight, Policy, Reply};
 use tokio::task::JoinHandle;
 
 use crate::engine::trouble::{Trouble, Troubled};

@@ -6,19 +6,16 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde_json::json;
-use steadfast::answer::Answer;
 use steadfast::clock::Clock as _;
-use steadfast::error::Reason;
 use steadfast::operation::record::Claim;
 use steadfast::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
-use steadfast::policy::{Jitter, OnUnknown, Policy};
+use steadfast::policy::Jitter;
 use steadfast::store::{Memory, Store as _};
-use steadfast::testkit::ScriptedTransport;
 use steadfast::testkit::fakes::{BigCommerceFake, InProcess, Ledger, PostmarkFake, StripeFake};
-use steadfast::testkit::{FixedRandom, TestClock};
-use steadfast::transport::{Exchange, Limits, Request, SendError, SendErrorKind, Transport};
+use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
+use steadfast::transport::{Answer, Exchange, Limits, Request, SendError, SendErrorKind, Transport};
 use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig, Postmark, Stripe, Vendor};
-use steadfast::{Client, Effect, Obtained};
+use steadfast::{Client, Effect, Obtained, OnUnknown, Policy, Reason};
 
 /// What happens to one request on its way to the vendor.
 #[derive(Clone, Debug)]
@@ -573,7 +570,7 @@ async fn a12_a_record_of_version_0_1_is_still_that_of_its_request() {
     let reply = call("1000").send().await.expect("carried on with");
     assert_eq!((reply.obtained(), fake.ledger().count()), (Obtained::Replayed, 1));
     // And so it is while a gate refuses.
-    client.gates().kill_switch().engage();
+    client.gates().engage_kill_switch();
     call("1000").send().await.expect("from the record");
     let error = call("1001").send().await.expect_err("another request");
     assert!(error.is_key_reused(), "{error}");

@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde_json::{Value, json};
-use steadfast::answer::Answer;
 use steadfast::clock::{Clock as _, Instant};
-use steadfast::error::Gate;
-use steadfast::policy::{Gates, Jitter, Outcome, Policy, RateConfig};
+use steadfast::policy::{Gates, Jitter, RateConfig};
+use steadfast::testkit::internals::Outcome;
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
-use steadfast::transport::SendErrorKind;
+use steadfast::transport::{Answer, SendErrorKind};
 use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig, Postmark, Stripe, Vendor};
-use steadfast::{Client, Effect};
+use steadfast::{Client, Effect, Gate, Policy};
 
 const TWO_A_SECOND: fn() -> RateConfig = || RateConfig::new(2, Duration::from_secs(1));
 

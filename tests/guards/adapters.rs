@@ -3,10 +3,9 @@
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use serde_json::{Value, json};
 use steadfast::Effect;
-use steadfast::answer::Answer;
 use steadfast::clock::Timestamp;
 use steadfast::operation::{Key, OperationId, Scope};
-use steadfast::request::Request;
+use steadfast::transport::{Answer, Request};
 use steadfast::vendor::{Attempt, BigCommerce, Finding, SpeaksFor, Stripe, Subject, Vendor, Verdict};
 
 /// Of the first claim, by both clocks: 2026-01-01T00:00:00Z.

@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
 use serde_json::json;
-use steadfast::answer::Answer;
 use steadfast::clock::{Clock, Instant};
 use steadfast::dead_letter::{DeadLetters, Redrive, Selection, Which};
 use steadfast::operation::record::{Left, Take};
 use steadfast::operation::{Key, OperationId, Scope};
-use steadfast::policy::breaker::BreakerState;
-use steadfast::policy::{BreakerConfig, BudgetConfig, Jitter, Limits, Policy, RateConfig, Timeouts};
+use steadfast::policy::{
+    BodyLimits, BreakerConfig, BreakerState, BudgetConfig, Jitter, RateConfig, Timeouts,
+};
 use steadfast::store::{Memory, Store};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
-use steadfast::transport::SendErrorKind;
+use steadfast::transport::{Answer, SendErrorKind};
 use steadfast::vendor::{BigCommerce, Stripe, Vendor};
-use steadfast::{Call, Client, Effect, Error, Obtained, OnUnknown, Reply};
+use steadfast::{Call, Client, Effect, Error, Obtained, OnUnknown, Policy, Reply};
 
 use crate::acme::Acme;
 use crate::life::{BURIED, says};
@@ -162,7 +162,7 @@ pub fn three_look_ups_that_cannot_tell_are_all_whoever_makes_them() -> bool {
 }
 
 pub fn an_answer_that_was_cut_uses_up_no_look_up() -> bool {
-    let mut limits = Limits::default();
+    let mut limits = BodyLimits::default();
     limits.reply_bytes_max = 64;
     let policy = plain().limits(limits);
     let long = || json_answer(200, format!("[{}]", "1,".repeat(64)));
@@ -173,7 +173,7 @@ pub fn an_answer_that_was_cut_uses_up_no_look_up() -> bool {
 /// Six pages of nine seconds, behind a settle time of 80 s: longer than the lease that was taken for the wait.
 pub fn a_look_up_of_many_pages_is_not_cut_by_its_lease() -> bool {
     let clock = TestClock::auto();
-    let pages = move |request: &steadfast::request::Request| {
+    let pages = move |request: &steadfast::transport::Request| {
         let after: u32 = request
             .url
             .query_pairs()
@@ -220,7 +220,7 @@ pub fn an_attempt_ends_before_its_lease() -> bool {
 pub fn whoever_was_overtaken_in_a_wait_does_not_send() -> bool {
     let (clock, store) = (TestClock::auto(), Arc::new(Memory::new()));
     let (wall, other) = (clock.wall().plus(secs(3_600)), Arc::clone(&store));
-    let overtake = move |_: &steadfast::request::Request| {
+    let overtake = move |_: &steadfast::transport::Request| {
         let take = Take {
             what: Left::Lapsed,
             account: None,
@@ -309,7 +309,7 @@ pub fn a_put_is_not_redriven_over_what_was_written_since() -> bool {
 
 /// A vendor that is switched off.
 fn switched_off(bench: &Bench) -> &Bench {
-    bench.client.gates().kill_switch().engage();
+    bench.client.gates().engage_kill_switch();
     bench
 }
 
@@ -404,8 +404,8 @@ fn opens(transport: ScriptedTransport, deadline: Duration) -> bool {
     let policy = plain().breaker(BreakerConfig::default().consecutive_failures(1));
     let bench = Bench::on(clock, store, Acme::new(), policy, transport);
     let _ = wait(bench.client.get("/balance").deadline(deadline).send());
-    let breaker = bench.client.gates().breaker().expect("a breaker");
-    breaker.state(bench.clock.now()) != BreakerState::Closed
+    let circuit = bench.client.gates().breaker_state(bench.clock.now()).expect("a breaker");
+    circuit != BreakerState::Closed
 }
 
 pub fn a_caller_without_time_opens_no_circuit() -> bool {

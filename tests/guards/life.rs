@@ -3,16 +3,15 @@
 use std::time::Duration;
 
 use http::{HeaderMap, Method, StatusCode};
-use steadfast::answer::Answer;
 use steadfast::clock::Timestamp;
-use steadfast::error::{Reason, Refusal};
 use steadfast::operation::record::{
-    Act, Action, Claim, Claimed, Event, Facts, Forbidden, Left, LookUp, Notes, Record, Repeat, Resolution,
-    Ruling, Sent, Take, Transition, Window, claim, may_send, supersede, window,
+    Act, Action, Claim, Claimed, Event, Forbidden, Left, Notes, Record, Resolution, Take, Transition, claim,
+    supersede,
 };
 use steadfast::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
-use steadfast::request::Request;
-use steadfast::{Effect, OnUnknown};
+use steadfast::testkit::internals::{Facts, LookUp, Repeat, Ruling, Sent, Window, may_send, window};
+use steadfast::transport::{Answer, Request};
+use steadfast::{Effect, OnUnknown, Reason, Refusal};
 use url::Url;
 
 pub const LEASE: Duration = Duration::from_secs(60);

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use steadfast::Policy;
 use steadfast::clock::Instant;
-use steadfast::policy::breaker::BreakerState;
-use steadfast::policy::gates::{Gates, Outcome};
-use steadfast::policy::{BreakerConfig, RateConfig};
+use steadfast::policy::{BreakerConfig, BreakerState, Gates, RateConfig};
+use steadfast::testkit::internals::Outcome;
 use steadfast::testkit::{FixedRandom, TestClock};
 
 fn gates(policy: &Policy) -> Gates {
@@ -27,7 +26,7 @@ fn at(seconds: u64) -> Instant {
 }
 
 fn is_closed(gates: &Gates, now: Instant) -> bool {
-    gates.breaker().expect("a breaker").state(now) == BreakerState::Closed
+    gates.breaker_state(now).expect("a breaker") == BreakerState::Closed
 }
 
 pub fn a_failure_from_before_the_circuit_opened_does_not_open_it_again() -> bool {
@@ -64,7 +63,7 @@ pub fn a_cancelled_probe_does_not_wedge_the_circuit() -> bool {
 
 pub fn a_pause_holds_back_every_call() -> bool {
     let gates = gates(&Policy::background());
-    gates.pause().hold_until(at(0), Duration::from_secs(10));
+    gates.hold(at(0), Duration::from_secs(10));
     gates.admit(at(1)).is_err()
 }
 

@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use steadfast::Effect;
-use steadfast::error::Reason;
-use steadfast::operation::Sequence;
 use steadfast::operation::record::{Act, Action, Claim, Claimed, Event, Left, Resolution, Take};
 use steadfast::store::{Memory, Store};
+use steadfast::{Effect, Reason, Sequence};
 
 use crate::life::{LEASE, at, says, wanted};
 use crate::wait;

@@ -7,17 +7,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 use http::{HeaderMap, StatusCode};
 use serde_json::json;
-use steadfast::Client;
-use steadfast::answer::Answer;
 use steadfast::dispatcher::{Dispatcher, PERIOD};
 use steadfast::operation::record::{
     Action, Claim, Claimed, Declined, Event, Forbidden, Record, State, Take, Transition,
 };
-use steadfast::policy::{Policy, Timeouts};
+use steadfast::policy::Timeouts;
 use steadfast::store::{Memory, Store, StoreError, Wrapper};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
-use steadfast::transport::{Exchange, Limits, Request, SendErrorKind, Transport};
+use steadfast::transport::{Answer, Exchange, Limits, Request, SendErrorKind, Transport};
 use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig, Vendor};
+use steadfast::{Client, Policy};
 
 use crate::apart::Off;
 use crate::life::{HOUR, act, at, wanted};

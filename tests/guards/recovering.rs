@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use steadfast::clock::Clock as _;
 use steadfast::operation::record::{Filter, Phase};
-use steadfast::policy::Policy;
-use steadfast::store::{Beat, Heartbeat, Memory, Store};
+use steadfast::store::{Memory, Store};
+use steadfast::testkit::internals::{Beat, Heartbeat};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
-use steadfast::{Client, dispatcher};
+use steadfast::{Client, Policy, dispatcher};
 
 use crate::acme::Acme;
 use crate::wait;

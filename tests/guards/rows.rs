@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use http::{HeaderMap, StatusCode};
 use steadfast::Client;
-use steadfast::answer::Answer;
 use steadfast::outbox::rusqlite::Connection;
-use steadfast::store::{Copying, Memory, Outbox, Sqlite, Store, StoreErrorKind, copy};
+use steadfast::store::{Copying, Memory, Sqlite, Store, StoreErrorKind, copy};
+use steadfast::testkit::internals::Outbox;
 use steadfast::testkit::{ScriptedTransport, TestClock};
+use steadfast::transport::Answer;
 use steadfast::vendor::{Keyed, KeyedConfig};
 use tempfile::TempDir;
 

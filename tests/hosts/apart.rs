@@ -7,11 +7,10 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use parking_lot::Mutex;
 use serde_json::json;
-use steadfast::answer::Answer;
 use steadfast::clock::{Clock, Instant, Sleep, Timestamp};
 use steadfast::store::{Memory, Store};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
-use steadfast::transport::SendErrorKind;
+use steadfast::transport::{Answer, SendErrorKind};
 use steadfast::vendor::BigCommerce;
 use steadfast::{Client, Effect, Policy};
 

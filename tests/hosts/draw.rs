@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use steadfast::random::Random as _;
+use steadfast::Random as _;
 use steadfast::testkit::SeededRandom;
 
 /// A stream of chance.

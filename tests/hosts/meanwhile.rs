@@ -9,12 +9,12 @@ use serde_json::json;
 use steadfast::clock::{Clock as _, Instant};
 use steadfast::dead_letter::{DeadLetters, Redrive, Selection, Which};
 use steadfast::operation::record::{Claim, Claimed, Declined, Event, Record, Transition};
-use steadfast::policy::{Backoff, Policy};
+use steadfast::policy::Backoff;
 use steadfast::store::{Memory, Store, StoreError, Wrapper};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::Vendor;
-use steadfast::{Call, Client, Error};
+use steadfast::{Call, Client, Error, Policy};
 
 /// A store that does something once it has carried out a write, before its caller knows.
 struct Then<F> {
@@ -148,7 +148,7 @@ pub async fn asked_meanwhile<V: Vendor + Clone>(of: (V, Policy), what: Wrote) ->
         let mut noted = noted.lock();
         if wrote == what && noted.is_none() {
             let now = *noted.insert(time.now());
-            whom.lock().as_ref().expect("a client").gates().pause().hold_until(now, ASKED);
+            whom.lock().as_ref().expect("a client").gates().hold(now, ASKED);
         }
         std::future::ready(())
     };

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use steadfast::clock::{Clock, Instant, Sleep, Timestamp};
-use steadfast::store::Wakes;
+use steadfast::testkit::internals::Wakes;
 use tokio::sync::Notify;
 
 use crate::plan::{What, When};

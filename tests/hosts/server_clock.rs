@@ -4,7 +4,8 @@ use async_trait::async_trait;
 use steadfast::clock::{Clock, Timestamp};
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{Act, Claim, Claimed, Declined, Forbidden, Record, Take, Transition};
-use steadfast::store::{Heartbeat, Look, Memory, Peer, Sight, Store, StoreError, Wrapper};
+use steadfast::store::{Memory, Store, StoreError, Wrapper};
+use steadfast::testkit::internals::{Heartbeat, Look, Peer, Sight};
 
 /// Carries every command out at its own now, and gives a host's clock no hearing.
 #[derive(Debug)]

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use steadfast::attempt::AttemptReport;
+use steadfast::AttemptReport;
 use steadfast::clock::Clock as _;
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{
     Act, Claim, Claimed, Cursor, Declined, Event, Filter, Forbidden, Page, Record, Summary, Take, Transition,
 };
-use steadfast::store::{Heartbeat, Look, Peer, Sight, Store, StoreError, Wakes, Wrapper};
+use steadfast::store::{Store, StoreError, Wrapper};
+use steadfast::testkit::internals::{Heartbeat, Look, Peer, Sight, Wakes};
 
 use crate::plan::{When, ms};
 use crate::process::Life;

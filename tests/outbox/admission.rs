@@ -6,8 +6,9 @@ use std::time::Duration;
 use steadfast::clock::Clock as _;
 use steadfast::operation::record::{Claim, Claimed};
 use steadfast::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
-use steadfast::request::Request;
-use steadfast::store::{Outbox, Store};
+use steadfast::store::Store;
+use steadfast::testkit::internals::Outbox;
+use steadfast::transport::Request;
 use steadfast::{Client, OnUnknown};
 
 use super::bench::{Shop, account, deliver};

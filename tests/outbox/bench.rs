@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use steadfast::dead_letter::DeadLetters;
-use steadfast::operation::record::Filter;
-use steadfast::operation::record::Summary;
+use steadfast::operation::record::{Filter, Summary};
 use steadfast::outbox::rusqlite::Connection;
-use steadfast::store::{Account, Rejected, Sqlite, Store};
+use steadfast::store::{Rejected, Sqlite, Store};
 use steadfast::testkit::TestClock;
 use steadfast::testkit::fakes::StripeFake;
+use steadfast::testkit::internals::Account;
 use steadfast::vendor::Stripe;
 use steadfast::{Call, Client};
 use tempfile::TempDir;

@@ -7,16 +7,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use http::{HeaderMap, StatusCode};
 use steadfast::Client;
-use steadfast::answer::Answer;
 use steadfast::clock::Timestamp;
 use steadfast::dispatcher::{Dispatcher, PERIOD};
 use steadfast::operation::record::{Claim, Claimed, Cursor, Page};
+use steadfast::outbox::Statement;
 use steadfast::outbox::rusqlite::Connection;
-use steadfast::store::{
-    Account, Look, Outbox, OutboxRow, OutboxTally, Rejected, Sight, Sqlite, Statement, Store, StoreError,
-    Wrapper,
-};
+use steadfast::store::{OutboxTally, Rejected, Sqlite, Store, StoreError, Wrapper};
+use steadfast::testkit::internals::{Account, Look, Outbox, OutboxRow, Sight};
 use steadfast::testkit::{ScriptedTransport, TestClock};
+use steadfast::transport::Answer;
 use steadfast::vendor::{Keyed, KeyedConfig};
 use tempfile::TempDir;
 

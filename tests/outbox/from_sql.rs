@@ -58,7 +58,7 @@ async fn json_is_the_same_request_in_whichever_order_and_whether_text_or_bytes()
     let shop = Shop::open();
     shop.sql(&row(&[("key", "'a'"), ("body", "'{\"b\": 1.0, \"a\": [2]}'")]));
     shop.sql(&row(&[("key", "'b'"), ("body", "CAST('{\"a\":[2],\"b\":1}' AS BLOB)")]));
-    shop.stripe.gates().kill_switch().engage();
+    shop.stripe.gates().engage_kill_switch();
     shop.deliver().await;
     assert_eq!(shop.rejected().await, []);
     for key in ["a", "b"] {
@@ -84,7 +84,7 @@ async fn every_column_counts() {
         ("redact", r#"'["Email"]'"#),
     ]));
     shop.sql(&row(&[("key", "'bare'")]));
-    shop.stripe.gates().kill_switch().engage();
+    shop.stripe.gates().engage_kill_switch();
     shop.deliver().await;
     assert_eq!(shop.rejected().await, []);
     let full =
@@ -327,7 +327,7 @@ async fn a_row_that_was_written_for_another_host_is_rejected() {
 #[tokio::test]
 async fn a_row_of_sql_names_no_host() {
     let shop = Shop::open();
-    let network = steadfast::testkit::ScriptedTransport::new().always(steadfast::answer::Answer::new(
+    let network = steadfast::testkit::ScriptedTransport::new().always(steadfast::transport::Answer::new(
         http::StatusCode::OK,
         http::HeaderMap::new(),
         "{}",

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use steadfast::answer::Answer;
 use steadfast::dead_letter::Signed;
 use steadfast::operation::record::Resolution;
-use steadfast::store::{Outbox, Sqlite};
+use steadfast::store::Sqlite;
 use steadfast::testkit::ScriptedTransport;
-use steadfast::transport::{Request, SendErrorKind};
+use steadfast::testkit::internals::Outbox;
+use steadfast::transport::{Answer, Request, SendErrorKind};
 use steadfast::vendor::Stripe;
 use steadfast::{Call, Client, Sequence};
 

@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
-use steadfast::answer::Answer;
 use steadfast::clock::{Clock as _, SystemClock};
 use steadfast::dead_letter::DeadLetterError;
-use steadfast::error::Disposition;
 use steadfast::outbox::rusqlite::Connection;
-use steadfast::store::{Memory, Outbox};
+use steadfast::store::Memory;
 use steadfast::testkit::ScriptedTransport;
+use steadfast::testkit::internals::Outbox;
+use steadfast::transport::Answer;
 use steadfast::vendor::Stripe;
-use steadfast::{CallPolicy, Client, Effect};
+use steadfast::{CallPolicy, Client, Disposition, Effect};
 
 use super::bench::{Shop, account, charge, insert};
 

@@ -4,16 +4,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use steadfast::answer::Answer;
+use steadfast::transport::Answer;
 
 use steadfast::clock::Timestamp;
-use steadfast::error::Effect;
 use steadfast::http::{HeaderMap, Method, StatusCode};
 use steadfast::operation::record::{Claim, Claimed, Event, Left, Record, Take, Transition};
 use steadfast::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
-use steadfast::policy::OnUnknown;
-use steadfast::request::Request;
 use steadfast::store::Store;
+use steadfast::transport::Request;
+use steadfast::{Effect, OnUnknown};
 
 /// Longer than any test here.
 pub const LEASE: Duration = Duration::from_secs(600);

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use steadfast::store::{Postgres, SealKeys, Store, contract};
+use steadfast::store::{Postgres, SealKeys, Store};
+use steadfast::testkit::contract;
 
 use super::driven::{Driven, fresh_schema};
 use super::pooler::Pooler;

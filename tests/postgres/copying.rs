@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use steadfast::clock::Timestamp;
 use steadfast::operation::record::{Claim, Claimed};
-use steadfast::store::{
-    self, CopyError, Copying, Memory, Postgres, SealKeys, Sqlite, Stage, Standing, Store, StoreErrorKind,
-    contract,
-};
+use steadfast::store::{self, CopyError, Copying, Memory, Postgres, SealKeys, Sqlite, Store, StoreErrorKind};
+use steadfast::testkit::contract;
+use steadfast::testkit::internals::{Stage, Standing};
 
 use super::calls::{claim_of, held, id, settle};
 use super::driven::{Driven, fresh_schema};

@@ -9,7 +9,8 @@ use async_trait::async_trait;
 use steadfast::clock::Timestamp;
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{Act, Claim, Claimed, Declined, Forbidden, Record, Take, Transition};
-use steadfast::store::{Heartbeat, Look, Peer, Postgres, PostgresBuilder, Sight, Store, StoreError, Wrapper};
+use steadfast::store::{Postgres, PostgresBuilder, Store, StoreError, Wrapper};
+use steadfast::testkit::internals::{Heartbeat, Look, Peer, Sight};
 use tokio_postgres::NoTls;
 use tokio_postgres::types::Type;
 

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steadfast::dispatcher::Dispatcher;
-use steadfast::error::Effect;
 use steadfast::operation::record::{Claim, Claimed, Event, Left, Record, Take};
 use steadfast::store::{Postgres, Store};
 use steadfast::testkit::ScriptedTransport;
+use steadfast::transport::Answer;
 use steadfast::vendor::{Keyed, KeyedConfig};
-use steadfast::{Client, answer::Answer};
+use steadfast::{Client, Effect};
 
 use super::calls::{KEEP, claim_of, due, held, id, settle, step};
 use super::driven::fresh_schema;

@@ -7,8 +7,9 @@ use steadfast::Client;
 use steadfast::clock::Timestamp;
 use steadfast::dispatcher::Dispatcher;
 use steadfast::operation::record::{Claim, Event};
-use steadfast::store::{Look, Postgres, Sight, Store, Waiting};
+use steadfast::store::{Postgres, Store};
 use steadfast::testkit::ScriptedTransport;
+use steadfast::testkit::internals::{Look, Sight, Waiting};
 use steadfast::vendor::Stripe;
 
 use super::calls::{claim_of, held, id, named, settle, step};

@@ -10,8 +10,9 @@ use serde_json::Value;
 use steadfast::dead_letter::DeadLetters;
 use steadfast::operation::record::Filter;
 use steadfast::outbox::tokio_postgres::{self, NoTls};
-use steadfast::store::{Account, Outbox, OutboxTally, Postgres, SealKeys, Store, StoreErrorKind};
+use steadfast::store::{OutboxTally, Postgres, SealKeys, Store, StoreErrorKind};
 use steadfast::testkit::fakes::StripeFake;
+use steadfast::testkit::internals::{Account, Outbox};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::vendor::Stripe;
 use steadfast::{Call, Client};
@@ -421,7 +422,7 @@ async fn large_rows_make_short_pages_and_a_body_over_the_limit_is_not_read() {
 async fn rows_of_a_sequence_are_delivered_in_the_order_of_their_commits() {
     let Some(server) = server::shared() else { return };
     let shop = Shop::open(server);
-    let answer = steadfast::answer::Answer::new(http::StatusCode::OK, http::HeaderMap::new(), "{}");
+    let answer = steadfast::transport::Answer::new(http::StatusCode::OK, http::HeaderMap::new(), "{}");
     let network = ScriptedTransport::new().always(answer);
     let other = Postgres::builder(&server.url(&shop.schema)).expect("a URL").open().expect("the store opens");
     let clients = [Arc::clone(&shop.store), Arc::new(other)].map(|store| {

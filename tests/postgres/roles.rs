@@ -6,8 +6,8 @@ use std::time::Duration;
 use steadfast::clock::Timestamp;
 use steadfast::dead_letter::{DeadLetterError, DeadLetters};
 use steadfast::outbox::tokio_postgres::{self, NoTls};
-use steadfast::store::{Postgres, SealKeys, Store, StoreError, StoreErrorKind, contract};
-use steadfast::testkit::ScriptedTransport;
+use steadfast::store::{Postgres, SealKeys, Store, StoreError, StoreErrorKind};
+use steadfast::testkit::{ScriptedTransport, contract};
 use steadfast::vendor::Stripe;
 use steadfast::{Client, Effect, Error};
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use steadfast::error::Reason;
+use steadfast::operation::OperationId;
 use steadfast::operation::record::{Act, Action, Claim, Claimed, Event, Phase, Record, Resolution};
-use steadfast::operation::{OperationId, Sequence};
 use steadfast::store::{Postgres, Store};
+use steadfast::{Reason, Sequence};
 
 use super::calls::{claim_of, due, held, id, settle, step};
 use super::driven::fresh_schema;

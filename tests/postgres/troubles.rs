@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use steadfast::answer::Answer;
 use steadfast::store::{Postgres, Store, StoreError, StoreErrorKind};
 use steadfast::testkit::ScriptedTransport;
+use steadfast::transport::Answer;
 use steadfast::vendor::Stripe;
 use steadfast::{Client, Effect, Error};
 

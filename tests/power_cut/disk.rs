@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
-use steadfast::random::Random;
+use steadfast::Random;
 
 /// What survives of a directory: names and contents.
 pub type Images = BTreeMap<String, Vec<u8>>;

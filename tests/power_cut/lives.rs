@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rusqlite::Connection;
-use steadfast::random::Random;
+use steadfast::Random;
 use steadfast::store::Sqlite;
 use steadfast::testkit::SeededRandom;
 use tempfile::TempDir;

@@ -9,20 +9,16 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde_json::json;
-use steadfast::answer::Answer;
-use steadfast::attempt::AttemptReport;
 use steadfast::clock::Timestamp;
-use steadfast::error::{Reason, Refusal};
 use steadfast::operation::record::{
     self, Act, Action, AuditEntry, Claim, Claimed, Declined, Event, Forbidden, Left, Record, Resolution,
     State, Take, Transition,
 };
 use steadfast::operation::{Fingerprint, Key, OperationId, Scope};
-use steadfast::random::Random;
-use steadfast::request::Request;
 use steadfast::store::{Store, StoreError};
 use steadfast::testkit::SeededRandom;
-use steadfast::{Effect, OnUnknown};
+use steadfast::transport::{Answer, Request};
+use steadfast::{AttemptReport, Effect, OnUnknown, Random, Reason, Refusal};
 
 use crate::disk::{Disk, below};
 

@@ -4,9 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use steadfast::request::Request;
 use steadfast::testkit::fakes::InProcess;
-use steadfast::transport::{Exchange, Limits, SendError, SendErrorKind, Transport};
+use steadfast::transport::{Exchange, Limits, Request, SendError, SendErrorKind, Transport};
 use tokio::sync::oneshot;
 
 use crate::plan::{When, ms, secs};
@@ -28,7 +27,7 @@ impl Network {
         &self,
         request: Request,
         limits: Limits,
-    ) -> Result<steadfast::answer::Answer, SendError> {
+    ) -> Result<steadfast::transport::Answer, SendError> {
         let (life, world) = (&self.life, &self.life.world);
         let nth = life.request();
         let shown = format!("p{} request {nth} {} {}", life.process, request.method, request.url.path());

@@ -7,12 +7,12 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use steadfast::answer::Answer;
 use steadfast::clock::{Clock as _, Instant, Timestamp};
 use steadfast::dead_letter::{DeadLetters, Redrive as How, Selection, Which};
 use steadfast::operation::record::{Filter, Phase};
 use steadfast::store::{Memory, Store};
 use steadfast::testkit::{Fault, TestClock};
+use steadfast::transport::Answer;
 use steadfast::{Client, Error, Reply};
 use tokio::task::JoinSet;
 

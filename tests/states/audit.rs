@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use steadfast::Effect;
 use steadfast::clock::Timestamp;
-use steadfast::error::Disposition;
 use steadfast::operation::record::CLOCKS_DIFFER_MAX;
+use steadfast::{Disposition, Effect};
 
 use crate::host::Told;
 use crate::state::{End, Life, State};

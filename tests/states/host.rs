@@ -28,12 +28,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use steadfast::answer::Answer;
 use steadfast::clock::{Clock, Instant, Sleep, Timestamp};
-use steadfast::error::Disposition;
-use steadfast::request::Request;
-use steadfast::transport::{Exchange, Limits, SendError, SendErrorKind, Transport};
-use steadfast::{Client, Effect, Error};
+use steadfast::transport::{Answer, Exchange, Limits, Request, SendError, SendErrorKind, Transport};
+use steadfast::{Client, Disposition, Effect, Error};
 
 use crate::shelf::{Shelf, Stored};
 

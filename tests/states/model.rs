@@ -94,7 +94,7 @@ impl Search {
         state: &mut State,
         host: usize,
         doing: Doing,
-        comes: Option<(Comes, steadfast::answer::Answer)>,
+        comes: Option<(Comes, steadfast::transport::Answer)>,
         trouble: Option<Trouble>,
     ) {
         let run = state.hosts[host].run.take();
@@ -386,8 +386,8 @@ fn holds(breach: Breach) -> [fn(&Search, &State) -> bool; 2] {
           EndTold SuccessTakenBack KeyForgotten NoneToldOfAKeyForgotten)
 }
 
-fn nothing() -> steadfast::answer::Answer {
-    steadfast::answer::Answer::new(http::StatusCode::NO_CONTENT, http::HeaderMap::new(), Vec::new())
+fn nothing() -> steadfast::transport::Answer {
+    steadfast::transport::Answer::new(http::StatusCode::NO_CONTENT, http::HeaderMap::new(), Vec::new())
 }
 
 /// The attempt's timeout of the preset.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use steadfast::Effect;
 use steadfast::operation::record::{CLOCKS_DIFFER_MAX, Notes, Record, State as OnRecord};
-use steadfast::request::Request;
+use steadfast::transport::Request;
 
 use crate::audit::Breach;
 use crate::digest::{digest, digest_of};

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use steadfast::clock::Timestamp;
-use steadfast::operation::record::{CLOCKS_DIFFER_MAX, DOUBTED_FOR, State as OnRecord, slack};
+use steadfast::operation::record::{CLOCKS_DIFFER_MAX, DOUBTED_FOR, State as OnRecord};
+use steadfast::testkit::internals::slack;
 
 use crate::audit;
 use crate::model::{Search, WHENEVER_MS};

@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use serde_json::json;
-use steadfast::answer::Answer;
 use steadfast::clock::Timestamp;
 use steadfast::policy::{Backoff, Jitter};
-use steadfast::request::Request;
 use steadfast::testkit::FixedRandom;
+use steadfast::transport::{Answer, Request};
 use steadfast::vendor::{BigCommerce, Keyed, Vendor};
 use steadfast::{Call, Client, OnUnknown, Policy};
 

@@ -14,16 +14,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use http::{HeaderMap, HeaderValue};
 use parking_lot::Mutex;
-use steadfast::answer::Answer;
-use steadfast::error::Reason;
 use steadfast::operation::record::{
     Act, Action, Claim, Claimed, Declined, Event, Forbidden, Left, Record, State, Take, Transition,
 };
 use steadfast::operation::{OperationId, WireKey};
-use steadfast::request::Request;
 use steadfast::store::{Store, StoreError, Wrapper};
+use steadfast::transport::{Answer, Request};
 use steadfast::vendor::{Attempt, Finding, Subject, Vendor, Verdict};
-use steadfast::{Effect, Error};
+use steadfast::{Effect, Error, Reason};
 use url::Url;
 
 /// A rule, by what it keeps from happening.

@@ -8,10 +8,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use steadfast::clock::{Clock as _, Timestamp};
 use steadfast::operation::record::{Claim, Claimed, Cursor, Page};
-use steadfast::store::{
-    Account, Memory, Outbox, OutboxRow, OutboxTally, Rejected, Statement, Store, StoreError, StoreErrorKind,
-    Wrapper,
-};
+use steadfast::outbox::Statement;
+use steadfast::store::{Memory, OutboxTally, Rejected, Store, StoreError, StoreErrorKind, Wrapper};
+use steadfast::testkit::internals::{Account, Outbox, OutboxRow};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::vendor::Stripe;
 use steadfast::{Client, OnUnknown, dispatcher};

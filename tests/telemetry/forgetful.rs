@@ -3,12 +3,11 @@
 use std::process::Command;
 
 use steadfast::clock::SystemClock;
-use steadfast::config::Vendors;
 use steadfast::store::Memory;
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::Http;
 use steadfast::vendor::Stripe;
-use steadfast::{Client, ClientBuilder};
+use steadfast::{Client, ClientBuilder, Vendors};
 
 use crate::capture::{listen, said};
 

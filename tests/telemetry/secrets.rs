@@ -7,17 +7,14 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use secrecy::SecretString;
 use serde_json::json;
-use steadfast::answer::Answer;
-use steadfast::config::Vendors;
-use steadfast::inbound::Inbound;
 use steadfast::operation::record::{Claim, Claimed, Event, Transition};
 use steadfast::operation::{Key, OperationId, Scope, fingerprint};
 use steadfast::policy::Backoff;
 use steadfast::store::{Memory, Store};
 use steadfast::testkit::{ScriptedTransport, TestClock};
-use steadfast::transport::{Http, SendErrorKind};
+use steadfast::transport::{Answer, Http, SendErrorKind};
 use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig, Postmark, Stripe, Vendor};
-use steadfast::{Call, Client, Error, Reply};
+use steadfast::{Call, Client, Error, Inbound, Reply, Vendors};
 
 use crate::capture::{listen, said};
 use crate::policy;
@@ -240,7 +237,7 @@ async fn an_id_in_the_path_that_could_be_a_token_is_in_no_error_and_no_event() {
         shown.ending(&client.get(&path.replacen('/', "", 1)).send().await);
         shown.ending(&call().deadline(std::time::Duration::from_millis(1)).send().await);
         client.recover(10).await.expect("a store");
-        client.gates().kill_switch().engage();
+        client.gates().engage_kill_switch();
         shown.ending(&call().key("order-43/place").send().await);
         assert!(network.requests().iter().any(|request| request.url.path().contains(MARKER)));
     }
@@ -364,7 +361,7 @@ async fn e3_a_store_that_holds_secrets_of_0_1_warns_once_at_each_start_and_shows
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("calls.db");
     let store = Arc::new(Sqlite::open(&path).expect("opens"));
-    let mut request = steadfast::request::Request::new(
+    let mut request = steadfast::transport::Request::new(
         http::Method::POST,
         "https://api.stripe.com/v1/charges".parse().expect("a URL"),
     );
@@ -424,7 +421,7 @@ async fn a_record_a_store_and_a_vendors_file_show_no_contents() {
     let client = Client::builder(Stripe::new("sk_test_hunter2")).transport(ScriptedTransport::new()).build();
     shown.debug(&client.expect("a client"));
 
-    let mut request = steadfast::request::Request::new(
+    let mut request = steadfast::transport::Request::new(
         http::Method::POST,
         "https://api.stripe.com/v1/charges?token=hunter2".parse().expect("a URL"),
     );

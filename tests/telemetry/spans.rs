@@ -131,13 +131,13 @@ async fn each_gate_that_refuses_is_named() {
     let nothing: Close = |_, _| {};
     let cases: [(&str, &str, Policy, Close); 5] = [
         ("kill_switch", "DEPENDENCY.unavailable", policy(), |client, _| {
-            client.gates().kill_switch().engage();
+            client.gates().engage_kill_switch();
         }),
         ("pause", "RATE_LIMIT.exceeded", policy(), |client, clock| {
-            client.gates().pause().hold_until(clock.now(), Duration::from_secs(10));
+            client.gates().hold(clock.now(), Duration::from_secs(10));
         }),
         ("breaker", "DEPENDENCY.unavailable", policy(), |client, _| {
-            client.gates().breaker().expect("a breaker").set_mode(Mode::ForcedOpen);
+            client.gates().set_breaker_mode(Mode::ForcedOpen);
         }),
         ("concurrency", "RATE_LIMIT.exceeded", policy().concurrency(ConcurrencyConfig::new(1)), nothing),
         (
@@ -186,7 +186,7 @@ async fn a_call_that_waits_for_a_gate_says_for_which_and_how_long() {
         &clock,
         policy().admission_wait(Duration::from_secs(60)),
     );
-    client.gates().pause().hold_until(clock.now(), Duration::from_secs(10));
+    client.gates().hold(clock.now(), Duration::from_secs(10));
     charge(&client).send().await.expect("a reply");
     // The pause, and half of the tenth of it over which callers are spread behind it.
     let held = [("steadfast.gate", "pause"), ("steadfast.wait_ms", "10500")];
@@ -318,9 +318,9 @@ async fn what_the_gates_do_by_themselves_names_the_vendor() {
     charge(&client).send().await.expect_err("nobody listens");
     clock.advance(Duration::from_secs(60));
     client.get("/v1/balance").send().await.expect("a probe");
-    client.gates().breaker().expect("a breaker").set_mode(Mode::ForcedClosed);
-    client.gates().kill_switch().engage();
-    client.gates().kill_switch().release();
+    client.gates().set_breaker_mode(Mode::ForcedClosed);
+    client.gates().engage_kill_switch();
+    client.gates().release_kill_switch();
     let said = said();
     for message in [
         "circuit opened",

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Method};
 use serde_json::{Value, json};
-use steadfast::answer::Answer;
 use steadfast::operation::WireKey;
-use steadfast::request::Request;
 use steadfast::testkit::fakes::{BigCommerceAnswer, BigCommerceFake};
 use steadfast::testkit::{Fault, TestClock};
+use steadfast::transport::{Answer, Request};
 use steadfast::url::Url;
 use steadfast::vendor::{Attempt, BigCommerce, Finding, Subject, Vendor, Verdict};
 use steadfast::{Call, Client, Effect, Error, Obtained};
@@ -97,7 +96,7 @@ async fn fact_2_a_429_holds_back_every_call_to_the_store() {
     let error = order(&rig.client, "order-42").deadline(secs(1)).send().await.expect_err("15 s are too long");
     assert!(error.is_deadline());
     let other = order(&rig.client, "order-43").send().await.expect_err("the store asked for a pause");
-    assert_eq!((other.gate(), other.effect()), (Some(steadfast::error::Gate::Pause), Effect::None));
+    assert_eq!((other.gate(), other.effect()), (Some(steadfast::Gate::Pause), Effect::None));
     rig.clock.advance(secs(16));
     for key in ["order-42", "order-43"] {
         let outcome = order(&rig.client, key).send().await;

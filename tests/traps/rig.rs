@@ -6,14 +6,13 @@ use std::time::Duration;
 use http::Method;
 use serde_json::{Value, json};
 use steadfast::clock::{Clock, Timestamp};
-use steadfast::error::Reason;
-use steadfast::policy::{Jitter, Policy};
+use steadfast::policy::Jitter;
 use steadfast::store::Memory;
 use steadfast::testkit::fakes::{BigCommerceFake, Ledger, PostmarkFake, StripeFake};
 use steadfast::testkit::{FixedRandom, TestClock};
 use steadfast::transport::{Exchange, Http, Limits, Request, Transport};
 use steadfast::vendor::{BigCommerce, Postmark, Stripe, Vendor};
-use steadfast::{Call, Client, Effect, Error, Obtained, Reply};
+use steadfast::{Call, Client, Effect, Error, Obtained, Policy, Reason, Reply};
 
 /// The real transport, with a record of what went through it.
 #[derive(Clone, Debug)]

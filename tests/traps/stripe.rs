@@ -217,7 +217,7 @@ async fn fact_8_a_declined_card_stays_declined_under_its_key() {
 /// Fact 9: v1 ignores keys on GET and DELETE, so none is sent; v2 takes them on POST and DELETE for 30 days.
 #[tokio::test]
 async fn fact_9_keys_go_where_each_version_of_the_api_takes_them() {
-    let network = ScriptedTransport::new().always(steadfast::answer::Answer::new(
+    let network = ScriptedTransport::new().always(steadfast::transport::Answer::new(
         http::StatusCode::OK,
         http::HeaderMap::new(),
         "{}",

@@ -12,16 +12,16 @@ use axum::routing::any;
 use http::Method;
 use serde_json::json;
 use steadfast::clock::Clock;
-use steadfast::error::{Disposition, Reason};
-use steadfast::operation::record::{State, slack};
+use steadfast::operation::record::State;
 use steadfast::operation::{Key, OperationId, Scope};
 use steadfast::policy::{Backoff, BreakerConfig};
 use steadfast::store::{Memory, Store};
 use steadfast::testkit::fakes::StripeAnswer;
+use steadfast::testkit::internals::slack;
 use steadfast::testkit::{Fault, FixedRandom, ScriptedTransport, TestClock, WaitForm};
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::{BigCommerce, Postmark, Stripe, Vendor};
-use steadfast::{CallPolicy, Client, Effect, Obtained};
+use steadfast::{CallPolicy, Client, Disposition, Effect, Obtained, Reason};
 
 use super::rig::{
     FRESH, NEVER_HAPPENED, NOBODY_KNOWS, RECONCILED, REPLAYED, Rig, bigcommerce, bigcommerce_at,
@@ -292,7 +292,7 @@ async fn a_connection_that_never_was_is_provably_unsent() {
 #[tokio::test]
 async fn our_own_refusal_is_provably_unsent() {
     let (rig, fake) = postmark().await;
-    rig.client.gates().kill_switch().engage();
+    rig.client.gates().engage_kill_switch();
     let error = receipt(&rig.client, "order-42").send().await.expect_err("switched off");
     assert_eq!((error.effect(), rig.posts(), fake.ledger().count()), (Effect::None, 0, 0));
     assert!(rig.store.is_empty(), "a refusal before the first attempt writes nothing");

@@ -1,9 +1,8 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use steadfast::config::{SCHEMA, Vendors};
 use steadfast::store::Memory;
-use steadfast::{Client, Policy};
+use steadfast::{Client, Policy, Vendors};
 
 use crate::{example, load};
 
@@ -44,7 +43,7 @@ fn the_example_names_every_key_of_every_table() {
         .lines()
         .flat_map(|line| line.trim_start_matches(['#', ' ']).split([' ', '=', '{', '[', ']', '.', ',']))
         .collect();
-    let schema: Value = serde_json::from_str(SCHEMA).expect("JSON");
+    let schema: Value = serde_json::from_str(Vendors::SCHEMA).expect("JSON");
     let tables = schema["$defs"].as_object().expect("definitions");
     for (table, definition) in tables.iter().chain([(&"the top".to_owned(), &schema)]) {
         for key in definition["properties"].as_object().into_iter().flat_map(serde_json::Map::keys) {

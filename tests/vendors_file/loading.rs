@@ -1,11 +1,10 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use steadfast::Policy;
-use steadfast::config::Vendors;
 use steadfast::operation::record::Filter;
 use steadfast::policy::{BreakerConfig, RateConfig, SlowCall, Timeouts};
 use steadfast::testkit::ScriptedTransport;
+use steadfast::{Policy, Vendors};
 
 use crate::{load, refusal};
 

@@ -8,7 +8,7 @@ mod schema;
 mod several;
 mod store;
 
-use steadfast::config::Vendors;
+use steadfast::Vendors;
 
 /// Loads a file whose secrets are all there.
 fn load(text: &str) -> Vendors {

@@ -1,6 +1,6 @@
 //! What is said of each mistake: exactly, since these words are what somebody reads at night.
 
-use steadfast::config::Vendors;
+use steadfast::Vendors;
 
 use crate::refusal;
 

@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
-use steadfast::Policy;
-use steadfast::config::SCHEMA;
 use steadfast::policy::{ConcurrencyConfig, RateConfig};
+use steadfast::{Policy, Vendors};
 
 use crate::{example, load, refusal};
 
@@ -47,7 +46,7 @@ const WITHOUT_DEFAULT: [&str; 25] = [
 ];
 
 fn schema() -> Value {
-    serde_json::from_str(SCHEMA).expect("JSON")
+    serde_json::from_str(Vendors::SCHEMA).expect("JSON")
 }
 
 fn properties<'a>(schema: &'a Value, table: &str) -> &'a Map<String, Value> {

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use steadfast::config::Vendors;
+use steadfast::Vendors;
 
 use crate::{example, refusal};
 
 /// What is said of a file, by place: `4:3`.
 fn places(text: &str) -> Vec<String> {
     let error = Vendors::parse(text, "vendors.toml").expect_err(text);
-    let place = |mistake: &steadfast::config::Mistake| {
+    let place = |mistake: &steadfast::Mistake| {
         format!("{}:{}", mistake.line().expect("a line"), mistake.column().expect("a column"))
     };
     error.mistakes().iter().map(place).collect()

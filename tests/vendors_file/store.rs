@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use serde_json::json;
 use steadfast::clock::Clock;
-use steadfast::config::Vendors;
 use steadfast::dead_letter::DeadLetters;
 use steadfast::store::{Memory, Sqlite, Store, StoreError, StoreErrorKind};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
-use steadfast::{Client, Error, Obtained, Reply};
+use steadfast::{Client, Error, Obtained, Reply, Vendors};
 use tempfile::TempDir;
 
 use crate::load;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use steadfast::clock::Instant;
-use steadfast::operation::record::{CLOCKS_DIFFER_MAX, slack};
+use steadfast::operation::record::CLOCKS_DIFFER_MAX;
+use steadfast::testkit::internals::slack;
 
 use crate::facts::{All, CallMade, Does, KeyLife, Renewal, Send, Taken, Told, Wait};
 use crate::plan::{Schedule, secs};

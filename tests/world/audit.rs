@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use steadfast::Effect;
 use steadfast::clock::{Instant, Timestamp};
-use steadfast::error::Gate;
 use steadfast::operation::record::{Record, Resolution, State};
-use steadfast::reply::Obtained;
+use steadfast::{Effect, Gate, Obtained};
 
 use crate::allowed::{
     ANSWER_MAX, WINDOW, arrived, is_back_early, is_called_again, is_claimed_meanwhile, is_of_a_wrong_clock,

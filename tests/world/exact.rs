@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use steadfast::clock::{Instant, Timestamp};
 
-use steadfast::error::Gate;
+use steadfast::Gate;
 use steadfast::operation::{Key, OperationId, Scope};
 
 use crate::allowed::{

@@ -6,11 +6,9 @@ use std::time::Duration;
 use http::HeaderMap;
 use parking_lot::Mutex;
 use steadfast::clock::{Instant, Timestamp};
-use steadfast::error::Gate;
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{Record, State};
-use steadfast::reply::Obtained;
-use steadfast::{Effect, Error, Reply};
+use steadfast::{Effect, Error, Gate, Obtained, Reply};
 
 use crate::vendors::Name;
 

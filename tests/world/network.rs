@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use parking_lot::Mutex;
-use steadfast::answer::Answer;
 use steadfast::clock::{Clock as _, Instant};
-use steadfast::request::Request;
 use steadfast::testkit::{Fault, WaitForm};
-use steadfast::transport::{Exchange, Limits, Progress, SendError, SendErrorKind, Transport};
+use steadfast::transport::{
+    Answer, Exchange, Limits, Progress, Request, SendError, SendErrorKind, Transport,
+};
 use tokio::sync::oneshot;
 
 use crate::extras::Lists;

@@ -6,9 +6,8 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use parking_lot::Mutex;
 use serde_json::json;
-use steadfast::answer::Answer;
 use steadfast::clock::Timestamp;
-use steadfast::request::Request;
+use steadfast::transport::{Answer, Request};
 
 /// The vendor's state.
 #[derive(Debug, Default)]

@@ -4,15 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use steadfast::attempt::AttemptReport;
 use steadfast::clock::{Clock as _, Instant, Timestamp};
 use steadfast::operation::record::{
     Act, Action, AuditEntry, Claim, Claimed, Cursor, Declined, Event, Filter, Forbidden, Page, Phase, Record,
     Summary, Take, Tally, Transition,
 };
-use steadfast::operation::{Key, OperationId, Sequence};
-use steadfast::store::{Heartbeat, Look, Memory, Peer, Sight, Store, StoreError, Wrapper};
+use steadfast::operation::{Key, OperationId};
+use steadfast::store::{Memory, Store, StoreError, Wrapper};
 use steadfast::testkit::TestClock;
+use steadfast::testkit::internals::{Heartbeat, Look, Peer, Sight};
+use steadfast::{AttemptReport, Sequence};
 use tokio::sync::Mutex;
 
 use crate::facts::{Facts, How, KeyLife, Renewal, Taken, operation_of};

@@ -5,15 +5,13 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde_json::json;
-use steadfast::answer::Answer;
 use steadfast::clock::{Clock, Instant, Sleep, Timestamp};
-use steadfast::policy::{OnUnknown, RateConfig};
-use steadfast::request::Request;
+use steadfast::policy::RateConfig;
 use steadfast::testkit::fakes::{BigCommerceFake, InProcess, Ledger, PostmarkFake, StripeFake};
 use steadfast::testkit::{Fault, SeededRandom, TestClock};
-use steadfast::transport::{Limits, SendError, SendErrorKind, Transport as _};
+use steadfast::transport::{Answer, Limits, Request, SendError, SendErrorKind, Transport as _};
 use steadfast::vendor::{BigCommerce, Keyed, Postmark, Stripe, Vendor};
-use steadfast::{Call, Client, Policy};
+use steadfast::{Call, Client, OnUnknown, Policy};
 
 use crate::facts::OPERATION;
 use crate::keyed::{BARE, KEYED};

@@ -14,10 +14,9 @@ use steadfast::operation::record::{
     CLOCKS_DIFFER_MAX, DOUBTED_FOR, Filter, Phase, Record, Resolution, Summary,
 };
 use steadfast::operation::{Key, OperationId};
-use steadfast::policy::InFlight;
 use steadfast::store::{Memory, Sqlite, Store};
 use steadfast::testkit::TestClock;
-use steadfast::{Client, Disposition, Error, Reply};
+use steadfast::{Client, Disposition, Error, InFlight, Reply};
 use tokio::task::JoinSet;
 
 use crate::audit::{self, Breaches};
@@ -526,7 +525,7 @@ impl World {
                 client.recover(RECOVERED_MAX).await.expect("the store works by now");
             }
             // The dead were asked to leave a vendor alone, and told the living.
-            clients.iter().for_each(|(_, client)| client.gates().pause().clear());
+            clients.iter().for_each(|(_, client)| client.gates().clear_pause());
             let filter = Filter { phases: vec![Phase::InProgress, Phase::Scheduled], ..Filter::default() };
             let mut left = self.store.list(&filter, None, 100).await.expect("a page").rows;
             left.retain(|row| !self.waits_for_its_turn(&row.id));

@@ -7,9 +7,10 @@ use std::time::Duration;
 use serde_json::json;
 use sqlx::PgPool;
 use steadfast::Client;
+use steadfast::dead_letter::DeadLetters;
 use steadfast::dispatcher::PERIOD;
 use steadfast::operation::record::{Filter, Phase, Tally};
-use steadfast::store::{Outbox as _, Postgres, Store as _};
+use steadfast::store::{Postgres, Store as _};
 use steadfast::testkit::Fault;
 use steadfast::testkit::fakes::{Ledger, StripeFake};
 use steadfast::vendor::Stripe;
@@ -122,10 +123,11 @@ async fn cut_before_the_commit(
 
 /// Waits until nothing is in the outbox, and every operation has ended.
 async fn at_rest(store: &Postgres) -> Result<(), Problem> {
+    let letters = DeadLetters::new(Arc::new(store.clone()));
     let is_open = |tally: &Tally| matches!(tally.phase, Phase::InProgress | Phase::Scheduled);
     loop {
         // In this order: what leaves the outbox is an operation.
-        let waiting = store.counts().await?.iter().any(|tally| tally.waiting > 0);
+        let waiting = letters.stats().await?.outbox.iter().any(|tally| tally.waiting > 0);
         if !waiting && !store.tally().await?.iter().any(is_open) {
             return Ok(());
         }

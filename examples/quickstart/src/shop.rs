@@ -10,10 +10,9 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::json;
 use steadfast::dispatcher::Dispatcher;
-use steadfast::policy::OnUnknown;
 use steadfast::store::Sqlite;
 use steadfast::vendor::{BigCommerce, Postmark, Stripe};
-use steadfast::{Call, Client, Error, Policy, Reply};
+use steadfast::{Call, Client, Error, OnUnknown, Policy, Reply};
 
 pub struct Shop {
     stripe: Client,

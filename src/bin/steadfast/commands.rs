@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Read};
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use steadfast::config::Vendors;
+use steadfast::Vendors;
 use steadfast::dead_letter::{DeadLetterError, DeadLetters, Edit, Redrive, Redriven, View, Which};
 use steadfast::operation::record::{Cursor, Resolution};
 use steadfast::operation::{Key, OperationId};

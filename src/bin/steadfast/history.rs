@@ -4,11 +4,10 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use humantime_serde::re::humantime::format_duration;
-use steadfast::attempt::AttemptReport;
 use steadfast::clock::Timestamp;
 use steadfast::dead_letter::Shown;
-use steadfast::error::Effect;
 use steadfast::operation::record::{Action, AuditEntry};
+use steadfast::{AttemptReport, Effect};
 
 use super::print::{self, millis, plain, wrapped};
 

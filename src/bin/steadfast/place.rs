@@ -4,10 +4,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use steadfast::Client;
-use steadfast::config::Vendors;
 use steadfast::dead_letter::DeadLetters;
 use steadfast::store::{SealKeys, Store, StoreUrl};
+use steadfast::{Client, Vendors};
 
 use super::failure::Failure;
 

@@ -6,8 +6,8 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use steadfast::clock::Timestamp;
 use steadfast::dead_letter::Selection;
-use steadfast::error::{Effect, Reason};
 use steadfast::operation::Scope;
+use steadfast::{Effect, Reason};
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Select {

@@ -66,6 +66,10 @@ pub enum LookUp {
     /// There is one, and it has not answered yet. One that failed has not answered.
     NotAsked,
     /// The effect is provably not there.
+    #[cfg_attr(
+        not(any(test, feature = "testkit")),
+        allow(dead_code, reason = "tests ask the rule for each case")
+    )]
     Absent,
     /// It answered as often as the policy asks, and could not tell.
     CannotTell,

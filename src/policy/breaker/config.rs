@@ -9,6 +9,28 @@ use crate::policy::{check_ratio, check_window, invalid, switch};
 
 /// When to stop calling a vendor that fails. Any one of the conditions opens the circuit; each may be off.
 ///
+/// **Conditions.** Failures in a row, or the share of failures or of slow calls over a sliding *time* window. One
+/// call's failures count once until the vendor succeeds again, however often it is sent: see `row`. A window over the
+/// last *n* calls was rejected: after long health it needs as many failures as it saw successes. A 429 is feedback on
+/// our load and counts for nothing here; a refusal (4xx) proves life.
+///
+/// **Open time.** Starts at 1 s, doubles per failed round of probes, ends at 30 s. A breaker that is open for 30 s
+/// from the start throws away the minute after the vendor's recovery. In the simulation of the [policy](super) that
+/// was 11 % of the calls after the outage. Each time is drawn from the last fifth of its step, so that a fleet does
+/// not probe in step, and never beyond it.
+///
+/// **Half-open.** A fixed number of probes, held by RAII permits. Other breakers count probes when they complete.
+/// Their clones admit too many at once, and a probe that is cancelled is never given back and wedges the circuit for
+/// ever (tower-resilience#407, resilience4j#544, Polly#223). Here a place is taken at admission and given back by
+/// `Drop`.
+///
+/// **Generations.** Every change of state begins a new generation, and a permit counts only in its own. A call that
+/// was admitted before the circuit opened and fails after it has closed again says nothing about the vendor as it is
+/// now.
+///
+/// **Cost.** Closed, a call that succeeds reads two words and writes one; open, a refusal is three loads. Only
+/// failures, slow calls and probes take the lock, so that what they decide is decided once.
+///
 /// ```
 /// use std::time::Duration;
 /// use steadfast::Policy;

@@ -39,6 +39,7 @@ impl<'a> Permit<'a> {
     ///
     /// The call counts as another one than all before it. For one that is sent more than once there is
     /// [`settle_attempt_of`](Permit::settle_attempt_of).
+    #[cfg(any(test, feature = "testkit"))]
     #[inline]
     pub fn settle(self, outcome: Outcome, latency: Duration, now: Instant) {
         self.settle_for(None, outcome, latency, now);
@@ -46,6 +47,7 @@ impl<'a> Permit<'a> {
 
     /// The same for an attempt of `call`, a number that all attempts of one call share. Its failures count once
     /// until the vendor succeeds again.
+    #[cfg(any(test, feature = "testkit"))]
     #[inline]
     pub fn settle_attempt_of(self, call: u64, outcome: Outcome, latency: Duration, now: Instant) {
         self.settle_for(Some(call), outcome, latency, now);

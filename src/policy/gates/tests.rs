@@ -65,13 +65,13 @@ fn the_order_is_kill_switch_pause_breaker_concurrency_rate() {
     fail(&gates, NOW);
     let held = [gates.admit(NOW).unwrap(), gates.admit(NOW).unwrap()];
     breaker.admit(NOW).unwrap().settle(Outcome::Failure, SECOND, NOW);
-    gates.pause().hold_until(NOW, SECOND * 9);
-    gates.kill_switch().engage();
+    gates.hold(NOW, SECOND * 9);
+    gates.engage_kill_switch();
     // Now all five refuse; they are taken away one by one.
     assert_eq!(refused(&gates, NOW), (Gate::KillSwitch, None));
-    gates.kill_switch().release();
+    gates.release_kill_switch();
     assert_eq!(refused(&gates, NOW), (Gate::Pause, Some(NOW.plus(SECOND * 9))));
-    gates.pause().clear();
+    gates.clear_pause();
     assert_eq!(refused(&gates, NOW), (Gate::Breaker, Some(NOW.plus(SECOND * 4 / 5))));
     let later = NOW.plus(SECOND);
     breaker.admit(later).unwrap().settle(Outcome::Success, SECOND, later);

@@ -8,16 +8,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use parking_lot::Mutex;
-use steadfast::Client;
-use steadfast::answer::Answer;
 use steadfast::clock::{Clock as _, Instant, Timestamp};
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{Declined, Event, Record, Take, Transition};
-use steadfast::policy::Policy;
-use steadfast::store::{Look, Memory, Sight, Store, StoreError, Wakes, Wrapper};
+use steadfast::store::{Memory, Store, StoreError, Wrapper};
+use steadfast::testkit::internals::{Look, Sight, Wakes};
 use steadfast::testkit::{SeededRandom, TestClock};
-use steadfast::transport::{Exchange, Limits, Request, Transport};
+use steadfast::transport::{Answer, Exchange, Limits, Request, Transport};
 use steadfast::vendor::{Keyed, KeyedConfig};
+use steadfast::{Client, Policy};
 
 pub fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)

@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use std::sync::Arc;
 use steadfast::clock::{Clock as _, Instant};
-use steadfast::policy::{Policy, Timeouts};
-use steadfast::store::Memory;
-use steadfast::store::Store;
+use steadfast::policy::Timeouts;
+use steadfast::store::{Memory, Store};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
-use steadfast::{Call, Client, Disposition, Effect, Error, InFlight, Obtained, Reply};
+use steadfast::{Call, Client, Disposition, Effect, Error, InFlight, Obtained, Policy, Reply};
 
 use crate::engine::trouble::{Trouble, Troubled};
 use crate::engine::vendor::Acme;

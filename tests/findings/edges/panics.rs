@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use steadfast::Client;
 use steadfast::clock::Clock as _;
 use steadfast::dispatcher::PERIOD;
 use steadfast::operation::record::Phase;
-use steadfast::policy::{Policy, RecordConfig};
+use steadfast::policy::RecordConfig;
 use steadfast::store::Store;
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
 use steadfast::transport::{Exchange, Limits, Request, SendErrorKind, Transport};
+use steadfast::{Client, Policy};
 
 use crate::engine::trouble::{Trouble, Troubled};
 use crate::engine::vendor::Acme;

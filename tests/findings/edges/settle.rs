@@ -8,12 +8,11 @@ use serde_json::json;
 use steadfast::clock::{Clock as _, Timestamp};
 use steadfast::dispatcher::PERIOD;
 use steadfast::operation::record::{Filter, Record};
-use steadfast::policy::Policy;
 use steadfast::store::{Memory, Store};
 use steadfast::testkit::fakes::BigCommerceFake;
 use steadfast::testkit::{Fault, FixedRandom, TestClock};
 use steadfast::vendor::BigCommerce;
-use steadfast::{Client, Disposition, Effect, Error};
+use steadfast::{Client, Disposition, Effect, Error, Policy};
 
 use crate::engine::secs;
 use crate::recovery::shop::phases;

@@ -4,16 +4,14 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde_json::json;
-use steadfast::answer::Answer;
 use steadfast::clock::Clock as _;
 use steadfast::dispatcher::PERIOD;
-use steadfast::error::Reason;
 use steadfast::operation::record::{Filter, Record, State};
-use steadfast::policy::Policy;
 use steadfast::store::{Memory, Store};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
+use steadfast::transport::Answer;
 use steadfast::vendor::Stripe;
-use steadfast::{Client, Effect};
+use steadfast::{Client, Effect, Policy, Reason};
 
 use crate::engine::secs;
 use crate::recovery::time::on_virtual_time;

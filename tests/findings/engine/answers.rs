@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, Method};
-use steadfast::inbound::Inbound;
 use steadfast::store::Memory;
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::Stripe;
-use steadfast::{Client, Effect, Obtained};
+use steadfast::{Client, Effect, Inbound, Obtained};
 
 use super::vendor::Acme;
 use super::{Bench, plain, secs};

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use steadfast::clock::{Clock, Timestamp};
-use steadfast::error::Gate;
 use steadfast::operation::record::{Act, Action, Filter, Record, Resolution};
-use steadfast::policy::{Backoff, ConcurrencyConfig, Mode, Policy, RateConfig};
+use steadfast::policy::{Backoff, ConcurrencyConfig, Mode, RateConfig};
 use steadfast::store::Memory;
 use steadfast::testkit::{FixedRandom, ScriptedTransport};
 use steadfast::transport::SendErrorKind;
-use steadfast::{Client, Disposition, Effect, Error, Obtained, Reply};
+use steadfast::{Client, Disposition, Effect, Error, Gate, Obtained, Policy, Reply};
 
 use super::trouble::{Trouble, Troubled};
 use super::vendor::Acme;
@@ -138,7 +137,7 @@ async fn a1_a_store_that_cannot_say_makes_it_unknown() {
         let store = Arc::new(Troubled::default());
         let transport = ScriptedTransport::new().status(200);
         let bench = Bench::with(Acme::new(), transport, plain(), store.clone());
-        bench.client.gates().kill_switch().engage();
+        bench.client.gates().engage_kill_switch();
         store.gets([trouble]);
         let call = bench.charge();
         let told = tokio::spawn(call.send());
@@ -230,15 +229,15 @@ async fn refused(bench: &Bench, refuses: Refuses) -> (Result<Reply, Error>, Opti
     let held = (refuses == Refuses::Concurrency).then(|| gates.admit(now).expect("the first"));
     let opens_in = match refuses {
         Refuses::KillSwitch => {
-            gates.kill_switch().engage();
+            gates.engage_kill_switch();
             None
         }
         Refuses::Pause => {
-            gates.pause().hold_until(now, secs(90));
+            gates.hold(now, secs(90));
             Some(secs(90))
         }
         Refuses::Breaker => {
-            gates.breaker().expect("a breaker").set_mode(Mode::ForcedOpen);
+            gates.set_breaker_mode(Mode::ForcedOpen);
             None
         }
         Refuses::Rate => {

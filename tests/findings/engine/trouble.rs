@@ -7,7 +7,8 @@ use async_trait::async_trait;
 use steadfast::clock::Timestamp;
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{Claim, Claimed, Declined, Record, Take, Transition};
-use steadfast::store::{Look, Memory, Sight, Store, StoreError, StoreErrorKind, Wrapper};
+use steadfast::store::{Memory, Store, StoreError, StoreErrorKind, Wrapper};
+use steadfast::testkit::internals::{Look, Sight};
 
 /// What a store does to one call.
 #[derive(Clone, Copy, Debug, PartialEq)]

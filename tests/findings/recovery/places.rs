@@ -50,7 +50,7 @@ async fn beside_a_settle_time(
 
     let healthy = ScriptedTransport::new().always_with(|request| {
         let body = if request.url.path() == "/search" { "[]" } else { "{}" };
-        Ok(steadfast::answer::Answer::new(http::StatusCode::OK, http::HeaderMap::new(), body))
+        Ok(steadfast::transport::Answer::new(http::StatusCode::OK, http::HeaderMap::new(), body))
     });
     let began = clock.now();
     let heir = client(&healthy);
@@ -86,7 +86,7 @@ fn d10_a_look_up_that_was_postponed_is_not_another_send() {
         let transport = ScriptedTransport::new().always_with(|request| match request.url.path() {
             "/search" => {
                 let found = r#"[{"id": 1}]"#;
-                Ok(steadfast::answer::Answer::new(http::StatusCode::OK, http::HeaderMap::new(), found))
+                Ok(steadfast::transport::Answer::new(http::StatusCode::OK, http::HeaderMap::new(), found))
             }
             _ => Err(SendErrorKind::Reset),
         });
@@ -197,14 +197,14 @@ fn while_a_gate_is_closed_nothing_is_taken_and_written_down_again() {
         let vendor = Vendor::new(&clock);
         vendor.crash(&store, 20).await;
         let client = vendor.client(&store, Policy::background());
-        client.gates().pause().hold_until(clock.now(), secs(60));
+        client.gates().hold(clock.now(), secs(60));
         let _dispatcher = client.keep_recovering(PERIOD);
         clock.latency(secs(59)).await;
         assert_eq!(watched.takes.load(Ordering::Relaxed), 0);
-        client.gates().kill_switch().engage();
+        client.gates().engage_kill_switch();
         clock.latency(secs(60)).await;
         assert_eq!(watched.takes.load(Ordering::Relaxed), 0);
-        client.gates().kill_switch().release();
+        client.gates().release_kill_switch();
         delivered(&vendor, &store, 20, secs(10)).await;
         assert!(clock.now() > Instant::ORIGIN);
     });
@@ -267,7 +267,7 @@ impl steadfast::transport::Transport for Answers {
         let nth = self.requests.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
             self.clock.latency((self.after)(nth)).await;
-            Ok(steadfast::answer::Answer::new(http::StatusCode::OK, http::HeaderMap::new(), "{}"))
+            Ok(steadfast::transport::Answer::new(http::StatusCode::OK, http::HeaderMap::new(), "{}"))
         })
     }
 }

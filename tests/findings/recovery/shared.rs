@@ -163,18 +163,18 @@ fn where_one_process_falls_back_all_do() {
         assert_eq!((rate(&one), rate(&two)), (50.0, 50.0), "half each");
 
         // Only the first hears of it.
-        one.gates().pause().hold_until(clock.now(), secs(30));
+        one.gates().hold(clock.now(), secs(30));
         clock.latency(ms(2_500)).await;
         assert!(
-            two.gates().pause().until(clock.now()).is_some(),
+            two.gates().paused_until(clock.now()).is_some(),
             "told within a second, heard within another"
         );
         let before = vendor.with(|seen| seen.requests);
         clock.latency(secs(20)).await;
         assert_eq!(vendor.with(|seen| seen.requests), before, "nobody sends");
-        two.gates().pause().clear();
+        two.gates().clear_pause();
         clock.latency(secs(5)).await;
-        assert!(two.gates().pause().until(clock.now()).is_none(), "an operator's word counts");
+        assert!(two.gates().paused_until(clock.now()).is_none(), "an operator's word counts");
         let alone = vendor.with(|seen| seen.requests) - before;
         assert!(alone > 100, "and who may deliver has all of it: {alone}");
     });

@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, StatusCode};
 use parking_lot::Mutex;
-use steadfast::answer::Answer;
 use steadfast::clock::{Clock as _, Instant, Timestamp};
 use steadfast::operation::record::{Filter, Phase};
 use steadfast::store::Store;
 use steadfast::testkit::{SeededRandom, TestClock};
-use steadfast::transport::{Exchange, Limits, Request, SendError, SendErrorKind, Transport};
+use steadfast::transport::{Answer, Exchange, Limits, Request, SendError, SendErrorKind, Transport};
 use steadfast::vendor::Stripe;
 use steadfast::{Client, Effect, Policy};
 

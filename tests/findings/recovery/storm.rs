@@ -14,17 +14,16 @@ use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
-use steadfast::answer::Answer;
 use steadfast::clock::{Clock as _, Instant};
 use steadfast::dispatcher::PERIOD;
 use steadfast::operation::record::Phase;
 use steadfast::policy::{RateConfig, RecoveryConfig};
-use steadfast::random::Random as _;
-use steadfast::store::{Memory, Store, Wakes, Wrapper};
+use steadfast::store::{Memory, Store, Wrapper};
+use steadfast::testkit::internals::Wakes;
 use steadfast::testkit::{SeededRandom, TestClock};
-use steadfast::transport::{Exchange, Limits, Request, SendError, SendErrorKind, Transport};
+use steadfast::transport::{Answer, Exchange, Limits, Request, SendError, SendErrorKind, Transport};
 use steadfast::vendor::Stripe;
-use steadfast::{Client, Policy};
+use steadfast::{Client, Policy, Random as _};
 
 use super::time::on_virtual_time;
 use super::{ms, print, secs};

@@ -4,15 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use steadfast::attempt::AttemptReport;
+use steadfast::AttemptReport;
 use steadfast::clock::Timestamp;
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{
     Act, AuditEntry, Claim, Claimed, Cursor, Declined, Filter, Forbidden, Page, Record, Summary, Take, Tally,
     Transition,
 };
-use steadfast::store::{Heartbeat, Peer, Store, StoreError};
+use steadfast::store::{Store, StoreError};
 use steadfast::testkit::TestClock;
+use steadfast::testkit::internals::{Heartbeat, Peer};
 
 /// Runs `play` on one thread. Time moves to the next moment whenever nobody has anything to do, the store included.
 pub fn on_virtual_time<F: Future>(play: impl FnOnce(TestClock, Arc<AtomicUsize>) -> F) -> F::Output {

@@ -9,16 +9,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use http::{HeaderMap, Method, StatusCode};
 use parking_lot::Mutex;
-use steadfast::answer::Answer;
 use steadfast::clock::{Clock as _, Timestamp};
-use steadfast::error::Disposition;
 use steadfast::operation::record::{Claim, Claimed, Declined, Filter, Record, State, Take, Transition};
-use steadfast::request::Request;
 use steadfast::store::{Memory, Sqlite, Store, StoreError, Wrapper};
 use steadfast::testkit::{ScriptedTransport, TestClock};
-use steadfast::transport::SendErrorKind;
+use steadfast::transport::{Answer, Request, SendErrorKind};
 use steadfast::vendor::Stripe;
-use steadfast::{Call, Client, Effect, Enqueued, Error, Reply};
+use steadfast::{Call, Client, Disposition, Effect, Enqueued, Error, Reply};
 use tokio::sync::Notify;
 
 use super::{DAY, HOUR, at};

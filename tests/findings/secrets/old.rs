@@ -8,12 +8,12 @@ use serde_json::json;
 use steadfast::clock::{Clock as _, SystemClock};
 use steadfast::operation::record::{Claim, Claimed};
 use steadfast::operation::{Key, OperationId, RedactedFields, Scope, fingerprint};
-use steadfast::policy::{Backoff, Policy};
+use steadfast::policy::Backoff;
 use steadfast::store::{Sqlite, Store};
 use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::Stripe;
-use steadfast::{Call, Client, OnUnknown};
+use steadfast::{Call, Client, OnUnknown, Policy};
 use tempfile::TempDir;
 
 /// What 0.1 stored, by header.
@@ -161,7 +161,7 @@ pub fn charge(client: &Client, key: &str) -> Call {
 
 /// Claims an operation with these headers, as nobody can through a client of today.
 pub async fn claim(store: &Sqlite, key: &str, headers: &[(&'static str, &'static str)]) -> OperationId {
-    let mut request = steadfast::request::Request::new(
+    let mut request = steadfast::transport::Request::new(
         http::Method::POST,
         "https://api.stripe.com/v1/charges".parse().expect("a URL"),
     );
@@ -215,11 +215,11 @@ fn client(path: &Path, network: &ScriptedTransport) -> Client {
         .expect("a client")
 }
 
-fn replied() -> steadfast::answer::Answer {
+fn replied() -> steadfast::transport::Answer {
     let mut headers = http::HeaderMap::new();
     headers.insert("request-id", http::HeaderValue::from_static("req_1"));
     let body = json!({"id": "ch_1", "object": "charge"}).to_string();
-    steadfast::answer::Answer::new(http::StatusCode::OK, headers, body)
+    steadfast::transport::Answer::new(http::StatusCode::OK, headers, body)
 }
 
 /// A stored request with more headers: a version, method and URL with their lengths, and the number of headers come

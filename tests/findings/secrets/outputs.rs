@@ -5,12 +5,11 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 
 use serde_json::json;
-use steadfast::policy::Policy;
 use steadfast::store::{SealKeys, Sqlite};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig, Postmark, Stripe};
-use steadfast::{Client, ClientBuilder};
+use steadfast::{Client, ClientBuilder, Policy};
 use tempfile::TempDir;
 
 /// The adapters' own, in the variables that the vendors file names.
@@ -83,13 +82,13 @@ impl Place {
                 call().key("refused").header(name, value).send().await.expect_err("refused");
                 place.put_in_outbox(client.vendor(), name);
             }
-            client.gates().kill_switch().engage();
+            client.gates().engage_kill_switch();
             client.recover(1).await.expect("a store");
         }
         let userinfo = format!("https://u:{}@api.test", REFUSED[2]);
         Client::builder(Stripe::new(OWN[0].1).base_url(userinfo)).build().expect_err("refused");
         for (_, secret) in OWN {
-            let is_sent = |request: &steadfast::request::Request| {
+            let is_sent = |request: &steadfast::transport::Request| {
                 let holds =
                     |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).contains(secret);
                 request.headers.values().any(holds)

@@ -9,13 +9,11 @@ use std::time::Duration;
 
 use http::{HeaderMap, Method, StatusCode};
 use parking_lot::Mutex;
-use steadfast::answer::Answer;
 use steadfast::clock::{Clock as _, Timestamp};
 use steadfast::operation::record::{Act, Action, Filter, Phase, Record, Resolution, State};
-use steadfast::request::Request;
 use steadfast::store::{Memory, Sqlite, Store};
 use steadfast::testkit::{ScriptedTransport, TestClock};
-use steadfast::transport::SendErrorKind;
+use steadfast::transport::{Answer, Request, SendErrorKind};
 use steadfast::vendor::Stripe;
 use steadfast::{Call, Client, Effect, Enqueued, Sequence};
 

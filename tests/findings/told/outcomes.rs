@@ -1,12 +1,11 @@
 //! Outcomes that a store in trouble does not write down at once.
 
-use steadfast::attempt::AttemptReport;
 use steadfast::clock::Clock as _;
 use steadfast::operation::record::{Filter, Record, State};
-use steadfast::policy::{ConcurrencyConfig, Policy};
+use steadfast::policy::ConcurrencyConfig;
 use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::SendErrorKind;
-use steadfast::{Call, Effect, Error, Reply};
+use steadfast::{AttemptReport, Call, Effect, Error, Policy, Reply};
 
 use super::{Bench, Trouble, after, ms, no_ladder, one_of_each, plain, secs, troubled};
 

@@ -1,11 +1,10 @@
 //! A call that waits for the outcome of another.
 
 use steadfast::clock::Clock as _;
-use steadfast::error::{Reason, Refusal};
 use steadfast::policy::ConcurrencyConfig;
 use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::SendErrorKind;
-use steadfast::{Effect, InFlight, Obtained};
+use steadfast::{Effect, InFlight, Obtained, Reason, Refusal};
 
 use super::{
     Trouble, after, another_process, bench, held, ms, no_ladder, plain, script, secs, troubled, waiting,

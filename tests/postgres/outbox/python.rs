@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use steadfast::store::Outbox as _;
+use steadfast::testkit::internals::Outbox as _;
 
 use super::super::server::{self, skipped};
 use super::{Shop, account};

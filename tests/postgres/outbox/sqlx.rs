@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
-use steadfast::store::Outbox as _;
+use steadfast::testkit::internals::Outbox as _;
 
 use super::super::pooler::Pooler;
 use super::super::server::{self, Server};

@@ -1,0 +1,21 @@
+//! What the crate's own tests and benches drive. The run-time state of policies. The rule that says whether an operation
+//! may be sent again. What only the stores of this crate can do besides [`Store`](crate::store::Store).
+//!
+//! No part of the interface: it changes without notice. Service code has no use for it.
+
+pub use crate::operation::record::resend::{
+    Facts, LookUp, Repeat, Ruling, Sent, Why, Window, may_send, slack, window,
+};
+pub use crate::policy::breaker::{Breaker, Permit};
+pub use crate::policy::budget::Budget;
+pub use crate::policy::gates::{Admission, Outcome, Refusal};
+pub use crate::policy::pause::Pause;
+pub use crate::policy::rate::Rate;
+pub use crate::policy::recovery::Recovery;
+pub use crate::random::SystemRandom;
+pub use crate::store::heartbeat::{Beat, Heartbeat, Peer};
+pub use crate::store::look::{Look, Sight, Waiting};
+pub use crate::store::outbox::{Account, Outbox, OutboxRow};
+pub use crate::store::standing::{Stage, Standing};
+pub use crate::store::upkeep::{Head, Reseal, ResealedBatch, Restore, Row, Upkeep};
+pub use crate::store::wakes::Wakes;
