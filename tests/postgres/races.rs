@@ -135,7 +135,11 @@ async fn no_fence_goes_back_however_purges_and_claims_meet() {
             let mut highest = 0;
             for _ in 0..60 {
                 let claim = Claim { keep: Duration::ZERO, ..claim_of(&*store, &id) };
-                let told = store.claim(claim).await.expect("the store works");
+                let told = match store.claim(claim).await {
+                    // The purge was faster each time, and nothing is written.
+                    Err(error) if error.kind() == StoreErrorKind::Locked => continue,
+                    told => told.expect("the store works"),
+                };
                 // The other caller of this key.
                 let (Claimed::Fresh(record) | Claimed::TakenOver(record)) = told else { continue };
                 assert!(record.fence > highest, "fence {} after {highest}", record.fence);
