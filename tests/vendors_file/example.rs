@@ -58,10 +58,11 @@ fn the_example_names_every_key_of_every_table() {
 fn the_files_on_the_readme_and_in_the_docs_are_good() {
     let pages = [include_str!("../../README.md"), include_str!("../../src/config.rs")];
     for page in pages {
-        let page: Vec<&str> = page.lines().map(|line| line.trim_start_matches("//!").trim()).collect();
+        let page: Vec<&str> = page.lines().map(|line| line.trim_start_matches("///").trim()).collect();
         let blocks: Vec<String> = page
-            .split(|line| line.starts_with("```"))
-            .map(|block| block.join("\n"))
+            .split(|line| *line == "```toml")
+            .skip(1)
+            .map(|block| block.split(|line| *line == "```").next().expect("a first part").join("\n"))
             .filter(|block| block.contains("\n[vendors."))
             .collect();
         assert!(!blocks.is_empty());
