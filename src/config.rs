@@ -9,8 +9,7 @@ use std::sync::Arc;
 use secrecy::SecretString;
 
 use crate::client::{Client, ClientBuilder};
-use crate::error::Error;
-use crate::error::Mistake;
+use crate::error::{Error, Mistake};
 use crate::store::{Store, StoreUrl};
 use crate::suggest::shown;
 

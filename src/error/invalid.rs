@@ -44,19 +44,8 @@ impl Input {
     /// The input's name in an error's text.
     pub const fn name(self) -> &'static str {
         match self {
-            Input::Key => "key",
-            Input::BaseUrl => "base_url",
-            Input::Path => "path",
-            Input::Header => "header",
-            Input::Body => "body",
-            Input::Secret => "secret",
-            Input::Policy => "policy",
-            Input::Redact => "redact",
-            Input::Retention => "retention",
-            Input::Sequence => "sequence",
-            Input::Inbound => "inbound",
-            Input::Terms => "terms",
             Input::Other(name) => name,
+            named => named.code().split_at("VALIDATION.".len()).1,
         }
     }
 

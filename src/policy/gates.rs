@@ -298,7 +298,7 @@ impl Gates {
     ///
     /// // Stripe asks for an hour, by mistake: every call to it would wait.
     /// let _ = stripe.get("/v1/charges").send().await;
-    /// /// assert!(stripe.gates().paused_until(clock.now()).is_some());
+    /// assert!(stripe.gates().paused_until(clock.now()).is_some());
     ///
     /// stripe.gates().clear_pause();
     /// assert!(stripe.get("/v1/charges").send().await.is_ok());

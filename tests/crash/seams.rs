@@ -39,15 +39,17 @@ impl Passage {
         self.is_told || self.failpoint.is_some()
     }
 
-    /// What the store is asked from here on it answers of this moment or a later one.
-    fn asks_store(&self) {
+    /// A call knows how things stand now: the store is about to be asked, and answers of this moment or a later one.
+    fn knows_now(&self) {
         self.words.knows(self.words.time.wall());
     }
 
-    /// What the store answered is an end, of whose sends the last one has left. With a server that was killed meanwhile,
-    /// that may be long after it was asked, and others have sent in between.
-    fn hears_of_an_end(&self) {
-        self.words.knows(self.words.time.wall());
+    /// A call that hears of an end knows that the last send has left. It knows so from the answer on: a server that was
+    /// killed meanwhile answers late, and other processes have sent since the question.
+    fn hears_of(&self, state: &State) {
+        if !matches!(state, State::InProgress { .. } | State::Scheduled { .. }) {
+            self.knows_now();
+        }
     }
 
     async fn before(&self, step: Step) {
@@ -109,10 +111,10 @@ impl<S: Store> Wrapper for SeamStore<S> {
 
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
         self.passage.before(Step::Claim).await;
-        self.passage.asks_store();
+        self.passage.knows_now();
         let claimed = self.inner.claim(claim).await;
-        if matches!(claimed, Ok(Claimed::Settled(_))) {
-            self.passage.hears_of_an_end();
+        if let Ok(Claimed::Settled(record)) = &claimed {
+            self.passage.hears_of(&record.state);
         }
         self.passage.after(Step::Claim).await;
         claimed
@@ -132,7 +134,7 @@ impl<S: Store> Wrapper for SeamStore<S> {
             other => panic!("a transition without a failpoint: {other:?}"),
         };
         self.passage.before(step).await;
-        self.passage.asks_store();
+        self.passage.knows_now();
         let applied = self.inner.transition(held, transition).await;
         self.passage.after(step).await;
         applied
@@ -179,11 +181,10 @@ impl<S: Store> Wrapper for SeamStore<S> {
     }
 
     async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> {
-        self.passage.asks_store();
+        self.passage.knows_now();
         let read = self.inner.get(id).await;
-        if matches!(&read, Ok(Some(record)) if !matches!(record.state, State::InProgress { .. } | State::Scheduled { .. }))
-        {
-            self.passage.hears_of_an_end();
+        if let Ok(Some(record)) = &read {
+            self.passage.hears_of(&record.state);
         }
         read
     }
