@@ -215,6 +215,7 @@ pub mod guard;
 mod guard;
 pub mod guide;
 mod inbound;
+mod mismatch;
 pub mod operation;
 pub mod outbox;
 pub mod policy;

@@ -15,6 +15,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("clock", 1),
     ("error", 1),
     ("guard", 1),
+    ("mismatch", 1),
     ("random", 1),
     ("request", 1),
     ("suggest", 1),

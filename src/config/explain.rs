@@ -1,13 +1,10 @@
-//! From serde's words to ours: which key, in which table, what would have been right.
-//!
-//! Serde says what it met and what it expected in a text of fixed form, and gives no other access to it. That form is
-//! read here, in one place. A text that is not understood is passed on as it is: a new release of serde can cost
-//! clarity and nothing else. The tests hold each form.
+//! From a mismatch to the file's words: which key, in which table, what would have been right.
 
 use super::file::SETTINGS;
 use super::path::Path;
 use super::suggest;
-use crate::suggest::{SHOWN_MAX, shown};
+use crate::mismatch::{Met, Mismatch};
+use crate::suggest::shown;
 use crate::vendor::STORE_HASH_FOUND;
 
 /// What else is known about the table that a mistake is in.
@@ -19,48 +16,48 @@ pub(super) struct Hints<'a> {
     pub below: &'a [(&'a str, &'a [&'a str])],
 }
 
-/// Serde's complaint about the key at `path`, in the words of the file.
-pub(super) fn explain(message: &str, path: &Path, hints: Hints<'_>) -> String {
-    let message = message.lines().next().unwrap_or_default();
-    if let Some(rest) = message.strip_prefix("unknown field ") {
-        let (table, key) = path.split().unwrap_or_default();
-        return unknown_key(key, &table, &expected_names(rest), hints);
-    }
-    if let Some(field) = missing(message) {
-        let found = WHERE_FOUND.iter().find(|(name, _)| *name == field);
-        let found = found.map_or_else(String::new, |(_, found)| format!("; {found}"));
-        return format!("`{}` is missing from {path}{found}", shown(field));
-    }
+/// What is wrong with the key at `path`, in the words of the file.
+pub(super) fn explain(mismatch: &Mismatch, path: &Path, hints: Hints<'_>) -> String {
     let (table, key) = path.split().unwrap_or_default();
-    let key = shown(key);
-    if let Some(rest) = message.strip_prefix("unknown variant ") {
-        let written = rest.split_once("`, expected").map_or(rest, |(written, _)| written).trim_matches('`');
-        let names = expected_names(rest);
-        if key == shown(written) {
-            // A choice between keys, of which one is written.
-            return unknown_key(&key, &table, &names, Hints::default());
+    match mismatch {
+        Mismatch::UnknownField { known, .. } => unknown_key(key, &table, known, hints),
+        Mismatch::MissingField(field) => {
+            let found = WHERE_FOUND.iter().find(|(name, _)| name == field);
+            let found = found.map_or_else(String::new, |(_, found)| format!("; {found}"));
+            format!("`{field}` is missing from {path}{found}")
         }
-        return format!(
-            "`{key}` in {table} cannot be \"{}\"; {}",
-            shown(written),
-            one_of(written, &names, &[])
-        );
+        // A choice between keys, of which one is written.
+        Mismatch::UnknownVariant { name, known } if key == name => {
+            unknown_key(key, &table, known, Hints::default())
+        }
+        Mismatch::UnknownVariant { name, known } => {
+            format!("`{}` in {table} cannot be \"{}\"; {}", shown(key), shown(name), one_of(name, known, &[]))
+        }
+        Mismatch::Value { met, expected } if expected == A_DURATION => {
+            let written = match met {
+                Met::Text(written) | Met::Number(written) => written,
+                _ => "",
+            };
+            let instead = suggest::duration(written);
+            format!("`{}` in {table}: {} is not a duration; {instead}", shown(key), shown_met(met))
+        }
+        Mismatch::Value { met, expected } => {
+            let instead = if *met == Met::Boolean(true) { "; leave it out for the default" } else { "" };
+            format!(
+                "`{}` in {table} must be {}, not {}{instead}",
+                shown(key),
+                in_words(expected),
+                shown_met(met)
+            )
+        }
+        Mismatch::Custom(problem) => as_told(problem, path),
     }
-    let Some((met, expected)) = met_and_expected(message) else {
-        return format!("`{key}` in {table}: {}", shown(message));
-    };
-    if expected.ends_with("a duration") {
-        let instead = suggest::duration(written(met).unwrap_or_default());
-        return format!("`{key}` in {table}: {} is not a duration; {instead}", shown_met(met));
-    }
-    let instead = if met == "boolean `true`" { "; leave it out for the default" } else { "" };
-    format!("`{key}` in {table} must be {}, not {}{instead}", in_words(expected), shown_met(met))
 }
 
-/// The field that serde misses, if that is its complaint.
-pub(super) fn missing(message: &str) -> Option<&str> {
-    let rest = message.lines().next()?.strip_prefix("missing field ")?;
-    Some(rest.trim_matches('`'))
+/// A problem in the words of what found it.
+pub(super) fn as_told(problem: &str, path: &Path) -> String {
+    let (table, key) = path.split().unwrap_or_default();
+    format!("`{}` in {table}: {}", shown(key), shown(problem.lines().next().unwrap_or_default()))
 }
 
 /// A key that does not belong where it is.
@@ -91,40 +88,17 @@ fn one_of(written: &str, known: &[&str], also: &[&str]) -> String {
     }
 }
 
-/// The names in "…, expected one of `a`, `b`", "… expected `a` or `b`" and "… expected `a`". Split from the
-/// right, because what stands before is what the author wrote.
-fn expected_names(message: &str) -> Vec<&str> {
-    let Some((_, list)) = message.rsplit_once(", expected ") else { return Vec::new() };
-    list.split('`').skip(1).step_by(2).collect()
-}
-
-fn met_and_expected(message: &str) -> Option<(&str, &str)> {
-    let rest = ["invalid type: ", "invalid value: ", "invalid length "]
-        .iter()
-        .find_map(|start| message.strip_prefix(start))?;
-    rest.rsplit_once(", expected ")
-}
-
-/// What was written, as it was written; a kind of value without its text stays as serde names it.
-fn shown_met(met: &str) -> String {
-    match (met, written(met)) {
-        (_, Some(text)) if met.starts_with("string ") => format!("\"{}\"", shown_once(text)),
-        (_, Some(text)) => shown_once(text),
-        ("map", _) => "a table".to_owned(),
-        ("sequence", _) => "a list".to_owned(),
-        (other, _) => shown(other),
+/// What was written, as it was written.
+fn shown_met(met: &Met) -> String {
+    match met {
+        Met::Text(text) => format!("\"{}\"", shown(text)),
+        Met::Number(number) => shown(number),
+        Met::Boolean(value) => value.to_string(),
+        Met::Null => "nothing".to_owned(),
+        Met::List => "a list".to_owned(),
+        Met::Table => "a table".to_owned(),
+        Met::Other(words) => shown(words),
     }
-}
-
-/// The value in "string "x"", "integer `5`" and their like.
-fn written(met: &str) -> Option<&str> {
-    let (_, text) = met.split_once(['"', '`'])?;
-    text.strip_suffix(['"', '`'])
-}
-
-/// Serde has escaped what it quotes; it only needs an end.
-fn shown_once(text: &str) -> String {
-    text.chars().take(SHOWN_MAX).collect()
 }
 
 fn in_words(expected: &str) -> &str {
@@ -142,6 +116,9 @@ fn in_words(expected: &str) -> &str {
     }
 }
 
+/// What the reader of durations says that it expects.
+const A_DURATION: &str = "a duration";
+
 /// Where to look for what has no default.
 const WHERE_FOUND: [(&str, &str); 1] = [("store_hash", STORE_HASH_FOUND)];
 
@@ -150,16 +127,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_that_are_not_understood_are_passed_on() {
+    fn each_mismatch_is_told_in_the_words_of_the_file() {
         let path = Path::of(["vendors", "x", "y"]);
-        let said = |message: &str| explain(message, &path, Hints::default());
-        assert_eq!(said("something new"), "`y` in [vendors.x]: something new");
-        assert_eq!(said("unknown field"), "`y` in [vendors.x]: unknown field");
-        assert_eq!(
-            said("unknown field `y`, there are no fields"),
-            "unknown key `y` in [vendors.x]; nothing can be set there"
-        );
-        assert_eq!(said("invalid type: weird, expected odd"), "`y` in [vendors.x] must be odd, not weird");
-        assert_eq!(said(""), "`y` in [vendors.x]: ");
+        let said = |mismatch: Mismatch| explain(&mismatch, &path, Hints::default());
+        let value = |met, expected: &str| Mismatch::Value { met, expected: expected.to_owned() };
+        let name = || "y".to_owned();
+        for (mismatch, expected) in [
+            (Mismatch::Custom("something new".into()), "`y` in [vendors.x]: something new"),
+            (Mismatch::Custom(String::new()), "`y` in [vendors.x]: "),
+            (
+                Mismatch::UnknownField { name: name(), known: &[] },
+                "unknown key `y` in [vendors.x]; nothing can be set there",
+            ),
+            (
+                Mismatch::UnknownVariant { name: name(), known: &["z"] },
+                "unknown key `y` in [vendors.x]; expected `z`",
+            ),
+            (value(Met::Other("weird".into()), "odd"), "`y` in [vendors.x] must be odd, not weird"),
+            (
+                value(Met::Null, "u16"),
+                "`y` in [vendors.x] must be a whole number from 0 to 65535, not nothing",
+            ),
+            (
+                value(Met::Text("x, expected y".into()), "a boolean"),
+                "`y` in [vendors.x] must be true or false, not \"x, expected y\"",
+            ),
+            (
+                value(Met::Boolean(true), "false, or the settings"),
+                "`y` in [vendors.x] must be false, or the settings, not true; leave it out for the default",
+            ),
+        ] {
+            assert_eq!(said(mismatch), expected);
+        }
     }
 }

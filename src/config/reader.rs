@@ -1,15 +1,17 @@
-//! Reads tables of the file into structs, and turns what serde says of them into mistakes with a place.
+//! Reads tables of the file into structs, and turns what does not fit into mistakes with a place.
 
 use std::ops::Range;
 
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
 
 use super::document::path_at;
-use super::explain::{Hints, explain, missing};
+use super::explain::{Hints, as_told, explain};
 use super::mistakes::Mistake;
 use super::path::Path;
+use crate::mismatch::{Document, Mismatch};
 
 /// The value at `path` as a table.
 pub(super) fn table<'t, 'i>(
@@ -32,15 +34,20 @@ pub(super) fn read<T: DeserializeOwned>(
     hints: Hints<'_>,
 ) -> Result<T, Mistake> {
     let start = part.span().start;
+    let again = part.clone();
     T::deserialize(Deserializer::from(part)).map_err(|error| {
         let offset = error.span().map_or(start, |span| span.start);
         let found = path_at(whole, path, offset).unwrap_or_else(|| path.clone());
         let is_own = found.split().is_none_or(|(table, _)| table == *path);
         let hints = if is_own { hints } else { Hints::default() };
-        let problem = explain(error.message(), &found, hints);
-        match missing(error.message()) {
-            Some(field) => Mistake::absence(offset, found.then(field), problem),
-            None => Mistake::itself(offset, found, problem),
+        let document = Document::deserialize(Deserializer::from(again)).ok();
+        let Some(mismatch) = document.and_then(Mismatch::of::<T>) else {
+            return Mistake::itself(offset, found.clone(), as_told(error.message(), &found));
+        };
+        let problem = explain(&mismatch, &found, hints);
+        match mismatch {
+            Mismatch::MissingField(field) => Mistake::absence(offset, found.then(field), problem),
+            _ => Mistake::itself(offset, found, problem),
         }
     })
 }

@@ -53,7 +53,7 @@ pub(super) struct Variable {
 #[serde(deny_unknown_fields, default)]
 struct Common {
     adapter: Option<Kind>,
-    secret_env: Option<Spanned<String>>,
+    secret_env: Option<String>,
     preset: Preset,
     allow_plain_http: bool,
     former_base_urls: Vec<String>,
@@ -121,7 +121,7 @@ impl Entry {
         let common: Common = reader::read(whole, Spanned::new(span.clone(), common), path, Hints::default())?;
         let policy = policies.values().next();
         let policy = read_policy(common.preset, &path.then(POLICY_KEY), policy)?;
-        let secret = common.secret_env.map(|written| Variable::read(source, path, written)).transpose()?;
+        let secret = common.secret_env.map(|name| Variable::read(source, (path, whole), name)).transpose()?;
         let name = path.vendor().unwrap_or_default();
         let Some(kind) = common.adapter.or_else(|| Kind::named(name)) else {
             return Err(misspelt_adapter(path, &options)
@@ -169,10 +169,14 @@ impl Entry {
 }
 
 impl Variable {
-    fn read(source: &Source<'_>, path: &Path, written: Spanned<String>) -> Result<Variable, Mistake> {
-        let start = written.span().start;
-        match secrets::check_variable(written.get_ref(), "STRIPE_SECRET_KEY", "replace it at the vendor") {
-            Ok(()) => Ok(Variable { place: source.place(start), name: written.into_inner() }),
+    fn read(
+        source: &Source<'_>,
+        (path, whole): (&Path, &DeTable<'_>),
+        name: String,
+    ) -> Result<Variable, Mistake> {
+        let start = whole.get("secret_env").map_or(0, |written| written.span().start);
+        match secrets::check_variable(&name, "STRIPE_SECRET_KEY", "replace it at the vendor") {
+            Ok(()) => Ok(Variable { place: source.place(start), name }),
             Err(problem) => {
                 let problem = format!("`secret_env` in {path}: {problem}");
                 Err(Mistake::itself(start, path.then("secret_env"), problem))

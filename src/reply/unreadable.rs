@@ -1,8 +1,8 @@
 //! Why a reply is not the JSON that was asked for: where, and what is there instead of what. Never the data.
 //!
-//! Serde's own text quotes values, so that only those of its words are kept which it takes from the type. And the
-//! path to a field runs through the keys of the document, of which some are data too: a map by customer has
-//! customers for keys. A key is shown if the type knows it, and whether it does is tried out, in [`is_known`].
+//! A value is never shown, only its kind and what the type expects. The path to a field runs through the keys of the
+//! document, of which some are data too: a map by customer has customers for keys. A key is shown if the type knows
+//! it, and whether it does is tried out, in [`is_known`].
 //!
 //! A reply that can be read is read once, as ever. All this is done for one that cannot.
 
@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 use serde_path_to_error::{Path, Segment};
 
+use crate::mismatch::{Document, Met, Mismatch};
 use crate::operation::REDACTED;
 
 /// The body as a `T`.
@@ -47,54 +48,58 @@ fn explain<T: DeserializeOwned>(body: &[u8], error: &serde_json::Error) -> Unrea
             return Unreadable { problem: "the body is empty".into(), place: None };
         }
         Category::Eof => "the JSON ends too soon".into(),
-        Category::Data => in_words(&field::<T>(body), error).into(),
+        Category::Data => in_words::<T>(body).into(),
     };
     Unreadable { problem, place: Some((error.line(), error.column())) }
 }
 
 /// What is wrong with the field: what it is, and what it should be.
-fn in_words(field: &str, error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    let place = format!(" at line {} column {}", error.line(), error.column());
-    let text = text.strip_suffix(&place).unwrap_or(&text);
-    if let Some(name) = text.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
-        let gap = if field.is_empty() { "" } else { "." };
-        let name = if is_name(name) { name } else { REDACTED };
-        return format!("`{field}{gap}{name}` is missing");
-    }
-    let field = if field.is_empty() { "the document".to_owned() } else { format!("`{field}`") };
-    if text.starts_with("unknown field `") {
-        return format!("{field} is a field that was not expected");
-    }
-    if text.starts_with("unknown variant `") {
-        return format!("{field} is not one of the values that were expected");
-    }
-    match met_and_expected(text) {
-        Some((met, expected)) => format!("{field} is {met}, expected {expected}"),
-        None => format!("{field} is not of the expected form"),
+fn in_words<T: DeserializeOwned>(body: &[u8]) -> String {
+    let failed = Failed::reading::<T>(body);
+    let path = failed.as_ref().map_or_else(String::new, |failed| field::<T>(body, failed));
+    let field = if path.is_empty() { "the document".to_owned() } else { format!("`{path}`") };
+    match failed.and_then(|failed| failed.mismatch) {
+        Some(Mismatch::MissingField(name)) => {
+            let gap = if path.is_empty() { "" } else { "." };
+            let name = if is_name(name) { name } else { REDACTED };
+            format!("`{path}{gap}{name}` is missing")
+        }
+        Some(Mismatch::UnknownField { .. }) => format!("{field} is a field that was not expected"),
+        Some(Mismatch::UnknownVariant { .. }) => {
+            format!("{field} is not one of the values that were expected")
+        }
+        Some(Mismatch::Value { met, expected }) if is_short(&expected) => {
+            format!("{field} is {}, expected {expected}", kind(&met))
+        }
+        _ => format!("{field} is not of the expected form"),
     }
 }
 
-/// The kind of value in "invalid type: string "x", expected u64", and what was expected. What stands between is the
-/// value itself, and may hold anything: the one word before it and the words after the last ", expected " are the
-/// type's.
-fn met_and_expected(text: &str) -> Option<(&'static str, &str)> {
-    let value = text.strip_prefix("invalid type: ").or_else(|| text.strip_prefix("invalid value: "))?;
-    let (_, expected) = value.rsplit_once(", expected ")?;
-    let (_, met) = KINDS.iter().find(|(word, _)| value.starts_with(word))?;
-    let is_short = expected.len() <= EXPECTED_LEN_MAX && !expected.contains(char::is_control);
-    is_short.then_some((met, expected))
+/// A value's kind in JSON's words. The value itself may be anything.
+fn kind(met: &Met) -> &'static str {
+    match met {
+        Met::Text(_) => "a string",
+        Met::Number(_) => "a number",
+        Met::Boolean(_) => "a boolean",
+        Met::Null => "null",
+        Met::List => "an array",
+        Met::Table => "an object",
+        Met::Other(_) => "a value of another kind",
+    }
+}
+
+fn is_short(expected: &str) -> bool {
+    expected.len() <= EXPECTED_LEN_MAX && !expected.contains(char::is_control)
 }
 
 /// The path to the field that did not fit; empty for the document as a whole.
-fn field<T: DeserializeOwned>(body: &[u8]) -> String {
-    let Some(failed) = Failed::reading::<T>(body) else { return String::new() };
+fn field<T: DeserializeOwned>(body: &[u8], failed: &Failed) -> String {
     let mut shown = String::new();
     for (index, segment) in failed.path.iter().enumerate() {
         match segment {
             Segment::Seq { index } => shown.push_str(&format!("[{index}]")),
             Segment::Map { key } | Segment::Enum { variant: key } => {
-                let is_known = index < SEGMENTS_MAX && is_known::<T>(body, key, index, &failed);
+                let is_known = index < SEGMENTS_MAX && is_known::<T>(body, key, index, failed);
                 push(&mut shown, if is_known { key } else { REDACTED });
             }
             Segment::Unknown => push(&mut shown, REDACTED),
@@ -131,7 +136,7 @@ fn is_known<T: DeserializeOwned>(body: &[u8], key: &str, index: usize, failed: &
         _ => (false, false),
     };
     let ends_there = other.path.iter().len() == index + 1;
-    let is_refused = ends_there && (is_through_new_name || has_no_name) && !other.is_over_a_name;
+    let is_refused = ends_there && (is_through_new_name || has_no_name) && !other.is_over_a_name();
     !is_refused && (other.place != failed.place || !is_through_new_name)
 }
 
@@ -144,8 +149,8 @@ fn has_number(key: &str) -> bool {
 struct Failed {
     path: Path,
     place: (usize, usize),
-    /// Whether the type has names of its own, and not the one that is written.
-    is_over_a_name: bool,
+    /// What is wrong there, if it can be told.
+    mismatch: Option<Mismatch>,
 }
 
 impl Failed {
@@ -153,14 +158,16 @@ impl Failed {
         let mut json = serde_json::Deserializer::from_slice(body);
         let error = serde_path_to_error::deserialize::<_, T>(&mut json).err()?;
         let inner = error.inner();
-        let text = inner.to_string();
+        let document = serde_json::from_slice::<Document>(body).ok();
         Some(Failed {
             place: (inner.line(), inner.column()),
-            is_over_a_name: ["unknown field `", "unknown variant `"]
-                .iter()
-                .any(|word| text.starts_with(word)),
+            mismatch: document.and_then(Mismatch::of::<T>),
             path: error.path().clone(),
         })
+    }
+
+    fn is_over_a_name(&self) -> bool {
+        self.mismatch.as_ref().is_some_and(Mismatch::is_over_a_name)
     }
 }
 
@@ -202,19 +209,6 @@ fn is_name(text: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     (1..=NAME_LEN_MAX).contains(&text.len()) && text.bytes().all(is_plain)
 }
-
-/// What serde calls the kinds of values, and what JSON does.
-const KINDS: [(&str, &str); 9] = [
-    ("string ", "a string"),
-    ("integer ", "a number"),
-    ("floating point ", "a number"),
-    ("number", "a number"),
-    ("boolean ", "a boolean"),
-    ("null", "null"),
-    ("unit value", "null"),
-    ("sequence", "an array"),
-    ("map", "an object"),
-];
 
 /// A type's own words for what it expects are short; a list of a hundred variants is not shown.
 const EXPECTED_LEN_MAX: usize = 120;
