@@ -11,6 +11,8 @@ pub(super) struct Dialect<'a> {
     pub scope: &'a str,
     /// A condition that any scope meets and that lets an index of `(scope, key)` find a key alone.
     pub in_any_scope: &'a str,
+    /// A condition that dead letters alone meet, as the index has it that finds them.
+    pub dead: &'a str,
     /// A condition that an operation of the sequence meets whose name this value has.
     pub in_sequence: fn(&str) -> String,
     /// A condition that an operation meets which holds its sequence.
@@ -67,7 +69,7 @@ pub(super) fn conditions(filter: &Filter, dialect: &Dialect<'_>) -> (String, Vec
         conditions.add_constant(&(dialect.in_sequence)(&value));
     }
     if *holds_sequence {
-        conditions.add_constant("phase = 5");
+        conditions.add_constant(dialect.dead);
         conditions.add_constant(dialect.holds_sequence);
     }
     (conditions.clauses, conditions.values)
@@ -97,7 +99,7 @@ impl Conditions<'_> {
     /// dead letters, and one of what is open.
     fn add_phases(&mut self, phases: &[Phase]) {
         if let [Phase::Dead] = phases[..] {
-            return self.add_constant("phase = 5");
+            return self.add_constant(self.dialect.dead);
         }
         if phases.is_empty() {
             return;
@@ -123,6 +125,7 @@ mod tests {
             value: |number| format!("${number}"),
             scope: "scope",
             in_any_scope: "scope IN (SELECT name FROM scope)",
+            dead: "phase = 5",
             in_sequence: |name| format!("number IN (SELECT o FROM s WHERE name = {name})"),
             holds_sequence: "held",
         };

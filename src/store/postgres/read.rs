@@ -202,6 +202,7 @@ fn list_statement(schema: &Schema, filter: &Filter) -> (String, Vec<(Given, Type
         value: |number| format!("${number}"),
         scope: "scope",
         in_any_scope: &in_any_scope,
+        dead: "phase = 5",
         in_sequence: |name| format!("m.sequence = {name}"),
         holds_sequence: "m.holds",
     };

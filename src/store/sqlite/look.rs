@@ -27,9 +27,7 @@ pub(super) fn look(connection: &Connection, look: &Look, seals: &Seals) -> Resul
     });
     let waiting = waiting.collect::<Result<Vec<Waiting>, StoreError>>()?;
     let mut statement = connection
-        .prepare_cached(
-            "SELECT EXISTS (SELECT 1 FROM operation WHERE phase > 2 AND until_ms IS NOT NULL AND until_ms <= ?1)",
-        )
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM operation WHERE phase > 2 AND until_ms <= ?1)")
         .while_doing(DOING)?;
     let expired = statement.query_row([to_ms(now)], |row| row.get(0)).while_doing(DOING)?;
     let rows = match &*look.outbox {

@@ -5,7 +5,7 @@ use rusqlite::{Connection, params};
 use super::failure::While;
 use super::row::{self, OnFile};
 use super::statements::COPY;
-use super::{notes, purge, sealed, sequence, write};
+use super::{notes, purge, scrub, sealed, sequence, write};
 use crate::clock::Timestamp;
 use crate::error::{Effect, Obstacle};
 use crate::operation::record::{self, Forbidden, Notes, Record};
@@ -101,7 +101,8 @@ fn copy(
             record.first_scope.as_ref().map(Scope::as_str),
         ])
         .while_doing(doing)?;
-    let number = connection.last_insert_rowid();
-    row::update(connection, number, record, OnFile::Kept)?;
-    sequence::enter(connection, number, record)
+    let copy = connection.last_insert_rowid();
+    scrub::mark_copy(connection, (number, copy))?;
+    row::update(connection, copy, record, OnFile::Kept)?;
+    sequence::enter(connection, copy, record)
 }

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, params};
 
 use super::failure::While;
-use super::{notes, sequence};
+use super::{notes, scrub, sequence};
 use crate::clock::Timestamp;
 use crate::guard::Guard;
 use crate::store::StoreError;
@@ -15,7 +15,7 @@ pub(super) fn expired(connection: &Connection, now: Timestamp, limit: usize) -> 
     let now = notes::saw(connection, now)?.now(now);
     let mut statement = connection
         .prepare_cached(
-            "SELECT number, fence FROM operation WHERE phase > 2 AND until_ms IS NOT NULL AND until_ms <= ?1 \
+            "SELECT number, fence FROM operation WHERE phase > 2 AND until_ms <= ?1 \
              ORDER BY until_ms LIMIT ?2",
         )
         .while_doing(doing)?;
@@ -34,6 +34,7 @@ pub(super) fn expired(connection: &Connection, now: Timestamp, limit: usize) -> 
 
 pub(super) fn remove(connection: &Connection, number: i64) -> Result<(), StoreError> {
     sequence::leave(connection, number)?;
+    scrub::unmark_row(connection, number)?;
     let doing = "remove an operation";
     let mut statement =
         connection.prepare_cached("DELETE FROM operation WHERE number = ?1").while_doing(doing)?;

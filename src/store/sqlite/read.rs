@@ -145,6 +145,7 @@ const DIALECT: Dialect<'_> = Dialect {
     value: |_| "?".to_owned(),
     scope: "+scope",
     in_any_scope: IN_ANY_SCOPE,
+    dead: "phase > 2 AND until_ms IS NULL AND phase = 5",
     in_sequence: |name| format!("number IN (SELECT operation FROM sequenced WHERE sequence = {name})"),
     holds_sequence: "EXISTS (SELECT 1 FROM sequenced WHERE operation = number AND holds = 1)",
 };
@@ -159,10 +160,9 @@ const IN_ANY_SCOPE: &str = "scope IN (WITH RECURSIVE scopes (name) AS (SELECT mi
 /// Reads the whole table: a count is an operator's, and an index that it could use would be paid for by every
 /// call.
 ///
-/// The flag of secrets is behind the blobs, where reading it would mean to read those: an index has the few rows that
-/// are flagged.
-const TALLY: &str = "WITH flagged AS MATERIALIZED (SELECT vendor, phase, count(*) AS secrets FROM operation \
-                     WHERE secrets = 1 GROUP BY vendor, phase), \
+/// Secrets are counted from the table of the few rows that hold some.
+const TALLY: &str = "WITH flagged AS MATERIALIZED (SELECT vendor, phase, count(*) AS secrets FROM secret_headers s \
+                     JOIN operation ON number = s.operation GROUP BY vendor, phase), \
                      counted AS MATERIALIZED (SELECT vendor, phase, count(*) AS amount, min(updated_at_ms) AS oldest \
                      FROM operation GROUP BY vendor, phase) \
                      SELECT vendor, phase, amount, oldest, coalesce(flagged.secrets, 0) \
@@ -194,7 +194,7 @@ mod tests {
         let dead = || Filter { phases: vec![Phase::Dead], ..Filter::default() };
         let by_name = "operation_name (scope=? AND key=?";
         let in_order = "USING INTEGER PRIMARY KEY (rowid>?)";
-        let by_phase = "operation_dead";
+        let by_phase = "operation_ended (until_ms=?";
         for (expected, filter) in [
             (by_name, Filter { key: key(), ..Filter::default() }),
             (by_name, Filter { key: key(), scope: scope(), ..Filter::default() }),

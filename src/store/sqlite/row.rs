@@ -6,6 +6,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::failure::{While, damaged};
+use super::scrub;
 use super::sequence::{self, PLACE};
 use super::statements::{APPEND, INSERT, UPDATE, UPDATE_HELD, UPDATE_KEEPING_ANSWER};
 use crate::clock::Timestamp;
@@ -132,9 +133,11 @@ pub(super) fn insert(
             columns.attempt_max,
             record.vendor_clock_ms,
             record.predecessor.as_ref().map(Key::as_str),
-            record.holds_secrets(),
         ])
         .while_doing("write a claim")?;
+    if added == 1 && record.holds_secrets() {
+        scrub::mark_row(connection, connection.last_insert_rowid())?;
+    }
     Ok(added == 1)
 }
 

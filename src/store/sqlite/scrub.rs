@@ -1,11 +1,11 @@
 //! Secrets that version 0.1 stored with the headers of requests: which rows have some, and how a file loses them.
 //!
-//! Rows are looked through once, when the file's schema is brought up to date. From then on a flag and an index of the
-//! flagged rows tell, at no cost to the calls.
+//! Rows are looked through once, when the file's schema is brought up to date. From then on a table of their numbers
+//! tells, at no cost to the calls.
 
 use std::path::Path;
 
-use rusqlite::{Connection, OpenFlags, params};
+use rusqlite::{Connection, OpenFlags, params, params_from_iter};
 
 use super::failure::While;
 use super::open::{self, Settings};
@@ -16,7 +16,7 @@ use crate::operation::{Key, OperationId, Scope};
 use crate::store::seals::{Part, Seals};
 use crate::store::{StoreError, StoreErrorKind, codec};
 
-/// Flags the rows whose requests hold secrets, in a file that had this version of the schema, within the transaction
+/// Notes the rows whose requests hold secrets, in a file that had this version of the schema, within the transaction
 /// of the migration. A row that cannot be read stays as it is: a reader of it is told so.
 pub(super) fn mark(connection: &Connection, version: i64, seals: &Seals) -> Result<(), StoreError> {
     if version >= SINCE {
@@ -37,18 +37,37 @@ pub(super) fn mark(connection: &Connection, version: i64, seals: &Seals) -> Resu
             found.push(number);
         }
     }
-    let mut flag =
-        connection.prepare("UPDATE operation SET secrets = 1 WHERE number = ?1").while_doing(doing)?;
-    for number in found {
-        flag.execute([number]).while_doing(doing)?;
-    }
+    found.into_iter().try_for_each(|number| mark_row(connection, number))
+}
+
+/// Notes that the request of a row holds secrets.
+pub(super) fn mark_row(connection: &Connection, number: i64) -> Result<(), StoreError> {
+    let sql = "INSERT INTO secret_headers (operation) VALUES (?1) ON CONFLICT DO NOTHING";
+    execute(connection, sql, [number])
+}
+
+/// Notes it of a copy of the row `from`, if it is so of that one.
+pub(super) fn mark_copy(connection: &Connection, (from, copy): (i64, i64)) -> Result<(), StoreError> {
+    let sql = "INSERT INTO secret_headers (operation) SELECT ?2 FROM secret_headers WHERE operation = ?1";
+    execute(connection, sql, [from, copy])
+}
+
+/// Notes that it holds none, or is about to be removed.
+pub(super) fn unmark_row(connection: &Connection, number: i64) -> Result<(), StoreError> {
+    execute(connection, "DELETE FROM secret_headers WHERE operation = ?1", [number])
+}
+
+fn execute<const N: usize>(connection: &Connection, sql: &str, numbers: [i64; N]) -> Result<(), StoreError> {
+    let doing = "note which rows hold secrets";
+    let mut statement = connection.prepare_cached(sql).while_doing(doing)?;
+    statement.execute(params_from_iter(numbers)).while_doing(doing)?;
     Ok(())
 }
 
 /// Says at the start that there are such rows, and what to do about them.
 pub(super) fn warn_of_secrets(connection: &Connection, path: &Path) -> Result<(), StoreError> {
     let operations: i64 = connection
-        .query_row("SELECT count(*) FROM operation WHERE secrets = 1", [], |row| row.get(0))
+        .query_row("SELECT count(*) FROM secret_headers", [], |row| row.get(0))
         .while_doing("count the rows that hold secrets")?;
     if operations > 0 {
         tracing::warn!(
@@ -61,7 +80,7 @@ pub(super) fn warn_of_secrets(connection: &Connection, path: &Path) -> Result<()
     Ok(())
 }
 
-/// Writes the request of a record that was scrubbed, and its flag.
+/// Writes the request of a record that was scrubbed, and whether it still holds secrets.
 pub(super) fn write_request(
     connection: &Connection,
     (number, record): (i64, &Record),
@@ -71,10 +90,10 @@ pub(super) fn write_request(
     let blob = seals.seal(Part::Request, &record.id, codec::request_bytes(&record.request)?)?;
     sealed::note_use(connection, seals)?;
     let mut statement = connection
-        .prepare_cached("UPDATE operation SET request = ?2, secrets = ?3 WHERE number = ?1")
+        .prepare_cached("UPDATE operation SET request = ?2 WHERE number = ?1")
         .while_doing(doing)?;
-    statement.execute(params![number, blob, record.holds_secrets()]).while_doing(doing)?;
-    Ok(())
+    statement.execute(params![number, blob]).while_doing(doing)?;
+    if record.holds_secrets() { mark_row(connection, number) } else { unmark_row(connection, number) }
 }
 
 /// A connection for [`wipe`], to a file that is a store.

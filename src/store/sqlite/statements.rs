@@ -2,8 +2,8 @@
 
 pub(super) const INSERT: &str = "INSERT INTO operation (scope, key, vendor, fingerprint, wire_key, phase, until_ms, fence, \
      attempts, effect, claimed_at_ms, updated_at_ms, keep_ms, on_unknown, request, redact, first_fence, \
-     resends_left, attempt_max_ms, vendor_clock_ms, predecessor, secrets) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?8, ?17, ?18, ?19, ?20, ?21) \
+     resends_left, attempt_max_ms, vendor_clock_ms, predecessor) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?8, ?17, ?18, ?19, ?20) \
      ON CONFLICT (scope, key) DO NOTHING";
 
 pub(super) const UPDATE_KEEPING_ANSWER: &str = "UPDATE operation SET phase = ?2, until_ms = ?3, fence = ?4, attempts = ?5, \
@@ -28,8 +28,8 @@ pub(super) const APPEND: &str = "UPDATE operation SET reports = reports || ?3 WH
 pub(super) const COPY: &str = "INSERT INTO operation (scope, vendor, request, answer, first_fence, first_scope, \
      key, fingerprint, wire_key, phase, until_ms, fence, attempts, effect, claimed_at_ms, updated_at_ms, keep_ms, \
      on_unknown, detail, status, resolved, redact, reports, unknown_since_ms, look_ups, resends_left, \
-     attempt_max_ms, vendor_clock_ms, predecessor, secrets) \
+     attempt_max_ms, vendor_clock_ms, predecessor) \
      SELECT ?2, ?3, ?4, ?5, ?6, ?7, \
      key, fingerprint, wire_key, phase, until_ms, fence, attempts, effect, claimed_at_ms, updated_at_ms, keep_ms, \
      on_unknown, detail, status, resolved, redact, reports, unknown_since_ms, look_ups, resends_left, \
-     attempt_max_ms, vendor_clock_ms, predecessor, secrets FROM operation WHERE number = ?1";
+     attempt_max_ms, vendor_clock_ms, predecessor FROM operation WHERE number = ?1";
