@@ -133,6 +133,7 @@ mod by_rusqlite;
 mod by_sqlx;
 #[cfg(feature = "postgres")]
 mod by_tokio_postgres;
+mod why_not;
 
 #[cfg(feature = "sqlite")]
 pub(crate) use by_rusqlite::execute;
@@ -142,6 +143,8 @@ pub use rusqlite;
 /// The crate `tokio_postgres`: its transactions are a caller's. Named from here it always is of the right version.
 #[cfg(feature = "postgres")]
 pub use tokio_postgres;
+
+pub(crate) use why_not::{WhyNot, why_not};
 
 pub use crate::store::outbox::{Database, Statement, Value};
 

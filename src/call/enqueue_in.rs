@@ -9,7 +9,7 @@ use crate::client::Client;
 use crate::engine::{NotAdmitted, Put};
 use crate::error::{BoxError, Effect, Error, Input, Kind};
 use crate::guard::Guard;
-use crate::outbox::{Transaction, Uncommitted};
+use crate::outbox::{Transaction, Uncommitted, WhyNot, why_not};
 use crate::store::{Database, Outbox, OutboxRow};
 use crate::telemetry;
 
@@ -162,20 +162,10 @@ impl Call {
 
 /// The transaction did not take it.
 fn failed(client: &Client, put: &Put, source: BoxError) -> Error {
-    // As the database says it, whichever driver passes it on.
-    let all =
-        std::iter::successors(Some(&*source as &(dyn std::error::Error + 'static)), |error| error.source());
-    let all: String = all.map(ToString::to_string).collect();
-    let is_elsewhere = all.contains("no such table: steadfast_outbox")
-        || (all.contains("does not exist") && all.contains("put_in_outbox"))
-        || (all.contains("schema \"") && all.contains("does not exist"));
-    // Postgres says it of the function, or of the schema before.
-    let is_denied = all.contains("permission denied for function put_in_outbox")
-        || all.contains("permission denied for schema");
-    let doing = match (is_elsewhere, is_denied) {
-        (true, _) => NO_OUTBOX,
-        (false, true) => NO_RIGHT,
-        (false, false) => WRITE,
+    let doing = match why_not(&*source) {
+        Some(WhyNot::Absent) => NO_OUTBOX,
+        Some(WhyNot::Denied) => NO_RIGHT,
+        None => WRITE,
     };
     let failed = Error::new(Kind::Store { doing }, Effect::None).with_source(source);
     client.engine.named_put(failed, &put.accepted)
