@@ -243,6 +243,8 @@ async fn terms_are_shown_and_forgotten() {
     let other = Client::builder(Stripe::new("sk_test_secret").base_url("https://stripe.staging.example"))
         .store(Sqlite::open(place.path("calls.db")).expect("opens"))
         .transport(ScriptedTransport::new().fail(SendErrorKind::Connect))
+        // The payment fails after all its waits.
+        .clock(TestClock::auto())
         .build()
         .expect("a client");
     let error = other.register().await.expect_err("another address").to_string();
