@@ -1,4 +1,6 @@
-//! The contract suite on Postgres, plain and sealed, and through a pooler in transaction mode.
+//! The contract suite on Postgres, sealed, and through a pooler in transaction mode. What is not sealed and without a pooler
+//! runs as a dispatcher's role, in `roles`, which may do less than a superuser. With `STEADFAST_LONG` every combination
+//! runs.
 
 use std::sync::Arc;
 
@@ -6,6 +8,7 @@ use steadfast::store::{Postgres, SealKeys, Store};
 use steadfast::testkit::contract;
 
 use super::driven::{Driven, fresh_schema};
+use super::is_long;
 use super::pooler::Pooler;
 use super::server::{self, Server};
 
@@ -23,7 +26,10 @@ async fn check(server: &Server, url: impl Fn(&str) -> String, keys: Option<SealK
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn postgres_keeps_the_contract() {
+async fn a_superusers_postgres_keeps_the_contract() {
+    if !is_long() {
+        return;
+    }
     let Some(server) = server::shared() else { return };
     check(server, |schema| server.url(schema), None).await;
 }
@@ -40,6 +46,15 @@ async fn postgres_behind_a_pooler_keeps_the_contract() {
     let Some(server) = server::shared() else { return };
     let Some(pooler) = Pooler::start(server, &[]) else { return };
     check(server, |schema| pooler.url(schema), None).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_sealed_postgres_behind_a_pooler_keeps_the_contract() {
+    if !is_long() {
+        return;
+    }
+    let Some(server) = server::shared() else { return };
+    let Some(pooler) = Pooler::start(server, &[]) else { return };
     check(server, |schema| pooler.url(schema), Some(SealKeys::new([7; 32]))).await;
 }
 

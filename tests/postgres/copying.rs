@@ -9,6 +9,7 @@ use steadfast::operation::record::{Claim, Claimed};
 use steadfast::store::{self, CopyError, Copying, Memory, Postgres, SealKeys, Sqlite, Store, StoreErrorKind};
 use steadfast::testkit::contract;
 use steadfast::testkit::internals::{Stage, Standing};
+use tokio::task::JoinSet;
 
 use super::calls::{claim_of, held, id, settle};
 use super::driven::{Driven, fresh_schema};
@@ -175,18 +176,19 @@ fn add_row(schema: &str, key: &str) -> String {
 
 /// A call that a caller's transaction puts into the outbox stays in no store that is closed: whoever closes it waits for the
 /// transaction and finds the row, or the transaction fails, also where it reads from a snapshot of long ago.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
 async fn no_call_is_left_in_the_outbox_of_a_store_that_is_closed() {
     let Some(server) = server::shared() else { return };
     let isolations = ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"];
     let cases = isolations.into_iter().flat_map(|isolation| [(isolation, true), (isolation, false)]);
-    for (isolation, is_put_before) in cases {
+    // They wait for the server: all of them at once.
+    let cases = cases.map(|(isolation, is_put_before)| async move {
         let schema = fresh_schema("closing");
         let store = open(server, &schema);
         let put = format!("SELECT {schema}.enqueue('acme', 'POST', '/x', 'order-42')");
         let (before, after) = if is_put_before { (&*put, "SELECT 1") } else { ("SELECT 1", &*put) };
         let transaction = format!(
-            "BEGIN ISOLATION LEVEL {isolation}; SELECT fence FROM {schema}.purged; {before}; SELECT pg_sleep(1.5); \
+            "BEGIN ISOLATION LEVEL {isolation}; SELECT fence FROM {schema}.purged; {before}; SELECT pg_sleep(2.5); \
              {after}; COMMIT"
         );
         let open = tokio::task::spawn_blocking(move || server.sql_as("postgres", "postgres", &transaction));
@@ -207,20 +209,21 @@ async fn no_call_is_left_in_the_outbox_of_a_store_that_is_closed() {
             assert!(copied.is_ok(), "{case}");
             assert_eq!((committed.is_err(), &*rows), (true, "0"), "{case}");
         }
-    }
+    });
+    cases.collect::<JoinSet<()>>().join_all().await;
 }
 
 /// A transaction that reads from one snapshot does not see a fence that was purged since. It must not begin below it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
 async fn no_life_begins_below_a_purged_fence_in_a_transaction_of_one_snapshot() {
     let Some(server) = server::shared() else { return };
-    for isolation in ["REPEATABLE READ", "SERIALIZABLE", "READ COMMITTED"] {
+    let cases = ["REPEATABLE READ", "SERIALIZABLE", "READ COMMITTED"].map(|isolation| async move {
         let schema = fresh_schema("snapshot");
         let store = open(server, &schema);
         held(&*store, claim_of(&*store, &id("template"))).await;
         let add = add_row(&schema, "again");
         let transaction = format!(
-            "BEGIN ISOLATION LEVEL {isolation}; SELECT fence FROM {schema}.purged; SELECT pg_sleep(2); {add}; COMMIT"
+            "BEGIN ISOLATION LEVEL {isolation}; SELECT fence FROM {schema}.purged; SELECT pg_sleep(2.5); {add}; COMMIT"
         );
         let open = tokio::task::spawn_blocking(move || server.sql_as("postgres", "postgres", &transaction));
         let asleep = format!(
@@ -231,7 +234,8 @@ async fn no_life_begins_below_a_purged_fence_in_a_transaction_of_one_snapshot() 
         let ended = open.await.expect("no panic");
         assert!(ended.is_err(), "{isolation}: {ended:?}");
         assert_eq!(server.sql(&format!("SELECT count(*) FROM {schema}.operation")), "1", "{isolation}");
-    }
+    });
+    cases.into_iter().collect::<JoinSet<()>>().join_all().await;
 }
 
 /// A service of the role `app` adds rows in its own transaction at any isolation.

@@ -1,6 +1,8 @@
 //! The store on real servers: each binary of tests starts a private Postgres, and some a PgBouncer before it. A machine
 //! without them says so and skips; with `STEADFAST_NO_SKIP` set that is a failure.
 //!
+//! `STEADFAST_LONG` runs the contract in every combination of role, seal and pooler.
+//!
 //! Real time: what is waited for is another process.
 
 #![cfg(unix)]
@@ -26,6 +28,11 @@ mod tls;
 mod troubles;
 
 use steadfast::store::{Postgres, StoreError, StoreErrorKind};
+
+/// Whether all is tried, however long it takes.
+fn is_long() -> bool {
+    std::env::var_os("STEADFAST_LONG").is_some()
+}
 
 /// Opens a store, and gives what it was told.
 fn opened(url: &str) -> Result<Postgres, StoreError> {
