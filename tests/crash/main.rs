@@ -10,8 +10,9 @@
 //! are stopped and go on in [`stops`], a full disk, walls that are set and two operators at once in [`troubles`].
 //! What holds for all of them is in [`audit`], and what each caller was told is held against it in [`truth`].
 //!
-//! `STEADFAST_CRASH_OPS` makes the random run longer, `STEADFAST_CRASH_SEED` repeats one: the orders, the
-//! faults by their ordinal, the moments of the kills and their victims follow from the seed. What a process had
+//! `STEADFAST_CRASH_OPS` makes the random run longer, and with `STEADFAST_LONG` every point is met under every fault; a
+//! short run draws an eighth of these cells by its seed. `STEADFAST_CRASH_SEED` repeats one: the orders, the faults by
+//! their ordinal, the moments of the kills, their victims and the cells follow from the seed. What a process had
 //! done by the time of a kill is the machine's, so a repetition is as close as two processes can come, not
 //! exact.
 //!
@@ -82,7 +83,7 @@ async fn what_a_killed_client_on_a_killed_server_says_is_what_the_vendors_did() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_dies_at_any_point_under_any_fault_keeps_the_promise() {
-    let report = cells::run().await;
+    let report = cells::run(Plan::from_environment().seed).await;
     eprintln!("at named points: {report}");
     report.must_hold();
 }

@@ -24,7 +24,7 @@ impl Plan {
         let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
         let clock =
             || SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_millis() as u64);
-        let operations = number("STEADFAST_CRASH_OPS").map_or(2_000, |count: u64| count as usize);
+        let operations = number("STEADFAST_CRASH_OPS").map_or(SHORT, |count: u64| count as usize);
         let orders = operations.div_ceil(STEPS.len()).max(1);
         let seed = number("STEADFAST_CRASH_SEED").unwrap_or_else(clock);
         Plan { seed, orders, kills: (operations / 20).max(40) }
@@ -48,6 +48,14 @@ impl Plan {
     pub fn keys(&self) -> impl Iterator<Item = String> {
         (0..self.orders).flat_map(|order| STEPS.map(|step| key(order, step)))
     }
+}
+
+/// Operations, unless it is said.
+const SHORT: usize = 600;
+
+/// Whether all is met, however long it takes.
+pub fn is_long() -> bool {
+    std::env::var_os("STEADFAST_LONG").is_some()
 }
 
 /// The shipped preset and the adapters' own settle times, all of them faster by one factor. With it the longest

@@ -2,12 +2,14 @@
 //! twice.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use steadfast::Random as _;
 use steadfast::operation::record::Action;
 use steadfast::store::Store as _;
 use steadfast::testkit::{Fault, SeededRandom, WaitForm};
+use tokio::task::JoinSet;
 
 use crate::audit::{Effects, Report};
 use crate::driver::STORE_FAILS;
@@ -174,67 +176,75 @@ const OFF_MS: [i64; 6] = [0, HOUR_MS, HOUR_MS - STEP_MS, -STEP_MS, -3_000, STEP_
 /// Dead letters that two operators redrive at once, in two processes, one of which is killed: none is sent twice,
 /// and none is redriven twice.
 pub async fn two_redrives(seed: u64) -> Report {
-    let vendors = Vendors::start(vec![0, 1, 2]).await;
+    let rounds: Vec<(usize, usize)> =
+        (0..ROUNDS).flat_map(|round| (0..VENDORS.len()).map(move |vendor| (vendor, round))).collect();
+    let vendors = Arc::new(Vendors::start(rounds.iter().map(|(vendor, _)| *vendor).collect()).await);
+    let mut running = JoinSet::new();
+    for (lane, (vendor, round)) in rounds.into_iter().enumerate() {
+        let vendors = Arc::clone(&vendors);
+        running.spawn(async move { redriven_twice(&vendors, lane, (vendor, round), seed).await });
+    }
     let mut report = Report::new(seed, 0, 0);
-    let (stripe, bigcommerce, postmark) = tokio::join!(
-        redriven_twice(&vendors, 0, seed),
-        redriven_twice(&vendors, 1, seed),
-        redriven_twice(&vendors, 2, seed),
-    );
-    for each in [stripe, bigcommerce, postmark] {
-        report.add(each);
+    while let Some(round) = running.join_next().await {
+        report.add(round.expect("no panic"));
     }
     report.add(Report::new(0, 0, vendors.faults().await));
     report
 }
 
-async fn redriven_twice(vendors: &Vendors, vendor: usize, seed: u64) -> Report {
-    let random = SeededRandom::new(seed);
+/// One round, at a fake of its own.
+async fn redriven_twice(
+    vendors: &Vendors,
+    lane: usize,
+    (vendor, round): (usize, usize),
+    seed: u64,
+) -> Report {
+    let random = SeededRandom::new(seed.wrapping_add(lane as u64));
     let mut report = Report::new(0, 0, 0);
-    for round in 0..ROUNDS {
-        let sites = sites(vendors, vendor, round);
-        let start = |task, manner| {
-            let job = Job::Alone { vendor, sites: sites.clone(), task };
-            let urls = vendors.urls.clone().try_into().expect("three");
-            let (time, words) = (vendors.time(), vendors.words_directory(VENDORS[vendor]));
-            let orders =
-                Orders { urls, time, words, manner, failpoint: None, is_told: false, wall_off_ms: 0, job };
-            Process::start(DRIVER, [orders.to_environment()])
-        };
-        let post = if round % 2 == 0 { Fault::Error500Before } else { Fault::Error500After };
-        vendors.tell(&format!("whenever {vendor} POST {}", post.to_header())).await;
-        // See the letters of the cells: one who looks up has none that may have taken effect.
-        let without_look_ups = Manner { without_look_ups: true, ..Manner::default() };
-        start(Task::Call, without_look_ups).rested(END_MAX).await;
-        vendors.tell(&format!("clear {vendor}")).await;
+    let sites = sites(vendors, lane);
+    let start = |task, manner| {
+        let job = Job::Alone { vendor, sites: sites.clone(), task };
+        let urls = [(); 3].map(|()| vendors.urls[lane].clone());
+        let (time, words) = (vendors.time(), vendors.words_directory(&lane.to_string()));
+        let orders =
+            Orders { urls, time, words, manner, failpoint: None, is_told: false, wall_off_ms: 0, job };
+        Process::start(DRIVER, [orders.to_environment()])
+    };
+    let post = if round % 2 == 0 { Fault::Error500Before } else { Fault::Error500After };
+    vendors.tell(&format!("whenever {lane} POST {}", post.to_header())).await;
+    // See the letters of the cells: one who looks up has none that may have taken effect.
+    let without_look_ups = Manner { without_look_ups: true, ..Manner::default() };
+    start(Task::Call, without_look_ups).rested(END_MAX).await;
+    vendors.tell(&format!("clear {lane}")).await;
 
-        let start = |task| start(task, Manner::default());
-        let (one, other) = (start(Task::Redrive), start(Task::Redrive));
-        if round >= ROUNDS / 2 {
-            tokio::time::sleep(Duration::from_millis(20 + random.next_u64() % 150)).await;
-            report.kills += usize::from(one.kill_if_running().await);
-        } else {
-            one.rested(END_MAX).await;
-        }
-        other.rested(END_MAX).await;
-        start(Task::Rest).rested(END_MAX).await;
-        let mut effects = vendors.effects(vendor);
-        let mut heard = AllHeard::read(&vendors.words_directory(VENDORS[vendor]));
-        for site in &sites {
-            let missing = BTreeSet::from([site.key()]);
-            report.judge_file(&site.file, missing, &mut effects, &mut heard).await;
-            report.broken.extend(redriven_once(vendor, site).await);
-        }
+    let start = |task| start(task, Manner::default());
+    let (one, other) = (start(Task::Redrive), start(Task::Redrive));
+    if round >= ROUNDS / 2 {
+        tokio::time::sleep(Duration::from_millis(20 + random.next_u64() % 150)).await;
+        report.kills += usize::from(one.kill_if_running().await);
+    } else {
+        one.rested(END_MAX).await;
     }
+    other.rested(END_MAX).await;
+    start(Task::Rest).rested(END_MAX).await;
+    let mut effects = vendors.effects(lane);
+    let mut heard = AllHeard::read(&vendors.words_directory(&lane.to_string()));
+    for site in &sites {
+        let missing = BTreeSet::from([site.key()]);
+        report.judge_file(&site.file, missing, &mut effects, &mut heard).await;
+        report.broken.extend(redriven_once(vendor, site).await);
+    }
+    report.judge_rest(effects);
     report
 }
 
+/// Both faults, with a kill and without.
 const ROUNDS: usize = 4;
 const LETTERS: usize = 8;
 
-fn sites(vendors: &Vendors, vendor: usize, round: usize) -> Vec<Site> {
+fn sites(vendors: &Vendors, lane: usize) -> Vec<Site> {
     let site = |letter| {
-        let file = vendors.directory().join(format!("letter-{vendor}-{round}-{letter}.db"));
+        let file = vendors.directory().join(format!("letter-{lane}-{letter}.db"));
         Site { file: file.to_str().expect("a text").to_owned(), asks: Ask::Yes }
     };
     (0..LETTERS).map(site).collect()
