@@ -12,12 +12,29 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use steadfast::Client;
 use steadfast::clock::{Clock, Instant, Sleep, Timestamp};
 use steadfast::testkit::internals::Wakes;
 use tokio::sync::Notify;
 
-use crate::plan::{What, When};
+use crate::plan::What;
 use crate::world::World;
+
+/// The moment of a disruption.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// At this time.
+    At(Duration),
+    /// When the store is about to carry out this one of the process's claims and transitions, counted from its
+    /// first start.
+    BeforeWrite(u64),
+    /// When the store has carried it out, and before the process gets to know.
+    AfterWrite(u64),
+    /// When the store has given the process operations that nobody held, for this time, and before it gets them.
+    AfterTake(u64),
+    /// When this one of its requests has just left.
+    AfterSend(u64),
+}
 
 /// One life of a process.
 pub struct Life {
@@ -153,3 +170,24 @@ impl Clock for ProcessClock {
         self.then_on(self.0.world.clock.limit_until(at))
     }
 }
+
+/// What a process's recovery does until it dies, once in so often.
+pub async fn recover<N>(life: Arc<Life>, clients: Vec<(N, Client)>, every: Duration) {
+    loop {
+        for (_, client) in &clients {
+            // A store that fails is asked again the next time.
+            let _ = client.recover(RECOVERED_MAX).await;
+        }
+        life.world.clock.latency(every).await;
+        life.goes_on().await;
+    }
+}
+
+/// A process's client of this vendor.
+pub fn client_of<N: PartialEq>(clients: &[(N, Client)], name: N) -> &Client {
+    let found = clients.iter().find(|(known, _)| *known == name);
+    &found.expect("a client of each vendor that an operation needs").1
+}
+
+/// Operations of a schedule are few.
+pub const RECOVERED_MAX: usize = 8;

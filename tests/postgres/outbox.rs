@@ -5,6 +5,7 @@ mod python;
 mod sqlx;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 use steadfast::dead_letter::DeadLetters;
@@ -15,7 +16,7 @@ use steadfast::testkit::fakes::StripeFake;
 use steadfast::testkit::internals::{Account, Outbox};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::vendor::Stripe;
-use steadfast::{Call, Client};
+use steadfast::{Call, Client, Enqueued};
 
 use super::driven::fresh_schema;
 use super::server::{self, Server};
@@ -84,6 +85,27 @@ impl Shop {
         deliver(&self.stripe).await;
     }
 
+    /// A call whose transaction is open, or was rolled back, is seen by nobody, whoever looks.
+    async fn sees_nothing(&self) {
+        assert!(!self.store.have_rows(&[account()]).await.expect("a store")[0]);
+        self.deliver().await;
+        assert_eq!(self.counts().await, (0, 0, 0, 0));
+    }
+
+    /// What was committed just now, with its order, is there and is sent.
+    async fn sends(&self, charge: &Enqueued) {
+        assert_eq!(self.counts().await, (1, 1, 0, 0));
+        assert!(self.store.have_rows(&[account()]).await.expect("a store")[0]);
+        self.deliver().await;
+        let reply = charge.wait(Duration::ZERO).await.expect("it is done");
+        assert_eq!((reply.status().as_u16(), reply.wire_key()), (200, Some(charge.wire_key())));
+    }
+
+    async fn has_sent_it_once(&self) {
+        self.deliver().await;
+        assert_eq!(self.counts().await, (1, 0, 1, 1));
+    }
+
     async fn rejected(&self) -> Vec<(String, String)> {
         let store: Arc<dyn Store> = Arc::<Postgres>::clone(&self.store);
         let page = DeadLetters::new(store).rejected(None, 100).await.expect("a store");
@@ -133,26 +155,16 @@ async fn what_is_committed_is_sent_once_and_what_is_rolled_back_was_never_there(
         transaction.execute(&insert, &[&order]).await.expect("the order is written");
         let charge = shop.charge(order.unsigned_abs().into()).enqueue_in(&mut transaction).await;
         let charge = charge.expect("it is written");
-        // Nobody sees it, whoever looks.
-        assert!(!shop.store.have_rows(&[account()]).await.expect("a store")[0]);
-        shop.deliver().await;
-        assert_eq!(shop.counts().await, (0, 0, 0, 0));
+        shop.sees_nothing().await;
         if !commits {
             transaction.rollback().await.expect("rolls back");
-            shop.deliver().await;
-            assert_eq!(shop.counts().await, (0, 0, 0, 0));
+            shop.sees_nothing().await;
             continue;
         }
         transaction.commit().await.expect("commits");
-        assert_eq!(shop.counts().await, (1, 1, 0, 0));
-        assert!(shop.store.have_rows(&[account()]).await.expect("a store")[0]);
-        let charge = charge.committed();
-        shop.deliver().await;
-        let reply = charge.wait(std::time::Duration::ZERO).await.expect("it is done");
-        assert_eq!((reply.status().as_u16(), reply.wire_key()), (200, Some(charge.wire_key())));
+        shop.sends(&charge.committed()).await;
     }
-    shop.deliver().await;
-    assert_eq!(shop.counts().await, (1, 0, 1, 1));
+    shop.has_sent_it_once().await;
     // A repeat of the same call in process is the same operation.
     assert_eq!(shop.charge(42).send().await.expect("on record").status(), 200);
     assert_eq!(shop.fake.ledger().count(), 1);
@@ -523,7 +535,7 @@ async fn what_is_enqueued_comes_behind_the_rows_of_its_sequence() {
     put(3);
     for order in [1, 1] {
         let handle = shop.charge(order).sequence("s").enqueue().await.expect("it is accepted");
-        let told = handle.wait(std::time::Duration::ZERO).await.expect_err("nobody has recorded it");
+        let told = handle.wait(Duration::ZERO).await.expect_err("nobody has recorded it");
         assert!(handle.is_new() && told.is_in_progress(), "{told}");
     }
     put(2);

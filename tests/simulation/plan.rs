@@ -8,6 +8,7 @@ use std::time::Duration;
 use steadfast::testkit::{Fault, WaitForm};
 
 pub use crate::draw::{Draw, ms, secs};
+pub use crate::process::When;
 
 /// One schedule.
 #[derive(Debug)]
@@ -76,22 +77,6 @@ pub struct Disruption {
     pub process: usize,
     pub when: When,
     pub what: What,
-}
-
-/// The moment of a disruption.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum When {
-    /// At this time.
-    At(Duration),
-    /// When the store is about to carry out this one of the process's claims and transitions, counted from its
-    /// first start.
-    BeforeWrite(u64),
-    /// When the store has carried it out, and before the process gets to know.
-    AfterWrite(u64),
-    /// When the store has given the process operations that nobody held, for this time, and before it gets them.
-    AfterTake(u64),
-    /// When this one of its requests has just left.
-    AfterSend(u64),
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use crate::audit::{self, Breach, Told};
 use crate::guards::{Guard, StoreWithout};
 use crate::plan::{Caller, Disruption, Draw, Redrive, Schedule, What, When, ms, secs};
-use crate::process::{Counts, Life};
+use crate::process::{Counts, Life, RECOVERED_MAX, client_of, recover};
 use crate::vendors::{Name, Vendors, exact_wall};
 
 /// Everything there is in one schedule.
@@ -376,25 +376,6 @@ impl World {
         self.state.lock().done.contains(&(number, place))
     }
 }
-
-async fn recover(life: Arc<Life>, clients: Vec<(Name, Client)>, every: Duration) {
-    loop {
-        for (_, client) in &clients {
-            // A store that fails is asked again the next time.
-            let _ = client.recover(RECOVERED_MAX).await;
-        }
-        life.world.clock.latency(every).await;
-        life.goes_on().await;
-    }
-}
-
-fn client_of(clients: &[(Name, Client)], name: Name) -> &Client {
-    let found = clients.iter().find(|(known, _)| *known == name);
-    &found.expect("a client of each vendor that an operation needs").1
-}
-
-/// Operations of a schedule are few.
-const RECOVERED_MAX: usize = 8;
 
 /// Rounds of recovery at the end. A lease or a postponed lookup ends each within one or two.
 const ROUNDS_MAX: usize = 60;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 pub use crate::draw::{Draw, ms, secs};
 use crate::extras::Extras;
+pub use crate::process::When;
 use crate::queue::{Enqueue, Line, Queue, ServerPlan};
 use crate::vendors::Kind;
 
@@ -82,20 +83,6 @@ pub struct Disruption {
     pub host: usize,
     pub when: When,
     pub what: What,
-}
-
-/// The moment of a disruption. Numbers count from the host's first start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum When {
-    At(Duration),
-    /// The store is about to carry out this claim or transition.
-    BeforeWrite(u64),
-    /// It has carried it out, and the host does not know yet.
-    AfterWrite(u64),
-    /// It has given the host operations that nobody held, and the host does not have them yet.
-    AfterTake(u64),
-    /// This request has just left.
-    AfterSend(u64),
 }
 
 #[derive(Clone, Copy, Debug)]

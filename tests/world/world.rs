@@ -23,7 +23,7 @@ use crate::audit::{self, Breaches};
 use crate::desk::dispatcher;
 use crate::facts::{CALL, CallMade, Does, Facts, Said, Told, operation_of};
 use crate::plan::{Caller, Disruption, Draw, Operator, Schedule, Trouble, WallClock, What, When, ms, secs};
-use crate::process::{Counts, Life};
+use crate::process::{Counts, Life, RECOVERED_MAX, client_of, recover};
 use crate::promised;
 use crate::queue::{Queued, ServerClock};
 use crate::server_clock::ServerTimed;
@@ -695,25 +695,6 @@ fn shown(result: &Result<Reply, Error>) -> String {
         Err(error) => format!("{error} (effect {:?})", error.effect()),
     }
 }
-
-async fn recover(life: Arc<Life>, clients: Vec<(Name, Client)>, every: Duration) {
-    loop {
-        for (_, client) in &clients {
-            // A store that fails is asked again the next time.
-            let _ = client.recover(RECOVERED_MAX).await;
-        }
-        life.world.clock.latency(every).await;
-        life.goes_on().await;
-    }
-}
-
-fn client_of(clients: &[(Name, Client)], name: Name) -> &Client {
-    let found = clients.iter().find(|(known, _)| *known == name);
-    &found.expect("a client of each vendor that an operation needs").1
-}
-
-/// Operations of a schedule are few.
-const RECOVERED_MAX: usize = 8;
 
 /// Calls of a caller who does not give up soon.
 pub const CALLS_MAX: u32 = 12;

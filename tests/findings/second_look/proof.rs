@@ -44,12 +44,21 @@ pub struct Mortal {
     pub store: Arc<dyn Store>,
     draw: Arc<Draw>,
     pub is_calm: Mutex<bool>,
-    pub died: Notify,
+    died: Notify,
 }
 
 impl Mortal {
     pub fn new(store: Arc<dyn Store>, draw: Arc<Draw>) -> Mortal {
         Mortal { store, draw, is_calm: Mutex::new(false), died: Notify::new() }
+    }
+
+    /// What it comes to; `None` if a process died meanwhile.
+    pub async fn alive<T>(&self, doing: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            done = doing => Some(done),
+            () = self.died.notified() => None,
+        }
     }
 
     async fn perhaps(&self) {
@@ -100,7 +109,8 @@ struct Ledger {
     effects: HashMap<String, u32>,
 }
 
-fn answer(status: u16) -> Answer {
+/// What the vendor says.
+pub fn answer(status: u16) -> Answer {
     let status = StatusCode::from_u16(status).expect("a status");
     Answer::new(status, HeaderMap::new(), r#"{"id":"po_1","object":"payout"}"#)
 }
@@ -138,6 +148,18 @@ fn vendor(
     })
 }
 
+/// A process's client on a store that may die with it.
+pub fn client(store: &Arc<Mortal>, clock: &TestClock, network: &ScriptedTransport) -> Client {
+    Client::builder(Stripe::new("sk_test_1"))
+        .policy(Bench::policy())
+        .namespace("prod")
+        .store(Arc::clone(store))
+        .clock(clock.clone())
+        .transport(network.clone())
+        .build()
+        .expect("a client")
+}
+
 struct World {
     seed: u64,
     draw: Arc<Draw>,
@@ -151,17 +173,6 @@ struct World {
 }
 
 impl World {
-    fn client(store: &Arc<Mortal>, clock: &TestClock, network: &ScriptedTransport) -> Client {
-        Client::builder(Stripe::new("sk_test_1"))
-            .policy(Bench::policy())
-            .namespace("prod")
-            .store(Arc::clone(store))
-            .clock(clock.clone())
-            .transport(network.clone())
-            .build()
-            .expect("a client")
-    }
-
     fn path(key: usize) -> String {
         format!("/v1/payouts/{key}")
     }
@@ -195,15 +206,6 @@ impl World {
         }
     }
 
-    /// `None` if the process died.
-    async fn alive<T>(&self, doing: impl Future<Output = T>) -> Option<T> {
-        tokio::select! {
-            biased;
-            done = doing => Some(done),
-            () = self.store.died.notified() => None,
-        }
-    }
-
     async fn step(&mut self) {
         let (process, key) = (self.draw.below(2) as usize, self.draw.below(2) as usize);
         let what = self.draw.below(8);
@@ -211,7 +213,7 @@ impl World {
         let died = match what {
             0 | 1 => {
                 let after = self.draw.of(&[Duration::ZERO, HOUR, 30 * HOUR]);
-                match self.alive(self.call(process, key).after(after).enqueue()).await {
+                match self.store.alive(self.call(process, key).after(after).enqueue()).await {
                     Some(Ok(enqueued)) => {
                         self.story.push(format!("enqueued for {after:?} new {}", enqueued.is_new()));
                         self.handles.push((key, enqueued));
@@ -224,14 +226,14 @@ impl World {
                     None => true,
                 }
             }
-            2 => match self.alive(self.call(process, key).send()).await {
+            2 => match self.store.alive(self.call(process, key).send()).await {
                 Some(told) => {
                     self.told(key, &told);
                     false
                 }
                 None => true,
             },
-            3 | 4 => self.alive(self.clients[process].recover(4)).await.is_none(),
+            3 | 4 => self.store.alive(self.clients[process].recover(4)).await.is_none(),
             5 => {
                 if let Some((key, handle)) = self.handles.pop() {
                     let told = handle.wait(Duration::ZERO).await;
@@ -257,7 +259,7 @@ impl World {
         };
         if died {
             self.story.push(format!("{process} died"));
-            self.clients[process] = World::client(&self.store, &self.clock, &self.network);
+            self.clients[process] = client(&self.store, &self.clock, &self.network);
         }
     }
 
@@ -284,7 +286,7 @@ async fn run(seed: u64, store: Arc<dyn Store>) -> (u32, u32) {
     let (ledger, calm) = (Arc::new(Mutex::new(Ledger::default())), Arc::new(Mutex::new(false)));
     let network = vendor(Arc::clone(&ledger), Arc::clone(&draw), Arc::clone(&calm), clock.clone());
     let store = Arc::new(Mortal::new(store, Arc::clone(&draw)));
-    let clients = [(); 2].map(|()| World::client(&store, &clock, &network));
+    let clients = [(); 2].map(|()| client(&store, &clock, &network));
     let mut world =
         World { seed, draw, store, clock, network, ledger, clients, handles: Vec::new(), story: Vec::new() };
     for _ in 0..30 {
@@ -299,12 +301,15 @@ async fn run(seed: u64, store: Arc<dyn Store>) -> (u32, u32) {
     (world.effects(0) + world.effects(1), world.handles.len() as u32)
 }
 
+/// The first seed and how many, as these variables say.
+pub fn schedules(first: &str, count: &str) -> (u64, u64) {
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
+    (number(first).unwrap_or(0), number(count).unwrap_or(300))
+}
+
 #[tokio::test]
 async fn what_is_enqueued_takes_effect_at_most_once_whatever_happens() {
-    let count =
-        |name: &str, most: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(most);
-    let (first, schedules) =
-        (count("STEADFAST_ENQUEUED_FIRST", 0), count("STEADFAST_ENQUEUED_SCHEDULES", 300));
+    let (first, schedules) = schedules("STEADFAST_ENQUEUED_FIRST", "STEADFAST_ENQUEUED_SCHEDULES");
     let mut effects = 0;
     for seed in first..first + schedules {
         effects += run(seed, Arc::new(Memory::new())).await.0;

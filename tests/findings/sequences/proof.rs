@@ -7,18 +7,17 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use http::{HeaderMap, Method, StatusCode};
+use http::Method;
 use parking_lot::Mutex;
 use steadfast::clock::{Clock as _, Timestamp};
 use steadfast::operation::record::{Act, Action, Filter, Phase, Record, Resolution, State};
 use steadfast::store::{Memory, Sqlite, Store};
 use steadfast::testkit::{ScriptedTransport, TestClock};
-use steadfast::transport::{Answer, Request, SendErrorKind};
-use steadfast::vendor::Stripe;
+use steadfast::transport::{Request, SendErrorKind};
 use steadfast::{Call, Client, Effect, Enqueued, Sequence};
 
-use crate::attack::{Bench, DAY};
-use crate::second_look::proof::{Draw, Mortal};
+use crate::attack::DAY;
+use crate::second_look::proof::{Draw, Mortal, answer, client, schedules};
 
 /// The first is held by its dead letters, the second skips them.
 const SEQUENCES: usize = 2;
@@ -31,11 +30,6 @@ struct Ledger {
     effects: BTreeMap<(usize, usize), u32>,
     /// What came, in its order: for each sequence the operations' numbers.
     came: [Vec<usize>; SEQUENCES],
-}
-
-fn answer(status: u16) -> Answer {
-    let status = StatusCode::from_u16(status).expect("a status");
-    Answer::new(status, HeaderMap::new(), r#"{"id":"po_1","object":"payout"}"#)
 }
 
 fn path((sequence, number): (usize, usize)) -> String {
@@ -103,34 +97,14 @@ impl World {
         let (ledger, calm) = (Arc::new(Mutex::new(Ledger::default())), Arc::new(Mutex::new(false)));
         let network = vendor(Arc::clone(&ledger), Arc::clone(&draw), Arc::clone(&calm), clock.clone());
         let store = Arc::new(Mortal::new(store, Arc::clone(&draw)));
-        let clients = [(); 2].map(|()| World::client(&store, &clock, &network));
+        let clients = [(); 2].map(|()| client(&store, &clock, &network));
         let accepted = [const { Vec::new() }; SEQUENCES];
         let story = Vec::new();
         (World { seed, draw, store, clock, network, ledger, clients, accepted, story }, calm)
     }
 
-    fn client(store: &Arc<Mortal>, clock: &TestClock, network: &ScriptedTransport) -> Client {
-        Client::builder(Stripe::new("sk_test_1"))
-            .policy(Bench::policy())
-            .namespace("prod")
-            .store(Arc::clone(store))
-            .clock(clock.clone())
-            .transport(network.clone())
-            .build()
-            .expect("a client")
-    }
-
     fn call(&self, process: usize, which: (usize, usize)) -> Call {
         self.clients[process].post(&path(which)).key(format!("{}-{}", which.0, which.1))
-    }
-
-    /// `None` if a process died.
-    async fn alive<T>(&self, doing: impl Future<Output = T>) -> Option<T> {
-        tokio::select! {
-            biased;
-            done = doing => Some(done),
-            () = self.store.died.notified() => None,
-        }
     }
 
     async fn step(&mut self) {
@@ -139,18 +113,20 @@ impl World {
         self.story.push(format!("{what} by {process} of {sequence} at {}", self.clock.wall()));
         let survived = match what {
             0..=3 => self.enqueue(process, sequence).await,
-            4 | 5 => self.alive(self.clients[process].recover(6)).await.is_some(),
+            4 | 5 => self.store.alive(self.clients[process].recover(6)).await.is_some(),
             6 => {
                 let [one, other] = &self.clients;
                 let both = async { tokio::join!(one.recover(4), other.recover(4)) };
-                let survived = self.alive(both).await.is_some();
+                let survived = self.store.alive(both).await.is_some();
                 if !survived {
                     self.restart(1 - process);
                 }
                 survived
             }
             7 => match self.any(sequence) {
-                Some(number) => self.alive(self.call(process, (sequence, number)).send()).await.is_some(),
+                Some(number) => {
+                    self.store.alive(self.call(process, (sequence, number)).send()).await.is_some()
+                }
                 None => true,
             },
             8 if self.draw.below(3) == 0 => {
@@ -180,7 +156,7 @@ impl World {
 
     fn restart(&mut self, process: usize) {
         self.story.push(format!("{process} died"));
-        self.clients[process] = World::client(&self.store, &self.clock, &self.network);
+        self.clients[process] = client(&self.store, &self.clock, &self.network);
     }
 
     fn any(&self, sequence: usize) -> Option<usize> {
@@ -199,7 +175,7 @@ impl World {
         let after = self.draw.of(&[Duration::ZERO, Duration::ZERO, Duration::from_secs(1_800)]);
         loop {
             let call = self.call(process, which).sequence(line.clone()).after(after);
-            match self.alive(call.enqueue()).await {
+            match self.store.alive(call.enqueue()).await {
                 Some(Ok(enqueued)) => {
                     self.story.push(format!("accepted {which:?} after {after:?}"));
                     self.accepted[sequence].push(enqueued);
@@ -283,10 +259,7 @@ async fn run(seed: u64, store: Arc<dyn Store>) -> u32 {
 
 #[tokio::test]
 async fn a_sequence_keeps_its_order_and_each_of_it_takes_effect_at_most_once() {
-    let count =
-        |name: &str, most: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(most);
-    let (first, schedules) =
-        (count("STEADFAST_SEQUENCES_FIRST", 0), count("STEADFAST_SEQUENCES_SCHEDULES", 300));
+    let (first, schedules) = schedules("STEADFAST_SEQUENCES_FIRST", "STEADFAST_SEQUENCES_SCHEDULES");
     let mut effects = 0;
     for seed in first..first + schedules {
         effects += run(seed, Arc::new(Memory::new())).await;

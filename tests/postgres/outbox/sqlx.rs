@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
-use steadfast::testkit::internals::Outbox as _;
 
 use super::super::pooler::Pooler;
 use super::super::server::{self, Server};
-use super::{Shop, account};
+use super::Shop;
 
 fn options(directory: &Path, port: u16) -> PgConnectOptions {
     PgConnectOptions::new_without_pgpass()
@@ -46,26 +45,16 @@ async fn by_sqlx_what_is_committed_is_sent_once_and_what_is_rolled_back_was_neve
         order(&shop, &mut transaction, number).await;
         let charge = shop.charge(number.unsigned_abs().into()).enqueue_in(&mut transaction).await;
         let charge = charge.expect("it is written");
-        // Nobody sees it, whoever looks.
-        assert!(!shop.store.have_rows(&[account()]).await.expect("a store")[0]);
-        shop.deliver().await;
-        assert_eq!(shop.counts().await, (0, 0, 0, 0));
+        shop.sees_nothing().await;
         if !commits {
             transaction.rollback().await.expect("rolls back");
-            shop.deliver().await;
-            assert_eq!(shop.counts().await, (0, 0, 0, 0));
+            shop.sees_nothing().await;
             continue;
         }
         transaction.commit().await.expect("commits");
-        assert_eq!(shop.counts().await, (1, 1, 0, 0));
-        assert!(shop.store.have_rows(&[account()]).await.expect("a store")[0]);
-        let charge = charge.committed();
-        shop.deliver().await;
-        let reply = charge.wait(Duration::ZERO).await.expect("it is done");
-        assert_eq!((reply.status().as_u16(), reply.wire_key()), (200, Some(charge.wire_key())));
+        shop.sends(&charge.committed()).await;
     }
-    shop.deliver().await;
-    assert_eq!(shop.counts().await, (1, 0, 1, 1));
+    shop.has_sent_it_once().await;
     // By sqlx it is the same request as by the crate.
     assert_eq!(shop.charge(42).send().await.expect("on record").status(), 200);
     assert_eq!(shop.fake.ledger().count(), 1);
