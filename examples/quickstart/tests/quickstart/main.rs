@@ -17,7 +17,19 @@ use serde_json::Value;
 const SEED: u64 = 1;
 const ORDERS: u64 = 200;
 
+/// Each of these runs the whole program once, and waits far more than it works.
 #[test]
+fn the_program_keeps_its_promise_whoever_looks() {
+    std::thread::scope(|scope| {
+        scope.spawn(a_service_that_is_killed_duplicates_and_loses_nothing_and_the_report_says_so);
+        scope.spawn(nobody_has_to_read_what_it_prints);
+        #[cfg(unix)]
+        scope.spawn(terminal::it_fits_on_a_small_terminal_and_ends_with_a_verdict);
+        #[cfg(unix)]
+        scope.spawn(terminal::the_commands_that_it_prints_for_a_kept_store_work_as_they_are_typed);
+    });
+}
+
 fn a_service_that_is_killed_duplicates_and_loses_nothing_and_the_report_says_so() {
     let left = tempfile::tempdir().expect("a directory");
     let seed = SEED.to_string();
@@ -101,7 +113,6 @@ fn one_dead_letter_was_redriven(report: &Value) {
     assert_eq!(found, left + 1, "{report}");
 }
 
-#[test]
 fn nobody_has_to_read_what_it_prints() {
     // Both outputs closed from the start: the verdict is the exit code all the same.
     let mut run = example().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");

@@ -93,8 +93,7 @@ impl Drop for Terminal {
     }
 }
 
-#[test]
-fn it_fits_on_a_small_terminal_and_ends_with_a_verdict() {
+pub fn it_fits_on_a_small_terminal_and_ends_with_a_verdict() {
     let Some(terminal) = Terminal::running(&example("")) else { return };
     let screen = terminal.at_the_end();
     terminal.held_everything();
@@ -117,8 +116,7 @@ fn shape(line: &str) -> String {
     words.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-#[test]
-fn the_commands_that_it_prints_for_a_kept_store_work_as_they_are_typed() {
+pub fn the_commands_that_it_prints_for_a_kept_store_work_as_they_are_typed() {
     let Some(terminal) = Terminal::running(&example("--keep kept")) else { return };
     let screen = terminal.at_the_end();
     terminal.held_everything();
