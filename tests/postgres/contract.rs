@@ -1,5 +1,5 @@
 //! The contract suite on Postgres, sealed, and through a pooler in transaction mode. What is not sealed and without a pooler
-//! runs as a dispatcher's role, in `roles`, which may do less than a superuser. With `STEADFAST_LONG` every combination
+//! runs as a dispatcher's role, which may do less than a superuser. With `STEADFAST_LONG` every combination
 //! runs.
 
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use steadfast::testkit::contract;
 use super::driven::{Driven, fresh_schema};
 use super::is_long;
 use super::pooler::Pooler;
+use super::roles;
 use super::server::{self, Server};
 
 /// Holds a store on `server`, asked at `url`, to the contract.
@@ -25,37 +26,44 @@ async fn check(server: &Server, url: impl Fn(&str) -> String, keys: Option<SealK
     contract::check_server_timed(fresh).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_superusers_postgres_keeps_the_contract() {
-    if !is_long() {
-        return;
-    }
-    let Some(server) = server::shared() else { return };
+async fn plain(server: &Server) {
     check(server, |schema| server.url(schema), None).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_sealed_postgres_keeps_the_contract() {
-    let Some(server) = server::shared() else { return };
-    let keys = SealKeys::new([7; 32]);
-    check(server, |schema| server.url(schema), Some(keys)).await;
+async fn of_a_dispatcher(server: &'static Server) {
+    contract::check_server_timed(async || roles::fresh(server, "dispatcher", None).await).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn postgres_behind_a_pooler_keeps_the_contract() {
-    let Some(server) = server::shared() else { return };
-    let Some(pooler) = Pooler::start(server, &[]) else { return };
-    check(server, |schema| pooler.url(schema), None).await;
+async fn sealed(server: &Server) {
+    check(server, |schema| server.url(schema), Some(SealKeys::new([7; 32]))).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_sealed_postgres_behind_a_pooler_keeps_the_contract() {
-    if !is_long() {
-        return;
-    }
-    let Some(server) = server::shared() else { return };
+async fn pooled(server: &Server, keys: Option<SealKeys>) {
     let Some(pooler) = Pooler::start(server, &[]) else { return };
-    check(server, |schema| pooler.url(schema), Some(SealKeys::new([7; 32]))).await;
+    check(server, |schema| pooler.url(schema), keys).await;
+}
+
+/// Each form in a thread of its name: they wait for the server more than they work.
+#[test]
+fn each_form_of_postgres_keeps_the_contract() {
+    let Some(server) = server::shared() else { return };
+    std::thread::scope(|scope| {
+        let others: &[&str] = if is_long() { &["plain", "sealed and pooled"] } else { &[] };
+        for form in ["dispatcher", "sealed", "pooled"].iter().chain(others).copied() {
+            let run = move || {
+                let mut builder = tokio::runtime::Builder::new_multi_thread();
+                let runtime = builder.worker_threads(4).enable_all().build().expect("a runtime");
+                match form {
+                    "dispatcher" => runtime.block_on(Box::pin(of_a_dispatcher(server))),
+                    "sealed" => runtime.block_on(Box::pin(sealed(server))),
+                    "pooled" => runtime.block_on(Box::pin(pooled(server, None))),
+                    "plain" => runtime.block_on(Box::pin(plain(server))),
+                    _ => runtime.block_on(Box::pin(pooled(server, Some(SealKeys::new([7; 32]))))),
+                }
+            };
+            std::thread::Builder::new().name(form.to_owned()).spawn_scoped(scope, run).expect("a thread");
+        }
+    });
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -237,6 +237,11 @@ async fn a_renewal_stays_on_its_page() {
         let renew = step(&*store, &record, Event::Renew { lease_until: record.updated_at });
         record = store.transition(&record, renew).await.expect("the store works").expect("it is held");
     }
+    // A session tells what it has done at most once a second, and by itself after ten: the reads are for that.
+    tokio::time::sleep(Duration::from_millis(1_200)).await;
+    for _ in 0..16 {
+        assert!(store.get(&record.id).await.expect("the store works").is_some());
+    }
     let hot = soon(|| {
         let sql = format!(
             "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE schemaname = '{schema}' AND relname = 'operation'"

@@ -33,17 +33,11 @@ pub fn url(server: &Server, schema: &str, role: &str) -> String {
 }
 
 /// A store in a schema of its own, which a login of that role opens, at times that the test sets.
-async fn fresh(server: &'static Server, role: &'static str, keys: Option<SealKeys>) -> Arc<dyn Store> {
+pub async fn fresh(server: &'static Server, role: &'static str, keys: Option<SealKeys>) -> Arc<dyn Store> {
     let schema = tokio::task::spawn_blocking(move || with_roles(server, "role")).await.expect("no panic");
     let builder = Postgres::builder(&url(server, &schema, role)).expect("a URL");
     let builder = keys.into_iter().fold(builder, steadfast::store::PostgresBuilder::seal);
     Arc::new(Driven::open(builder, &server.url(&schema), &schema).await)
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_dispatcher_keeps_the_whole_contract() {
-    let Some(server) = server::shared() else { return };
-    contract::check_server_timed(async || fresh(server, "dispatcher", None).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
