@@ -184,7 +184,7 @@ pub async fn recover<N>(life: Arc<Life>, clients: Vec<(N, Client)>, every: Durat
 }
 
 /// A process's client of this vendor.
-pub fn client_of<N: PartialEq>(clients: &[(N, Client)], name: N) -> &Client {
+pub fn client_of<N: Copy + PartialEq>(clients: &[(N, Client)], name: N) -> &Client {
     let found = clients.iter().find(|(known, _)| *known == name);
     &found.expect("a client of each vendor that an operation needs").1
 }
