@@ -18,7 +18,7 @@ use std::time::{Duration, Instant as WallInstant};
 
 use steadfast::Policy;
 use steadfast::clock::{Clock, SystemClock};
-use steadfast::policy::{BreakerConfig, BudgetConfig, ConcurrencyConfig, Gates, RateConfig};
+use steadfast::policy::{BreakerConfig, BudgetConfig, Gates, RateConfig};
 use steadfast::testkit::internals::{Outcome, SystemRandom};
 
 const THREADS: usize = 2;
@@ -98,7 +98,7 @@ impl World {
         let policy = Policy::background()
             .breaker(BreakerConfig::default())
             .budget(BudgetConfig::default())
-            .concurrency(ConcurrencyConfig::new(1_000_000))
+            .concurrency(1_000_000)
             .rate(RateConfig::new(1_000_000_000, Duration::from_secs(1)));
         policy.validate().expect("a policy that cannot refuse is valid");
         let gates = Gates::new(&policy, Arc::clone(&clock), Arc::new(SystemRandom));

@@ -17,7 +17,7 @@ use crate::engine::{Engine, Work};
 use crate::error::{Context, Error, Input, Kind};
 use crate::inbound::Inbound;
 use crate::operation::{Key, RedactedFields};
-use crate::policy::{CallPolicy, InFlight, OnUnknown};
+use crate::policy::{InFlight, OnUnknown};
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::telemetry;
@@ -25,6 +25,7 @@ use crate::vendor::{ShownPath, secret};
 
 mod enqueue;
 mod enqueue_in;
+mod overrides;
 mod path;
 
 use enqueue::Due;
@@ -77,7 +78,7 @@ impl Call {
         let request = Request::new(method, url);
         let work = Work {
             key: None,
-            policy: None,
+            overrides: None,
             deadline: None,
             retries_allowed: true,
             pass_deadline_on: false,
@@ -257,16 +258,6 @@ impl Call {
             Ok(fields) => self.work.redact = fields,
             Err(mistake) => self.note(mistake),
         }
-        self
-    }
-
-    /// Another ladder and other timeouts for this call. The call must be [sent](Call::send): an enqueued call goes by
-    /// its client's policy. The gates belong to the vendor, and a call cannot override them.
-    pub fn policy(mut self, policy: CallPolicy) -> Call {
-        if let Err(mistake) = policy.validate() {
-            self.note(mistake);
-        }
-        self.work.policy = Some(Box::new(policy));
         self
     }
 

@@ -271,8 +271,7 @@ impl ClientBuilder {
 
     /// The transport that carries the requests. Default: [`Http`], over a reqwest client of its own.
     ///
-    /// Pass one built from [`HttpBuilder::reqwest`](crate::transport::HttpBuilder::reqwest) for proxies, certificates
-    /// and pool sizes of your own. The default takes the proxies of the environment, but none for loopback.
+    /// Pass one [over](Http::over) a reqwest builder for proxies, certificates and pool sizes of your own. The default takes the proxies of the environment, but none for loopback.
     pub fn transport<T: Transport>(mut self, transport: T) -> Self {
         self.is_over_http = TypeId::of::<T>() == TypeId::of::<Http>();
         self.transport = Some(Arc::new(transport));
@@ -387,7 +386,7 @@ impl ClientBuilder {
         let retention = Retention::new(self.retention, &self.policy, &*self.vendor)?;
         let transport = match self.transport {
             Some(transport) => transport,
-            None => Arc::new(Http::builder().connect_timeout(self.policy.timeout.connect).build()?),
+            None => Arc::new(Http::new(self.policy.timeout.connect)?),
         };
         // Last of all that can fail: a client that is refused leaves no file behind.
         let store = match self.store {

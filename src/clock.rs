@@ -5,19 +5,16 @@
 //!
 //! - [`Instant`] is monotonic and means nothing outside the process: waits, timeouts, open circuits.
 //! - [`Timestamp`] is wall time and is what a record stores: leases, schedules, a vendor's replay window. It
-//!   may jump; whatever must not depend on that uses `Instant`.
+//!   may jump; what must not depend on that uses `Instant`.
 //!
 //! Both saturate. `std::time::Instant` panics on some subtractions, and a breaker that panics is a wedged
 //! client.
 
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A future that a [`Clock`] completes.
-pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
+use crate::BoxFuture;
 
 /// Where time comes from.
 ///
@@ -33,13 +30,13 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
     fn wall(&self) -> Timestamp;
 
     /// Completes at `at`. The caller has nothing else to do until then: a backoff, a settle time.
-    fn sleep_until(&self, at: Instant) -> Sleep;
+    fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()>;
 
     /// Completes at `at`. Bounds something else that is under way: an attempt, a call.
     ///
     /// A test clock may jump straight to the end of a [`sleep_until`](Clock::sleep_until), but never to the
     /// end of a limit, or every answer that takes real time would be a timeout.
-    fn limit_until(&self, at: Instant) -> Sleep {
+    fn limit_until(&self, at: Instant) -> BoxFuture<'static, ()> {
         self.sleep_until(at)
     }
 }
@@ -53,11 +50,11 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
         (**self).wall()
     }
 
-    fn sleep_until(&self, at: Instant) -> Sleep {
+    fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()> {
         (**self).sleep_until(at)
     }
 
-    fn limit_until(&self, at: Instant) -> Sleep {
+    fn limit_until(&self, at: Instant) -> BoxFuture<'static, ()> {
         (**self).limit_until(at)
     }
 }
@@ -214,7 +211,7 @@ impl Clock for SystemClock {
         Timestamp::from(SystemTime::now())
     }
 
-    fn sleep_until(&self, at: Instant) -> Sleep {
+    fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()> {
         let at = self.origin.checked_add(Duration::from_nanos(at.0));
         Box::pin(async move {
             match at {
@@ -252,7 +249,7 @@ impl Clock for Monotonic {
         SystemClock::new().wall()
     }
 
-    fn sleep_until(&self, at: Instant) -> Sleep {
+    fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()> {
         let clock = SystemClock::new();
         clock.sleep_until(clock.now().plus(at.since(self.now())))
     }

@@ -18,10 +18,11 @@ use crate::clock::{Clock, SystemClock, Timestamp};
 use crate::error::{Error, Input};
 use crate::operation::OperationId;
 use crate::operation::record::{
-    Act, Action, AuditEntry, Cursor, Filter, Page, Phase, Record, Resolution, State, Summary,
+    Act, Action, AuditEntry, Filter, Page, Phase, Record, Resolution, State, Summary,
 };
 use crate::store::Store;
 
+mod change;
 mod edit;
 mod error;
 mod export;
@@ -37,15 +38,12 @@ mod stats;
 mod unreached;
 mod view;
 
-pub use edit::{Edit, Edited};
-pub use error::{DeadLetterError, Refused};
-pub use redact::{ShownBody, View};
-pub use redrive::{HeldBack, Redrive, Redriven, Which};
-pub use rename::{Adopt, Adopted};
+pub use change::{Change, Outcome};
+pub use error::DeadLetterError;
+pub use redact::View;
 pub use safety::Safety;
-pub use scrub::{Scrub, Scrubbed};
-pub use select::{Failure, Group, Letter, Selection};
-pub use show::{Shown, ShownReply, ShownRequest};
+pub use select::{Group, Letter, Selection};
+pub use show::{Message, Shown};
 pub use stats::Stats;
 pub use unreached::Unreached;
 
@@ -72,36 +70,6 @@ pub struct DeadLetters {
     clients: Vec<Client>,
 }
 
-/// The name of the operator, and the reason. Both are kept on the audit record.
-///
-/// ```
-#[doc = include_str!("docs/setup/dead_letters.md")]
-/// use steadfast::dead_letter::Signed;
-/// use steadfast::operation::record::{Phase, Resolution};
-///
-/// let id = letters.find("order-41/receipt").await?;
-/// let signed = Signed::new("ada", "it is in the dashboard");
-/// let applied = Resolution::Applied { vendor_id: "message-7".to_owned() };
-/// let letter = letters.resolve(&id, applied, &signed).await?;
-/// assert_eq!(letter.phase, Phase::Resolved);
-/// assert_eq!(letters.audit(&id).await?[0].by, "ada");
-#[doc = include_str!("docs/setup/end.md")]
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Signed {
-    /// The person's name, at most [`Act::BY_BYTES_MAX`].
-    pub by: String,
-    /// The reason, at most [`Act::WHY_BYTES_MAX`].
-    pub why: String,
-}
-
-impl Signed {
-    /// A signature.
-    pub fn new(by: impl Into<String>, why: impl Into<String>) -> Signed {
-        Signed { by: by.into(), why: why.into() }
-    }
-}
-
 impl DeadLetters {
     /// The dead letters of `store`. No vendor's rules are known yet: see [`with_client`](DeadLetters::with_client).
     pub fn new(store: Arc<dyn Store>) -> DeadLetters {
@@ -126,6 +94,20 @@ impl DeadLetters {
 
     /// Records what became of a dead letter, on a person's word. The letter may expire from then on.
     ///
+    /// ```
+    #[doc = include_str!("docs/setup/dead_letters.md")]
+    /// use steadfast::dead_letter::Change;
+    /// use steadfast::operation::record::{Phase, Resolution};
+    ///
+    /// let id = letters.find("order-41/receipt").await?;
+    /// let how = Change::by("ada").because("it is in the dashboard");
+    /// let applied = Resolution::Applied { vendor_id: "message-7".to_owned() };
+    /// let letter = letters.resolve(&id, applied, &how).await?;
+    /// assert_eq!(letter.phase, Phase::Resolved);
+    /// assert_eq!(letters.audit(&id).await?[0].by, "ada");
+    #[doc = include_str!("docs/setup/end.md")]
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`DeadLetterError::Refused`] if it is not an open dead letter, or the act has no name or no reason.
@@ -135,14 +117,14 @@ impl DeadLetters {
         &self,
         id: &OperationId,
         resolution: Resolution,
-        signed: &Signed,
+        how: &Change,
     ) -> Result<Summary, DeadLetterError> {
         if resolution.is_final() || resolution == Resolution::Cancelled {
             let problem = "an operation is replaced, superseded, cancelled or adopted by doing so";
             return Err(DeadLetterError::Invalid(Error::validation(Input::Other("resolution"), problem)));
         }
         let record = self.record(id).await?;
-        let record = self.act(id, Action::Resolve(resolution), signed, Some(record.fence)).await?;
+        let record = self.act(id, Action::Resolve(resolution), how, Some(record.fence)).await?;
         Ok(record.summary())
     }
 
@@ -151,9 +133,9 @@ impl DeadLetters {
     /// # Errors
     ///
     /// [`DeadLetterError::Refused`] if there is none, or the operation was replaced.
-    pub async fn reopen(&self, id: &OperationId, signed: &Signed) -> Result<Summary, DeadLetterError> {
+    pub async fn reopen(&self, id: &OperationId, how: &Change) -> Result<Summary, DeadLetterError> {
         let record = self.record(id).await?;
-        Ok(self.act(id, Action::Reopen, signed, Some(record.fence)).await?.summary())
+        Ok(self.act(id, Action::Reopen, how, Some(record.fence)).await?.summary())
     }
 
     /// Removes every record that is past its retention, in batches, and says how many. It never removes an unresolved
@@ -164,15 +146,15 @@ impl DeadLetters {
     ///
     /// [`DeadLetterError::Invalid`] without a name, [`DeadLetterError::Store`]; some may have been removed.
     pub async fn purge(&self, by: impl Into<String>) -> Result<u64, DeadLetterError> {
-        let signed = Signed::new(by, "its time was over");
-        if signed.by.trim().is_empty() {
+        let how = Change::by(by).because("its time was over");
+        if how.by.trim().is_empty() {
             return Err(DeadLetterError::Invalid(Error::validation(
                 Input::Other("by"),
                 "a purge needs somebody's name",
             )));
         }
         let now = self.now();
-        self.sign_for_expired(now, &signed).await?;
+        self.sign_for_expired(now, &how).await?;
         let mut removed = 0;
         loop {
             let batch = self.store.purge(now, PURGE_BATCH).await.map_err(DeadLetterError::store("purge"))?;
@@ -183,13 +165,13 @@ impl DeadLetters {
         }
     }
 
-    async fn sign_for_expired(&self, now: Timestamp, signed: &Signed) -> Result<(), DeadLetterError> {
+    async fn sign_for_expired(&self, now: Timestamp, how: &Change) -> Result<(), DeadLetterError> {
         let filter = Filter { phases: vec![Phase::Resolved], ..Filter::default() };
         let mut after = None;
         loop {
-            let page = self.page(&filter, after.as_ref(), PAGE_ROWS).await?;
+            let page = self.page(&filter, after.as_deref(), PAGE_ROWS).await?;
             for letter in page.rows.iter().filter(|letter| letter.until.is_some_and(|until| until <= now)) {
-                match self.act(&letter.id, Action::Purge, signed, Some(letter.fence)).await {
+                match self.act(&letter.id, Action::Purge, how, Some(letter.fence)).await {
                     // Somebody else removed it, or took the word back.
                     Ok(_) | Err(DeadLetterError::Refused { .. }) => {}
                     Err(error) => return Err(error),
@@ -208,9 +190,9 @@ impl DeadLetters {
     ///
     /// [`DeadLetterError::Store`].
     pub async fn audit(&self, id: &OperationId) -> Result<Vec<AuditEntry>, DeadLetterError> {
-        let (mut entries, mut after): (Vec<AuditEntry>, Option<Cursor>) = (Vec::new(), None);
+        let (mut entries, mut after): (Vec<AuditEntry>, Option<String>) = (Vec::new(), None);
         loop {
-            let page = self.store.audit(Some(id), after.as_ref(), PAGE_ROWS).await;
+            let page = self.store.audit(Some(id), after.as_deref(), PAGE_ROWS).await;
             let page = page.map_err(DeadLetterError::store("read the audit record"))?;
             entries.extend(page.rows);
             match page.next {
@@ -235,7 +217,7 @@ impl DeadLetters {
     async fn page(
         &self,
         filter: &Filter,
-        after: Option<&Cursor>,
+        after: Option<&str>,
         limit: usize,
     ) -> Result<Page<Summary>, DeadLetterError> {
         self.store.list(filter, after, limit).await.map_err(DeadLetterError::store("list"))
@@ -245,14 +227,19 @@ impl DeadLetters {
         &self,
         id: &OperationId,
         action: Action,
-        signed: &Signed,
+        how: &Change,
         fence: Option<u64>,
     ) -> Result<Record, DeadLetterError> {
-        let Signed { by, why } = signed.clone();
+        let Change { by, why, .. } = how.clone();
         let act = Act { action, by, why, now: self.now(), fence };
+        if how.dry_run {
+            let signed = Act { by: "a dry run".to_owned(), why: "a dry run".to_owned(), ..act };
+            let record = self.record(id).await?;
+            let judged = record.act(&signed).map(|(record, _)| record);
+            return judged.map_err(|forbidden| DeadLetterError::refused(id, forbidden));
+        }
         let acted = self.store.act(id, act).await.map_err(DeadLetterError::store("record the action"))?;
-        let record =
-            acted.map_err(|forbidden| DeadLetterError::refused(id, Refused::Forbidden(forbidden)))?;
+        let record = acted.map_err(|forbidden| DeadLetterError::refused(id, forbidden))?;
         if let (State::Scheduled { at }, Some(wakes)) = (&record.state, self.store.wakes()) {
             wakes.wake(Some(&record.id.scope), *at);
         }

@@ -15,7 +15,7 @@ use url::Url;
 use crate::clock::{Clock, Instant, Timestamp};
 use crate::error::{Context, Effect, Error, Kind, Origin};
 use crate::operation::{Key, OperationId, RedactedFields, Sequence};
-use crate::policy::{CallPolicy, Gates, InFlight, OnUnknown, Policy};
+use crate::policy::{Backoff, Gates, InFlight, OnUnknown, Policy, Timeouts};
 use crate::random::Random;
 use crate::reply::Reply;
 use crate::request::Request;
@@ -105,13 +105,20 @@ pub(crate) struct Engine {
     pub wakes: Wakes,
 }
 
+/// What one call overrides of its vendor's policy.
+#[derive(Debug, Default)]
+pub(crate) struct Overrides {
+    pub backoff: Option<Backoff>,
+    pub timeout: Option<Timeouts>,
+}
+
 /// What one call asks for beside its request.
 #[derive(Debug)]
 pub(crate) struct Work {
     /// `None` for a call that is no operation.
     pub key: Option<Key>,
     /// What this call overrides of the vendor's policy.
-    pub policy: Option<Box<CallPolicy>>,
+    pub overrides: Option<Box<Overrides>>,
     /// What the caller's own caller still allows.
     pub deadline: Option<Duration>,
     /// A layer above us already retries.
@@ -134,8 +141,16 @@ pub(crate) struct Work {
 }
 
 impl Work {
+    fn backoff<'a>(&'a self, policy: &'a Policy) -> &'a Backoff {
+        self.overrides.as_ref().and_then(|own| own.backoff.as_ref()).unwrap_or(&policy.backoff)
+    }
+
+    fn timeout(&self, policy: &Policy) -> Timeouts {
+        self.overrides.as_ref().and_then(|own| own.timeout).unwrap_or(policy.timeout)
+    }
+
     fn time_allowed(&self, policy: &Policy) -> Duration {
-        let total = self.policy.as_ref().map_or(policy.timeout.total, |own| own.timeout.total);
+        let total = self.timeout(policy).total;
         self.deadline.map_or(total, |deadline| deadline.min(total))
     }
 }
@@ -184,11 +199,8 @@ impl Engine {
     ///
     /// A validation error if the call itself asks for less than its vendor and its ladder need.
     fn keep(&self, request: &Request, work: &Work) -> Result<Duration, Error> {
-        let (backoff, timeout) = match &work.policy {
-            Some(own) => (&own.backoff, &own.timeout),
-            None => (&self.policy.backoff, &self.policy.timeout),
-        };
-        let floor = Floor::new(self.vendor.replay_window(request), backoff, timeout);
+        let (backoff, timeout) = (work.backoff(&self.policy), work.timeout(&self.policy));
+        let floor = Floor::new(self.vendor.replay_window(request), backoff, &timeout);
         match work.retention {
             Some(keep) => floor.accept(keep),
             None => Ok(self.retention.of(&self.policy, self.vendor.base_url(), &request.url, floor)),
@@ -202,7 +214,7 @@ impl Engine {
 
     /// The longest exchange of a call.
     fn attempt_max(&self, work: &Work) -> Duration {
-        work.policy.as_ref().map_or(self.policy.timeout.attempt, |own| own.timeout.attempt)
+        work.timeout(&self.policy).attempt
     }
 
     fn in_context(

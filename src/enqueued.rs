@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::client::Client;
-use crate::dead_letter::{DeadLetterError, DeadLetters, Signed};
+use crate::dead_letter::{Change, DeadLetterError, DeadLetters};
 use crate::dispatcher::Admission;
 use crate::engine::Accepted;
 use crate::error::Error;
@@ -100,7 +100,7 @@ impl Enqueued {
     pub async fn cancel(&self, why: impl Into<String>) -> Result<(), DeadLetterError> {
         let engine = &self.client.engine;
         let letters = DeadLetters::new(Arc::clone(&engine.store)).with_clock(Arc::clone(&engine.clock));
-        let signed = Signed::new(Enqueued::CANCELLED_BY, why);
+        let how = Change::by(Enqueued::CANCELLED_BY).because(why);
         let is_in_outbox = Guard::RowRecordedToCancel.keeps(self.accepted.in_outbox);
         let until = engine.clock.now().plus(ADMITTED_WITHIN);
         loop {
@@ -109,7 +109,7 @@ impl Enqueued {
                 // What no dispatcher has recorded yet is recorded first: then there is something to close.
                 while admission.round(&self.client).await.map_err(DeadLetterError::Invalid)? {}
             }
-            match letters.cancel(self.id(), &signed).await {
+            match letters.cancel(self.id(), &how).await {
                 Ok(_) => break,
                 // It is not absent: it is in the outbox, and will be sent.
                 Err(DeadLetterError::Absent(_)) if admission.may_not() => return Err(may_not_admit()),

@@ -168,7 +168,7 @@ pub enum Refusal {
     /// The credentials are. Nothing was tried on the merits, so the same key may be sent again.
     Unauthorized,
     /// The vendor already holds a resource with this natural key, and it is not ours. The error's
-    /// [`answer`](Error::answer) is the vendor's own no, with whatever it says of that resource; the resource itself is
+    /// [`answer`](Error::answer) is the vendor's own no, with all that it says of that resource; the resource itself is
     /// not fetched.
     Duplicate,
     /// The vendor knows this key with another request.

@@ -124,7 +124,8 @@
 //! - [`Sequence`]: enqueued calls that are delivered one at a time and in order ([`Call::sequence`]).
 //! - [`Reply`], and [`Error`], which says whether the call may have taken effect ([`Effect`]) and what becomes of it
 //!   ([`Disposition`]).
-//! - [`Policy`]: backoff, budget, breaker, limits, timeouts. [`CallPolicy`] is the part one call may override.
+//! - [`Policy`]: backoff, budget, breaker, limits, timeouts. One call may override the
+//!   [ladder](Call::backoff) and the [timeouts](Call::timeout).
 //! - [`vendor::Stripe`], [`vendor::Postmark`], [`vendor::BigCommerce`], and [`vendor::Keyed`], which is only data.
 //! - [`store::Sqlite`] records operations in a file; [`store::Memory`] is lost in a crash; [`store::Postgres`] is a
 //!   database that many hosts share. [`store::open`] opens each by its URL.
@@ -240,9 +241,13 @@ pub use inbound::Inbound;
 pub use operation::sequence::Sequence;
 pub use policy::in_flight::InFlight;
 pub use policy::unknown::OnUnknown;
-pub use policy::whole::{CallPolicy, Policy};
+pub use policy::whole::Policy;
 pub use random::Random;
 pub use reply::{Obtained, Reply};
+
+/// A boxed future: what the traits give that a transport, a clock or a driver of transactions implements. The same type
+/// as `futures::future::BoxFuture`.
+pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The crate `http`: methods, statuses and headers in this crate's signatures are its types, such as those of
 /// [`Reply::headers`] and [`Client::request`]. Named from here they always are of the right version.

@@ -119,9 +119,8 @@
 
 use std::error::Error as StdError;
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 
+use crate::BoxFuture;
 use crate::client::Client;
 use crate::engine::Accepted;
 use crate::enqueued::Enqueued;
@@ -162,13 +161,12 @@ pub trait Transaction {
     /// The database whose SQL it takes.
     const DATABASE: Database;
 
-    /// Executes one statement. It changes one row at most, and gives none.
-    fn execute<'a>(&'a mut self, statement: &'a Statement) -> Executing<'a>;
+    /// Executes one statement. It changes one row at most, and gives none. Its error is the driver's.
+    fn execute<'a>(
+        &'a mut self,
+        statement: &'a Statement,
+    ) -> BoxFuture<'a, Result<(), Box<dyn StdError + Send + Sync>>>;
 }
-
-/// What [`Transaction::execute`] gives: nothing, or the driver's error.
-pub type Executing<'a> =
-    Pin<Box<dyn Future<Output = Result<(), Box<dyn StdError + Send + Sync>>> + Send + 'a>>;
 
 /// A call that is written in a transaction which is not committed yet: what
 /// [`Call::enqueue_in`](crate::Call::enqueue_in) gives. Dropping it changes nothing: only the transaction decides

@@ -45,17 +45,15 @@ pub(crate) mod window;
 pub use backoff::{Backoff, Jitter};
 pub use breaker::{BreakerConfig, BreakerState, Mode, SlowCall};
 pub use budget::BudgetConfig;
-pub use concurrency::ConcurrencyConfig;
 pub use gates::Gates;
 pub(crate) use gates::{Admission, Outcome, Refusal};
 pub(crate) use in_flight::InFlight;
 pub use limits::{BodyLimits, RecordConfig};
-pub use pause::PauseConfig;
 pub use rate::RateConfig;
 pub use recovery::RecoveryConfig;
 pub use timeout::Timeouts;
 pub(crate) use unknown::OnUnknown;
-pub(crate) use whole::{CallPolicy, Policy};
+pub(crate) use whole::Policy;
 
 fn invalid(field: Field, reason: impl Into<String>) -> Error {
     Error::invalid(Input::Policy, reason).at(field)

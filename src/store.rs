@@ -16,7 +16,7 @@ use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
 use crate::operation::record::{
-    Act, AuditEntry, Claim, Claimed, Cursor, Declined, Filter, Forbidden, Page, Record, Summary, Take, Tally,
+    Act, AuditEntry, Claim, Claimed, Declined, Filter, Forbidden, Page, Record, Summary, Takeover, Tally,
     Transition,
 };
 
@@ -29,7 +29,6 @@ mod copying;
 mod filters;
 pub(crate) mod heartbeat;
 pub(crate) mod look;
-mod migrated;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod numbers;
 pub(crate) mod outbox;
@@ -63,19 +62,18 @@ pub use error::{StoreError, StoreErrorKind};
 pub(crate) use heartbeat::{Beat, Heartbeat, Peer};
 pub(crate) use look::{Look, Sight, Waiting};
 pub use memory::Memory;
-pub use migrated::Migrated;
 pub(crate) use outbox::{Account, Database, Outbox, OutboxRow, Statement};
 pub use outbox::{OutboxTally, Rejected};
 #[cfg(feature = "postgres")]
 pub use postgres::{Postgres, PostgresBuilder};
 #[cfg(feature = "seal")]
-pub use seal::{SealKeyId, SealKeys};
+pub use seal::SealKeys;
 #[cfg(feature = "sqlite")]
 pub use sqlite::{Sqlite, SqliteBuilder};
 pub(crate) use standing::{Stage, Standing};
 use upkeep::AUDIT_MOVED;
 pub(crate) use upkeep::{Head, Reseal, ResealedBatch, Restore, Row, Upkeep};
-pub use upkeep::{Resealed, Unreadable, reseal};
+pub use upkeep::{Resealed, reseal};
 pub(crate) use url::EXAMPLE;
 pub use url::{StoreUrl, open};
 pub(crate) use wakes::Sleeper;
@@ -140,7 +138,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// A [`StoreError`]. Nothing was taken; or it was, and is free again when the lease runs out.
-    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError>;
+    async fn take(&self, take: Takeover) -> Result<Vec<Record>, StoreError>;
 
     /// Carries out [`Record::act`], and keeps its [`AuditEntry`] in the same commit.
     ///
@@ -186,7 +184,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     async fn list(
         &self,
         filter: &Filter,
-        after: Option<&Cursor>,
+        after: Option<&str>,
         limit: usize,
     ) -> Result<Page<Summary>, StoreError>;
 
@@ -207,7 +205,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     async fn audit(
         &self,
         id: Option<&OperationId>,
-        after: Option<&Cursor>,
+        after: Option<&str>,
         limit: usize,
     ) -> Result<Page<AuditEntry>, StoreError>;
 
@@ -308,7 +306,7 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         (**self).transition(held, transition).await
     }
 
-    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
+    async fn take(&self, take: Takeover) -> Result<Vec<Record>, StoreError> {
         (**self).take(take).await
     }
 
@@ -335,7 +333,7 @@ impl<S: Store + ?Sized> Store for Arc<S> {
     async fn list(
         &self,
         filter: &Filter,
-        after: Option<&Cursor>,
+        after: Option<&str>,
         limit: usize,
     ) -> Result<Page<Summary>, StoreError> {
         (**self).list(filter, after, limit).await
@@ -348,7 +346,7 @@ impl<S: Store + ?Sized> Store for Arc<S> {
     async fn audit(
         &self,
         id: Option<&OperationId>,
-        after: Option<&Cursor>,
+        after: Option<&str>,
         limit: usize,
     ) -> Result<Page<AuditEntry>, StoreError> {
         (**self).audit(id, after, limit).await

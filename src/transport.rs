@@ -8,11 +8,10 @@
 
 use std::error::Error as StdError;
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 
 use url::{Host, Url};
 
+use crate::BoxFuture;
 pub use crate::answer::Answer;
 pub use crate::attempt::failure::SendErrorKind;
 use crate::error::{BoxError, Effect};
@@ -23,17 +22,42 @@ mod http_client;
 mod progress;
 mod watched_body;
 
-pub use http_client::{Http, HttpBuilder};
-pub use progress::Progress;
+pub use http_client::Http;
+pub(crate) use progress::Progress;
 
-/// The limits of one exchange, and the place where the transport says how far it has got.
+/// The limits of one exchange, and the place where the transport says how far it has got. Clones are of the same
+/// exchange.
+///
+/// It starts as *may have left*: a transport that never says anything is on the safe side. A transport that can
+/// tell does two things:
+///
+/// 1. It calls [`nothing_sent`](Limits::nothing_sent) when the exchange begins. Do this only if every byte of the
+///    request waits for step 2.
+/// 2. It calls [`begin_sending`](Limits::begin_sending) before the first byte of the request may leave. If the
+///    answer is `false`, it must not send: the caller has been told that nothing was sent.
+///
+/// ```
+/// use steadfast::transport::Limits;
+///
+/// let silent = Limits::new(1024).watched();
+/// assert!(!silent.give_up(), "the request may have left");
+///
+/// let connecting = Limits::new(1024).watched();
+/// connecting.nothing_sent();
+/// assert!(connecting.give_up(), "nothing has left");
+/// assert!(!connecting.begin_sending(), "and nothing leaves any more");
+///
+/// let sending = Limits::new(1024).watched();
+/// sending.nothing_sent();
+/// assert!(sending.begin_sending());
+/// assert!(!sending.give_up());
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Limits {
     /// The longest reply to take in. The rest is cut off, and [`Answer::cut`] says so.
     pub reply_bytes_max: usize,
-    /// Where the transport says whether the request has begun to leave. A transport that cannot tell ignores it.
-    pub progress: Progress,
+    pub(crate) progress: Progress,
 }
 
 impl Limits {
@@ -42,24 +66,46 @@ impl Limits {
         Limits { reply_bytes_max, progress: Progress::unwatched() }
     }
 
-    /// The same limits for an exchange whose progress is told to `progress`.
+    /// The same limits for an exchange whose progress is watched.
     #[must_use]
-    pub fn watched(mut self, progress: &Progress) -> Limits {
+    pub fn watched(self) -> Limits {
+        self.watched_by(&Progress::new())
+    }
+
+    pub(crate) fn watched_by(mut self, progress: &Progress) -> Limits {
         self.progress = progress.clone();
         self
     }
-}
 
-/// The future of one exchange.
-pub type Exchange<'a> = Pin<Box<dyn Future<Output = Result<Answer, SendError>> + Send + 'a>>;
+    /// For transports: nothing of the request has left, and nothing leaves before
+    /// [`begin_sending`](Limits::begin_sending) has said `true`.
+    ///
+    /// It changes nothing after the first byte may have left, or after the caller gave up.
+    pub fn nothing_sent(&self) {
+        self.progress.nothing_sent();
+    }
+
+    /// For transports: the first byte is about to leave. `false` means that the caller gave up and nothing may
+    /// leave. May be called more than once.
+    #[must_use = "on `false` nothing may be sent"]
+    pub fn begin_sending(&self) -> bool {
+        self.progress.begin_sending()
+    }
+
+    /// For the side that drops the exchange: gives it up. `true` means that nothing of the request has left, and that
+    /// nothing will. Always `false` for an exchange that is not watched.
+    pub fn give_up(&self) -> bool {
+        self.progress.give_up()
+    }
+}
 
 /// Carries one request to the vendor and one answer back.
 ///
 /// # Cancellation safety
 ///
 /// Dropping the future abandons the exchange; the request may or may not have been sent. When time runs out, the
-/// engine drops it and treats the outcome as unknown, unless the transport has said to [`Limits::progress`] that
-/// nothing has left.
+/// engine drops it and treats the outcome as unknown, unless the transport has said to the [limits](Limits::nothing_sent)
+/// that nothing has left.
 pub trait Transport: fmt::Debug + Send + Sync + 'static {
     /// Sends the request once, as given, and reads the answer up to the limit. It follows no redirect and retries
     /// nothing, for every request.
@@ -68,7 +114,7 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
     ///
     /// A [`SendError`] that tells whether the request may have reached the vendor. When in doubt it must say
     /// that it may have.
-    fn send(&self, request: Request, limits: Limits) -> Exchange<'_>;
+    fn send(&self, request: Request, limits: Limits) -> BoxFuture<'_, Result<Answer, SendError>>;
 }
 
 /// Whether the URL's host is this host itself, so that what is sent to it crosses no network.

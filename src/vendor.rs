@@ -37,7 +37,7 @@ pub mod wait;
 
 pub use bigcommerce::BigCommerce;
 pub(crate) use bigcommerce::STORE_HASH_FOUND;
-pub use keyed::{Auth, HeaderMarker, JsonMarker, KeyForm, KeyPlace, Keyed, KeyedConfig, Marker, OwnMark};
+pub use keyed::{Auth, KeyPlace, Keyed, KeyedConfig, Marker, OwnMark};
 pub use postmark::Postmark;
 pub use shown::is_plain;
 pub(crate) use shown::{Adapter, ShownOperation, ShownPath};

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use http::{HeaderMap, Method, StatusCode};
 use serde_json::{Value, json};
+use steadfast::BoxFuture;
 use steadfast::operation::record::State;
 use steadfast::operation::{Key, OperationId, Scope, WireKey};
-use steadfast::policy::{Backoff, BodyLimits, BreakerConfig, ConcurrencyConfig};
+use steadfast::policy::{Backoff, BodyLimits, BreakerConfig};
 use steadfast::store::Memory;
 use steadfast::testkit::{ScriptedTransport, TestClock};
-use steadfast::transport::{Answer, Exchange, Request, SendErrorKind, Transport};
+use steadfast::transport::{Answer, Request, SendError, SendErrorKind, Transport};
 use steadfast::vendor::{
     Attempt, Auth, BigCommerce, Finding, Keyed, KeyedConfig, Postmark, Stripe, Subject, Vendor, Verdict,
 };
@@ -325,7 +326,11 @@ impl Vendor for Clumsy {
 struct ClumsyTransport(Broken);
 
 impl Transport for ClumsyTransport {
-    fn send(&self, request: Request, _: steadfast::transport::Limits) -> Exchange<'_> {
+    fn send(
+        &self,
+        request: Request,
+        _: steadfast::transport::Limits,
+    ) -> BoxFuture<'_, Result<Answer, SendError>> {
         let broken = self.0;
         Box::pin(async move {
             if request.url.path() != "/broken" {
@@ -333,7 +338,7 @@ impl Transport for ClumsyTransport {
             }
             assert!(broken != Broken::Transport, "the user's own fault");
             match broken {
-                Broken::LookUp => Err(steadfast::transport::SendError::new(SendErrorKind::Reset)),
+                Broken::LookUp => Err(SendError::new(SendErrorKind::Reset)),
                 _ => Ok(Answer::new(StatusCode::OK, HeaderMap::new(), "")),
             }
         })
@@ -347,15 +352,13 @@ async fn a_panic_in_a_users_callback_releases_the_gates_and_keeps_the_record() {
         let store = Arc::new(Memory::new());
         let clumsy = Clumsy { broken, base: Url::parse("http://127.0.0.1:1").expect("a url") };
         let client = Client::builder(clumsy)
-            .policy(
-                policy().concurrency(ConcurrencyConfig::new(1)).breaker(BreakerConfig::default().probes(1)),
-            )
+            .policy(policy().concurrency(1).breaker(BreakerConfig::default().probes(1)))
             .transport(ClumsyTransport(broken))
             .clock(TestClock::auto())
             .store(Arc::clone(&store))
             .build()
             .expect("a client");
-        let call = client.post("/broken").key("k").policy(policy().for_call().backoff(Backoff::none()));
+        let call = client.post("/broken").key("k").backoff(Backoff::none());
         let panicked = tokio::spawn(call.send()).await;
         assert!(panicked.is_err_and(|error| error.is_panic()), "{broken:?}");
         assert_eq!(client.gates().under_way(), Some(0), "{broken:?}");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use http::{HeaderMap, StatusCode};
 use serde_json::json;
-use steadfast::dead_letter::{DeadLetters, Redrive, Selection, Which};
+use steadfast::dead_letter::{Change, DeadLetters, Selection};
 use steadfast::policy::Backoff;
 use steadfast::store::{SealKeys, Sqlite, Store, StoreError, StoreErrorKind};
 use steadfast::testkit::{ScriptedTransport, TestClock};
@@ -52,8 +52,8 @@ impl Service {
         }
         let letters = DeadLetters::new(Arc::clone(store) as Arc<dyn Store>).with_clock(self.clock.clone());
         let all = Selection::default();
-        let redriven = letters.redrive(Which::Matching(&all), &Redrive::by("ada")).await.expect("works");
-        assert_eq!(redriven.due, keys.len() as u64);
+        let redriven = letters.redrive_all(&all, &Change::by("ada")).await.expect("works");
+        assert_eq!(redriven.done, keys.len() as u64);
     }
 }
 

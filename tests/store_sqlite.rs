@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, Method, StatusCode};
 use steadfast::clock::Timestamp;
-use steadfast::operation::record::{Claim, Claimed, Event, Left, State, Take, Transition};
+use steadfast::operation::record::{Claim, Claimed, Event, State, Takeover, Transition, Unheld};
 use steadfast::operation::{Fingerprint, Key, OperationId, Scope};
 use steadfast::store::{Sqlite, Store};
 use steadfast::testkit::contract;
@@ -167,8 +167,8 @@ async fn claim_all(store: Arc<Sqlite>) {
 async fn sweep(store: &Sqlite) {
     let now = NOW.plus(Duration::from_secs(60));
     loop {
-        let take = Take {
-            what: Left::Lapsed,
+        let take = Takeover {
+            what: Unheld::Lapsed,
             account: None,
             now,
             lease: Duration::from_secs(60),

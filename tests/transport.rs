@@ -18,11 +18,11 @@ use url::Url;
 const REPLY_BYTES_MAX: usize = 1024;
 
 fn own() -> Http {
-    Http::builder().reqwest(reqwest::Client::builder().no_proxy()).build().expect("a transport")
+    Http::over(reqwest::Client::builder().no_proxy()).expect("a transport")
 }
 
 fn theirs() -> Http {
-    Http::builder().reqwest(retrying()).build().expect("a transport")
+    Http::over(retrying()).expect("a transport")
 }
 
 /// A caller's builder that follows redirects and resends whatever it is allowed to.
@@ -150,7 +150,7 @@ async fn a_caller_s_own_timeout_after_sending_may_have_taken_effect() {
     for reply in [Reply::Silence, Reply::Bytes(head_only.into())] {
         // Real time: reqwest's own timer is what is under test.
         let builder = reqwest::Client::builder().no_proxy().timeout(Duration::from_millis(100));
-        let http = Http::builder().reqwest(builder).build().expect("a transport");
+        let http = Http::over(builder).expect("a transport");
         let server = RawServer::start(move |_| reply.clone()).await;
         let found = failure(&http, post(&server.url("/x"), "a=1")).await;
         assert_eq!(found, (SendErrorKind::Timeout, Effect::Unknown));
@@ -311,16 +311,14 @@ async fn no_error_and_no_debug_output_shows_a_query_or_a_secret() {
     let mut headers = http::HeaderMap::new();
     headers.insert("authorization", HeaderValue::from_static("Bearer hunter2"));
     let builder = reqwest::Client::builder().default_headers(headers);
-    let builder = Http::builder().reqwest(builder);
-    assert!(!format!("{builder:?}").contains("hunter2"));
-    assert!(!format!("{:?}", builder.build().expect("a transport")).contains("hunter2"));
+    assert!(!format!("{:?}", Http::over(builder).expect("a transport")).contains("hunter2"));
 }
 
 #[test]
 fn a_builder_refuses_what_cannot_work() {
-    let error = Http::builder().connect_timeout(Duration::ZERO).build().expect_err("a refusal");
+    let error = Http::new(Duration::ZERO).expect_err("a refusal");
     assert!(error.is_validation());
     let bad = reqwest::Client::builder().user_agent("line\nbreak");
-    let error = Http::builder().reqwest(bad).build().expect_err("a refusal");
+    let error = Http::over(bad).expect_err("a refusal");
     assert!(error.is_validation() && error.source().is_some());
 }

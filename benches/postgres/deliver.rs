@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use steadfast::BoxFuture;
 use steadfast::Client;
 use steadfast::dispatcher::Dispatcher;
 use steadfast::operation::record::Phase;
 use steadfast::store::{Postgres, Store};
-use steadfast::transport::{Exchange, Limits, Request, Transport};
+use steadfast::transport::{Answer, Limits, Request, SendError, Transport};
 use tokio::runtime::Runtime;
 
 use crate::server::Server;
@@ -105,7 +106,7 @@ async fn settled(store: &Postgres) -> u64 {
 struct Counted(Arc<AtomicUsize>);
 
 impl Transport for Counted {
-    fn send(&self, request: Request, limits: Limits) -> Exchange<'_> {
+    fn send(&self, request: Request, limits: Limits) -> BoxFuture<'_, Result<Answer, SendError>> {
         self.0.fetch_add(1, Ordering::Relaxed);
         Nowhere.send(request, limits)
     }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use steadfast::BoxFuture;
 use steadfast::policy::RecoveryConfig;
 use steadfast::store::Postgres;
-use steadfast::transport::{Exchange, Limits, Request, Transport};
+use steadfast::transport::{Answer, Limits, Request, SendError, Transport};
 use steadfast::{Client, Policy};
 
 use crate::support::{BASE, Nowhere, PATH, Plain};
@@ -150,7 +151,7 @@ pub fn seconds(name: &str, usual: u64) -> u64 {
 struct Noted(Arc<Ledger>);
 
 impl Transport for Noted {
-    fn send(&self, request: Request, limits: Limits) -> Exchange<'_> {
+    fn send(&self, request: Request, limits: Limits) -> BoxFuture<'_, Result<Answer, SendError>> {
         self.0.send(&request);
         Nowhere.send(request, limits)
     }

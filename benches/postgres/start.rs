@@ -3,9 +3,10 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use steadfast::BoxFuture;
 use steadfast::Client;
 use steadfast::dispatcher::{Dispatcher, PERIOD};
-use steadfast::transport::{Exchange, Limits, Request, Transport};
+use steadfast::transport::{Answer, Limits, Request, SendError, Transport};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
@@ -108,7 +109,7 @@ fn used() -> Duration {
 struct Noted(mpsc::UnboundedSender<Instant>);
 
 impl Transport for Noted {
-    fn send(&self, request: Request, limits: Limits) -> Exchange<'_> {
+    fn send(&self, request: Request, limits: Limits) -> BoxFuture<'_, Result<Answer, SendError>> {
         let _ = self.0.send(Instant::now());
         Nowhere.send(request, limits)
     }

@@ -20,11 +20,12 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom as _;
+use steadfast::BoxFuture;
 use steadfast::clock::Timestamp;
 use steadfast::operation::record::{Claim, Claimed, Event, Record, Transition};
 use steadfast::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
 use steadfast::store::{Sqlite, Store};
-use steadfast::transport::{Answer, Exchange, Limits, Request, Transport};
+use steadfast::transport::{Answer, Limits, Request, SendError, Transport};
 use steadfast::vendor::Stripe;
 use steadfast::{AttemptReport, Client, Effect, OnUnknown, Policy};
 
@@ -215,7 +216,7 @@ async fn first_claim(store: &Sqlite, key: String) -> Record {
 struct NoOp;
 
 impl Transport for NoOp {
-    fn send(&self, _: Request, _: Limits) -> Exchange<'_> {
+    fn send(&self, _: Request, _: Limits) -> BoxFuture<'_, Result<Answer, SendError>> {
         let answer = Answer::new(StatusCode::OK, HeaderMap::new(), Bytes::from_static(BODY));
         Box::pin(std::future::ready(Ok(answer)))
     }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, params};
 use steadfast::dead_letter::{DeadLetters, Selection};
-use steadfast::operation::record::{Cursor, Filter, Left, Take};
+use steadfast::operation::record::{Filter, Takeover, Unheld};
 use steadfast::store::{Sqlite, Store};
 
 use super::process::{Process, arguments_of, number, serve};
@@ -137,9 +137,9 @@ async fn claim_all(store: &Arc<Sqlite>, name: Name, tasks: u64, round: u64, call
 /// Everything that looks at many rows, and what memory it leaves.
 async fn lists(store: &Arc<Sqlite>, rows: u64, memory: &Memory) {
     let started = Instant::now();
-    let (mut seen, mut after): (u64, Option<Cursor>) = (0, None);
+    let (mut seen, mut after): (u64, Option<String>) = (0, None);
     loop {
-        let page = store.list(&Filter::default(), after.as_ref(), 1_000).await.expect("a page");
+        let page = store.list(&Filter::default(), after.as_deref(), 1_000).await.expect("a page");
         seen += page.rows.len() as u64;
         after = page.next;
         if after.is_none() {
@@ -162,8 +162,8 @@ async fn lists(store: &Arc<Sqlite>, rows: u64, memory: &Memory) {
 
     let started = Instant::now();
     let now = NOW.plus(Duration::from_secs(60));
-    let take = Take {
-        what: Left::Lapsed,
+    let take = Takeover {
+        what: Unheld::Lapsed,
         account: None,
         now,
         lease: Duration::from_secs(60),

@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
+use steadfast::BoxFuture;
 use steadfast::operation::WireKey;
-use steadfast::policy::{BreakerConfig, BudgetConfig, ConcurrencyConfig, RateConfig};
-use steadfast::transport::{Answer, Exchange, Limits, Request, SendError, SendErrorKind, Transport};
+use steadfast::policy::{BreakerConfig, BudgetConfig, RateConfig};
+use steadfast::transport::{Answer, Limits, Request, SendError, SendErrorKind, Transport};
 use steadfast::vendor::{Attempt, Finding, Subject, Vendor, Verdict};
 use steadfast::{Policy, Refusal};
 use url::Url;
@@ -52,7 +53,7 @@ pub fn all_gates() -> Policy {
     Policy::background()
         .breaker(BreakerConfig::default())
         .budget(BudgetConfig::default())
-        .concurrency(ConcurrencyConfig::new(1_000_000))
+        .concurrency(1_000_000)
         .rate(RateConfig::new(1_000_000_000, Duration::from_secs(1)))
 }
 
@@ -126,7 +127,7 @@ impl Vendor for Plain {
 pub struct Nowhere;
 
 impl Transport for Nowhere {
-    fn send(&self, request: Request, _: Limits) -> Exchange<'_> {
+    fn send(&self, request: Request, _: Limits) -> BoxFuture<'_, Result<Answer, SendError>> {
         Box::pin(async move {
             let Request { method, url, headers, body, .. } = request;
             let mut prepared = reqwest::Request::new(method, url);

@@ -90,7 +90,7 @@ impl Call {
     ///
     /// The dispatcher brings the call to its one outcome, as it does with a [sent](Call::send) call after its caller
     /// has gone: with the client's own policy, at recovery's rate. A deadline of the call is for the recording alone.
-    /// A [policy](Call::policy) of its own and the [mark not to retry](Call::inbound) of an incoming request would be
+    /// A [ladder](Call::backoff) or [timeouts](Call::timeout) of its own and the [mark not to retry](Call::inbound) of an incoming request would be
     /// forgotten, so they are mistakes. No gate is asked: what cannot be sent now is sent later. The vendor's replay
     /// window begins with the first send, however late that is.
     ///
@@ -156,7 +156,7 @@ pub(super) fn check_is_sent_now(has_time: bool, work: &Work) -> Result<(), Error
 
 /// What a call asks for that no record keeps, so the process that delivers it would not know.
 pub(super) fn check_is_on_record(work: &Work) -> Result<(), Error> {
-    if work.policy.is_some() {
+    if work.overrides.is_some() {
         let problem = "what is enqueued is delivered by its client's policy; give this one to a client of its own, and \
                        enqueue through that";
         return Err(Error::invalid(Input::Policy, problem));

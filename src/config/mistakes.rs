@@ -24,7 +24,7 @@ pub(super) struct Mistake {
 /// What a mistake is about, which decides what it can follow from.
 #[derive(Debug)]
 pub(super) enum About {
-    /// Wrong whatever else was: what is not TOML, a secret, what is there twice or in the wrong place.
+    /// Wrong on its own, beside any other mistake: what is not TOML, a secret, what is there twice or in the wrong place.
     Certain,
     /// What is written there is wrong, whatever the rest of the file says.
     Itself(Path),

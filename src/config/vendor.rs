@@ -18,10 +18,11 @@ use super::path::Path;
 use super::policy::{Preset, read as read_policy};
 use super::source::Source;
 use super::{reader, secrets, suggest};
+use crate::BoxFuture;
 use crate::client::{Client, ClientBuilder};
 use crate::error::{Error, Field, Input, Invalid, Kind as ErrorKind};
 use crate::policy::Policy;
-use crate::transport::{Exchange, Limits, Request, SendError, SendErrorKind, Transport};
+use crate::transport::{Answer, Limits, Request, SendError, SendErrorKind, Transport};
 
 /// One vendor as the file describes it.
 #[derive(Clone, Debug)]
@@ -260,7 +261,7 @@ fn table_of(input: Input) -> Option<&'static str> {
 fn put(table: &mut DeTable<'_>, path: &Path, missing: &Path, offset: usize) -> bool {
     let text = match missing.split() {
         Some((_, "base_url")) => "https://vendor.invalid",
-        // A duration is also a store hash, and the name of whatever has one.
+        // A duration is also a store hash, and the name of anything that has one.
         _ => "1s",
     };
     document::put(table, path, missing, offset, text)
@@ -297,7 +298,7 @@ fn no_secret_env(name: &str, path: &Path) -> String {
 struct Nowhere;
 
 impl Transport for Nowhere {
-    fn send(&self, _: Request, _: Limits) -> Exchange<'_> {
+    fn send(&self, _: Request, _: Limits) -> BoxFuture<'_, Result<Answer, SendError>> {
         Box::pin(async { Err(SendError::new(SendErrorKind::Connect)) })
     }
 }

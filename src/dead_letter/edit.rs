@@ -8,60 +8,35 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{DeadLetterError, DeadLetters, Refused, Signed};
+use super::{Change, DeadLetterError, DeadLetters};
 use crate::client::Client;
 use crate::error::{Effect, Error, Input};
 use crate::operation::record::{
-    Act, Action, Claim, Claimed, Event, Forbidden, Phase, Record, Resolution, Summary, Transition,
+    Act, Action, Claim, Claimed, Event, Forbidden, Phase, Record, Resolution, Transition,
 };
 use crate::operation::{Key, OperationId, fingerprint};
 use crate::policy::OnUnknown;
 use crate::request::Request;
 
-/// The request to send instead.
-///
-/// ```
-#[doc = include_str!("../docs/setup/dead_letters.md")]
-/// use steadfast::dead_letter::{Edit, Signed};
-/// use steadfast::operation::Key;
-///
-/// let id = letters.find("order-42/receipt").await?;
-/// let body = r#"{"From":"shop@example.com","To":"bob@example.com","TextBody":"Paid."}"#;
-/// let edit = Edit {
-///     key: Key::new("order-42/receipt/2")?,
-///     body: body.into(),
-///     signed: Signed::new("ada", "the address was wrong"),
-///     force: false,
-/// };
-/// let edited = letters.edit(&id, &edit).await?;
-/// assert_eq!(edited.new.id.key.as_str(), "order-42/receipt/2");
-#[doc = include_str!("../docs/setup/end.md")]
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Edit {
-    /// The new key, in the scope of the old.
-    pub key: Key,
-    /// The whole new body, without a wire key: the new one is put in as in every call.
-    pub body: Bytes,
-    /// The operator's name and reason.
-    pub signed: Signed,
-    /// Whether to go on although the old operation may have taken effect. It risks a second effect.
-    pub force: bool,
-}
-
-/// The result of an edit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Edited {
-    /// The old operation, resolved as replaced.
-    pub old: Summary,
-    /// The new operation, which is due.
-    pub new: Summary,
-}
-
 impl DeadLetters {
     /// Replaces a dead letter by a new operation with another body, due at once. The old one's resolution names the
     /// new key, and the new one's audit record names the old.
+    ///
+    /// `key` is the new key, in the scope of the old. `body` is the whole new body, without a wire key: the new one is put
+    /// in as in every call. `force` goes on although the old operation may have taken effect. That risks a second effect.
+    ///
+    /// ```
+    #[doc = include_str!("../docs/setup/dead_letters.md")]
+    /// use steadfast::dead_letter::Change;
+    /// use steadfast::operation::Key;
+    ///
+    /// let id = letters.find("order-42/receipt").await?;
+    /// let body = r#"{"From":"shop@example.com","To":"bob@example.com","TextBody":"Paid."}"#;
+    /// let change = Change::by("ada").because("the address was wrong");
+    /// let new = letters.edit(&id, Key::new("order-42/receipt/2")?, body, &change).await?;
+    /// assert_eq!(new.key.as_str(), "order-42/receipt/2");
+    #[doc = include_str!("../docs/setup/end.md")]
+    /// ```
     ///
     /// If an edit was cut short, the same edit again completes it. In a [sequence](crate::Sequence) the new one takes
     /// the old one's place, unless the next one was taken in between: then it is sent after that.
@@ -72,38 +47,53 @@ impl DeadLetters {
     /// is taken, or the new body holds the old wire key. The same if it may have taken effect, unless the edit is
     /// forced or a person has said that it did not. [`DeadLetterError::Invalid`] if the vendor's adapter does not
     /// take the new body.
-    pub async fn edit(&self, id: &OperationId, edit: &Edit) -> Result<Edited, DeadLetterError> {
+    pub async fn edit(
+        &self,
+        id: &OperationId,
+        key: Key,
+        body: impl Into<Bytes> + Send,
+        how: &Change,
+    ) -> Result<OperationId, DeadLetterError> {
         let old = self.record(id).await?;
         let refuse = |why| DeadLetterError::refused(id, why);
-        let client = self.rules(&old).ok_or_else(|| refuse(Refused::NoRulesToStamp))?;
-        let claim = self.successor(client, &old, edit)?;
+        let client = self.rules(&old).ok_or_else(|| refuse(Forbidden::NoRulesToStamp))?;
+        let claim = self.successor(client, &old, key, body.into())?;
         let new = claim.id.clone();
-        let is_recorded = self.replace(&old, &claim, edit).await?;
+        let is_recorded = self.replace(&old, &claim, how).await?;
+        if how.dry_run {
+            return Ok(new);
+        }
         if !is_recorded {
             let claimed = self.store.claim(claim).await.map_err(DeadLetterError::store("record the edit"))?;
             match claimed {
                 Claimed::Fresh(record) | Claimed::TakenOver(record) => self.make_due(&record).await?,
                 // The same edit at the same time.
                 Claimed::Busy { .. } | Claimed::Settled(_) => {}
-                Claimed::Mismatch { .. } => return Err(refuse(Refused::KeyTaken)),
+                Claimed::Mismatch { .. } => return Err(refuse(Forbidden::KeyTaken)),
                 // It was replaced by this very key a moment ago; only its record's end is in the way.
-                Claimed::InTheWay { .. } => return Err(refuse(Refused::Forbidden(Forbidden::Absent))),
+                Claimed::InTheWay { .. } => return Err(refuse(Forbidden::Absent)),
             }
         }
-        let link = Signed::new(&edit.signed.by, link_text(&old, &edit.signed.why));
-        let record = self.act(&new, Action::Note, &link, None).await?;
-        Ok(Edited { old: self.record(id).await?.summary(), new: record.summary() })
+        let link = Change::by(&how.by).because(link_text(&old, &how.why));
+        self.act(&new, Action::Note, &link, None).await?;
+        Ok(new)
     }
 
     /// The claim of the new operation, stamped as its vendor's client would.
-    fn successor(&self, client: &Client, old: &Record, edit: &Edit) -> Result<Claim, DeadLetterError> {
+    fn successor(
+        &self,
+        client: &Client,
+        old: &Record,
+        key: Key,
+        body: Bytes,
+    ) -> Result<Claim, DeadLetterError> {
         let vendor = &client.engine.vendor;
-        if !old.wire_key.is_empty() && contains(&edit.body, old.wire_key.as_bytes()) {
-            return Err(DeadLetterError::refused(&old.id, Refused::OldWireKey));
+        if !old.wire_key.is_empty() && contains(&body, old.wire_key.as_bytes()) {
+            return Err(DeadLetterError::refused(&old.id, Forbidden::OldWireKey));
         }
         let bytes_max = client.policy().limits.request_bytes_max;
-        if edit.body.len() > bytes_max {
-            let problem = format!("{} bytes are over the limit of {bytes_max}", edit.body.len());
+        if body.len() > bytes_max {
+            let problem = format!("{} bytes are over the limit of {bytes_max}", body.len());
             return Err(DeadLetterError::Invalid(Error::validation(Input::Body, problem)));
         }
         let mut request = without_stamp(old);
@@ -112,10 +102,10 @@ impl DeadLetters {
             request.headers.remove(name);
         }
         if !client.engine.address(&mut request) {
-            return Err(DeadLetterError::refused(&old.id, Refused::Elsewhere));
+            return Err(DeadLetterError::refused(&old.id, Forbidden::Elsewhere));
         }
-        request.body = edit.body.clone();
-        let id = OperationId::new(old.id.scope.clone(), edit.key.clone());
+        request.body = body;
+        let id = OperationId::new(old.id.scope.clone(), key);
         // The account on record, which these rules may not know, so that the service's own call is the same.
         let account = old.id.scope.account().unwrap_or_default();
         // By the path of its name, which may be that of a former base URL.
@@ -143,35 +133,38 @@ impl DeadLetters {
 
     /// Resolves the old operation as replaced, if it may be. Gives whether an earlier try of this edit has
     /// already recorded the new one: then it is the service's, and left alone.
-    async fn replace(&self, old: &Record, claim: &Claim, edit: &Edit) -> Result<bool, DeadLetterError> {
+    async fn replace(&self, old: &Record, claim: &Claim, how: &Change) -> Result<bool, DeadLetterError> {
         let refuse = |why| Err(DeadLetterError::refused(&old.id, why));
         let held = self.get(&claim.id).await?;
         let resolution = old.resolved.as_ref().map(|said| &said.resolution);
         let said_not_applied = resolution == Some(&Resolution::NotApplied);
         match (old.phase(), resolution) {
-            (Phase::Resolved, Some(Resolution::Replaced { key })) if *key == edit.key => {
+            (Phase::Resolved, Some(Resolution::Replaced { key })) if *key == claim.id.key => {
                 return match held {
                     None => Ok(false),
                     Some(held) if held.fingerprint == claim.fingerprint => Ok(true),
-                    Some(_) => refuse(Refused::KeyTaken),
+                    Some(_) => refuse(Forbidden::KeyTaken),
                 };
             }
             (Phase::Dead, _) | (Phase::Resolved, Some(Resolution::NotApplied)) => {}
-            (Phase::Resolved, _) => return refuse(Refused::Forbidden(Forbidden::Resolved)),
-            _ => return refuse(Refused::Forbidden(Forbidden::NotDead)),
+            (Phase::Resolved, _) => return refuse(Forbidden::Resolved),
+            _ => return refuse(Forbidden::NotDead),
         }
         if held.is_some() {
-            return refuse(Refused::KeyTaken);
+            return refuse(Forbidden::KeyTaken);
         }
-        if old.effect == Effect::Unknown && !said_not_applied && !edit.force {
-            return refuse(Refused::MayHaveBeenApplied);
+        if old.effect == Effect::Unknown && !said_not_applied && !how.force {
+            return refuse(Forbidden::MayHaveBeenApplied);
+        }
+        if how.dry_run {
+            return Ok(false);
         }
         let fence = Some(old.fence);
         if said_not_applied {
-            self.act(&old.id, Action::Reopen, &edit.signed, fence).await?;
+            self.act(&old.id, Action::Reopen, how, fence).await?;
         }
-        let resolution = Resolution::Replaced { key: edit.key.clone() };
-        self.act(&old.id, Action::Resolve(resolution), &edit.signed, fence).await?;
+        let resolution = Resolution::Replaced { key: claim.id.key.clone() };
+        self.act(&old.id, Action::Resolve(resolution), how, fence).await?;
         Ok(false)
     }
 
@@ -194,7 +187,7 @@ impl DeadLetters {
     }
 }
 
-/// The old request, less the headers that carry its wire key in whatever form.
+/// The old request, less the headers that carry its wire key in any form.
 fn without_stamp(old: &Record) -> Request {
     let mut request = old.request.clone();
     let key = old.wire_key.as_bytes();

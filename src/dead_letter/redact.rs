@@ -11,39 +11,26 @@ use serde_json::Value;
 use url::Url;
 use url::form_urlencoded;
 
-use super::Signed;
 use crate::operation::REDACTED;
 
 /// How much is shown. The default withholds bodies, the values of headers and of the query.
 ///
 /// ```
 #[doc = include_str!("../docs/setup/dead_letters.md")]
-/// use steadfast::dead_letter::{ShownBody, Signed, View};
+/// use steadfast::dead_letter::View;
 ///
 /// let id = letters.find("order-42/receipt").await?;
-/// let view = View::opened(Signed::new("ada", "ticket 7")).redact(["To"]);
+/// let view = View::opened("ada", "ticket 7").redact(["To"]);
 /// let shown = letters.show(&id, &view).await?;
-/// let ShownBody::Text(body) = shown.request.body else { panic!("it was asked for") };
+/// let body = shown.request.body.expect("it was asked for");
 /// assert!(body.contains("shop@example.com") && !body.contains("ann@example.com"));
 #[doc = include_str!("../docs/setup/end.md")]
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct View {
-    pub(super) opened: Option<Signed>,
+    /// By whom, and why.
+    pub(super) opened: Option<(String, String)>,
     pub(super) redact: Vec<String>,
-}
-
-/// A body as it is shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ShownBody {
-    /// As text, with what was named redacted.
-    Text(String),
-    /// Not shown.
-    Withheld {
-        /// Why.
-        why: &'static str,
-    },
 }
 
 impl View {
@@ -52,9 +39,9 @@ impl View {
         View::default()
     }
 
-    /// Bodies and values shown, to an operator who signs for it. Both texts are needed.
-    pub fn opened(signed: Signed) -> View {
-        View { opened: Some(signed), redact: Vec::new() }
+    /// Bodies and values shown, to an operator who gives a name and a reason. Both are needed.
+    pub fn opened(by: impl Into<String>, why: impl Into<String>) -> View {
+        View { opened: Some((by.into(), why.into())), redact: Vec::new() }
     }
 
     /// Never shows the values of fields, headers or query parameters with these names, at any depth. Upper and
@@ -85,30 +72,29 @@ impl View {
         headers.iter().map(|(name, value)| shown(name, value.as_bytes())).collect()
     }
 
-    pub(super) fn body(&self, headers: &HeaderMap, body: &[u8]) -> ShownBody {
+    /// The body as text, or why it is withheld.
+    pub(super) fn body(&self, headers: &HeaderMap, body: &[u8]) -> Result<String, &'static str> {
         if self.opened.is_none() && !body.is_empty() {
-            return ShownBody::Withheld { why: "not asked for" };
+            return Err("not asked for");
         }
         let Ok(text) = std::str::from_utf8(body) else {
-            return ShownBody::Withheld { why: "it is not text" };
+            return Err("it is not text");
         };
         if self.redact.is_empty() || text.is_empty() {
-            return ShownBody::Text(text.to_owned());
+            return Ok(text.to_owned());
         }
         if let Ok(mut value) = serde_json::from_str::<Value>(text)
             && matches!(value, Value::Object(_) | Value::Array(_))
         {
             self.json(&mut value);
-            return ShownBody::Text(value.to_string());
+            return Ok(value.to_string());
         }
         if is_form(headers) {
             let pairs: Vec<_> =
                 form_urlencoded::parse(body).map(|(name, value)| self.pair(&name, &value)).collect();
-            return ShownBody::Text(
-                form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish(),
-            );
+            return Ok(form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish());
         }
-        ShownBody::Withheld { why: "it is neither JSON nor a form, so that its fields cannot be redacted" }
+        Err("it is neither JSON nor a form, so that its fields cannot be redacted")
     }
 
     fn json(&self, value: &mut Value) {

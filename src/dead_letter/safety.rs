@@ -144,7 +144,7 @@ impl DeadLetters {
     }
 }
 
-/// A redrive looks up anew, whatever the lookups before it said.
+/// A redrive looks up anew, also after lookups that came to no answer.
 fn look_up(record: &Record, client: &Client) -> LookUp {
     let subject = Subject::new(&record.request, &record.wire_key, record.claimed_at);
     match client.engine.vendor.look_up(&subject) {

@@ -8,71 +8,12 @@ use std::sync::Arc;
 
 use http::HeaderName;
 
-use super::{DeadLetterError, DeadLetters, Signed};
+use super::change::Of;
+use super::{Change, DeadLetterError, DeadLetters, Outcome};
 use crate::error::{Error, Input};
 use crate::operation::OperationId;
 use crate::operation::record::{Act, Action, Filter, Forbidden, Record};
 use crate::operation::secret::SECRET_HEADERS;
-
-/// Which headers to remove, and by whom.
-///
-/// ```
-#[doc = include_str!("../docs/setup/dead_letters.md")]
-/// use steadfast::dead_letter::{Scrub, Signed};
-///
-/// let scrub = Scrub::by(Signed::new("ada", "0.1 stored them")).header("X-Signature");
-/// let scrubbed = letters.scrub(&scrub).await?;
-/// assert_eq!(scrubbed.matched, 0, "no call of this version could give one");
-#[doc = include_str!("../docs/setup/end.md")]
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Scrub {
-    /// The names of more headers that carry secrets. `Authorization`, `Proxy-Authorization`, `Cookie`, `Set-Cookie`,
-    /// `X-Auth-Token`, `X-Api-Key`, `X-Postmark-Server-Token`, `X-Postmark-Account-Token` and those of the
-    /// [clients](DeadLetters::with_client) are always removed.
-    pub headers: Vec<String>,
-    /// The operator's name and reason.
-    pub signed: Signed,
-    /// Whether this is a dry run: it counts, changes nothing, and needs neither name nor reason.
-    pub rehearsal: bool,
-}
-
-/// The result of a scrub, or of its dry run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Scrubbed {
-    /// Whether nothing was changed and only counted.
-    pub rehearsal: bool,
-    /// The names of the headers that were looked for, in lower case.
-    pub headers: Vec<String>,
-    /// Operations whose request had one of them.
-    pub matched: u64,
-    /// Of these, now without them. Less than `matched` in a dry run, and where another process removed or scrubbed a
-    /// record meanwhile.
-    pub scrubbed: u64,
-}
-
-impl Scrub {
-    /// Of the headers that always carry secrets.
-    pub fn by(signed: Signed) -> Scrub {
-        Scrub { headers: Vec::new(), signed, rehearsal: false }
-    }
-
-    /// And of the header of this name.
-    #[must_use]
-    pub fn header(mut self, name: impl Into<String>) -> Scrub {
-        self.headers.push(name.into());
-        self
-    }
-
-    /// Makes it a dry run.
-    #[must_use]
-    pub fn rehearse(mut self) -> Scrub {
-        self.rehearsal = true;
-        self
-    }
-}
 
 impl DeadLetters {
     /// Removes headers that carry secrets from the stored requests of all operations, in every phase, and nothing
@@ -82,18 +23,33 @@ impl DeadLetters {
     /// What is still to be sent gets the adapter's own secret at each send. A secret that only the call gave is gone,
     /// and the vendor may refuse the operation.
     ///
-    /// An SQLite file holds what was removed until `Sqlite::wipe`.
+    /// `Authorization`, `Proxy-Authorization`, `Cookie`, `Set-Cookie`, `X-Auth-Token`, `X-Api-Key`,
+    /// `X-Postmark-Server-Token`, `X-Postmark-Account-Token` and those of the [clients](DeadLetters::with_client) are
+    /// always removed. `headers` names more of them.
+    ///
+    /// An SQLite file holds what was removed until `Sqlite::wipe`. In the outcome, `done` is less than `matched` in a dry
+    /// run, and where another process removed or scrubbed a record meanwhile.
+    ///
+    /// ```
+    #[doc = include_str!("../docs/setup/dead_letters.md")]
+    /// use steadfast::dead_letter::Change;
+    ///
+    /// let change = Change::by("ada").because("0.1 stored them");
+    /// let scrubbed = letters.scrub(&["X-Signature"], &change).await?;
+    /// assert_eq!(scrubbed.matched, 0, "no call of this version could give one");
+    #[doc = include_str!("../docs/setup/end.md")]
+    /// ```
     ///
     /// # Errors
     ///
     /// [`DeadLetterError::Invalid`] for a name that no header has, [`DeadLetterError::Refused`] if the act is not signed
     /// and explained; [`DeadLetterError::Store`], with those before it scrubbed.
-    pub async fn scrub(&self, how: &Scrub) -> Result<Scrubbed, DeadLetterError> {
-        let headers = self.secret_names(&how.headers)?;
-        let mut scrubbed = Scrubbed { rehearsal: how.rehearsal, headers, ..Scrubbed::default() };
+    pub async fn scrub(&self, headers: &[&str], how: &Change) -> Result<Outcome, DeadLetterError> {
+        let headers = self.secret_names(headers)?;
+        let mut scrubbed = Outcome { headers, ..how.outcome(Of::Scrub) };
         let mut after = None;
         loop {
-            let page = self.page(&Filter::default(), after.as_ref(), BATCH_ROWS).await?;
+            let page = self.page(&Filter::default(), after.as_deref(), BATCH_ROWS).await?;
             let mut found: Vec<OperationId> = Vec::new();
             for summary in page.rows {
                 let record = self.get(&summary.id).await?;
@@ -102,8 +58,8 @@ impl DeadLetters {
                 }
             }
             scrubbed.matched += found.len() as u64;
-            if !how.rehearsal {
-                scrubbed.scrubbed += self.scrub_batch(found, &scrubbed.headers, &how.signed).await?;
+            if !how.dry_run {
+                scrubbed.done += self.scrub_batch(found, &scrubbed.headers, how).await?;
             }
             after = page.next;
             if after.is_none() {
@@ -117,12 +73,12 @@ impl DeadLetters {
         &self,
         found: Vec<OperationId>,
         headers: &[String],
-        signed: &Signed,
+        how: &Change,
     ) -> Result<u64, DeadLetterError> {
         let mut acts = tokio::task::JoinSet::new();
         for id in found {
             let action = Action::Scrub { headers: headers.to_vec() };
-            let Signed { by, why } = signed.clone();
+            let Change { by, why, .. } = how.clone();
             let act = Act { action, by, why, now: self.now(), fence: None };
             let store = Arc::clone(&self.store);
             acts.spawn(async move {
@@ -137,7 +93,7 @@ impl DeadLetters {
                 Ok(_) => scrubbed += 1,
                 Err(Forbidden::Absent | Forbidden::NoSecrets) => {}
                 Err(forbidden) => {
-                    return Err(DeadLetterError::refused(&id, super::Refused::Forbidden(forbidden)));
+                    return Err(DeadLetterError::refused(&id, forbidden));
                 }
             }
         }
@@ -145,7 +101,7 @@ impl DeadLetters {
     }
 
     /// Those that are always removed, those of the clients, and these; each once.
-    fn secret_names(&self, more: &[String]) -> Result<Vec<String>, DeadLetterError> {
+    fn secret_names(&self, more: &[&str]) -> Result<Vec<String>, DeadLetterError> {
         let mut names: Vec<HeaderName> = SECRET_HEADERS.to_vec();
         names.extend(self.clients.iter().flat_map(|client| client.engine.secrets.names().cloned()));
         for name in more {

@@ -1,6 +1,6 @@
 //! The selection of dead letters: filters, pages and groups.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::{DeadLetterError, DeadLetters, OPEN, PAGE_ROWS};
@@ -8,7 +8,7 @@ use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 use crate::error::{Effect, Error, Input, Reason};
 use crate::operation::Scope;
-use crate::operation::record::{Cursor, Filter, Page, Phase, Summary};
+use crate::operation::record::{Filter, Page, Phase, Summary};
 use crate::transport::SendErrorKind;
 
 /// A filter of dead letters: those that match every part that is given. The default is all that are not resolved.
@@ -77,9 +77,20 @@ pub struct Letter {
     pub code: &'static str,
 }
 
-/// What dead letters may have in common.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Failure {
+/// The dead letters that failed in the same way.
+///
+/// ```
+#[doc = include_str!("../docs/setup/dead_letters.md")]
+/// use steadfast::dead_letter::Selection;
+///
+/// let groups = letters.groups(&Selection::default()).await?;
+/// let counts: Vec<_> = groups.iter().map(|group| (group.code, group.count)).collect();
+/// assert_eq!(counts, [("RATE_LIMIT.exceeded", 1), ("UNKNOWN.effect", 1)]);
+#[doc = include_str!("../docs/setup/end.md")]
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Group {
     /// `{namespace}/{vendor}`.
     pub vendor: String,
     /// Why they are dead: `exhausted`, `expired` or `unknown`.
@@ -90,24 +101,6 @@ pub struct Failure {
     pub status: Option<u16>,
     /// The error's code.
     pub code: &'static str,
-}
-
-/// The dead letters with one failure.
-///
-/// ```
-#[doc = include_str!("../docs/setup/dead_letters.md")]
-/// use steadfast::dead_letter::Selection;
-///
-/// let groups = letters.groups(&Selection::default()).await?;
-/// let counts: Vec<_> = groups.iter().map(|group| (group.failure.code, group.count)).collect();
-/// assert_eq!(counts, [("RATE_LIMIT.exceeded", 1), ("UNKNOWN.effect", 1)]);
-#[doc = include_str!("../docs/setup/end.md")]
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Group {
-    /// What they have in common.
-    pub failure: Failure,
     /// How many.
     pub count: u64,
     /// When the first of them last moved.
@@ -127,11 +120,11 @@ impl DeadLetters {
     pub async fn list(
         &self,
         selection: &Selection,
-        after: Option<&Cursor>,
+        after: Option<&str>,
         limit: usize,
     ) -> Result<Page<Letter>, DeadLetterError> {
         let filter = self.filter(selection).await?;
-        self.letters(&filter, selection, after.cloned(), limit).await
+        self.letters(&filter, selection, after.map(str::to_owned), limit).await
     }
 
     /// How many dead letters there are of each failure, the most frequent first.
@@ -141,25 +134,23 @@ impl DeadLetters {
     /// As [`list`](DeadLetters::list).
     pub async fn groups(&self, selection: &Selection) -> Result<Vec<Group>, DeadLetterError> {
         let filter = self.filter(selection).await?;
-        let mut groups: HashMap<Failure, (u64, Timestamp, Timestamp)> = HashMap::new();
+        let mut groups: Vec<Group> = Vec::new();
         let mut after = None;
         loop {
             let page = self.letters(&filter, selection, after, PAGE_ROWS).await?;
             for letter in page.rows {
-                let at = letter.summary.updated_at;
-                let (count, oldest, newest) = groups.entry(letter.failure()).or_insert((0, at, at));
-                *count += 1;
-                *oldest = at.min(*oldest);
-                *newest = at.max(*newest);
+                let one = Group::of(&letter);
+                match groups.iter_mut().find(|group| group.failure() == one.failure()) {
+                    Some(group) => group.add(&one),
+                    None => groups.push(one),
+                }
             }
             after = page.next;
             if after.is_none() {
                 break;
             }
         }
-        let group = |(failure, (count, oldest, newest))| Group { failure, count, oldest, newest };
-        let mut groups: Vec<Group> = groups.into_iter().map(group).collect();
-        groups.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.failure.cmp(&b.failure)));
+        groups.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.failure().cmp(&b.failure())));
         Ok(groups)
     }
 
@@ -168,11 +159,11 @@ impl DeadLetters {
         &self,
         filter: &Filter,
         selection: &Selection,
-        mut after: Option<Cursor>,
+        mut after: Option<String>,
         limit: usize,
     ) -> Result<Page<Letter>, DeadLetterError> {
         loop {
-            let page = self.page(filter, after.as_ref(), limit).await?;
+            let page = self.page(filter, after.as_deref(), limit).await?;
             let mut rows = Vec::with_capacity(page.rows.len());
             for summary in page.rows {
                 let code = self.code(&summary).await?;
@@ -226,7 +217,7 @@ impl DeadLetters {
         let filter = Filter { phases: phases.to_vec(), ..Filter::default() };
         let (mut paths, mut after) = (BTreeSet::new(), None);
         loop {
-            let page = self.page(&filter, after.as_ref(), PAGE_ROWS).await?;
+            let page = self.page(&filter, after.as_deref(), PAGE_ROWS).await?;
             let found = page.rows.iter().map(|summary| summary.id.scope.vendor_path());
             paths.extend(found.filter(|path| path.rsplit('/').next() == Some(vendor)).map(str::to_owned));
             after = page.next;
@@ -256,17 +247,30 @@ impl DeadLetters {
     }
 }
 
-impl Letter {
-    /// What it may have in common with others.
-    pub fn failure(&self) -> Failure {
-        let summary = &self.summary;
-        Failure {
+impl Group {
+    fn of(letter: &Letter) -> Group {
+        let summary = &letter.summary;
+        Group {
             vendor: summary.id.scope.vendor_path().to_owned(),
             reason: summary.reason.map(|reason| reason.to_string()).unwrap_or_default(),
             effect: summary.effect.to_string(),
             status: summary.status,
-            code: self.code,
+            code: letter.code,
+            count: 1,
+            oldest: summary.updated_at,
+            newest: summary.updated_at,
         }
+    }
+
+    fn add(&mut self, other: &Group) {
+        self.count += other.count;
+        self.oldest = self.oldest.min(other.oldest);
+        self.newest = self.newest.max(other.newest);
+    }
+
+    /// What they have in common.
+    fn failure(&self) -> (&str, &str, &str, Option<u16>, &'static str) {
+        (&self.vendor, &self.reason, &self.effect, self.status, self.code)
     }
 }
 

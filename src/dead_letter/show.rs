@@ -1,29 +1,29 @@
 //! One operation, with all that is on record of it.
 
-use http::Method;
+use bytes::Bytes;
+use http::{HeaderMap, Method};
 
 use super::redrive::overwrites;
 use super::select::{code, last_attempt};
-use super::{DeadLetterError, DeadLetters, Safety, ShownBody, View};
+use super::{Change, DeadLetterError, DeadLetters, Safety, View};
 use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 use crate::operation::record::{Action, AuditEntry, Phase, Record, Resolution, State, Summary};
 use crate::operation::{Key, OperationId, Scope};
-use crate::request::Request;
 
 /// An operation as it is shown. It has nothing that the [`View`] withholds.
 ///
 /// ```
 #[doc = include_str!("../docs/setup/dead_letters.md")]
-/// use steadfast::dead_letter::{Safety, ShownBody, View};
+/// use steadfast::dead_letter::{Safety, View};
 ///
 /// let id = letters.find("order-41/receipt").await?;
 /// let shown = letters.show(&id, &View::closed()).await?;
 /// assert_eq!(shown.safety, Some(Safety::LookUp), "a redrive would look it up first");
 /// let (look_ups, attempts): (Vec<_>, Vec<_>) = shown.attempts.iter().partition(|report| report.is_look_up());
 /// assert_eq!((attempts.len(), look_ups.len()), (1, 3), "sent once, and looked up three times");
-/// assert_eq!(shown.request.body, ShownBody::Withheld { why: "not asked for" });
+/// assert_eq!(shown.request.body, Err("not asked for"));
 #[doc = include_str!("../docs/setup/end.md")]
 /// ```
 #[derive(Clone, Debug, PartialEq)]
@@ -35,16 +35,20 @@ pub struct Shown {
     pub code: Option<&'static str>,
     /// Why a redrive would be safe, if it is a dead letter that is not resolved.
     pub safety: Option<Safety>,
-    /// Whether a redrive overwrites what was written since: see [`Redrive::overwrite`](super::Redrive::overwrite).
+    /// Whether a redrive overwrites what was written since: see [`Change::overwrite`](super::Change::overwrite).
     pub overwrites: bool,
     /// The key of the dead letter that it started over.
     pub predecessor: Option<Key>,
     /// The scope of its first claim, if it was [adopted](DeadLetters::adopt) since.
     pub first_scope: Option<Scope>,
+    /// The method of the request.
+    pub method: Method,
+    /// Its URL, without the values of its query unless they were asked for.
+    pub url: String,
     /// What was sent.
-    pub request: ShownRequest,
-    /// The answer on record.
-    pub reply: Option<ShownReply>,
+    pub request: Message,
+    /// The answer on record. Its status is in the [summary](Summary::status).
+    pub reply: Option<Message>,
     /// Every attempt and lookup on the log, oldest first.
     pub attempts: Vec<AttemptReport>,
     /// What operators did, oldest first.
@@ -53,35 +57,17 @@ pub struct Shown {
     pub now: Timestamp,
 }
 
-/// A request as it is shown.
+/// A request or an answer as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct ShownRequest {
-    /// The method.
-    pub method: Method,
-    /// The URL, without the values of its query unless they were asked for.
-    pub url: String,
+pub struct Message {
     /// The headers that are on record.
-    pub headers: Vec<(String, String)>,
-    /// The length of the body.
-    pub body_bytes: usize,
-    /// The body.
-    pub body: ShownBody,
-}
-
-/// A reply as it is shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ShownReply {
-    /// The status.
-    pub status: u16,
-    /// The headers.
     pub headers: Vec<(String, String)>,
     /// The length of the body on record.
     pub body_bytes: usize,
-    /// The body.
-    pub body: ShownBody,
-    /// Whether the body went on beyond the limit and was cut.
+    /// The body as text, with what was named redacted. If it is withheld: why.
+    pub body: Result<String, &'static str>,
+    /// Whether the body of an answer went on beyond the limit and was cut.
     pub cut: bool,
 }
 
@@ -92,9 +78,9 @@ impl DeadLetters {
     ///
     /// [`DeadLetterError::Absent`]; [`DeadLetterError::Refused`] if an opened view has no name or no reason.
     pub async fn show(&self, id: &OperationId, view: &View) -> Result<Shown, DeadLetterError> {
-        if let Some(signed) = &view.opened {
+        if let Some((by, why)) = &view.opened {
             self.get(id).await?.ok_or_else(|| DeadLetterError::Absent(id.to_string()))?;
-            self.act(id, Action::Note, signed, None).await?;
+            self.act(id, Action::Note, &Change::by(by).because(why), None).await?;
         }
         let record = self.record(id).await?;
         let attempts = self.store.evidence(id).await.map_err(DeadLetterError::store("read the attempts"))?;
@@ -110,8 +96,11 @@ impl DeadLetters {
             predecessor: record.predecessor.clone(),
             first_scope: record.first_scope.clone(),
             safety: may_be_redriven.then(|| self.safety(&record)),
-            request: ShownRequest::new(&record.request, view),
-            reply: answer(&record).map(|answer| ShownReply::new(answer, view)),
+            method: record.request.method.clone(),
+            url: view.url(&record.request.url),
+            request: Message::new(&record.request.headers, &record.request.body, false, view),
+            reply: answer(&record)
+                .map(|answer| Message::new(&answer.headers, &answer.body, answer.cut, view)),
             summary,
             attempts,
             audit,
@@ -120,26 +109,13 @@ impl DeadLetters {
     }
 }
 
-impl ShownRequest {
-    fn new(request: &Request, view: &View) -> ShownRequest {
-        ShownRequest {
-            method: request.method.clone(),
-            url: view.url(&request.url),
-            headers: view.headers(&request.headers),
-            body_bytes: request.body.len(),
-            body: view.body(&request.headers, &request.body),
-        }
-    }
-}
-
-impl ShownReply {
-    fn new(answer: &Answer, view: &View) -> ShownReply {
-        ShownReply {
-            status: answer.status.as_u16(),
-            headers: view.headers(&answer.headers),
-            body_bytes: answer.body.len(),
-            body: view.body(&answer.headers, &answer.body),
-            cut: answer.cut,
+impl Message {
+    fn new(headers: &HeaderMap, body: &Bytes, cut: bool, view: &View) -> Message {
+        Message {
+            headers: view.headers(headers),
+            body_bytes: body.len(),
+            body: view.body(headers, body),
+            cut,
         }
     }
 }

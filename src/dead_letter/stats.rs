@@ -2,7 +2,7 @@
 
 use super::{DeadLetterError, DeadLetters, OPEN};
 use crate::clock::Timestamp;
-use crate::operation::record::{Cursor, Filter, Page, Phase, Summary, Tally};
+use crate::operation::record::{Filter, Page, Phase, Summary, Tally};
 use crate::store::{OutboxTally, Rejected};
 
 /// The store in numbers.
@@ -69,7 +69,7 @@ impl DeadLetters {
     /// [`DeadLetterError::Store`]; also for a cursor that this store did not give.
     pub async fn rejected(
         &self,
-        after: Option<&Cursor>,
+        after: Option<&str>,
         limit: usize,
     ) -> Result<Page<Rejected>, DeadLetterError> {
         match self.store.outbox() {

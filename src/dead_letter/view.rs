@@ -5,13 +5,11 @@
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
-use super::{
-    Adopted, Edited, Failure, Group, HeldBack, Letter, Redriven, Safety, Scrubbed, Shown, ShownBody, Stats,
-    Unreached, age,
-};
+use super::change::Of;
+use super::{Group, Letter, Outcome, Safety, Shown, Stats, Unreached, age};
 use crate::attempt::AttemptReport;
 use crate::operation::OperationId;
-use crate::operation::record::{Action, AuditEntry, Phase, Place, Resolution, Resolved, Summary};
+use crate::operation::record::{Action, AuditEntry, Forbidden, Phase, Place, Resolution, Resolved, Summary};
 use crate::store::Rejected;
 
 macro_rules! serialize_as {
@@ -33,46 +31,17 @@ serialize_as! {
         Value::Object(form)
     };
     Group => |group| {
-        let Failure { vendor, reason, effect, status, code } = &group.failure;
+        let Group { vendor, reason, effect, status, code, .. } = group;
         json!({
             "vendor": vendor, "reason": reason, "effect": effect, "status": status, "code": code,
             "count": group.count,
             "oldest_ms": group.oldest.as_millis(), "newest_ms": group.newest.as_millis(),
         })
     };
-    Redriven => |redriven| json!({
-        "dry_run": redriven.rehearsal,
-        "matched": redriven.matched,
-        "due": redriven.due,
-        "forced": redriven.forced,
-        "looked_up": redriven.looked_up,
-        "held_back": redriven.held_back,
-        "why_held_back": redriven.why_held_back,
-        "frozen_at_ms": redriven.frozen_at.map(crate::clock::Timestamp::as_millis),
-    });
-    Adopted => |adopted| json!({
-        "dry_run": adopted.rehearsal,
-        "matched": adopted.matched,
-        "adopted": adopted.adopted,
-        "held_back": adopted.held_back,
-        "why_held_back": adopted.why_held_back,
-    });
-    Scrubbed => |scrubbed| json!({
-        "dry_run": scrubbed.rehearsal,
-        "headers": scrubbed.headers,
-        "matched": scrubbed.matched,
-        "scrubbed": scrubbed.scrubbed,
-    });
+    Outcome => outcome;
     Unreached => |unreached| json!({
         "account": unreached.account, "phase": unreached.phase.name(), "count": unreached.count,
     });
-    HeldBack => |held| {
-        let mut form = name(&held.id);
-        form.insert("why".to_owned(), json!(held.why.code()));
-        form.insert("problem".to_owned(), json!(held.why.to_string()));
-        Value::Object(form)
-    };
-    Edited => |edited| json!({ "old": summary(&edited.old), "new": summary(&edited.new) });
     Stats => |stats| {
         let group = |group: &crate::operation::record::Tally| json!({
             "vendor": group.vendor, "phase": group.phase.name(), "count": group.count,
@@ -105,6 +74,41 @@ serialize_as! {
     Shown => shown;
 }
 
+fn outcome(outcome: &Outcome) -> Value {
+    let held_back = |(id, why): &(OperationId, Forbidden)| {
+        let mut form = name(id);
+        form.insert("why".to_owned(), json!(why.code()));
+        form.insert("problem".to_owned(), json!(why.to_string()));
+        Value::Object(form)
+    };
+    let why_held_back: Vec<_> = outcome.why_held_back.iter().map(held_back).collect();
+    match outcome.of {
+        Of::Redrive => json!({
+            "dry_run": outcome.dry_run,
+            "matched": outcome.matched,
+            "due": outcome.done,
+            "forced": outcome.forced,
+            "looked_up": outcome.looked_up,
+            "held_back": outcome.held_back,
+            "why_held_back": why_held_back,
+            "frozen_at_ms": outcome.frozen_at.map(crate::clock::Timestamp::as_millis),
+        }),
+        Of::Adoption => json!({
+            "dry_run": outcome.dry_run,
+            "matched": outcome.matched,
+            "adopted": outcome.done,
+            "held_back": outcome.held_back,
+            "why_held_back": why_held_back,
+        }),
+        Of::Scrub => json!({
+            "dry_run": outcome.dry_run,
+            "headers": outcome.headers,
+            "matched": outcome.matched,
+            "scrubbed": outcome.done,
+        }),
+    }
+}
+
 fn shown(shown: &Shown) -> Value {
     let mut form = summary(&shown.summary);
     form.insert("code".to_owned(), json!(shown.code));
@@ -115,13 +119,13 @@ fn shown(shown: &Shown) -> Value {
     form.insert(
         "request".to_owned(),
         json!({
-            "method": request.method.as_str(), "url": request.url, "headers": request.headers,
+            "method": shown.method.as_str(), "url": shown.url, "headers": request.headers,
             "body_bytes": request.body_bytes, "body": body(&request.body),
         }),
     );
     let reply = shown.reply.as_ref().map(|reply| {
         json!({
-            "status": reply.status, "headers": reply.headers, "body_bytes": reply.body_bytes,
+            "status": shown.summary.status, "headers": reply.headers, "body_bytes": reply.body_bytes,
             "body": body(&reply.body), "cut": reply.cut,
         })
     });
@@ -213,10 +217,10 @@ fn safety(safety: Safety, overwrites: bool) -> Value {
     json!({ "safe": safety.is_safe(), "because": safety.name(), "until_ms": until, "overwrites": overwrites })
 }
 
-fn body(body: &ShownBody) -> Value {
+fn body(body: &Result<String, &'static str>) -> Value {
     match body {
-        ShownBody::Text(text) => json!({ "text": text }),
-        ShownBody::Withheld { why } => json!({ "withheld": why }),
+        Ok(text) => json!({ "text": text }),
+        Err(why) => json!({ "withheld": why }),
     }
 }
 

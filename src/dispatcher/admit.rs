@@ -15,7 +15,6 @@ use crate::call::Call;
 use crate::client::Client;
 use crate::engine::NotAdmitted;
 use crate::error::Error;
-use crate::operation::record::Cursor;
 use crate::store::{Outbox, OutboxRow, StoreError, StoreErrorKind};
 use crate::telemetry;
 
@@ -24,7 +23,7 @@ use crate::telemetry;
 pub(crate) struct Admission {
     /// Where the next look begins. Rows that the store cannot record stay where they are, and are not to keep those
     /// behind them from their turn.
-    next: Option<Cursor>,
+    next: Option<String>,
     /// The store's role may not admit rows, and that was said. One row is tried at each look, until it may.
     may_not: bool,
     /// Whether the last round has recorded or rejected any.
@@ -53,7 +52,7 @@ impl Admission {
         engine.disagreement.check()?;
         let rows = if self.may_not { 1 } else { ROWS };
         let bytes_max = engine.policy.limits.request_bytes_max;
-        let found = outbox.waiting(&engine.account(), self.next.as_ref(), (rows, bytes_max)).await;
+        let found = outbox.waiting(&engine.account(), self.next.as_deref(), (rows, bytes_max)).await;
         let page =
             found.map_err(|source| failed("look into the outbox", source).at_vendor(client.vendor()))?;
         // After the last page from the beginning again: rows may have been committed late.

@@ -11,6 +11,7 @@ use tokio::task::AbortHandle;
 use crate::client::Client;
 use crate::clock::Instant;
 use crate::error::{BoxError, Chain};
+use crate::store::{StoreError, StoreErrorKind};
 
 /// Says whether a [`Dispatcher`](super::Dispatcher) is at work, for a health check of its process. Clones ask the same
 /// one. It outlives the dispatcher, and then says that it has ended.
@@ -41,26 +42,6 @@ impl fmt::Debug for Health {
         let problems = self.deliveries.iter().filter_map(|(pulse, _)| pulse.problem.lock().clone());
         let problems: Vec<_> = problems.collect();
         f.debug_struct("Health").field("stores", &self.deliveries.len()).field("problems", &problems).finish()
-    }
-}
-
-/// Why a dispatcher does not deliver.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct Unwell {
-    problem: String,
-    source: Option<BoxError>,
-}
-
-impl fmt::Display for Unwell {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.problem)
-    }
-}
-
-impl std::error::Error for Unwell {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.source.as_deref().map(|source| source as &(dyn std::error::Error + 'static))
     }
 }
 
@@ -113,43 +94,50 @@ impl Health {
     ///
     /// # Errors
     ///
-    /// [`Unwell`] says what is wrong, with the store's error as its source.
+    /// A [`StoreError`] says what is wrong, with that of the store as its source. `Stopped` if the delivery has ended or
+    /// does not move, `TimedOut` if the store does not answer.
     ///
     /// # Cancellation safety
     ///
     /// It only looks.
-    pub async fn check(&self, limit: Duration) -> Result<(), Unwell> {
-        let unwell = |problem: String| Unwell { problem, source: None };
+    pub async fn check(&self, limit: Duration) -> Result<(), StoreError> {
+        let stopped = |problem: String| StoreError::new(problem).of_kind(StoreErrorKind::Stopped);
         for (pulse, delivery) in &*self.deliveries {
             let engine = &pulse.client.engine;
             let whose = format!("the store of {}", pulse.client.vendor());
             if delivery.is_finished() {
-                return Err(unwell(format!("the delivery from {whose} has ended")));
+                return Err(stopped(format!("the delivery from {whose} has ended")));
             }
             let over = engine.clock.limit_until(engine.clock.now().plus(limit));
             tokio::select! {
                 biased;
                 answered = engine.store.believed(engine.wall()) => {
-                    answered.map_err(|source| Unwell {
-                        problem: format!("{whose} fails"),
-                        source: Some(Box::new(source)),
-                    })?;
+                    answered.map_err(|error| fails(&whose, error.kind(), error))?;
                 }
-                () = over => return Err(Unwell {
-                    problem: format!("{whose} does not answer within {limit:?}"),
+                () = over => {
+                    let problem = format!("{whose} does not answer within {limit:?}");
                     // Often known: a server that is waited for refused the connection before.
-                    source: pulse.problem.lock().clone().map(BoxError::from),
-                }),
+                    let known = pulse.problem.lock().clone();
+                    let error = match known {
+                        Some(known) => StoreError::with_source(problem, known),
+                        None => StoreError::new(problem),
+                    };
+                    return Err(error.of_kind(StoreErrorKind::TimedOut));
+                }
             }
             if let Some(problem) = pulse.problem.lock().clone() {
-                return Err(Unwell { problem: format!("{whose} fails"), source: Some(problem.into()) });
+                return Err(fails(&whose, StoreErrorKind::Other, problem));
             }
             if let Some(overdue) = pulse.overdue() {
-                return Err(unwell(format!("the delivery from {whose} has not moved for {overdue:?}")));
+                return Err(stopped(format!("the delivery from {whose} has not moved for {overdue:?}")));
             }
         }
         Ok(())
     }
+}
+
+fn fails(whose: &str, kind: StoreErrorKind, source: impl Into<BoxError>) -> StoreError {
+    StoreError::with_source(format!("{whose} fails"), source).of_kind(kind)
 }
 
 /// A loop turns once a period, and waits for one answer of its store: SQLite gives up on a locked file after five

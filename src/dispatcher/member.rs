@@ -9,7 +9,7 @@ use crate::client::Client;
 use crate::clock::Instant;
 use crate::engine::SLEEP_MAX;
 use crate::error::{Error, Gate};
-use crate::operation::record::{Left, Take};
+use crate::operation::record::{Takeover, Unheld};
 use crate::telemetry;
 
 #[derive(Debug)]
@@ -40,10 +40,10 @@ impl Has {
         self.due || self.lapsed
     }
 
-    fn of(&mut self, what: Left) -> &mut bool {
+    fn of(&mut self, what: Unheld) -> &mut bool {
         match what {
-            Left::Due => &mut self.due,
-            Left::Lapsed => &mut self.lapsed,
+            Unheld::Due => &mut self.due,
+            Unheld::Lapsed => &mut self.lapsed,
         }
     }
 }
@@ -124,7 +124,7 @@ impl Member {
         let mut held = self.places.hold(limit);
         let limit = held.len();
         let (first, second) =
-            if self.due_first { (Left::Due, Left::Lapsed) } else { (Left::Lapsed, Left::Due) };
+            if self.due_first { (Unheld::Due, Unheld::Lapsed) } else { (Unheld::Lapsed, Unheld::Due) };
         self.due_first = !self.due_first;
         let half = if self.has == Has::BOTH { limit.div_ceil(2) } else { limit };
         let mut into = (&mut held, under_way, member);
@@ -137,7 +137,7 @@ impl Member {
     /// Takes none of what there is none of.
     async fn take_of(
         &mut self,
-        what: Left,
+        what: Unheld,
         limit: usize,
         (held, under_way, member): &mut (&mut Vec<Place>, &mut UnderWay, usize),
     ) -> Result<usize, Error> {
@@ -146,7 +146,7 @@ impl Member {
         }
         let engine = &self.client.engine;
         let wall = engine.wall();
-        let take = Take {
+        let take = Takeover {
             what,
             account: Some(self.account.clone()),
             now: wall,

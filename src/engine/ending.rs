@@ -60,7 +60,7 @@ impl Run<'_> {
     pub(super) async fn dead_letter(&mut self, reason: Reason) -> Error {
         let (began, answer) = (self.engine.clock.now(), self.last.answer.clone());
         let mut kind = self.dependency();
-        let event = || Event::Bury { reason, answer: answer.clone() };
+        let event = || Event::DeadLetter { reason, answer: answer.clone() };
         if let Err(error) = self.write_down("record the dead letter", event).await {
             return self.in_context(error.with_answer(answer));
         }

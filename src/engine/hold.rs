@@ -241,7 +241,7 @@ pub(super) fn leads_to(event: &Event, state: &State) -> bool {
             | (Event::Schedule { .. }, State::Scheduled { .. })
             | (Event::Succeed { .. }, State::Succeeded { .. })
             | (Event::Refuse { .. }, State::Refused { .. })
-            | (Event::Bury { .. }, State::Dead { .. })
+            | (Event::DeadLetter { .. }, State::Dead { .. })
     )
 }
 

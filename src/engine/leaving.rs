@@ -21,7 +21,7 @@ impl Leaving {
         *self.0.borrow()
     }
 
-    /// Until then. Who has gone without saying so does not leave: whatever it had was dropped with it.
+    /// Until then. Who has gone without saying so does not leave: its work was dropped with it.
     pub(crate) async fn said(mut self) {
         if self.0.wait_for(|leaving| *leaving).await.is_err() {
             std::future::pending::<()>().await;

@@ -124,10 +124,7 @@ impl<'a> Run<'a> {
         started: Instant,
         deadline: Instant,
     ) -> Run<'a> {
-        let (backoff, timeout) = match &work.policy {
-            Some(own) => (&own.backoff, own.timeout),
-            None => (&engine.policy.backoff, engine.policy.timeout),
-        };
+        let (backoff, timeout) = (work.backoff(&engine.policy), work.timeout(&engine.policy));
         let hold = hold.map(|hold| hold.for_call_until(deadline));
         let record = hold.as_ref().map(|hold| &hold.record);
         let asked_for = u32::from(work.on_unknown == OnUnknown::Resend);

@@ -9,7 +9,7 @@ use super::{Engine, Run, Work};
 use crate::clock::Instant;
 use crate::error::{Effect, Error, Kind, Reason};
 use crate::guard::Guard;
-use crate::operation::record::{Record, Take};
+use crate::operation::record::{Record, Takeover};
 use crate::operation::{OperationId, RedactedFields, Scope};
 use crate::policy::{InFlight, OnUnknown};
 use crate::reply::Reply;
@@ -29,7 +29,7 @@ impl Engine {
     }
 
     /// Takes what no process holds. Refused where the account's terms are not this client's.
-    pub(crate) async fn take(&self, take: Take) -> Result<Vec<Record>, Error> {
+    pub(crate) async fn take(&self, take: Takeover) -> Result<Vec<Record>, Error> {
         self.check_terms().await?;
         self.store.take(take).await.map_err(|source| {
             let error =
@@ -111,7 +111,7 @@ impl Work {
     pub(super) fn background(on_unknown: OnUnknown) -> Work {
         Work {
             key: None,
-            policy: None,
+            overrides: None,
             deadline: None,
             retries_allowed: true,
             pass_deadline_on: false,

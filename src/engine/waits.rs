@@ -44,7 +44,7 @@ impl Run<'_> {
 
     /// Whether a vendor's wait is beyond what a call waits out: over the policy's cap it is for the schedule.
     pub(super) fn is_over_the_cap(&self, wait: Duration) -> bool {
-        wait > self.engine.policy.pause.max
+        wait > self.engine.policy.pause_max
     }
 }
 

@@ -25,6 +25,7 @@ use crate::policy::OnUnknown;
 use crate::request::Request;
 
 mod act;
+mod forbidden;
 mod notes;
 mod place;
 mod rebased;
@@ -35,15 +36,16 @@ mod successor;
 mod take;
 mod view;
 
-pub use act::{Act, Action, AuditEntry, Forbidden, Resolution, Resolved};
+pub use act::{Act, Action, AuditEntry, Resolution, Resolved};
+pub use forbidden::Forbidden;
 pub use notes::{DOUBTED_FOR, Notes};
 pub use place::{Ahead, Place, turn};
 pub(crate) use resend::{Facts, LookUp, Repeat, Ruling, Sent, Why, Window, may_send, window};
 pub(crate) use successor::BY_SERVICE;
 pub use successor::supersede;
 use take::Taker;
-pub use take::{Left, Take};
-pub use view::{Cursor, Filter, Page, Phase, Summary, Tally, UnknownPhase};
+pub use take::{Takeover, Unheld};
+pub use view::{Filter, Page, Phase, Summary, Tally};
 
 /// All that is kept of an operation. Holds the request as it is sent, without its secrets.
 ///
@@ -247,7 +249,7 @@ pub enum Event {
         answer: Answer,
     },
     /// Nothing more can be done without a person or a redrive.
-    Bury {
+    DeadLetter {
         /// Why.
         reason: Reason,
         /// The vendor's last answer, if there was one.
@@ -457,11 +459,11 @@ impl Record {
             Event::Schedule { at } => State::Scheduled { at },
             Event::Succeed { answer, reconciled } => State::Succeeded { answer, reconciled },
             Event::Refuse { refusal, answer } => State::Refused { refusal, answer },
-            Event::Bury { reason, answer } => State::Dead { reason, answer },
+            Event::DeadLetter { reason, answer } => State::Dead { reason, answer },
         };
         self.move_to(state, now);
         self.attempts = attempts;
-        // Known by the state, whatever the holder says.
+        // Known by the state, also where the holder says otherwise.
         let succeeded = matches!(self.state, State::Succeeded { .. });
         self.effect = if succeeded { Effect::Applied } else { effect };
         self.resends_left = transition.resends_left.min(self.resends_left);
@@ -533,7 +535,7 @@ impl Record {
         if latest > now.plus(CLOCKS_DIFFER_MAX) { latest } else { now }
     }
 
-    /// Whether a person undid the effect. The operation then did not succeed, whatever the vendor answered.
+    /// Whether a person undid the effect. The operation then did not succeed, also if the vendor answered that it did.
     fn is_compensated(&self) -> bool {
         self.resolved.as_ref().is_some_and(|resolved| resolved.resolution == Resolution::Compensated)
     }

@@ -5,13 +5,14 @@ use std::future::ready;
 use rusqlite::types::ToSqlOutput;
 use rusqlite::{Connection, Savepoint, ToSql, Transaction, params_from_iter};
 
-use super::{Database, Executing, Statement, Value};
+use super::{Database, Statement, Value};
+use crate::BoxFuture;
 use crate::error::BoxError;
 
 impl super::Transaction for Connection {
     const DATABASE: Database = Database::Sqlite;
 
-    fn execute<'a>(&'a mut self, statement: &'a Statement) -> Executing<'a> {
+    fn execute<'a>(&'a mut self, statement: &'a Statement) -> BoxFuture<'a, Result<(), BoxError>> {
         Box::pin(ready(execute(self, statement)))
     }
 }
@@ -19,7 +20,7 @@ impl super::Transaction for Connection {
 impl super::Transaction for Transaction<'_> {
     const DATABASE: Database = Database::Sqlite;
 
-    fn execute<'a>(&'a mut self, statement: &'a Statement) -> Executing<'a> {
+    fn execute<'a>(&'a mut self, statement: &'a Statement) -> BoxFuture<'a, Result<(), BoxError>> {
         Box::pin(ready(execute(self, statement)))
     }
 }
@@ -27,7 +28,7 @@ impl super::Transaction for Transaction<'_> {
 impl super::Transaction for Savepoint<'_> {
     const DATABASE: Database = Database::Sqlite;
 
-    fn execute<'a>(&'a mut self, statement: &'a Statement) -> Executing<'a> {
+    fn execute<'a>(&'a mut self, statement: &'a Statement) -> BoxFuture<'a, Result<(), BoxError>> {
         Box::pin(ready(execute(self, statement)))
     }
 }

@@ -3,14 +3,16 @@
 use sqlx::pool::PoolConnection;
 use sqlx::{AssertSqlSafe, Transaction};
 
-use super::{Database, Executing, Statement, Value};
+use super::{Database, Statement, Value};
+use crate::BoxFuture;
+use crate::error::BoxError;
 
 macro_rules! transactions {
     ($driver:ty, $connection:ty, $database:expr) => {
         impl super::Transaction for $connection {
             const DATABASE: Database = $database;
 
-            fn execute<'a>(&'a mut self, statement: &'a Statement) -> Executing<'a> {
+            fn execute<'a>(&'a mut self, statement: &'a Statement) -> BoxFuture<'a, Result<(), BoxError>> {
                 Box::pin(async move {
                     // The text is a constant of the store but for its schema's name, and the values are bound.
                     let query = sqlx::query(AssertSqlSafe(&*statement.sql));
@@ -32,7 +34,7 @@ macro_rules! transactions {
         impl super::Transaction for Transaction<'_, $driver> {
             const DATABASE: Database = $database;
 
-            fn execute<'a>(&'a mut self, statement: &'a Statement) -> Executing<'a> {
+            fn execute<'a>(&'a mut self, statement: &'a Statement) -> BoxFuture<'a, Result<(), BoxError>> {
                 super::Transaction::execute(&mut **self, statement)
             }
         }
@@ -40,7 +42,7 @@ macro_rules! transactions {
         impl super::Transaction for PoolConnection<$driver> {
             const DATABASE: Database = $database;
 
-            fn execute<'a>(&'a mut self, statement: &'a Statement) -> Executing<'a> {
+            fn execute<'a>(&'a mut self, statement: &'a Statement) -> BoxFuture<'a, Result<(), BoxError>> {
                 super::Transaction::execute(&mut **self, statement)
             }
         }

@@ -3,12 +3,14 @@
 use tokio_postgres::Transaction;
 use tokio_postgres::types::{ToSql, Type};
 
-use super::{Database, Executing, Statement, Value};
+use super::{Database, Statement, Value};
+use crate::BoxFuture;
+use crate::error::BoxError;
 
 impl super::Transaction for Transaction<'_> {
     const DATABASE: Database = Database::Postgres;
 
-    fn execute<'a>(&'a mut self, statement: &'a Statement) -> Executing<'a> {
+    fn execute<'a>(&'a mut self, statement: &'a Statement) -> BoxFuture<'a, Result<(), BoxError>> {
         Box::pin(async move {
             let bytes: Vec<Option<&[u8]>> = statement.values.iter().map(bytes).collect();
             let values: Vec<(&(dyn ToSql + Sync), Type)> = statement

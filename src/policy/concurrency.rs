@@ -1,56 +1,50 @@
 //! How many attempts may be under way at once.
+//!
+//! A counter, not a semaphore: no call waits in line here. A queue in front of a slow vendor only moves the wait to
+//! where it cannot be seen, and a call that is refused at once can still be scheduled. The count goes up by
+//! compare-and-swap, not by add-then-undo: an undo shows other callers a limit that is full for an instant when it is
+//! not.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::invalid;
+use super::{invalid, switch};
 use crate::error::{Error, field};
 
-/// The limit on attempts under way.
-///
-/// A counter, not a semaphore: no call waits in line here. A queue in front of a slow vendor only moves the wait to
-/// where it cannot be seen, and a call that is refused at once can still be scheduled. The count goes up by
-/// compare-and-swap, not by add-then-undo: an undo shows other callers a limit that is full for an instant when it is
-/// not.
-///
-/// ```
-/// use steadfast::Policy;
-/// use steadfast::policy::ConcurrencyConfig;
-///
-/// let policy = Policy::background().concurrency(ConcurrencyConfig::new(8));
-/// assert!(policy.validate().is_ok());
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+/// How the vendors file writes the limit: a table with `max`.
+#[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-#[non_exhaustive]
-pub struct ConcurrencyConfig {
-    /// How many attempts may be under way at once in this client. Default 64; at least 1.
-    pub max: u32,
+struct Form {
+    max: u32,
 }
 
-impl ConcurrencyConfig {
-    /// At most `max` attempts at once.
-    pub fn new(max: u32) -> ConcurrencyConfig {
-        ConcurrencyConfig { max }
-    }
-
-    pub(super) fn validate(&self) -> Result<(), Error> {
-        if self.max == 0 {
-            return Err(invalid(
-                field!(concurrency.max),
-                "0 refuses every call; to stop calls use the kill switch",
-            ));
-        }
-        Ok(())
+impl Default for Form {
+    fn default() -> Form {
+        Form { max: MAX }
     }
 }
 
-impl Default for ConcurrencyConfig {
-    fn default() -> ConcurrencyConfig {
-        ConcurrencyConfig::new(64)
-    }
+pub(super) fn serialize<S: Serializer>(max: &Option<u32>, serializer: S) -> Result<S::Ok, S::Error> {
+    switch::serialize(&max.map(|max| Form { max }), serializer)
 }
+
+pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
+    Ok(switch::deserialize::<Form, D>(deserializer)?.map(|form| form.max))
+}
+
+pub(super) fn validate(max: u32) -> Result<(), Error> {
+    if max == 0 {
+        return Err(invalid(
+            field!(concurrency.max),
+            "0 refuses every call; to stop calls use the kill switch",
+        ));
+    }
+    Ok(())
+}
+
+/// The limit of an empty table.
+const MAX: u32 = 64;
 
 /// The attempts under way.
 #[derive(Debug)]
@@ -60,8 +54,8 @@ pub(super) struct Concurrency {
 }
 
 impl Concurrency {
-    pub(super) fn new(config: &ConcurrencyConfig) -> Concurrency {
-        Concurrency { max: config.max, under_way: AtomicU32::new(0) }
+    pub(super) fn new(max: u32) -> Concurrency {
+        Concurrency { max, under_way: AtomicU32::new(0) }
     }
 
     /// Takes a place, or `None` if all are taken. The place is given back when it is dropped.
@@ -103,7 +97,7 @@ mod tests {
 
     #[test]
     fn the_limit_is_exact_and_a_dropped_place_is_free_again() {
-        let gate = Concurrency::new(&ConcurrencyConfig::new(2));
+        let gate = Concurrency::new(2);
         let first = gate.enter();
         let second = gate.enter();
         assert!(first.is_some() && second.is_some());
@@ -116,7 +110,7 @@ mod tests {
 
     #[test]
     fn no_more_than_the_limit_are_ever_under_way() {
-        let gate = Concurrency::new(&ConcurrencyConfig::new(3));
+        let gate = Concurrency::new(3);
         let inside = AtomicU32::new(0);
         std::thread::scope(|scope| {
             for _ in 0..4 {

@@ -120,20 +120,15 @@ impl Gates {
     pub fn new(policy: &Policy, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Gates {
         Gates {
             kill_switch: KillSwitch::default(),
-            pause: Pause::new(&policy.pause),
+            pause: Pause::new(policy.pause_max),
             breaker: policy.breaker.map(|config| Breaker::new(config, random)),
-            concurrency: policy.concurrency.as_ref().map(Concurrency::new),
+            concurrency: policy.concurrency.map(Concurrency::new),
             rate: policy
                 .rate
                 .as_ref()
                 .map(|config| (Rate::new(config, clock.now()), Turns::new(config, policy.recovery.share))),
             budget: policy.budget.as_ref().map(Budget::new),
-            recovery: Recovery::new(
-                &policy.recovery,
-                policy.rate.as_ref(),
-                policy.concurrency.as_ref(),
-                clock.now(),
-            ),
+            recovery: Recovery::new(&policy.recovery, policy.rate.as_ref(), policy.concurrency, clock.now()),
         }
     }
 

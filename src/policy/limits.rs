@@ -80,8 +80,9 @@ pub struct RecordConfig {
     /// vendor's own replay window and the longest that a call takes together: `build()` refuses less, and raises the
     /// default. A client can set another for [routes](crate::ClientBuilder::retention), and a
     /// [call](crate::Call::retention) for itself. Dead letters are kept until they are resolved.
-    #[serde(with = "humantime_serde")]
-    pub keep: Duration,
+    /// In the vendors file: `keep`.
+    #[serde(rename = "keep", with = "humantime_serde")]
+    pub retention: Duration,
     /// How much longer than its attempt a holder's lease lasts: the time to write down the answer. Default
     /// 30 s: a store that needs longer for one write is itself an outage.
     #[serde(with = "humantime_serde")]
@@ -89,20 +90,21 @@ pub struct RecordConfig {
 }
 
 impl RecordConfig {
-    /// Keep settled operations for `keep`; let a lease outlive its attempt by `lease_margin`.
-    pub fn new(keep: Duration, lease_margin: Duration) -> RecordConfig {
-        RecordConfig { keep, lease_margin }
+    /// The retention of settled operations; let a lease outlive its attempt by `lease_margin`.
+    pub fn new(retention: Duration, lease_margin: Duration) -> RecordConfig {
+        RecordConfig { retention, lease_margin }
     }
 
     pub(super) fn validate(&self, ladder: Duration, total: Duration) -> Result<(), Error> {
-        if self.keep < ladder {
+        if self.retention < ladder {
             let steps = field!(backoff.steps);
-            let reason = format!("{:?} is shorter than the waits of {steps} together, {ladder:?}", self.keep);
+            let reason =
+                format!("{:?} is shorter than the waits of {steps} together, {ladder:?}", self.retention);
             return Err(invalid(field!(record.keep), reason).beside(steps));
         }
-        if self.keep < total {
+        if self.retention < total {
             let field = field!(timeout.total);
-            let reason = format!("{:?} is shorter than {field}, {total:?}", self.keep);
+            let reason = format!("{:?} is shorter than {field}, {total:?}", self.retention);
             return Err(invalid(field!(record.keep), reason).beside(field));
         }
         if self.lease_margin.is_zero() {

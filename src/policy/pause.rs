@@ -1,62 +1,54 @@
 //! The pause that a vendor asks for holds back every call to it.
+//!
+//! `Retry-After` on one answer is about the account, not about that call. If only the call that got the answer
+//! waited, the client would go on hitting the limit with all the others. So the pause is one point in time that all
+//! calls to the vendor look at, and only ever moves later: a second, shorter request does not shorten the first. How
+//! long one answer holds back all callers is capped, because one bad header (`Retry-After: 31536000` has been seen)
+//! would otherwise switch the vendor off for a year. The operation that got the answer is not capped: it is scheduled
+//! for the time that the vendor named.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::invalid;
 use crate::clock::Instant;
 use crate::error::{Error, field};
 use crate::guard::Guard;
 
-/// How far a pause that the vendor asks for is followed.
-///
-/// `Retry-After` on one answer is about the account, not about that call. If only the call that got the answer
-/// waited, the client would go on hitting the limit with all the others. So the pause is one point in time that all
-/// calls to the vendor look at, and only ever moves later: a second, shorter request does not shorten the first. How
-/// long one answer holds back all callers is capped, because one bad header (`Retry-After: 31536000` has been seen)
-/// would otherwise switch the vendor off for a year. The operation that got the answer is not capped: it is scheduled
-/// for the time that the vendor named.
-///
-/// ```
-/// use std::time::Duration;
-/// use steadfast::Policy;
-/// use steadfast::policy::PauseConfig;
-///
-/// // No vendor may hold us back for longer than ten minutes at a time.
-/// let policy = Policy::background().pause(PauseConfig::new(Duration::from_secs(600)));
-/// assert!(policy.validate().is_ok());
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+/// How the vendors file writes the limit: a table with `max`.
+#[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-#[non_exhaustive]
-pub struct PauseConfig {
-    /// The longest that one answer holds back all calls. Default 1 h. A call whose answer asked for longer is not
-    /// sent earlier: its operation is scheduled for the time that the vendor named. The others go on after this.
+struct Form {
     #[serde(with = "humantime_serde")]
-    pub max: Duration,
+    max: Duration,
 }
 
-impl PauseConfig {
-    /// Follow a vendor's request up to `max`.
-    pub fn new(max: Duration) -> PauseConfig {
-        PauseConfig { max }
-    }
-
-    pub(super) fn validate(&self) -> Result<(), Error> {
-        if self.max.is_zero() {
-            return Err(invalid(field!(pause.max), "zero ignores every vendor that asks for time"));
-        }
-        Ok(())
+impl Default for Form {
+    fn default() -> Form {
+        Form { max: MAX }
     }
 }
 
-impl Default for PauseConfig {
-    fn default() -> PauseConfig {
-        PauseConfig::new(Duration::from_secs(60 * 60))
-    }
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+pub(super) fn serialize<S: Serializer>(max: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    Form { max: *max }.serialize(serializer)
 }
+
+pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    Ok(Form::deserialize(deserializer)?.max)
+}
+
+pub(super) fn validate(max: Duration) -> Result<(), Error> {
+    if max.is_zero() {
+        return Err(invalid(field!(pause.max), "zero ignores every vendor that asks for time"));
+    }
+    Ok(())
+}
+
+/// The longest that one answer holds back all calls, by default.
+pub(super) const MAX: Duration = Duration::from_secs(60 * 60);
 
 /// The end of the pause that the vendor has asked for.
 #[derive(Debug)]
@@ -69,8 +61,8 @@ pub struct Pause {
 
 impl Pause {
     /// No pause yet.
-    pub fn new(config: &PauseConfig) -> Pause {
-        Pause { max: config.max, until: AtomicU64::new(0), heard: AtomicU64::new(0) }
+    pub fn new(max: Duration) -> Pause {
+        Pause { max, until: AtomicU64::new(0), heard: AtomicU64::new(0) }
     }
 
     /// Holds every call back for `wait` from `now`, cut to the configured most. Never shortens a pause.
@@ -133,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_pause_holds_to_its_last_nanosecond_and_no_longer() {
-        let pause = Pause::new(&PauseConfig::default());
+        let pause = Pause::new(MAX);
         assert_eq!(pause.check(at(0)), Ok(()));
         pause.hold_until(at(1), 2 * SECOND);
         assert_eq!(pause.check(Instant::from_nanos(2_999_999_999)), Err(at(3)));
@@ -144,7 +136,7 @@ mod tests {
 
     #[test]
     fn what_was_heard_is_held_to_and_not_passed_on() {
-        let pause = Pause::new(&PauseConfig::default());
+        let pause = Pause::new(MAX);
         pause.hear(at(0), 10 * SECOND);
         assert_eq!((pause.until(at(1)), pause.own_until(at(1))), (Some(at(10)), None));
         // The same, told again: an operator has ended it here.
@@ -162,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_shorter_request_never_shortens_a_pause() {
-        let pause = Pause::new(&PauseConfig::default());
+        let pause = Pause::new(MAX);
         pause.hold_until(at(0), 10 * SECOND);
         pause.hold_until(at(1), SECOND);
         assert_eq!(pause.until(at(1)), Some(at(10)));
@@ -172,10 +164,10 @@ mod tests {
 
     #[test]
     fn a_vendor_cannot_ask_for_more_than_the_cap_and_huge_times_do_not_panic() {
-        let pause = Pause::new(&PauseConfig::new(60 * SECOND));
+        let pause = Pause::new(60 * SECOND);
         pause.hold_until(at(5), Duration::MAX);
         assert_eq!(pause.until(at(5)), Some(at(65)));
-        let pause = Pause::new(&PauseConfig::new(Duration::MAX));
+        let pause = Pause::new(Duration::MAX);
         pause.hold_until(Instant::from_nanos(u64::MAX), Duration::MAX);
         assert_eq!(pause.until(at(5)), Some(Instant::from_nanos(u64::MAX)));
     }

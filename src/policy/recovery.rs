@@ -5,7 +5,6 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use super::concurrency::ConcurrencyConfig;
 use super::invalid;
 use super::rate::RateConfig;
 use crate::clock::Instant;
@@ -173,14 +172,14 @@ impl Recovery {
     pub(super) fn new(
         config: &RecoveryConfig,
         rate: Option<&RateConfig>,
-        concurrency: Option<&ConcurrencyConfig>,
+        concurrency: Option<u32>,
         now: Instant,
     ) -> Recovery {
         let limit = rate.map_or(f64::MAX, |rate| f64::from(rate.calls) / rate.per.as_secs_f64().max(1e-9));
         let max = f64::from(config.max_per_second).min(limit).max(FLOOR_PER_SECOND);
         let start = f64::from(config.start_per_second).min(max);
         let share = |places: u32| (f64::from(places) * config.share) as u32;
-        let places = concurrency.map_or(u32::MAX, |concurrency| share(concurrency.max));
+        let places = concurrency.map_or(u32::MAX, share);
         let pace = Pace {
             dispatchers: 1.0,
             per_second: start,

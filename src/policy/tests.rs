@@ -22,7 +22,7 @@ fn the_presets_are_what_they_say_and_valid() {
     assert_eq!(background.backoff.steps, [500, 2_000, 5_000, 30_000].map(Duration::from_millis));
     assert_eq!(background.timeout, Timeouts::new(5 * SECOND, 30 * SECOND, 120 * SECOND));
     assert_eq!((background.limits.request_bytes_max, background.limits.reply_bytes_max), (1 << 20, 8 << 20));
-    assert_eq!((background.record.keep, background.pause.max), (7 * 24 * HOUR, HOUR));
+    assert_eq!((background.record.retention, background.pause_max), (7 * 24 * HOUR, HOUR));
     assert_eq!((background.admission_wait, background.look_ups_max), (Duration::ZERO, 3));
     assert_eq!(background.in_flight, InFlight::Refuse);
     let interactive = Policy::interactive();
@@ -31,10 +31,7 @@ fn the_presets_are_what_they_say_and_valid() {
     assert_eq!(interactive.backoff.wait(4, Duration::ZERO, 0.5), None, "five attempts");
     for policy in [background, interactive] {
         assert!(policy.validate().is_ok());
-        assert!(policy.for_call().validate().is_ok());
     }
-    assert_eq!(CallPolicy::default(), CallPolicy::background());
-    assert_eq!(CallPolicy::interactive(), Policy::interactive().for_call());
 }
 
 #[test]
@@ -69,10 +66,7 @@ fn times_that_cannot_be_meant_are_refused_by_name() {
             base.clone().record(RecordConfig::new(24 * HOUR, zero)),
             "record.lease_margin: zero ends the lease before the answer can be written down",
         ),
-        (
-            base.clone().pause(PauseConfig::new(zero)),
-            "pause.max: zero ignores every vendor that asks for time",
-        ),
+        (base.clone().pause_max(zero), "pause.max: zero ignores every vendor that asks for time"),
         (base.clone().admission_wait(HOUR), "admission_wait: 3600s is longer than timeout.total, 120s"),
     ];
     for (policy, expected) in cases {
@@ -155,7 +149,7 @@ fn limits_that_cannot_be_meant_are_refused_by_name() {
             "rate.burst: 6 is more than rate.calls, 5: no more than that may start",
         ),
         (
-            base.clone().concurrency(ConcurrencyConfig::new(0)),
+            base.clone().concurrency(0),
             "concurrency.max: 0 refuses every call; to stop calls use the kill switch",
         ),
         (base.clone().limits(BodyLimits::new(0, 1)), "limits.request_bytes_max: 0 refuses every body"),
@@ -178,7 +172,7 @@ fn the_bounds_themselves_are_allowed() {
         )
         .budget(BudgetConfig::new(1.0, 0, 0.0).window(Duration::from_millis(100)))
         .rate(RateConfig::new(1, Duration::from_nanos(1)).burst(1))
-        .concurrency(ConcurrencyConfig::new(1))
+        .concurrency(1)
         .record(RecordConfig::new(30 * SECOND, Duration::from_millis(1)))
         .admission_wait(30 * SECOND)
         .look_ups_max(0);
@@ -189,10 +183,10 @@ fn the_bounds_themselves_are_allowed() {
 
 #[test]
 fn a_call_may_not_override_with_nonsense_either() {
-    let call = CallPolicy::interactive().timeout(Timeouts::new(SECOND, 2 * SECOND, SECOND));
-    assert!(call.validate().is_err_and(|error| error.is_validation()));
-    let call = CallPolicy::background().backoff(Backoff::ladder([Duration::ZERO]));
-    assert!(call.validate().is_err_and(|error| error.code() == "VALIDATION.policy"));
+    let timeouts = Timeouts::new(SECOND, 2 * SECOND, SECOND);
+    assert!(timeouts.validate().is_err_and(|error| error.is_validation()));
+    let falling = Backoff::ladder([Duration::ZERO]);
+    assert!(falling.validate().is_err_and(|error| error.code() == "VALIDATION.policy"));
 }
 
 #[test]
@@ -201,7 +195,7 @@ fn an_empty_file_is_the_default_and_a_full_one_comes_back_as_it_was() {
     let full = Policy::interactive()
         .breaker(breaker().slow_call(SlowCall::new(SECOND, 0.25)).consecutive_failures(None))
         .rate(RateConfig::new(100, SECOND).burst(5))
-        .concurrency(ConcurrencyConfig::new(8));
+        .concurrency(8);
     for policy in [Policy::default(), full, Policy::default().without_breaker().without_budget()] {
         let text = toml::to_string(&policy).unwrap();
         assert_eq!(toml::from_str::<Policy>(&text).unwrap(), policy, "{text}");

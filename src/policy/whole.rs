@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Backoff, BodyLimits, BreakerConfig, BudgetConfig, ConcurrencyConfig, InFlight, PauseConfig, RateConfig,
-    RecordConfig, RecoveryConfig, Timeouts, invalid, switch,
+    Backoff, BodyLimits, BreakerConfig, BudgetConfig, InFlight, RateConfig, RecordConfig, RecoveryConfig,
+    Timeouts, concurrency, invalid, pause, switch,
 };
 use crate::error::{Error, field};
 
@@ -33,8 +33,10 @@ pub struct Policy {
     pub backoff: Backoff,
     /// To connect, for an attempt, for the call.
     pub timeout: Timeouts,
-    /// How far a pause that the vendor asks for is followed.
-    pub pause: PauseConfig,
+    /// The longest that one answer of the vendor holds back all calls. Default 1 h. In the vendors file: `pause`, with
+    /// `max`.
+    #[serde(rename = "pause", with = "pause")]
+    pub pause_max: Duration,
     /// When to stop calling a vendor that fails. Default on.
     #[serde(with = "switch")]
     pub breaker: Option<BreakerConfig>,
@@ -45,8 +47,9 @@ pub struct Policy {
     #[serde(with = "switch")]
     pub rate: Option<RateConfig>,
     /// How many attempts may be under way at once. Default off, for the same reason.
-    #[serde(with = "switch")]
-    pub concurrency: Option<ConcurrencyConfig>,
+    /// In the vendors file: with `max`, 64 if it is left out.
+    #[serde(with = "concurrency")]
+    pub concurrency: Option<u32>,
     /// How fast recovery delivers.
     pub recovery: RecoveryConfig,
     /// How large bodies may be.
@@ -69,7 +72,7 @@ impl Policy {
         Policy {
             backoff: Backoff::background(),
             timeout: Timeouts::background(),
-            pause: PauseConfig::default(),
+            pause_max: pause::MAX,
             breaker: Some(BreakerConfig::default()),
             budget: Some(BudgetConfig::default()),
             rate: None,
@@ -103,10 +106,22 @@ impl Policy {
         self
     }
 
-    /// Sets how far a vendor's request for a pause is followed.
+    /// Sets how far a pause that the vendor asks for (`Retry-After`) is followed: the longest that one answer holds back
+    /// all calls. A call whose answer asked for longer is not sent earlier: its operation is scheduled for the time that
+    /// the vendor named. The others go on after this. Without a limit, one bad header (`Retry-After: 31536000` has been
+    /// seen) switches the vendor off for a year.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use steadfast::Policy;
+    ///
+    /// // No vendor may hold us back for longer than ten minutes at a time.
+    /// let policy = Policy::background().pause_max(Duration::from_secs(600));
+    /// assert!(policy.validate().is_ok());
+    /// ```
     #[must_use]
-    pub fn pause(mut self, pause: PauseConfig) -> Policy {
-        self.pause = pause;
+    pub fn pause_max(mut self, max: Duration) -> Policy {
+        self.pause_max = max;
         self
     }
 
@@ -132,7 +147,7 @@ impl Policy {
         self
     }
 
-    /// Takes the retry budget away: every call climbs its whole ladder, whatever that adds up to at the vendor.
+    /// Takes the retry budget away: every call climbs its whole ladder, and their sum at the vendor has no limit.
     #[must_use]
     pub fn without_budget(mut self) -> Policy {
         self.budget = None;
@@ -153,10 +168,17 @@ impl Policy {
         self
     }
 
-    /// Sets the concurrency limit.
+    /// Sets the concurrency limit: at most `max` attempts are under way at once in this client, at least 1. A call over
+    /// it is refused and does not wait in line: a queue in front of a slow vendor only moves the wait to where it cannot
+    /// be seen.
+    ///
+    /// ```
+    /// let policy = steadfast::Policy::background().concurrency(8);
+    /// assert!(policy.validate().is_ok());
+    /// ```
     #[must_use]
-    pub fn concurrency(mut self, concurrency: ConcurrencyConfig) -> Policy {
-        self.concurrency = Some(concurrency);
+    pub fn concurrency(mut self, max: u32) -> Policy {
+        self.concurrency = Some(max);
         self
     }
 
@@ -209,11 +231,6 @@ impl Policy {
         self
     }
 
-    /// The part of this policy that one call may override.
-    pub fn for_call(&self) -> CallPolicy {
-        CallPolicy { backoff: self.backoff.clone(), timeout: self.timeout }
-    }
-
     /// Checks every part, and the parts against each other.
     ///
     /// # Errors
@@ -222,7 +239,7 @@ impl Policy {
     pub fn validate(&self) -> Result<(), Error> {
         self.backoff.validate()?;
         self.timeout.validate()?;
-        self.pause.validate()?;
+        pause::validate(self.pause_max)?;
         self.limits.validate()?;
         self.record.validate(self.backoff.longest(), self.timeout.total)?;
         if let Some(breaker) = &self.breaker {
@@ -234,8 +251,8 @@ impl Policy {
         if let Some(rate) = &self.rate {
             rate.validate()?;
         }
-        if let Some(concurrency) = &self.concurrency {
-            concurrency.validate()?;
+        if let Some(max) = self.concurrency {
+            concurrency::validate(max)?;
         }
         self.recovery.validate()?;
         if self.admission_wait > self.timeout.total {
@@ -255,68 +272,6 @@ impl Policy {
 impl Default for Policy {
     fn default() -> Policy {
         Policy::background()
-    }
-}
-
-/// The part of a policy that one call may override. All calls to a vendor share the rest: a call with a budget of its
-/// own would be a way around the budget.
-///
-/// ```
-#[doc = include_str!("../docs/setup/stripe.md")]
-/// use steadfast::CallPolicy;
-/// use steadfast::policy::Backoff;
-///
-/// // A page waits for this list: ten seconds at most, and one attempt.
-/// let quick = CallPolicy::interactive().backoff(Backoff::none());
-/// let reply = stripe.get("/v1/charges").policy(quick).send().await?;
-/// assert_eq!(reply.attempts(), 1);
-#[doc = include_str!("../docs/setup/end.md")]
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-#[non_exhaustive]
-pub struct CallPolicy {
-    /// The waits between attempts.
-    pub backoff: Backoff,
-    /// To connect, for an attempt, for the call. The connect limit belongs to the connection pool and is the
-    /// client's; a call cannot change it.
-    pub timeout: Timeouts,
-}
-
-impl CallPolicy {
-    /// As [`Policy::background`]. The default.
-    pub fn background() -> CallPolicy {
-        Policy::background().for_call()
-    }
-
-    /// As [`Policy::interactive`].
-    pub fn interactive() -> CallPolicy {
-        Policy::interactive().for_call()
-    }
-
-    /// Sets the waits between attempts.
-    #[must_use]
-    pub fn backoff(mut self, backoff: Backoff) -> CallPolicy {
-        self.backoff = backoff;
-        self
-    }
-
-    /// Sets the time limits.
-    #[must_use]
-    pub fn timeout(mut self, timeout: Timeouts) -> CallPolicy {
-        self.timeout = timeout;
-        self
-    }
-
-    /// Checks both parts. What depends on the client's policy (how long records are kept, the breaker's window)
-    /// is not checked here.
-    ///
-    /// # Errors
-    ///
-    /// A validation error that names the field and the reason.
-    pub fn validate(&self) -> Result<(), Error> {
-        self.backoff.validate()?;
-        self.timeout.validate()
     }
 }
 

@@ -220,7 +220,7 @@ fn refuse(refusal: Refusal) -> Event {
 }
 
 fn dead_letter(reason: Reason) -> Event {
-    Event::Bury { reason, answer: Some(answer(503, "busy")) }
+    Event::DeadLetter { reason, answer: Some(answer(503, "busy")) }
 }
 
 /// Lets a store see that it is `now`, so that it believes that.
@@ -232,8 +232,8 @@ pub(crate) async fn let_pass(store: &dyn Store, now: Timestamp) {
 
 /// A command that changes nothing, from this time.
 async fn look(store: &dyn Store, now: Timestamp) {
-    let what = record::Left::Due;
-    let take = record::Take {
+    let what = record::Unheld::Due;
+    let take = record::Takeover {
         what,
         account: None,
         now,

@@ -23,7 +23,7 @@ pub struct Heartbeat {
 /// What one dispatcher says about one account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Beat {
-    /// As [`Take::account`](crate::operation::record::Take::account) names it.
+    /// As [`Takeover::account`](crate::operation::record::Takeover::account) names it.
     pub account: String,
     /// The dispatcher's name. No two in any process have the same.
     pub dispatcher: String,

@@ -10,7 +10,7 @@ pub struct Look {
     pub now: Timestamp,
     /// The end of the look: the dispatcher looks again before anything later is due.
     pub until: Timestamp,
-    /// The accounts that it delivers for, as [`Take::account`](crate::operation::record::Take::account) names one.
+    /// The accounts that it delivers for, as [`Takeover::account`](crate::operation::record::Takeover::account) names one.
     pub accounts: Vec<String>,
     /// The same accounts as [`Outbox::have_rows`](super::Outbox::have_rows) names them, in the same order; empty
     /// where the store has no outbox, or the asker does not need it.
@@ -18,7 +18,7 @@ pub struct Look {
 }
 
 impl Look {
-    /// The same look, taken at `now` by the store's own clock, as [`Take::rebased`](crate::operation::record::Take::rebased).
+    /// The same look, taken at `now` by the store's own clock, as [`Takeover::rebased`](crate::operation::record::Takeover::rebased).
     #[must_use]
     pub fn rebased(self, now: Timestamp) -> Look {
         let until = now.plus(self.until.since(self.now));

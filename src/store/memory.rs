@@ -16,8 +16,8 @@ use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
 use crate::operation::record::{
-    self, Act, Action, AuditEntry, CLOCKS_DIFFER_MAX, Claim, Claimed, Cursor, Declined, Filter, Forbidden,
-    Left, Notes, Page, Record, Summary, Take, Tally, Transition,
+    self, Act, Action, AuditEntry, CLOCKS_DIFFER_MAX, Claim, Claimed, Declined, Filter, Forbidden, Notes,
+    Page, Record, Summary, Takeover, Tally, Transition, Unheld,
 };
 use crate::store::look::FAR_MAX;
 use crate::store::pages::{page, start};
@@ -249,19 +249,19 @@ impl Store for Memory {
         Ok(Ok(record))
     }
 
-    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
+    async fn take(&self, take: Takeover) -> Result<Vec<Record>, StoreError> {
         let mut inner = self.inner.lock();
         inner.standing.check_new()?;
         inner.notes.saw(take.now);
         let bucket = Bucket::of(take.what);
         let ending = &inner.ending[bucket as usize];
         let over: Box<dyn Iterator<Item = u64> + '_> = match (take.what, &take.account) {
-            (Left::Due, Some(account)) => {
+            (Unheld::Due, Some(account)) => {
                 Box::new(inner.ending.due_in_turn(account, take.now, &self.tenants))
             }
             _ => Box::new(ending.iter().take_while(|(at, _)| *at <= take.now).map(|(_, number)| *number)),
         };
-        // Of a clock that was wrong. Only those that end last are looked at: see `Take::limit`.
+        // Of a clock that was wrong. Only those that end last are looked at: see `Takeover::limit`.
         let from = take.now.plus(CLOCKS_DIFFER_MAX);
         let far = ending.iter().rev().take_while(|(at, _)| *at > from).take(take.limit.max(FAR_MAX));
         let readable = |row: &Row| row.check(&self.seals).is_ok();
@@ -331,7 +331,7 @@ impl Store for Memory {
     async fn list(
         &self,
         filter: &Filter,
-        after: Option<&Cursor>,
+        after: Option<&str>,
         limit: usize,
     ) -> Result<Page<Summary>, StoreError> {
         let start = start(after)?;
@@ -352,7 +352,7 @@ impl Store for Memory {
     async fn audit(
         &self,
         id: Option<&OperationId>,
-        after: Option<&Cursor>,
+        after: Option<&str>,
         limit: usize,
     ) -> Result<Page<AuditEntry>, StoreError> {
         let start = start(after)?;

@@ -24,7 +24,7 @@ use bytes::Bytes;
 use super::StoreError;
 use crate::clock::Timestamp;
 use crate::operation::Sequence;
-use crate::operation::record::{Claim, Claimed, Cursor, Page};
+use crate::operation::record::{Claim, Claimed, Page};
 use crate::policy::OnUnknown;
 
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
@@ -77,7 +77,7 @@ pub trait Outbox: Send + Sync {
     async fn waiting(
         &self,
         account: &Account,
-        after: Option<&Cursor>,
+        after: Option<&str>,
         (limit, body_bytes_max): (usize, usize),
     ) -> Result<Page<OutboxRow>, StoreError>;
 
@@ -110,7 +110,7 @@ pub trait Outbox: Send + Sync {
     /// # Errors
     ///
     /// A [`StoreError`]; also for a cursor that this store did not give.
-    async fn rejected(&self, after: Option<&Cursor>, limit: usize) -> Result<Page<Rejected>, StoreError>;
+    async fn rejected(&self, after: Option<&str>, limit: usize) -> Result<Page<Rejected>, StoreError>;
 }
 
 /// Whose client a row is for: the first three parts of a [`Scope`](crate::operation::Scope), as they are named and not

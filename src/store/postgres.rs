@@ -15,7 +15,7 @@ use crate::attempt::AttemptReport;
 use crate::clock::{Clock, Timestamp};
 use crate::operation::OperationId;
 use crate::operation::record::{
-    Act, AuditEntry, Claim, Claimed, Cursor, Declined, Filter, Forbidden, Page, Record, State, Summary, Take,
+    Act, AuditEntry, Claim, Claimed, Declined, Filter, Forbidden, Page, Record, State, Summary, Takeover,
     Tally, Transition,
 };
 use crate::store::seals::Seals;
@@ -177,7 +177,7 @@ impl Store for Postgres {
         transition::transition(&self.0, held, transition).await
     }
 
-    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
+    async fn take(&self, take: Takeover) -> Result<Vec<Record>, StoreError> {
         take::take(&self.0, take).await
     }
 
@@ -209,7 +209,7 @@ impl Store for Postgres {
     async fn list(
         &self,
         filter: &Filter,
-        after: Option<&Cursor>,
+        after: Option<&str>,
         limit: usize,
     ) -> Result<Page<Summary>, StoreError> {
         self.0.list(filter, after, limit).await
@@ -222,7 +222,7 @@ impl Store for Postgres {
     async fn audit(
         &self,
         id: Option<&OperationId>,
-        after: Option<&Cursor>,
+        after: Option<&str>,
         limit: usize,
     ) -> Result<Page<AuditEntry>, StoreError> {
         self.0.audit(id, after, limit).await

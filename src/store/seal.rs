@@ -55,7 +55,7 @@ struct SealKey {
 /// Which key: the first 8 bytes of SHA-256 over a version tag and the key. Says nothing of the key to a reader who
 /// does not have it; `Display` writes it in hex.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct SealKeyId([u8; SealKeyId::BYTES]);
+pub(crate) struct SealKeyId([u8; SealKeyId::BYTES]);
 
 /// Which of an operation's two blobs.
 #[derive(Clone, Copy, Debug)]
@@ -136,12 +136,12 @@ impl SealKeys {
     }
 
     /// The key that seals what is new.
-    pub fn current(&self) -> SealKeyId {
+    pub(crate) fn current(&self) -> SealKeyId {
         self.keys[0].id
     }
 
     /// Every key, the current one first.
-    pub fn ids(&self) -> impl Iterator<Item = SealKeyId> + '_ {
+    pub(crate) fn ids(&self) -> impl Iterator<Item = SealKeyId> + '_ {
         self.keys.iter().map(|key| key.id)
     }
 
@@ -216,15 +216,15 @@ impl SealKey {
 
 impl SealKeyId {
     /// The length of an id, in bytes.
-    pub const BYTES: usize = 8;
+    pub(crate) const BYTES: usize = 8;
 
     /// An id as a store keeps it.
-    pub fn from_bytes(bytes: [u8; SealKeyId::BYTES]) -> SealKeyId {
+    pub(crate) fn from_bytes(bytes: [u8; SealKeyId::BYTES]) -> SealKeyId {
         SealKeyId(bytes)
     }
 
     /// The id as a store keeps it.
-    pub fn as_bytes(&self) -> &[u8; SealKeyId::BYTES] {
+    pub(crate) fn as_bytes(&self) -> &[u8; SealKeyId::BYTES] {
         &self.0
     }
 }

@@ -17,8 +17,8 @@ use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
 use crate::operation::record::{
-    Act, AuditEntry, Claim, Claimed, Cursor, Declined, Event, Filter, Forbidden, Page, Phase, Record,
-    Summary, Take, Tally, Transition,
+    Act, AuditEntry, Claim, Claimed, Declined, Event, Filter, Forbidden, Page, Phase, Record, Summary,
+    Takeover, Tally, Transition,
 };
 use crate::store::seals::{Part, Seals};
 use crate::store::stored::Stored;
@@ -249,7 +249,7 @@ impl Sqlite {
         let reports = reports::lines(&std::mem::take(&mut transition.reports))?;
         let answer = match &transition.event {
             Event::Succeed { answer, .. } | Event::Refuse { answer, .. } => Some(answer),
-            Event::Bury { answer, .. } => answer.as_ref(),
+            Event::DeadLetter { answer, .. } => answer.as_ref(),
             Event::Renew { .. } | Event::Schedule { .. } => None,
         };
         let seal = |answer| self.seals.seal(Part::Answer, &held.id, codec::answer_bytes(answer)?);
@@ -288,7 +288,7 @@ impl Store for Sqlite {
         })
     }
 
-    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
+    async fn take(&self, take: Takeover) -> Result<Vec<Record>, StoreError> {
         self.place.look(&self.path)?;
         let (seals, tenants) = (self.seals.clone(), Arc::clone(&self.tenants));
         let work = move |connection: &_| write::take(connection, &take, (&tenants, &seals));
@@ -336,11 +336,11 @@ impl Store for Sqlite {
     async fn list(
         &self,
         filter: &Filter,
-        after: Option<&Cursor>,
+        after: Option<&str>,
         limit: usize,
     ) -> Result<Page<Summary>, StoreError> {
-        let (filter, after) = (filter.clone(), after.cloned());
-        let work = move |connection: &_| read::list(connection, &filter, after.as_ref(), limit);
+        let (filter, after) = (filter.clone(), after.map(str::to_owned));
+        let work = move |connection: &_| read::list(connection, &filter, after.as_deref(), limit);
         self.reader().run(OnDrop::Skip, work).await
     }
 
@@ -351,11 +351,11 @@ impl Store for Sqlite {
     async fn audit(
         &self,
         id: Option<&OperationId>,
-        after: Option<&Cursor>,
+        after: Option<&str>,
         limit: usize,
     ) -> Result<Page<AuditEntry>, StoreError> {
-        let (id, after) = (id.cloned(), after.cloned());
-        let work = move |connection: &_| read::audit(connection, id.as_ref(), after.as_ref(), limit);
+        let (id, after) = (id.cloned(), after.map(str::to_owned));
+        let work = move |connection: &_| read::audit(connection, id.as_ref(), after.as_deref(), limit);
         self.reader().run(OnDrop::Skip, work).await
     }
 

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use super::{Standing, Store, StoreError};
 use crate::attempt::AttemptReport;
 use crate::operation::OperationId;
-use crate::operation::record::{AuditEntry, Cursor, Notes, Record};
+use crate::operation::record::{AuditEntry, Notes, Record};
 
 /// Work on all records of a store, which changes nothing that a call or an operator sees. See [`Store::upkeep`].
 #[async_trait]
@@ -137,11 +137,11 @@ fn cannot_be_copied() -> StoreError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reseal {
     /// After the batch that gave this; `None` is from the beginning.
-    pub after: Option<Cursor>,
+    pub after: Option<String>,
     /// At most so many; at least one.
     pub rows_max: usize,
     /// Whether nothing is changed and only counted.
-    pub rehearsal: bool,
+    pub dry_run: bool,
 }
 
 /// What became of one batch.
@@ -154,18 +154,9 @@ pub struct ResealedBatch {
     /// Of these, left because another process changed them meanwhile.
     pub changed: u64,
     /// Of these, left because they cannot be read.
-    pub unreadable: Vec<Unreadable>,
+    pub unreadable: Vec<(OperationId, StoreError)>,
     /// Where the next batch starts; `None` if this was the last.
-    pub next: Option<Cursor>,
-}
-
-/// A row that no key at hand opens.
-#[derive(Debug)]
-pub struct Unreadable {
-    /// Its operation.
-    pub id: OperationId,
-    /// Why: `Sealed` for a key that was not given, `Corrupt` for what was changed by a process without a key.
-    pub why: StoreError,
+    pub next: Option<String>,
 }
 
 /// What a [`reseal`] did, or would do.
@@ -173,7 +164,7 @@ pub struct Unreadable {
 #[non_exhaustive]
 pub struct Resealed {
     /// Whether nothing was changed and only counted.
-    pub rehearsal: bool,
+    pub dry_run: bool,
     /// Operations that were not sealed with the current key. One that was changed meanwhile, and is then still not,
     /// counts each time.
     pub matched: u64,
@@ -184,8 +175,9 @@ pub struct Resealed {
     pub remaining: u64,
     /// Of the remaining, those that cannot be read.
     pub unreadable: u64,
-    /// The first [`Resealed::WHY_UNREADABLE_MAX`] of those.
-    pub why_unreadable: Vec<Unreadable>,
+    /// The first [`Resealed::WHY_UNREADABLE_MAX`] of those with the reason: `Sealed` for a key that was not given, `Corrupt`
+    /// for what was changed by a process without a key.
+    pub why_unreadable: Vec<(OperationId, StoreError)>,
 }
 
 impl Resealed {
@@ -193,7 +185,7 @@ impl Resealed {
     pub const WHY_UNREADABLE_MAX: usize = 100;
 }
 
-/// Seals everything in a store with its current key: what is not sealed, and what an older key sealed. With `rehearsal`
+/// Seals everything in a store with its current key: what is not sealed, and what an older key sealed. With `dry_run`
 /// it only counts.
 ///
 /// It works in small batches, each in one commit, so that a service may run beside it. If it is cut short, the same
@@ -225,11 +217,11 @@ impl Resealed {
 /// # #[cfg(not(feature = "seal"))]
 /// # fn main() {}
 /// ```
-pub async fn reseal(store: &dyn Store, rehearsal: bool) -> Result<Resealed, StoreError> {
+pub async fn reseal(store: &dyn Store, dry_run: bool) -> Result<Resealed, StoreError> {
     let upkeep = store.upkeep().ok_or_else(|| StoreError::new("this store cannot seal"))?;
-    let mut resealed = Resealed { rehearsal, ..Resealed::default() };
+    let mut resealed = Resealed { dry_run, ..Resealed::default() };
     // What somebody changes meanwhile is looked for again. Whoever changes it for ever is told of at the end.
-    let passes = if rehearsal { 0 } else { PASSES_MAX };
+    let passes = if dry_run { 0 } else { PASSES_MAX };
     for _ in 0..passes {
         let pass = pass(upkeep, false).await?;
         resealed.matched += pass.matched;
@@ -242,7 +234,7 @@ pub async fn reseal(store: &dyn Store, rehearsal: bool) -> Result<Resealed, Stor
     resealed.remaining = left.matched;
     resealed.unreadable = left.unreadable;
     resealed.why_unreadable = left.why_unreadable;
-    if rehearsal {
+    if dry_run {
         resealed.matched = left.matched;
     }
     Ok(resealed)
@@ -255,12 +247,12 @@ struct Pass {
     resealed: u64,
     changed: u64,
     unreadable: u64,
-    why_unreadable: Vec<Unreadable>,
+    why_unreadable: Vec<(OperationId, StoreError)>,
 }
 
-async fn pass(upkeep: &dyn Upkeep, rehearsal: bool) -> Result<Pass, StoreError> {
+async fn pass(upkeep: &dyn Upkeep, dry_run: bool) -> Result<Pass, StoreError> {
     let mut pass = Pass::default();
-    let mut reseal = Reseal { after: None, rows_max: BATCH_ROWS, rehearsal };
+    let mut reseal = Reseal { after: None, rows_max: BATCH_ROWS, dry_run };
     loop {
         let batch = upkeep.reseal(&reseal).await?;
         pass.matched += batch.found;

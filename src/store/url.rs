@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::SealKeys;
 #[cfg(feature = "postgres")]
 use super::postgres::{Address, PostgresBuilder};
-use super::{Memory, Migrated, Store, StoreError, StoreErrorKind};
+use super::{Memory, Store, StoreError, StoreErrorKind};
 use crate::suggest::{nearest, shown};
 
 /// A store by its URL, and how it is opened.
@@ -197,13 +197,15 @@ impl StoreUrl {
     /// Makes the schema of a store on Postgres, or brings it up to date, and with `roles` also the roles that a service
     /// and its tools connect as. [The page on Postgres](crate::guide::postgres) says what they may.
     ///
+    /// Gives the schema's version before, 0 if there was none, and the version now, which is this release's.
+    ///
     /// Blocks while it does so. A schema that is up to date is left as it is.
     ///
     /// # Errors
     ///
     /// A [`StoreError`], and nothing was changed: `Unreachable`, `Denied`, `Newer`; `Invalid` for a store that is not
     /// on Postgres: the process that opens an SQLite file brings it up to date.
-    pub fn migrate(self, roles: bool) -> Result<Migrated, StoreError> {
+    pub fn migrate(self, roles: bool) -> Result<(u32, u32), StoreError> {
         match self.place {
             #[cfg(feature = "postgres")]
             Place::Postgres(address) => PostgresBuilder::at(*address).apply_migrations(roles),

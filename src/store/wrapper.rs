@@ -9,7 +9,7 @@ use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
 use crate::operation::record::{
-    Act, AuditEntry, Claim, Claimed, Cursor, Declined, Filter, Forbidden, Page, Record, Summary, Take, Tally,
+    Act, AuditEntry, Claim, Claimed, Declined, Filter, Forbidden, Page, Record, Summary, Takeover, Tally,
     Transition,
 };
 
@@ -80,7 +80,7 @@ pub trait Wrapper: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// As there.
-    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
+    async fn take(&self, take: Takeover) -> Result<Vec<Record>, StoreError> {
         self.inner().take(take).await
     }
 
@@ -132,7 +132,7 @@ pub trait Wrapper: fmt::Debug + Send + Sync + 'static {
     async fn list(
         &self,
         filter: &Filter,
-        after: Option<&Cursor>,
+        after: Option<&str>,
         limit: usize,
     ) -> Result<Page<Summary>, StoreError> {
         self.inner().list(filter, after, limit).await
@@ -155,7 +155,7 @@ pub trait Wrapper: fmt::Debug + Send + Sync + 'static {
     async fn audit(
         &self,
         id: Option<&OperationId>,
-        after: Option<&Cursor>,
+        after: Option<&str>,
         limit: usize,
     ) -> Result<Page<AuditEntry>, StoreError> {
         self.inner().audit(id, after, limit).await
@@ -237,7 +237,7 @@ impl<W: Wrapper> Store for W {
         Wrapper::transition(self, held, transition).await
     }
 
-    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
+    async fn take(&self, take: Takeover) -> Result<Vec<Record>, StoreError> {
         Wrapper::take(self, take).await
     }
 
@@ -264,7 +264,7 @@ impl<W: Wrapper> Store for W {
     async fn list(
         &self,
         filter: &Filter,
-        after: Option<&Cursor>,
+        after: Option<&str>,
         limit: usize,
     ) -> Result<Page<Summary>, StoreError> {
         Wrapper::list(self, filter, after, limit).await
@@ -277,7 +277,7 @@ impl<W: Wrapper> Store for W {
     async fn audit(
         &self,
         id: Option<&OperationId>,
-        after: Option<&Cursor>,
+        after: Option<&str>,
         limit: usize,
     ) -> Result<Page<AuditEntry>, StoreError> {
         Wrapper::audit(self, id, after, limit).await

@@ -17,7 +17,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::clock::{Clock, Instant, Sleep, Timestamp};
+use crate::BoxFuture;
+use crate::clock::{Clock, Instant, Timestamp};
 
 /// Virtual time: it stands still until the test moves it ([`new`](TestClock::new)) or until a task waits
 /// ([`auto`](TestClock::auto)).
@@ -191,14 +192,14 @@ impl TestClock {
     /// Completes after `by`: time that the other side takes, such as a slow vendor. Moves an
     /// [`auto`](TestClock::auto) clock like a sleep, but is not among [`slept`](TestClock::slept).
     ///
-    /// `Duration::MAX` never completes; an auto clock then moves on to whatever else is due, which is how a
+    /// `Duration::MAX` never completes; an auto clock then moves on to the next wait that is due, which is how a
     /// vendor that hangs meets the caller's timeout without real waiting.
-    pub fn latency(&self, by: Duration) -> Sleep {
+    pub fn latency(&self, by: Duration) -> BoxFuture<'static, ()> {
         let at = self.now().plus(by);
         self.wait(at, Kind::Latency)
     }
 
-    fn wait(&self, at: Instant, kind: Kind) -> Sleep {
+    fn wait(&self, at: Instant, kind: Kind) -> BoxFuture<'static, ()> {
         Box::pin(Wait { clock: self.clone(), at, kind, id: None, begun: false, rounds: 0, events_seen: 0 })
     }
 
@@ -226,11 +227,11 @@ impl Clock for TestClock {
         self.0.state.lock().wall()
     }
 
-    fn sleep_until(&self, at: Instant) -> Sleep {
+    fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()> {
         self.wait(at, Kind::Sleep)
     }
 
-    fn limit_until(&self, at: Instant) -> Sleep {
+    fn limit_until(&self, at: Instant) -> BoxFuture<'static, ()> {
         self.wait(at, Kind::Limit)
     }
 }

@@ -18,7 +18,8 @@ use tokio::sync::RwLock;
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::{Fault, FaultPlan, TestClock};
-use crate::clock::{Clock, Sleep, SystemClock};
+use crate::BoxFuture;
+use crate::clock::{Clock, SystemClock};
 
 mod wire;
 
@@ -140,7 +141,7 @@ enum Pace {
 }
 
 impl Pace {
-    fn pause(&self, pause: Duration) -> Sleep {
+    fn pause(&self, pause: Duration) -> BoxFuture<'static, ()> {
         match self {
             Pace::Real(clock) => clock.sleep_until(clock.now().plus(pause)),
             Pace::Test(clock) => clock.latency(pause),

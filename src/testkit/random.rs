@@ -8,7 +8,7 @@ use crate::random::Random;
 /// Always the same number. Jitter is then exact: test a wait at 0, at ½ and at
 /// [just under 1](FixedRandom::just_under_one).
 ///
-/// Whatever is *generated* from it, such as keys, is always the same as well; a test in which two calls need
+/// What is *generated* from it, such as keys, is always the same as well; a test in which two calls need
 /// different generated keys uses [`SeededRandom`].
 ///
 /// ```

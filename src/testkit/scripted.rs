@@ -10,9 +10,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use parking_lot::Mutex;
 
 use super::TestClock;
+use crate::BoxFuture;
 use crate::answer::Answer;
 use crate::request::Request;
-use crate::transport::{Exchange, Limits, SendError, SendErrorKind, Transport};
+use crate::transport::{Limits, SendError, SendErrorKind, Transport};
 
 /// Answers each request with the next step of its script, and keeps the requests for the test to look at.
 ///
@@ -224,13 +225,13 @@ impl Transport for ScriptedTransport {
     /// # Cancellation safety
     ///
     /// The step is taken and the request recorded at the first poll; a dropped exchange gives neither back.
-    fn send(&self, request: Request, limits: Limits) -> Exchange<'_> {
+    fn send(&self, request: Request, limits: Limits) -> BoxFuture<'_, Result<Answer, SendError>> {
         Box::pin(async move {
             let step = self
                 .step(&request)
                 .ok_or_else(|| SendError::with_source(SendErrorKind::Connect, "script exhausted"))?;
-            limits.progress.nothing_sent();
-            if !matches!(step.outcome, Outcome::NeverConnects) && !limits.progress.begin_sending() {
+            limits.nothing_sent();
+            if !matches!(step.outcome, Outcome::NeverConnects) && !limits.begin_sending() {
                 return Err(SendError::new(SendErrorKind::Connect));
             }
             if let Some((delay, clock)) = step.delay {
@@ -287,7 +288,6 @@ mod tests {
 
     use super::*;
     use crate::clock::{Clock, Instant};
-    use crate::transport::Progress;
 
     fn limits() -> Limits {
         Limits::new(1024)
@@ -386,10 +386,10 @@ mod tests {
             (ScriptedTransport::new().status(200).after(Duration::MAX, &TestClock::auto()), false),
         ];
         for (script, nothing_sent) in cases {
-            let progress = Progress::new();
-            let mut exchange = script.send(request("/"), limits().watched(&progress));
+            let limits = limits().watched();
+            let mut exchange = script.send(request("/"), limits.clone());
             assert!(poll_fn(|context| Poll::Ready(exchange.as_mut().poll(context).is_pending())).await);
-            assert_eq!(progress.give_up(), nothing_sent, "{script:?}");
+            assert_eq!(limits.give_up(), nothing_sent, "{script:?}");
         }
     }
 

@@ -18,12 +18,13 @@ use http::{HeaderValue, Method, header};
 use reqwest::redirect;
 use url::Url;
 
+use crate::BoxFuture;
 use crate::answer::Answer;
 use crate::error::{Error, Input};
 use crate::request::Request;
 use crate::transport::failure::before_the_answer;
 use crate::transport::watched_body::WatchedBody;
-use crate::transport::{Exchange, Limits, Progress, SendError, SendErrorKind, Transport, is_loopback};
+use crate::transport::{Limits, Progress, SendError, SendErrorKind, Transport, is_loopback};
 
 /// The transport over reqwest. Cheap to clone; clones share one pool of connections.
 ///
@@ -35,7 +36,7 @@ use crate::transport::{Exchange, Limits, Progress, SendError, SendErrorKind, Tra
 ///
 /// # fn main() -> Result<(), steadfast::Error> {
 /// let reqwest = reqwest::Client::builder().pool_idle_timeout(Duration::from_secs(30));
-/// let http = Http::builder().reqwest(reqwest).build()?;
+/// let http = Http::over(reqwest)?;
 /// let stripe = Client::builder(Stripe::new("sk_test_123")).transport(http).build()?;
 /// assert_eq!(stripe.vendor(), "stripe");
 /// # Ok(())
@@ -48,7 +49,7 @@ use crate::transport::{Exchange, Limits, Progress, SendError, SendErrorKind, Tra
 /// # Cancellation safety
 ///
 /// Dropping the future of [`send`](Transport::send) closes the exchange's connection (HTTP/1) or resets its
-/// stream (HTTP/2). The vendor may have received the request by then. [`Limits::progress`] says whether it has: a
+/// stream (HTTP/2). The vendor may have received the request by then. [`Limits::give_up`] says whether it has: a
 /// request with a body that still waits for its connection has not left. A request without a body counts as one that
 /// may have left, because HTTP/1 ends it with its head and nothing could hold it back at the last moment.
 #[derive(Clone)]
@@ -59,22 +60,44 @@ pub struct Http {
     direct: Option<Direct>,
 }
 
-/// Builds an [`Http`].
-pub struct HttpBuilder {
-    reqwest: Option<reqwest::ClientBuilder>,
-    connect_timeout: Option<Duration>,
-}
-
 impl Http {
     /// How long connecting may take by default: the background policy's figure.
     pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-    /// A builder with the defaults: reqwest's, [`Http::CONNECT_TIMEOUT`], no redirects, no retries.
+    /// The transport with reqwest's defaults, without redirects and retries. Resolving, connecting and the TLS
+    /// handshake may take `connect_timeout` together.
     ///
     /// The proxies of the environment count (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`), but not for
     /// requests to loopback: a proxy could read the secret of a plain http request, and its loopback is another host.
-    pub fn builder() -> HttpBuilder {
-        HttpBuilder { reqwest: None, connect_timeout: None }
+    ///
+    /// # Errors
+    ///
+    /// `VALIDATION.input` for a connect timeout of zero, and with reqwest's error as its source if the TLS backend cannot
+    /// start.
+    pub fn new(connect_timeout: Duration) -> Result<Http, Error> {
+        if connect_timeout.is_zero() {
+            return Err(Error::invalid(Input::Other("connect timeout"), "zero leaves no time to connect"));
+        }
+        let builder = reqwest::Client::builder().connect_timeout(connect_timeout);
+        let direct = Some(Direct { connect_timeout, client: Arc::default() });
+        Ok(Http { client: build(builder)?, direct })
+    }
+
+    /// The transport over a reqwest builder of the caller's own: proxies, certificates, pool sizes, a connect timeout, a
+    /// resolver. Its redirect and retry policies are replaced by none. A total timeout set on it also counts; the engine
+    /// has its own.
+    ///
+    /// Its proxies count for loopback too, also those that reqwest takes from the environment. Call
+    /// `no_proxy()` on it where that is not meant.
+    ///
+    /// A client that is already built is not accepted. Reqwest cannot be asked whether it follows redirects, and a
+    /// followed 303 that points back to the same URL leaves no trace in the answer.
+    ///
+    /// # Errors
+    ///
+    /// `VALIDATION.input` with reqwest's error as its source: a TLS backend that cannot start, a bad proxy.
+    pub fn over(builder: reqwest::ClientBuilder) -> Result<Http, Error> {
+        Ok(Http { client: build(builder)?, direct: None })
     }
 
     async fn exchange(&self, request: Request, limits: Limits) -> Result<Answer, SendError> {
@@ -123,13 +146,19 @@ impl Direct {
     }
 }
 
+fn build(builder: reqwest::ClientBuilder) -> Result<reqwest::Client, Error> {
+    exactly_as_given(builder).build().map_err(|error| {
+        Error::invalid(Input::Other("reqwest builder"), "it does not build").with_source(error.without_url())
+    })
+}
+
 /// Switches off what reqwest does on its own.
 fn exactly_as_given(builder: reqwest::ClientBuilder) -> reqwest::ClientBuilder {
     builder.redirect(redirect::Policy::none()).retry(reqwest::retry::never())
 }
 
 impl Transport for Http {
-    fn send(&self, request: Request, limits: Limits) -> Exchange<'_> {
+    fn send(&self, request: Request, limits: Limits) -> BoxFuture<'_, Result<Answer, SendError>> {
         Box::pin(self.exchange(request, limits))
     }
 }
@@ -138,64 +167,6 @@ impl fmt::Debug for Http {
     /// Not reqwest's own output: that shows the default headers, which may hold a secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Http").finish_non_exhaustive()
-    }
-}
-
-impl HttpBuilder {
-    /// How long resolving, connecting and the TLS handshake may take together. Default [`Http::CONNECT_TIMEOUT`],
-    /// or what the caller's own [`reqwest`](HttpBuilder::reqwest) builder says.
-    #[must_use]
-    pub fn connect_timeout(mut self, limit: Duration) -> HttpBuilder {
-        self.connect_timeout = Some(limit);
-        self
-    }
-
-    /// Starts from a builder of the caller's own: proxies, certificates, pool sizes, a resolver. Its redirect
-    /// and retry policies are replaced by none. A total timeout set on it also counts; the engine has its own.
-    ///
-    /// Its proxies count for loopback too, also those that reqwest takes from the environment. Call
-    /// `no_proxy()` on it where that is not meant.
-    ///
-    /// A client that is already built is not accepted. Reqwest cannot be asked whether it follows redirects, and a
-    /// followed 303 that points back to the same URL leaves no trace in the answer.
-    #[must_use]
-    pub fn reqwest(mut self, builder: reqwest::ClientBuilder) -> HttpBuilder {
-        self.reqwest = Some(builder);
-        self
-    }
-
-    /// Builds the transport.
-    ///
-    /// # Errors
-    ///
-    /// `VALIDATION.input` with reqwest's error as its source: a TLS backend that cannot start, a bad proxy, a
-    /// connect timeout of zero.
-    pub fn build(self) -> Result<Http, Error> {
-        if self.connect_timeout == Some(Duration::ZERO) {
-            return Err(Error::invalid(Input::Other("connect timeout"), "zero leaves no time to connect"));
-        }
-        let connect_timeout = self.connect_timeout.unwrap_or(Http::CONNECT_TIMEOUT);
-        let (builder, direct) = match self.reqwest {
-            Some(theirs) => match self.connect_timeout {
-                Some(limit) => (theirs.connect_timeout(limit), None),
-                None => (theirs, None),
-            },
-            None => {
-                let builder = reqwest::Client::builder().connect_timeout(connect_timeout);
-                (builder, Some(Direct { connect_timeout, client: Arc::default() }))
-            }
-        };
-        let client = exactly_as_given(builder).build().map_err(|error| {
-            Error::invalid(Input::Other("reqwest builder"), "it does not build")
-                .with_source(error.without_url())
-        })?;
-        Ok(Http { client, direct })
-    }
-}
-
-impl fmt::Debug for HttpBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpBuilder").field("connect_timeout", &self.connect_timeout).finish_non_exhaustive()
     }
 }
 

@@ -8,47 +8,22 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// How far one exchange has got. Cheap to clone; clones are the same exchange.
-///
-/// It starts as *may have left*: a transport that never says anything is on the safe side. A transport that can
-/// tell does two things:
-///
-/// 1. It calls [`nothing_sent`](Progress::nothing_sent) when the exchange begins. Do this only if every byte of the
-///    request waits for step 2.
-/// 2. It calls [`begin_sending`](Progress::begin_sending) before the first byte of the request may leave. If the
-///    answer is `false`, it must not send: the caller has been told that nothing was sent.
-///
-/// ```
-/// use steadfast::transport::Progress;
-///
-/// let silent = Progress::new();
-/// assert!(!silent.give_up(), "the request may have left");
-///
-/// let connecting = Progress::new();
-/// connecting.nothing_sent();
-/// assert!(connecting.give_up(), "nothing has left");
-/// assert!(!connecting.begin_sending(), "and nothing leaves any more");
-///
-/// let sending = Progress::new();
-/// sending.nothing_sent();
-/// assert!(sending.begin_sending());
-/// assert!(!sending.give_up());
-/// ```
+/// How far one exchange has got: what is behind [`Limits`](super::Limits). Cheap to clone; clones are the same exchange.
 #[derive(Clone, Debug, Default)]
-pub struct Progress {
+pub(crate) struct Progress {
     /// `None`: no side asks.
     stage: Option<Arc<AtomicU8>>,
 }
 
 impl Progress {
     /// The progress of an exchange that is about to begin.
-    pub fn new() -> Progress {
+    pub(crate) fn new() -> Progress {
         Progress { stage: Some(Arc::new(AtomicU8::new(MAY_HAVE_LEFT))) }
     }
 
     /// For an exchange whose progress is not asked for: it may always send, and has always perhaps sent. It allocates
     /// nothing.
-    pub const fn unwatched() -> Progress {
+    pub(crate) const fn unwatched() -> Progress {
         Progress { stage: None }
     }
 
@@ -56,7 +31,7 @@ impl Progress {
     /// [`begin_sending`](Progress::begin_sending) has said `true`.
     ///
     /// It changes nothing after the first byte may have left, or after the caller gave up.
-    pub fn nothing_sent(&self) {
+    pub(crate) fn nothing_sent(&self) {
         if let Some(stage) = &self.stage {
             let fresh = stage.compare_exchange(MAY_HAVE_LEFT, WAITING, Ordering::AcqRel, Ordering::Acquire);
             debug_assert!(fresh != Err(SENDING), "a transport says this first, and once");
@@ -66,7 +41,7 @@ impl Progress {
     /// For transports: the first byte is about to leave. `false` means that the caller gave up and nothing may
     /// leave. May be called more than once.
     #[must_use = "on `false` nothing may be sent"]
-    pub fn begin_sending(&self) -> bool {
+    pub(crate) fn begin_sending(&self) -> bool {
         let Some(stage) = &self.stage else { return true };
         match stage.compare_exchange(WAITING, SENDING, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => true,
@@ -76,7 +51,7 @@ impl Progress {
 
     /// For the side that drops the exchange: gives it up. `true` means that nothing of the request has left, and that
     /// nothing will.
-    pub fn give_up(&self) -> bool {
+    pub(crate) fn give_up(&self) -> bool {
         let Some(stage) = &self.stage else { return false };
         match stage.compare_exchange(WAITING, GIVEN_UP, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => true,

@@ -166,7 +166,7 @@ pub(super) fn refused(
     }
 }
 
-/// The verdict that HTTP's status gives, for whatever a vendor's own rules leave open.
+/// The verdict that HTTP's status gives, for the answers that a vendor's own rules leave open.
 ///
 /// `says` and `not_before` are as in [`refused`].
 pub(super) fn by_status(

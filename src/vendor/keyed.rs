@@ -26,8 +26,9 @@ use crate::vendor::common::{Base, Credential, asked, by_status, header_value, is
 use crate::vendor::{Attempt, Finding, SpeaksFor, Subject, Vendor, Verdict};
 
 mod config;
+mod form;
 
-pub use config::{Auth, HeaderMarker, JsonMarker, KeyForm, KeyPlace, KeyedConfig, Marker, OwnMark};
+pub use config::{Auth, KeyPlace, KeyedConfig, Marker, OwnMark};
 
 /// The rules of a vendor that is described by a [`KeyedConfig`].
 ///
@@ -129,10 +130,7 @@ impl Keyed {
             let problem = format!("{name} is set by the client; name the operation with its key instead");
             return Err(Error::validation(Input::Header, problem));
         }
-        let value = match self.config.key_form {
-            KeyForm::Raw => key.to_owned(),
-            KeyForm::Quoted => format!("\"{key}\""),
-        };
+        let value = if self.config.quoted { format!("\"{key}\"") } else { key.to_owned() };
         request.headers.insert(name.clone(), header_value(name.as_str(), &value)?);
         Ok(())
     }

@@ -187,7 +187,7 @@ impl Vendor for Postmark {
         vec![SERVER_TOKEN, ACCOUNT_TOKEN]
     }
 
-    /// None: Postmark executes whatever it accepts.
+    /// None: Postmark executes every request that it accepts.
     fn replay_window(&self, _request: &Request) -> Option<Duration> {
         None
     }

@@ -1,7 +1,7 @@
 //! The parts of a call that errors, spans and events show.
 //!
 //! Of the URL that is the path which the caller wrote: below the adapter's base URL, without the query. The base is
-//! configuration and may hold a token (`https://chat.test/bot<token>`), the query whatever a log may not.
+//! configuration and may hold a token (`https://chat.test/bot<token>`), the query may hold anything that a log must not.
 //!
 //! In what is left there are ids, and most of them are names. But some open a thing to their reader: a cart, a
 //! checkout, an invitation, a hook. No text says which of the two it is, so the rule errs on the safe side. What is

@@ -328,7 +328,7 @@ async fn all(place: &Place, name: &str) -> Vec<steadfast::operation::record::Rec
     let store = place.store(name).expect("opens");
     let (mut all, mut after) = (Vec::new(), None);
     loop {
-        let page = store.list(&Filter::default(), after.as_ref(), 1_000).await.expect("reads");
+        let page = store.list(&Filter::default(), after.as_deref(), 1_000).await.expect("reads");
         for summary in &page.rows {
             all.push(store.get(&summary.id).await.expect("reads").expect("a record"));
         }

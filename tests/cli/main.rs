@@ -71,8 +71,8 @@ impl Place {
         use steadfast::store::Store as _;
 
         let store = Sqlite::open(self.path("calls.db")).expect("opens");
-        let take = steadfast::operation::record::Take {
-            what: steadfast::operation::record::Left::Due,
+        let take = steadfast::operation::record::Takeover {
+            what: steadfast::operation::record::Unheld::Due,
             account: None,
             now: SystemClock::new().wall().minus(ago),
             lease: ago,

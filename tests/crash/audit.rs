@@ -104,7 +104,7 @@ impl Report {
     ) {
         let mut after = None;
         loop {
-            let page = store.list(&Filter::default(), after.as_ref(), PAGE).await.expect("a page");
+            let page = store.list(&Filter::default(), after.as_deref(), PAGE).await.expect("a page");
             for row in &page.rows {
                 let record = store.get(&row.id).await.expect("works").expect("a row that is listed");
                 if !missing.remove(record.id.key.as_str()) {
@@ -136,7 +136,7 @@ impl Report {
         self.promised += promised.len();
         let mut after = None;
         loop {
-            let page = store.list(&Filter::default(), after.as_ref(), PAGE).await.expect("a page");
+            let page = store.list(&Filter::default(), after.as_deref(), PAGE).await.expect("a page");
             for row in &page.rows {
                 promised.remove(row.id.key.as_str());
             }

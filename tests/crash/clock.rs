@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
-use steadfast::clock::{Clock, Instant, Sleep, SystemClock, Timestamp};
+use steadfast::BoxFuture;
+use steadfast::clock::{Clock, Instant, SystemClock, Timestamp};
 
 /// How fast time runs, and since when. All processes of a run have the same, so that their walls agree.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -99,11 +100,11 @@ impl Clock for MovedClock {
         if off_ms < 0 { wall.minus(by) } else { wall.plus(by) }
     }
 
-    fn sleep_until(&self, at: Instant) -> Sleep {
+    fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()> {
         self.machine.sleep_until(self.on_machine(at))
     }
 
-    fn limit_until(&self, at: Instant) -> Sleep {
+    fn limit_until(&self, at: Instant) -> BoxFuture<'static, ()> {
         self.machine.limit_until(self.on_machine(at))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use steadfast::dead_letter::{DeadLetters, Redrive, Selection, Which};
+use steadfast::dead_letter::{Change, DeadLetters, Selection};
 use steadfast::dispatcher::{self, Dispatcher};
 use steadfast::operation::record::Phase;
 use steadfast::testkit::SeededRandom;
@@ -76,7 +76,7 @@ async fn alone(shop: &Shop, vendor: usize, site: &Site, task: Task) {
             let letters = letters.with_clock(shop.clock.clone());
             shop.passage.words.redrives(&site.key());
             let all = Selection::default();
-            letters.redrive(Which::Matching(&all), &Redrive::by("harness")).await.expect("the store works");
+            letters.redrive_all(&all, &Change::by("harness")).await.expect("the store works");
             rest(shop, vendor).await;
         }
         Task::Rest => {

@@ -10,12 +10,14 @@ use http::Method;
 use http::header::DATE;
 use rustix::process::{Signal, getpid, kill_process};
 use steadfast::AttemptReport;
+use steadfast::BoxFuture;
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{
-    Act, Action, Claim, Claimed, Declined, Event, Filter, Forbidden, Left, Record, State, Take, Transition,
+    Act, Action, Claim, Claimed, Declined, Event, Filter, Forbidden, Record, State, Takeover, Transition,
+    Unheld,
 };
 use steadfast::store::{Store, StoreError, Wrapper};
-use steadfast::transport::{Exchange, Limits, Request, Transport};
+use steadfast::transport::{Answer, Limits, Request, SendError, Transport};
 
 use crate::point::{Failpoint, Moment, Point, Sent, Step};
 use crate::words::{OPERATION, Words};
@@ -130,7 +132,7 @@ impl<S: Store> Wrapper for SeamStore<S> {
             Event::Schedule { .. } => Step::Schedule,
             Event::Succeed { .. } => Step::Succeed,
             Event::Refuse { .. } => Step::Refuse,
-            Event::Bury { .. } => Step::Bury,
+            Event::DeadLetter { .. } => Step::Bury,
             other => panic!("a transition without a failpoint: {other:?}"),
         };
         self.passage.before(step).await;
@@ -140,10 +142,10 @@ impl<S: Store> Wrapper for SeamStore<S> {
         applied
     }
 
-    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
+    async fn take(&self, take: Takeover) -> Result<Vec<Record>, StoreError> {
         let step = match take.what {
-            Left::Lapsed => Step::TakeLapsed,
-            Left::Due => Step::TakeDue,
+            Unheld::Lapsed => Step::TakeLapsed,
+            Unheld::Due => Step::TakeDue,
         };
         // Who recovers asks again and again: only what is taken is a step.
         let is_step = self.passage.is_watched() && self.has_for(&take).await?;
@@ -192,7 +194,7 @@ impl<S: Store> Wrapper for SeamStore<S> {
 
 impl<S: Store> SeamStore<S> {
     /// Whether the file's operations are there to be taken: a driver that is watched has one of them in each.
-    async fn has_for(&self, take: &Take) -> Result<bool, StoreError> {
+    async fn has_for(&self, take: &Takeover) -> Result<bool, StoreError> {
         let page = self.inner.list(&Filter::default(), None, 1).await?;
         let Some(row) = page.rows.first() else { return Ok(false) };
         let record = self.inner.get(&row.id).await?;
@@ -212,7 +214,7 @@ pub struct SeamTransport<T> {
 }
 
 impl<T: Transport> Transport for SeamTransport<T> {
-    fn send(&self, request: Request, limits: Limits) -> Exchange<'_> {
+    fn send(&self, request: Request, limits: Limits) -> BoxFuture<'_, Result<Answer, SendError>> {
         let step = match request.method {
             Method::GET => Step::LookUp,
             _ if self.sent.fetch_add(1, Ordering::SeqCst) == 0 => Step::Send,

@@ -6,7 +6,6 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 use steadfast::clock::Clock as _;
-use steadfast::policy::ConcurrencyConfig;
 use steadfast::store::Store;
 use steadfast::testkit::FixedRandom;
 use steadfast::transport::Http;
@@ -36,7 +35,7 @@ impl Trade {
         // The vendors speak plain HTTP; reading the machine's root certificates would be most of each start.
         #[cfg(any(feature = "rustls", feature = "native-tls"))]
         let client = client.tls_certs_only([]);
-        let http = Http::builder().reqwest(client).build().expect("a transport");
+        let http = Http::over(client).expect("a transport");
         let words = Words::new(orders.time, &orders.words);
         let passage = Passage::new(orders.failpoint, orders.is_told, words);
         let clock = MovedClock::off_by(orders.time, orders.wall_off_ms);
@@ -152,7 +151,7 @@ fn policy(orders: &Orders) -> Policy {
     // The fakes are unoptimised: more at once, and lookups time out instead of telling. Who waits for room waits no
     // longer than for an answer.
     let attempt = policy.timeout.attempt;
-    policy.concurrency(ConcurrencyConfig::new(24)).admission_wait(attempt).without_budget().without_breaker()
+    policy.concurrency(24).admission_wait(attempt).without_budget().without_breaker()
 }
 
 /// An address that the fake holds for dead.

@@ -2,7 +2,6 @@
 
 use steadfast::operation::record::State;
 use steadfast::operation::{Key, OperationId, Scope};
-use steadfast::policy::ConcurrencyConfig;
 use steadfast::store::Store;
 use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::SendErrorKind;
@@ -74,11 +73,11 @@ async fn a_dropped_call_gives_back_every_permit() {
     let mut breaker = Policy::background().breaker.expect("the preset has one");
     breaker.consecutive_failures = Some(1);
     breaker.probes = 1;
-    let policy = plain().breaker(breaker).concurrency(ConcurrencyConfig::new(1));
+    let policy = plain().breaker(breaker).concurrency(1);
     let transport = ScriptedTransport::new().fail(SendErrorKind::Connect).hang().status(200);
     let bench = Bench::with(Acme::new(), transport, policy);
-    let once = steadfast::CallPolicy::background().backoff(steadfast::policy::Backoff::none());
-    bench.client.get("/x").policy(once).send().await.expect_err("trips the breaker");
+    let once = steadfast::policy::Backoff::none();
+    bench.client.get("/x").backoff(once).send().await.expect_err("trips the breaker");
     bench.clock.advance(secs(2));
     drop_in_flight(&bench).await;
     bench.client.get("/x").send().await.expect("the probe's place and the permit are free again");
@@ -86,7 +85,7 @@ async fn a_dropped_call_gives_back_every_permit() {
 
 #[tokio::test]
 async fn a_panic_in_a_callback_gives_back_every_permit() {
-    let policy = plain().concurrency(ConcurrencyConfig::new(1));
+    let policy = plain().concurrency(1);
     let transport = ScriptedTransport::new().always_with(|_| panic!("a callback's own fault"));
     let bench = Bench::with(Acme::new(), transport, policy);
     let client = bench.client.clone();

@@ -1,8 +1,9 @@
 //! Time that runs out.
 
+use steadfast::policy::{Backoff, Timeouts};
 use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::SendErrorKind;
-use steadfast::{CallPolicy, Effect, Inbound};
+use steadfast::{Effect, Inbound};
 
 use super::vendor::Acme;
 use super::{Bench, ms, plain, secs};
@@ -75,8 +76,14 @@ async fn a_caller_that_retries_by_itself_gets_no_retries_from_us() {
 async fn a_call_may_override_the_ladder_and_the_timeouts() {
     let bench =
         Bench::with(Acme::new(), ScriptedTransport::new().always_fail(SendErrorKind::Connect), plain());
-    let policy = CallPolicy::interactive();
-    let retries = policy.backoff.steps.len();
-    let error = bench.charge().policy(policy).send().await.expect_err("nothing connects");
+    let backoff = Backoff::interactive();
+    let retries = backoff.steps.len();
+    let error = bench
+        .charge()
+        .backoff(backoff)
+        .timeout(Timeouts::interactive())
+        .send()
+        .await
+        .expect_err("nothing connects");
     assert_eq!(error.attempts().len(), retries + 1);
 }

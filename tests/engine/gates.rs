@@ -1,7 +1,7 @@
 //! Our own refusals.
 
 use steadfast::clock::{Clock as _, Instant};
-use steadfast::policy::{BreakerConfig, BreakerState, ConcurrencyConfig, RateConfig};
+use steadfast::policy::{BreakerConfig, BreakerState, RateConfig};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::{Client, Effect, Gate, Obtained, Policy};
@@ -36,10 +36,16 @@ async fn an_open_circuit_refuses_with_the_time_to_come_back() {
     let transport = ScriptedTransport::new().always_fail(SendErrorKind::Connect);
     let bench = Bench::with(Acme::new(), transport, policy);
     for _ in 0..5 {
-        let sent = bench.client.get("/x").policy(no_retry()).send().await;
+        let sent = bench.client.get("/x").backoff(steadfast::policy::Backoff::none()).send().await;
         assert!(!sent.expect_err("nothing connects").is_circuit_open());
     }
-    let error = bench.client.get("/x").policy(no_retry()).send().await.expect_err("five in a row");
+    let error = bench
+        .client
+        .get("/x")
+        .backoff(steadfast::policy::Backoff::none())
+        .send()
+        .await
+        .expect_err("five in a row");
     assert!(error.is_circuit_open());
     assert!(error.retry_at().is_some());
     assert_eq!(bench.transport.requests().len(), 5);
@@ -91,7 +97,7 @@ async fn refusals_by_the_vendor_prove_life_and_never_open_the_circuit() {
 
 #[tokio::test]
 async fn too_many_calls_at_once_are_refused_and_a_finished_one_makes_room() {
-    let policy = plain().concurrency(ConcurrencyConfig::new(1));
+    let policy = plain().concurrency(1);
     let bench = Bench::with(Acme::new(), ScriptedTransport::new().hang().status(200), policy);
     let client = bench.client.clone();
     let first = tokio::spawn(async move { client.get("/slow").send().await });
@@ -124,7 +130,7 @@ async fn with_an_admission_wait_the_rate_limit_delays_instead_of_refusing() {
 
 #[tokio::test]
 async fn with_an_admission_wait_a_full_concurrency_limit_is_waited_for() {
-    let policy = plain().concurrency(ConcurrencyConfig::new(1)).admission_wait(secs(60));
+    let policy = plain().concurrency(1).admission_wait(secs(60));
     let bench = Bench::with(Acme::new(), ScriptedTransport::new(), policy);
     let _shared = bench.transport.clone().status(200).after(secs(2), &bench.clock).status(200);
     let (first, second) = (bench.client.get("/slow").send(), bench.client.get("/x").send());
@@ -141,8 +147,4 @@ async fn nothing_waits_for_an_operator() {
     bench.client.gates().engage_kill_switch();
     let error = bench.charge().send().await.expect_err("switched off");
     assert_eq!((error.gate(), bench.clock.slept().len()), (Some(Gate::KillSwitch), 0));
-}
-
-fn no_retry() -> steadfast::CallPolicy {
-    steadfast::CallPolicy::background().backoff(steadfast::policy::Backoff::none())
 }

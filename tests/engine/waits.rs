@@ -79,7 +79,7 @@ async fn a_retry_after_of_one_call_holds_back_all_calls_to_that_vendor() {
 async fn a_retry_after_over_the_cap_is_scheduled_and_holds_back_others_for_the_cap() {
     let transport = ScriptedTransport::new().status(429).header("retry-after", "60").status(200).status(200);
     let mut policy = plain();
-    policy.pause.max = secs(20);
+    policy.pause_max = secs(20);
     let bench = Bench::random(Acme::new(), transport, policy, FixedRandom::at(0.0));
     let error = bench.charge().send().await.expect_err("a minute is over the cap, though there is time");
     let at: std::time::SystemTime = error.retry_at().expect("a time");

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use steadfast::operation::OperationId;
-use steadfast::operation::record::{Claim, Claimed, Declined, Event, Record, Take, Transition};
+use steadfast::operation::record::{Claim, Claimed, Declined, Event, Record, Takeover, Transition};
 use steadfast::store::{Memory, Store, StoreError, Wrapper};
 use steadfast::testkit::TestClock;
 
@@ -86,7 +86,7 @@ impl Wrapper for Watched {
         self.store.get(id).await
     }
 
-    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
+    async fn take(&self, take: Takeover) -> Result<Vec<Record>, StoreError> {
         if matches!(self.fails, Some(Failing::Takes)) {
             return Err(gone());
         }

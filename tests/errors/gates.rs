@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use steadfast::clock::Clock;
-use steadfast::policy::{BreakerConfig, BudgetConfig, ConcurrencyConfig, Mode, RateConfig};
+use steadfast::policy::{BreakerConfig, BudgetConfig, Mode, RateConfig};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::Stripe;
@@ -31,7 +31,7 @@ pub async fn all(said: &mut Said) {
     said.refused("an operator forced the circuit open", charged(&client).await);
 
     let clock = TestClock::auto();
-    let client = on(&clock, network(), policy().concurrency(ConcurrencyConfig::new(1)));
+    let client = on(&clock, network(), policy().concurrency(1));
     let held = client.gates().admit(clock.now());
     said.refused("every place is taken", charged(&client).await);
     drop(held);

@@ -7,7 +7,7 @@ use serde_json::json;
 use steadfast::policy::{Backoff, BreakerConfig, RateConfig, Timeouts};
 use steadfast::transport::Http;
 use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig, Postmark, Stripe, Vendor};
-use steadfast::{Call, CallPolicy, Client, ClientBuilder, Policy, Vendors};
+use steadfast::{Call, Client, ClientBuilder, Policy, Vendors};
 
 use super::{Said, charge, network, stripe};
 
@@ -34,7 +34,7 @@ pub async fn of_calls(said: &mut Said) {
         ("a redacted field without a name", charge(&client).redact([""])),
         ("the vendor's own header for the key", charge(&client).header("Idempotency-Key", "k")),
         ("a v2 path without a version", client.post("/v2/core/events").key("k").json(&json!({}))),
-        ("a ladder that goes down", charge(&client).policy(CallPolicy::background().backoff(falling()))),
+        ("a ladder that goes down", charge(&client).backoff(falling())),
     ];
     let postmark = super::client(Postmark::new("token"), network());
     let shop = super::client(BigCommerce::new("k8yfjd03xq", "token"), network());
@@ -54,7 +54,7 @@ pub async fn of_calls(said: &mut Said) {
     headers.insert("x-do-not-retry", http::HeaderValue::from_static("true"));
     let inbound = steadfast::Inbound::from_headers(&headers);
     for (happened, call) in [
-        ("a policy of an enqueued call's own", charge(&client).policy(CallPolicy::background())),
+        ("a policy of an enqueued call's own", charge(&client).backoff(Backoff::none())),
         ("an enqueued call that is not to be retried", charge(&client).inbound(&inbound)),
         ("a sequence without a name", charge(&client).sequence("")),
         ("a sequence's name that is not ASCII", charge(&client).sequence("größe")),
@@ -104,7 +104,7 @@ pub fn of_clients(said: &mut Said) {
     let nameless = Keyed::new(KeyedConfig::new("", "https://api.acme.test"), "");
     said.refused("a vendor without a name", built(Client::builder(nameless)));
 
-    said.refused("no time to connect", Http::builder().connect_timeout(Duration::ZERO).build());
+    said.refused("no time to connect", Http::new(Duration::ZERO));
 }
 
 fn stripe_rules() -> impl Vendor {

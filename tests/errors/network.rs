@@ -29,7 +29,7 @@ fn client(base_url: &str, limit: Duration) -> Client {
         .look_ups_max(0);
     Client::builder(Stripe::new("sk_test_123").base_url(base_url))
         .policy(policy)
-        .transport(Http::builder().reqwest(own).build().expect("a transport"))
+        .transport(Http::over(own).expect("a transport"))
         .build()
         .expect("a client")
 }

@@ -38,7 +38,7 @@ pub async fn all(said: &mut Said) {
     said.refused("the lease cannot be renewed for a retry", charged(&client).await);
 
     let client = on(Failing::Transitions, network().fail(SendErrorKind::Connect));
-    let once = charge(&client).policy(policy().backoff(Backoff::none()).for_call());
+    let once = charge(&client).backoff(Backoff::none());
     said.refused("a dead letter cannot be recorded", once.send().await);
 
     let client = on(Failing::Holders, network().status(200));

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use steadfast::dead_letter::{DeadLetters, Edit, Redrive, Refused, Selection, Signed, View, Which};
+use steadfast::dead_letter::{Change, DeadLetters, Selection, View};
 use steadfast::operation::Key;
-use steadfast::operation::record::{Phase, State};
+use steadfast::operation::record::{Forbidden, Phase, State};
 use steadfast::store::{Memory, Store};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
@@ -70,17 +70,13 @@ async fn what_was_recorded_for_another_host_is_a_dead_letter_and_no_secret_goes_
         assert!(told.is_dead_letter() && told.effect() == Effect::None, "{told}");
         assert!(told.to_string().contains("recorded for another host"), "{told}");
         // Nor is it sent by force, or under another key.
-        let force = Redrive::by("ada").because("I want it").force().overwrite();
-        let redriven = letters.redrive(Which::Matching(&elsewhere), &force).await.expect("the store works");
-        assert_eq!((redriven.matched, redriven.due), (1, 0), "{place}");
-        assert_eq!(redriven.why_held_back[0].why, Refused::Elsewhere);
-        let edit = Edit {
-            key: Key::new("order-1b").expect("a key"),
-            body: "amount=1".into(),
-            signed: Signed::new("ada", "again"),
-            force: true,
-        };
-        let refused = letters.edit(&id, &edit).await.expect_err("it is still for another host");
+        let force = Change::by("ada").because("I want it").force().overwrite();
+        let redriven = letters.redrive_all(&elsewhere, &force).await.expect("the store works");
+        assert_eq!((redriven.matched, redriven.done), (1, 0), "{place}");
+        assert_eq!(redriven.why_held_back[0].1, Forbidden::Elsewhere);
+        let (key, how) = (Key::new("order-1b").expect("a key"), Change::by("ada").because("again").force());
+        let refused =
+            letters.edit(&id, key, "amount=1", &how).await.expect_err("it is still for another host");
         assert!(refused.to_string().contains("does not call"), "{refused}");
         ours.recover(10).await.expect("the store works");
         assert_eq!(network.requests().len(), 0, "{place}");
@@ -139,8 +135,8 @@ async fn where_the_vendor_has_moved_it_goes_to_the_new_host() {
     let moved = builder(&store, OWN, &clock, &network).former_base_url("https://old.example/");
     let moved = moved.build().expect("a client");
     let id = letters(&store, &clock, &moved).find("order-1").await.expect("it is there");
-    let redriven = letters(&store, &clock, &moved).redrive(Which::These(&[id]), &Redrive::by("ada")).await;
-    assert_eq!(redriven.expect("the store works").due, 1);
+    let redriven = letters(&store, &clock, &moved).redrive(&[id], &Change::by("ada")).await;
+    assert_eq!(redriven.expect("the store works").done, 1);
     assert_eq!(moved.recover(10).await.expect("the store works").succeeded, 1);
     assert_eq!(network.requests()[0].url.host_str(), Some("api.stripe.com"));
     // Beside the former base's path is not below it.

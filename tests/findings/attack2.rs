@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use steadfast::operation::record::{Filter, Phase, Record, Take};
+use steadfast::operation::record::{Filter, Phase, Record, Takeover};
 use steadfast::store::{self, CopyError, Copying, Memory, Sqlite, Store, StoreError, Wrapper};
 use steadfast::testkit::internals::{Head, Reseal, ResealedBatch, Restore, Stage, Standing, Upkeep};
 use steadfast::testkit::{ScriptedTransport, TestClock};
@@ -69,7 +69,7 @@ impl Wrapper for Troubled {
         &*self.store
     }
 
-    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
+    async fn take(&self, take: Takeover) -> Result<Vec<Record>, StoreError> {
         self.check()?;
         self.store.take(take).await
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use steadfast::clock::Clock as _;
-use steadfast::operation::record::{Cursor, Filter, Page, Summary};
+use steadfast::operation::record::{Filter, Page, Summary};
 use steadfast::store::{Memory, Store, StoreError, Wrapper};
 use steadfast::testkit::TestClock;
 use steadfast::{Obtained, dispatcher};
@@ -51,7 +51,7 @@ impl Wrapper for Unlisted {
         &*self.0
     }
 
-    async fn list(&self, _: &Filter, _: Option<&Cursor>, _: usize) -> Result<Page<Summary>, StoreError> {
+    async fn list(&self, _: &Filter, _: Option<&str>, _: usize) -> Result<Page<Summary>, StoreError> {
         std::future::pending().await
     }
 }

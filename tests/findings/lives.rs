@@ -12,7 +12,7 @@ use steadfast::store::{Memory, Sqlite, Store};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig, Postmark, Stripe};
-use steadfast::{Call, CallPolicy, Client, ClientBuilder, Effect, Error, Obtained, OnUnknown, Policy};
+use steadfast::{Call, Client, ClientBuilder, Effect, Error, Obtained, OnUnknown, Policy};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -242,7 +242,7 @@ async fn d13_a_full_memory_evicts_what_was_settled_first() {
     assert_eq!(obtained("oldest, kept for longest").await, Obtained::Fresh);
     // Nobody knows what became of it, and nobody may forget it.
     let lost = client.post("/x").key("dead").on_unknown(OnUnknown::Park);
-    let lost = lost.policy(CallPolicy::background().backoff(Backoff::none()));
+    let lost = lost.backoff(Backoff::none());
     assert!(lost.send().await.expect_err("lost").is_dead_letter());
     for key in ["first", "second"] {
         pass().await;
@@ -268,10 +268,7 @@ async fn d13_a_memory_without_anything_settled_refuses() {
     let network = ScriptedTransport::new().always_fail(SendErrorKind::Timeout);
     let bench = Bench { store: Arc::new(Memory::with_capacity(2)), network, ..Bench::new() };
     let client = bench.builder().policy(Policy::background().look_ups_max(0)).build().expect("a client");
-    let send = |key: &str| {
-        let own = CallPolicy::background().backoff(Backoff::none());
-        client.post("/x").key(key).policy(own).send()
-    };
+    let send = |key: &str| client.post("/x").key(key).backoff(Backoff::none()).send();
     for key in ["a", "b"] {
         assert!(send(key).await.expect_err("lost").is_dead_letter());
     }

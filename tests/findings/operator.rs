@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steadfast::clock::Clock;
-use steadfast::dead_letter::{Adopt, DeadLetters, Redrive, Refused, Selection, Signed, View, Which};
+use steadfast::dead_letter::{Change, DeadLetters, Selection, View};
 use steadfast::http::Method;
 use steadfast::operation::record::{Forbidden, Phase, Resolution};
 use steadfast::operation::{Key, OperationId, Scope};
@@ -81,8 +81,8 @@ fn named(account_path: &str, key: &str) -> OperationId {
     )
 }
 
-fn signed() -> Signed {
-    Signed::new("ada", "ticket 7")
+fn signed() -> Change {
+    Change::by("ada").because("ticket 7")
 }
 
 #[tokio::test]
@@ -99,14 +99,11 @@ async fn e1_a_letter_that_was_started_over_cannot_be_redriven_too() {
         assert_eq!(bench.sent(), 2);
         // What the operators' page says, of all that had no effect.
         let none = Selection { effect: Some(Effect::None), ..Selection::default() };
-        let redriven = letters.redrive(Which::Matching(&none), &Redrive::by("ada")).await.expect("works");
-        assert_eq!((redriven.matched, redriven.due), (0, 0));
+        let redriven = letters.redrive_all(&none, &Change::by("ada")).await.expect("works");
+        assert_eq!((redriven.matched, redriven.done), (0, 0));
         let old = named("prod/stripe/test", "order-42");
-        let by_name = letters
-            .redrive(Which::These(std::slice::from_ref(&old)), &Redrive::by("ada"))
-            .await
-            .expect("works");
-        assert_eq!(by_name.why_held_back[0].why, Refused::Forbidden(Forbidden::Resolved));
+        let by_name = letters.redrive(std::slice::from_ref(&old), &Change::by("ada")).await.expect("works");
+        assert_eq!(by_name.why_held_back[0].1, Forbidden::Resolved);
         stripe.recover(10).await.expect("works");
         assert_eq!(bench.sent(), 2, "one payment was sent");
         let shown = letters.show(&old, &View::closed()).await.expect("is there");
@@ -136,7 +133,7 @@ async fn e1_what_may_have_taken_effect_cannot_be_started_over() {
         // Scheduled again, it is still in the way, and the error says when it is due.
         let letters = bench.letters(&stripe);
         let old = named("prod/stripe/test", "order-42");
-        letters.redrive(Which::These(std::slice::from_ref(&old)), &Redrive::by("ada")).await.expect("works");
+        letters.redrive(std::slice::from_ref(&old), &Change::by("ada")).await.expect("works");
         let error = again().await.expect_err("in the way");
         assert!(matches!(error.disposition(), Disposition::Continues { at: Some(_) }), "{error}");
         assert!(error.retry_at().is_some());
@@ -171,11 +168,7 @@ async fn d16_what_waits_under_an_old_account_is_adopted_with_its_wire_key() {
         let before = bench.client("prod", Stripe::new("sk_test_1"));
         bench.next_fails(SendErrorKind::Reset);
         let lost = pay(&before, "order-1").send().await.expect_err("lost");
-        bench
-            .letters(&before)
-            .redrive(Which::Matching(&Selection::default()), &Redrive::by("ada"))
-            .await
-            .expect("due");
+        bench.letters(&before).redrive_all(&Selection::default(), &Change::by("ada")).await.expect("due");
         bench.next_pays("po_2");
         pay(&before, "order-2").send().await.expect("sent");
         let wire_key = lost.wire_key().expect("sent").to_owned();
@@ -188,14 +181,14 @@ async fn d16_what_waits_under_an_old_account_is_adopted_with_its_wire_key() {
         let group = &unreached[0];
         assert_eq!((&group.account[..], group.phase, group.count), ("prod/stripe/test", Phase::Scheduled, 1));
 
-        let adopt = Adopt::from("prod/stripe/test", "prod/stripe/test:acct_1", signed());
-        let counted = letters.adopt(&adopt.clone().rehearse()).await.expect("works");
-        assert_eq!((counted.matched, counted.adopted, counted.held_back), (2, 2, 0));
+        let (old, new, how) = ("prod/stripe/test", "prod/stripe/test:acct_1", signed());
+        let counted = letters.adopt(old, new, &how.clone().dry_run()).await.expect("works");
+        assert_eq!((counted.matched, counted.done, counted.held_back), (2, 2, 0));
         assert_eq!(letters.unreached().await.expect("works").len(), 1, "nothing was changed");
-        let adopted = letters.adopt(&adopt).await.expect("works");
-        assert_eq!((adopted.matched, adopted.adopted), (2, 2));
+        let adopted = letters.adopt(old, new, &how).await.expect("works");
+        assert_eq!((adopted.matched, adopted.done), (2, 2));
         assert_eq!(letters.unreached().await.expect("works"), []);
-        assert_eq!(letters.adopt(&adopt).await.expect("works").matched, 0, "it is done");
+        assert_eq!(letters.adopt(old, new, &how).await.expect("works").matched, 0, "it is done");
 
         // A process with the old name neither carries on with it nor sends the key anew.
         let sent = bench.sent();
@@ -231,25 +224,25 @@ async fn d16_an_adoption_holds_back_what_may_be_sent_twice() {
             pay(client, "order-1").send().await.expect_err("lost");
         }
         let letters = bench.letters(&after);
-        let adopt = Adopt::from("old/stripe/test", "new/stripe/test", signed());
-        for how in [adopt.clone().rehearse(), adopt.clone()] {
-            let adopted = letters.adopt(&how).await.expect("works");
-            assert_eq!((adopted.matched, adopted.adopted, adopted.held_back), (1, 0, 1));
-            assert_eq!(adopted.why_held_back[0].why, Refused::Forbidden(Forbidden::NameTaken));
+        let (old, new, signed) = ("old/stripe/test", "new/stripe/test", signed());
+        for how in [signed.clone().dry_run(), signed.clone()] {
+            let adopted = letters.adopt(old, new, &how).await.expect("works");
+            assert_eq!((adopted.matched, adopted.done, adopted.held_back), (1, 0, 1));
+            assert_eq!(adopted.why_held_back[0].1, Forbidden::NameTaken);
         }
         // Another vendor's client would add its secret to what it sends.
         bench.next_fails(SendErrorKind::Reset);
         pay(&before, "order-2").send().await.expect_err("lost");
         let elsewhere = Stripe::new("sk_test_1").base_url("https://other.test");
         let letters = bench.letters(&bench.client("new", elsewhere));
-        let adopted = letters.adopt(&adopt).await.expect("works");
-        assert_eq!(adopted.why_held_back[0].why, Refused::Elsewhere);
+        let adopted = letters.adopt(old, new, &signed).await.expect("works");
+        assert_eq!(adopted.why_held_back[0].1, Forbidden::Elsewhere);
         for (from, to) in [
             ("old/stripe/test", "old/stripe/test"),
             ("old/stripe", "new/stripe/test"),
             ("old/stripe/test", "new/stripe/live"),
         ] {
-            let error = letters.adopt(&Adopt::from(from, to, signed())).await.expect_err("no such name");
+            let error = letters.adopt(from, to, &signed).await.expect_err("no such name");
             assert!(error.to_string().contains("invalid"), "{error}");
         }
     }
@@ -265,7 +258,7 @@ async fn d16_what_nobody_shall_carry_on_with_is_cancelled() {
         bench.next_fails(SendErrorKind::Connect);
         pay(&stripe, "order-1").send().await.expect_err("never sent");
         let id = named("prod/stripe/test", "order-1");
-        letters.redrive(Which::These(std::slice::from_ref(&id)), &Redrive::by("ada")).await.expect("due");
+        letters.redrive(std::slice::from_ref(&id), &Change::by("ada")).await.expect("due");
         let summary = letters.cancel(&id, &signed()).await.expect("nobody holds it");
         assert_eq!((summary.phase, summary.effect), (Phase::Resolved, Effect::None));
         assert_eq!(summary.resolved.expect("closed").resolution, Resolution::Cancelled);
@@ -298,12 +291,10 @@ async fn e6_a_look_up_leaves_a_line_and_a_redrive_keeps_what_came_before() {
         assert_eq!(before[1].effect, Effect::Unknown);
         assert!(before[1].failure.is_some(), "why it could not tell");
 
-        let dry = letters
-            .redrive(Which::These(std::slice::from_ref(&id)), &Redrive::by("ada").rehearse())
-            .await
-            .expect("works");
-        assert_eq!((dry.due, dry.looked_up), (1, 1), "it is looked up before anything is sent");
-        letters.redrive(Which::These(std::slice::from_ref(&id)), &Redrive::by("ada")).await.expect("works");
+        let dry =
+            letters.redrive(std::slice::from_ref(&id), &Change::by("ada").dry_run()).await.expect("works");
+        assert_eq!((dry.done, dry.looked_up), (1, 1), "it is looked up before anything is sent");
+        letters.redrive(std::slice::from_ref(&id), &Change::by("ada")).await.expect("works");
         // Clocks differ by up to five minutes, so that the settle time begins anew.
         for seconds in [1, 300] {
             bench.clock.advance(Duration::from_secs(seconds));
@@ -333,15 +324,14 @@ async fn d15_a_redrive_does_not_undo_a_later_write_unasked() {
         let put = stripe.request(Method::PUT, "/v1/prices/1").key("price-3").form(&[("price", "10")]);
         put.header("If-Match", "\"7\"").send().await.expect_err("dies");
         let all = Selection::default();
-        let redriven = letters.redrive(Which::Matching(&all), &Redrive::by("ada")).await.expect("works");
-        assert_eq!((redriven.matched, redriven.due), (3, 1), "the vendor refuses a condition that is over");
-        assert!(redriven.why_held_back.iter().all(|held| held.why == Refused::Overwrites), "{redriven:?}");
-        let how = Redrive::by("ada").overwrite();
-        let redriven = letters.redrive(Which::Matching(&all), &how).await.expect("works");
-        assert_eq!(redriven.due, 0, "without a reason");
-        let redriven =
-            letters.redrive(Which::Matching(&all), &how.because("no later price")).await.expect("works");
-        assert_eq!((redriven.due, redriven.forced), (2, 0));
+        let redriven = letters.redrive_all(&all, &Change::by("ada")).await.expect("works");
+        assert_eq!((redriven.matched, redriven.done), (3, 1), "the vendor refuses a condition that is over");
+        assert!(redriven.why_held_back.iter().all(|(_, why)| *why == Forbidden::Overwrites), "{redriven:?}");
+        let how = Change::by("ada").overwrite();
+        let redriven = letters.redrive_all(&all, &how).await.expect("works");
+        assert_eq!(redriven.done, 0, "without a reason");
+        let redriven = letters.redrive_all(&all, &how.because("no later price")).await.expect("works");
+        assert_eq!((redriven.done, redriven.forced), (2, 0));
     }
 }
 

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use steadfast::clock::{Clock as _, Timestamp};
-use steadfast::policy::{Backoff, BreakerConfig, BreakerState, Jitter, RateConfig};
+use steadfast::policy::{Backoff, BreakerConfig, BreakerState, Jitter, RateConfig, Timeouts};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::{Postmark, Stripe, Vendor};
-use steadfast::{Call, CallPolicy, Client, Gate, Inbound, Policy};
+use steadfast::{Call, Client, Gate, Inbound, Policy};
 
 /// A client on a scripted network and a clock of its own.
 struct Bench {
@@ -60,10 +60,6 @@ fn plain() -> Policy {
     policy.backoff(ladder).without_budget()
 }
 
-fn once() -> CallPolicy {
-    CallPolicy::background().backoff(Backoff::none())
-}
-
 fn postmark() -> Postmark {
     Postmark::new("token")
 }
@@ -86,7 +82,8 @@ async fn a2_a_callers_short_deadline_is_no_failure_of_the_vendor() {
     let bench = Bench::new(postmark(), plain());
     for _ in 0..50 {
         bench.answers(|network| network.status(200).after(ms(40), &bench.clock));
-        let error = bench.get().policy(once()).deadline(ms(5)).send().await.expect_err("5 ms is too short");
+        let error =
+            bench.get().backoff(Backoff::none()).deadline(ms(5)).send().await.expect_err("5 ms is too short");
         assert!(error.is_timeout(), "{error}");
     }
     assert_eq!(bench.circuit(), BreakerState::Closed);
@@ -102,7 +99,7 @@ async fn a2_a_stranger_cannot_close_a_vendor_to_everybody() {
         headers.insert("x-request-timeout", "0.005".parse().expect("a value"));
         let inbound = Inbound::from_headers_on(&headers, Arc::new(bench.clock.clone()));
         bench.answers(|network| network.status(200).after(ms(40), &bench.clock));
-        bench.get().policy(once()).inbound(&inbound).send().await.expect_err("5 ms is too short");
+        bench.get().backoff(Backoff::none()).inbound(&inbound).send().await.expect_err("5 ms is too short");
     }
     assert_eq!(bench.circuit(), BreakerState::Closed);
 }
@@ -121,15 +118,20 @@ async fn a2_a_request_that_was_never_built_is_no_failure_of_the_vendor() {
 async fn a2_a_vendor_that_hangs_through_the_attempts_own_time_has_failed() {
     // The attempt's time is the whole call's.
     let whole = {
-        let mut policy = once();
-        policy.timeout.total = policy.timeout.attempt;
-        policy
+        let timeouts = plain().timeout;
+        Timeouts::new(timeouts.connect, timeouts.attempt, timeouts.attempt)
     };
     let bench = Bench::new(stripe(), plain());
     for n in 0..5 {
         assert_eq!(bench.circuit(), BreakerState::Closed, "{n} calls have failed");
         bench.answers(|network| network.status(200).after(secs(600), &bench.clock));
-        bench.charge(&format!("order-{n}")).policy(whole.clone()).send().await.expect_err("it hangs");
+        bench
+            .charge(&format!("order-{n}"))
+            .timeout(whole)
+            .backoff(Backoff::none())
+            .send()
+            .await
+            .expect_err("it hangs");
     }
     assert_ne!(bench.circuit(), BreakerState::Closed);
 }
@@ -187,7 +189,7 @@ async fn e8_five_different_calls_still_do() {
             bench.answers(|network| network.status(500));
             let key = format!("order-{n}");
             let call = if keyed { bench.charge(&key) } else { bench.get() };
-            call.policy(once()).send().await.expect_err("the vendor is down");
+            call.backoff(Backoff::none()).send().await.expect_err("the vendor is down");
         }
         assert_ne!(bench.circuit(), BreakerState::Closed);
     }
@@ -310,7 +312,7 @@ async fn a8_callers_come_back_spread_over_a_tenth_of_the_wait() {
 async fn a8_who_is_held_at_the_gate_comes_back_spread_too() {
     let bench = Bench::at(postmark(), plain().admission_wait(secs(100)), FixedRandom::at(0.5));
     bench.answers(|network| network.status(503).header("retry-after", "60").status(200));
-    bench.get().policy(once()).send().await.expect_err("a minute");
+    bench.get().backoff(Backoff::none()).send().await.expect_err("a minute");
     bench.get().send().await.expect("after the pause");
     assert_eq!(bench.clock.slept(), [secs(63)], "half of a tenth behind its end");
 }
@@ -335,7 +337,7 @@ async fn a8_a_look_ups_429_delays_the_next_look_up_and_holds_back_others() {
 #[tokio::test]
 async fn a8_a_look_up_that_is_told_more_than_the_cap_waits_for_all_of_it() {
     let mut policy = plain();
-    policy.pause.max = secs(20);
+    policy.pause_max = secs(20);
     let bench = Bench::new(postmark(), policy);
     bench.answers(|network| network.fail(SendErrorKind::Reset).status(503).header("retry-after", "60"));
     let body = serde_json::json!({ "From": "a@x.test", "To": "b@x.test", "TextBody": "hello" });
@@ -380,7 +382,7 @@ async fn a16_two_of_three_trip_at_two_thirds_however_it_is_written() {
         for status in [200, 500, 500] {
             assert_eq!(bench.circuit(), BreakerState::Closed, "{rate}");
             bench.answers(|network| network.status(status));
-            let _ = bench.get().policy(once()).send().await;
+            let _ = bench.get().backoff(Backoff::none()).send().await;
         }
         assert_ne!(bench.circuit(), BreakerState::Closed, "{rate}");
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::{Method, StatusCode};
 use steadfast::clock::Timestamp;
 use steadfast::operation::record::{
-    Act, Action, Claim, Claimed, Declined, Event, Left, Record, State, Take, Transition,
+    Act, Action, Claim, Claimed, Declined, Event, Record, State, Takeover, Transition, Unheld,
 };
 use steadfast::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
 use steadfast::store::{Memory, Sqlite, Store};
@@ -46,7 +46,7 @@ async fn d12_a_late_holder_of_a_life_that_was_purged_settles_nothing_of_the_next
             assert_eq!(write(&*store, holder, expiry, succeed()).await, Err(Declined::Fenced));
         }
         // Nor of a dead letter, which takes proof from holders of its own life.
-        let bury = Event::Bury { reason: steadfast::Reason::Unknown, answer: None };
+        let bury = Event::DeadLetter { reason: steadfast::Reason::Unknown, answer: None };
         write(&*store, &next, expiry, bury).await.expect("the holder may write");
         assert_eq!(write(&*store, &late, expiry, succeed()).await, Err(Declined::Fenced));
     }
@@ -73,7 +73,7 @@ async fn d11_a_late_true_answer_settles_what_somebody_else_holds_or_has_schedule
             let key = if scheduled { "scheduled" } else { "held" };
             let late = fresh(&*store, claim(key, 1, NOW)).await;
             let later = NOW.plus(LEASE);
-            let take = Take { limit: 1, ..taking(later) };
+            let take = Takeover { limit: 1, ..taking(later) };
             let holder = store.take(take).await.expect("the store works").remove(0);
             if scheduled {
                 let at = later.plus(LEASE);
@@ -135,7 +135,7 @@ async fn a11_d14_a_resend_and_a_forced_redrive_are_one_send_that_no_holder_can_m
         wanted.on_unknown = OnUnknown::Resend;
         let first = fresh(&*store, wanted).await;
         assert_eq!(first.resends_left, 1);
-        let bury = || Event::Bury { reason: steadfast::Reason::Unknown, answer: None };
+        let bury = || Event::DeadLetter { reason: steadfast::Reason::Unknown, answer: None };
         let dead = write(&*store, &first, NOW, bury()).await.expect("the holder may write");
         assert_eq!(dead.resends_left, 0, "used up");
         let act = Act {
@@ -163,7 +163,7 @@ async fn let_pass(store: &dyn Store, now: Timestamp) {
     let mut at = NOW;
     while at < now {
         at = at.plus(Duration::from_secs(240)).min(now);
-        store.take(Take { limit: 0, ..taking(at) }).await.expect("the store works");
+        store.take(Takeover { limit: 0, ..taking(at) }).await.expect("the store works");
     }
 }
 
@@ -193,9 +193,9 @@ fn claim(key: &str, fingerprint: u8, now: Timestamp) -> Claim {
     }
 }
 
-fn taking(now: Timestamp) -> Take {
-    Take {
-        what: Left::Lapsed,
+fn taking(now: Timestamp) -> Takeover {
+    Takeover {
+        what: Unheld::Lapsed,
         account: None,
         now,
         lease: LEASE,

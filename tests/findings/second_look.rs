@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use steadfast::clock::Clock as _;
 use steadfast::operation::Scope;
-use steadfast::operation::record::{Action, Filter, Left, Phase, Record, Resolution, State, Take};
+use steadfast::operation::record::{Action, Filter, Phase, Record, Resolution, State, Takeover, Unheld};
 use steadfast::store::Store;
 use steadfast::testkit::TestClock;
 use steadfast::transport::SendErrorKind;
@@ -96,8 +96,8 @@ async fn an_adoption_does_not_forget_when_it_was_first_sent() {
         assert_eq!((redriven.effect, redriven.claimed_at), (Effect::None, dead.claimed_at));
         let to = Scope::from_stored(dead.id.scope.as_str().replacen("old/", "new/", 1));
         bench.act(&redriven.id, Action::Adopt { to }, clock.wall()).await.expect("allowed");
-        let take = Take {
-            what: Left::Due,
+        let take = Takeover {
+            what: Unheld::Due,
             account: None,
             now: clock.wall(),
             lease: HOUR,

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use steadfast::dead_letter::{DeadLetters, Scrub, Signed};
+use steadfast::dead_letter::{Change, DeadLetters};
 use steadfast::operation::record::Action;
 use steadfast::store::{SealKeys, Sqlite, Store, StoreErrorKind};
 use steadfast::{Obtained, Reply};
@@ -118,8 +118,8 @@ async fn e3_sealed_rows_are_counted_and_scrubbed_with_their_keys() {
     let store: Arc<Sqlite> = Arc::new(open(1).expect("opens"));
     assert_eq!(store.tally().await.expect("works")[0].secrets, 1, "it was read with the key");
     let letters = DeadLetters::new(store.clone());
-    let scrubbed = letters.scrub(&Scrub::by(Signed::new("ada", "ticket 7"))).await.expect("works");
-    assert_eq!((scrubbed.matched, scrubbed.scrubbed), (1, 1));
+    let scrubbed = letters.scrub(&[], &Change::by("ada").because("ticket 7")).await.expect("works");
+    assert_eq!((scrubbed.matched, scrubbed.done), (1, 1));
     Sqlite::wipe(&path).expect("works");
     let record = store.get(&id).await.expect("works").expect("there");
     let headers: Vec<&str> = record.request.headers.keys().map(http::HeaderName::as_str).collect();
@@ -150,7 +150,7 @@ async fn e3_calls_go_on_while_a_store_is_scrubbed() {
     });
     // As the command line does it, from a store of its own.
     let letters = DeadLetters::new(Arc::new(Sqlite::open(&path).expect("opens")));
-    let scrubbed = letters.scrub(&Scrub::by(Signed::new("ada", "ticket 7"))).await.expect("works");
+    let scrubbed = letters.scrub(&[], &Change::by("ada").because("ticket 7")).await.expect("works");
     let wiped = tokio::task::spawn_blocking({
         let path = path.clone();
         move || Sqlite::wipe(&path)
@@ -159,7 +159,7 @@ async fn e3_calls_go_on_while_a_store_is_scrubbed() {
     stop.send(()).expect("it goes on");
     let claimed: u64 = service.await.expect("no claim failed");
     assert!(claimed > 0);
-    assert_eq!((scrubbed.matched, scrubbed.scrubbed), (1_000, 1_000));
+    assert_eq!((scrubbed.matched, scrubbed.done), (1_000, 1_000));
     let tally = store.tally().await.expect("works");
     assert_eq!((tally[0].count, tally[0].secrets), (1_000 + claimed, 0));
     assert!(!old::holds(&path, old::CLAIMED));
@@ -174,6 +174,6 @@ async fn e3_a_wipe_makes_no_store_and_says_who_is_in_its_way() {
     let store = Arc::new(Sqlite::open(&path).expect("opens"));
     old::claim(&store, "a", &[]).await;
     let letters = DeadLetters::new(store);
-    let wrong = letters.scrub(&Scrub::by(Signed::new("ada", "x")).header("no name")).await;
+    let wrong = letters.scrub(&["no name"], &Change::by("ada").because("x")).await;
     assert!(wrong.expect_err("invalid").to_string().contains("\"no name\" is no header's name"));
 }

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue};
 use steadfast::clock::Clock as _;
-use steadfast::dead_letter::{DeadLetters, Edit, Signed};
+use steadfast::dead_letter::{Change, DeadLetters};
 use steadfast::dispatcher::PERIOD;
 use steadfast::operation::record::{Action, Filter, Phase, Resolution};
 use steadfast::operation::{Key, OperationId};
 use steadfast::testkit::TestClock;
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::Stripe;
-use steadfast::{Call, CallPolicy, Client, Disposition, Effect, Enqueued, InFlight, Inbound, Sequence};
+use steadfast::{Call, Client, Disposition, Effect, Enqueued, InFlight, Inbound, Sequence};
 
 use crate::attack::Bench;
 
@@ -179,9 +179,8 @@ async fn an_edited_letter_keeps_its_place() {
         let _ = bench.network.clone().status(200).status(200);
         let letters = DeadLetters::new(bench.store.clone()).with_client(&client).with_clock(clock.clone());
         let key = Key::new("a-2").expect("a key");
-        let signed = Signed::new("ada", "the amount");
-        let edit = Edit { key, body: "amount=2".into(), signed, force: false };
-        letters.edit(letter.id(), &edit).await.expect("it had no effect");
+        let how = Change::by("ada").because("the amount");
+        letters.edit(letter.id(), key, "amount=2", &how).await.expect("it had no effect");
         assert_eq!(client.recover(8).await.expect("a store").succeeded, 2);
         let bodies: Vec<_> = bench.network.requests().iter().map(|request| request.body.clone()).collect();
         assert_eq!(bodies[3..], [&b"amount=2"[..], b""]);
@@ -196,7 +195,7 @@ async fn what_no_record_would_keep_is_a_mistake() {
         headers.insert("x-do-not-retry", HeaderValue::from_static("true"));
         let inbound = Inbound::from_headers(&headers);
         for (call, code) in [
-            (call(&client, "a").policy(CallPolicy::background()), "VALIDATION.policy"),
+            (call(&client, "a").backoff(steadfast::policy::Backoff::none()), "VALIDATION.policy"),
             (call(&client, "a").inbound(&inbound), "VALIDATION.inbound"),
             (call(&client, "a").sequence(""), "VALIDATION.sequence"),
             (call(&client, "a").sequence("größe"), "VALIDATION.sequence"),

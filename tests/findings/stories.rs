@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use steadfast::clock::{Clock as _, Timestamp};
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{
-    Act, AuditEntry, Claim, Claimed, Cursor, Declined, Event, Filter, Forbidden, Left, Page, Phase, Record,
-    Summary, Take, Tally, Transition,
+    Act, AuditEntry, Claim, Claimed, Declined, Event, Filter, Forbidden, Page, Phase, Record, Summary,
+    Takeover, Tally, Transition, Unheld,
 };
 use steadfast::store::{Memory, Store, StoreError};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
@@ -112,8 +112,8 @@ impl Late {
         self.clock.advance(self.stands_still);
         if self.is_taken {
             let (now, lease, attempt_max) = (self.clock.wall(), secs(60), secs(30));
-            let take = Take {
-                what: Left::Due,
+            let take = Takeover {
+                what: Unheld::Due,
                 account: None,
                 now,
                 lease,
@@ -284,13 +284,13 @@ impl Store for Late {
     }
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> { self.store.claim(claim).await }
     async fn get(&self, id: &OperationId) -> Result<Option<Record>, StoreError> { self.store.get(id).await }
-    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> { self.store.take(take).await }
+    async fn take(&self, take: Takeover) -> Result<Vec<Record>, StoreError> { self.store.take(take).await }
     async fn act(&self, id: &OperationId, act: Act) -> Result<Result<Record, Forbidden>, StoreError> { self.store.act(id, act).await }
     async fn append_evidence(&self, id: &OperationId, reports: Vec<AttemptReport>) -> Result<Result<(), Declined>, StoreError> { self.store.append_evidence(id, reports).await }
     async fn evidence(&self, id: &OperationId) -> Result<Vec<AttemptReport>, StoreError> { self.store.evidence(id).await }
-    async fn list(&self, filter: &Filter, after: Option<&Cursor>, limit: usize) -> Result<Page<Summary>, StoreError> { self.store.list(filter, after, limit).await }
+    async fn list(&self, filter: &Filter, after: Option<&str>, limit: usize) -> Result<Page<Summary>, StoreError> { self.store.list(filter, after, limit).await }
     async fn tally(&self) -> Result<Vec<Tally>, StoreError> { self.store.tally().await }
-    async fn audit(&self, id: Option<&OperationId>, after: Option<&Cursor>, limit: usize) -> Result<Page<AuditEntry>, StoreError> { self.store.audit(id, after, limit).await }
+    async fn audit(&self, id: Option<&OperationId>, after: Option<&str>, limit: usize) -> Result<Page<AuditEntry>, StoreError> { self.store.audit(id, after, limit).await }
     async fn believed(&self, now: Timestamp) -> Result<Timestamp, StoreError> { self.store.believed(now).await }
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> { self.store.purge(now, limit).await }
 }

@@ -16,7 +16,7 @@ use http2::{CANCEL, Http2Server, INTERNAL_ERROR, Last, NO_ERROR, REFUSED_STREAM,
 use steadfast::policy::Timeouts;
 use steadfast::store::Memory;
 use steadfast::testkit::{ScriptedTransport, TestClock};
-use steadfast::transport::{Http, Limits, Progress, Request, SendErrorKind, Transport};
+use steadfast::transport::{Http, Limits, Request, SendErrorKind, Transport};
 use steadfast::vendor::Postmark;
 use steadfast::{Client, Effect, Error, Policy};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -73,12 +73,12 @@ fn timeouts(connect: Duration, attempt: Duration, total: Duration) -> Timeouts {
 
 fn http(connect: Duration) -> Http {
     let reqwest = reqwest::Client::builder().no_proxy();
-    Http::builder().reqwest(reqwest).connect_timeout(connect).build().expect("a transport")
+    Http::over(reqwest.connect_timeout(connect)).expect("a transport")
 }
 
 fn http2() -> Http {
     let reqwest = reqwest::Client::builder().no_proxy().http2_prior_knowledge();
-    Http::builder().reqwest(reqwest).build().expect("a transport")
+    Http::over(reqwest).expect("a transport")
 }
 
 fn request(url: &str, body: impl Into<Bytes>) -> Request {
@@ -144,8 +144,8 @@ async fn a3_whichever_of_two_equal_timers_wins_nothing_was_sent() {
 async fn a3_a_callers_own_total_timeout_before_the_connection_has_no_effect() {
     let nowhere = BlackHole::open().await;
     let reqwest = reqwest::Client::builder().no_proxy().timeout(ms(100));
-    let http = Http::builder().reqwest(reqwest).connect_timeout(ms(5_000)).build().expect("a transport");
-    let limits = Limits::new(1024).watched(&Progress::new());
+    let http = Http::over(reqwest.connect_timeout(ms(5_000))).expect("a transport");
+    let limits = Limits::new(1024).watched();
     let error = http.send(request(&nowhere.url(), "a=1"), limits).await.expect_err("nobody is there");
     assert_eq!((error.kind(), error.effect()), (SendErrorKind::Connect, Effect::None));
 }
@@ -164,11 +164,11 @@ async fn a3_a_request_that_nobody_reads_may_have_taken_effect() {
 #[tokio::test]
 async fn a3_without_a_body_nobody_can_tell() {
     let nowhere = BlackHole::open().await;
-    let progress = Progress::new();
+    let limits = Limits::new(1024).watched();
     let http = http(ms(5_000));
-    let exchange = http.send(request(&nowhere.url(), ""), Limits::new(1024).watched(&progress));
+    let exchange = http.send(request(&nowhere.url(), ""), limits.clone());
     assert!(timeout(ms(100), exchange).await.is_err());
-    assert!(!progress.give_up(), "the safe side");
+    assert!(!limits.give_up(), "the safe side");
 }
 
 /// What the whole rests on: hyper touches the body before the first byte of the request leaves, and does not touch it
@@ -179,16 +179,16 @@ async fn a3_before_the_first_byte_arrives_the_progress_says_so() {
     for head_bytes in [10, 20_000_000] {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
-        let progress = Progress::new();
+        let limits = Limits::new(1024).watched();
         let mut large = request(&url, "a=1");
         let value = HeaderValue::try_from("x".repeat(head_bytes)).expect("a header");
         large.headers.insert("x-large", value);
         let http = http(ms(5_000));
-        let exchange = http.send(large, Limits::new(1024).watched(&progress));
+        let exchange = http.send(large, limits.clone());
         let first_byte = async {
             let (mut socket, _) = listener.accept().await.expect("a connection");
             socket.read_u8().await.expect("a byte");
-            progress.give_up()
+            limits.give_up()
         };
         tokio::select! {
             _ = exchange => panic!("nobody answers"),
@@ -200,9 +200,9 @@ async fn a3_before_the_first_byte_arrives_the_progress_says_so() {
 #[tokio::test]
 async fn a3_the_progress_is_the_same_over_http_2() {
     let server = Http2Server::start(|_| Then::Silence).await;
-    let progress = Progress::new();
+    let limits = Limits::new(1024).watched();
     let http = http2();
-    let exchange = http.send(request(&server.url(), "a=1"), Limits::new(1024).watched(&progress));
+    let exchange = http.send(request(&server.url(), "a=1"), limits.clone());
     let arrived = async {
         while server.seen() == 0 {
             sleep(ms(1)).await;
@@ -210,7 +210,7 @@ async fn a3_the_progress_is_the_same_over_http_2() {
     };
     tokio::select! {
         _ = exchange => panic!("nobody answers"),
-        () = arrived => assert!(!progress.give_up()),
+        () = arrived => assert!(!limits.give_up()),
     }
 }
 
@@ -234,9 +234,9 @@ async fn a3_what_was_given_up_in_the_last_moment_never_arrives() {
     const EXCHANGES: usize = 600;
     let http = http(ms(5_000));
     for nth in 0..EXCHANGES {
-        let progress = Progress::new();
+        let limits = Limits::new(1024).watched();
         let body = format!("nth={nth};");
-        let mut exchange = http.send(request(&url, body.clone()), Limits::new(1024).watched(&progress));
+        let mut exchange = http.send(request(&url, body.clone()), limits.clone());
         // Around the moment at which the connection stands: so many turns of the runtime, then no more.
         let mut polls = nth % 60;
         poll_fn(|context| {
@@ -249,7 +249,7 @@ async fn a3_what_was_given_up_in_the_last_moment_never_arrives() {
             Poll::Pending
         })
         .await;
-        if progress.give_up() {
+        if limits.give_up() {
             given_up.push(body);
         }
         drop(exchange);
@@ -270,12 +270,12 @@ async fn a3_what_was_given_up_in_the_last_moment_never_arrives() {
 async fn a3_a_request_that_was_given_up_leaves_without_its_body_if_at_all() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
-    let progress = Progress::new();
+    let limits = Limits::new(1024).watched();
     let http = http(ms(5_000));
-    let mut exchange = http.send(request(&url, "a=1"), Limits::new(1024).watched(&progress));
+    let mut exchange = http.send(request(&url, "a=1"), limits.clone());
     // Connecting has begun; the runtime has not come to the connection's task.
     assert!(poll_fn(|context| Poll::Ready(exchange.as_mut().poll(context).is_pending())).await);
-    assert!(progress.give_up());
+    assert!(limits.give_up());
     let read = async {
         let (mut socket, _) = listener.accept().await.expect("a connection");
         let mut text = Vec::new();
@@ -376,7 +376,7 @@ async fn a18_calls(vendor: &str) {
         let client = default(&url).build().expect("a client");
         client.get("/stats").send().await.expect("the vendor's answer");
     }
-    let http = Http::builder().build().expect("a transport");
+    let http = Http::new(Http::CONNECT_TIMEOUT).expect("a transport");
     let client = default(&format!("http://{vendor}")).transport(http).build().expect("a client");
     client.get("/stats").send().await.expect("the vendor's answer");
     let client = default("http://vendor.test").allow_plain_http().build().expect("a client");

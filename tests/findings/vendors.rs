@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde_json::json;
+use steadfast::BoxFuture;
 use steadfast::clock::Clock as _;
 use steadfast::operation::record::Claim;
 use steadfast::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
@@ -13,7 +14,7 @@ use steadfast::policy::Jitter;
 use steadfast::store::{Memory, Store as _};
 use steadfast::testkit::fakes::{BigCommerceFake, InProcess, Ledger, PostmarkFake, StripeFake};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
-use steadfast::transport::{Answer, Exchange, Limits, Request, SendError, SendErrorKind, Transport};
+use steadfast::transport::{Answer, Limits, Request, SendError, SendErrorKind, Transport};
 use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig, Postmark, Stripe, Vendor};
 use steadfast::{Client, Effect, Obtained, OnUnknown, Policy, Reason};
 
@@ -57,7 +58,7 @@ impl Between {
 struct Wire(Arc<Between>);
 
 impl Transport for Wire {
-    fn send(&self, request: Request, limits: Limits) -> Exchange<'_> {
+    fn send(&self, request: Request, limits: Limits) -> BoxFuture<'_, Result<Answer, SendError>> {
         let between = &self.0;
         between.sent.lock().expect("no panic").push(request.clone());
         let way = if request.method.is_safe() {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode};
 use serde_json::json;
 use steadfast::clock::{Clock, Instant};
-use steadfast::dead_letter::{DeadLetters, Redrive, Selection, Which};
-use steadfast::operation::record::{Left, Take};
+use steadfast::dead_letter::{Change, DeadLetters, Selection};
+use steadfast::operation::record::{Takeover, Unheld};
 use steadfast::operation::{Key, OperationId, Scope};
 use steadfast::policy::{
     BodyLimits, BreakerConfig, BreakerState, BudgetConfig, Jitter, RateConfig, Timeouts,
@@ -221,8 +221,8 @@ pub fn whoever_was_overtaken_in_a_wait_does_not_send() -> bool {
     let (clock, store) = (TestClock::auto(), Arc::new(Memory::new()));
     let (wall, other) = (clock.wall().plus(secs(3_600)), Arc::clone(&store));
     let overtake = move |_: &steadfast::transport::Request| {
-        let take = Take {
-            what: Left::Lapsed,
+        let take = Takeover {
+            what: Unheld::Lapsed,
             account: None,
             now: wall,
             lease: secs(60),
@@ -288,7 +288,7 @@ pub fn a_read_that_fails_has_no_unknown_effect() -> bool {
 fn redriven(bench: &Bench, store: &Arc<Memory>) -> u64 {
     let letters = DeadLetters::new(store.clone()).with_client(&bench.client);
     let all = Selection::default();
-    wait(letters.redrive(Which::Matching(&all), &Redrive::by("me"))).expect("a store").due
+    wait(letters.redrive_all(&all, &Change::by("me"))).expect("a store").done
 }
 
 pub fn what_nobody_can_tell_is_not_redriven_without_force() -> bool {

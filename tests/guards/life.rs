@@ -5,8 +5,8 @@ use std::time::Duration;
 use http::{HeaderMap, Method, StatusCode};
 use steadfast::clock::Timestamp;
 use steadfast::operation::record::{
-    Act, Action, Claim, Claimed, Event, Forbidden, Left, Notes, Record, Resolution, Take, Transition, claim,
-    supersede,
+    Act, Action, Claim, Claimed, Event, Forbidden, Notes, Record, Resolution, Takeover, Transition, Unheld,
+    claim, supersede,
 };
 use steadfast::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
 use steadfast::testkit::internals::{Facts, LookUp, Repeat, Ruling, Sent, Window, may_send, window};
@@ -85,16 +85,16 @@ fn answer(status: u16) -> Answer {
     Answer::new(StatusCode::from_u16(status).expect("a status"), HeaderMap::new(), "{}")
 }
 
-pub const BURIED: Event = Event::Bury { reason: Reason::Unknown, answer: None };
+pub const BURIED: Event = Event::DeadLetter { reason: Reason::Unknown, answer: None };
 
 fn dead(effect: Effect) -> Record {
     let held = first(0);
     held.apply(says(held.fence, 10, effect, BURIED)).expect("its holder says so")
 }
 
-pub fn lapsed(now: u64) -> Take {
-    Take {
-        what: Left::Lapsed,
+pub fn lapsed(now: u64) -> Takeover {
+    Takeover {
+        what: Unheld::Lapsed,
         account: None,
         now: at(now),
         lease: LEASE,

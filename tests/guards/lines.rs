@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use steadfast::operation::record::{Act, Action, Claim, Claimed, Event, Left, Resolution, Take};
+use steadfast::operation::record::{Act, Action, Claim, Claimed, Event, Resolution, Takeover, Unheld};
 use steadfast::store::{Memory, Store};
 use steadfast::{Effect, Reason, Sequence};
 
@@ -25,8 +25,8 @@ impl Line {
 
     /// The keys of what is taken, each in a word.
     fn take(&self) -> String {
-        let take = Take {
-            what: Left::Due,
+        let take = Takeover {
+            what: Unheld::Due,
             account: None,
             now: at(0),
             lease: LEASE,
@@ -50,7 +50,7 @@ impl Line {
     }
 }
 
-const DEAD: Event = Event::Bury { reason: Reason::Exhausted, answer: None };
+const DEAD: Event = Event::DeadLetter { reason: Reason::Exhausted, answer: None };
 
 pub fn a_claim_does_not_jump_the_queue() -> bool {
     let line = Line::of_two();

@@ -7,14 +7,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use http::{HeaderMap, StatusCode};
 use serde_json::json;
+use steadfast::BoxFuture;
 use steadfast::dispatcher::{Dispatcher, PERIOD};
 use steadfast::operation::record::{
-    Action, Claim, Claimed, Declined, Event, Forbidden, Record, State, Take, Transition,
+    Action, Claim, Claimed, Declined, Event, Forbidden, Record, State, Takeover, Transition,
 };
 use steadfast::policy::Timeouts;
 use steadfast::store::{Memory, Store, StoreError, Wrapper};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
-use steadfast::transport::{Answer, Exchange, Limits, Request, SendErrorKind, Transport};
+use steadfast::transport::{Answer, Limits, Request, SendError, SendErrorKind, Transport};
 use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig, Vendor};
 use steadfast::{Client, Policy};
 
@@ -93,7 +94,7 @@ fn acme(account: &str) -> impl Vendor {
 struct Slow(TestClock);
 
 impl Transport for Slow {
-    fn send(&self, _: Request, _: Limits) -> Exchange<'_> {
+    fn send(&self, _: Request, _: Limits) -> BoxFuture<'_, Result<Answer, SendError>> {
         Box::pin(async move {
             self.0.latency(Duration::from_secs(1)).await;
             Ok(Answer::new(StatusCode::OK, HeaderMap::new(), "{}"))
@@ -192,7 +193,7 @@ impl Wrapper for Counted {
         &self.store
     }
 
-    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
+    async fn take(&self, take: Takeover) -> Result<Vec<Record>, StoreError> {
         let taken = self.store.take(take).await?;
         self.taken.fetch_add(taken.len(), Ordering::Relaxed);
         Ok(taken)

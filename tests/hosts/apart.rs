@@ -7,7 +7,8 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use parking_lot::Mutex;
 use serde_json::json;
-use steadfast::clock::{Clock, Instant, Sleep, Timestamp};
+use steadfast::BoxFuture;
+use steadfast::clock::{Clock, Instant, Timestamp};
 use steadfast::store::{Memory, Store};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
 use steadfast::transport::{Answer, SendErrorKind};
@@ -50,7 +51,7 @@ impl Clock for Off {
         if off < 0 { self.0.wall().minus(by) } else { self.0.wall().plus(by) }
     }
 
-    fn sleep_until(&self, at: Instant) -> Sleep {
+    fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()> {
         self.0.sleep_until(at)
     }
 }

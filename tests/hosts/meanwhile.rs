@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use serde_json::json;
 use steadfast::clock::{Clock as _, Instant};
-use steadfast::dead_letter::{DeadLetters, Redrive, Selection, Which};
+use steadfast::dead_letter::{Change, DeadLetters, Selection};
 use steadfast::operation::record::{Claim, Claimed, Declined, Event, Record, Transition};
 use steadfast::policy::Backoff;
 use steadfast::store::{Memory, Store, StoreError, Wrapper};
@@ -61,7 +61,7 @@ where
         let wrote = match transition.event {
             Event::Renew { .. } => Some(Wrote::Renewal),
             Event::Refuse { .. } => Some(Wrote::Refusal),
-            Event::Bury { .. } => Some(Wrote::Burial),
+            Event::DeadLetter { .. } => Some(Wrote::Burial),
             _ => None,
         };
         let moved = self.store.transition(record, transition).await;
@@ -118,8 +118,8 @@ pub async fn told_late<V: Vendor + Clone>(
                 charge(&other).send().await.expect("it has the new secret");
             } else if is_sent {
                 let all = Selection::default();
-                let redriven = letters.redrive(Which::Matching(&all), &Redrive::by("ann")).await;
-                assert_eq!(redriven.expect("the store works").due, 1);
+                let redriven = letters.redrive_all(&all, &Change::by("ann")).await;
+                assert_eq!(redriven.expect("the store works").done, 1);
                 assert_eq!(other.recover(1).await.expect("the store works").succeeded, 1);
             }
         }

@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use steadfast::Client;
-use steadfast::clock::{Clock, Instant, Sleep, Timestamp};
+use steadfast::clock::{Clock, Instant, Timestamp};
 use steadfast::testkit::internals::Wakes;
+use steadfast::{BoxFuture, Client};
 use tokio::sync::Notify;
 
 use crate::plan::What;
@@ -144,7 +144,7 @@ impl fmt::Debug for Life {
 pub struct ProcessClock(pub Arc<Life>);
 
 impl ProcessClock {
-    fn then_on(&self, wait: Sleep) -> Sleep {
+    fn then_on(&self, wait: BoxFuture<'static, ()>) -> BoxFuture<'static, ()> {
         let life = self.0.clone();
         Box::pin(async move {
             wait.await;
@@ -162,11 +162,11 @@ impl Clock for ProcessClock {
         self.0.world.wall(self.0.process)
     }
 
-    fn sleep_until(&self, at: Instant) -> Sleep {
+    fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()> {
         self.then_on(self.0.world.clock.sleep_until(at))
     }
 
-    fn limit_until(&self, at: Instant) -> Sleep {
+    fn limit_until(&self, at: Instant) -> BoxFuture<'static, ()> {
         self.then_on(self.0.world.clock.limit_until(at))
     }
 }

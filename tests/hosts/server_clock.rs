@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use steadfast::clock::{Clock, Timestamp};
 use steadfast::operation::OperationId;
-use steadfast::operation::record::{Act, Claim, Claimed, Declined, Forbidden, Record, Take, Transition};
+use steadfast::operation::record::{Act, Claim, Claimed, Declined, Forbidden, Record, Takeover, Transition};
 use steadfast::store::{Memory, Store, StoreError, Wrapper};
 use steadfast::testkit::internals::{Heartbeat, Look, Peer, Sight};
 
@@ -46,7 +46,7 @@ impl<C: Clock> Wrapper for ServerTimed<C> {
         self.store.transition(held, transition.rebased(self.clock.wall())).await
     }
 
-    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
+    async fn take(&self, take: Takeover) -> Result<Vec<Record>, StoreError> {
         self.store.take(take.rebased(self.clock.wall())).await
     }
 

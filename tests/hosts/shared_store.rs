@@ -8,7 +8,7 @@ use steadfast::AttemptReport;
 use steadfast::clock::Clock as _;
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{
-    Act, Claim, Claimed, Cursor, Declined, Event, Filter, Forbidden, Page, Record, Summary, Take, Transition,
+    Act, Claim, Claimed, Declined, Event, Filter, Forbidden, Page, Record, Summary, Takeover, Transition,
 };
 use steadfast::store::{Store, StoreError, Wrapper};
 use steadfast::testkit::internals::{Heartbeat, Look, Peer, Sight, Wakes};
@@ -96,7 +96,7 @@ fn event(event: &Event) -> &'static str {
         Event::Schedule { .. } => "schedules",
         Event::Succeed { .. } => "settles",
         Event::Refuse { .. } => "refuses",
-        Event::Bury { .. } => "buries",
+        Event::DeadLetter { .. } => "buries",
         _ => "?",
     }
 }
@@ -137,7 +137,7 @@ impl Wrapper for SharedStore {
         self.write(name, self.inner.transition(record, transition), moved).await
     }
 
-    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
+    async fn take(&self, take: Takeover) -> Result<Vec<Record>, StoreError> {
         let what = take.what;
         let name = || format!("takes what is {what:?}");
         let key = |record: &Record| record.id.key.as_str().to_owned();
@@ -175,7 +175,7 @@ impl Wrapper for SharedStore {
     async fn list(
         &self,
         filter: &Filter,
-        after: Option<&Cursor>,
+        after: Option<&str>,
         limit: usize,
     ) -> Result<Page<Summary>, StoreError> {
         let name = || "lists".to_owned();

@@ -124,7 +124,7 @@ async fn the_store_admits_each_row_once_and_rejects_it_once() {
         shop.place(order);
     }
     let rows = shop.store.waiting(&account(), None, (2, 1_000)).await.expect("a store");
-    let rest = shop.store.waiting(&account(), rows.next.as_ref(), (2, 1_000)).await.expect("a store");
+    let rest = shop.store.waiting(&account(), rows.next.as_deref(), (2, 1_000)).await.expect("a store");
     assert_eq!((rows.rows.len(), rest.rows.len(), rest.next), (2, 1, None));
     let (one, two) = (rows.rows[0].number, rows.rows[1].number);
     let first = shop.store.admit(one, claim(&shop, "a")).await.expect("a store");

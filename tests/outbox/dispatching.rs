@@ -9,7 +9,7 @@ use http::{HeaderMap, StatusCode};
 use steadfast::Client;
 use steadfast::clock::Timestamp;
 use steadfast::dispatcher::{Dispatcher, PERIOD};
-use steadfast::operation::record::{Claim, Claimed, Cursor, Page};
+use steadfast::operation::record::{Claim, Claimed, Page};
 use steadfast::outbox::Statement;
 use steadfast::outbox::rusqlite::Connection;
 use steadfast::store::{OutboxTally, Rejected, Sqlite, Store, StoreError, Wrapper};
@@ -65,7 +65,7 @@ impl Outbox for Counted {
     async fn waiting(
         &self,
         account: &Account,
-        after: Option<&Cursor>,
+        after: Option<&str>,
         limits: (usize, usize),
     ) -> Result<Page<OutboxRow>, StoreError> {
         self.pages.fetch_add(1, Ordering::Relaxed);
@@ -84,7 +84,7 @@ impl Outbox for Counted {
         self.store.counts().await
     }
 
-    async fn rejected(&self, after: Option<&Cursor>, limit: usize) -> Result<Page<Rejected>, StoreError> {
+    async fn rejected(&self, after: Option<&str>, limit: usize) -> Result<Page<Rejected>, StoreError> {
         Outbox::rejected(&self.store, after, limit).await
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use steadfast::dead_letter::Signed;
+use steadfast::dead_letter::Change;
 use steadfast::operation::record::Resolution;
 use steadfast::store::Sqlite;
 use steadfast::testkit::ScriptedTransport;
@@ -106,7 +106,7 @@ async fn a_dead_letter_holds_its_sequence_or_lets_it_go() {
     assert_eq!(done(&network), amounts([20]), "what skips has gone on, and the other one holds");
     let letters = shop.letters();
     let held = letters.find("hold-1").await.expect("a dead letter");
-    let signed = Signed::new("ada", "it was not sent");
+    let signed = Change::by("ada").because("it was not sent");
     letters.resolve(&held, Resolution::NotApplied, &signed).await.expect("resolved");
     deliver(&stripe).await;
     assert_eq!(done(&network), amounts([20, 2]));

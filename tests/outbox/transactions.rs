@@ -12,7 +12,7 @@ use steadfast::testkit::ScriptedTransport;
 use steadfast::testkit::internals::Outbox;
 use steadfast::transport::Answer;
 use steadfast::vendor::Stripe;
-use steadfast::{CallPolicy, Client, Disposition, Effect};
+use steadfast::{Client, Disposition, Effect};
 
 use super::bench::{Shop, account, charge, insert};
 
@@ -204,7 +204,7 @@ async fn a_mistake_is_told_at_once_and_nothing_is_written() {
         (post().supersedes("order-42"), "VALIDATION.key"),
         (post().sequence("customer\u{e9}"), "VALIDATION.sequence"),
         (post().header("Host", "evil.example"), "VALIDATION.header"),
-        (post().policy(CallPolicy::default()), "VALIDATION.policy"),
+        (post().backoff(steadfast::policy::Backoff::none()), "VALIDATION.policy"),
     ] {
         let error = call.blocking_enqueue_in(&connection).expect_err(code);
         assert_eq!((error.code(), error.effect()), (code, Effect::None), "{error}");

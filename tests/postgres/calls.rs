@@ -8,7 +8,7 @@ use steadfast::transport::Answer;
 
 use steadfast::clock::Timestamp;
 use steadfast::http::{HeaderMap, Method, StatusCode};
-use steadfast::operation::record::{Claim, Claimed, Event, Left, Record, Take, Transition};
+use steadfast::operation::record::{Claim, Claimed, Event, Record, Takeover, Transition, Unheld};
 use steadfast::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
 use steadfast::store::Store;
 use steadfast::transport::Request;
@@ -89,9 +89,9 @@ pub async fn settle(store: &dyn Store, held: &Record) -> Record {
     store.transition(held, done).await.expect("the store works").expect("the holder may write")
 }
 
-pub fn due(store: &dyn Store, limit: usize) -> Take {
-    Take {
-        what: Left::Due,
+pub fn due(store: &dyn Store, limit: usize) -> Takeover {
+    Takeover {
+        what: Unheld::Due,
         account: Some("test/races/a".to_owned()),
         now: store.time(Timestamp::default()),
         lease: LEASE,

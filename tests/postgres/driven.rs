@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use async_trait::async_trait;
 use steadfast::clock::Timestamp;
 use steadfast::operation::OperationId;
-use steadfast::operation::record::{Act, Claim, Claimed, Declined, Forbidden, Record, Take, Transition};
+use steadfast::operation::record::{Act, Claim, Claimed, Declined, Forbidden, Record, Takeover, Transition};
 use steadfast::store::{Postgres, PostgresBuilder, Store, StoreError, Wrapper};
 use steadfast::testkit::internals::{Heartbeat, Look, Peer, Sight};
 use tokio_postgres::NoTls;
@@ -82,7 +82,7 @@ impl Wrapper for Driven {
         self.store.transition(held, transition).await
     }
 
-    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
+    async fn take(&self, take: Takeover) -> Result<Vec<Record>, StoreError> {
         self.at(take.now).await;
         self.store.take(take).await
     }

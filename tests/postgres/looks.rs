@@ -88,7 +88,7 @@ async fn a_lease_that_was_renewed_is_looked_at_once() {
     assert!(look(&store, &["test/races/a"]).await.waiting[0].lapsed, "the index does not know yet");
     let take = super::calls::due(&*store, 10);
     let take =
-        steadfast::operation::record::Take { what: steadfast::operation::record::Left::Lapsed, ..take };
+        steadfast::operation::record::Takeover { what: steadfast::operation::record::Unheld::Lapsed, ..take };
     assert_eq!(store.take(take).await.expect("the store works"), []);
     assert!(!look(&store, &["test/races/a"]).await.waiting[0].lapsed);
 }

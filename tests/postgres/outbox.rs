@@ -417,7 +417,7 @@ async fn large_rows_make_short_pages_and_a_body_over_the_limit_is_not_read() {
     );
     let (mut pages, mut after) = (Vec::new(), None);
     loop {
-        let page = shop.store.waiting(&account(), after.as_ref(), (100, 3_500_000)).await.expect("a store");
+        let page = shop.store.waiting(&account(), after.as_deref(), (100, 3_500_000)).await.expect("a store");
         pages.push(page.rows.iter().map(|row| (row.body.len(), row.problem.is_some())).collect::<Vec<_>>());
         after = page.next;
         if after.is_none() {

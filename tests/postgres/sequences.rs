@@ -89,7 +89,7 @@ async fn whoever_passes_the_turn_on_waits_for_a_take_that_is_not_committed() {
         fence: None,
     };
     let taken = take(&*store).await;
-    let bury = Event::Bury { reason: Reason::Exhausted, answer: None };
+    let bury = Event::DeadLetter { reason: Reason::Exhausted, answer: None };
     let buried = step(&*store, &taken[0], bury);
     store.transition(&taken[0], buried).await.expect("works").expect("held");
     assert_eq!(take(&*store).await, [], "held");

@@ -11,8 +11,8 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde_json::json;
 use steadfast::clock::Timestamp;
 use steadfast::operation::record::{
-    self, Act, Action, AuditEntry, Claim, Claimed, Declined, Event, Forbidden, Left, Record, Resolution,
-    State, Take, Transition,
+    self, Act, Action, AuditEntry, Claim, Claimed, Declined, Event, Forbidden, Record, Resolution, State,
+    Takeover, Transition, Unheld,
 };
 use steadfast::operation::{Fingerprint, Key, OperationId, Scope};
 use steadfast::store::{Store, StoreError};
@@ -63,7 +63,7 @@ enum Call {
     Transition(Box<(Record, Transition)>),
     Report(OperationId, Vec<AttemptReport>),
     Act(OperationId, Act),
-    Take(Take),
+    Take(Takeover),
     Purge(Timestamp),
     Look(OperationId),
 }
@@ -283,9 +283,9 @@ impl World {
     fn draw(&mut self, body_max: usize) -> Option<Call> {
         self.now = self.now.plus(Duration::from_millis(self.below(5_000) as u64));
         if self.role != Role::Fickle && self.chance(12) {
-            let what = if self.chance(2) { Left::Lapsed } else { Left::Due };
+            let what = if self.chance(2) { Unheld::Lapsed } else { Unheld::Due };
             let account = Some(account_path(self.name));
-            return Some(Call::Take(Take {
+            return Some(Call::Take(Takeover {
                 what,
                 account,
                 now: self.now,
@@ -362,8 +362,8 @@ impl World {
             1 => Event::Schedule { at: self.now.plus(Duration::from_millis(self.below(20_000) as u64)) },
             2 => Event::Refuse { refusal: Refusal::Rejected, answer: self.answer(402, body_max) },
             3 => Event::Refuse { refusal: Refusal::Unauthorized, answer: self.answer(401, body_max) },
-            4 => Event::Bury { reason: Reason::Exhausted, answer: Some(self.answer(503, body_max)) },
-            5 => Event::Bury { reason: Reason::Unknown, answer: None },
+            4 => Event::DeadLetter { reason: Reason::Exhausted, answer: Some(self.answer(503, body_max)) },
+            5 => Event::DeadLetter { reason: Reason::Unknown, answer: None },
             _ => Event::Succeed { answer: self.answer(200, body_max), reconciled: self.chance(2) },
         };
         let attempts = self.below(5) as u32;

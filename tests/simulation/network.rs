@@ -4,8 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use steadfast::BoxFuture;
 use steadfast::testkit::fakes::InProcess;
-use steadfast::transport::{Exchange, Limits, Request, SendError, SendErrorKind, Transport};
+use steadfast::transport::{Answer, Limits, Request, SendError, SendErrorKind, Transport};
 use tokio::sync::oneshot;
 
 use crate::plan::{When, ms, secs};
@@ -23,11 +24,7 @@ pub struct Network {
 }
 
 impl Network {
-    async fn exchange(
-        &self,
-        request: Request,
-        limits: Limits,
-    ) -> Result<steadfast::transport::Answer, SendError> {
+    async fn exchange(&self, request: Request, limits: Limits) -> Result<Answer, SendError> {
         let (life, world) = (&self.life, &self.life.world);
         let nth = life.request();
         let shown = format!("p{} request {nth} {} {}", life.process, request.method, request.url.path());
@@ -72,7 +69,7 @@ impl Network {
 }
 
 impl Transport for Network {
-    fn send(&self, request: Request, limits: Limits) -> Exchange<'_> {
+    fn send(&self, request: Request, limits: Limits) -> BoxFuture<'_, Result<Answer, SendError>> {
         Box::pin(self.exchange(request, limits))
     }
 }

@@ -4,11 +4,12 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use serde_json::json;
-use steadfast::clock::{Clock, Instant, Sleep, Timestamp};
+use steadfast::BoxFuture;
+use steadfast::clock::{Clock, Instant, Timestamp};
 use steadfast::policy::{Backoff, RecordConfig, Timeouts};
 use steadfast::testkit::fakes::{BigCommerceFake, Effect, InProcess, Ledger, PostmarkFake, StripeFake};
 use steadfast::testkit::{SeededRandom, TestClock};
-use steadfast::vendor::{BigCommerce, JsonMarker, Keyed, KeyedConfig, Marker, Postmark, Stripe};
+use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig, Marker, Postmark, Stripe};
 use steadfast::{Call, Client, Policy};
 
 use crate::guards::VendorWithout;
@@ -194,7 +195,7 @@ impl Clock for Exact {
         exact_wall(&self.0)
     }
 
-    fn sleep_until(&self, at: Instant) -> Sleep {
+    fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()> {
         self.0.sleep_until(at)
     }
 }
@@ -207,8 +208,7 @@ pub fn exact_wall(clock: &TestClock) -> Timestamp {
 /// Ours ends before the vendor's does, and what it says of a key that is in use is known.
 static KEYED: LazyLock<KeyedConfig> = LazyLock::new(|| {
     let mut in_use = Marker::default();
-    let (pointer, value) = ("/error/code".to_owned(), "idempotency_key_in_use".to_owned());
-    in_use.json = Some(JsonMarker { pointer, value });
+    in_use.json = Some(("/error/code".to_owned(), "idempotency_key_in_use".to_owned()));
     let mut config = keyed::KEYED.clone();
     config.window = Some(secs(23 * 3_600));
     config.in_progress = vec![in_use];

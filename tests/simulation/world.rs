@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use steadfast::clock::{Clock as _, Instant, Timestamp};
-use steadfast::dead_letter::{DeadLetters, Redrive as How, Selection, Which};
+use steadfast::dead_letter::{Change, DeadLetters, Selection};
 use steadfast::operation::record::{Filter, Phase};
 use steadfast::store::{Memory, Store};
 use steadfast::testkit::{Fault, TestClock};
@@ -277,11 +277,11 @@ impl World {
         let letters = DeadLetters::new(Arc::new(store)).with_clock(self.clock.clone());
         let letters =
             self.clients(operator).iter().fold(letters, |letters, (_, client)| letters.with_client(client));
-        let redriven = letters.redrive(Which::Matching(&Selection::default()), &How::by("ann")).await;
+        let redriven = letters.redrive_all(&Selection::default(), &Change::by("ann")).await;
         let redriven = redriven.expect("the operator's store does not fail");
-        self.happened("letters redriven", redriven.due);
+        self.happened("letters redriven", redriven.done);
         self.happened("letters held back", redriven.held_back);
-        self.note(|| format!("redrive: {} due, {} held back", redriven.due, redriven.held_back));
+        self.note(|| format!("redrive: {} due, {} held back", redriven.done, redriven.held_back));
     }
 
     /// Recovers until nothing is under way any more.

@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem::discriminant;
 
 use steadfast::clock::Timestamp;
-use steadfast::operation::record::{Claim, Claimed, Record, State as OnRecord, Take, Transition};
+use steadfast::operation::record::{Claim, Claimed, Record, State as OnRecord, Takeover, Transition};
 use steadfast::transport::SendErrorKind;
 
 use crate::host::{Heard, Wake};
@@ -96,9 +96,9 @@ impl Question for Transition {
     }
 }
 
-impl Question for Take {
+impl Question for Takeover {
     fn digest(&self) -> u64 {
-        let Take { what, account, now, lease, attempt_max, vendor_clock_ms, limit } = self;
+        let Takeover { what, account, now, lease, attempt_max, vendor_clock_ms, limit } = self;
         digest(&(3, *what as u8, account, now, lease, attempt_max, vendor_clock_ms, limit))
     }
 }

@@ -28,8 +28,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use steadfast::clock::{Clock, Instant, Sleep, Timestamp};
-use steadfast::transport::{Answer, Exchange, Limits, Request, SendError, SendErrorKind, Transport};
+use steadfast::BoxFuture;
+use steadfast::clock::{Clock, Instant, Timestamp};
+use steadfast::transport::{Answer, Limits, Request, SendError, SendErrorKind, Transport};
 use steadfast::{Client, Disposition, Effect, Error};
 
 use crate::shelf::{Shelf, Stored};
@@ -237,7 +238,7 @@ impl Clock for HostClock {
         self.0.0.lock().wall
     }
 
-    fn sleep_until(&self, at: Instant) -> Sleep {
+    fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()> {
         let tape = self.0.clone();
         Box::pin(std::future::poll_fn(move |context| {
             let mut inner = tape.0.lock();
@@ -268,7 +269,7 @@ impl fmt::Debug for Wire {
 }
 
 impl Transport for Wire {
-    fn send(&self, request: Request, _: Limits) -> Exchange<'_> {
+    fn send(&self, request: Request, _: Limits) -> BoxFuture<'_, Result<Answer, SendError>> {
         let number = {
             let mut inner = self.0.0.lock();
             inner.exchanges += 1;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use steadfast::dead_letter::{DeadLetters, Redrive, Signed, Which};
-use steadfast::operation::record::{Left, Phase, Resolution, Take};
+use steadfast::dead_letter::{Change, DeadLetters};
+use steadfast::operation::record::{Phase, Resolution, Takeover, Unheld};
 
 use crate::host::{HostClock, Wake};
 use crate::model::{Bench, Search};
@@ -51,16 +51,15 @@ pub fn act(bench: &Bench, state: &mut State, word: Word, shelf: Shelf) {
     let letters = DeadLetters::new(Arc::new(TapeStore(bench.tape.clone())))
         .with_client(&bench.client())
         .with_clock(HostClock(bench.tape.clone()));
-    let signed = Signed::new("ada", "looked into it");
-    let redrive = Redrive::from(signed.clone());
+    let signed = Change::by("ada").because("looked into it");
+    let redrive = signed.clone();
     let mut forced = 0;
     match word {
         Word::Redrive | Word::RedriveByForce => {
             let redrive = if word == Word::RedriveByForce { redrive.force() } else { redrive };
-            let redriven =
-                at_once(letters.redrive(Which::These(&[id]), &redrive)).expect("the store answers");
+            let redriven = at_once(letters.redrive(&[id], &redrive)).expect("the store answers");
             forced = redriven.forced;
-            if redriven.due > 0 {
+            if redriven.done > 0 {
                 // What was said before holds until a person starts over.
                 state.lives.last_mut().expect("it has a life").none_promised = false;
             }
@@ -82,8 +81,8 @@ pub fn act(bench: &Bench, state: &mut State, word: Word, shelf: Shelf) {
 /// Whether there is something for recovery to take.
 pub fn can_take(search: &Search, state: &State, host: usize) -> bool {
     let mut shelf = Shelf { record: state.record.clone(), without: search.without, ..Shelf::default() };
-    [Left::Lapsed, Left::Due].into_iter().any(|what| {
-        let take = Take {
+    [Unheld::Lapsed, Unheld::Due].into_iter().any(|what| {
+        let take = Takeover {
             what,
             account: None,
             now: wall(state.now_ms, state.hosts[host].off_ms),

@@ -8,8 +8,8 @@ use steadfast::AttemptReport;
 use steadfast::clock::Timestamp;
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{
-    self, Act, AuditEntry, Claim, Claimed, Cursor, Declined, Filter, Forbidden, Notes, Page, Record, Summary,
-    Take, Tally, Transition,
+    self, Act, AuditEntry, Claim, Claimed, Declined, Filter, Forbidden, Notes, Page, Record, Summary,
+    Takeover, Tally, Transition,
 };
 use steadfast::store::{Store, StoreError, StoreErrorKind};
 
@@ -114,7 +114,7 @@ impl Shelf {
     }
 
     /// What is taken. The caller puts it back.
-    pub fn take(&mut self, take: &Take) -> Option<Record> {
+    pub fn take(&mut self, take: &Takeover) -> Option<Record> {
         self.notes.saw(take.now);
         self.record.as_deref()?.take(take).map(|record| self.bent(record))
     }
@@ -192,7 +192,7 @@ impl Store for TapeStore {
         }
     }
 
-    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
+    async fn take(&self, take: Takeover) -> Result<Vec<Record>, StoreError> {
         let taken = self.tell(take, |shelf, take| {
             let taken = shelf.take(&take);
             if let Some(record) = &taken {
@@ -238,7 +238,7 @@ impl Store for TapeStore {
         }
     }
 
-    async fn list(&self, _: &Filter, _: Option<&Cursor>, _: usize) -> Result<Page<Summary>, StoreError> {
+    async fn list(&self, _: &Filter, _: Option<&str>, _: usize) -> Result<Page<Summary>, StoreError> {
         Err(StoreError::new("nobody lists in the search"))
     }
 
@@ -249,7 +249,7 @@ impl Store for TapeStore {
     async fn audit(
         &self,
         _: Option<&OperationId>,
-        _: Option<&Cursor>,
+        _: Option<&str>,
         _: usize,
     ) -> Result<Page<AuditEntry>, StoreError> {
         Err(StoreError::new("nobody reads the audit record in the search"))

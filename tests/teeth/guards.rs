@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use http::{HeaderMap, HeaderValue};
 use parking_lot::Mutex;
 use steadfast::operation::record::{
-    Act, Action, Claim, Claimed, Declined, Event, Forbidden, Left, Record, State, Take, Transition,
+    Act, Action, Claim, Claimed, Declined, Event, Forbidden, Record, State, Takeover, Transition, Unheld,
 };
 use steadfast::operation::{OperationId, WireKey};
 use steadfast::store::{Store, StoreError, Wrapper};
@@ -94,7 +94,7 @@ fn as_the_late_writer_says(mut record: Record, event: Event) -> Record {
         Event::Schedule { at } => State::Scheduled { at },
         Event::Succeed { answer, reconciled } => State::Succeeded { answer, reconciled },
         Event::Refuse { refusal, answer } => State::Refused { refusal, answer },
-        Event::Bury { reason, answer } => State::Dead { reason, answer },
+        Event::DeadLetter { reason, answer } => State::Dead { reason, answer },
         _ => record.state,
     };
     record
@@ -137,8 +137,8 @@ impl Wrapper for StoreWithout {
                 });
             }
             Some(Guard::KeepOnError) => {
-                if matches!(transition.event, Event::Schedule { .. } | Event::Bury { .. }) {
-                    transition.event = Event::Bury { reason: Reason::Exhausted, answer: None };
+                if matches!(transition.event, Event::Schedule { .. } | Event::DeadLetter { .. }) {
+                    transition.event = Event::DeadLetter { reason: Reason::Exhausted, answer: None };
                     transition.effect = Effect::None;
                     let buried = self.inner.transition(record, transition).await?;
                     if buried.is_ok() {
@@ -152,8 +152,8 @@ impl Wrapper for StoreWithout {
         self.inner.transition(record, transition).await
     }
 
-    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
-        let lapsed = take.what == Left::Lapsed;
+    async fn take(&self, take: Takeover) -> Result<Vec<Record>, StoreError> {
+        let lapsed = take.what == Unheld::Lapsed;
         let taken = self.inner.take(take).await?;
         Ok(match self.guard {
             Some(Guard::LapsedIsUnknown) if lapsed => taken.into_iter().map(as_if_never_sent).collect(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use steadfast::clock::{Clock as _, Timestamp};
-use steadfast::operation::record::{Claim, Claimed, Cursor, Page};
+use steadfast::operation::record::{Claim, Claimed, Page};
 use steadfast::outbox::Statement;
 use steadfast::store::{Memory, OutboxTally, Rejected, Store, StoreError, StoreErrorKind, Wrapper};
 use steadfast::testkit::internals::{Account, Outbox, OutboxRow};
@@ -76,13 +76,13 @@ impl Outbox for Locked {
     async fn waiting(
         &self,
         _: &Account,
-        after: Option<&Cursor>,
+        after: Option<&str>,
         (limit, _): (usize, usize),
     ) -> Result<Page<OutboxRow>, StoreError> {
-        let first: u64 = after.map_or(1, |after| after.as_str().parse().expect("its own"));
+        let first: u64 = after.map_or(1, |after| after.parse().expect("its own"));
         let rows: Vec<OutboxRow> = (first..=150).take(limit).map(row).collect();
         let next = rows.last().filter(|last| last.number < 150).map(|last| last.number + 1);
-        Ok(Page { rows, next: next.map(|next| Cursor::new(next.to_string())) })
+        Ok(Page { rows, next: next.map(|next| next.to_string()) })
     }
 
     async fn admit(&self, _: u64, _: Claim) -> Result<Option<Claimed>, StoreError> {
@@ -101,7 +101,7 @@ impl Outbox for Locked {
         Ok(Vec::new())
     }
 
-    async fn rejected(&self, _: Option<&Cursor>, _: usize) -> Result<Page<Rejected>, StoreError> {
+    async fn rejected(&self, _: Option<&str>, _: usize) -> Result<Page<Rejected>, StoreError> {
         Ok(Page { rows: Vec::new(), next: None })
     }
 }

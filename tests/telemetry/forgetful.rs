@@ -73,5 +73,5 @@ fn warnings() -> Vec<String> {
 }
 
 fn http() -> Http {
-    Http::builder().reqwest(reqwest::Client::builder()).build().expect("a transport")
+    Http::over(reqwest::Client::builder()).expect("a transport")
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use steadfast::clock::Clock;
-use steadfast::policy::{Backoff, BreakerConfig, BudgetConfig, ConcurrencyConfig, Mode, RateConfig};
+use steadfast::policy::{Backoff, BreakerConfig, BudgetConfig, Mode, RateConfig};
 use steadfast::store::Memory;
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
@@ -139,7 +139,7 @@ async fn each_gate_that_refuses_is_named() {
         ("breaker", "DEPENDENCY.unavailable", policy(), |client, _| {
             client.gates().set_breaker_mode(Mode::ForcedOpen);
         }),
-        ("concurrency", "RATE_LIMIT.exceeded", policy().concurrency(ConcurrencyConfig::new(1)), nothing),
+        ("concurrency", "RATE_LIMIT.exceeded", policy().concurrency(1), nothing),
         (
             "rate",
             "RATE_LIMIT.exceeded",

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
+use steadfast::BoxFuture;
 use steadfast::clock::{Clock, Timestamp};
 use steadfast::policy::Jitter;
 use steadfast::store::Memory;
 use steadfast::testkit::fakes::{BigCommerceFake, Ledger, PostmarkFake, StripeFake};
 use steadfast::testkit::{FixedRandom, TestClock};
-use steadfast::transport::{Exchange, Http, Limits, Request, Transport};
+use steadfast::transport::{Answer, Http, Limits, Request, SendError, Transport};
 use steadfast::vendor::{BigCommerce, Postmark, Stripe, Vendor};
 use steadfast::{Call, Client, Effect, Error, Obtained, Policy, Reason, Reply};
 
@@ -23,12 +24,12 @@ pub struct Tap {
 
 impl Tap {
     fn new() -> Tap {
-        Tap { http: Http::builder().build().expect("a transport"), seen: Arc::default() }
+        Tap { http: Http::new(Http::CONNECT_TIMEOUT).expect("a transport"), seen: Arc::default() }
     }
 }
 
 impl Transport for Tap {
-    fn send(&self, request: Request, limits: Limits) -> Exchange<'_> {
+    fn send(&self, request: Request, limits: Limits) -> BoxFuture<'_, Result<Answer, SendError>> {
         self.seen.lock().expect("no test panics in here").push(request.clone());
         self.http.send(request, limits)
     }

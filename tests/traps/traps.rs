@@ -14,14 +14,14 @@ use serde_json::json;
 use steadfast::clock::Clock;
 use steadfast::operation::record::State;
 use steadfast::operation::{Key, OperationId, Scope};
-use steadfast::policy::{Backoff, BreakerConfig};
+use steadfast::policy::{Backoff, BreakerConfig, Timeouts};
 use steadfast::store::{Memory, Store};
 use steadfast::testkit::fakes::StripeAnswer;
 use steadfast::testkit::internals::slack;
 use steadfast::testkit::{Fault, FixedRandom, ScriptedTransport, TestClock, WaitForm};
 use steadfast::transport::SendErrorKind;
 use steadfast::vendor::{BigCommerce, Postmark, Stripe, Vendor};
-use steadfast::{CallPolicy, Client, Disposition, Effect, Obtained, Reason};
+use steadfast::{Client, Disposition, Effect, Obtained, Reason};
 
 use super::rig::{
     FRESH, NEVER_HAPPENED, NOBODY_KNOWS, RECONCILED, REPLAYED, Rig, bigcommerce, bigcommerce_at,
@@ -311,7 +311,7 @@ async fn a_failed_look_up_is_not_taken_for_it_did_not_happen() {
     ] {
         let (rig, fake) = bigcommerce().await;
         fake.plan().next(Fault::DropAfterApply).whenever("/", Method::GET, fault);
-        let call = || order(&rig.client, "order-42").policy(patient());
+        let call = || order(&rig.client, "order-42").timeout(patient());
         let outcome = call().send().await;
         // It is no lookup at all: it is made again until the call's time is over, and goes on from there.
         let error = outcome.as_ref().expect_err("nobody knows yet");
@@ -329,16 +329,14 @@ async fn a_look_up_that_fails_at_first_is_asked_again() {
     let (rig, fake) = bigcommerce().await;
     fake.plan().when("/", Method::POST, Fault::DropAfterApply);
     fake.plan().when("/", Method::GET, Fault::Reset).when("/", Method::GET, Fault::Html);
-    let outcome = order(&rig.client, "order-42").policy(patient()).send().await;
+    let outcome = order(&rig.client, "order-42").timeout(patient()).send().await;
     assert_eq!((ending(&outcome), rig.posts(), rig.gets()), (RECONCILED, 1, 3));
     assert_eq!(promise_holds(&outcome, &fake.ledger(), "third lookup"), 1);
 }
 
 /// Time for three lookups, settle times and hanging answers included.
-fn patient() -> CallPolicy {
-    let mut policy = plain().for_call();
-    policy.timeout.total = secs(600);
-    policy
+fn patient() -> Timeouts {
+    Timeouts::new(plain().timeout.connect, plain().timeout.attempt, secs(600))
 }
 
 /// Trap: an empty lookup taken for "it did not happen", where the lag of the index is not documented.
@@ -379,7 +377,7 @@ async fn a_look_up_at_bigcommerce_is_believed_only_after_the_settle_time() {
 async fn a_duplicate_after_a_miss_that_came_too_early_is_looked_up_again() {
     let product = |client: &Client| {
         let body = json!({"name": "Mug", "type": "physical", "weight": 1, "price": 10});
-        client.post("/v3/catalog/products").key("mug").json(&body).policy(patient())
+        client.post("/v3/catalog/products").key("mug").json(&body).timeout(patient())
     };
     for (lag, expected) in [(secs(45), RECONCILED), (secs(3600), NOBODY_KNOWS)] {
         let (rig, fake) = bigcommerce_lagging(lag).await;
@@ -483,7 +481,7 @@ async fn a_429_without_a_wait_goes_by_the_ladder() {
 async fn a_call_dropped_in_mid_flight_is_carried_on_by_the_next_process() {
     let (rig, fake) = stripe().await;
     fake.plan().next(Fault::HangAfterApply);
-    let call = charge(&rig.client, "order-42").policy(no_retry());
+    let call = charge(&rig.client, "order-42").backoff(Backoff::none());
     let task = tokio::spawn(call.send());
     while fake.ledger().count() == 0 {
         tokio::task::yield_now().await;
@@ -498,10 +496,6 @@ async fn a_call_dropped_in_mid_flight_is_carried_on_by_the_next_process() {
     let outcome = charge(&heir.client, "order-42").send().await;
     assert_eq!(ending(&outcome), REPLAYED);
     assert_eq!(promise_holds(&outcome, &fake.ledger(), "taken over"), 1);
-}
-
-fn no_retry() -> CallPolicy {
-    plain().for_call().backoff(Backoff::none())
 }
 
 fn scripted(vendor: impl Vendor, transport: ScriptedTransport, clock: &TestClock) -> Client {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
-use steadfast::policy::{ConcurrencyConfig, RateConfig};
+use steadfast::policy::RateConfig;
 use steadfast::{Policy, Vendors};
 
 use crate::{example, load, refusal};
@@ -199,7 +199,7 @@ fn every_default_is_the_codes_own() {
     assert_eq!(rate, Policy::background().rate(RateConfig::default()));
     let concurrency =
         policy(&format!("[vendors.stripe.policy.concurrency]\n{}", defaults(&schema, "concurrency")));
-    assert_eq!(concurrency, Policy::background().concurrency(ConcurrencyConfig::default()));
+    assert_eq!(concurrency, Policy::background().concurrency(64));
 
     let shown = |name: &str, text: &str| format!("{:?}", load(text).builder(name).expect("a builder"));
     for (name, bare) in

@@ -193,7 +193,7 @@ const TRIPS: usize = 5;
 /// Its longest open time, with a fifth of jitter.
 const OPEN_MAX: Duration = secs(36);
 
-/// `PauseConfig::default`.
+/// `Policy::pause_max`, by default.
 pub const PAUSE_MAX: Duration = secs(3600);
 
 /// Beside a pause: a tenth of it, and no more than this.

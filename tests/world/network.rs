@@ -9,11 +9,10 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use parking_lot::Mutex;
+use steadfast::BoxFuture;
 use steadfast::clock::{Clock as _, Instant};
 use steadfast::testkit::{Fault, WaitForm};
-use steadfast::transport::{
-    Answer, Exchange, Limits, Progress, Request, SendError, SendErrorKind, Transport,
-};
+use steadfast::transport::{Answer, Limits, Request, SendError, SendErrorKind, Transport};
 use tokio::sync::oneshot;
 
 use crate::extras::Lists;
@@ -33,7 +32,7 @@ pub struct Network {
 }
 
 impl Network {
-    async fn exchange(&self, request: Request, progress: &Progress) -> Result<Answer, SendError> {
+    async fn exchange(&self, request: Request, limits: &Limits) -> Result<Answer, SendError> {
         let (life, world) = (&self.life, &self.life.world);
         let nth = life.request();
         let operation = operation_of(&request.headers);
@@ -53,7 +52,7 @@ impl Network {
         let (incarnation, now) = (self.incarnation, world.clock.now());
         world.facts.with(|all| all.attempts.push((incarnation, self.name, now)));
         let trouble = world.trouble();
-        progress.nothing_sent();
+        limits.nothing_sent();
         match trouble {
             Some(Trouble::NoConnection) => {
                 world.note(|| format!("{shown}: no connection"));
@@ -70,7 +69,7 @@ impl Network {
             Some(Trouble::Late) => world.draw.within(limit / 3..limit),
             _ => world.draw.within(ms(5)..ms(200)),
         };
-        if !progress.begin_sending() {
+        if !limits.begin_sending() {
             return Err(SendError::new(SendErrorKind::Connect));
         }
         let send = self.leaves(operation, text_of(&request, "stripe-version"));
@@ -164,8 +163,8 @@ impl Network {
 }
 
 impl Transport for Network {
-    fn send(&self, request: Request, limits: Limits) -> Exchange<'_> {
-        Box::pin(async move { self.exchange(request, &limits.progress).await })
+    fn send(&self, request: Request, limits: Limits) -> BoxFuture<'_, Result<Answer, SendError>> {
+        Box::pin(async move { self.exchange(request, &limits).await })
     }
 }
 

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use steadfast::clock::{Clock, Instant, Sleep, Timestamp};
+use steadfast::BoxFuture;
+use steadfast::clock::{Clock, Instant, Timestamp};
 use steadfast::testkit::TestClock;
 
 use crate::draw::{Draw, ms, secs};
@@ -103,7 +104,7 @@ impl Clock for ServerClock {
         wall_of(&self.0, self.1.clock, stepped_ms)
     }
 
-    fn sleep_until(&self, at: Instant) -> Sleep {
+    fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()> {
         self.0.sleep_until(at)
     }
 }

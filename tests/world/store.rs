@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use steadfast::clock::{Clock as _, Instant, Timestamp};
 use steadfast::operation::record::{
-    Act, Action, AuditEntry, Claim, Claimed, Cursor, Declined, Event, Filter, Forbidden, Page, Phase, Record,
-    Summary, Take, Tally, Transition,
+    Act, Action, AuditEntry, Claim, Claimed, Declined, Event, Filter, Forbidden, Page, Phase, Record,
+    Summary, Takeover, Tally, Transition,
 };
 use steadfast::operation::{Key, OperationId};
 use steadfast::store::{Memory, Store, StoreError, Wrapper};
@@ -181,7 +181,7 @@ impl Store for Watched {
         Ok(moved)
     }
 
-    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
+    async fn take(&self, take: Takeover) -> Result<Vec<Record>, StoreError> {
         let wall = take.now;
         let taken = self.alone(self.inner.take(take)).await?;
         let at = self.clock.now();
@@ -235,7 +235,7 @@ impl Store for Watched {
     async fn list(
         &self,
         filter: &Filter,
-        after: Option<&Cursor>,
+        after: Option<&str>,
         limit: usize,
     ) -> Result<Page<Summary>, StoreError> {
         self.alone(self.inner.list(filter, after, limit)).await
@@ -248,7 +248,7 @@ impl Store for Watched {
     async fn audit(
         &self,
         id: Option<&OperationId>,
-        after: Option<&Cursor>,
+        after: Option<&str>,
         limit: usize,
     ) -> Result<Page<AuditEntry>, StoreError> {
         self.alone(self.inner.audit(id, after, limit)).await
@@ -307,7 +307,7 @@ impl Wrapper for Renewing {
         Store::transition(&self.inner, record, transition).await
     }
 
-    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
+    async fn take(&self, take: Takeover) -> Result<Vec<Record>, StoreError> {
         let taken = Store::take(&self.inner, take).await?;
         let world = &self.inner.life.world;
         let at = world.clock.now();

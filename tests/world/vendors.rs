@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde_json::json;
-use steadfast::clock::{Clock, Instant, Sleep, Timestamp};
+use steadfast::BoxFuture;
+use steadfast::clock::{Clock, Instant, Timestamp};
 use steadfast::policy::RateConfig;
 use steadfast::testkit::fakes::{BigCommerceFake, InProcess, Ledger, PostmarkFake, StripeFake};
 use steadfast::testkit::{Fault, SeededRandom, TestClock};
@@ -345,7 +346,7 @@ impl Clock for VendorClock {
         shifted(exact_wall(&self.clock), self.off_ms)
     }
 
-    fn sleep_until(&self, at: Instant) -> Sleep {
+    fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()> {
         self.clock.sleep_until(at)
     }
 }

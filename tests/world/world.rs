@@ -7,8 +7,9 @@ use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 use serde_json::json;
+use steadfast::BoxFuture;
 use steadfast::clock::{Clock as _, Instant, Timestamp};
-use steadfast::dead_letter::{DeadLetters, Edit, Redrive, Selection, Signed, Which};
+use steadfast::dead_letter::{Change, DeadLetters, Selection};
 use steadfast::dispatcher::PERIOD;
 use steadfast::operation::record::{
     CLOCKS_DIFFER_MAX, DOUBTED_FOR, Filter, Phase, Record, Resolution, Summary,
@@ -408,7 +409,7 @@ impl World {
                 let (world, operator) = (self.clone(), Life::new(self, self.schedule.hosts));
                 tokio::spawn(async move {
                     let (clients, _) = world.clients(&operator);
-                    world.redrive(&operator, &clients, &Redrive::by("ann")).await;
+                    world.redrive(&operator, &clients, &Change::by("ann")).await;
                 });
             }
         }
@@ -427,22 +428,22 @@ impl World {
         clients.iter().fold(letters, |letters, (_, client)| letters.with_client(client))
     }
 
-    async fn redrive(&self, _operator: &Arc<Life>, clients: &[(Name, Client)], how: &Redrive) {
+    async fn redrive(&self, _operator: &Arc<Life>, clients: &[(Name, Client)], how: &Change) {
         let letters = self.letters(clients);
-        let redriven = letters.redrive(Which::Matching(&Selection::default()), how).await;
+        let redriven = letters.redrive_all(&Selection::default(), how).await;
         let redriven = redriven.expect("the operator's store does not fail");
-        self.note(|| format!("redrive: {} due, {} held back", redriven.due, redriven.held_back));
+        self.note(|| format!("redrive: {} due, {} held back", redriven.done, redriven.held_back));
     }
 
     async fn operate(self: &Arc<World>, operator: &Arc<Life>) {
         let (clients, _) = self.clients(operator);
-        let forced = Redrive::by("ann").because("the world wants it").force();
+        let forced = Change::by("ann").because("the world wants it").force();
         match self.schedule.operator {
             Operator::Nothing => {}
-            Operator::Redrives => self.redrive(operator, &clients, &Redrive::by("ann")).await,
+            Operator::Redrives => self.redrive(operator, &clients, &Change::by("ann")).await,
             Operator::RedrivesNextDay => {
                 self.clock.latency(secs(25 * 3600)).await;
-                self.redrive(operator, &clients, &Redrive::by("ann")).await;
+                self.redrive(operator, &clients, &Change::by("ann")).await;
             }
             Operator::Forces => {
                 self.redrive(operator, &clients, &forced).await;
@@ -460,7 +461,7 @@ impl World {
     /// The true word on each dead letter.
     pub async fn resolve(&self, clients: &[(Name, Client)]) {
         let letters = self.letters(clients);
-        let signed = Signed::new("ann", "looked at the vendor's dashboard");
+        let signed = Change::by("ann").because("looked at the vendor's dashboard");
         for record in self.records().await {
             let Some(number) = operation_of(&record.request.headers) else { continue };
             let id = self.facts.with(|all| {
@@ -490,14 +491,10 @@ impl World {
                 continue;
             }
             let key = format!("{}{}", record.id.key.as_str(), audit::EDITED);
-            let edit = Edit {
-                key: Key::new(key).expect("a key"),
-                body: json!({ "value": number + 500 }).to_string().into(),
-                signed: Signed::new("ann", "another body"),
-                force: false,
-            };
-            let edited = letters.edit(&record.id, &edit).await;
-            self.note(|| format!("edit of operation {number}: {:?}", edited.map(|edited| edited.new.id.key)));
+            let (key, body) = (Key::new(key).expect("a key"), json!({ "value": number + 500 }).to_string());
+            let how = Change::by("ann").because("another body");
+            let edited = letters.edit(&record.id, key, body, &how).await;
+            self.note(|| format!("edit of operation {number}: {:?}", edited.map(|new| new.key)));
         }
     }
 
@@ -672,7 +669,7 @@ impl steadfast::clock::Clock for OperatorClock {
         exact_wall(&self.0)
     }
 
-    fn sleep_until(&self, at: Instant) -> steadfast::clock::Sleep {
+    fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()> {
         self.0.sleep_until(at)
     }
 }

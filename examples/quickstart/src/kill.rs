@@ -101,7 +101,7 @@ async fn in_phase(store: &Sqlite, phase: Phase) -> Result<Vec<Summary>, Problem>
     let filter = Filter { phases: vec![phase], ..Filter::default() };
     let (mut rows, mut after) = (Vec::new(), None);
     loop {
-        let page = store.list(&filter, after.as_ref(), PAGE).await?;
+        let page = store.list(&filter, after.as_deref(), PAGE).await?;
         rows.extend(page.rows);
         after = page.next;
         if after.is_none() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use steadfast::Effect;
-use steadfast::dead_letter::{DeadLetters, Failure, Group, Letter, Redrive, Selection, Which};
+use steadfast::dead_letter::{Change, DeadLetters, Group, Letter, Selection};
 use steadfast::operation::record::{Phase, Record};
 use steadfast::store::{Sqlite, Store as _};
 use steadfast::testkit::fakes::Ledger;
@@ -62,10 +62,10 @@ pub async fn redrive(
     let effects = || ledger.effects_for(&letter.summary.wire_key).len();
     let effects_before = effects();
 
-    let how = Redrive::by("quickstart").because("Postmark takes templates again");
-    let done = letters.redrive(Which::These(std::slice::from_ref(id)), &how).await?;
-    if let Some(held) = done.why_held_back.first() {
-        return Err(format!("{} was not redriven: {}", held.id, held.why).into());
+    let how = Change::by("quickstart").because("Postmark takes templates again");
+    let done = letters.redrive(std::slice::from_ref(id), &how).await?;
+    if let Some((id, why)) = done.why_held_back.first() {
+        return Err(format!("{id} was not redriven: {why}").into());
     }
     // Redriving makes the letter due; it goes out through the service's own dispatcher and gates.
     let deadline = Instant::now() + REDRIVE_MAX;
@@ -83,18 +83,18 @@ pub async fn redrive(
 impl Found {
     /// At most two lines, the most frequent failure first.
     pub fn lines(&self) -> Vec<String> {
-        let mut counts: Vec<(u64, &Failure)> = Vec::new();
-        for Group { count, failure, .. } in &self.groups {
-            let is_like = |other: &Failure| {
-                (&other.vendor, other.code, &other.effect) == (&failure.vendor, failure.code, &failure.effect)
+        let mut counts: Vec<(u64, &Group)> = Vec::new();
+        for group in &self.groups {
+            let is_like = |other: &Group| {
+                (&other.vendor, other.code, &other.effect) == (&group.vendor, group.code, &group.effect)
             };
             match counts.iter_mut().find(|(_, other)| is_like(other)) {
-                Some((sum, _)) => *sum += count,
-                None => counts.push((*count, failure)),
+                Some((sum, _)) => *sum += group.count,
+                None => counts.push((group.count, group)),
             }
         }
-        let line = |(count, failure): &(u64, &Failure)| {
-            let Failure { vendor, code, effect, .. } = failure;
+        let line = |(count, group): &(u64, &Group)| {
+            let Group { vendor, code, effect, .. } = group;
             let vendor = vendor_of(vendor).map_or(vendor.as_str(), |vendor| VENDORS[vendor]);
             let meaning = match effect.as_str() {
                 "none" => "no effect, safe to redrive",
@@ -112,8 +112,8 @@ impl Found {
     }
 
     pub fn json(&self) -> Value {
-        let group = |Group { count, failure, .. }: &Group| {
-            let Failure { vendor, code, reason, effect, status } = failure;
+        let group = |group: &Group| {
+            let Group { vendor, code, reason, effect, status, count, .. } = group;
             json!({
                 "vendor": vendor,
                 "code": code,

@@ -56,7 +56,7 @@ pub struct Report {
 pub async fn outcomes(store: &impl Store) -> Result<Vec<Outcome>, Problem> {
     let (mut outcomes, mut after) = (Vec::new(), None);
     loop {
-        let page = store.list(&Filter::default(), after.as_ref(), PAGE).await?;
+        let page = store.list(&Filter::default(), after.as_deref(), PAGE).await?;
         for row in &page.rows {
             let record = store.get(&row.id).await?.ok_or("an operation that was listed is gone")?;
             let log = store.evidence(&row.id).await?;

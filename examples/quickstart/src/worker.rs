@@ -91,7 +91,7 @@ fn in_a_hurry() -> Policy {
     Policy::background()
         .backoff(Backoff::ladder(ladder))
         .timeout(Timeouts::new(second, second, 20 * second))
-        .record(RecordConfig::new(RecordConfig::default().keep, LEASE_MARGIN))
+        .record(RecordConfig::new(RecordConfig::default().retention, LEASE_MARGIN))
         // One answer in six is a fault here. From the default of 10/s the dispatcher would go no faster, as it should
         // not where a vendor fails that often because it goes down under its load.
         .recovery(RecoveryConfig::new(200, 500))

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use steadfast::Vendors;
-use steadfast::dead_letter::{DeadLetterError, DeadLetters, Edit, Redrive, Redriven, View, Which};
-use steadfast::operation::record::{Cursor, Resolution};
+use steadfast::dead_letter::{Change, DeadLetterError, DeadLetters, Outcome, View};
+use steadfast::operation::record::Resolution;
 use steadfast::operation::{Key, OperationId};
 
 use super::arguments::{
@@ -69,11 +69,11 @@ async fn dead_letters(
         }
         DeadLettersCommand::List { select, limit, after, .. } => {
             let (letters, limit) = (place.open()?, usize::from(limit));
-            let page = letters.list(&select.selection(), after.map(Cursor::new).as_ref(), limit).await?;
+            let page = letters.list(&select.selection(), after.as_deref(), limit).await?;
             if page.rows.is_empty() {
                 absent_vendor(&letters, &select, output).await?;
             }
-            let next = page.next.as_ref().map(Cursor::as_str);
+            let next = page.next.as_deref();
             let rejected = letters.rejected_rows().await?;
             let result = json!({ "letters": page.rows, "next": next, "rejected_rows": rejected });
             output.put(DONE, &result, |_, out| {
@@ -150,12 +150,12 @@ async fn redrive(
     if named == filtered {
         return Err(Failure::Arguments("name either operations, or a filter, or --all".to_owned()));
     }
-    let rehearsal = arguments.dry_run || (filtered && !arguments.yes);
+    let dry_run = arguments.dry_run || (filtered && !arguments.yes);
     let signature = &arguments.signature;
-    let mut how = match (rehearsal, arguments.force || arguments.overwrite) {
-        (true, _) => Redrive::by("").rehearse(),
-        (false, true) => Redrive::from(signature.name_and_reason()?),
-        (false, false) => Redrive::from(signature.name()?),
+    let mut how = match (dry_run, arguments.force || arguments.overwrite) {
+        (true, _) => Change::by("").dry_run(),
+        (false, true) => signature.name_and_reason()?,
+        (false, false) => signature.name()?,
     };
     (how.force, how.overwrite) = (arguments.force, arguments.overwrite);
     let letters = place.open()?;
@@ -163,9 +163,11 @@ async fn redrive(
     for name in &arguments.operations {
         ids.push(find_whole(&letters, name).await?);
     }
-    let selection = arguments.select.selection();
-    let which = if named { Which::These(&ids) } else { Which::Matching(&selection) };
-    let redriven = letters.redrive(which, &how).await?;
+    let redriven = if named {
+        letters.redrive(&ids, &how).await?
+    } else {
+        letters.redrive_all(&arguments.select.selection(), &how).await?
+    };
     if redriven.matched == 0 {
         absent_vendor(&letters, &arguments.select, output).await?;
     }
@@ -176,7 +178,7 @@ async fn redrive(
 
 /// What to type for the redrive after its dry run. A reason or a name that is missing is asked for here already, not
 /// only when the redrive is refused for it.
-fn to_do_it(arguments: &RedriveArguments, redriven: &Redriven) -> String {
+fn to_do_it(arguments: &RedriveArguments, redriven: &Outcome) -> String {
     let mut more = Vec::new();
     if let Some(frozen_at) = redriven.frozen_at {
         more.push("--yes".to_owned());
@@ -212,7 +214,7 @@ async fn absent_vendor(letters: &DeadLetters, select: &Select, output: &Output<'
 }
 
 async fn resolve(place: &Place, arguments: ResolveArguments, output: &mut Output<'_>) -> Result<u8, Failure> {
-    let signed = arguments.signature.name_and_reason()?;
+    let how = arguments.signature.name_and_reason()?;
     let word = arguments.word;
     let resolution = match (word.applied, word.not_applied, word.reopen) {
         (Some(vendor_id), ..) => Some(Resolution::Applied { vendor_id }),
@@ -223,22 +225,24 @@ async fn resolve(place: &Place, arguments: ResolveArguments, output: &mut Output
     let letters = place.open()?;
     let id = find_whole(&letters, &arguments.operation.name).await?;
     let summary = match resolution {
-        Some(resolution) => letters.resolve(&id, resolution, &signed).await?,
-        None => letters.reopen(&id, &signed).await?,
+        Some(resolution) => letters.resolve(&id, resolution, &how).await?,
+        None => letters.reopen(&id, &how).await?,
     };
     output.put(DONE, &summary, print::resolved)
 }
 
 async fn edit(place: &Place, arguments: EditArguments, output: &mut Output<'_>) -> Result<u8, Failure> {
     let key = Key::new(arguments.key).map_err(|error| Failure::Arguments(format!("--key: {error}")))?;
-    let signed = arguments.signature.name_and_reason()?;
+    let mut how = arguments.signature.name_and_reason()?;
+    how.force = arguments.force;
     let path = arguments.body;
     let body = read(&path).map_err(|error| Failure::Input(path, error))?;
     let letters = place.open()?;
     let id = find_whole(&letters, &arguments.operation.name).await?;
-    let edit = Edit { key, body: body.into(), signed, force: arguments.force };
-    let edited = letters.edit(&id, &edit).await?;
-    output.put(DONE, &edited, print::edited)
+    let new = letters.edit(&id, key, body, &how).await?;
+    let old = letters.show(&id, &View::closed()).await?.summary;
+    let new = letters.show(&new, &View::closed()).await?.summary;
+    output.put(DONE, &json!({ "old": old, "new": new }), |_, out| print::edited(&old, &new, out))
 }
 
 /// Lines are what an export is: only one that goes into a file leaves room for an answer.
@@ -281,7 +285,12 @@ async fn export(
 }
 
 fn view(arguments: &ViewArguments, signature: &Signature) -> Result<View, Failure> {
-    let view = if arguments.bodies { View::opened(signature.name_and_reason()?) } else { View::closed() };
+    let view = if arguments.bodies {
+        let Change { by, why, .. } = signature.name_and_reason()?;
+        View::opened(by, why)
+    } else {
+        View::closed()
+    };
     Ok(view.redact(arguments.redact.iter().cloned()))
 }
 

@@ -25,8 +25,7 @@ pub(crate) fn migrate(
         return output.put(DONE, &answer, |_, out| out.write_all(sql.as_bytes()));
     }
     let store = url.to_string();
-    let migrated = url.migrate(roles).map_err(failed)?;
-    let (from, to) = (migrated.from, migrated.to);
+    let (from, to) = url.migrate(roles).map_err(failed)?;
     let answer = json!({ "from": from, "to": to, "roles": roles, "sql": null });
     output.put(DONE, &answer, |_, out| {
         match from {

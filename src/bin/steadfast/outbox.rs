@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde_json::json;
 use steadfast::dead_letter::{DeadLetters, Stats};
-use steadfast::operation::record::{Cursor, Page};
+use steadfast::operation::record::Page;
 use steadfast::store::Rejected;
 
 use super::arguments::OutboxArguments;
@@ -21,8 +21,8 @@ pub(crate) async fn rejected(
 ) -> Result<u8, Failure> {
     let OutboxArguments { limit, after } = arguments;
     let letters = place.open()?;
-    let page = letters.rejected(after.map(Cursor::new).as_ref(), usize::from(limit)).await?;
-    let next = page.next.as_ref().map(Cursor::as_str);
+    let page = letters.rejected(after.as_deref(), usize::from(limit)).await?;
+    let next = page.next.as_deref();
     output.put(DONE, &json!({ "rejected": page.rows, "next": next }), |_, out| print(&page, out))
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use humantime_serde::re::humantime::format_duration;
 use steadfast::clock::Timestamp;
-use steadfast::dead_letter::{Edited, Group, Letter, Redriven, Safety, Shown, ShownBody, Stats};
+use steadfast::dead_letter::{Group, Letter, Message, Outcome, Safety, Shown, Stats};
 use steadfast::operation::record::{Phase, Place, Summary};
 
 use super::history;
@@ -53,15 +53,14 @@ pub(crate) fn groups(groups: &[Group], out: Out<'_>) -> io::Result<()> {
         writeln!(out, "no dead letter matches")?;
     }
     for group in groups {
-        let failure = &group.failure;
-        writeln!(out, "{:>8}  {}", group.count, plain(&failure.vendor))?;
+        writeln!(out, "{:>8}  {}", group.count, plain(&group.vendor))?;
         writeln!(
             out,
             "          {}, effect {}, {}, {}",
-            failure.reason,
-            failure.effect,
-            answered(failure.status),
-            failure.code
+            group.reason,
+            group.effect,
+            answered(group.status),
+            group.code
         )?;
         writeln!(out, "          {} to {}", group.oldest, group.newest)?;
     }
@@ -93,20 +92,24 @@ pub(crate) fn stats(stats: &Stats, out: Out<'_>) -> io::Result<()> {
 }
 
 /// `to_do_it`: what has to be typed after a dry run.
-pub(crate) fn redriven(redriven: &Redriven, to_do_it: &str, out: Out<'_>) -> io::Result<()> {
-    let Redriven { matched, due, forced, looked_up, held_back, .. } = redriven;
-    if redriven.rehearsal {
-        writeln!(out, "{matched} matched; {due} would be due ({forced} by force), {held_back} held back")?;
+pub(crate) fn redriven(redriven: &Outcome, to_do_it: &str, out: Out<'_>) -> io::Result<()> {
+    let Outcome { matched, done: due, forced, looked_up, held_back: others, .. } = redriven;
+    if redriven.dry_run {
+        writeln!(out, "{matched} matched; {due} would be due ({forced} by force), {others} held back")?;
         writeln!(out, "{}", wrapped(&format!("nothing was changed; to do it: {to_do_it}"), ""))?;
     } else {
-        writeln!(out, "{matched} matched; {due} due ({forced} by force), {held_back} held back")?;
+        writeln!(out, "{matched} matched; {due} due ({forced} by force), {others} held back")?;
     }
     if *looked_up > 0 {
         writeln!(out, "of these, looked up at the vendor before anything is sent: {looked_up}")?;
     }
-    for held in &redriven.why_held_back {
-        writeln!(out, "held back: {}", plain(&held.id.to_string()))?;
-        writeln!(out, "{}", wrapped(&held.why.to_string(), "    "))?;
+    held_back(redriven, out)
+}
+
+pub(crate) fn held_back(outcome: &Outcome, out: Out<'_>) -> io::Result<()> {
+    for (id, why) in &outcome.why_held_back {
+        writeln!(out, "held back: {}", plain(&id.to_string()))?;
+        writeln!(out, "{}", wrapped(&why.to_string(), "    "))?;
     }
     Ok(())
 }
@@ -137,9 +140,9 @@ pub(crate) fn files(files: &[String], out: Out<'_>) -> io::Result<()> {
     files.iter().try_for_each(|file| writeln!(out, "{}", plain(file)))
 }
 
-pub(crate) fn edited(edited: &Edited, out: Out<'_>) -> io::Result<()> {
-    writeln!(out, "replaced: {}", plain(&edited.old.id.to_string()))?;
-    writeln!(out, "by:       {}, {}", plain(&edited.new.id.to_string()), edited.new.phase)
+pub(crate) fn edited(old: &Summary, new: &Summary, out: Out<'_>) -> io::Result<()> {
+    writeln!(out, "replaced: {}", plain(&old.id.to_string()))?;
+    writeln!(out, "by:       {}, {}", plain(&new.id.to_string()), new.phase)
 }
 
 pub(crate) fn shown(shown: &Shown, out: Out<'_>) -> io::Result<()> {
@@ -187,12 +190,11 @@ pub(crate) fn shown(shown: &Shown, out: Out<'_>) -> io::Result<()> {
     }
     let age = whole_seconds(shown.now, summary.claimed_at);
     writeln!(out, "claimed:  {} ({age} ago)\nmoved:    {}", summary.claimed_at, summary.updated_at)?;
-    let request = &shown.request;
-    writeln!(out, "\n{} {}", request.method, plain(&request.url))?;
-    message(&request.headers, &request.body, request.body_bytes, out)?;
-    if let Some(reply) = &shown.reply {
-        writeln!(out, "\nanswered {}{}", reply.status, if reply.cut { ", cut at the limit" } else { "" })?;
-        message(&reply.headers, &reply.body, reply.body_bytes, out)?;
+    writeln!(out, "\n{} {}", shown.method, plain(&shown.url))?;
+    message(&shown.request, out)?;
+    if let (Some(reply), Some(status)) = (&shown.reply, summary.status) {
+        writeln!(out, "\nanswered {status}{}", if reply.cut { ", cut at the limit" } else { "" })?;
+        message(reply, out)?;
     }
     history::lines(shown, out)
 }
@@ -215,15 +217,14 @@ fn sequence(place: &Place, holds: bool, out: Out<'_>) -> io::Result<()> {
     }
 }
 
-fn message(headers: &[(String, String)], body: &ShownBody, bytes: usize, out: Out<'_>) -> io::Result<()> {
-    for (name, value) in headers {
+fn message(message: &Message, out: Out<'_>) -> io::Result<()> {
+    for (name, value) in &message.headers {
         writeln!(out, "  {}: {}", plain(name), plain(value))?;
     }
-    match body {
-        ShownBody::Text(text) if text.is_empty() => Ok(()),
-        ShownBody::Text(text) => writeln!(out, "  {}", plain(text)),
-        ShownBody::Withheld { why } => writeln!(out, "  body of {bytes} bytes withheld: {why}"),
-        _ => Ok(()),
+    match &message.body {
+        Ok(text) if text.is_empty() => Ok(()),
+        Ok(text) => writeln!(out, "  {}", plain(text)),
+        Err(why) => writeln!(out, "  body of {} bytes withheld: {why}", message.body_bytes),
     }
 }
 

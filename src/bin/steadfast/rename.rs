@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
-use steadfast::dead_letter::{Adopt, Adopted, Signed, Stats, Unreached};
+use steadfast::dead_letter::{Change, Outcome, Stats, Unreached};
 
 use super::arguments::{AdoptArguments, CancelArguments};
 use super::commands::find_whole;
@@ -11,7 +11,7 @@ use super::failure::{DONE, Failure, HELD_BACK};
 use super::outbox;
 use super::output::Output;
 use super::place::Place;
-use super::print::{self, plain, wrapped};
+use super::print::{self, plain};
 
 /// The counts; and with a vendors file, what none of its clients carries on with.
 pub(crate) async fn stats(place: &Place, output: &mut Output<'_>) -> Result<u8, Failure> {
@@ -43,10 +43,10 @@ pub(crate) async fn cancel(
     arguments: &CancelArguments,
     output: &mut Output<'_>,
 ) -> Result<u8, Failure> {
-    let signed = arguments.signature.name_and_reason()?;
+    let how = arguments.signature.name_and_reason()?;
     let letters = place.open()?;
     let id = find_whole(&letters, &arguments.operation.name).await?;
-    let summary = letters.cancel(&id, &signed).await?;
+    let summary = letters.cancel(&id, &how).await?;
     output.put(DONE, &summary, print::resolved)
 }
 
@@ -60,27 +60,19 @@ pub(crate) async fn adopt(
         let problem = "which vendors file? Name one that has the new name with --vendors PATH, or set STEADFAST_VENDORS";
         return Err(Failure::Arguments(problem.to_owned()));
     }
-    let how = if yes {
-        Adopt::from(from, to, signature.name_and_reason()?)
-    } else {
-        Adopt::from(from, to, Signed::new("", "")).rehearse()
-    };
-    let adopted = place.open()?.adopt(&how).await?;
+    let how = if yes { signature.name_and_reason()? } else { Change::by("").dry_run() };
+    let adopted = place.open()?.adopt(&from, &to, &how).await?;
     let code = if adopted.held_back > 0 { HELD_BACK } else { DONE };
     output.put(code, &adopted, print_adopted)
 }
 
-fn print_adopted(adopted: &Adopted, out: &mut (dyn Write + Send)) -> io::Result<()> {
-    let Adopted { matched, adopted: count, held_back, .. } = adopted;
-    if adopted.rehearsal {
+fn print_adopted(adopted: &Outcome, out: &mut (dyn Write + Send)) -> io::Result<()> {
+    let Outcome { matched, done: count, held_back, .. } = adopted;
+    if adopted.dry_run {
         writeln!(out, "{matched} matched; {count} would be adopted, {held_back} held back")?;
         writeln!(out, "nothing was changed; to do it: --yes, with --why REASON")?;
     } else {
         writeln!(out, "{matched} matched; {count} adopted, {held_back} held back")?;
     }
-    for held in &adopted.why_held_back {
-        writeln!(out, "held back: {}", plain(&held.id.to_string()))?;
-        writeln!(out, "{}", wrapped(&held.why.to_string(), "    "))?;
-    }
-    Ok(())
+    print::held_back(adopted, out)
 }

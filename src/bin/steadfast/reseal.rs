@@ -3,7 +3,8 @@
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
-use steadfast::store::{self, Resealed, Unreadable};
+use steadfast::operation::OperationId;
+use steadfast::store::{self, Resealed, StoreError};
 
 use super::arguments::ResealArguments;
 use super::failure::{DONE, Failure, HELD_BACK};
@@ -32,12 +33,12 @@ pub(crate) async fn reseal(
 }
 
 fn answer(resealed: &Resealed, wiped: bool) -> Value {
-    let why = |Unreadable { id, why, .. }: &Unreadable| {
+    let why = |(id, why): &(OperationId, StoreError)| {
         let problem = why.to_string();
         json!({ "operation": id.to_string(), "scope": id.scope, "key": id.key, "problem": problem })
     };
     json!({
-        "dry_run": resealed.rehearsal,
+        "dry_run": resealed.dry_run,
         "matched": resealed.matched,
         "resealed": resealed.resealed,
         "remaining": resealed.remaining,
@@ -49,7 +50,7 @@ fn answer(resealed: &Resealed, wiped: bool) -> Value {
 
 fn print(resealed: &Resealed, wiped: bool, out: &mut (dyn Write + Send)) -> io::Result<()> {
     let Resealed { matched, resealed: count, remaining, unreadable, .. } = resealed;
-    if resealed.rehearsal {
+    if resealed.dry_run {
         writeln!(out, "{matched} operations are not sealed with the current key")?;
         writeln!(out, "nothing was changed; to seal them: without --dry-run")?;
     } else {
@@ -69,7 +70,7 @@ fn print(resealed: &Resealed, wiped: bool, out: &mut (dyn Write + Send)) -> io::
     if *unreadable > 0 {
         writeln!(out, "{unreadable} cannot be read, and stay as they are:")?;
     }
-    for Unreadable { id, why, .. } in &resealed.why_unreadable {
+    for (id, why) in &resealed.why_unreadable {
         writeln!(out, "unreadable: {}", plain(&id.to_string()))?;
         writeln!(out, "{}", wrapped(&why.to_string(), "    "))?;
     }

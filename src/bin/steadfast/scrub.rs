@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
-use steadfast::dead_letter::{Scrub, Scrubbed, Signed};
+use steadfast::dead_letter::{Change, Outcome};
 
 use super::arguments::ScrubArguments;
 use super::failure::{DONE, Failure};
@@ -17,11 +17,10 @@ pub(crate) async fn scrub(
     output: &mut Output<'_>,
 ) -> Result<u8, Failure> {
     let ScrubArguments { header, rows_only, yes, signature } = arguments;
-    let mut how =
-        if yes { Scrub::by(signature.name_and_reason()?) } else { Scrub::by(Signed::new("", "")).rehearse() };
-    how.headers = header;
+    let how = if yes { signature.name_and_reason()? } else { Change::by("").dry_run() };
+    let headers: Vec<&str> = header.iter().map(String::as_str).collect();
     let (letters, store) = place.open_both()?;
-    let scrubbed = letters.scrub(&how).await?;
+    let scrubbed = letters.scrub(&headers, &how).await?;
     let wiped = match store.upkeep() {
         Some(upkeep) if yes && !rows_only => {
             upkeep.wipe().await.map_err(Failure::Upkeep)?;
@@ -36,10 +35,10 @@ pub(crate) async fn scrub(
     output.put(DONE, &answer, |_, out| print_scrubbed(&scrubbed, wiped, out))
 }
 
-fn print_scrubbed(scrubbed: &Scrubbed, wiped: bool, out: &mut (dyn Write + Send)) -> io::Result<()> {
-    let Scrubbed { matched, scrubbed: count, headers, .. } = scrubbed;
+fn print_scrubbed(scrubbed: &Outcome, wiped: bool, out: &mut (dyn Write + Send)) -> io::Result<()> {
+    let Outcome { matched, done: count, headers, .. } = scrubbed;
     writeln!(out, "{}", wrapped(&format!("looked for: {}", headers.join(", ")), ""))?;
-    if scrubbed.rehearsal {
+    if scrubbed.dry_run {
         writeln!(out, "{matched} operations hold one of these")?;
         return writeln!(out, "nothing was changed; to remove them: --yes, with --why REASON");
     }

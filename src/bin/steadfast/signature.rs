@@ -3,7 +3,7 @@
 //! Asked for here and not by clap, which would name the reason in one error and the name in the next.
 
 use clap::Args;
-use steadfast::dead_letter::Signed;
+use steadfast::dead_letter::Change;
 
 use super::failure::Failure;
 
@@ -25,12 +25,12 @@ pub(crate) struct Signer {
 
 impl Signature {
     /// The name, and the reason if there is one.
-    pub(crate) fn name(&self) -> Result<Signed, Failure> {
+    pub(crate) fn name(&self) -> Result<Change, Failure> {
         self.signed_from(variable, false)
     }
 
     /// The name and the reason.
-    pub(crate) fn name_and_reason(&self) -> Result<Signed, Failure> {
+    pub(crate) fn name_and_reason(&self) -> Result<Change, Failure> {
         self.signed_from(variable, true)
     }
 
@@ -38,7 +38,7 @@ impl Signature {
         &self,
         variable: impl Fn(&str) -> Option<String>,
         needs_why: bool,
-    ) -> Result<Signed, Failure> {
+    ) -> Result<Change, Failure> {
         let why = self.why.as_deref().filter(|why| !why.trim().is_empty());
         let give_why = match &self.why {
             Some(_) => "give a reason with --why, which is empty",
@@ -46,7 +46,7 @@ impl Signature {
         };
         match (self.signer.name_from(variable), why) {
             (Ok(_), None) if needs_why => Err(missing("a reason is", give_why)),
-            (Ok(by), why) => Ok(Signed::new(by, why.unwrap_or_default())),
+            (Ok(by), why) => Ok(Change::by(by).because(why.unwrap_or_default())),
             (Err(give_by), None) if needs_why => {
                 Err(missing("a name and a reason are", &format!("{give_by}, and {give_why}")))
             }

@@ -11,6 +11,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::forbidden::Forbidden;
 use super::notes::Notes;
 use super::view::Phase;
 use super::{Record, State};
@@ -32,7 +33,7 @@ pub struct Act {
     /// As [`Claim::now`](super::Claim::now).
     pub now: Timestamp,
     /// The fence of the record that the operator looked at, so that an operation that has moved on since is
-    /// left alone. `None` acts on whatever is there.
+    /// left alone. `None` acts on the record that is there.
     pub fence: Option<u64>,
 }
 
@@ -214,36 +215,6 @@ pub struct AuditEntry {
     pub before: Phase,
     /// Where it stood afterwards.
     pub after: Phase,
-}
-
-/// Why an operator's action changed nothing, and left nothing on the audit record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Forbidden {
-    /// There is no such operation.
-    Absent,
-    /// It is not as the operator saw it: another process has taken it since.
-    Moved,
-    /// It is not a dead letter.
-    NotDead,
-    /// A process holds it, and may be sending.
-    Held,
-    /// It has ended: it neither waits nor was left.
-    NotOpen,
-    /// The name that it would be given is on record already: both may have been sent.
-    NameTaken,
-    /// It is resolved already.
-    Resolved,
-    /// It has no resolution to take back.
-    NotResolved,
-    /// Its time is not over.
-    NotExpired,
-    /// Its request has none of these headers.
-    NoSecrets,
-    /// The action needs an operator's name and a reason.
-    Unexplained,
-    /// A text is longer than its limit.
-    TooLong,
 }
 
 impl Act {

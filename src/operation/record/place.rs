@@ -103,7 +103,7 @@ impl Record {
 /// Who has the turn of a sequence from now on. `current` has had it, and is in progress or not; `None` if it no longer
 /// [holds](Record::holds_sequence) the sequence. `first` is the earliest that does.
 ///
-/// A store asks this in the commit of whatever changes who holds a sequence: an operation enters, ends, is redriven,
+/// A store asks this in the commit of each change of who holds a sequence: an operation enters, ends, is redriven,
 /// reopened or removed, or lets go of its lease.
 pub fn turn<T>(current: Option<(T, Phase)>, first: Option<T>) -> Option<T> {
     match current {

@@ -6,7 +6,7 @@
 //! as the two differ. So a lease is as long as its holder asked for, whatever clock the holder has, and however late
 //! the store's last answer reached it.
 
-use super::{Act, Claim, Event, Take, Transition};
+use super::{Act, Claim, Event, Takeover, Transition};
 use crate::clock::Timestamp;
 
 impl Claim {
@@ -26,7 +26,7 @@ impl Transition {
         let moved = |time: Timestamp| moved(time, self.now, now);
         match &mut self.event {
             Event::Renew { lease_until: at } | Event::Schedule { at } => *at = moved(*at),
-            Event::Succeed { .. } | Event::Refuse { .. } | Event::Bury { .. } => {}
+            Event::Succeed { .. } | Event::Refuse { .. } | Event::DeadLetter { .. } => {}
         }
         self.unknown_since = self.unknown_since.map(moved);
         self.now = now;
@@ -34,11 +34,11 @@ impl Transition {
     }
 }
 
-impl Take {
+impl Takeover {
     /// The same take, made at `now` by the store's own clock.
     #[must_use]
-    pub fn rebased(self, now: Timestamp) -> Take {
-        Take { now, ..self }
+    pub fn rebased(self, now: Timestamp) -> Takeover {
+        Takeover { now, ..self }
     }
 }
 

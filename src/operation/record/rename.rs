@@ -79,7 +79,7 @@ impl Record {
         Ok(left.moved(State::Dead { reason: Reason::Closed, answer: None }, now))
     }
 
-    /// Under the next fence, so that whatever an earlier holder still writes changes nothing.
+    /// Under the next fence, so that a late write of an earlier holder changes nothing.
     fn in_nobodys_hands(&self, now: Timestamp) -> Result<Record, Forbidden> {
         match self.state {
             State::Scheduled { .. } => {

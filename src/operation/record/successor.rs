@@ -51,7 +51,7 @@ pub fn supersede(
         Some(Resolution::Superseded { key } | Resolution::Replaced { key }) if key == successor => Ok(None),
         Some(Resolution::NotApplied) => Ok(Some(closed(old, successor, now))),
         Some(Resolution::Cancelled) if had_no_effect => Ok(Some(closed(old, successor, now))),
-        // Whatever the letter itself did, its effect may have come under that key.
+        // Also if the letter itself had no effect: it may have come under that key.
         Some(Resolution::Superseded { .. } | Resolution::Replaced { .. }) => {
             refuse(Obstacle::Resolved, Effect::Unknown)
         }

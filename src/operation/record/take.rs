@@ -18,9 +18,9 @@ use crate::guard::Guard;
 
 /// What to take, and for how long.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Take {
+pub struct Takeover {
     /// Which operations.
-    pub what: Left,
+    pub what: Unheld,
     /// Only those that this account [reaches](crate::operation::Scope::is_reached_by): another account's
     /// secret would send them elsewhere. `None` for any.
     pub account: Option<String>,
@@ -39,7 +39,7 @@ pub struct Take {
 
 /// Why an operation has no holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Left {
+pub enum Unheld {
     /// In progress, its lease run out: the holder died or is too slow. Its effect is unknown from here on.
     Lapsed,
     /// Scheduled, and due.
@@ -58,20 +58,20 @@ pub(super) struct Taker {
 impl Record {
     /// The record as the taker holds it, its fence moved by one; `None` if it is not what `take` asks for, or
     /// [waits](Record::waits_for) for its turn.
-    pub fn take(&self, take: &Take) -> Option<Record> {
+    pub fn take(&self, take: &Takeover) -> Option<Record> {
         if take.account.as_deref().is_some_and(|account| !self.id.scope.is_reached_by(account)) {
             return None;
         }
         match (take.what, &self.state) {
-            (Left::Lapsed, State::InProgress { .. }) | (Left::Due, State::Scheduled { .. }) => {
-                let Take { now, lease, attempt_max, vendor_clock_ms, .. } = *take;
+            (Unheld::Lapsed, State::InProgress { .. }) | (Unheld::Due, State::Scheduled { .. }) => {
+                let Takeover { now, lease, attempt_max, vendor_clock_ms, .. } = *take;
                 self.left_to(Taker { now, lease, attempt_max, vendor_clock_ms })
             }
             _ => None,
         }
     }
 
-    /// As [`take`](Record::take), of whatever is in progress or scheduled.
+    /// As [`take`](Record::take), of any operation that is in progress or scheduled.
     pub(super) fn left_to(&self, taker: Taker) -> Option<Record> {
         let now = taker.now;
         match self.state {

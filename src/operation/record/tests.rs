@@ -92,7 +92,7 @@ fn events() -> Vec<(Event, State)> {
             State::Refused { refusal: Refusal::Rejected, answer: no },
         ),
         (
-            Event::Bury { reason: Reason::Exhausted, answer: busy.clone() },
+            Event::DeadLetter { reason: Reason::Exhausted, answer: busy.clone() },
             State::Dead { reason: Reason::Exhausted, answer: busy },
         ),
     ]
@@ -363,15 +363,15 @@ fn a_clock_that_was_wrong_keeps_nobody_out_and_hides_no_send() {
         (100, 100 + DAY, 110 + DAY, Some(115 + DAY), Some(115), Some(Some(115))),
     ] {
         for (what, state, expected) in [
-            (Left::Lapsed, State::InProgress { lease_until: minute(until) }, lapsed.map(Some)),
-            (Left::Due, State::Scheduled { at: minute(until) }, due),
+            (Unheld::Lapsed, State::InProgress { lease_until: minute(until) }, lapsed.map(Some)),
+            (Unheld::Due, State::Scheduled { at: minute(until) }, due),
         ] {
             let case = format!("{what:?} at {now}, moved at {moved}, until {until}, unknown since {since:?}");
             let effect = if since.is_some() { Effect::Unknown } else { Effect::None };
             let (updated_at, unknown_since) = (minute(moved), since.map(minute));
             let mut held = Record { updated_at, unknown_since, ..held(state, effect) };
             (held.claimed_at, held.attempt_max) = (updated_at, Duration::from_secs(60));
-            let take = Take {
+            let take = Takeover {
                 what,
                 account: None,
                 now: minute(now),
@@ -406,8 +406,9 @@ fn a_taker_with_shorter_attempts_waits_for_the_longest_of_all() {
         [(Effect::Unknown, 5, 20), (Effect::Unknown, 50, 50), (Effect::None, 5, 5)]
     {
         let attempt_max = Duration::from_millis(attempt_ms);
-        let (what, now, vendor_clock_ms) = (Left::Due, at(100), None);
-        let take = Take { what, account: None, now, lease: LEASE, attempt_max, vendor_clock_ms, limit: 1 };
+        let (what, now, vendor_clock_ms) = (Unheld::Due, at(100), None);
+        let take =
+            Takeover { what, account: None, now, lease: LEASE, attempt_max, vendor_clock_ms, limit: 1 };
         let taken = held(State::Scheduled { at: at(100) }, effect).take(&take).expect("it is due");
         assert_eq!(taken.attempt_max.as_millis(), expected_ms, "{effect:?}");
     }
@@ -444,13 +445,13 @@ fn is_unauthorized(state: &State) -> bool {
 #[test]
 fn a_taker_is_given_only_what_nobody_holds_and_only_once() {
     for state in states() {
-        for (what, vendor, now) in [Left::Lapsed, Left::Due].into_iter().flat_map(|what| {
+        for (what, vendor, now) in [Unheld::Lapsed, Unheld::Due].into_iter().flat_map(|what| {
             [None, Some("test/v/"), Some("test/w/")]
                 .into_iter()
                 .flat_map(move |vendor| [99, 100, u64::MAX].map(|now| (what, vendor, now)))
         }) {
             let held = held(state.clone(), Effect::None);
-            let take = Take {
+            let take = Takeover {
                 what,
                 account: vendor.map(String::from),
                 now: at(now),
@@ -460,8 +461,8 @@ fn a_taker_is_given_only_what_nobody_holds_and_only_once() {
                 limit: 1,
             };
             let left = match (&state, what) {
-                (State::InProgress { .. }, Left::Lapsed) => Some(Effect::Unknown),
-                (State::Scheduled { .. }, Left::Due) => Some(Effect::None),
+                (State::InProgress { .. }, Unheld::Lapsed) => Some(Effect::Unknown),
+                (State::Scheduled { .. }, Unheld::Due) => Some(Effect::None),
                 _ => None,
             };
             let expected = left
@@ -500,7 +501,7 @@ fn act(action: Action, now: u64) -> Act {
 #[derive(Clone, Debug)]
 enum Step {
     Claim,
-    Take { what: Left },
+    Take { what: Unheld },
     Act { action: Action },
     Write { event: usize, behind: u64, effect: Effect },
 }
@@ -509,7 +510,7 @@ fn step() -> impl Strategy<Value = Step> {
     let effect = prop_oneof![Just(Effect::None), Just(Effect::Unknown)];
     prop_oneof![
         Just(Step::Claim),
-        prop_oneof![Just(Left::Lapsed), Just(Left::Due)].prop_map(|what| Step::Take { what }),
+        prop_oneof![Just(Unheld::Lapsed), Just(Unheld::Due)].prop_map(|what| Step::Take { what }),
         prop_oneof![
             Just(Action::Resolve(Resolution::NotApplied)),
             Just(Action::Resolve(Resolution::Compensated)),
@@ -554,7 +555,7 @@ proptest! {
                 }
                 Step::Take { what } => {
                     let take =
-                        Take { what, account: None, now: at(now), lease: LEASE, attempt_max: ATTEMPT, vendor_clock_ms: None, limit: 1 };
+                        Takeover { what, account: None, now: at(now), lease: LEASE, attempt_max: ATTEMPT, vendor_clock_ms: None, limit: 1 };
                     if let Some(taken) = before.take(&take) {
                         taken_over = true;
                         record = taken;

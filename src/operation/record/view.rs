@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::act::Resolved;
 use super::{Place, Record, State};
 use crate::clock::Timestamp;
-use crate::error::{Effect, Reason};
+use crate::error::{Effect, Error, Input, Reason};
 use crate::operation::{Key, OperationId, Scope};
 
 /// Where an operation stands, in one word: what lists and counts are grouped by.
@@ -52,17 +52,14 @@ impl fmt::Display for Phase {
 }
 
 impl FromStr for Phase {
-    type Err = UnknownPhase;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Phase, UnknownPhase> {
-        Phase::ALL.into_iter().find(|phase| phase.name() == text).ok_or(UnknownPhase)
+    fn from_str(text: &str) -> Result<Phase, Error> {
+        let phase = Phase::ALL.into_iter().find(|phase| phase.name() == text);
+        let problem = "not a phase; one of in_progress, scheduled, succeeded, refused, dead, resolved";
+        phase.ok_or_else(|| Error::invalid(Input::Other("phase"), problem))
     }
 }
-
-/// A text that names no [`Phase`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a phase; one of in_progress, scheduled, succeeded, refused, dead, resolved")]
-pub struct UnknownPhase;
 
 /// One operation in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,29 +125,13 @@ pub struct Filter {
     pub holds_sequence: bool,
 }
 
-/// Where a list goes on. Only the store that gave it can read it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cursor(String);
-
-impl Cursor {
-    /// A cursor as a store writes it, or as it was printed.
-    pub fn new(text: impl Into<String>) -> Cursor {
-        Cursor(text.into())
-    }
-
-    /// The cursor's text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
 /// One page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page<T> {
     /// At most as many as were asked for, oldest first.
     pub rows: Vec<T>,
-    /// Where the next page starts; `None` if this is the last.
-    pub next: Option<Cursor>,
+    /// Where the next page starts: a text that only the store which gave it can read. `None` if this is the last.
+    pub next: Option<String>,
 }
 
 /// How many operations of one vendor are in one phase, and since when.

@@ -392,7 +392,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever happens: an open circuit refuses, probes are never more than three, and it can always recover.
+    /// After any sequence of events: an open circuit refuses, probes are never more than three, and it can always recover.
     #[test]
     fn no_life_over_admits_or_wedges(steps in prop::collection::vec(step(), 0..200)) {
         let breaker = breaker(BreakerConfig::default());

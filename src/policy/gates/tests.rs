@@ -2,8 +2,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use super::*;
-use crate::clock::{Sleep, Timestamp};
-use crate::policy::{BreakerConfig, BreakerState, ConcurrencyConfig, RateConfig};
+use crate::BoxFuture;
+use crate::clock::Timestamp;
+use crate::policy::{BreakerConfig, BreakerState, RateConfig};
 
 #[derive(Debug)]
 struct Still;
@@ -17,7 +18,7 @@ impl Clock for Still {
         Timestamp::from_millis(0)
     }
 
-    fn sleep_until(&self, _: Instant) -> Sleep {
+    fn sleep_until(&self, _: Instant) -> BoxFuture<'static, ()> {
         Box::pin(std::future::pending())
     }
 }
@@ -38,7 +39,7 @@ const SECOND: Duration = Duration::from_secs(1);
 fn gates(calls: u32) -> Gates {
     let policy = Policy::background()
         .breaker(BreakerConfig::default().consecutive_failures(2).probes(1))
-        .concurrency(ConcurrencyConfig::new(2))
+        .concurrency(2)
         .rate(RateConfig::new(calls, SECOND * 60));
     policy.validate().unwrap();
     Gates::new(&policy, Arc::new(Still), Arc::new(Zero))

@@ -114,11 +114,9 @@ fn what_is_sent_in_debt_is_paid_off_before_the_next_start() {
 #[test]
 fn it_is_never_over_the_rate_limit_and_leaves_places() {
     let limit = RateConfig::new(75, Duration::from_secs(30));
-    let places = ConcurrencyConfig::new(8);
-    let recovery = Recovery::new(&RecoveryConfig::default(), Some(&limit), Some(&places), at(0));
+    let recovery = Recovery::new(&RecoveryConfig::default(), Some(&limit), Some(8), at(0));
     assert_eq!((recovery.per_second(at(0)), recovery.at_once()), (2.5, 4));
-    let one = ConcurrencyConfig::new(1);
-    assert_eq!(Recovery::new(&RecoveryConfig::default(), None, Some(&one), at(0)).at_once(), 1);
+    assert_eq!(Recovery::new(&RecoveryConfig::default(), None, Some(1), at(0)).at_once(), 1);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::{LEASE, NOW, claim_at, id, let_pass, succeed, take, transition_at, write};
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
-use crate::operation::record::{Left, Notes, Take};
+use crate::operation::record::{Notes, Takeover, Unheld};
 use crate::store::{self, CopyError, Copying, Head, Stage, Standing, Store, StoreErrorKind, Upkeep};
 
 mod parts;
@@ -327,9 +327,9 @@ async fn head(store: &Arc<dyn Store>) -> Head {
     upkeep(store).head().await.expect("the store works")
 }
 
-fn lapsed(now: Timestamp) -> Take {
-    Take {
-        what: Left::Lapsed,
+fn lapsed(now: Timestamp) -> Takeover {
+    Takeover {
+        what: Unheld::Lapsed,
         account: None,
         now,
         lease: LEASE,

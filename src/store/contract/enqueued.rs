@@ -6,7 +6,7 @@ use super::{LEASE, NOW, claim, claim_at, get, id, refuse, succeed, take, transit
 use crate::clock::Timestamp;
 use crate::error::{Effect, Refusal};
 use crate::operation::OperationId;
-use crate::operation::record::{Claim, Claimed, Left, State, Take};
+use crate::operation::record::{Claim, Claimed, State, Takeover, Unheld};
 use crate::store::Store;
 
 /// When it is due.
@@ -26,8 +26,8 @@ pub async fn check_enqueue(store: &dyn Store) {
     }
     assert_eq!(get(store, &new).await, Some(record.clone()));
 
-    let mut ask = Take {
-        what: Left::Due,
+    let mut ask = Takeover {
+        what: Unheld::Due,
         account: Some("test/enqueue/".into()),
         now: LATER.minus(Duration::from_millis(1)),
         lease: LEASE,

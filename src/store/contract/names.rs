@@ -10,8 +10,8 @@ use super::{
 
 use crate::error::{Effect, Obstacle, Reason, Refusal};
 use crate::operation::record::{
-    Act, Action, Claim, Claimed, DOUBTED_FOR, Declined, Event, Forbidden, Left, Phase, Record, Resolution,
-    Resolved, State, Take,
+    Act, Action, Claim, Claimed, DOUBTED_FOR, Declined, Event, Forbidden, Phase, Record, Resolution,
+    Resolved, State, Takeover, Unheld,
 };
 use crate::operation::{Fingerprint, Key, OperationId, Scope};
 use crate::store::Store;
@@ -165,9 +165,16 @@ pub async fn check_adoption_of_a_name_that_is_taken(store: &dyn Store) {
     assert_eq!(audit(store, Some(&old)).await, []);
     for now in [over.minus(DOUBTED_FOR), over] {
         let account = Some("test/nobody/".to_owned());
-        let what = Left::Lapsed;
-        let look =
-            Take { what, account, now, lease: LEASE, attempt_max: LEASE, vendor_clock_ms: None, limit: 1 };
+        let what = Unheld::Lapsed;
+        let look = Takeover {
+            what,
+            account,
+            now,
+            lease: LEASE,
+            attempt_max: LEASE,
+            vendor_clock_ms: None,
+            limit: 1,
+        };
         assert_eq!(store.take(look).await.expect("works"), []);
     }
     do_it(store, &old, adopt(over)).await.expect("its time is over");
@@ -239,7 +246,7 @@ async fn predecessor(store: &dyn Store, id: &OperationId, start: &str) -> Option
         _ => dead_letter(Reason::Unknown),
     };
     let mut transition = transition_at(1, NOW, event);
-    let is_dead = matches!(transition.event, Event::Bury { .. }) && start != "clean";
+    let is_dead = matches!(transition.event, Event::DeadLetter { .. }) && start != "clean";
     transition.effect = if is_dead { Effect::Unknown } else { Effect::None };
     let record = write(store, id, transition).await.expect("the holder may write");
     let resolution = match start {

@@ -16,7 +16,7 @@ use crate::operation::{Key, OperationId, Scope};
 use crate::policy::OnUnknown;
 use crate::store::Store;
 
-/// Each action from each phase: the phase it leads to, or why it is not allowed. Whatever is allowed is on the
+/// Each action from each phase: the phase it leads to, or why it is not allowed. An allowed action is on the
 /// audit record, and nothing else is.
 pub async fn check_every_action_from_every_phase(store: &dyn Store) {
     use Forbidden::{Held, NoSecrets, NotDead, NotExpired, NotOpen, NotResolved, Resolved as Spoken};
@@ -187,7 +187,7 @@ pub async fn check_resolution(store: &dyn Store) {
     assert_eq!(whole.len(), 4);
     let first = store.audit(None, None, 2).await.expect("the store works");
     assert_eq!((&first.rows[..], first.next.is_some()), (&whole[..2], true));
-    let second = store.audit(None, first.next.as_ref(), 2).await.expect("the store works");
+    let second = store.audit(None, first.next.as_deref(), 2).await.expect("the store works");
     assert_eq!((&second.rows[..], second.next), (&whole[2..], None));
 }
 

@@ -10,7 +10,7 @@ use super::{LEASE, NOW, answer, claim_at, dead_letter, id, take, transition_at, 
 use crate::error::Reason;
 use crate::operation::OperationId;
 use crate::operation::record::{
-    Act, Action, Claimed, Event, Filter, Left, Phase, Record, State, Take, Transition,
+    Act, Action, Claimed, Event, Filter, Phase, Record, State, Takeover, Transition, Unheld,
 };
 use crate::store::{self, Reseal, SealKeys, Store, StoreErrorKind};
 
@@ -61,8 +61,8 @@ pub async fn check_unreadable_rows(open: &Open) {
     let error = behind.act(&dead, redrive.clone()).await.expect_err("its key was not given");
     assert_eq!(error.kind(), StoreErrorKind::Sealed, "{error}");
     assert!(behind.audit(None, None, 10).await.expect("the store works").rows.is_empty());
-    let lapsed = |limit| Take {
-        what: Left::Lapsed,
+    let lapsed = |limit| Takeover {
+        what: Unheld::Lapsed,
         account: None,
         now: over,
         lease: LEASE,
@@ -101,7 +101,8 @@ pub async fn check_reseal(open: &Open) {
                     move_on(&**store, &held, done).await;
                 }
                 "dead" => {
-                    move_on(&**store, &held, Event::Bury { reason: Reason::Unknown, answer: None }).await;
+                    move_on(&**store, &held, Event::DeadLetter { reason: Reason::Unknown, answer: None })
+                        .await;
                 }
                 _ => {}
             }
@@ -118,7 +119,7 @@ pub async fn check_reseal(open: &Open) {
     let upkeep = new.upkeep().expect("it can seal");
     let mut after = None;
     for _ in 0..2 {
-        let one = Reseal { after, rows_max: 1, rehearsal: false };
+        let one = Reseal { after, rows_max: 1, dry_run: false };
         let batch = upkeep.reseal(&one).await.expect("the store works");
         assert_eq!((batch.found, batch.resealed, batch.changed), (1, 1, 0));
         after = batch.next;
@@ -159,8 +160,8 @@ pub async fn check_reseal_needs_keys(open: &Open) {
         let resealed = store::reseal(&*two, false).await.expect("the store works");
         assert_eq!((resealed.matched, resealed.resealed), (matched, matched - 1));
         assert_eq!((resealed.remaining, resealed.unreadable), (1, 1));
-        let unreadable = &resealed.why_unreadable[0];
-        assert_eq!((&unreadable.id, unreadable.why.kind()), (&name("one"), StoreErrorKind::Sealed));
+        let (id, why) = &resealed.why_unreadable[0];
+        assert_eq!((id, why.kind()), (&name("one"), StoreErrorKind::Sealed));
     }
     assert_eq!(
         whole(&*one, &name("one")).await.request,

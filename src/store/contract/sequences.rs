@@ -8,7 +8,7 @@ use super::{
     KEEP, LEASE, NOW, claim, claim_at, dead_letter, get, let_pass, refuse, succeed, transition_at, write,
 };
 use crate::error::{Reason, Refusal};
-use crate::operation::record::{Action, Claim, Claimed, Declined, Event, Left, Phase, Resolution};
+use crate::operation::record::{Action, Claim, Claimed, Declined, Event, Phase, Resolution, Unheld};
 use crate::operation::{Key, Scope, Sequence};
 use crate::store::Store;
 
@@ -63,7 +63,7 @@ pub async fn check_sequence_retries(store: &dyn Store) {
     assert_eq!(line.take_at(retry).await, ["a"]);
     let lapsed = retry.plus(LEASE);
     assert_eq!(line.take_at(lapsed).await, [""; 0], "its holder died");
-    assert_eq!(line.take_left(Left::Lapsed, lapsed).await, ["a"]);
+    assert_eq!(line.take_left(Unheld::Lapsed, lapsed).await, ["a"]);
     line.end("a", refuse(Refusal::Rejected)).await;
     assert_eq!(line.take_at(lapsed).await, ["b"], "a refusal is an end");
 
@@ -80,7 +80,7 @@ pub async fn check_sequence_retries(store: &dyn Store) {
 }
 
 /// A dead letter holds its sequence until a person has dealt with it, or lets it go on, as its call said. One that is
-/// redriven or reopened comes before those that wait, and after whatever is being sent.
+/// redriven or reopened comes before those that wait, and after the one that is being sent.
 pub async fn check_sequence_dead_letters(store: &dyn Store) {
     let line = Line::new(store, "letters");
     for key in ["a", "b", "c", "d", "e", "f"] {

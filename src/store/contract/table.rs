@@ -235,7 +235,7 @@ fn event(call: Call) -> Event {
         Call::Schedule => Event::Schedule { at: FREES_AT },
         Call::Succeed => Event::Succeed { answer: answer(201, "late"), reconciled: true },
         Call::Refuse => refuse(Refusal::Duplicate),
-        Call::DeadLetter => Event::Bury { reason: Reason::Expired, answer: None },
+        Call::DeadLetter => Event::DeadLetter { reason: Reason::Expired, answer: None },
     }
 }
 

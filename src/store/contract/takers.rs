@@ -7,14 +7,14 @@ use super::{LEASE, NOW, claim_at, dead_letter, get, id, refuse, succeed, take, t
 use crate::clock::Timestamp;
 use crate::error::{Effect, Reason, Refusal};
 use crate::operation::OperationId;
-use crate::operation::record::{Claim, Claimed, Declined, Event, Left, Record, State, Take};
+use crate::operation::record::{Claim, Claimed, Declined, Event, Record, State, Takeover, Unheld};
 use crate::store::{Look, Store};
 
 /// A taker is given what it asks for at its very end and not a millisecond earlier, the longest waiting first. It is
 /// given no more than it asks for, and nothing of another account's. Each is then its own under the next fence.
 pub async fn check_takes(store: &dyn Store) {
     let later = NOW.plus(LEASE);
-    for (what, effect) in [(Left::Lapsed, Effect::Unknown), (Left::Due, Effect::None)] {
+    for (what, effect) in [(Unheld::Lapsed, Effect::Unknown), (Unheld::Due, Effect::None)] {
         let mut left = Vec::new();
         for nth in 0..4u64 {
             let end = later.minus(Duration::from_millis(nth));
@@ -38,7 +38,7 @@ pub async fn check_takes(store: &dyn Store) {
             let before = left.iter().find(|left| left.id == record.id).expect("one of them").clone();
             let mut expected = Record { state, fence: 2, effect, updated_at: ask.now, ..before };
             expected.attempt_max = ask.attempt_max;
-            if what == Left::Lapsed {
+            if what == Unheld::Lapsed {
                 expected.unknown_since = Some(ask.now.plus(super::ATTEMPT));
                 expected.attempt_max = ask.attempt_max.max(super::ATTEMPT);
             }
@@ -55,7 +55,7 @@ pub async fn check_takes(store: &dyn Store) {
         ask.now = later;
         assert_eq!(names(&taken(store, &ask).await), [&left[0].id], "at its very end");
         ask.now = later.plus(LEASE);
-        let again = taken(store, &Take { what: Left::Lapsed, ..ask }).await;
+        let again = taken(store, &Takeover { what: Unheld::Lapsed, ..ask }).await;
         assert_eq!(again.len(), 4, "a taker that dies leaves what it took to the next");
         assert!(again.iter().all(|record| (record.fence, record.effect) == (3, Effect::Unknown)));
         for record in again {
@@ -80,7 +80,7 @@ pub async fn check_takes_in_turn(store: &dyn Store) {
         leave_at(store, &scope(account), "none of its", due.minus(Duration::from_secs(99))).await;
     }
     leave_at(store, &scope("platform>later"), "later", due.plus(LEASE)).await;
-    let mut ask = asking(Left::Due, due);
+    let mut ask = asking(Unheld::Due, due);
     ask.account = Some("test/tenants/platform".into());
     ask.limit = 1;
     let mut order = Vec::new();
@@ -116,7 +116,7 @@ async fn leave_at(store: &dyn Store, scope: &str, key: &str, at: Timestamp) {
 /// its first claim opens no window. What is only far off stays where it is.
 pub async fn check_wrong_clocks(store: &dyn Store) {
     let ahead = NOW.plus(Duration::from_secs(25 * 3_600));
-    for (what, effect) in [(Left::Lapsed, Effect::Unknown), (Left::Due, Effect::None)] {
+    for (what, effect) in [(Unheld::Lapsed, Effect::Unknown), (Unheld::Due, Effect::None)] {
         let ask = asking(what, NOW);
         let far =
             leave(store, &format!("{what:?} far"), what, NOW.plus(Duration::from_secs(30 * 3_600))).await;
@@ -125,7 +125,7 @@ pub async fn check_wrong_clocks(store: &dyn Store) {
         claim.vendor_clock_ms = Some(-1_234);
         let wrong = take(store, claim).await;
         assert_eq!((wrong.vendor_clock_ms, wrong.attempt_max), (Some(-1_234), super::ATTEMPT));
-        if what == Left::Due {
+        if what == Unheld::Due {
             let later = Event::Schedule { at: ahead.plus(LEASE) };
             write(store, &wrong.id, transition_at(1, ahead, later)).await.expect("the holder may write");
         }
@@ -133,7 +133,7 @@ pub async fn check_wrong_clocks(store: &dyn Store) {
         let given = taken(store, &ask).await;
         assert_eq!(names(&given), [&due.id, &wrong.id], "{what:?}");
         let [_, given] = &given[..] else { panic!("two") };
-        let unknown_since = (what == Left::Lapsed).then(|| NOW.plus(LEASE).plus(super::ATTEMPT));
+        let unknown_since = (what == Unheld::Lapsed).then(|| NOW.plus(LEASE).plus(super::ATTEMPT));
         assert_eq!((given.effect, given.unknown_since, given.fence), (effect, unknown_since, 2));
         assert_eq!((given.claimed_at, given.updated_at), (NOW.minus(super::KEEP), NOW), "{what:?}");
         assert_eq!(get(store, &given.id).await.as_ref(), Some(given), "as given, so kept");
@@ -149,7 +149,7 @@ pub async fn check_wrong_clocks(store: &dyn Store) {
     let due = Some(ahead.plus(Duration::from_secs(40 * 3_600)));
     let enqueued = store.claim(Claim { due, ..claim_at(&for_later, ahead) }).await.expect("the store works");
     assert!(matches!(enqueued, Claimed::Fresh(_)), "{enqueued:?}");
-    let ask = Take { limit: 1, ..asking(Left::Due, NOW) };
+    let ask = Takeover { limit: 1, ..asking(Unheld::Due, NOW) };
     assert_eq!(names(&taken(store, &ask).await), [&postponed], "whatever ends later");
     let accounts = vec!["test/wrong/".to_owned()];
     let look = Look { now: NOW, until: NOW.plus(LEASE), accounts, outbox: Vec::new() };
@@ -176,7 +176,7 @@ pub async fn check_unknown_since(store: &dyn Store) {
         assert_eq!((moved.unknown_since, moved.look_ups, moved.resends_left), (Some(since), 2, resends));
         assert_eq!(get(store, &id).await, Some(moved));
     }
-    let due = taken(store, &asking(Left::Due, later)).await.remove(0);
+    let due = taken(store, &asking(Unheld::Due, later)).await.remove(0);
     assert_eq!((due.unknown_since, due.look_ups, due.resends_left), (Some(since), 2, 0));
     let mut absent = transition_at(2, later, Event::Renew { lease_until: later });
     (absent.unknown_since, absent.look_ups, absent.resends_left) = (Some(since), 3, 1);
@@ -201,7 +201,7 @@ pub async fn check_settled_is_not_taken(store: &dyn Store) {
         take(store, claim_at(&id, NOW)).await;
         write(store, &id, transition_at(1, NOW, event)).await.expect("the holder may write");
     }
-    for what in [Left::Lapsed, Left::Due] {
+    for what in [Unheld::Lapsed, Unheld::Due] {
         assert_eq!(taken(store, &asking(what, FAR)).await, []);
     }
 }
@@ -211,11 +211,11 @@ pub async fn check_settled_is_not_taken(store: &dyn Store) {
 /// Needs a tokio runtime; one with several threads finds more.
 pub async fn check_takers_at_once(store: Arc<dyn Store>) {
     const LEFT: usize = 60;
-    for what in [Left::Lapsed, Left::Due] {
+    for what in [Unheld::Lapsed, Unheld::Due] {
         for nth in 0..LEFT {
             leave(&*store, &format!("race {what:?} {nth}"), what, NOW).await;
         }
-        let ask = Take { limit: 7, ..asking(what, NOW) };
+        let ask = Takeover { limit: 7, ..asking(what, NOW) };
         let takers = (0..8).map(|_| {
             let (store, ask) = (store.clone(), ask.clone());
             tokio::spawn(async move {
@@ -244,18 +244,18 @@ pub async fn check_takers_at_once(store: Arc<dyn Store>) {
 }
 
 /// Leaves an operation to be taken at `end`.
-async fn leave(store: &dyn Store, key: &str, what: Left, end: Timestamp) -> Record {
+async fn leave(store: &dyn Store, key: &str, what: Unheld, end: Timestamp) -> Record {
     let id = id("test/takes//POST /x", key);
     take(store, claim_at(&id, NOW)).await;
     let event = match what {
-        Left::Lapsed => Event::Renew { lease_until: end },
-        Left::Due => Event::Schedule { at: end },
+        Unheld::Lapsed => Event::Renew { lease_until: end },
+        Unheld::Due => Event::Schedule { at: end },
     };
     write(store, &id, transition_at(1, NOW, event)).await.expect("the holder may write")
 }
 
-fn asking(what: Left, now: Timestamp) -> Take {
-    Take {
+fn asking(what: Unheld, now: Timestamp) -> Takeover {
+    Takeover {
         what,
         account: None,
         now,
@@ -266,7 +266,7 @@ fn asking(what: Left, now: Timestamp) -> Take {
     }
 }
 
-async fn taken(store: &dyn Store, ask: &Take) -> Vec<Record> {
+async fn taken(store: &dyn Store, ask: &Takeover) -> Vec<Record> {
     store.take(ask.clone()).await.expect("the store works")
 }
 

@@ -207,7 +207,7 @@ pub async fn check_expiry_and_purge(store: &dyn Store) {
         ("held", None),
         ("waiting", Some(Event::Schedule { at: NOW })),
         ("dead", Some(dead_letter(Reason::Exhausted))),
-        ("dead, no answer", Some(Event::Bury { reason: Reason::Unknown, answer: None })),
+        ("dead, no answer", Some(Event::DeadLetter { reason: Reason::Unknown, answer: None })),
     ] {
         stay.push(settle(key, event).await);
     }

@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use super::{KEEP, LEASE, NOW, answer, claim, claim_at, get, id, take, transition_at, write};
 use crate::answer::Answer;
 use crate::error::Reason;
-use crate::operation::record::{Act, Action, Claimed, Event, Left, State, Take};
+use crate::operation::record::{Act, Action, Claimed, Event, State, Takeover, Unheld};
 use crate::operation::{Key, RedactedFields};
 use crate::store::Store;
 
@@ -98,7 +98,7 @@ pub async fn check_empty_and_absent_bodies(store: &dyn Store) {
         wanted.request.headers = HeaderMap::new();
         let record = take(store, wanted).await;
         assert_eq!((record.request.body.len(), record.request.headers.len()), (0, 0));
-        let event = Event::Bury { reason: Reason::Exhausted, answer: answer.clone() };
+        let event = Event::DeadLetter { reason: Reason::Exhausted, answer: answer.clone() };
         write(store, &id, transition_at(record.fence, NOW, event)).await.expect("the holder may write");
         let kept = get(store, &id).await.expect("a record");
         assert_eq!(kept.state, State::Dead { reason: Reason::Exhausted, answer }, "{key}");
@@ -135,8 +135,8 @@ pub async fn check_redacted_fields(store: &dyn Store) {
         let schedule = transition_at(taken.fence, wanted.now, Event::Schedule { at: wanted.now });
         let scheduled = write(store, &id, schedule).await.expect("the holder may write");
         assert_eq!(scheduled.redact, first, "{key}: written");
-        let due = Take {
-            what: Left::Due,
+        let due = Takeover {
+            what: Unheld::Due,
             account: None,
             now: wanted.now,
             lease: LEASE,
@@ -147,8 +147,11 @@ pub async fn check_redacted_fields(store: &dyn Store) {
         let due = store.take(due).await.expect("the store works");
         assert_eq!(due.iter().map(|record| &record.redact).collect::<Vec<_>>(), [&first], "{key}: due");
 
-        let dead_letter =
-            transition_at(due[0].fence, wanted.now, Event::Bury { reason: Reason::Unknown, answer: None });
+        let dead_letter = transition_at(
+            due[0].fence,
+            wanted.now,
+            Event::DeadLetter { reason: Reason::Unknown, answer: None },
+        );
         write(store, &id, dead_letter).await.expect("the holder may write");
         match claim(store, wanted).await {
             Claimed::Settled(record) => assert_eq!(record.redact, first, "{key}: settled"),
@@ -165,8 +168,8 @@ pub async fn check_redacted_fields(store: &dyn Store) {
         assert_eq!(redriven.redact, first, "{key}: redriven");
         assert_eq!(get(store, &id).await.expect("a record").redact, first, "{key}: at the end");
         // Out of the way of the next case.
-        let far = Take {
-            what: Left::Due,
+        let far = Takeover {
+            what: Unheld::Due,
             account: None,
             now: NOW.plus(LEASE),
             lease: KEEP,

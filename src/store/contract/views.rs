@@ -7,9 +7,7 @@ use super::{
 };
 use crate::attempt::AttemptReport;
 use crate::error::{Effect, Reason, Refusal};
-use crate::operation::record::{
-    Act, Action, Cursor, Declined, Event, Filter, Phase, Resolution, Summary, Tally,
-};
+use crate::operation::record::{Act, Action, Declined, Event, Filter, Phase, Resolution, Summary, Tally};
 use crate::operation::{Key, OperationId, Scope};
 use crate::store::Store;
 use crate::transport::SendErrorKind;
@@ -65,11 +63,11 @@ pub async fn check_pages(store: &dyn Store) {
     for size in [0, 1, 3, 7, 8, 9] {
         let (mut rows, mut after) = (Vec::new(), None);
         loop {
-            let page = store.list(&Filter::default(), after.as_ref(), size).await.expect("the store works");
+            let page = store.list(&Filter::default(), after.as_deref(), size).await.expect("the store works");
             assert!((1..=size.max(1)).contains(&page.rows.len()), "a page of {size}: {}", page.rows.len());
             rows.extend(page.rows);
             match page.next {
-                Some(next) => after = Some(Cursor::new(next.as_str())),
+                Some(next) => after = Some(next),
                 None => break,
             }
         }
@@ -77,7 +75,7 @@ pub async fn check_pages(store: &dyn Store) {
     }
     let done = Filter { key: Key::new("done").ok(), ..Filter::default() };
     let first = store.list(&done, None, 1).await.expect("the store works");
-    let second = store.list(&done, first.next.as_ref(), 1).await.expect("the store works");
+    let second = store.list(&done, first.next.as_deref(), 1).await.expect("the store works");
     let scopes = [&first, &second].map(|page| page.rows[0].id.scope.as_str());
     assert_eq!(
         (scopes, &second.next),
@@ -91,7 +89,7 @@ pub async fn check_pages(store: &dyn Store) {
     let newcomer = id("test/a//POST /x", "newcomer");
     take(store, claim_at(&newcomer, at(9))).await;
     write(store, &newcomer, transition_at(1, at(9), dead_letter(Reason::Expired))).await.expect("may write");
-    let rest = store.list(&dead, first.next.as_ref(), 10).await.expect("the store works");
+    let rest = store.list(&dead, first.next.as_deref(), 10).await.expect("the store works");
     let names: Vec<&str> = rest.rows.iter().map(|row| row.id.key.as_str()).collect();
     assert_eq!((&names[..], rest.next), (&["spent", "newcomer"][..], None));
     let frozen = Filter { updated_before: Some(at(9)), ..dead };
@@ -101,7 +99,7 @@ pub async fn check_pages(store: &dyn Store) {
         "a filter frozen at the start leaves out what came later"
     );
     for stray in ["", "x", "1;2", "18446744073709551616"] {
-        let told = store.list(&Filter::default(), Some(&Cursor::new(stray)), 1).await;
+        let told = store.list(&Filter::default(), Some(stray), 1).await;
         assert!(told.is_err(), "{stray:?} is no cursor");
     }
 }
@@ -165,7 +163,7 @@ pub async fn check_evidence(store: &dyn Store) {
 
 /// One operation in each phase, each last moved at a time of its own, and one of another vendor's.
 async fn fill(store: &dyn Store) {
-    let unsure = Event::Bury { reason: Reason::Unknown, answer: None };
+    let unsure = Event::DeadLetter { reason: Reason::Unknown, answer: None };
     for (nth, (scope, key, event)) in [
         ("test/a//POST /x", "held", None),
         ("test/a//POST /x", "waiting", Some(Event::Schedule { at: at(900) })),

@@ -33,7 +33,7 @@ impl Run<'_> {
         let filter = Filter { phases: vec![Phase::InProgress], ..Filter::default() };
         let (mut held, mut after) = (None, None);
         loop {
-            let page = self.source.store.list(&filter, after.as_ref(), PAGE).await;
+            let page = self.source.store.list(&filter, after.as_deref(), PAGE).await;
             let page = page.map_err(self.source.failed())?;
             for summary in &page.rows {
                 let is_of_a_wrong_clock = summary.updated_at > now.plus(CLOCKS_DIFFER_MAX);

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::checksum::{answer, checksum};
 use super::{Copied, CopyError, Run, Side};
 use crate::operation::OperationId;
-use crate::operation::record::{AuditEntry, Cursor, Filter};
+use crate::operation::record::{AuditEntry, Filter};
 use crate::store::{Restore, Row};
 
 /// What one pass over all rows met.
@@ -55,7 +55,7 @@ impl Run<'_> {
         let (mut pass, mut all, mut batch) = (Pass::default(), Sha256::new(), Batch::default());
         let mut after = None;
         loop {
-            let (ids, next) = self.source.names(after.as_ref()).await?;
+            let (ids, next) = self.source.names(after.as_deref()).await?;
             for ids in ids.chunks(ROWS_AT_ONCE) {
                 let pairs = all_of(ids.iter().map(|id| Box::pin(self.pair(id)) as _).collect());
                 let pairs: Vec<Result<Option<Compared>, CopyError>> = pairs.await;
@@ -98,7 +98,7 @@ impl Run<'_> {
     async fn remove_what_is_gone(&self) -> Result<(), CopyError> {
         let mut after = None;
         loop {
-            let (ids, next) = self.target.names(after.as_ref()).await?;
+            let (ids, next) = self.target.names(after.as_deref()).await?;
             let mut gone = Vec::new();
             for id in ids {
                 if self.source.store.get(&id).await.map_err(self.source.failed())?.is_none() {
@@ -120,7 +120,7 @@ impl Run<'_> {
         let has = self.target.head().await?.audit;
         let (mut seen, mut after) = (0, None);
         loop {
-            let (entries, next) = self.source.entries(after.as_ref()).await?;
+            let (entries, next) = self.source.entries(after.as_deref()).await?;
             let known = usize::try_from(has.saturating_sub(seen)).unwrap_or(usize::MAX);
             let audit: Vec<AuditEntry> = entries.iter().skip(known).cloned().collect();
             let audit_after = has.max(seen);
@@ -139,8 +139,8 @@ impl Run<'_> {
     async fn compare_audit(&self, count: u64) -> Result<u64, CopyError> {
         let (mut same, mut here, mut there) = (0, None, None);
         loop {
-            let (ours, next) = self.source.entries(here.as_ref()).await?;
-            let (theirs, their_next) = self.target.entries(there.as_ref()).await?;
+            let (ours, next) = self.source.entries(here.as_deref()).await?;
+            let (theirs, their_next) = self.target.entries(there.as_deref()).await?;
             same += ours.iter().zip(&theirs).take_while(|(one, other)| one == other).count() as u64;
             let is_alike = ours.len() == theirs.len() && next.is_some() == their_next.is_some();
             if !is_alike || next.is_none() {
@@ -170,12 +170,12 @@ impl Side<'_> {
         Ok(groups.iter().map(|group| group.count).sum())
     }
 
-    async fn names(&self, after: Option<&Cursor>) -> Result<(Vec<OperationId>, Option<Cursor>), CopyError> {
+    async fn names(&self, after: Option<&str>) -> Result<(Vec<OperationId>, Option<String>), CopyError> {
         let page = self.store.list(&Filter::default(), after, PAGE).await.map_err(self.failed())?;
         Ok((page.rows.into_iter().map(|summary| summary.id).collect(), page.next))
     }
 
-    async fn entries(&self, after: Option<&Cursor>) -> Result<(Vec<AuditEntry>, Option<Cursor>), CopyError> {
+    async fn entries(&self, after: Option<&str>) -> Result<(Vec<AuditEntry>, Option<String>), CopyError> {
         let page = self.store.audit(None, after, PAGE).await.map_err(self.failed())?;
         Ok((page.rows, page.next))
     }

@@ -5,7 +5,7 @@ use std::ops::{Bound, Index, IndexMut};
 
 use super::Inner;
 use crate::clock::Timestamp;
-use crate::operation::record::{CLOCKS_DIFFER_MAX, Left, Phase, Record};
+use crate::operation::record::{CLOCKS_DIFFER_MAX, Phase, Record, Unheld};
 use crate::store::look::FAR_MAX;
 use crate::store::seals::Seals;
 use crate::store::tenants::{Tenants, behind};
@@ -84,10 +84,10 @@ pub(super) enum Bucket {
 
 impl Bucket {
     /// Where a taker finds what was left so.
-    pub(super) const fn of(what: Left) -> Bucket {
+    pub(super) const fn of(what: Unheld) -> Bucket {
         match what {
-            Left::Lapsed => Bucket::Lapses,
-            Left::Due => Bucket::Due,
+            Unheld::Lapsed => Bucket::Lapses,
+            Unheld::Due => Bucket::Due,
         }
     }
 }
@@ -108,15 +108,15 @@ impl Inner {
     /// What waits for a taker of this account.
     fn waiting(&self, account: &str, look: &Look, seals: &Seals) -> Waiting {
         Waiting {
-            due: self.first_of(Left::Due, account, (look.now, look.until), seals),
-            lapsed: self.first_of(Left::Lapsed, account, (look.now, look.now), seals).is_some(),
+            due: self.first_of(Unheld::Due, account, (look.now, look.until), seals),
+            lapsed: self.first_of(Unheld::Lapsed, account, (look.now, look.now), seals).is_some(),
         }
     }
 
     /// When the first of this account ends, if that is by `until`; at once, if a clock that was wrong put it far off.
     fn first_of(
         &self,
-        what: Left,
+        what: Unheld,
         account: &str,
         (now, until): (Timestamp, Timestamp),
         seals: &Seals,
@@ -132,8 +132,8 @@ impl Inner {
         };
         let first = match what {
             // Of its own accounts: another one's backlog is not read through at each look.
-            Left::Due => self.ending.scheduled_of(account).filter_map(|(_, times)| first_in(times)).min(),
-            Left::Lapsed => first_in(ending),
+            Unheld::Due => self.ending.scheduled_of(account).filter_map(|(_, times)| first_in(times)).min(),
+            Unheld::Lapsed => first_in(ending),
         };
         let from = now.plus(CLOCKS_DIFFER_MAX);
         // As a take looks for them: among those that end last.

@@ -8,7 +8,7 @@
 use async_trait::async_trait;
 
 use super::{Inner, Memory, Row};
-use crate::operation::record::{Claimed, Cursor, Record};
+use crate::operation::record::{Claimed, Record};
 #[cfg(feature = "seal")]
 use crate::store::SealKeys;
 #[cfg(all(feature = "seal", any(test, feature = "testkit")))]
@@ -16,7 +16,7 @@ use crate::store::Wakes;
 use crate::store::pages::start;
 use crate::store::seals::{Part, Seals};
 use crate::store::stored::{answer_of, empty_answer, empty_request, fill};
-use crate::store::{Head, Reseal, ResealedBatch, Restore, Standing, StoreError, Unreadable, Upkeep, codec};
+use crate::store::{Head, Reseal, ResealedBatch, Restore, Standing, StoreError, Upkeep, codec};
 
 impl Memory {
     /// Keeps requests and answers sealed from now on, as a file would. That hides nothing from anybody who can read this
@@ -154,7 +154,7 @@ impl Inner {
     pub(super) fn reseal(&mut self, reseal: &Reseal, seals: &Seals) -> Result<ResealedBatch, StoreError> {
         seals.needed()?;
         let mut batch = ResealedBatch::default();
-        let from = start(reseal.after.as_ref())?;
+        let from = start(reseal.after.as_deref())?;
         let old = |row: &Row| !row.is_current(seals);
         let found: Vec<_> = self
             .order
@@ -166,10 +166,10 @@ impl Inner {
         for (number, id) in found {
             let Some(row) = self.rows.get(&id) else { continue };
             batch.found += 1;
-            batch.next = Some(Cursor::new((number + 1).to_string()));
+            batch.next = Some((number + 1).to_string());
             match row.whole(seals) {
-                Err(why) => batch.unreadable.push(Unreadable { id: row.record.id.clone(), why }),
-                Ok(_) if reseal.rehearsal => {}
+                Err(why) => batch.unreadable.push((row.record.id.clone(), why)),
+                Ok(_) if reseal.dry_run => {}
                 Ok(record) => {
                     self.put(record, seals)?;
                     batch.resealed += 1;

@@ -118,7 +118,7 @@ async fn a_full_store_makes_room_from_what_has_expired_and_from_nothing_else() {
         store.claim(claim(key, at(0))).await.expect("room");
     }
     settle(&store, 0, at(10), done()).await;
-    settle(&store, 1, at(20), Event::Bury { reason: Reason::Unknown, answer: None }).await;
+    settle(&store, 1, at(20), Event::DeadLetter { reason: Reason::Unknown, answer: None }).await;
     assert!(matches!(store.claim(claim(3, at(1_010))).await, Ok(Claimed::Fresh(_))));
     assert_eq!(store.evicted(), 0, "its time was over");
     assert!(store.get(&id(0)).await.expect("works").is_none());
@@ -145,7 +145,7 @@ async fn the_index_follows_every_change_of_an_expiry() {
     let store = Memory::new();
     store.claim(claim(0, at(0))).await.expect("room");
     assert!(expiring(&store).is_empty(), "an operation under way does not expire");
-    settle(&store, 0, at(0), Event::Bury { reason: Reason::Unknown, answer: None }).await;
+    settle(&store, 0, at(0), Event::DeadLetter { reason: Reason::Unknown, answer: None }).await;
     assert!(expiring(&store).is_empty(), "nor does a dead letter");
     settle(&store, 0, at(5), done()).await;
     let indexed: Vec<Timestamp> = expiring(&store).iter().map(|(at, _)| *at).collect();

@@ -6,7 +6,7 @@
 //! once it is as large as the first, or large enough. Two that leave as soon as they can become many small ones, and
 //! the server does an eighth less (`cargo bench --bench postgres`, part `calls`).
 //!
-//! A reply goes out after the commit of its batch. Whatever was acknowledged is on record; and a batch whose answer
+//! A reply goes out after the commit of its batch. Each write that was acknowledged is on record; and a batch whose answer
 //! never came may be on record or not, which each of its callers is told.
 
 use std::collections::VecDeque;

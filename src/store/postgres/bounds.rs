@@ -82,7 +82,7 @@ impl Bounds {
         bound.is_more = full_to.is_some();
         // Unless it was moved back meanwhile, to where this look has not been.
         if bound.from >= begun.from {
-            // Whatever was due by then was seen, but for what commits late.
+            // All rows that were due by then were seen, but for those that commit late.
             bound.from = full_to.unwrap_or_else(|| to_ms(now.minus(OVERLAP)));
         }
     }
@@ -116,7 +116,7 @@ impl Bound {
     }
 }
 
-/// Looks below the bounds where it is time for that, beside whatever else goes on.
+/// Looks below the bounds where it is time for that, beside all other work.
 pub(super) fn search(shared: &Arc<Shared>) {
     let sought = shared.bounds.sought(shared.time.instant());
     if sought.is_empty() {
@@ -152,7 +152,7 @@ async fn first_below(
     shared
         .connections
         .run(async move {
-            // Whatever is asked on a connection that calls share would wait for this.
+            // Each query on a connection that calls share would wait for this.
             let exclusive = own.connections.exclusive().await?;
             let rows = exclusive.query_typed(&sql, &asked.values(&asked.limit)).await;
             let rows = rows.map_err(|error| failure("look at everything", error))?;

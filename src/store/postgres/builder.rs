@@ -11,7 +11,7 @@ use crate::clock::{Clock, Monotonic};
 #[cfg(feature = "seal")]
 use crate::store::SealKeys;
 use crate::store::seals::Seals;
-use crate::store::{Migrated, StoreError, StoreErrorKind};
+use crate::store::{StoreError, StoreErrorKind};
 
 /// Opens a [`Postgres`]. Made by [`Postgres::builder`].
 #[derive(Clone, Debug)]
@@ -133,7 +133,7 @@ impl PostgresBuilder {
     /// # Errors
     ///
     /// A [`StoreError`]; nothing was changed.
-    pub fn apply_migrations(self, roles: bool) -> Result<Migrated, StoreError> {
+    pub fn apply_migrations(self, roles: bool) -> Result<(u32, u32), StoreError> {
         let connections = Connections::new(self.address, self.limits)?;
         let opened = connections.clone();
         connections.run_blocking(async move { super::migrate::apply(&opened, roles).await })

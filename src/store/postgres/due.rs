@@ -16,7 +16,7 @@ use tokio_postgres::types::Type;
 use super::row::{self, Reader, damaged};
 use super::take::{Asked, LOOK, Looked};
 use super::{Shared, failure::failure, standing};
-use crate::operation::record::{CLOCKS_DIFFER_MAX, Take};
+use crate::operation::record::{CLOCKS_DIFFER_MAX, Takeover};
 use crate::store::numbers::duration_ms;
 use crate::store::stored::Stored;
 use crate::store::{Standing, StoreError};
@@ -24,7 +24,7 @@ use crate::store::{Standing, StoreError};
 /// What was taken, and whether there is more that only a transaction may take.
 pub(super) async fn take(
     shared: &Arc<Shared>,
-    take: &Take,
+    take: &Takeover,
     from: i64,
 ) -> Result<(Looked, IsMore), StoreError> {
     let (asked, own) = (Asked::of(shared, take, from), Arc::clone(shared));

@@ -178,7 +178,7 @@ fn kind(code: &str, is_fatal: bool, text: &str) -> StoreErrorKind {
     }
 }
 
-/// PgBouncer has one code for whatever it says itself (`src/client.c`, `src/objects.c`, 1.18).
+/// PgBouncer has one code for all errors of its own (`src/client.c`, `src/objects.c`, 1.18).
 fn kind_by_pooler(text: &str) -> StoreErrorKind {
     let says = |what: &[&str]| what.iter().any(|what| text.contains(what));
     if says(&["query_wait_timeout", "no more connections allowed"]) {

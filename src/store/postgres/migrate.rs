@@ -13,7 +13,7 @@ use super::connections::{Connections, Exclusive};
 use super::failure::{advice, failure};
 use super::roles;
 use super::schema::Schema;
-use crate::store::{Migrated, StoreError, StoreErrorKind};
+use crate::store::{StoreError, StoreErrorKind};
 
 /// The steps, the oldest first. A step that was released is never changed.
 const STEPS: &[Step] = &[
@@ -76,7 +76,7 @@ impl Migration {
 }
 
 /// Makes the schema or brings it up to date.
-pub(super) async fn apply(connections: &Connections, with_roles: bool) -> Result<Migrated, StoreError> {
+pub(super) async fn apply(connections: &Connections, with_roles: bool) -> Result<(u32, u32), StoreError> {
     let mut turn = 0;
     loop {
         turn += 1;
@@ -106,7 +106,7 @@ impl Met {
     }
 }
 
-async fn apply_once(connections: &Connections, with_roles: bool) -> Result<Migrated, Met> {
+async fn apply_once(connections: &Connections, with_roles: bool) -> Result<(u32, u32), Met> {
     let schema = connections.schema();
     let mut own = connections.exclusive().await.map_err(Met::Failed)?;
     own.begin_migration().await.map_err(Met::Failed)?;
@@ -140,7 +140,7 @@ async fn apply_once(connections: &Connections, with_roles: bool) -> Result<Migra
         own.batch_execute(&roles::grant(schema)).await.map_err(|error| Met::of(ROLES, error))?;
     }
     own.commit().await.map_err(Met::Failed)?;
-    Ok(Migrated { from, to: LATEST })
+    Ok((from, LATEST))
 }
 
 impl Exclusive {

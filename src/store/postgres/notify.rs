@@ -169,7 +169,7 @@ async fn hear(weak: &Weak<Shared>, connect: &Arc<Connect>, pause: &mut Duration)
     ended
 }
 
-/// Wakes the dispatchers for whatever is heard, once in [`EVERY`] at most.
+/// Wakes the dispatchers for each notification, once in [`EVERY`] at most.
 async fn heed(
     weak: &Weak<Shared>,
     connect: &Arc<Connect>,

@@ -14,7 +14,7 @@ use super::read::Given;
 use super::row::{Reader, damaged};
 use super::{Postgres, Shared, claim};
 use crate::clock::Timestamp;
-use crate::operation::record::{Claim, Claimed, Cursor, Page};
+use crate::operation::record::{Claim, Claimed, Page};
 use crate::policy::OnUnknown;
 use crate::store::numbers::{duration, from_ms, to_ms};
 use crate::store::outbox::{
@@ -91,7 +91,7 @@ impl Outbox for Postgres {
     async fn waiting(
         &self,
         account: &Account,
-        after: Option<&Cursor>,
+        after: Option<&str>,
         (limit, body_bytes_max): (usize, usize),
     ) -> Result<Page<OutboxRow>, StoreError> {
         let limit = limit.clamp(1, ROWS_MAX);
@@ -117,7 +117,7 @@ impl Outbox for Postgres {
             // The last one that was read: behind it there may be more.
             let (nth, more): (i64, bool) = (from.next()?, from.next()?);
             if more || nth == number(limit) {
-                page.next = Some(Cursor::new((row.number + 1).to_string()));
+                page.next = Some((row.number + 1).to_string());
             }
             if let Some(blob) = blob {
                 match unsealed(&self.0.seals, account, (&mut row, blob)) {
@@ -173,7 +173,7 @@ impl Outbox for Postgres {
         tally.collect()
     }
 
-    async fn rejected(&self, after: Option<&Cursor>, limit: usize) -> Result<Page<Rejected>, StoreError> {
+    async fn rejected(&self, after: Option<&str>, limit: usize) -> Result<Page<Rejected>, StoreError> {
         let limit = limit.clamp(1, ROWS_MAX);
         let schema = self.0.connections.schema();
         let sql = format!(

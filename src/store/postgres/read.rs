@@ -13,7 +13,7 @@ use super::standing::{self, CLOSED};
 use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
-use crate::operation::record::{AuditEntry, Cursor, Declined, Filter, Page, Phase, Summary, Tally};
+use crate::operation::record::{AuditEntry, Declined, Filter, Page, Phase, Summary, Tally};
 use crate::store::filters::{self, Dialect};
 use crate::store::pages::{ROWS_MAX, page, start};
 use crate::store::stored::Stored;
@@ -98,7 +98,7 @@ impl Shared {
     pub(super) async fn list(
         self: &Arc<Self>,
         filter: &Filter,
-        after: Option<&Cursor>,
+        after: Option<&str>,
         limit: usize,
     ) -> Result<Page<Summary>, StoreError> {
         let limit = limit.clamp(1, ROWS_MAX);
@@ -142,7 +142,7 @@ impl Shared {
     pub(super) async fn audit(
         self: &Arc<Self>,
         id: Option<&OperationId>,
-        after: Option<&Cursor>,
+        after: Option<&str>,
         limit: usize,
     ) -> Result<Page<AuditEntry>, StoreError> {
         let schema = self.connections.schema();

@@ -11,16 +11,15 @@ use super::Shared;
 use super::row::{Reader, Value, damaged};
 use super::transaction::{Turn, Within, in_transaction};
 use crate::operation::OperationId;
-use crate::operation::record::Cursor;
 use crate::store::pages::start;
 use crate::store::seals::{HEAD_BYTES, KeyId, Part, SEALED, Seals};
-use crate::store::{Reseal, ResealedBatch, StoreError, Unreadable};
+use crate::store::{Reseal, ResealedBatch, StoreError};
 
 pub(super) async fn reseal(shared: &Arc<Shared>, reseal: &Reseal) -> Result<ResealedBatch, StoreError> {
     let key = shared.seals.needed()?;
     let found = find(shared, reseal, &key).await?;
     let (mut batch, rows) = seal(found, &shared.seals);
-    if reseal.rehearsal || rows.is_empty() {
+    if reseal.dry_run || rows.is_empty() {
         return Ok(batch);
     }
     let (count, rows) = (rows.len() as u64, Arc::new(rows));
@@ -39,7 +38,7 @@ pub(super) async fn reseal(shared: &Arc<Shared>, reseal: &Reseal) -> Result<Rese
 /// Rows that are not sealed with the current key.
 struct Found {
     rows: Vec<(i64, OperationId, Blobs)>,
-    next: Option<Cursor>,
+    next: Option<String>,
 }
 
 /// A request, and an answer if there is one, as they are on file.
@@ -73,7 +72,7 @@ async fn find(shared: &Arc<Shared>, reseal: &Reseal, key: &KeyId) -> Result<Foun
     let head = [&[SEALED][..], key].concat();
     let rows_max = i64::try_from(reseal.rows_max.max(1)).unwrap_or(i64::MAX);
     let values: Vec<(super::read::Given, Type)> = vec![
-        (Box::new(start(reseal.after.as_ref())? as i64), Type::INT8),
+        (Box::new(start(reseal.after.as_deref())? as i64), Type::INT8),
         (Box::new(head), Type::BYTEA),
         (Box::new(rows_max), Type::INT8),
     ];
@@ -85,7 +84,7 @@ async fn find(shared: &Arc<Shared>, reseal: &Reseal, key: &KeyId) -> Result<Foun
         amount = from.next()?;
     }
     let is_more = amount >= rows_max || (rows.len() as i64) < amount;
-    let next = rows.last().filter(|_| is_more).map(|(number, ..)| Cursor::new((number + 1).to_string()));
+    let next = rows.last().filter(|_| is_more).map(|(number, ..)| (number + 1).to_string());
     Ok(Found { rows, next })
 }
 
@@ -100,7 +99,7 @@ fn seal(found: Found, seals: &Seals) -> (ResealedBatch, Vec<Resealed>) {
         let answer = old.answer.as_ref().map(|blob| anew(Part::Answer, blob)).transpose();
         match request.and_then(|request| Ok(Blobs { request, answer: answer? })) {
             Ok(new) => rows.push(Resealed { number, id, old, new }),
-            Err(why) => batch.unreadable.push(Unreadable { id, why }),
+            Err(why) => batch.unreadable.push((id, why)),
         }
     }
     (batch, rows)

@@ -16,19 +16,19 @@ use super::transaction::{Turn, Within, in_transaction};
 use super::{Shared, turns, write};
 use crate::clock::Timestamp;
 use crate::operation::Scope;
-use crate::operation::record::{CLOCKS_DIFFER_MAX, Left, Phase, Record, Take};
+use crate::operation::record::{CLOCKS_DIFFER_MAX, Phase, Record, Takeover, Unheld};
 use crate::store::look::FAR_MAX;
 use crate::store::numbers::{duration_ms, phase_number};
 use crate::store::stored::Stored;
 use crate::store::{Standing, StoreError};
 
-pub(super) async fn take(shared: &Arc<Shared>, take: Take) -> Result<Vec<Record>, StoreError> {
+pub(super) async fn take(shared: &Arc<Shared>, take: Takeover) -> Result<Vec<Record>, StoreError> {
     if take.limit == 0 {
         return Ok(Vec::new());
     }
     let name = (phase_of(&take), take.account.clone());
     let begun = shared.bounds.begin(name, shared.time.instant());
-    let found = if take.what == Left::Due && take.account.is_some() {
+    let found = if take.what == Unheld::Due && take.account.is_some() {
         due(shared, &take, begun.from).await?
     } else {
         // A transaction only where there is something to take.
@@ -60,15 +60,15 @@ pub(super) async fn take(shared: &Arc<Shared>, take: Take) -> Result<Vec<Record>
     Ok(records)
 }
 
-async fn due(shared: &Arc<Shared>, take: &Take, from: i64) -> Result<Looked, StoreError> {
+async fn due(shared: &Arc<Shared>, take: &Takeover, from: i64) -> Result<Looked, StoreError> {
     if turns::are_rivals(shared, take, from).await? {
         return locked(shared, take.clone(), from).await;
     }
     let (mut found, is_more) = super::due::take(shared, take, from).await?;
     let left = take.limit.saturating_sub(found.rows.len());
     if is_more && left > 0 {
-        // What was taken is ours by now, whatever comes of the rest.
-        match locked(shared, Take { limit: left, ..take.clone() }, from).await {
+        // The operations taken so far are ours, also if the rest fails.
+        match locked(shared, Takeover { limit: left, ..take.clone() }, from).await {
             Ok(rest) => found.rows.extend(rest.rows),
             Err(error) if found.rows.is_empty() => return Err(error),
             // They are found again.
@@ -91,17 +91,17 @@ pub(super) struct Looked {
     pub(super) is_full: bool,
 }
 
-fn phase_of(take: &Take) -> Phase {
+fn phase_of(take: &Takeover) -> Phase {
     match take.what {
-        Left::Lapsed => Phase::InProgress,
-        Left::Due => Phase::Scheduled,
+        Unheld::Lapsed => Phase::InProgress,
+        Unheld::Due => Phase::Scheduled,
     }
 }
 
 /// The server's time, if there is nothing to take: one statement, and no lock.
 async fn nothing_at(
     shared: &Arc<Shared>,
-    take: &Take,
+    take: &Takeover,
     begun: &Begun,
 ) -> Result<Option<Timestamp>, StoreError> {
     if begun.is_more {
@@ -131,7 +131,7 @@ async fn nothing_at(
         .await
 }
 
-async fn locked(shared: &Arc<Shared>, take: Take, from: i64) -> Result<Looked, StoreError> {
+async fn locked(shared: &Arc<Shared>, take: Takeover, from: i64) -> Result<Looked, StoreError> {
     let work = move |within: Within| {
         let take = take.clone();
         async move {
@@ -142,11 +142,11 @@ async fn locked(shared: &Arc<Shared>, take: Take, from: i64) -> Result<Looked, S
     in_transaction(shared, work).await
 }
 
-async fn look(within: &Within, take: &Take, from: i64) -> Result<Turn<Looked>, StoreError> {
+async fn look(within: &Within, take: &Takeover, from: i64) -> Result<Turn<Looked>, StoreError> {
     let shared = &within.shared;
     let schema = shared.connections.schema();
     let mut asked = Asked::of(shared, take, from);
-    if take.what == Left::Lapsed {
+    if take.what == Unheld::Lapsed {
         move_on(within, &asked).await?;
     }
     let line = turns::line(within, take, from).await?;
@@ -228,7 +228,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    pub(super) fn of(shared: &Shared, take: &Take, from: i64) -> Asked {
+    pub(super) fn of(shared: &Shared, take: &Takeover, from: i64) -> Asked {
         let limit = i64::try_from(take.limit).unwrap_or(i64::MAX);
         Asked::new(shared, (phase_of(take), take.account.as_deref()), (from, limit))
     }

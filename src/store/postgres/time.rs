@@ -78,7 +78,7 @@ const SPAN: Duration = Duration::from_secs(120);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Sleep;
+    use crate::BoxFuture;
 
     #[derive(Debug, Default)]
     struct Hand(Mutex<u64>);
@@ -92,7 +92,7 @@ mod tests {
             panic!("the host's own wall clock is never asked")
         }
 
-        fn sleep_until(&self, _: Instant) -> Sleep {
+        fn sleep_until(&self, _: Instant) -> BoxFuture<'static, ()> {
             panic!("nobody waits")
         }
     }

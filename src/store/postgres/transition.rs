@@ -35,7 +35,7 @@ pub(super) async fn transition(
     let reports = reports::lines(&std::mem::take(&mut transition.reports))?;
     let answer = match &transition.event {
         Event::Succeed { answer, .. } | Event::Refuse { answer, .. } => Some(answer),
-        Event::Bury { answer, .. } => answer.as_ref(),
+        Event::DeadLetter { answer, .. } => answer.as_ref(),
         Event::Renew { .. } | Event::Schedule { .. } => None,
     };
     let seal = |answer| shared.seals.seal(Part::Answer, &held.id, codec::answer_bytes(answer)?);

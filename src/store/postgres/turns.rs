@@ -18,7 +18,7 @@ use super::take::Asked;
 use super::transaction::Within;
 use crate::clock::Instant;
 use crate::operation::Scope;
-use crate::operation::record::{Left, Take};
+use crate::operation::record::{Takeover, Unheld};
 use crate::store::StoreError;
 use crate::store::tenants::behind;
 
@@ -31,7 +31,7 @@ pub(super) struct Rivals(Mutex<HashMap<String, (Instant, bool)>>);
 ///
 /// A look costs as much as there are dead entries in the index, which no vacuum removes under an old snapshot. So it takes
 /// at most one part in so many of the time.
-pub(super) async fn are_rivals(shared: &Arc<Shared>, take: &Take, from: i64) -> Result<bool, StoreError> {
+pub(super) async fn are_rivals(shared: &Arc<Shared>, take: &Takeover, from: i64) -> Result<bool, StoreError> {
     let Some(account) = tenants_of(take) else { return Ok(false) };
     let began = shared.time.instant();
     let seen = shared.rivals.0.lock().get(account).copied();
@@ -48,7 +48,7 @@ pub(super) async fn are_rivals(shared: &Arc<Shared>, take: &Take, from: i64) -> 
 
 /// The accounts that have something due, of those that the taker reaches, in the order of their turns. None where it asks
 /// for something else.
-pub(super) async fn line(within: &Within, take: &Take, from: i64) -> Result<Vec<String>, StoreError> {
+pub(super) async fn line(within: &Within, take: &Takeover, from: i64) -> Result<Vec<String>, StoreError> {
     let Some(account) = tenants_of(take) else { return Ok(Vec::new()) };
     let values = values(account, from);
     let values: Vec<Value<'_>> = values.iter().map(|(value, kind)| (&**value as _, kind.clone())).collect();
@@ -58,8 +58,8 @@ pub(super) async fn line(within: &Within, take: &Take, from: i64) -> Result<Vec<
 }
 
 /// The account of a taker of what is due.
-fn tenants_of(take: &Take) -> Option<&String> {
-    take.account.as_ref().filter(|_| take.what == Left::Due)
+fn tenants_of(take: &Takeover) -> Option<&String> {
+    take.account.as_ref().filter(|_| take.what == Unheld::Due)
 }
 
 /// The values of the [`question`].

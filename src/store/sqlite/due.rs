@@ -7,7 +7,7 @@ use super::row::{self, COLUMNS, REST};
 use super::sealed;
 use super::sequence::PLACE;
 use crate::clock::Timestamp;
-use crate::operation::record::Take;
+use crate::operation::record::Takeover;
 use crate::store::StoreError;
 use crate::store::numbers::{from_ms, to_ms};
 use crate::store::seals::Seals;
@@ -18,7 +18,7 @@ use crate::store::tenants::{Tenants, behind};
 /// leaves the first have more.
 pub(super) fn in_turn(
     connection: &Connection,
-    (take, account): (&Take, &str),
+    (take, account): (&Takeover, &str),
     tenants: &Tenants,
     seals: &Seals,
 ) -> Result<Vec<Stored>, StoreError> {

@@ -13,7 +13,7 @@ use super::write::{self, First, Met};
 use super::{Sqlite, sealed};
 use crate::clock::Timestamp;
 use crate::guard::Guard;
-use crate::operation::record::{Claim, Claimed, Cursor, Page};
+use crate::operation::record::{Claim, Claimed, Page};
 use crate::store::numbers::{from_ms, to_ms};
 use crate::store::outbox::{
     Account, Database, Outbox, OutboxRow, OutboxTally, Rejected, Statement, Value, sealed_bytes, unsealed,
@@ -64,7 +64,7 @@ impl Outbox for Sqlite {
     async fn waiting(
         &self,
         account: &Account,
-        after: Option<&Cursor>,
+        after: Option<&str>,
         (limit, body_bytes_max): (usize, usize),
     ) -> Result<Page<OutboxRow>, StoreError> {
         let (asked, seals, from) = (account.clone(), self.seals.clone(), start(after)?);
@@ -108,7 +108,7 @@ impl Outbox for Sqlite {
         self.reader().run(OnDrop::Skip, tally).await
     }
 
-    async fn rejected(&self, after: Option<&Cursor>, limit: usize) -> Result<Page<Rejected>, StoreError> {
+    async fn rejected(&self, after: Option<&str>, limit: usize) -> Result<Page<Rejected>, StoreError> {
         let (from, limit) = (start(after)?, limit.clamp(1, ROWS_MAX));
         self.reader().run(OnDrop::Skip, move |connection| rejected(connection, from, limit)).await
     }
@@ -161,7 +161,7 @@ fn waiting(
         bytes += read.body.len() + blob.as_ref().map_or(0, Vec::len);
         found.rows.push((read, blob));
         if found.rows.len() == limit || bytes > BATCH_BYTES_MAX {
-            found.next = Some(Cursor::new((number + 1).to_string()));
+            found.next = Some((number + 1).to_string());
             break;
         }
     }

@@ -8,7 +8,7 @@ use super::lane::Job;
 use super::row::{self, COLUMNS};
 use super::sequence::PLACE;
 use crate::attempt::AttemptReport;
-use crate::operation::record::{AuditEntry, Cursor, Filter, Page, Phase, Summary, Tally};
+use crate::operation::record::{AuditEntry, Filter, Page, Phase, Summary, Tally};
 use crate::operation::{Key, OperationId, Scope};
 use crate::store::filters::{self, Dialect};
 use crate::store::pages::{ROWS_MAX, page, start};
@@ -39,7 +39,7 @@ pub(super) fn evidence(connection: &Connection, id: &OperationId) -> Result<Vec<
 pub(super) fn list(
     connection: &Connection,
     filter: &Filter,
-    after: Option<&Cursor>,
+    after: Option<&str>,
     limit: usize,
 ) -> Result<Page<Summary>, StoreError> {
     let doing = "list operations";
@@ -78,7 +78,7 @@ pub(super) fn tally(connection: &Connection) -> Result<Vec<Tally>, StoreError> {
 pub(super) fn audit(
     connection: &Connection,
     id: Option<&OperationId>,
-    after: Option<&Cursor>,
+    after: Option<&str>,
     limit: usize,
 ) -> Result<Page<AuditEntry>, StoreError> {
     let doing = "read the audit record";

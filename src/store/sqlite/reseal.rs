@@ -7,17 +7,16 @@ use rusqlite::{Connection, params};
 
 use super::failure::{While, damaged};
 use super::sealed;
-use crate::operation::record::Cursor;
 use crate::operation::{Key, OperationId, Scope};
 use crate::store::pages::start;
 use crate::store::seals::{HEAD_BYTES, KeyId, Part, SEALED, Seals};
-use crate::store::{Reseal, ResealedBatch, StoreError, Unreadable};
+use crate::store::{Reseal, ResealedBatch, StoreError};
 
 /// Rows that are not sealed with the current key.
 #[derive(Default)]
 pub(super) struct Found {
     rows: Vec<(i64, OperationId, Blobs)>,
-    next: Option<Cursor>,
+    next: Option<String>,
 }
 
 /// A request, and an answer if there is one, as they are on file.
@@ -39,7 +38,7 @@ pub(super) fn find(connection: &Connection, reseal: &Reseal, key: &KeyId) -> Res
     let mut statement = connection.prepare_cached(FIND).while_doing(doing)?;
     let head = [&[SEALED][..], key].concat();
     let rows_max = reseal.rows_max.max(1);
-    let values = params![start(reseal.after.as_ref())? as i64, head, HEAD_BYTES as i64, rows_max as i64];
+    let values = params![start(reseal.after.as_deref())? as i64, head, HEAD_BYTES as i64, rows_max as i64];
     let mut rows = statement.query(values).while_doing(doing)?;
     let (mut found, mut bytes) = (Found::default(), 0);
     while let Some(row) = rows.next().while_doing(doing)? {
@@ -52,7 +51,7 @@ pub(super) fn find(connection: &Connection, reseal: &Reseal, key: &KeyId) -> Res
         bytes += blobs.request.len() + blobs.answer.as_ref().map_or(0, Vec::len);
         found.rows.push((number, id, blobs));
         if found.rows.len() == rows_max || bytes > BATCH_BYTES_MAX {
-            found.next = Some(Cursor::new((number + 1).to_string()));
+            found.next = Some((number + 1).to_string());
             break;
         }
     }
@@ -70,7 +69,7 @@ pub(super) fn seal(found: Found, seals: &Seals) -> (ResealedBatch, Vec<Resealed>
         let answer = old.answer.as_ref().map(|blob| anew(Part::Answer, blob)).transpose();
         match request.and_then(|request| Ok(Blobs { request, answer: answer? })) {
             Ok(new) => rows.push(Resealed { number, id, old, new }),
-            Err(why) => batch.unreadable.push(Unreadable { id, why }),
+            Err(why) => batch.unreadable.push((id, why)),
         }
     }
     (batch, rows)

@@ -438,7 +438,7 @@ async fn a_settlement_whose_caller_went_away_is_written_all_the_same() {
     let Claimed::Fresh(held) = store.claim(wanted("a")).await.expect("works") else { panic!("a new key") };
     let release = busy(&store).await;
     let settling = store.clone();
-    let event = Event::Bury { reason: crate::error::Reason::Unknown, answer: None };
+    let event = Event::DeadLetter { reason: crate::error::Reason::Unknown, answer: None };
     let transition = contract::transition_at(1, Timestamp::from_millis(1_001), event);
     let task = tokio::spawn(async move { settling.transition(&held, transition).await.map(|_| ()) });
     while store.writer.room() == QUEUE_MAX {

@@ -12,11 +12,11 @@ impl Upkeep for Sqlite {
     async fn reseal(&self, reseal: &Reseal) -> Result<ResealedBatch, StoreError> {
         self.place.look(&self.path)?;
         let (reseal, key) = (reseal.clone(), self.seals.needed()?);
-        let rehearsal = reseal.rehearsal;
+        let dry_run = reseal.dry_run;
         let work = move |connection: &_| reseal::find(connection, &reseal, &key);
         let found = self.reader().run(OnDrop::Skip, work).await?;
         let (mut batch, rows) = reseal::seal(found, &self.seals);
-        if rehearsal || rows.is_empty() {
+        if dry_run || rows.is_empty() {
             return Ok(batch);
         }
         let (seals, count) = (self.seals.clone(), rows.len() as u64);

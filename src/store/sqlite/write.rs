@@ -16,8 +16,8 @@ use super::sequence::{self, PLACE};
 use crate::clock::Timestamp;
 use crate::error::{Effect, Obstacle};
 use crate::operation::record::{
-    Act, Action, AuditEntry, CLOCKS_DIFFER_MAX, Claimed, Declined, Forbidden, Left, Phase, Place, Record,
-    Take, Transition,
+    Act, Action, AuditEntry, CLOCKS_DIFFER_MAX, Claimed, Declined, Forbidden, Phase, Place, Record, Takeover,
+    Transition, Unheld,
 };
 use crate::operation::{OperationId, Scope};
 use crate::store::StoreError;
@@ -148,12 +148,12 @@ pub(super) fn transition(connection: &Connection, step: &Step) -> Result<Written
 
 pub(super) fn take(
     connection: &Connection,
-    take: &Take,
+    take: &Takeover,
     (tenants, seals): (&Tenants, &Seals),
 ) -> Result<Vec<Stored>, StoreError> {
     notes::saw(connection, take.now)?;
     let mut found = match (take.what, take.account.as_deref()) {
-        (Left::Due, Some(account)) => due::in_turn(connection, (take, account), tenants, seals)?,
+        (Unheld::Due, Some(account)) => due::in_turn(connection, (take, account), tenants, seals)?,
         _ => look_for(connection, take, (DUE, take.now, take.limit), seals)?,
     };
     if found.len() < take.limit {
@@ -176,14 +176,14 @@ pub(super) fn take(
 /// What a taker may carry on with among what `clause` selects by a time, at most `limit`.
 fn look_for(
     connection: &Connection,
-    take: &Take,
+    take: &Takeover,
     (clause, time, limit): (&str, Timestamp, usize),
     seals: &Seals,
 ) -> Result<Vec<Stored>, StoreError> {
     let doing = "look for operations to take";
     let phase = match take.what {
-        Left::Lapsed => Phase::InProgress,
-        Left::Due => Phase::Scheduled,
+        Unheld::Lapsed => Phase::InProgress,
+        Unheld::Due => Phase::Scheduled,
     };
     let account = take.account.as_deref();
     // The vendor is for the index, the account for what it finds.

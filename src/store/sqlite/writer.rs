@@ -2,7 +2,7 @@
 //!
 //! A commit's cost is its sync, and a sync costs the same for one row and for a hundred. While one is under way
 //! the queue fills; the next takes all of it. No timer: a lone caller never waits for company. A reply goes out
-//! only after the commit of its group, so whatever was acknowledged is on disk.
+//! only after the commit of its group, so each write that was acknowledged is on disk.
 
 use rusqlite::Connection;
 

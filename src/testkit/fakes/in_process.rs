@@ -11,12 +11,12 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::serve::{Behaviour, Setup, dated};
+use crate::BoxFuture;
 use crate::answer::Answer;
-use crate::clock::Sleep;
 use crate::request::Request;
 use crate::testkit::scripted::cut;
 use crate::testkit::{FAULT_HEADER, Fault, FaultPlan};
-use crate::transport::{Exchange, Limits, SendError, SendErrorKind, Transport};
+use crate::transport::{Limits, SendError, SendErrorKind, Transport};
 
 /// Reaches a fake in process. Made by a fake's `transport()`, for any client that calls that fake's `url()`;
 /// other hosts are not told apart.
@@ -64,7 +64,7 @@ impl InProcess {
         &self.setup.plan
     }
 
-    fn pause(&self, pause: Duration) -> Sleep {
+    fn pause(&self, pause: Duration) -> BoxFuture<'static, ()> {
         let clock = &self.setup.clock;
         match &self.setup.pace {
             Some(clock) => clock.latency(pause),
@@ -75,8 +75,8 @@ impl InProcess {
 
     async fn exchange(&self, request: Request, limits: Limits) -> Result<Answer, SendError> {
         // There is no connection to wait for: the request has left as soon as it is looked at.
-        limits.progress.nothing_sent();
-        if !limits.progress.begin_sending() {
+        limits.nothing_sent();
+        if !limits.begin_sending() {
             return Err(SendError::new(SendErrorKind::Connect));
         }
         let fault = self.setup.plan.decide(&request.method, request.url.path());
@@ -135,7 +135,7 @@ impl Transport for InProcess {
     /// # Cancellation safety
     ///
     /// The vendor acts at the first poll, at once; a dropped exchange takes nothing back.
-    fn send(&self, request: Request, limits: Limits) -> Exchange<'_> {
+    fn send(&self, request: Request, limits: Limits) -> BoxFuture<'_, Result<Answer, SendError>> {
         Box::pin(self.exchange(request, limits))
     }
 }

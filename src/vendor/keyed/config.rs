@@ -10,6 +10,7 @@ use url::Url;
 use crate::answer::Answer;
 use crate::error::{Error, Field, Input, field};
 use crate::vendor::common::shown;
+use crate::vendor::keyed::form;
 
 /// What a [`Keyed`](super::Keyed) vendor does. Reads from TOML; holds no secret, and `Debug` shows none that
 /// was put into its base URL by mistake.
@@ -44,9 +45,10 @@ pub struct KeyedConfig {
     /// Where the key goes. Default: nowhere, and every POST is sent at most once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<KeyPlace>,
-    /// How the key is written in a header. Default: raw.
-    #[serde(default)]
-    pub key_form: KeyForm,
+    /// Whether the key is a quoted string of RFC 8941 in its header, as in the IETF draft: the quotes are part of the
+    /// value. Default: it is written as it is. In the vendors file: `key_form`, `raw` or `quoted`.
+    #[serde(default, rename = "key_form", with = "form::key_form")]
+    pub quoted: bool,
     /// The longest key that the vendor takes, in characters, quotes not counted. A UUID has 36; a shorter limit
     /// gets a shorter key, down to 16. Default: 255.
     #[serde(default = "default_key_len_max")]
@@ -82,7 +84,7 @@ impl fmt::Debug for KeyedConfig {
             .field("account", &self.account)
             .field("auth", &self.auth)
             .field("key", &self.key)
-            .field("key_form", &self.key_form)
+            .field("quoted", &self.quoted)
             .field("key_len_max", &self.key_len_max)
             .field("window", &self.window)
             .field("replay", &self.replay)
@@ -116,18 +118,6 @@ pub enum KeyPlace {
     Body(String),
 }
 
-/// How a key is written in a header.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum KeyForm {
-    /// As it is.
-    #[default]
-    Raw,
-    /// A quoted string of RFC 8941, as in the IETF draft: the quotes are part of the value.
-    Quoted,
-}
-
 /// Marks answers. All parts that are given must match; one must be given.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -136,12 +126,13 @@ pub struct Marker {
     /// The HTTP status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// A header with its value.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub header: Option<HeaderMarker>,
-    /// A value in the JSON body.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub json: Option<JsonMarker>,
+    /// A header's name with its whole value, in any case of letters.
+    #[serde(default, with = "form::header", skip_serializing_if = "Option::is_none")]
+    pub header: Option<(String, String)>,
+    /// A place in the JSON body, which is a JSON pointer (RFC 6901) such as `/errors/0/code`, with its value: the text,
+    /// or the number or boolean as JSON writes it.
+    #[serde(default, with = "form::json", skip_serializing_if = "Option::is_none")]
+    pub json: Option<(String, String)>,
 }
 
 /// Something that is on each failure which a vendor itself writes, whatever its value. All parts that are given must be
@@ -158,26 +149,6 @@ pub struct OwnMark {
     pub json: Option<String>,
 }
 
-/// A header with its value, in any case of letters.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct HeaderMarker {
-    /// The header's name.
-    pub name: String,
-    /// The whole value.
-    pub value: String,
-}
-
-/// A value in a JSON body.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct JsonMarker {
-    /// Where it is: a JSON pointer (RFC 6901), such as `/errors/0/code`.
-    pub pointer: String,
-    /// The text, or the number or boolean as JSON writes it.
-    pub value: String,
-}
-
 impl KeyedConfig {
     /// A vendor of this name and base URL without auth, key or window: every POST is sent at most once.
     pub fn new(name: impl Into<String>, base_url: impl Into<String>) -> KeyedConfig {
@@ -187,7 +158,7 @@ impl KeyedConfig {
             account: default_account(),
             auth: None,
             key: None,
-            key_form: KeyForm::Raw,
+            quoted: false,
             key_len_max: default_key_len_max(),
             window: None,
             replay: None,
@@ -216,7 +187,7 @@ impl KeyedConfig {
             Some(KeyPlace::Body(field)) if field.is_empty() => {
                 return refuse(field!(key.body), "it is empty");
             }
-            Some(KeyPlace::Body(_)) if self.key_form == KeyForm::Quoted => {
+            Some(KeyPlace::Body(_)) if self.quoted => {
                 let problem = "`quoted` is for headers; this key goes into the body";
                 return Err(invalid(field!(key_form), problem).beside(field!(key.body)));
             }
@@ -279,26 +250,26 @@ impl Marker {
         }
         let status = self.status.is_none_or(|status| answer.status.as_u16() == status);
         status
-            && self.header.as_ref().is_none_or(|header| {
-                let values = answer.headers.get_all(header.name.as_str());
-                let wanted = header.value.as_bytes();
+            && self.header.as_ref().is_none_or(|(name, value)| {
+                let values = answer.headers.get_all(name.as_str());
+                let wanted = value.as_bytes();
                 values.iter().any(|value| value.as_bytes().trim_ascii().eq_ignore_ascii_case(wanted))
             })
-            && self.json.as_ref().is_none_or(|json| json.matches(answer))
+            && self.json.as_ref().is_none_or(|json| has(json, answer))
     }
 
     fn check(&self, field: &Field) -> Result<(), Error> {
         if *self == Marker::default() {
             return Err(invalid(field.clone(), "a marker needs `status`, `header` or `json`"));
         }
-        if let Some(header) = &self.header {
-            check_header_name(field.clone(), &header.name)?;
-            if HeaderValue::from_str(&header.value).is_err() {
+        if let Some((name, value)) = &self.header {
+            check_header_name(field.clone(), name)?;
+            if HeaderValue::from_str(value).is_err() {
                 return Err(invalid(field.clone(), "no header has this value"));
             }
         }
         match (&self.json, self.status) {
-            (Some(json), _) if !json.pointer.is_empty() && !json.pointer.starts_with('/') => {
+            (Some((pointer, _)), _) if !pointer.is_empty() && !pointer.starts_with('/') => {
                 Err(invalid(field.clone(), "a JSON pointer starts with `/`"))
             }
             (_, Some(status)) if !(100..1000).contains(&status) => {
@@ -309,14 +280,12 @@ impl Marker {
     }
 }
 
-impl JsonMarker {
-    fn matches(&self, answer: &Answer) -> bool {
-        let Some(body) = answer.json() else { return false };
-        match body.pointer(&self.pointer) {
-            Some(serde_json::Value::String(text)) => *text == self.value,
-            Some(other) => serde_json::to_string(other).is_ok_and(|text| text == self.value),
-            None => false,
-        }
+fn has((pointer, wanted): &(String, String), answer: &Answer) -> bool {
+    let Some(body) = answer.json() else { return false };
+    match body.pointer(pointer) {
+        Some(serde_json::Value::String(text)) => text == wanted,
+        Some(other) => serde_json::to_string(other).is_ok_and(|text| text == *wanted),
+        None => false,
     }
 }
 

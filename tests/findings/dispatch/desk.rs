@@ -8,13 +8,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use parking_lot::Mutex;
+use steadfast::BoxFuture;
 use steadfast::clock::{Clock as _, Instant, Timestamp};
 use steadfast::operation::OperationId;
-use steadfast::operation::record::{Declined, Event, Record, Take, Transition};
+use steadfast::operation::record::{Declined, Event, Record, Takeover, Transition};
 use steadfast::store::{Memory, Store, StoreError, Wrapper};
 use steadfast::testkit::internals::{Look, Sight, Wakes};
 use steadfast::testkit::{SeededRandom, TestClock};
-use steadfast::transport::{Answer, Exchange, Limits, Request, Transport};
+use steadfast::transport::{Answer, Limits, Request, SendError, Transport};
 use steadfast::vendor::{Keyed, KeyedConfig};
 use steadfast::{Client, Policy};
 
@@ -90,7 +91,7 @@ impl Desk {
 }
 
 impl Transport for Desk {
-    fn send(&self, request: Request, _: Limits) -> Exchange<'_> {
+    fn send(&self, request: Request, _: Limits) -> BoxFuture<'_, Result<Answer, SendError>> {
         let path = request.url.path().to_owned();
         let mut parts = path.trim_start_matches('/').splitn(3, '/').map(str::to_owned);
         let mut part = move || parts.next().unwrap_or_default();
@@ -178,10 +179,10 @@ impl Wrapper for Seen {
         &*self.store
     }
 
-    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
+    async fn take(&self, take: Takeover) -> Result<Vec<Record>, StoreError> {
         self.asked(1).await?;
         let now = take.now.minus(ms(self.is_behind_by_ms.load(Ordering::Relaxed) as u64));
-        self.store.take(Take { now, ..take }).await
+        self.store.take(Takeover { now, ..take }).await
     }
 
     async fn transition(

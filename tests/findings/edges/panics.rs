@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use steadfast::BoxFuture;
 use steadfast::clock::Clock as _;
 use steadfast::dispatcher::PERIOD;
 use steadfast::operation::record::Phase;
 use steadfast::policy::RecordConfig;
 use steadfast::store::Store;
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
-use steadfast::transport::{Exchange, Limits, Request, SendErrorKind, Transport};
+use steadfast::transport::{Answer, Limits, Request, SendError, SendErrorKind, Transport};
 use steadfast::{Client, Policy};
 
 use crate::engine::trouble::{Trouble, Troubled};
@@ -125,7 +126,7 @@ struct PanicsAt {
 }
 
 impl Transport for PanicsAt {
-    fn send(&self, request: Request, limits: Limits) -> Exchange<'_> {
+    fn send(&self, request: Request, limits: Limits) -> BoxFuture<'_, Result<Answer, SendError>> {
         assert!(self.second.fetch_add(1, Ordering::Relaxed) != 1, "a bug of the transport");
         self.inner.send(request, limits)
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use steadfast::clock::{Clock, Timestamp};
 use steadfast::operation::record::{Act, Action, Filter, Record, Resolution};
-use steadfast::policy::{Backoff, ConcurrencyConfig, Mode, RateConfig};
+use steadfast::policy::{Backoff, Mode, RateConfig};
 use steadfast::store::Memory;
 use steadfast::testkit::{FixedRandom, ScriptedTransport};
 use steadfast::transport::SendErrorKind;
@@ -211,7 +211,7 @@ async fn prepared(on_record: OnRecord) -> Bench {
 /// What another process is told that is refused, and when its gate opens.
 async fn refused(bench: &Bench, refuses: Refuses) -> (Result<Reply, Error>, Option<Timestamp>) {
     let policy = match refuses {
-        Refuses::Concurrency => plain().concurrency(ConcurrencyConfig::new(1)),
+        Refuses::Concurrency => plain().concurrency(1),
         Refuses::Rate => plain().rate(RateConfig::new(1, secs(3600))),
         Refuses::Breaker => plain().breaker(Policy::background().breaker.expect("the preset has one")),
         _ => plain(),

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use async_trait::async_trait;
 use steadfast::clock::Timestamp;
 use steadfast::operation::OperationId;
-use steadfast::operation::record::{Claim, Claimed, Declined, Record, Take, Transition};
+use steadfast::operation::record::{Claim, Claimed, Declined, Record, Takeover, Transition};
 use steadfast::store::{Memory, Store, StoreError, StoreErrorKind, Wrapper};
 use steadfast::testkit::internals::{Look, Sight};
 
@@ -114,7 +114,7 @@ impl Wrapper for Troubled {
         with(&self.gets, self.store.get(id)).await
     }
 
-    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
+    async fn take(&self, take: Takeover) -> Result<Vec<Record>, StoreError> {
         with(&self.takes, self.store.take(take)).await
     }
 

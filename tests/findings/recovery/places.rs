@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use steadfast::BoxFuture;
 use steadfast::clock::{Clock as _, Instant};
 use steadfast::dispatcher::PERIOD;
 use steadfast::operation::record::Phase;
 use steadfast::policy::{Backoff, Jitter, RecoveryConfig};
 use steadfast::store::{Memory, Store};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
-use steadfast::transport::SendErrorKind;
+use steadfast::transport::{Answer, SendError, SendErrorKind};
 use steadfast::{Client, Policy};
 
 use super::secs;
@@ -50,7 +51,7 @@ async fn beside_a_settle_time(
 
     let healthy = ScriptedTransport::new().always_with(|request| {
         let body = if request.url.path() == "/search" { "[]" } else { "{}" };
-        Ok(steadfast::transport::Answer::new(http::StatusCode::OK, http::HeaderMap::new(), body))
+        Ok(Answer::new(http::StatusCode::OK, http::HeaderMap::new(), body))
     });
     let began = clock.now();
     let heir = client(&healthy);
@@ -86,7 +87,7 @@ fn d10_a_look_up_that_was_postponed_is_not_another_send() {
         let transport = ScriptedTransport::new().always_with(|request| match request.url.path() {
             "/search" => {
                 let found = r#"[{"id": 1}]"#;
-                Ok(steadfast::transport::Answer::new(http::StatusCode::OK, http::HeaderMap::new(), found))
+                Ok(Answer::new(http::StatusCode::OK, http::HeaderMap::new(), found))
             }
             _ => Err(SendErrorKind::Reset),
         });
@@ -263,11 +264,11 @@ impl steadfast::transport::Transport for Answers {
         &self,
         _: steadfast::transport::Request,
         _: steadfast::transport::Limits,
-    ) -> steadfast::transport::Exchange<'_> {
+    ) -> BoxFuture<'_, Result<Answer, SendError>> {
         let nth = self.requests.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
             self.clock.latency((self.after)(nth)).await;
-            Ok(steadfast::transport::Answer::new(http::StatusCode::OK, http::HeaderMap::new(), "{}"))
+            Ok(Answer::new(http::StatusCode::OK, http::HeaderMap::new(), "{}"))
         })
     }
 }
@@ -284,7 +285,7 @@ impl steadfast::transport::Transport for HangsOnce {
         &self,
         request: steadfast::transport::Request,
         limits: steadfast::transport::Limits,
-    ) -> steadfast::transport::Exchange<'_> {
+    ) -> BoxFuture<'_, Result<Answer, SendError>> {
         if self.hanging.fetch_add(1, Ordering::Relaxed) == 0 {
             return Box::pin(std::future::pending());
         }

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, StatusCode};
 use parking_lot::Mutex;
+use steadfast::BoxFuture;
 use steadfast::clock::{Clock as _, Instant, Timestamp};
 use steadfast::operation::record::{Filter, Phase};
 use steadfast::store::Store;
 use steadfast::testkit::{SeededRandom, TestClock};
-use steadfast::transport::{Answer, Exchange, Limits, Request, SendError, SendErrorKind, Transport};
+use steadfast::transport::{Answer, Limits, Request, SendError, SendErrorKind, Transport};
 use steadfast::vendor::Stripe;
 use steadfast::{Client, Effect, Policy};
 
@@ -146,7 +147,7 @@ fn charge(key: &str, now: Timestamp) -> String {
 }
 
 impl Transport for Vendor {
-    fn send(&self, request: Request, _: Limits) -> Exchange<'_> {
+    fn send(&self, request: Request, _: Limits) -> BoxFuture<'_, Result<Answer, SendError>> {
         let met = self.meet(&request);
         Box::pin(async move {
             if matches!(met, Met::Hangs) {

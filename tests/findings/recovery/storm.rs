@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
+use steadfast::BoxFuture;
 use steadfast::clock::{Clock as _, Instant};
 use steadfast::dispatcher::PERIOD;
 use steadfast::operation::record::Phase;
@@ -21,7 +22,7 @@ use steadfast::policy::{RateConfig, RecoveryConfig};
 use steadfast::store::{Memory, Store, Wrapper};
 use steadfast::testkit::internals::Wakes;
 use steadfast::testkit::{SeededRandom, TestClock};
-use steadfast::transport::{Answer, Exchange, Limits, Request, SendError, SendErrorKind, Transport};
+use steadfast::transport::{Answer, Limits, Request, SendError, SendErrorKind, Transport};
 use steadfast::vendor::Stripe;
 use steadfast::{Client, Policy, Random as _};
 
@@ -76,7 +77,7 @@ impl Vendor {
 }
 
 impl Transport for Vendor {
-    fn send(&self, request: Request, _: Limits) -> Exchange<'_> {
+    fn send(&self, request: Request, _: Limits) -> BoxFuture<'_, Result<Answer, SendError>> {
         let now = self.clock.now();
         let key = request.headers.get("idempotency-key").and_then(|key| key.to_str().ok());
         let key = key.expect("all of them are keyed").to_owned();

@@ -8,7 +8,7 @@ use steadfast::AttemptReport;
 use steadfast::clock::Timestamp;
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{
-    Act, AuditEntry, Claim, Claimed, Cursor, Declined, Filter, Forbidden, Page, Record, Summary, Take, Tally,
+    Act, AuditEntry, Claim, Claimed, Declined, Filter, Forbidden, Page, Record, Summary, Takeover, Tally,
     Transition,
 };
 use steadfast::store::{Store, StoreError};
@@ -73,7 +73,7 @@ impl<S: Store> Store for Watched<S> {
         self.inner.transition(held, transition).await
     }
 
-    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
+    async fn take(&self, take: Takeover) -> Result<Vec<Record>, StoreError> {
         let _working = self.working();
         self.takes.fetch_add(1, Ordering::Relaxed);
         self.inner.take(take).await
@@ -106,7 +106,7 @@ impl<S: Store> Store for Watched<S> {
     async fn list(
         &self,
         filter: &Filter,
-        after: Option<&Cursor>,
+        after: Option<&str>,
         limit: usize,
     ) -> Result<Page<Summary>, StoreError> {
         let _working = self.working();
@@ -121,7 +121,7 @@ impl<S: Store> Store for Watched<S> {
     async fn audit(
         &self,
         id: Option<&OperationId>,
-        after: Option<&Cursor>,
+        after: Option<&str>,
         limit: usize,
     ) -> Result<Page<AuditEntry>, StoreError> {
         let _working = self.working();

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use http::{HeaderMap, Method, StatusCode};
 use parking_lot::Mutex;
 use steadfast::clock::{Clock as _, Timestamp};
-use steadfast::operation::record::{Claim, Claimed, Declined, Filter, Record, State, Take, Transition};
+use steadfast::operation::record::{Claim, Claimed, Declined, Filter, Record, State, Takeover, Transition};
 use steadfast::store::{Memory, Sqlite, Store, StoreError, Wrapper};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::{Answer, Request, SendErrorKind};
@@ -93,7 +93,7 @@ impl Wrapper for Mortal {
         written
     }
 
-    async fn take(&self, take: Take) -> Result<Vec<Record>, StoreError> {
+    async fn take(&self, take: Takeover) -> Result<Vec<Record>, StoreError> {
         self.perhaps().await;
         let taken = self.store.take(take).await;
         self.perhaps().await;

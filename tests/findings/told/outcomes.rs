@@ -2,7 +2,6 @@
 
 use steadfast::clock::Clock as _;
 use steadfast::operation::record::{Filter, Record, State};
-use steadfast::policy::ConcurrencyConfig;
 use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::SendErrorKind;
 use steadfast::{AttemptReport, Call, Effect, Error, Policy, Reply};
@@ -129,7 +128,7 @@ async fn d11_an_outcome_that_is_written_but_not_answered_is_the_calls() {
 
 #[tokio::test]
 async fn d11_a_store_that_hangs_holds_no_permit_beyond_the_calls_time() {
-    let one_at_a_time = || plain().concurrency(ConcurrencyConfig::new(1));
+    let one_at_a_time = || plain().concurrency(1);
     // While the outcome is written.
     let (store, bench) = troubled(ScriptedTransport::new().status(200).status(200), one_at_a_time());
     store.transitions([Trouble::Hang]);

@@ -1,7 +1,6 @@
 //! A call that waits for the outcome of another.
 
 use steadfast::clock::Clock as _;
-use steadfast::policy::ConcurrencyConfig;
 use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::SendErrorKind;
 use steadfast::{Effect, InFlight, Obtained, Reason, Refusal};
@@ -132,7 +131,7 @@ async fn a23_a_dropped_waiter_leaves_nothing_behind() {
 
 #[tokio::test]
 async fn a23_a_gate_that_is_full_because_of_the_holder_does_not_end_the_wait() {
-    let one_at_a_time = plain().concurrency(ConcurrencyConfig::new(1)).in_flight(InFlight::Wait);
+    let one_at_a_time = plain().concurrency(1).in_flight(InFlight::Wait);
     let bench = bench(ScriptedTransport::new(), one_at_a_time);
     script(&bench, |network| network.status(200).after(ms(200), &bench.clock));
     let (sent, told) = tokio::join!(bench.charge().send(), bench.charge().send());

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 
 use super::upkeep;
-use crate::clock::{Clock, Instant, Sleep, Timestamp};
+use crate::BoxFuture;
+use crate::clock::{Clock, Instant, Timestamp};
 use crate::operation::record::Claim;
 use crate::store::{
     Head, Reseal, ResealedBatch, Restore, Stage, Standing, Store, StoreError, Upkeep, Wrapper,
@@ -138,7 +139,7 @@ impl Clock for Fixed {
         self.0
     }
 
-    fn sleep_until(&self, _: Instant) -> Sleep {
+    fn sleep_until(&self, _: Instant) -> BoxFuture<'static, ()> {
         Box::pin(tokio::task::yield_now())
     }
 }

@@ -27,7 +27,7 @@ pub(super) async fn fill(store: &dyn Store) {
         ("refused", refuse(Refusal::Rejected)),
         ("unauthorized", refuse(Refusal::Unauthorized)),
         ("exhausted", dead_letter(Reason::Exhausted)),
-        ("unknown", Event::Bury { reason: Reason::Unknown, answer: None }),
+        ("unknown", Event::DeadLetter { reason: Reason::Unknown, answer: None }),
         ("resolved", dead_letter(Reason::Unknown)),
         ("redriven", dead_letter(Reason::Exhausted)),
         ("replaced", dead_letter(Reason::Exhausted)),

@@ -5,7 +5,7 @@ use super::{LATER, lapsed, name, upkeep_of};
 use crate::operation::record::{Act, Action, AuditEntry, Filter, Record, Summary};
 use crate::store::{Look, Restore, Row, Stage, Store, StoreErrorKind};
 
-/// Whatever would write is refused, and says where the other store is.
+/// Each write is refused, and its error says where the other store is.
 pub(super) async fn assert_closed(store: &dyn Store, other: &str) {
     let holder = name("left");
     let held = store.get(&holder).await.expect("it is read all the same");

@@ -4,7 +4,7 @@ use super::super::{LEASE, NOW, claim, claim_at, get, id, transition_at};
 use crate::clock::Timestamp;
 use crate::error::Effect;
 use crate::operation::record::{
-    Act, Action, Claim, Claimed, Event, Filter, Left, Phase, Record, State, Take,
+    Act, Action, Claim, Claimed, Event, Filter, Phase, Record, State, Takeover, Unheld,
 };
 use crate::operation::{OperationId, Sequence};
 use crate::store::Store;
@@ -59,20 +59,20 @@ impl<'a> Line<'a> {
     }
 
     pub(super) async fn take_at(&self, now: Timestamp) -> Vec<String> {
-        self.take_left(Left::Due, now).await
+        self.take_left(Unheld::Due, now).await
     }
 
-    pub(super) async fn take_left(&self, what: Left, now: Timestamp) -> Vec<String> {
+    pub(super) async fn take_left(&self, what: Unheld, now: Timestamp) -> Vec<String> {
         self.take_for("v", what, now).await
     }
 
     pub(super) async fn take_of(&self, vendor: &str) -> Vec<String> {
-        self.take_for(vendor, Left::Due, NOW).await
+        self.take_for(vendor, Unheld::Due, NOW).await
     }
 
     /// The keys of what is taken, sorted.
-    pub(super) async fn take_for(&self, vendor: &str, what: Left, now: Timestamp) -> Vec<String> {
-        let take = Take {
+    pub(super) async fn take_for(&self, vendor: &str, what: Unheld, now: Timestamp) -> Vec<String> {
+        let take = Takeover {
             what,
             account: Some(format!("{}/{vendor}/", self.namespace)),
             now,

@@ -62,7 +62,7 @@ async fn claims(store: &Sqlite, claim: Claim) -> Record {
 }
 
 fn all() -> Reseal {
-    Reseal { after: None, rows_max: 100, rehearsal: false }
+    Reseal { after: None, rows_max: 100, dry_run: false }
 }
 
 #[tokio::test]
@@ -149,8 +149,8 @@ async fn a_row_that_somebody_has_spoiled_is_named_and_keeps_nothing_else_from_it
     let store = place.open(Some(new_key()));
     let resealed = store::reseal(&store, false).await.expect("works");
     assert_eq!((resealed.matched, resealed.resealed, resealed.remaining, resealed.unreadable), (3, 2, 1, 1));
-    let unreadable = &resealed.why_unreadable[0];
-    assert_eq!((&unreadable.id, unreadable.why.kind()), (&id("b"), StoreErrorKind::Corrupt));
+    let (unreadable, why) = &resealed.why_unreadable[0];
+    assert_eq!((unreadable, why.kind()), (&id("b"), StoreErrorKind::Corrupt));
 }
 
 #[tokio::test]

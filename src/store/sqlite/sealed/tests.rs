@@ -12,7 +12,7 @@ use super::*;
 use crate::answer::Answer;
 use crate::clock::Timestamp;
 use crate::error::Reason;
-use crate::operation::record::{Act, Action, Claim, Claimed, Event, Filter, Left, Phase, Record, Take};
+use crate::operation::record::{Act, Action, Claim, Claimed, Event, Filter, Phase, Record, Takeover, Unheld};
 use crate::operation::{Key, OperationId, Scope};
 use crate::store::{SealKeys, Sqlite, Store, contract};
 
@@ -112,7 +112,7 @@ async fn settles(store: &Sqlite, key: &str) {
 
 async fn dead_letters(store: &Sqlite, key: &str) {
     let held = claims(store, key).await;
-    ends(store, &held, Event::Bury { reason: Reason::Exhausted, answer: None }).await;
+    ends(store, &held, Event::DeadLetter { reason: Reason::Exhausted, answer: None }).await;
 }
 
 async fn assert_whole(store: &Sqlite, key: &str) {
@@ -128,9 +128,9 @@ fn assert_sealed<T: std::fmt::Debug>(result: Result<T, StoreError>, problem: &st
     assert_eq!((error.kind(), error.to_string().as_str()), (StoreErrorKind::Sealed, problem));
 }
 
-fn take(now: Timestamp, limit: usize) -> Take {
-    Take {
-        what: Left::Lapsed,
+fn take(now: Timestamp, limit: usize) -> Takeover {
+    Takeover {
+        what: Unheld::Lapsed,
         account: None,
         now,
         lease: Duration::from_secs(60),

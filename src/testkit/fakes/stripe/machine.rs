@@ -135,7 +135,7 @@ impl Machine {
                 }
             },
         };
-        // The edge loses the answer of whatever happened behind it.
+        // The edge loses the answer, and the effect behind it stays.
         if write.fault == Some(Fault::Error500After) { self.server_error() } else { reply }
     }
 
