@@ -143,6 +143,7 @@
 //!   suite that it must pass. [`store::Wrapper`] is for a store around another one.
 //! - A transport implements [`transport::Transport`]. [`transport::Http`] is the one over reqwest.
 //! - [`clock::Clock`] and [`Random`]: time and chance, for a simulation that drives the crate.
+//! - [`BoxFuture`]: what these traits give where they wait.
 //!
 //! Every type has one path. What most callers name is at the root and nowhere else; the rest is in the module of its
 //! noun.
