@@ -36,7 +36,7 @@ pub enum Safety {
     /// No attempt took effect, or a person says so.
     NotApplied,
     /// The method is idempotent: another send is no second effect. It may still undo what was written since: see
-    /// [`Redrive::overwrite`](super::Redrive::overwrite).
+    /// [`Change::overwrite`](super::Change::overwrite).
     Repeatable,
     /// The vendor still answers the key from its own record.
     WindowOpen {
