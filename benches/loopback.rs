@@ -1,105 +1,130 @@
 //! Calls a second and their latency over loopback: steadfast with all gates on against bare reqwest.
 //!
-//! The server is the least that keeps its connections (`support/server.rs`), on a thread of its own; the
-//! clients share a runtime of two workers. Bare reqwest is measured twice: as it comes, and as the library
-//! sets it up (no redirects, no retries). Rounds are interleaved and ratios taken within a round.
+//! The calls are real ones (`support/real.rs`): a PUT, and a POST with a key, which goes on record in memory or in an
+//! SQLite file. The server is the least that keeps its connections (`support/server.rs`), on a thread of its own; the
+//! clients share a runtime of two workers. reqwest is measured as it comes and with a timeout of its own, which is what
+//! the ratios are to. Rounds are interleaved and ratios taken within a round.
 //!
-//! `cargo bench --bench loopback`; `-- --quick` runs one short round.
+//! `cargo bench --bench loopback`; `-- --quick` runs one short round. `-- --one` has a single thread for the clients,
+//! pinned to one core, and the server on another.
 #![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a benchmark reads the clock and prints")]
 
+#[path = "support/real.rs"]
+mod real;
 #[path = "support/server.rs"]
 mod server;
 mod support;
 
 use std::time::{Duration, Instant};
 
-use http::{HeaderValue, header};
+use http::Method;
 use steadfast::Client;
+use steadfast::store::Sqlite;
 use tokio::runtime::Runtime;
 
-use support::{Plain, SECRET, all_gates};
+use real::Keys;
+use support::{PATH, Plain, all_gates};
 
-const THREADS: usize = 2;
 const ROUNDS: usize = 15;
 const ROUND: Duration = Duration::from_millis(400);
-/// What the library is held to at 16 and at 128 tasks.
-const RATIO_MIN: f64 = 0.97;
-const NAMES: [&str; 3] = ["reqwest", "reqwest, set up alike", "steadfast"];
+/// What the library is held to at 16 and at 128 tasks: a PUT, a keyed POST that is recorded in memory.
+const PUT_MIN: f64 = 0.97;
+const POST_MIN: f64 = 0.85;
+/// The caller that the ratios are to.
+const TIMED: usize = 1;
 
 fn main() {
     let (rounds, length) = if support::is_quick() { (1, Duration::from_millis(50)) } else { (ROUNDS, ROUND) };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(THREADS)
-        .enable_all()
-        .build()
-        .expect("a runtime with two workers");
-    let url = format!("http://{}", server::start());
-    println!("loopback: medians of {rounds} interleaved rounds of {length:?}, all gates on");
+    let base = format!("http://{}", server::start(|| real::pin_if_one(1)));
+    let runtime = real::runtime();
+    let threads = if real::is_one() { "one pinned thread" } else { "two workers" };
+    println!("loopback: medians of {rounds} interleaved rounds of {length:?}, all gates on, {threads}");
     for tasks in [1, 16, 128] {
-        let world = World::new(&url);
-        let mut latencies = [const { Vec::new() }; 3];
-        for caller in &world.callers {
-            runtime.block_on(run(caller, tasks, Duration::from_millis(20)));
+        let directory = tempfile::tempdir().expect("a directory");
+        let put = [
+            ("reqwest", Caller::bare(reqwest::Client::new(), &base, Method::PUT)),
+            ("reqwest with a timeout", Caller::bare(real::with_timeout(), &base, Method::PUT)),
+            ("steadfast", Caller::ours(client(&base).build(), Method::PUT)),
+        ];
+        compare(&runtime, "PUT", &put, tasks, rounds, length, PUT_MIN);
+        let file = Sqlite::open(directory.path().join("calls.db")).expect("a file");
+        let post = [
+            ("reqwest", Caller::bare(reqwest::Client::new(), &base, Method::POST)),
+            ("reqwest with a timeout", Caller::bare(real::with_timeout(), &base, Method::POST)),
+            ("steadfast, in memory", Caller::ours(client(&base).build(), Method::POST)),
+            ("steadfast, SQLite", Caller::ours(client(&base).store(file).build(), Method::POST)),
+        ];
+        compare(&runtime, "POST", &post, tasks, rounds, length, POST_MIN);
+    }
+}
+
+fn client(base: &str) -> steadfast::ClientBuilder {
+    Client::builder(Plain::at(base)).policy(all_gates())
+}
+
+/// Measures all callers in turns, and prints each beside reqwest with its timeout.
+fn compare(
+    runtime: &Runtime,
+    name: &str,
+    callers: &[(&str, Caller)],
+    tasks: usize,
+    rounds: usize,
+    length: Duration,
+    least: f64,
+) {
+    for (_, caller) in callers {
+        runtime.block_on(run(caller, tasks, Duration::from_millis(20)));
+    }
+    let mut latencies = vec![Vec::new(); callers.len()];
+    let mut rates = vec![Vec::new(); callers.len()];
+    for round in 0..rounds {
+        for turn in 0..callers.len() {
+            let variant = (round + turn) % callers.len();
+            let rate = measure(runtime, &callers[variant].1, tasks, length, &mut latencies[variant]);
+            rates[variant].push(rate);
         }
-        let rates = support::interleave::<3>(rounds, |variant| {
-            measure(&runtime, &world.callers[variant], tasks, length, &mut latencies[variant])
-        });
-        for (variant, name) in NAMES.iter().enumerate() {
-            let sorted = &mut latencies[variant];
-            sorted.sort_unstable();
-            println!(
-                "{tasks:>3} tasks  {name:<22} {:>7.0} calls/s  p50 {:>6.0} µs  p99 {:>6.0} µs",
-                support::median(&rates[variant]),
-                percentile(sorted, 50),
-                percentile(sorted, 99),
-            );
-        }
-        let target = if tasks == 1 { "-".to_owned() } else { RATIO_MIN.to_string() };
+    }
+    for (variant, (caller, _)) in callers.iter().enumerate() {
+        let sorted = &mut latencies[variant];
+        sorted.sort_unstable();
+        let is_held = tasks > 1 && variant == TIMED + 1;
+        let target = if is_held { format!("  target {least}") } else { String::new() };
         println!(
-            "{tasks:>3} tasks  steadfast ÷ reqwest {:.3} (set up alike {:.3})  target {target}",
-            support::median_ratio(&rates[2], &rates[0]),
-            support::median_ratio(&rates[2], &rates[1]),
+            "{name:<4} {tasks:>3} tasks  {caller:<22} {:>7.0} calls/s  p50 {:>6.0} µs  p99 {:>6.0} µs  × {:.3}{target}",
+            support::median(&rates[variant]),
+            percentile(sorted, 50),
+            percentile(sorted, 99),
+            support::median_ratio(&rates[variant], &rates[TIMED]),
         );
     }
 }
 
-struct World {
-    callers: [Caller; 3],
+#[derive(Clone)]
+struct Caller {
+    client: Kind,
+    method: Method,
+    keys: Keys,
 }
 
 #[derive(Clone)]
-enum Caller {
-    Bare { client: reqwest::Client, url: String },
+enum Kind {
+    Bare(reqwest::Client, String),
     Ours(Client),
 }
 
-impl World {
-    fn new(base: &str) -> World {
-        let alike = reqwest::Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
-            .retry(reqwest::retry::never())
-            .connect_timeout(Duration::from_secs(5));
-        let url = format!("{base}/v1/things");
-        let ours = Client::builder(Plain::at(base)).policy(all_gates()).build().expect("a client");
-        World {
-            callers: [
-                Caller::Bare { client: reqwest::Client::new(), url: url.clone() },
-                Caller::Bare { client: alike.build().expect("a client"), url },
-                Caller::Ours(ours),
-            ],
-        }
-    }
-}
-
 impl Caller {
-    async fn once(&self) -> usize {
-        match self {
-            Caller::Bare { client, url } => {
-                let secret = HeaderValue::from_static(SECRET);
-                let response = client.get(url).header(header::AUTHORIZATION, secret).send().await;
-                response.expect("an answer").bytes().await.expect("a body").len()
-            }
-            Caller::Ours(client) => client.get("/v1/things").send().await.expect("a reply").bytes().len(),
+    fn bare(client: reqwest::Client, base: &str, method: Method) -> Caller {
+        Caller { client: Kind::Bare(client, format!("{base}{PATH}")), method, keys: Keys::default() }
+    }
+
+    fn ours(client: Result<Client, steadfast::Error>, method: Method) -> Caller {
+        Caller { client: Kind::Ours(client.expect("a client")), method, keys: Keys::default() }
+    }
+
+    async fn once(&self) {
+        match &self.client {
+            Kind::Bare(client, url) => real::bare(client, &self.method, url, &self.keys).await,
+            Kind::Ours(client) => real::ours(client, &self.method, &self.keys).await,
         }
     }
 }
@@ -128,7 +153,7 @@ async fn run(caller: &Caller, tasks: usize, length: Duration) -> Vec<u64> {
                 let mut took = Vec::with_capacity(4096);
                 let mut begun = start;
                 while begun.duration_since(start) < length {
-                    assert_eq!(caller.once().await, 20);
+                    caller.once().await;
                     let ended = Instant::now();
                     took.push(ended.duration_since(begun).as_nanos() as u64);
                     begun = ended;

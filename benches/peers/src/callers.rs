@@ -1,11 +1,12 @@
-//! Each peer as its users would set it up, over the same three undersides: a ready future, a ready response, the
-//! loopback.
+//! Each peer as its users would set it up, around a ready future and a ready response. Over loopback they are in
+//! `loopback.rs`.
 //!
 //! - reqwest-middleware + reqwest-retry: retries with exponential backoff. It has no breaker, budget or limit.
 //! - tower: load shedding over a concurrency limit, retries with a budget, a timeout. Its rate limit cannot be
 //!   cloned, and a buffer in front of it would be a task and a channel for every call, so it has none here.
 //! - tower-resilience: breaker, bulkhead, rate limiter, retries, time limiter.
 //! - failsafe: a breaker and nothing else, for the gates' comparison.
+//! - reqx: retries with a budget, a breaker, a timeout.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -13,6 +14,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{Extensions, HeaderMap, HeaderValue, Method, header};
 use reqwest_middleware::{ClientWithMiddleware, Middleware, Next};
 use reqwest_retry::RetryTransientMiddleware;
@@ -79,48 +81,29 @@ pub fn nowhere() -> Vec<(&'static str, Measure)> {
     ]
 }
 
-/// Over loopback; the first is bare reqwest.
-pub fn loopback(base: &str) -> Vec<(&'static str, Measure)> {
-    let reqwest = reqwest::Client::new;
-    let ours = Client::builder(Plain::at(base)).policy(all_gates()).build().expect("a client");
-    let send = |client: reqwest::Client| {
-        service_fn(move |ask: Ask| {
-            let request = ask.request();
-            let client = client.clone();
-            async move { client.execute(request).await }
-        })
-    };
-    let ask = Ask::of(base);
-    let url = ask.url.to_string();
-    vec![
-        contestant("reqwest", Bare { client: reqwest(), url: url.clone() }),
-        contestant("steadfast", Ours(ours)),
-        contestant(
-            "reqwest-middleware + reqwest-retry",
-            Wrapped { client: with_retries(reqwest()).build(), url },
-        ),
-        contestant("tower", Http(Stack { stack: tower_stack(send(reqwest())), ask: ask.clone() })),
-        contestant("tower-resilience", Http(Stack { stack: resilience_stack(send(reqwest())), ask })),
-    ]
-}
-
 /// A request that a retry can clone.
 #[derive(Clone)]
-struct Ask {
-    url: Url,
-    headers: HeaderMap,
+pub struct Ask {
+    pub method: Method,
+    pub url: Url,
+    pub headers: HeaderMap,
+    pub body: Bytes,
 }
 
 impl Ask {
-    fn of(base: &str) -> Ask {
+    /// A GET.
+    pub fn of(base: &str) -> Ask {
         let url = Url::parse(&format!("{base}{PATH}")).expect("a URL");
         let headers = HeaderMap::from_iter([(header::AUTHORIZATION, HeaderValue::from_static(SECRET))]);
-        Ask { url, headers }
+        Ask { method: Method::GET, url, headers, body: Bytes::new() }
     }
 
-    fn request(self) -> reqwest::Request {
-        let mut request = reqwest::Request::new(Method::GET, self.url);
+    pub fn request(self) -> reqwest::Request {
+        let mut request = reqwest::Request::new(self.method, self.url);
         *request.headers_mut() = self.headers;
+        if !self.body.is_empty() {
+            *request.body_mut() = Some(self.body.into());
+        }
         request
     }
 }
@@ -166,9 +149,9 @@ where
 }
 
 #[derive(Clone)]
-struct Stack<S, Q> {
-    stack: S,
-    ask: Q,
+pub struct Stack<S, Q> {
+    pub stack: S,
+    pub ask: Q,
 }
 
 impl<S, Q> Stack<S, Q>
@@ -179,6 +162,10 @@ where
 {
     async fn send(&mut self) -> S::Response {
         let ask = self.ask.clone();
+        self.send_this(ask).await
+    }
+
+    pub async fn send_this(&mut self, ask: Q) -> S::Response {
         self.stack.ready().await.expect("a stack that is ready").call(ask).await.expect("an answer")
     }
 }
@@ -219,19 +206,6 @@ impl Caller for BareNowhere {
 }
 
 #[derive(Clone)]
-struct Bare {
-    client: reqwest::Client,
-    url: String,
-}
-
-impl Caller for Bare {
-    async fn once(&mut self) {
-        let request = self.client.get(&self.url).header(header::AUTHORIZATION, HeaderValue::from_static(SECRET));
-        black_box(request.send().await.expect("an answer").bytes().await.expect("a body"));
-    }
-}
-
-#[derive(Clone)]
 struct Ours(Client);
 
 impl Caller for Ours {
@@ -248,12 +222,13 @@ struct Wrapped {
 
 impl Caller for Wrapped {
     async fn once(&mut self) {
-        let request = self.client.get(&self.url).header(header::AUTHORIZATION, HeaderValue::from_static(SECRET));
+        let request =
+            self.client.get(&self.url).header(header::AUTHORIZATION, HeaderValue::from_static(SECRET));
         black_box(request.send().await.expect("an answer").bytes().await.expect("a body"));
     }
 }
 
-fn with_retries(client: reqwest::Client) -> reqwest_middleware::ClientBuilder {
+pub fn with_retries(client: reqwest::Client) -> reqwest_middleware::ClientBuilder {
     let policy = ExponentialBackoff::builder().build_with_max_retries(3);
     reqwest_middleware::ClientBuilder::new(client).with(RetryTransientMiddleware::new_with_policy(policy))
 }
@@ -274,7 +249,7 @@ impl Middleware for NoNetwork {
     }
 }
 
-fn tower_stack<Q, A, S>(
+pub fn tower_stack<Q, A, S>(
     service: S,
 ) -> impl Service<Q, Response = A, Error = BoxError, Future: Send> + Clone + Send + Sync + 'static
 where
@@ -310,7 +285,7 @@ impl<Q: Clone, A> tower::retry::Policy<Q, A, BoxError> for Budgeted {
     }
 }
 
-fn resilience_stack<Q, A, E, S>(
+pub fn resilience_stack<Q, A, E, S>(
     service: S,
 ) -> impl Service<Q, Response = A, Error: std::fmt::Debug + Send, Future: Send> + Clone + Send + Sync + 'static
 where
@@ -335,5 +310,11 @@ where
         .exponential_backoff(Duration::from_millis(500))
         .build();
     let limit = TimeLimiterLayer::builder().timeout_duration(Duration::from_secs(30)).build();
-    ServiceBuilder::new().layer(limit).layer(bulkhead).layer(rate).layer(breaker).layer(retry).service(service)
+    ServiceBuilder::new()
+        .layer(limit)
+        .layer(bulkhead)
+        .layer(rate)
+        .layer(breaker)
+        .layer(retry)
+        .service(service)
 }
