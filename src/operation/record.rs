@@ -541,6 +541,17 @@ impl Record {
     }
 }
 
+impl Event {
+    /// The vendor's answer that it brings.
+    pub(crate) fn answer_mut(&mut self) -> Option<&mut Answer> {
+        match self {
+            Event::Succeed { answer, .. } | Event::Refuse { answer, .. } => Some(answer),
+            Event::DeadLetter { answer, .. } => answer.as_mut(),
+            Event::Renew { .. } | Event::Schedule { .. } => None,
+        }
+    }
+}
+
 impl State {
     /// The state's name in lists, logs and stores.
     pub const fn name(&self) -> &'static str {

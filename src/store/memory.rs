@@ -37,7 +37,7 @@ mod tally;
 
 use ending::{Bucket, Ending};
 use room::full;
-use sealed::Blobs;
+use sealed::{Blobs, answer_blob, hollow};
 use sequence::{Line, Name};
 
 /// The default store: in memory, bounded, and **lost in a crash**.
@@ -117,9 +117,9 @@ struct Inner {
 
 struct Row {
     number: u64,
-    /// Hollow, if its request and answer are in `blobs`.
+    /// Without bodies: they are in `blobs`.
     record: Record,
-    blobs: Option<Blobs>,
+    blobs: Blobs,
     evidence: Vec<AttemptReport>,
     /// Whether another operation of its sequence has the turn.
     waits: bool,
@@ -183,6 +183,8 @@ impl fmt::Debug for Memory {
 #[async_trait]
 impl Store for Memory {
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
+        // Before the lock, as in a transition.
+        let blobs = Blobs::of_request(&claim.request, &claim.id, &self.seals)?;
         let mut inner = self.inner.lock();
         inner.standing.check_new()?;
         inner.notes.saw(claim.now);
@@ -208,8 +210,8 @@ impl Store for Memory {
         {
             return Ok(in_the_way);
         }
-        match &claimed {
-            Claimed::Fresh(record) if is_new => inner.add(record.clone(), &self.seals)?,
+        match &mut claimed {
+            Claimed::Fresh(record) if is_new => inner.add(hollow(record), blobs),
             Claimed::Fresh(record) => {
                 inner.remove(&record.id);
                 inner.put(record.clone(), &self.seals)?;
@@ -228,25 +230,20 @@ impl Store for Memory {
         held: &Record,
         mut transition: Transition,
     ) -> Result<Result<Record, Declined>, StoreError> {
+        let answer = transition.event.answer_mut();
+        let blob = answer.map(|answer| answer_blob(answer, &held.id, &self.seals)).transpose()?;
         let inner = &mut *self.inner.lock();
         inner.standing.check_held()?;
         let Some(row) = inner.rows.get_mut(&held.id) else {
             return Ok(Err(Declined::Absent));
         };
         row.evidence.append(&mut transition.reports);
+        let moved = row.transition(held, transition, (blob, &self.seals), &mut inner.ending)?;
         // What is in a sequence may pass its turn on.
-        if self.seals.current().is_none() && row.blobs.is_none() && row.record.sequence.is_none() {
-            return Ok(row.apply(transition, &mut inner.ending).map(|()| row.record.clone()));
+        if matches!(&moved, Ok(record) if record.sequence.is_some()) {
+            inner.moved_in_sequence(&held.id);
         }
-        let record = match row.record.apply(transition) {
-            Ok(record) => row.fill_request(record, &self.seals)?,
-            Err(declined) => return Ok(Err(declined)),
-        };
-        let mut kept = record.clone();
-        let blobs = Blobs::of(&mut kept, &self.seals)?;
-        row.replace(kept, blobs, &mut inner.ending);
-        inner.moved_in_sequence(&held.id);
-        Ok(Ok(record))
+        Ok(moved)
     }
 
     async fn take(&self, take: Takeover) -> Result<Vec<Record>, StoreError> {

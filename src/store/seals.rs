@@ -138,6 +138,11 @@ impl Seals {
         matches!(head(blob), Ok(Some((key, _))) if Some(*key) == self.current())
     }
 
+    /// Whether `blob` would be written the same way now: sealed with the current key, or not sealed if there is none.
+    pub(super) fn is_as_written_now(&self, blob: &[u8]) -> bool {
+        matches!(head(blob), Ok(head) if head.map(|(key, _)| *key) == self.current())
+    }
+
     /// Whether the key of `blob` is at hand, or it has none.
     pub(super) fn check(&self, blob: &[u8]) -> Result<(), StoreError> {
         match head(blob)? {

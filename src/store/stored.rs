@@ -4,6 +4,8 @@
 //! it. So a row is read *without bodies*: with an empty request, and an answer of the right status. The decision is
 //! made on that. Then the caller's task fills it from its blobs: the writing thread does not parse bodies.
 
+use std::sync::LazyLock;
+
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
 use url::Url;
@@ -74,8 +76,9 @@ pub(super) fn answer_of(state: &mut State) -> Option<&mut Answer> {
 
 /// Stands for a request that is in a blob.
 pub(super) fn empty_request() -> Request {
-    let url = Url::parse("about:blank").expect("a constant that parses");
-    Request::new(Method::GET, url)
+    static BLANK: LazyLock<Url> =
+        LazyLock::new(|| Url::parse("about:blank").expect("a constant that parses"));
+    Request::new(Method::GET, BLANK.clone())
 }
 
 /// Stands for an answer that is in a blob.

@@ -13,14 +13,14 @@ use crate::store::StoreError;
 use crate::store::seals::Seals;
 
 impl Row {
-    pub(super) fn replace(&mut self, mut record: Record, blobs: Option<Blobs>, ending: &mut Ending) {
+    pub(super) fn replace(&mut self, mut record: Record, blobs: Blobs, ending: &mut Ending) {
         without_turn(&mut record);
         let (before, now) = (self.ends(), ends(&record, self.waits));
         move_time(ending, (self.number, record.id.scope.account_path()), before, now);
         (self.record, self.blobs) = (record, blobs);
     }
 
-    /// Carries a transition out in place, on a record that is whole and in no sequence.
+    /// Carries a transition out in place.
     pub(super) fn apply(&mut self, transition: Transition, ending: &mut Ending) -> Result<(), Declined> {
         let before = self.ends();
         self.record.apply_here(transition)?;
@@ -36,23 +36,22 @@ impl Row {
 impl Inner {
     /// Writes a record that is whole. Nothing is written if it cannot be sealed.
     pub(super) fn put(&mut self, mut record: Record, seals: &Seals) -> Result<(), StoreError> {
+        let blobs = Blobs::of(&mut record, seals)?;
         match self.rows.get_mut(&record.id) {
             Some(row) => {
-                let blobs = Blobs::of(&mut record, seals)?;
                 let id = record.sequence.is_some().then(|| record.id.clone());
                 row.replace(record, blobs, &mut self.ending);
                 if let Some(id) = id {
                     self.moved_in_sequence(&id);
                 }
-                Ok(())
             }
-            None => self.add(record, seals),
+            None => self.add(record, blobs),
         }
+        Ok(())
     }
 
-    /// A record whose name is not there yet.
-    pub(super) fn add(&mut self, mut record: Record, seals: &Seals) -> Result<(), StoreError> {
-        let blobs = Blobs::of(&mut record, seals)?;
+    /// A record whose name is not there yet, without its bodies.
+    pub(super) fn add(&mut self, mut record: Record, blobs: Blobs) {
         let (id, number) = (Arc::new(record.id.clone()), self.next);
         self.next += 1;
         self.order.insert(number, id.clone());
@@ -64,7 +63,6 @@ impl Inner {
         if is_sequenced {
             self.enter_sequence(&id);
         }
-        Ok(())
     }
 
     pub(super) fn log(&mut self, entry: AuditEntry) {
