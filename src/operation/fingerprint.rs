@@ -13,6 +13,7 @@ use crate::request::Request;
 mod digest;
 mod form;
 mod ijson;
+mod plain;
 
 use digest::Digested;
 
@@ -55,10 +56,13 @@ impl fmt::Debug for Fingerprint {
 pub fn fingerprint(account: &str, request: &Request) -> Fingerprint {
     let mut hash = head(account, request);
     match essence(request) {
-        Some(kind) if is_json(kind) => match canonical(ijson::parse(&request.body)) {
-            Some(canonical) => part(&mut hash, JSON, &canonical),
-            None => part(&mut hash, RAW, &request.body),
-        },
+        Some(kind) if is_json(kind) => {
+            let plain = plain::canonical(&request.body);
+            match plain.or_else(|| canonical(ijson::parse(&request.body))) {
+                Some(canonical) => part(&mut hash, JSON, &canonical),
+                None => part(&mut hash, RAW, &request.body),
+            }
+        }
         Some(kind) if kind.eq_ignore_ascii_case(FORM_TYPE) => {
             hash.put(&[FORM]);
             let is_of_pairs = form::each_pair(&request.body, |name, value| {
