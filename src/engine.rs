@@ -13,9 +13,9 @@ use http::Method;
 use url::Url;
 
 use crate::clock::{Clock, Instant, Timestamp};
-use crate::error::{Context, Effect, Error, Kind, Origin};
+use crate::error::{Context, Effect, Error, Gate, Kind, Origin};
 use crate::operation::{Key, OperationId, RedactedFields, Sequence};
-use crate::policy::{Backoff, Gates, InFlight, OnUnknown, Policy, Timeouts};
+use crate::policy::{Admission, Backoff, Gates, InFlight, OnUnknown, Policy, Refusal, Timeouts};
 use crate::random::Random;
 use crate::reply::Reply;
 use crate::request::Request;
@@ -26,7 +26,6 @@ use crate::vendor::Adapter;
 use crate::vendor::secret::SecretHeaders;
 
 mod address;
-mod admission;
 mod attempt;
 mod claim;
 mod clocks;
@@ -68,6 +67,7 @@ use phase::Run;
 use retention::{Floor, Retention};
 pub(crate) use settling::LetGo;
 pub(crate) use terms::Disagreement;
+use waits::{spread, spread_over};
 
 /// Everything one client is made of.
 #[derive(Debug)]
@@ -193,6 +193,57 @@ impl Engine {
         }
     }
 
+    /// Asks the gates for the first attempt, and waits for them from `began` on, as long as the policy allows.
+    async fn admit_first(
+        &self,
+        whose: Whose<'_>,
+        began: Instant,
+        deadline: Instant,
+    ) -> Result<Admission<'_>, Error> {
+        let patience = began.plus(self.policy.admission_wait).min(deadline);
+        let mut now = began;
+        loop {
+            let refusal = match self.gates.admit(now) {
+                Ok(admission) => return Ok(admission),
+                Err(refusal) => refusal,
+            };
+            match self.ask_again_at(refusal, now) {
+                Some(at) if at < patience => {
+                    telemetry::held_back(whose, refusal.gate, at.since(now));
+                    self.clock.sleep_until(at).await;
+                    now = self.clock.now();
+                }
+                _ => {
+                    telemetry::refused(whose, refusal.gate);
+                    let retry_at = refusal.retry_at.map(|at| self.wall().plus(at.since(now)));
+                    return Err(Error::refused_by(refusal.gate, retry_at, Effect::None));
+                }
+            }
+        }
+    }
+
+    /// Credits the retry budget for a call that is sent. A replay is not credited, because it puts no load on the
+    /// vendor.
+    fn earn(&self, admission: &Admission<'_>) {
+        if let Some(budget) = self.gates.budget() {
+            budget.earn(admission.admitted_at());
+        }
+    }
+
+    /// When to ask the gates again after a refusal, a little later than they said; `None` if only a person can
+    /// tell.
+    pub(crate) fn ask_again_at(&self, refusal: Refusal, now: Instant) -> Option<Instant> {
+        let at = match refusal.gate {
+            // Nobody knows when a call ends; they end often.
+            Gate::Concurrency => Some(now.plus(CONCURRENCY_PAUSE)),
+            _ => refusal.retry_at,
+        };
+        let unit = self.random.unit();
+        at.map(|at| {
+            at.plus(if refusal.gate == Gate::Pause { spread_over(at.since(now), unit) } else { spread(unit) })
+        })
+    }
+
     /// How long the record of a stamped request is kept once it is settled.
     ///
     /// # Errors
@@ -240,3 +291,7 @@ impl Engine {
 fn no_time() -> Error {
     Error::new(Kind::Deadline { budget: Duration::ZERO, next: None }, Effect::None)
 }
+
+/// Between two looks at a full concurrency limit, before the spread: short beside a vendor's latency, long
+/// beside what a look costs.
+const CONCURRENCY_PAUSE: Duration = Duration::from_millis(5);

@@ -33,7 +33,6 @@ pub mod anti_patterns {}
 /// [`call.rs`]: ../../../src/steadfast/call.rs.html
 /// [`engine.rs`]: ../../../src/steadfast/engine.rs.html
 /// [`keyed.rs`]: ../../../src/steadfast/engine/keyed.rs.html
-/// [`admission.rs`]: ../../../src/steadfast/engine/admission.rs.html
 /// [`gates.rs`]: ../../../src/steadfast/policy/gates.rs.html
 /// [`claim.rs`]: ../../../src/steadfast/engine/claim.rs.html
 /// [`store.rs`]: ../../../src/steadfast/store.rs.html
