@@ -39,6 +39,7 @@ mod notes;
 mod open;
 mod outbox;
 mod place;
+mod prepared;
 mod purge;
 mod read;
 mod reseal;

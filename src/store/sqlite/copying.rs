@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::failure::While;
+use super::prepared::Prepared;
 use super::row::{self, OnFile};
 use super::{notes, purge, sealed, sequence, write};
 use crate::operation::{OperationId, Scope};
@@ -62,7 +63,7 @@ pub(super) fn register(
     Ok(before)
 }
 
-pub(super) fn restore(connection: &Connection, restore: &Sealed, seals: &Seals) -> Result<(), StoreError> {
+pub(super) fn restore(connection: &Prepared<'_>, restore: &Sealed, seals: &Seals) -> Result<(), StoreError> {
     let Sealed { copy, rows, gone, audit_after, audit, notes, accounts } = restore;
     notes::read_from_file(connection)?.1.check_restore(copy)?;
     if !audit.is_empty() && entries(connection)? != *audit_after {
@@ -92,7 +93,7 @@ pub(super) fn restore(connection: &Connection, restore: &Sealed, seals: &Seals) 
     }
 }
 
-fn restore_row(connection: &Connection, row: &SealedRow) -> Result<(), StoreError> {
+fn restore_row(connection: &Prepared<'_>, row: &SealedRow) -> Result<(), StoreError> {
     let doing = "write a copied operation";
     let SealedRow { record, request, answer, reports } = row;
     let held = place(connection, &record.id)?;

@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
+use super::prepared::Prepared;
 use crate::guard;
 use crate::store::{StoreError, StoreErrorKind};
 use crate::telemetry::words;
@@ -20,7 +21,7 @@ pub(super) trait Job: Send {
     fn is_abandoned(&self) -> bool;
 
     /// Does the work. It may be done again from the start if what it did was rolled back.
-    fn run(&mut self, connection: &Connection) -> Result<(), StoreError>;
+    fn run(&mut self, on: &Prepared<'_>) -> Result<(), StoreError>;
 
     /// Tells the caller that waits.
     fn reply(self: Box<Self>, ended: Result<(), StoreError>);
@@ -42,7 +43,7 @@ impl Lane {
         name: &str,
         connection: Connection,
         (queue_max, batch_max): (usize, usize),
-        mut work: impl FnMut(&Connection, &mut Vec<Box<dyn Job>>) + Send + 'static,
+        mut work: impl FnMut(&Prepared<'_>, &mut Vec<Box<dyn Job>>) + Send + 'static,
     ) -> Result<Lane, StoreError> {
         let (queue, mut jobs) = mpsc::channel::<Box<dyn Job>>(queue_max);
         let (alive, ended) = oneshot::channel::<()>();
@@ -50,8 +51,9 @@ impl Lane {
         let noted = note.clone();
         let run = move || {
             let mut batch = Vec::with_capacity(batch_max);
+            let prepared = Prepared::new(&connection);
             while jobs.blocking_recv_many(&mut batch, batch_max) > 0 {
-                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(&connection, &mut batch))) {
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(&prepared, &mut batch))) {
                     // Noted before the replies are dropped, so that whoever waits can be told why.
                     let _ = noted.set(words(&*panic).to_owned());
                     tracing::error!(problem = words(&*panic), "a thread of the SQLite store panicked");
@@ -59,7 +61,8 @@ impl Lane {
                 }
                 batch.clear();
             }
-            drop((batch, jobs, connection));
+            drop((batch, jobs, prepared));
+            drop(connection);
             drop(alive);
         };
         std::thread::Builder::new()
@@ -77,7 +80,7 @@ impl Lane {
         on_drop: OnDrop,
         mut work: impl FnMut(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let ((), done) = self.run_on(on_drop, (), move |connection, ()| work(connection)).await?;
+        let ((), done) = self.run_on(on_drop, (), move |on: &Prepared<'_>, ()| work(on)).await?;
         Ok(done)
     }
 
@@ -86,7 +89,7 @@ impl Lane {
         &self,
         on_drop: OnDrop,
         subject: S,
-        work: impl FnMut(&Connection, &S) -> Result<T, StoreError> + Send + 'static,
+        work: impl FnMut(&Prepared<'_>, &S) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<(S, T), StoreError> {
         let (reply, answer) = oneshot::channel();
         self.enqueue(on_drop, subject, work, reply).await?;
@@ -98,7 +101,7 @@ impl Lane {
         &self,
         on_drop: OnDrop,
         subject: S,
-        work: impl FnMut(&Connection, &S) -> Result<T, StoreError> + Send + 'static,
+        work: impl FnMut(&Prepared<'_>, &S) -> Result<T, StoreError> + Send + 'static,
         reply: Reply<S, T>,
     ) -> Result<(), StoreError> {
         let task = Task { subject, work, done: None, reply, on_drop };
@@ -143,7 +146,7 @@ impl Offers {
     pub(super) fn offer(&self, mut work: impl FnMut(&Connection) -> Result<(), StoreError> + Send + 'static) {
         let Some(queue) = self.queue.upgrade() else { return };
         let (reply, _) = oneshot::channel();
-        let work = move |connection: &Connection, (): &()| work(connection);
+        let work = move |on: &Prepared<'_>, (): &()| work(on);
         let task = Task { subject: (), work, done: None, reply, on_drop: OnDrop::Finish };
         let _ = queue.try_send(Box::new(task));
     }
@@ -168,14 +171,14 @@ struct Task<S, T, F> {
     on_drop: OnDrop,
 }
 
-impl<S: Send, T: Send, F: FnMut(&Connection, &S) -> Result<T, StoreError> + Send> Job for Task<S, T, F> {
+impl<S: Send, T: Send, F: FnMut(&Prepared<'_>, &S) -> Result<T, StoreError> + Send> Job for Task<S, T, F> {
     fn is_abandoned(&self) -> bool {
         self.on_drop == OnDrop::Skip && self.reply.is_closed()
     }
 
-    fn run(&mut self, connection: &Connection) -> Result<(), StoreError> {
+    fn run(&mut self, on: &Prepared<'_>) -> Result<(), StoreError> {
         self.done = None;
-        self.done = Some((self.work)(connection, &self.subject)?);
+        self.done = Some((self.work)(on, &self.subject)?);
         Ok(())
     }
 

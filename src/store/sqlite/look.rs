@@ -78,6 +78,7 @@ mod tests {
     use crate::operation::{Key, OperationId};
     use crate::store::Sqlite;
     use crate::store::contract::claim_at;
+    use crate::store::sqlite::prepared::Prepared;
     use crate::store::sqlite::row;
 
     /// Behind another account's backlog as without it.
@@ -87,12 +88,13 @@ mod tests {
         let path = directory.path().join("calls.db");
         drop(Sqlite::open(&path).expect("opens"));
         let connection = Connection::open(&path).expect("opens");
+        let prepared = Prepared::new(&connection);
         let at = Timestamp::from_millis;
         let schedule = |account: &str, key: u64, due: u64| {
             let scope = Scope::from_stored(format!("{account}/POST /x"));
             let id = OperationId::new(scope, Key::new(key.to_string()).expect("a key"));
             let claim = Claim { due: Some(at(due)), ..claim_at(&id, at(1)) };
-            assert!(row::insert(&connection, &Record::first(claim), 1, b"x").expect("the file works"));
+            assert!(row::insert(&prepared, &Record::first(claim), 1, b"x").expect("the file works"));
         };
         let first = |account, until| {
             let due =

@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Row as SqliteRow, params};
 
 use super::failure::While;
 use super::lane::OnDrop;
+use super::prepared::Prepared;
 use super::sealed::keys_at_hand;
 use super::write::{self, First, Met};
 use super::{Sqlite, sealed};
@@ -169,7 +170,7 @@ fn waiting(
 }
 
 /// A claim for a row that is still there, and the row's removal where the operation is then on record for its request.
-fn admit(connection: &Connection, number: u64, first: &First) -> Result<Option<Met>, StoreError> {
+fn admit(connection: &Prepared<'_>, number: u64, first: &First) -> Result<Option<Met>, StoreError> {
     let doing = "admit a row of the outbox";
     let sql = format!(
         "SELECT 1 FROM steadfast_outbox AS o WHERE number = ?1 AND rejected_at_ms IS NULL AND (sequence IS NULL \

@@ -5,6 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
 use super::failure::{While, damaged};
 use super::lane::Job;
+use super::prepared::Prepared;
 use super::row::{self, COLUMNS};
 use super::sequence::PLACE;
 use crate::attempt::AttemptReport;
@@ -15,7 +16,7 @@ use crate::store::pages::{ROWS_MAX, page, start};
 use crate::store::{StoreError, numbers, reports};
 
 /// Carries out a batch, one by one.
-pub(super) fn answer(connection: &Connection, batch: &mut Vec<Box<dyn Job>>) {
+pub(super) fn answer(connection: &Prepared<'_>, batch: &mut Vec<Box<dyn Job>>) {
     for mut job in batch.drain(..) {
         if !job.is_abandoned() {
             let ended = job.run(connection);

@@ -6,9 +6,10 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::failure::{While, damaged};
+use super::prepared::Prepared;
 use super::scrub;
 use super::sequence::{self, PLACE};
-use super::statements::{APPEND, INSERT, UPDATE, UPDATE_HELD, UPDATE_KEEPING_ANSWER};
+use super::statements::{APPEND, UPDATE, UPDATE_KEEPING_ANSWER};
 use crate::clock::Timestamp;
 use crate::operation::record::{Record, Resolved};
 use crate::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
@@ -104,14 +105,14 @@ pub(super) fn load(connection: &Connection, id: &OperationId) -> Result<Option<S
 
 /// Adds the row of a life of a key that begins with this fence, unless the name is taken; whether it did.
 pub(super) fn insert(
-    connection: &Connection,
+    connection: &Prepared<'_>,
     record: &Record,
     first_fence: u64,
     request: &[u8],
 ) -> Result<bool, StoreError> {
     let columns = Columns::of(record)?;
-    let mut statement = connection.prepare_cached(INSERT).while_doing("prepare a claim")?;
-    let added = statement
+    let added = connection
+        .insert()?
         .execute(params![
             record.id.scope.as_str(),
             record.id.key.as_str(),
@@ -195,15 +196,14 @@ pub(super) fn update(
 /// Brings the row of a record in line with it if it is in progress under the same fence, and adds to its log;
 /// whether it was.
 pub(super) fn update_held(
-    connection: &Connection,
+    connection: &Prepared<'_>,
     record: &Record,
     answer: Option<&[u8]>,
     reports: &str,
 ) -> Result<bool, StoreError> {
     let columns = Columns::of(record)?;
-    let doing = "write a transition";
-    let mut statement = connection.prepare_cached(UPDATE_HELD).while_doing(doing)?;
-    let changed = statement
+    let changed = connection
+        .update_held()?
         .execute(params![
             record.id.scope.as_str(),
             record.id.key.as_str(),
@@ -222,7 +222,7 @@ pub(super) fn update_held(
             record.look_ups,
             record.resends_left,
         ])
-        .while_doing(doing)?;
+        .while_doing("write a transition")?;
     Ok(changed == 1)
 }
 

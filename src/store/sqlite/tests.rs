@@ -387,7 +387,7 @@ async fn busy(store: &Sqlite) -> std::sync::mpsc::Sender<()> {
     let (began, begun) = tokio::sync::oneshot::channel();
     let mut began = Some(began);
     let (reply, _) = tokio::sync::oneshot::channel();
-    let work = move |_: &Connection, (): &()| {
+    let work = move |_: &prepared::Prepared<'_>, (): &()| {
         began.take().map(|began| began.send(()));
         let _ = held.recv();
         Ok(())

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 
 use super::lane::{Lane, OnDrop};
+use super::prepared::Prepared;
 use super::{Sqlite, copying, read, reseal, scrub};
 use crate::store::restored::Sealed;
 use crate::store::{Head, Reseal, ResealedBatch, Restore, Standing, StoreError, Upkeep};
@@ -20,7 +21,7 @@ impl Upkeep for Sqlite {
             return Ok(batch);
         }
         let (seals, count) = (self.seals.clone(), rows.len() as u64);
-        let work = move |connection: &_, rows: &Vec<_>| reseal::write(connection, rows, &seals);
+        let work = move |connection: &Prepared<'_>, rows: &Vec<_>| reseal::write(connection, rows, &seals);
         let (_, written) = self.writer.run_on(OnDrop::Skip, rows, work).await?;
         (batch.resealed, batch.changed) = (written, count - written);
         Ok(batch)
@@ -50,7 +51,8 @@ impl Upkeep for Sqlite {
         self.place.look(&self.path)?;
         let restore = Sealed::of(restore, &self.seals)?;
         let seals = self.seals.clone();
-        let work = move |connection: &_, restore: &_| copying::restore(connection, restore, &seals);
+        let work =
+            move |connection: &Prepared<'_>, restore: &_| copying::restore(connection, restore, &seals);
         self.writer.run_on(OnDrop::Skip, restore, work).await.map(|_| ())
     }
 

@@ -8,6 +8,7 @@ use super::due;
 use super::failure::While;
 use super::names::{Superseded, adopt, supersede};
 use super::notes;
+use super::prepared::Prepared;
 use super::purge;
 use super::row::{self, COLUMNS, OnFile, REST};
 use super::scrub;
@@ -48,7 +49,7 @@ pub(super) enum Met {
     InTheWay(Obstacle, Effect),
 }
 
-pub(super) fn claim(connection: &Connection, first: &First) -> Result<Met, StoreError> {
+pub(super) fn claim(connection: &Prepared<'_>, first: &First) -> Result<Met, StoreError> {
     let First { record, request, lease, seals } = first;
     let notes = notes::saw(connection, record.claimed_at)?;
     if let Some(key) = &record.predecessor {
@@ -119,7 +120,7 @@ pub(super) enum Written {
 
 /// Nearly always the record is still as its holder left it. Fence and phase tell, and one statement does, where
 /// loading the row first costs as much as the write.
-pub(super) fn transition(connection: &Connection, step: &Step) -> Result<Written, StoreError> {
+pub(super) fn transition(connection: &Prepared<'_>, step: &Step) -> Result<Written, StoreError> {
     let Step { record, predicted, transition, answer, reports, seals } = step;
     let answer = answer.as_deref();
     notes::check_held(connection)?;

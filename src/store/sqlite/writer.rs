@@ -9,11 +9,12 @@ use rusqlite::Connection;
 use super::failure::While;
 use super::lane::Job;
 use super::log::Log;
+use super::prepared::Prepared;
 use super::{migrations, notes};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// What the writer's thread does with each batch.
-pub(super) fn committer(mut log: Log) -> impl FnMut(&Connection, &mut Vec<Box<dyn Job>>) {
+pub(super) fn committer(mut log: Log) -> impl FnMut(&Prepared<'_>, &mut Vec<Box<dyn Job>>) {
     let mut last = None;
     move |connection, batch| {
         commit(connection, batch, &mut last);
@@ -22,7 +23,7 @@ pub(super) fn committer(mut log: Log) -> impl FnMut(&Connection, &mut Vec<Box<dy
 }
 
 /// Carries out a batch in one transaction, and replies.
-fn commit(connection: &Connection, batch: &mut Vec<Box<dyn Job>>, last: &mut LastVersion) {
+fn commit(connection: &Prepared<'_>, batch: &mut Vec<Box<dyn Job>>, last: &mut LastVersion) {
     batch.retain(|job| !job.is_abandoned());
     if batch.is_empty() {
         return;
@@ -55,7 +56,11 @@ enum Step {
 /// SQLite's number for what others have written to the file, as of this writer's last transaction.
 type LastVersion = Option<i64>;
 
-fn together(connection: &Connection, jobs: &mut [Box<dyn Job>], last: &mut LastVersion) -> Result<(), Ended> {
+fn together(
+    connection: &Prepared<'_>,
+    jobs: &mut [Box<dyn Job>],
+    last: &mut LastVersion,
+) -> Result<(), Ended> {
     let ended = attempt(connection, jobs, last);
     notes::transaction_ended(ended.is_ok());
     if ended.is_err() && !connection.is_autocommit() {
@@ -65,7 +70,11 @@ fn together(connection: &Connection, jobs: &mut [Box<dyn Job>], last: &mut LastV
     ended
 }
 
-fn attempt(connection: &Connection, jobs: &mut [Box<dyn Job>], last: &mut LastVersion) -> Result<(), Ended> {
+fn attempt(
+    connection: &Prepared<'_>,
+    jobs: &mut [Box<dyn Job>],
+    last: &mut LastVersion,
+) -> Result<(), Ended> {
     let at = |at| move |error| Ended { at, error };
     execute(connection, "BEGIN IMMEDIATE", "begin a transaction").map_err(at(Step::Begin))?;
     let unchanged = still_ours(connection, last).map_err(at(Step::Begin))?;
