@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::{LEASE, NOW, claim_at, id, let_pass, succeed, take, transition_at, write};
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
-use crate::operation::record::{Notes, Takeover, Unheld};
+use crate::operation::record::{Action, Notes, Takeover, Unheld};
 use crate::store::{self, CopyError, Copying, Head, Stage, Standing, Store, StoreErrorKind, Upkeep};
 
 mod parts;
@@ -17,7 +17,7 @@ mod rows;
 mod shown;
 
 use parts::{Breaks, Claimed, Fixed};
-use rows::fill;
+use rows::{act, fill};
 use shown::{Contents, assert_closed};
 
 /// Runs everything here. `from` and `to` each give a new and empty store, each time.
@@ -238,6 +238,8 @@ async fn check_changes(
     // As a service would have, had the first run been given up.
     let leaving = head(&source).await.standing;
     upkeep(&source).stand(&leaving, &Standing::default()).await.expect("the store works");
+    // It has a secret, and lies before others.
+    act(&*source, "exhausted", Action::Redrive { forced: true }).await;
     let far = LATER.plus(Duration::from_secs(3 * 24 * 3600));
     let_pass(&*source, far).await;
     assert!(source.purge(far, 100).await.expect("it is open") > 0, "some have expired");

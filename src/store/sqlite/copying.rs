@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::failure::While;
 use super::prepared::Prepared;
 use super::row::{self, OnFile};
-use super::{notes, purge, sealed, sequence, write};
+use super::{notes, purge, scrub, sealed, sequence, write};
 use crate::operation::{OperationId, Scope};
 use crate::store::numbers::to_fence;
 use crate::store::restored::{Sealed, SealedRow};
@@ -110,6 +110,10 @@ fn restore_row(connection: &Prepared<'_>, row: &SealedRow) -> Result<(), StoreEr
         .while_doing(doing)?;
     let first_scope = record.first_scope.as_ref().map(Scope::as_str);
     statement.execute(params![number, reports, first_scope, as_before]).while_doing(doing)?;
+    scrub::unmark_row(connection, number)?;
+    if record.holds_secrets() {
+        scrub::mark_row(connection, as_before)?;
+    }
     sequence::enter(connection, as_before, record)
 }
 

@@ -48,7 +48,8 @@ pub(super) fn mark_row(connection: &Connection, number: i64) -> Result<(), Store
 
 /// Notes it of a copy of the row `from`, if it is so of that one.
 pub(super) fn mark_copy(connection: &Connection, (from, copy): (i64, i64)) -> Result<(), StoreError> {
-    let sql = "INSERT INTO secret_headers (operation) SELECT ?2 FROM secret_headers WHERE operation = ?1";
+    let sql = "INSERT INTO secret_headers (operation) SELECT ?2 FROM secret_headers WHERE operation = ?1 \
+               ON CONFLICT DO NOTHING";
     execute(connection, sql, [from, copy])
 }
 
@@ -126,5 +127,5 @@ pub(super) fn wipe(connection: &Connection) -> Result<(), StoreError> {
     Err(StoreError::new(problem).of_kind(StoreErrorKind::Locked))
 }
 
-/// The first version of the schema that has flags.
+/// The first version of the schema that notes such rows.
 const SINCE: i64 = 7;

@@ -80,7 +80,7 @@ async fn fill_with_a_past(store: &dyn Store) {
     assert_eq!(store.get(&name("purged")).await.expect("the store works"), None);
 }
 
-async fn act(store: &dyn Store, key: &str, action: Action) {
+pub(super) async fn act(store: &dyn Store, key: &str, action: Action) {
     let (by, why) = ("ada".to_owned(), format!("for {key}"));
     let act = Act { action, by, why, now: at(5), fence: None };
     let acted = store.act(&name(key), act).await.expect("the store works");

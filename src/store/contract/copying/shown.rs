@@ -2,7 +2,7 @@
 
 use super::super::{claim_at, succeed, transition_at};
 use super::{LATER, lapsed, name, upkeep_of};
-use crate::operation::record::{Act, Action, AuditEntry, Filter, Record, Summary};
+use crate::operation::record::{Act, Action, AuditEntry, Filter, Record, Summary, Tally};
 use crate::store::{Look, Restore, Row, Stage, Store, StoreErrorKind};
 
 /// Each write is refused, and its error says where the other store is.
@@ -46,6 +46,8 @@ pub(super) struct Contents {
     listed: Vec<Summary>,
     pub rows: Vec<Row>,
     audit: Vec<AuditEntry>,
+    /// How many of each there are, and how many of them hold secrets.
+    tally: Vec<Tally>,
 }
 
 impl Contents {
@@ -58,6 +60,8 @@ impl Contents {
             rows.push(Row { record, evidence });
         }
         let audit = store.audit(None, None, 1_000).await.expect("the store works").rows;
-        Contents { listed, rows, audit }
+        let mut tally = store.tally().await.expect("the store works");
+        tally.sort_unstable_by_key(|group| (group.vendor.clone(), group.phase.name()));
+        Contents { listed, rows, audit, tally }
     }
 }
