@@ -25,6 +25,16 @@ pub(crate) enum Mismatch {
         known: &'static [&'static str],
     },
     MissingField(&'static str),
+    /// Neither one of the names nor a table with one of them.
+    Choice {
+        met: Met,
+        known: &'static [&'static str],
+    },
+    /// A list is longer or shorter than it should be.
+    Length {
+        /// In the type's words.
+        expected: String,
+    },
     Value {
         met: Met,
         /// In the type's words, such as "u64" or "a string".
@@ -97,8 +107,8 @@ impl Error for Mismatch {
         Mismatch::Value { met: unexpected.into(), expected: expected.to_string() }
     }
 
-    fn invalid_length(length: usize, expected: &dyn Expected) -> Mismatch {
-        Mismatch::Value { met: Met::Other(format!("{length} items")), expected: expected.to_string() }
+    fn invalid_length(_length: usize, expected: &dyn Expected) -> Mismatch {
+        Mismatch::Length { expected: expected.to_string() }
     }
 
     fn unknown_field(name: &str, known: &'static [&'static str]) -> Mismatch {
@@ -187,6 +197,21 @@ impl<'de> Visitor<'de> for Reader {
     }
 }
 
+impl Document {
+    fn met(&self) -> Met {
+        match self {
+            Document::Null => Met::Null,
+            Document::Boolean(value) => Met::Boolean(*value),
+            Document::Unsigned(number) => Met::Number(number.to_string()),
+            Document::Signed(number) => Met::Number(number.to_string()),
+            Document::Float(number) => Met::Number(format!("{number:?}")),
+            Document::Text(text) => Met::Text(text.clone()),
+            Document::List(_) => Met::List,
+            Document::Table(_) => Met::Table,
+        }
+    }
+}
+
 impl<'de> Deserializer<'de> for Document {
     type Error = Mismatch;
 
@@ -229,7 +254,7 @@ impl<'de> Deserializer<'de> for Document {
     fn deserialize_enum<V: Visitor<'de>>(
         self,
         _name: &'static str,
-        _variants: &'static [&'static str],
+        variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Mismatch> {
         match self {
@@ -237,7 +262,7 @@ impl<'de> Deserializer<'de> for Document {
             Document::Table(fields) => {
                 visitor.visit_enum(MapAccessDeserializer::new(MapDeserializer::new(fields.into_iter())))
             }
-            other => other.deserialize_any(visitor),
+            other => Err(Mismatch::Choice { met: other.met(), known: variants }),
         }
     }
 
@@ -384,12 +409,22 @@ mod tests {
                 },
             ),
             (
+                r#"{"number":1,"paid":5}"#,
+                Mismatch::Choice { met: Met::Number("5".into()), known: &["cash", "card"] },
+            ),
+            (
                 r#"{"number":1,"paid":"soon"}"#,
                 Mismatch::UnknownVariant { name: "soon".into(), known: &["cash", "card"] },
             ),
         ] {
             assert_eq!(read::<Order>(json), Err(expected), "{json}");
         }
+    }
+
+    #[test]
+    fn a_list_of_another_length_is_told_apart() {
+        let told = read::<(u64, u64)>("[1]");
+        assert_eq!(told, Err(Mismatch::Length { expected: "a tuple of size 2".to_owned() }));
     }
 
     #[test]

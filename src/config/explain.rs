@@ -33,6 +33,17 @@ pub(super) fn explain(mismatch: &Mismatch, path: &Path, hints: Hints<'_>) -> Str
         Mismatch::UnknownVariant { name, known } => {
             format!("`{}` in {table} cannot be \"{}\"; {}", shown(key), shown(name), one_of(name, known, &[]))
         }
+        Mismatch::Choice { met, known } => {
+            format!(
+                "`{}` in {table} must be a choice, not {}; {}",
+                shown(key),
+                shown_met(met),
+                one_of("", known, &[])
+            )
+        }
+        Mismatch::Length { expected } => {
+            format!("`{}` in {table} must be {}", shown(key), in_words(expected))
+        }
         Mismatch::Value { met, expected } if expected == A_DURATION => {
             let written = match met {
                 Met::Text(written) | Met::Number(written) => written,
@@ -142,6 +153,14 @@ mod tests {
             (
                 Mismatch::UnknownVariant { name: name(), known: &["z"] },
                 "unknown key `y` in [vendors.x]; expected `z`",
+            ),
+            (
+                Mismatch::Choice { met: Met::Number("5".into()), known: &["background", "interactive"] },
+                "`y` in [vendors.x] must be a choice, not 5; expected one of `background`, `interactive`",
+            ),
+            (
+                Mismatch::Length { expected: "a list of two".into() },
+                "`y` in [vendors.x] must be a list of two",
             ),
             (value(Met::Other("weird".into()), "odd"), "`y` in [vendors.x] must be odd, not weird"),
             (

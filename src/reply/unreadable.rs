@@ -65,8 +65,11 @@ fn in_words<T: DeserializeOwned>(body: &[u8]) -> String {
             format!("`{path}{gap}{name}` is missing")
         }
         Some(Mismatch::UnknownField { .. }) => format!("{field} is a field that was not expected"),
-        Some(Mismatch::UnknownVariant { .. }) => {
+        Some(Mismatch::UnknownVariant { .. } | Mismatch::Choice { .. }) => {
             format!("{field} is not one of the values that were expected")
+        }
+        Some(Mismatch::Length { expected }) if is_short(&expected) => {
+            format!("{field} is of another length, expected {expected}")
         }
         Some(Mismatch::Value { met, expected }) if is_short(&expected) => {
             format!("{field} is {}, expected {expected}", kind(&met))
