@@ -36,7 +36,7 @@ use crate::store::StoreError;
 /// # fn main() -> Result<(), steadfast::Error> {
 /// let hex = "0f".repeat(32);
 /// let keys = SealKeys::parse(&format!("{hex}, ICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgICA="), "the example")?;
-/// assert_eq!(keys.ids().count(), 2);
+/// assert!(!format!("{keys:?}").contains(&hex));
 /// assert!(SealKeys::parse("too short", "the example").is_err());
 /// # Ok(())
 /// # }

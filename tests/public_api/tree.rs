@@ -42,9 +42,10 @@ pub fn is_public(visibility: &Visibility) -> bool {
 }
 
 fn is_hidden(attributes: &[Attribute]) -> bool {
-    attributes
-        .iter()
-        .any(|attribute| attribute.path().is_ident("doc") && one_line(attribute).contains("hidden"))
+    attributes.iter().any(|attribute| {
+        attribute.path().is_ident("doc")
+            && attribute.parse_args::<syn::Ident>().is_ok_and(|argument| argument == "hidden")
+    })
 }
 
 /// The conditions under which an item is compiled, and whether its documentation is hidden.
