@@ -235,7 +235,7 @@ impl Call {
     }
 
     /// The retention: how long the record is kept, and the reply replayed, once the operation is settled. Default:
-    /// what the client says for its [route](crate::ClientBuilder::retention), else `record.keep` of its policy, 7
+    /// what the client says for its [route](crate::ClientBuilder::retention), else `record.retention` of its policy, 7
     /// days by default.
     ///
     /// The retention of the first claim stays on record: a later call of the same key changes nothing. The retention

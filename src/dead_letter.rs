@@ -92,7 +92,8 @@ impl DeadLetters {
         self
     }
 
-    /// Records what became of a dead letter, on a person's word. The letter may expire from then on.
+    /// Records what became of a dead letter, on a person's word. The letter may expire from then on. A
+    /// dry run gives the operation as it would be.
     ///
     /// ```
     #[doc = include_str!("docs/setup/dead_letters.md")]
@@ -128,7 +129,7 @@ impl DeadLetters {
         Ok(record.summary())
     }
 
-    /// Takes a resolution back.
+    /// Takes a resolution back. A dry run gives the operation as it would be.
     ///
     /// # Errors
     ///

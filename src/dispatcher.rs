@@ -3,7 +3,7 @@
 //!
 //! An expired lease is never a licence to send. After a takeover an operation goes through the same loop as a call.
 //! It starts where the loop starts after an unknown outcome: the vendor's replay window or a lookup decides, or the
-//! operation is dead-lettered. It goes through the same gates, at a [rate of its own](crate::policy::recovery) that
+//! operation is dead-lettered. It goes through the same gates, at a [rate of its own](crate::policy::RecoveryConfig) that
 //! climbs while the vendor answers well. So a backlog after an outage is delivered as fast as the vendor bears it,
 //! and costs live calls none of their retries.
 //!
@@ -119,7 +119,7 @@ impl Client {
     /// ends or is postponed. What a dead process left and what is due take turns; of each, the operation that has
     /// waited longest comes first.
     ///
-    /// It takes no more than can be sent: at recovery's [rate](crate::policy::recovery), and none once a gate is
+    /// It takes no more than can be sent: at recovery's [rate](crate::policy::RecoveryConfig), and none once a gate is
     /// closed for longer than a few seconds. An operation that has to wait longer than 5 s is postponed, so that none
     /// waits for another's settle time. It does not wait for operations that cannot be taken yet. Of a
     /// [sequence](crate::Call::sequence), the next is there once the one before it has ended.

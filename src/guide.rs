@@ -24,7 +24,7 @@
 /// [`Call::inbound`]: crate::Call::inbound
 /// [`Client`]: crate::Client
 /// [`on_unknown(Resend)`]: crate::Call::on_unknown
-/// [retry budget]: crate::policy::budget
+/// [retry budget]: crate::policy::BudgetConfig
 /// [adapter]: crate::guide::adapter
 ///
 #[doc = include_str!("docs/anti_patterns.md")]
@@ -86,8 +86,8 @@ pub mod observability {}
 /// [start over]: crate::guide::recipes#start-over-under-a-new-key
 /// [late repeats]: crate::guide::recipes#keep-a-late-repeat-from-undoing-a-later-write
 /// [vendors file]: crate::guide::vendors_file
-#[cfg_attr(feature = "seal", doc = "[`SealKeys::ids`]: crate::store::SealKeys::ids")]
-#[cfg_attr(not(feature = "seal"), doc = "[`SealKeys::ids`]: crate#features")]
+#[cfg_attr(feature = "seal", doc = "[`SealKeys`]: crate::store::SealKeys")]
+#[cfg_attr(not(feature = "seal"), doc = "[`SealKeys`]: crate#features")]
 ///
 // Its program needs the feature that it is about.
 #[cfg_attr(

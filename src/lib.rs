@@ -88,7 +88,8 @@
 //!
 //! # The promise
 //!
-//! For every operation (a keyed call), at rest, exactly one of these holds:
+//! For every operation (a keyed call), at rest, exactly one of these holds, unless its caller chose
+//! [`OnUnknown::Resend`] or an operator forced a redrive:
 //!
 //! | state at rest | effects at the vendor |
 //! |---|---|
@@ -112,6 +113,7 @@
 //! - [Operations](guide::operations), for the operator on call: the vendor is down, a dead letter, keys that rotate.
 //! - [The vendors file](guide::vendors_file): every key, with its default.
 //! - [An adapter of your own](guide::adapter), whole.
+//! - [The life of a call](guide::life_of_a_call): from `send()` to the settled record, file by file.
 //! - [The glossary](guide::glossary): the terms of these pages.
 //!
 //! # Who calls vendors
@@ -175,7 +177,7 @@
 //! | `sqlx-postgres` | [`outbox`]: the same on Postgres; those of tokio-postgres need only `postgres` |
 //! | `native-tls` | TLS by the platform's library |
 //! | `seal` | [`store::SealKeys`]: requests and answers are encrypted where they are stored |
-//! | `cli` | the operator's command line, `steadfast`, over [`dead_letter::DeadLetters`]; with it `seal` and `sqlite` |
+//! | `cli` | the operator's command line, `steadfast`, over [`dead_letter::DeadLetters`]; with it `metrics`, `seal` and `sqlite` |
 //! | `testkit` | [`testkit`]: fakes, faults, scripted transport, clock and randomness for tests |
 //! | `metrics` | counters and histograms through the `metrics` facade |
 //! | `axum` | [`Inbound`] as an extractor |

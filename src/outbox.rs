@@ -156,7 +156,8 @@ pub use crate::store::outbox::{Database, Statement, Value};
 /// | `postgres` | tokio-postgres | `Transaction` |
 /// | `sqlx-postgres` | sqlx | `PgConnection`, `Transaction<Postgres>`, `PoolConnection<Postgres>` |
 ///
-/// For another driver: execute the statement, with its values in the order of its parameters, in the transaction.
+/// For another driver: execute the statement, with its values in the order of its parameters, in the transaction. A
+/// missing outbox or right is then told in the driver's own words: only the errors of the drivers above are known.
 pub trait Transaction {
     /// The database whose SQL it takes.
     const DATABASE: Database;

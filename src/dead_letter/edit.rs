@@ -24,6 +24,7 @@ impl DeadLetters {
     ///
     /// `key` is the new key, in the scope of the old. `body` is the whole new body, without a wire key: the new one is put
     /// in as in every call. `force` goes on although the old operation may have taken effect. That risks a second effect.
+    /// A dry run gives the name that the new operation would have, and writes nothing.
     ///
     /// ```
     #[doc = include_str!("../docs/setup/dead_letters.md")]

@@ -13,7 +13,8 @@ use crate::operation::{OperationId, Scope};
 
 impl DeadLetters {
     /// Cancels an operation that waits for its next attempt, or that a dead process left. It becomes a dead letter
-    /// that is closed. Its effect stays as on record; a late answer that proves success still settles it.
+    /// that is closed. Its effect stays as on record; a late answer that proves success still settles it. A dry run
+    /// gives the operation as it would be.
     ///
     /// # Errors
     ///

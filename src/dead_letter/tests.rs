@@ -222,8 +222,8 @@ async fn a_filter_is_counted_first_and_frozen_when_it_starts() {
         let letters = bench.letters_without_rules();
         let all = Selection::default();
         // It leaves nothing on record, so that nobody has to sign it.
-        let rehearsal = Change::by("").dry_run();
-        let counted = letters.redrive_all(&all, &rehearsal).await.expect("works");
+        let dry_run = Change::by("").dry_run();
+        let counted = letters.redrive_all(&all, &dry_run).await.expect("works");
         assert_eq!((counted.matched, counted.done), (2, 1));
         assert_eq!(held_back(&counted), [Forbidden::NoRules]);
         assert_eq!((bench.phase(&a).await, bench.phase(&b).await), (Phase::Dead, Phase::Dead));

@@ -48,8 +48,7 @@ pub enum StoreErrorKind {
     Sealed,
     /// Its file was deleted or replaced while it was open. Nothing is written any more.
     Replaced,
-    /// Its records are being copied, or were copied to another store: see [`Standing`](super::Standing). Nothing was
-    /// written.
+    /// Its records are being copied, or were copied to another store. Nothing was written.
     Closed,
     /// The store's own work has stopped; it must be opened again.
     Stopped,

@@ -1,7 +1,8 @@
 //! [`Memory`]: records that live as long as the process.
 //!
 //! One lock around a map and an index by time. A lock and not a concurrent map, because a claim must look and write
-//! in one step. A step takes well under a microsecond, and nothing is awaited or called back while the lock is held.
+//! in one step. Nothing is awaited or called back while the lock is held. A call's two steps take about a microsecond each: they encode
+//! bodies before the lock. A replay and a takeover read them from their blobs under it.
 //! The index makes every purge and every take proportional to what it finds; a scan over all records would stall the
 //! claim that happens to trigger it. A list and a count do scan: they are an operator's, and this store is bounded.
 

@@ -13,12 +13,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 
+use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
 use crate::operation::record::{
-    Act, AuditEntry, Claim, Claimed, Declined, Event, Filter, Forbidden, Page, Phase, Record, Summary,
-    Takeover, Tally, Transition,
+    Act, AuditEntry, Claim, Claimed, Declined, Filter, Forbidden, Page, Phase, Record, Summary, Takeover,
+    Tally, Transition,
 };
 use crate::store::seals::{Part, Seals};
 use crate::store::stored::Stored;
@@ -248,12 +249,9 @@ impl Sqlite {
     /// operation since.
     fn step(&self, held: &Record, mut transition: Transition) -> Result<Box<Step>, StoreError> {
         let reports = reports::lines(&std::mem::take(&mut transition.reports))?;
-        let answer = match &transition.event {
-            Event::Succeed { answer, .. } | Event::Refuse { answer, .. } => Some(answer),
-            Event::DeadLetter { answer, .. } => answer.as_ref(),
-            Event::Renew { .. } | Event::Schedule { .. } => None,
-        };
-        let seal = |answer| self.seals.seal(Part::Answer, &held.id, codec::answer_bytes(answer)?);
+        let answer = transition.event.answer_mut();
+        let seal =
+            |answer: &mut Answer| self.seals.seal(Part::Answer, &held.id, codec::answer_bytes(answer)?);
         let answer = answer.map(seal).transpose()?;
         let unmoved = held.phase() == Phase::InProgress && held.fence == transition.fence;
         let predicted = if unmoved { held.apply(transition.clone()).ok() } else { None };

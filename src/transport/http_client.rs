@@ -61,7 +61,7 @@ pub struct Http {
 }
 
 impl Http {
-    /// How long connecting may take by default: the background policy's figure.
+    /// A connect timeout for [`Http::new`]: the background policy's figure.
     pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
     /// The transport with reqwest's defaults, without redirects and retries. Resolving, connecting and the TLS

@@ -289,7 +289,7 @@ fn every_event_from_every_state_under_every_fence() {
                             updated_at: at(40),
                             ..held.clone()
                         }),
-                        // The count of a promotion stays that of the holder who buried it.
+                        // The count of a promotion stays that of the holder who dead-lettered it.
                         (_, Event::Succeed { .. }) if is_proof => Ok(Record {
                             state: next.clone(),
                             effect: Effect::Applied,

@@ -19,6 +19,7 @@ use super::statements::SKEW_MAX_MS;
 use super::transaction::{Turn, Within, in_transaction};
 use super::write::{self, OnFile};
 use super::{Shared, standing};
+use crate::answer::Answer;
 use crate::clock::Timestamp;
 use crate::operation::record::{CLOCKS_DIFFER_MAX, Declined, Event, Phase, Record, Transition};
 use crate::store::columns::Columns;
@@ -33,12 +34,8 @@ pub(super) async fn transition(
     mut transition: Transition,
 ) -> Result<Result<Record, Declined>, StoreError> {
     let reports = reports::lines(&std::mem::take(&mut transition.reports))?;
-    let answer = match &transition.event {
-        Event::Succeed { answer, .. } | Event::Refuse { answer, .. } => Some(answer),
-        Event::DeadLetter { answer, .. } => answer.as_ref(),
-        Event::Renew { .. } | Event::Schedule { .. } => None,
-    };
-    let seal = |answer| shared.seals.seal(Part::Answer, &held.id, codec::answer_bytes(answer)?);
+    let answer = transition.event.answer_mut();
+    let seal = |answer: &mut Answer| shared.seals.seal(Part::Answer, &held.id, codec::answer_bytes(answer)?);
     let written = Written { answer: answer.map(seal).transpose()?, reports };
     let written = Arc::new(written);
     if let Some(step) = Step::predicted(held, &transition, &written)? {

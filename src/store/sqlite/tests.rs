@@ -9,6 +9,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::error::Effect;
 use crate::operation::Key;
+use crate::operation::record::Event;
 use crate::store::{StoreErrorKind, Wrapper, codec, contract};
 
 /// A directory, and a new path in it for each store.
@@ -99,7 +100,7 @@ async fn what_another_writer_purged_is_known_to_the_next_claim() {
     let fence = async |store: &Sqlite, key: &str| {
         let brief = Claim { keep: std::time::Duration::from_millis(1), ..wanted(key) };
         let Ok(Claimed::Fresh(held)) = store.claim(brief).await else { panic!("a new key") };
-        let answer = crate::answer::Answer::new(http::StatusCode::OK, http::HeaderMap::new(), Vec::new());
+        let answer = Answer::new(http::StatusCode::OK, http::HeaderMap::new(), Vec::new());
         let event = Event::Succeed { answer, reconciled: false };
         let settled = contract::transition_at(held.fence, Timestamp::from_millis(1_001), event);
         store.transition(&held, settled).await.expect("works").expect("the holder may");
@@ -319,7 +320,7 @@ async fn a_success_that_an_earlier_release_wrote_took_effect() {
     let store = Sqlite::open(&path).expect("opens");
     let id = id("order-1");
     let Ok(Claimed::Fresh(record)) = store.claim(wanted("order-1")).await else { panic!("it is the first") };
-    let answer = crate::answer::Answer::new(http::StatusCode::OK, http::HeaderMap::new(), "done");
+    let answer = Answer::new(http::StatusCode::OK, http::HeaderMap::new(), "done");
     let event = Event::Succeed { answer, reconciled: false };
     let mut settled = contract::transition_at(record.fence, record.claimed_at, event);
     settled.reports = vec![AttemptReport {
