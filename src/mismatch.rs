@@ -104,7 +104,7 @@ impl Error for Mismatch {
     }
 
     fn invalid_value(unexpected: Unexpected<'_>, expected: &dyn Expected) -> Mismatch {
-        Mismatch::Value { met: unexpected.into(), expected: expected.to_string() }
+        Mismatch::invalid_type(unexpected, expected)
     }
 
     fn invalid_length(_length: usize, expected: &dyn Expected) -> Mismatch {
@@ -199,16 +199,16 @@ impl<'de> Visitor<'de> for Reader {
 
 impl Document {
     fn met(&self) -> Met {
-        match self {
-            Document::Null => Met::Null,
-            Document::Boolean(value) => Met::Boolean(*value),
-            Document::Unsigned(number) => Met::Number(number.to_string()),
-            Document::Signed(number) => Met::Number(number.to_string()),
-            Document::Float(number) => Met::Number(format!("{number:?}")),
-            Document::Text(text) => Met::Text(text.clone()),
-            Document::List(_) => Met::List,
-            Document::Table(_) => Met::Table,
-        }
+        Met::from(match self {
+            Document::Null => Unexpected::Unit,
+            Document::Boolean(value) => Unexpected::Bool(*value),
+            Document::Unsigned(number) => Unexpected::Unsigned(*number),
+            Document::Signed(number) => Unexpected::Signed(*number),
+            Document::Float(number) => Unexpected::Float(*number),
+            Document::Text(text) => Unexpected::Str(text),
+            Document::List(_) => Unexpected::Seq,
+            Document::Table(_) => Unexpected::Map,
+        })
     }
 }
 

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::operation::OperationId;
-use crate::operation::record::{AuditEntry, Notes, Record, State};
-use crate::store::seals::{Part, Seals};
-use crate::store::{Restore, Row, StoreError, codec, reports};
+use crate::operation::record::{AuditEntry, Notes, Record};
+use crate::store::seals::Seals;
+use crate::store::stored::answer_of;
+use crate::store::{Restore, Row, StoreError, reports};
 
 /// Its rows are sealed. It is made on the caller's task, like all that does not depend on the database.
 pub(super) struct Sealed {
@@ -28,15 +29,10 @@ pub(super) struct SealedRow {
 impl Sealed {
     pub(super) fn of(restore: Restore, seals: &Seals) -> Result<Sealed, StoreError> {
         let Restore { copy, rows, gone, audit_after, audit, notes, accounts } = restore;
-        let seal = |Row { record, evidence }: Row| {
-            let answer = match &record.state {
-                State::InProgress { .. } | State::Scheduled { .. } => None,
-                State::Succeeded { answer, .. } | State::Refused { answer, .. } => Some(answer),
-                State::Dead { answer, .. } => answer.as_ref(),
-            };
-            let seal_answer = |answer| seals.seal(Part::Answer, &record.id, codec::answer_bytes(answer)?);
-            let answer = answer.map(seal_answer).transpose()?;
-            let request = seals.seal(Part::Request, &record.id, codec::request_bytes(&record.request)?)?;
+        let seal = |Row { mut record, evidence }: Row| {
+            let answer = answer_of(&mut record.state);
+            let answer = answer.map(|answer| seals.answer(&record.id, answer)).transpose()?;
+            let request = seals.request(&record.id, &record.request)?;
             Ok(SealedRow { request, answer, reports: reports::lines(&evidence)?, record })
         };
         let rows = rows.into_iter().map(seal).collect::<Result<_, StoreError>>()?;

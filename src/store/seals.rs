@@ -15,10 +15,12 @@
 //! [`ids`](Seals::ids) alone. And it notes beside its rows which keys they need, so a process without one is refused
 //! at the start.
 
+use crate::answer::Answer;
 use crate::operation::OperationId;
+use crate::request::Request;
 #[cfg(feature = "seal")]
 use crate::store::seal::{SealKeyId, SealKeys, Unopened};
-use crate::store::{StoreError, StoreErrorKind};
+use crate::store::{StoreError, StoreErrorKind, codec};
 
 #[cfg(feature = "seal")]
 pub(super) use crate::store::seal::Part;
@@ -36,6 +38,18 @@ pub(super) enum Part {
 pub(super) struct Seals {
     #[cfg(feature = "seal")]
     keys: Option<SealKeys>,
+}
+
+impl Seals {
+    /// A request as it is to be written.
+    pub(super) fn request(&self, id: &OperationId, request: &Request) -> Result<Vec<u8>, StoreError> {
+        self.seal(Part::Request, id, codec::request_bytes(request)?)
+    }
+
+    /// An answer as it is to be written.
+    pub(super) fn answer(&self, id: &OperationId, answer: &Answer) -> Result<Vec<u8>, StoreError> {
+        self.seal(Part::Answer, id, codec::answer_bytes(answer)?)
+    }
 }
 
 #[cfg(feature = "seal")]

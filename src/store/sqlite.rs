@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 
-use crate::answer::Answer;
 use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 use crate::operation::OperationId;
@@ -21,10 +20,10 @@ use crate::operation::record::{
     Act, AuditEntry, Claim, Claimed, Declined, Filter, Forbidden, Page, Phase, Record, Summary, Takeover,
     Tally, Transition,
 };
-use crate::store::seals::{Part, Seals};
+use crate::store::seals::Seals;
 use crate::store::stored::Stored;
 use crate::store::tenants::Tenants;
-use crate::store::{Heartbeat, Look, Outbox, Peer, Sight, Store, StoreError, Upkeep, Wakes, codec, reports};
+use crate::store::{Heartbeat, Look, Outbox, Peer, Sight, Store, StoreError, Upkeep, Wakes, reports};
 
 mod builder;
 mod copying;
@@ -219,7 +218,7 @@ impl Sqlite {
     /// What the writer needs for a claim. Made here and not there, like all that does not depend on the file. And not
     /// within the caller's future: that would be so large that to allocate it costs more than most of its work.
     fn first(&self, claim: Claim) -> Result<Box<First>, StoreError> {
-        let request = self.seals.seal(Part::Request, &claim.id, codec::request_bytes(&claim.request)?)?;
+        let request = self.seals.request(&claim.id, &claim.request)?;
         let (lease, seals) = (claim.lease, self.seals.clone());
         Ok(Box::new(First { record: Record::first(claim), request, lease, seals }))
     }
@@ -250,9 +249,7 @@ impl Sqlite {
     fn step(&self, held: &Record, mut transition: Transition) -> Result<Box<Step>, StoreError> {
         let reports = reports::lines(&std::mem::take(&mut transition.reports))?;
         let answer = transition.event.answer_mut();
-        let seal =
-            |answer: &mut Answer| self.seals.seal(Part::Answer, &held.id, codec::answer_bytes(answer)?);
-        let answer = answer.map(seal).transpose()?;
+        let answer = answer.map(|answer| self.seals.answer(&held.id, answer)).transpose()?;
         let unmoved = held.phase() == Phase::InProgress && held.fence == transition.fence;
         let predicted = if unmoved { held.apply(transition.clone()).ok() } else { None };
         let (predicted, record) = (predicted.is_some(), predicted.unwrap_or_else(|| held.clone()));

@@ -21,7 +21,7 @@ use crate::store::Wakes;
 use crate::store::pages::start;
 use crate::store::seals::{Part, Seals};
 use crate::store::stored::{answer_of, empty_answer, empty_request, fill};
-use crate::store::{Head, Reseal, ResealedBatch, Restore, Standing, StoreError, Upkeep, codec};
+use crate::store::{Head, Reseal, ResealedBatch, Restore, Standing, StoreError, Upkeep};
 
 impl Memory {
     /// Keeps requests and answers sealed from now on, as a file would. That hides nothing from anybody who can read this
@@ -106,14 +106,17 @@ impl Blobs {
         id: &OperationId,
         seals: &Seals,
     ) -> Result<Blobs, StoreError> {
-        let blob = seals.seal(Part::Request, id, codec::request_bytes(request)?)?;
-        Ok(Blobs { request: blob.into(), answer: None, secrets: hold_a_secret(&request.headers) })
+        Ok(Blobs {
+            request: seals.request(id, request)?.into(),
+            answer: None,
+            secrets: hold_a_secret(&request.headers),
+        })
     }
 }
 
 /// An answer, as it is kept.
 pub(super) fn answer_blob(answer: &Answer, id: &OperationId, seals: &Seals) -> Result<Box<[u8]>, StoreError> {
-    Ok(seals.seal(Part::Answer, id, codec::answer_bytes(answer)?)?.into())
+    Ok(seals.answer(id, answer)?.into())
 }
 
 /// A copy of a record without bodies, of one that has no answer.

@@ -147,7 +147,7 @@ pub(in crate::store) fn sealed_bytes(
         request.headers.append(name, value);
     }
     request.body.clone_from(&row.body);
-    seals.seal(Part::Request, &id, codec::request_bytes(&request)?)
+    seals.request(&id, &request)
 }
 
 /// Puts what was sealed into `row`.

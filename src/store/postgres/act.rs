@@ -12,9 +12,8 @@ use super::transaction::{Turn, Within, in_transaction};
 use super::write::{self, OnFile};
 use crate::operation::OperationId;
 use crate::operation::record::{Act, Action, Forbidden, Phase, Record};
-use crate::store::seals::Part;
 use crate::store::stored::Stored;
-use crate::store::{Standing, StoreError, codec};
+use crate::store::{Standing, StoreError};
 
 pub(super) async fn act(
     shared: &Arc<Shared>,
@@ -77,8 +76,7 @@ async fn decide(within: &Within, id: &OperationId, act: Act) -> Result<Acted, St
 
 /// Writes the request of a record that was scrubbed, and its flag.
 async fn write_request(within: &Within, record: &Record) -> Result<(), StoreError> {
-    let request = codec::request_bytes(&record.request)?;
-    let blob = within.shared.seals.seal(Part::Request, &record.id, request)?;
+    let blob = within.shared.seals.request(&record.id, &record.request)?;
     let schema = within.shared.connections.schema();
     let sql = format!("UPDATE {schema}.request SET request = $3, secrets = $4 WHERE scope = $1 AND key = $2");
     let values: [Value<'_>; 4] = [

@@ -21,12 +21,11 @@ use crate::operation::OperationId;
 use crate::operation::record::{Claim, Claimed, Notes, Record};
 use crate::store::columns::{Columns, redacted};
 use crate::store::numbers::{duration_ms, to_ms};
-use crate::store::seals::Part;
 use crate::store::stored::Stored;
-use crate::store::{Standing, StoreError, StoreErrorKind, codec};
+use crate::store::{Standing, StoreError, StoreErrorKind};
 
 pub(super) async fn claim(shared: &Arc<Shared>, claim: Claim) -> Result<Claimed, StoreError> {
-    let request = shared.seals.seal(Part::Request, &claim.id, codec::request_bytes(&claim.request)?)?;
+    let request = shared.seals.request(&claim.id, &claim.request)?;
     let request = Bytes::from(request);
     if claim.predecessor.is_some() || slot_of(&claim).is_some() {
         return decide(shared, claim, request).await;
@@ -90,7 +89,7 @@ pub(super) async fn admit(
     number: i64,
     claim: Claim,
 ) -> Result<Option<Claimed>, StoreError> {
-    let request = shared.seals.seal(Part::Request, &claim.id, codec::request_bytes(&claim.request)?)?;
+    let request = shared.seals.request(&claim.id, &claim.request)?;
     let request = Bytes::from(request);
     let work = move |within: Within| {
         let (claim, request) = (claim.clone(), request.clone());

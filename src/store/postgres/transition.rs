@@ -19,14 +19,12 @@ use super::statements::SKEW_MAX_MS;
 use super::transaction::{Turn, Within, in_transaction};
 use super::write::{self, OnFile};
 use super::{Shared, standing};
-use crate::answer::Answer;
 use crate::clock::Timestamp;
 use crate::operation::record::{CLOCKS_DIFFER_MAX, Declined, Event, Phase, Record, Transition};
 use crate::store::columns::Columns;
 use crate::store::numbers::to_ms;
-use crate::store::seals::Part;
 use crate::store::stored::Stored;
-use crate::store::{Standing, StoreError, StoreErrorKind, codec, reports};
+use crate::store::{Standing, StoreError, StoreErrorKind, reports};
 
 pub(super) async fn transition(
     shared: &Arc<Shared>,
@@ -35,8 +33,8 @@ pub(super) async fn transition(
 ) -> Result<Result<Record, Declined>, StoreError> {
     let reports = reports::lines(&std::mem::take(&mut transition.reports))?;
     let answer = transition.event.answer_mut();
-    let seal = |answer: &mut Answer| shared.seals.seal(Part::Answer, &held.id, codec::answer_bytes(answer)?);
-    let written = Written { answer: answer.map(seal).transpose()?, reports };
+    let answer = answer.map(|answer| shared.seals.answer(&held.id, answer)).transpose()?;
+    let written = Written { answer, reports };
     let written = Arc::new(written);
     if let Some(step) = Step::predicted(held, &transition, &written)? {
         match batch::run(shared, step).await {

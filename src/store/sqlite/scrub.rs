@@ -88,7 +88,7 @@ pub(super) fn write_request(
     seals: &Seals,
 ) -> Result<(), StoreError> {
     let doing = "write a request without its secrets";
-    let blob = seals.seal(Part::Request, &record.id, codec::request_bytes(&record.request)?)?;
+    let blob = seals.request(&record.id, &record.request)?;
     sealed::note_use(connection, seals)?;
     let mut statement = connection
         .prepare_cached("UPDATE operation SET request = ?2 WHERE number = ?1")

@@ -7,6 +7,7 @@ use rusqlite::{Connection, params};
 use tempfile::TempDir;
 
 use super::*;
+use crate::answer::Answer;
 use crate::error::Effect;
 use crate::operation::Key;
 use crate::operation::record::Event;
