@@ -271,7 +271,8 @@ impl ClientBuilder {
 
     /// The transport that carries the requests. Default: [`Http`], over a reqwest client of its own.
     ///
-    /// Pass one [over](Http::over) a reqwest builder for proxies, certificates and pool sizes of your own. The default takes the proxies of the environment, but none for loopback.
+    /// Pass one [over](Http::over) a reqwest builder for proxies, certificates and pool sizes of your own. The default
+    /// takes the proxies of the environment, but none for loopback.
     pub fn transport<T: Transport>(mut self, transport: T) -> Self {
         self.is_over_http = TypeId::of::<T>() == TypeId::of::<Http>();
         self.transport = Some(Arc::new(transport));

@@ -90,8 +90,8 @@ impl Call {
     ///
     /// The dispatcher brings the call to its one outcome, as it does with a [sent](Call::send) call after its caller
     /// has gone: with the client's own policy, at recovery's rate. A deadline of the call is for the recording alone.
-    /// A [ladder](Call::backoff) or [timeouts](Call::timeout) of its own and the [mark not to retry](Call::inbound) of an incoming request would be
-    /// forgotten, so they are mistakes. No gate is asked: what cannot be sent now is sent later. The vendor's replay
+    /// A [ladder](Call::backoff) or [timeouts](Call::timeout) of its own would be forgotten, and so would the
+    /// [mark not to retry](Call::inbound) of an incoming request: they are mistakes. No gate is asked: what cannot be sent now is sent later. The vendor's replay
     /// window begins with the first send, however late that is.
     ///
     /// The client's first one [registers](crate::Client::register) the terms of its account, or is refused where

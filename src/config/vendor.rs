@@ -261,7 +261,7 @@ fn table_of(input: Input) -> Option<&'static str> {
 fn put(table: &mut DeTable<'_>, path: &Path, missing: &Path, offset: usize) -> bool {
     let text = match missing.split() {
         Some((_, "base_url")) => "https://vendor.invalid",
-        // A duration is also a store hash, and the name of anything that has one.
+        // A text that is a duration can also be a store hash or a name.
         _ => "1s",
     };
     document::put(table, path, missing, offset, text)

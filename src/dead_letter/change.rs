@@ -24,9 +24,11 @@ use crate::operation::record::Forbidden;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Change {
-    /// The operator's name, at most [`Act::BY_BYTES_MAX`](crate::operation::record::Act::BY_BYTES_MAX). It is kept on the audit record.
+    /// The operator's name, kept on the audit record. At most
+    /// [`Act::BY_BYTES_MAX`](crate::operation::record::Act::BY_BYTES_MAX) bytes.
     pub by: String,
-    /// The reason, at most [`Act::WHY_BYTES_MAX`](crate::operation::record::Act::WHY_BYTES_MAX). It is kept on the audit record. A redrive of what is safe needs none.
+    /// The reason, kept on the audit record. At most
+    /// [`Act::WHY_BYTES_MAX`](crate::operation::record::Act::WHY_BYTES_MAX) bytes. A redrive of what is safe needs none.
     pub why: String,
     /// Whether to send what may have taken effect, although neither the vendor's window, nor a lookup, nor the method
     /// makes that safe. It needs a reason, and risks a second effect. Only redrives and edits ask for it.

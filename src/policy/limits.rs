@@ -1,4 +1,4 @@
-//! BodyLimits on bodies, which are held in memory, and the retention of records.
+//! Limits on bodies, which are held in memory, and the retention of records.
 
 use std::time::Duration;
 
@@ -90,7 +90,7 @@ pub struct RecordConfig {
 }
 
 impl RecordConfig {
-    /// The retention of settled operations; let a lease outlive its attempt by `lease_margin`.
+    /// How long settled operations are kept, and how long a lease outlives its attempt.
     pub fn new(retention: Duration, lease_margin: Duration) -> RecordConfig {
         RecordConfig { retention, lease_margin }
     }

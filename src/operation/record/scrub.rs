@@ -1,4 +1,5 @@
-//! Secrets in the headers of a request on record. No call can give one today; version 0.1 stored every header that it was given.
+//! Secrets in the headers of a request on record. No call can give one today; version 0.1 stored every header that it
+//! was given.
 //!
 //! A scrub takes them out of the request and changes nothing else. Neither the fingerprint nor the wire key is made from
 //! headers, so that a repeat of the key is still recognised. It asks neither who holds the operation nor for its fence:
