@@ -14,7 +14,7 @@ use steadfast::transport::SendErrorKind;
 use steadfast::vendor::Stripe;
 use steadfast::{Client, Policy};
 
-use super::{LONG_AGO, NOW, Place, pay};
+use super::{LONG_AGO, NOW, Place, on_disk, pay};
 
 const COPY: [&str; 5] = ["copy", "--from", "sqlite:calls.db", "--to", "sqlite:new.db"];
 
@@ -94,12 +94,7 @@ async fn a_copy_is_sealed_as_the_keys_say() {
     let mut place = Place::fresh();
     place.never_sent("order-1").await;
     let hex = |byte: u8| format!("{byte:02x}").repeat(32);
-    let holds = |name: &str| {
-        // The log first: a store that is closed meanwhile moves what is in it to the file.
-        let all =
-            ["-wal", ""].map(|end| std::fs::read(place.path(&format!("{name}{end}"))).unwrap_or_default());
-        all.iter().any(|bytes| bytes.windows(12).any(|part| part == b"amount=1000&"))
-    };
+    let holds = |name: &str| on_disk::holds(&place.path(name), "amount=1000&");
     assert!(holds("calls.db"), "what is searched for is there");
     let copy = |from: &'static str, to: &'static str| ["copy", "--from", from, "--to", to];
     let sealed = place.run_as(&[("STEADFAST_SEAL_KEYS", &hex(1))], &copy("calls.db", "one.db"));

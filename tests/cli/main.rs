@@ -8,6 +8,8 @@ mod errors;
 mod letters;
 mod manual;
 mod names;
+#[path = "../hosts/on_disk.rs"]
+mod on_disk;
 mod readme;
 mod schema;
 mod sealed;

@@ -10,7 +10,7 @@ use steadfast::transport::SendErrorKind;
 use steadfast::vendor::Stripe;
 use steadfast::{Client, Policy};
 
-use super::Place;
+use super::{Place, on_disk};
 
 /// A place with one dead letter, `order-1`, sealed with the key of this byte.
 async fn sealed(byte: u8) -> Place {
@@ -70,7 +70,7 @@ async fn what_a_call_redacts_is_redacted_in_every_command() {
 #[tokio::test]
 async fn a_sealed_store_without_its_key_is_refused_with_three_and_says_which() {
     let mut place = sealed(1).await;
-    let before = std::fs::read(place.path("calls.db")).expect("reads");
+    let before = on_disk::read(&place.path("calls.db"));
     let ids = format!("{:?}", SealKeys::new([1; 32]));
     let id = ids.trim_start_matches("SealKeys[").trim_end_matches(']');
     let problem = format!(
@@ -84,7 +84,7 @@ async fn a_sealed_store_without_its_key_is_refused_with_three_and_says_which() {
         let error = place.json_error(3, &["dead-letters", "redrive", "order-1"]);
         assert_eq!(error, json!({"code": "store", "problem": problem}));
     }
-    assert!(std::fs::read(place.path("calls.db")).expect("reads") == before, "untouched");
+    assert!(on_disk::read(&place.path("calls.db")) == before, "untouched");
 }
 
 #[tokio::test]
@@ -151,11 +151,7 @@ async fn after_a_reseal_the_older_key_is_needed_no_more() {
 async fn what_is_resealed_is_gone_from_the_file_once_it_is_written_anew() {
     let mut place = Place::fresh();
     place.lost("order-1", std::time::Duration::ZERO).await;
-    let holds = |place: &Place| {
-        let files =
-            ["calls.db", "calls.db-wal"].map(|name| std::fs::read(place.path(name)).unwrap_or_default());
-        files.iter().any(|file| file.windows(12).any(|window| window == b"amount=1000&"))
-    };
+    let holds = |place: &Place| on_disk::holds(&place.path("calls.db"), "amount=1000&");
     place.seal_keys = Some(hex(1));
     let plain = holds(&place);
     place.run(&["reseal", "--wipe"]).ended(0);
@@ -166,11 +162,11 @@ async fn what_is_resealed_is_gone_from_the_file_once_it_is_written_anew() {
 #[tokio::test]
 async fn without_a_key_or_with_a_wrong_one_nothing_is_resealed() {
     let mut place = sealed(1).await;
-    let before = std::fs::read(place.path("calls.db")).expect("reads");
+    let before = on_disk::read(&place.path("calls.db"));
     for keys in [None, Some(hex(2))] {
         place.seal_keys = keys;
         assert_eq!(place.json_error(3, &["reseal"])["code"], "store");
-        assert!(std::fs::read(place.path("calls.db")).expect("reads") == before, "untouched");
+        assert!(on_disk::read(&place.path("calls.db")) == before, "untouched");
     }
     let mut plain = Place::fresh();
     plain.lost("order-1", std::time::Duration::ZERO).await;

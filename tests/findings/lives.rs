@@ -14,6 +14,8 @@ use steadfast::transport::SendErrorKind;
 use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig, Postmark, Stripe};
 use steadfast::{Call, Client, ClientBuilder, Effect, Error, Obtained, OnUnknown, Policy};
 
+use super::on_disk::{self, has};
+
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -311,14 +313,9 @@ async fn e3_no_secret_of_a_client_is_in_the_file_its_log_or_any_output() {
         };
         assert!(sent.iter().any(is_sent), "{secret} goes to its vendor");
     }
-    let mut seen = Vec::new();
-    for suffix in ["", "-wal"] {
-        seen.push((
-            suffix.to_owned(),
-            std::fs::read(format!("{}{suffix}", path.display())).unwrap_or_default(),
-        ));
-    }
-    assert!(seen.iter().any(|(_, bytes)| holds(bytes, "in the file")), "what is stored is found so");
+    let on_disk = |suffix: &str| on_disk::read(format!("{}{suffix}", path.display()).as_ref());
+    let mut seen: Vec<_> = ["-wal", ""].map(|suffix| (suffix.to_owned(), on_disk(suffix))).into();
+    assert!(seen.iter().any(|(_, bytes)| has(bytes, "in the file")), "what is stored is found so");
     if let Some(steadfast) = option_env!("CARGO_BIN_EXE_steadfast") {
         let signed = ["--bodies", "--by", "ada", "--why", "a test"];
         for (command, view) in [
@@ -334,17 +331,13 @@ async fn e3_no_secret_of_a_client_is_in_the_file_its_log_or_any_output() {
                 .output()
                 .expect("runs");
             assert!(!run.stdout.is_empty(), "{command:?}: {}", String::from_utf8_lossy(&run.stderr));
-            assert!(!view || holds(&run.stdout, "in the file"), "{command:?} shows what is stored");
+            assert!(!view || has(&run.stdout, "in the file"), "{command:?} shows what is stored");
             seen.push((command.join(" "), [run.stdout, run.stderr].concat()));
         }
     }
     for secret in secrets {
         for (place, bytes) in &seen {
-            assert!(!holds(bytes, secret), "{secret} is in {place:?}");
+            assert!(!has(bytes, secret), "{secret} is in {place:?}");
         }
     }
-}
-
-fn holds(bytes: &[u8], text: &str) -> bool {
-    bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }

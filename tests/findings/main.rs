@@ -13,6 +13,8 @@ mod engine;
 mod lives;
 #[path = "../hosts/meanwhile.rs"]
 mod meanwhile;
+#[path = "../hosts/on_disk.rs"]
+mod on_disk;
 mod operator;
 mod policies;
 mod record;

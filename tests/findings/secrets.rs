@@ -13,6 +13,7 @@ use steadfast::operation::record::Action;
 use steadfast::store::{SealKeys, Sqlite, Store, StoreErrorKind};
 use steadfast::{Obtained, Reply};
 
+use super::on_disk;
 use old::{Old, PURGED, SECRETS};
 
 /// Runs the command line as in a container, and gives what it says.
@@ -124,7 +125,7 @@ async fn e3_sealed_rows_are_counted_and_scrubbed_with_their_keys() {
     let record = store.get(&id).await.expect("works").expect("there");
     let headers: Vec<&str> = record.request.headers.keys().map(http::HeaderName::as_str).collect();
     assert_eq!(headers, ["x-customer"]);
-    assert!(!old::holds(&path, "x-customer"), "it is sealed again");
+    assert!(!on_disk::holds(&path, "x-customer"), "it is sealed again");
 }
 
 /// Rows in the thousands are scrubbed and the file is written anew while a service claims: none of its claims fails.
@@ -162,7 +163,7 @@ async fn e3_calls_go_on_while_a_store_is_scrubbed() {
     assert_eq!((scrubbed.matched, scrubbed.done), (1_000, 1_000));
     let tally = store.tally().await.expect("works");
     assert_eq!((tally[0].count, tally[0].secrets), (1_000 + claimed, 0));
-    assert!(!old::holds(&path, old::CLAIMED));
+    assert!(!on_disk::holds(&path, old::CLAIMED));
 }
 
 #[tokio::test]

@@ -16,6 +16,8 @@ use steadfast::vendor::Stripe;
 use steadfast::{Call, Client, OnUnknown, Policy};
 use tempfile::TempDir;
 
+use super::super::on_disk;
+
 /// What 0.1 stored, by header.
 const STORED: [(&str, &str); 6] = [
     ("authorization", "Bearer sk_live_of_0_1_aaaa"),
@@ -142,17 +144,8 @@ impl Old {
 
     /// Whether a text is anywhere in the file or in those beside it.
     pub fn holds(&self, text: &str) -> bool {
-        holds(Path::new(&self.path), text)
+        on_disk::holds(Path::new(&self.path), text)
     }
-}
-
-/// Whether a text is anywhere in a file or in those that SQLite has beside it.
-pub fn holds(path: &Path, text: &str) -> bool {
-    ["", "-wal", "-shm", "-journal"].iter().any(|suffix| {
-        let bytes = std::fs::read(format!("{}{suffix}", path.display())).unwrap_or_default();
-        assert!(!suffix.is_empty() || bytes.starts_with(b"SQLite format 3"), "a store");
-        bytes.windows(text.len()).any(|window| window == text.as_bytes())
-    })
 }
 
 pub fn charge(client: &Client, key: &str) -> Call {

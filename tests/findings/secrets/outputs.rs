@@ -12,6 +12,8 @@ use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig, Postmark, Stripe};
 use steadfast::{Client, ClientBuilder, Policy};
 use tempfile::TempDir;
 
+use super::super::on_disk::{has, read};
+
 /// The adapters' own, in the variables that the vendors file names.
 const OWN: [(&str, &str); 4] = [
     ("STRIPE_SECRET", "sk_test_4f9a1c77e2"),
@@ -279,14 +281,14 @@ fn nothing_said_holds_a_secret(place: &Place) {
         let waited = waiting.into_iter().map(|one| one.join().expect("no panic"));
         others.into_iter().chain(waited).collect()
     });
-    let said = |text: &str| seen.iter().filter(|(_, bytes)| holds(bytes, text)).count();
+    let said = |text: &str| seen.iter().filter(|(_, bytes)| has(bytes, text)).count();
     assert_eq!(said(IN_A_ROW), 0, "a header of a row that was rejected");
     assert!(said("carries a secret") > 0, "it was rejected");
     for entry in files(place.directory.path()) {
-        let bytes = std::fs::read(&entry).expect("reads");
+        let bytes = read(&entry);
         seen.push((entry.display().to_string(), bytes));
     }
-    let shows = |text: &str| seen.iter().filter(|(_, bytes)| holds(bytes, text)).count();
+    let shows = |text: &str| seen.iter().filter(|(_, bytes)| has(bytes, text)).count();
     assert!(
         shows("in the file") > 4 && shows("X-Customer") + shows("x-customer") > 4,
         "what is stored is shown"
@@ -296,7 +298,7 @@ fn nothing_said_holds_a_secret(place: &Place) {
         (0..12).map(|at| u8::from_str_radix(&SEAL_KEY[2 * at..2 * at + 2], 16).expect("hex")).collect();
     for (place, bytes) in &seen {
         for secret in OWN.iter().map(|(_, secret)| *secret).chain(REFUSED).chain([half]) {
-            assert!(!holds(bytes, secret), "{secret} is in {place}");
+            assert!(!has(bytes, secret), "{secret} is in {place}");
         }
         assert!(!bytes.windows(raw.len()).any(|window| window == raw), "the seal key is in {place}");
     }
@@ -311,8 +313,4 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     }
     assert!(!files.is_empty());
     files
-}
-
-fn holds(bytes: &[u8], text: &str) -> bool {
-    bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }
