@@ -3,7 +3,7 @@ use std::fs;
 use std::ops::Range;
 use std::sync::Arc;
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, StatementStatus, params};
 use tempfile::TempDir;
 
 use super::*;
@@ -252,6 +252,21 @@ fn without_create_what_is_no_store_is_absent_and_stays_as_it_is() {
     fs::write(&other, "name,amount\n".repeat(1_000)).expect("written");
     let error = Sqlite::builder(&other).create(false).open().expect_err("refused");
     assert_eq!(error.kind(), StoreErrorKind::Foreign, "{error}");
+}
+
+#[test]
+fn a_statement_is_prepared_once_whatever_values_it_gets() {
+    let place = Place::new();
+    let path = place.path();
+    let writer = open::writer(&path, Settings::default(), &Seals::default()).expect("opens");
+    let reader = open::reader(&path, Settings::default()).expect("opens");
+    for connection in [writer, reader] {
+        let mut statement = connection.prepare("SELECT number FROM operation LIMIT ?1").expect("prepares");
+        for limit in 1..4 {
+            assert!(!statement.exists([limit]).expect("works"));
+        }
+        assert_eq!(statement.get_status(StatementStatus::RePrepare), 0);
+    }
 }
 
 #[tokio::test]
