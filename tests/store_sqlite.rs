@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, Method, StatusCode};
 use steadfast::clock::Timestamp;
-use steadfast::operation::record::{Claim, Claimed, Event, State, Takeover, Transition, Unheld};
+use steadfast::operation::record::{Claim, Claimed, State, Takeover, Transition, Unheld};
 use steadfast::operation::{Fingerprint, Key, OperationId, Scope};
 use steadfast::store::{Sqlite, Store};
 use steadfast::testkit::contract;
@@ -193,7 +193,7 @@ async fn settle_for_ever(store: &Sqlite, round: &str) {
         let Claimed::Fresh(held) = claimed else { panic!("a new key") };
         say("claimed", &key);
         let answer = Answer::new(StatusCode::OK, HeaderMap::new(), vec![7; 1024]);
-        let event = Event::Succeed { answer, reconciled: false };
+        let to = State::Succeeded { answer, reconciled: false };
         let transition = Transition {
             fence: 1,
             now: NOW,
@@ -202,7 +202,7 @@ async fn settle_for_ever(store: &Sqlite, round: &str) {
             unknown_since: None,
             look_ups: 0,
             resends_left: 0,
-            event,
+            to,
             reports: Vec::new(),
         };
         store.transition(&held, transition).await.expect("works").expect("the holder may write");

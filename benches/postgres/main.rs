@@ -45,7 +45,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use steadfast::http::{HeaderMap, StatusCode};
-use steadfast::operation::record::Event;
+use steadfast::operation::record::State;
 use steadfast::store::{Postgres, Store};
 use steadfast::transport::Answer;
 use tokio::runtime::Runtime;
@@ -138,7 +138,7 @@ async fn call(store: &Postgres) {
     let id = calls::named("prod/stripe/acct_1/POST /v1/charges", &key);
     let held = calls::held(store, calls::claim_of(store, &id)).await;
     let answer = Answer::new(StatusCode::OK, HeaderMap::new(), Bytes::from_static(BODY.as_bytes()));
-    let done = calls::step(store, &held, Event::Succeed { answer, reconciled: false });
+    let done = calls::step(store, &held, State::Succeeded { answer, reconciled: false });
     store.transition(&held, done).await.expect("the store works").expect("it is held");
 }
 

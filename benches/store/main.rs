@@ -22,7 +22,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom as _;
 use steadfast::BoxFuture;
 use steadfast::clock::Timestamp;
-use steadfast::operation::record::{Claim, Claimed, Event, Record, Transition};
+use steadfast::operation::record::{Claim, Claimed, Record, State, Transition};
 use steadfast::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
 use steadfast::store::{Sqlite, Store};
 use steadfast::transport::{Answer, Limits, Request, SendError, Transport};
@@ -171,7 +171,7 @@ impl Calls for Sqlite {
     async fn call(&self, key: String) {
         let held = first_claim(self, key).await;
         let answer = Answer::new(StatusCode::OK, HeaderMap::new(), Bytes::from_static(BODY));
-        let event = Event::Succeed { answer, reconciled: false };
+        let to = State::Succeeded { answer, reconciled: false };
         let reports = vec![MADE.1.clone()];
         let transition = Transition {
             fence: 1,
@@ -181,7 +181,7 @@ impl Calls for Sqlite {
             unknown_since: None,
             look_ups: 0,
             resends_left: 0,
-            event,
+            to,
             reports,
         };
         self.transition(&held, transition).await.expect("the store works").expect("the holder may write");

@@ -12,7 +12,7 @@ use super::{Change, DeadLetterError, DeadLetters};
 use crate::client::Client;
 use crate::error::{Effect, Error, Input};
 use crate::operation::record::{
-    Act, Action, Claim, Claimed, Event, Forbidden, Phase, Record, Resolution, Transition,
+    Act, Action, Claim, Claimed, Forbidden, Phase, Record, Resolution, State, Transition,
 };
 use crate::operation::{Key, OperationId, fingerprint};
 use crate::policy::OnUnknown;
@@ -179,7 +179,7 @@ impl DeadLetters {
             unknown_since: record.unknown_since,
             look_ups: record.look_ups,
             resends_left: record.resends_left,
-            event: Event::Schedule { at: now },
+            to: State::Scheduled { at: now },
             reports: Vec::new(),
         };
         let moved = self.store.transition(record, transition).await;

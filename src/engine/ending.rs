@@ -4,7 +4,7 @@ use super::hold::Evidence;
 use super::phase::{Phase, Run};
 use crate::answer::Answer;
 use crate::error::{Effect, Error, Kind, Reason, Refusal};
-use crate::operation::record::Event;
+use crate::operation::record::State;
 use crate::reply::{Obtained, Reply};
 use crate::telemetry::{self, Whose};
 use crate::transport::SendErrorKind;
@@ -27,8 +27,8 @@ impl Run<'_> {
     /// Writes a success down, and names the operation in its reply.
     pub(super) async fn settle(&mut self, reply: &mut Reply) -> Result<(), Error> {
         let reconciled = reply.obtained() == Obtained::Reconciled;
-        let event = || Event::Succeed { answer: reply.answer().clone(), reconciled };
-        if let Err(error) = self.write_down("record the outcome", event).await {
+        let to = || State::Succeeded { answer: reply.answer().clone(), reconciled };
+        if let Err(error) = self.write_down("record the outcome", to).await {
             // On record it is still in progress; the vendor's word is in hand all the same.
             let error = error.of_effect(Effect::Applied).with_answer(Some(reply.answer().clone()));
             return Err(self.in_context(error));
@@ -45,8 +45,8 @@ impl Run<'_> {
             self.phase = Phase::NotApplied;
         }
         let began = self.engine.clock.now();
-        let event = || Event::Refuse { refusal, answer: answer.clone() };
-        if let Err(error) = self.write_down("record the outcome", event).await {
+        let to = || State::Refused { refusal, answer: answer.clone() };
+        if let Err(error) = self.write_down("record the outcome", to).await {
             return self.in_context(error.with_answer(Some(answer)));
         }
         // The key is free again: whoever has the right credentials may have sent it since.
@@ -60,8 +60,8 @@ impl Run<'_> {
     pub(super) async fn dead_letter(&mut self, reason: Reason) -> Error {
         let (began, answer) = (self.engine.clock.now(), self.last.answer.clone());
         let mut kind = self.dependency();
-        let event = || Event::DeadLetter { reason, answer: answer.clone() };
-        if let Err(error) = self.write_down("record the dead letter", event).await {
+        let to = || State::Dead { reason, answer: answer.clone() };
+        if let Err(error) = self.write_down("record the dead letter", to).await {
             return self.in_context(error.with_answer(answer));
         }
         if let Some(hold) = &self.hold {

@@ -1,5 +1,6 @@
 //! One process's hold on an operation: its fence, its lease, and every write it makes to the record.
 
+use std::mem;
 use std::time::Duration;
 
 use super::on_record::STORE_GRACE;
@@ -10,7 +11,7 @@ use crate::attempt::AttemptReport;
 use crate::clock::{Instant, Timestamp};
 use crate::error::{Disposition, Effect, Error, Kind};
 use crate::guard::Guard;
-use crate::operation::record::{Event, Record, State, Transition};
+use crate::operation::record::{Record, State, Transition};
 use crate::telemetry;
 
 /// The operation as this process holds it.
@@ -97,7 +98,7 @@ impl<'a> Hold<'a> {
         let lease = needed.saturating_add(self.engine.policy.record.lease_margin);
         let lease_until = self.engine.wall().plus(lease);
         // Nothing is sent once the call's time is over, so that the lease is not needed any more then.
-        let renewal = self.transition(Event::Renew { lease_until }, evidence);
+        let renewal = self.transition(State::InProgress { lease_until }, evidence);
         self.write("renew the lease", renewal, self.deadline).await?;
         self.lease_until = now.plus(lease);
         Ok(())
@@ -128,10 +129,10 @@ impl<'a> Hold<'a> {
         }
     }
 
-    pub(super) fn transition(&self, event: Event, evidence: Evidence) -> Transition {
+    pub(super) fn transition(&self, to: State, evidence: Evidence) -> Transition {
         let Evidence { attempts, effect, unknown_since, look_ups, resends_left, reports } = evidence;
         let (fence, now) = (self.record.fence, self.engine.wall());
-        Transition { fence, now, attempts, effect, unknown_since, look_ups, resends_left, event, reports }
+        Transition { fence, now, attempts, effect, unknown_since, look_ups, resends_left, to, reports }
     }
 
     /// Notes what is on record now. Callers that wait for the outcome are told once there is one.
@@ -145,10 +146,10 @@ impl<'a> Hold<'a> {
 
     /// Whether an outcome whose write was taken for lost is on record. Under our fence no other process writes one,
     /// but for a late success, which is no less true than ours.
-    async fn is_written(&mut self, event: &Event, until: Instant) -> bool {
+    async fn is_written(&mut self, to: &State, until: Instant) -> bool {
         let read = limit::within(&*self.engine.clock, until, self.engine.store.get(&self.record.id)).await;
         let Some(Ok(Some(record))) = read else { return false };
-        let is_ours = record.fence == self.record.fence && leads_to(event, &record.state);
+        let is_ours = record.fence == self.record.fence && is_same(to, &record.state);
         if is_ours {
             self.now_stands(record);
         }
@@ -170,7 +171,7 @@ impl Run<'_> {
     /// has [`STORE_GRACE`]. What the vendor said is then written down without the caller, while the hold lasts.
     ///
     /// No permit is held by now: a store that hangs keeps no other call from the vendor.
-    pub(super) async fn write_down(&mut self, doing: &'static str, event: impl Fn() -> Event) -> Written {
+    pub(super) async fn write_down(&mut self, doing: &'static str, to: impl Fn() -> State) -> Written {
         if self.hold.is_none() {
             return Ok(());
         }
@@ -181,25 +182,25 @@ impl Run<'_> {
             let reports_before = self.reports_written;
             let evidence = self.evidence();
             let Some(hold) = &mut self.hold else { return Ok(()) };
-            let transition = hold.transition(event(), evidence);
+            let transition = hold.transition(to(), evidence);
             let Err(error) = hold.write(doing, transition, until).await else {
                 self.note_unknown();
                 return Ok(());
             };
             let again_at = clock.now().plus(pause);
-            let (event, over_at) = (event(), hold.over_at());
+            let (to, over_at) = (to(), hold.over_at());
             if error.is_fenced() || again_at >= over_at || Guard::WriteAgain.is_out() {
                 return Err(error);
             }
             if again_at >= until {
-                if event.is_vendors_word() {
+                if to.is_vendors_word() {
                     self.reports_written = reports_before;
-                    self.go_on_writing(event, over_at);
+                    self.go_on_writing(to, over_at);
                 }
                 return Err(error);
             }
             clock.sleep_until(again_at).await;
-            if hold.is_written(&event, until).await {
+            if hold.is_written(&to, until).await {
                 self.note_unknown();
                 return Ok(());
             }
@@ -226,23 +227,16 @@ impl Run<'_> {
     }
 }
 
-impl Event {
+impl State {
     /// Whether it is an outcome that only this process has heard of.
     const fn is_vendors_word(&self) -> bool {
-        matches!(self, Event::Succeed { .. } | Event::Refuse { .. })
+        matches!(self, State::Succeeded { .. } | State::Refused { .. })
     }
 }
 
-/// Whether a holder's event leads to such a state.
-pub(super) fn leads_to(event: &Event, state: &State) -> bool {
-    matches!(
-        (event, state),
-        (Event::Renew { .. }, State::InProgress { .. })
-            | (Event::Schedule { .. }, State::Scheduled { .. })
-            | (Event::Succeed { .. }, State::Succeeded { .. })
-            | (Event::Refuse { .. }, State::Refused { .. })
-            | (Event::DeadLetter { .. }, State::Dead { .. })
-    )
+/// Whether two are the same but for their times and answers.
+pub(super) fn is_same(one: &State, other: &State) -> bool {
+    mem::discriminant(one) == mem::discriminant(other)
 }
 
 /// Whether a write to the record was done.

@@ -15,12 +15,12 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 
-use super::hold::{WRITE_PAUSE_MAX, WRITE_PAUSE_MIN, leads_to};
+use super::hold::{WRITE_PAUSE_MAX, WRITE_PAUSE_MIN, is_same};
 use super::in_flight::Waiting;
 use super::limit;
 use super::phase::Run;
 use crate::clock::{Clock, Instant};
-use crate::operation::record::{Event, Record, Transition};
+use crate::operation::record::{Record, State, Transition};
 use crate::store::{Store, Wakes};
 
 /// Room for the writes of one client that go on without their callers.
@@ -59,7 +59,7 @@ impl LateWrites {
 
 impl Run<'_> {
     /// Goes on writing an outcome down without the caller, until `over_at`.
-    pub(super) fn go_on_writing(&mut self, event: Event, over_at: Instant) {
+    pub(super) fn go_on_writing(&mut self, to: State, over_at: Instant) {
         let evidence = self.evidence();
         let Some(hold) = &self.hold else { return };
         let Ok(runtime) = Handle::try_current() else { return };
@@ -72,7 +72,7 @@ impl Run<'_> {
             waiting: Arc::clone(&self.engine.waiting),
             wakes: self.engine.wakes.clone(),
             held: hold.record.clone(),
-            transition: hold.transition(event, evidence),
+            transition: hold.transition(to, evidence),
             over_at,
         };
         drop(runtime.spawn(async move {
@@ -127,7 +127,7 @@ impl LateWrite {
     async fn is_over(&self) -> bool {
         let read = limit::within(&*self.clock, self.over_at, self.store.get(&self.held.id)).await;
         let Some(Ok(Some(record))) = read else { return false };
-        record.fence == self.transition.fence && leads_to(&self.transition.event, &record.state)
+        record.fence == self.transition.fence && is_same(&self.transition.to, &record.state)
     }
 }
 

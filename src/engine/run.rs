@@ -15,7 +15,7 @@ use crate::attempt::AttemptReport;
 use crate::clock::Instant;
 use crate::error::{Disposition, Effect, Error, Gate, Kind, Reason, Refusal, Step};
 use crate::guard::Guard;
-use crate::operation::record::{Event, LookUp, Ruling, State, Why};
+use crate::operation::record::{LookUp, Ruling, State, Why};
 use crate::policy::Admission;
 use crate::reply::{Obtained, Reply};
 use crate::telemetry;
@@ -313,7 +313,7 @@ impl<'a> Run<'a> {
     async fn schedule(&mut self, at: Instant, kind: Kind) -> Error {
         let began = self.engine.clock.now();
         let at = self.engine.wall().plus(at.since(began));
-        if let Err(error) = self.write_down("schedule the next attempt", || Event::Schedule { at }).await {
+        if let Err(error) = self.write_down("schedule the next attempt", || State::Scheduled { at }).await {
             return self.in_context(error);
         }
         let effect = self.effect_since_let_go(began).await;

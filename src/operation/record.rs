@@ -1,4 +1,4 @@
-//! The life of one operation as pure functions: state and event in, state or refusal out.
+//! The life of one operation as pure functions: state and command in, state or refusal out.
 //!
 //! A store carries these transitions out atomically and cannot invent semantics of its own. Four functions hold all
 //! of them. [`claim`] decides what a caller who wants to send finds. [`Record::apply`] decides what a holder's later
@@ -220,44 +220,7 @@ pub enum Claimed {
     },
 }
 
-/// What a holder has to say about its operation.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum Event {
-    /// Still at it.
-    Renew {
-        /// The new end of the lease.
-        lease_until: Timestamp,
-    },
-    /// Let go of it until `at`.
-    Schedule {
-        /// When the next attempt is due.
-        at: Timestamp,
-    },
-    /// The vendor did it.
-    Succeed {
-        /// The vendor's answer.
-        answer: Answer,
-        /// Whether a lookup found it.
-        reconciled: bool,
-    },
-    /// The vendor refused it.
-    Refuse {
-        /// What kind of no.
-        refusal: Refusal,
-        /// The vendor's answer.
-        answer: Answer,
-    },
-    /// Nothing more can be done without a person or a redrive.
-    DeadLetter {
-        /// Why.
-        reason: Reason,
-        /// The vendor's last answer, if there was one.
-        answer: Option<Answer>,
-    },
-}
-
-/// An event with the holder's credentials and evidence.
+/// What a holder writes: the state that its operation moves to, with its fence and its evidence.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transition {
     /// The fence that the holder was given.
@@ -274,8 +237,9 @@ pub struct Transition {
     pub look_ups: u32,
     /// As [`Record::resends_left`]. No holder can raise it.
     pub resends_left: u32,
-    /// What happened.
-    pub event: Event,
+    /// What the operation moves to. [`State::InProgress`] renews the lease, [`State::Scheduled`] lets go of it until
+    /// then. A dead letter needs a person or a redrive.
+    pub to: State,
     /// What the attempts since the last write met. They go on the operation's log in the same commit, under
     /// whatever fence and even if the transition is declined: they are evidence and not a decision.
     pub reports: Vec<AttemptReport>,
@@ -439,13 +403,13 @@ impl Record {
 
     /// As [`apply`](Record::apply), in place: a record is large. What is declined changes nothing.
     pub(crate) fn apply_here(&mut self, transition: Transition) -> Result<(), Declined> {
-        let Transition { fence, now, attempts, effect, event, .. } = transition;
+        let Transition { fence, now, attempts, effect, to, .. } = transition;
         let holds =
             (fence == self.fence || Guard::Fence.is_out()) && matches!(self.state, State::InProgress { .. });
         if !holds {
-            return match event {
-                Event::Succeed { answer, reconciled } if self.believes(fence) => {
-                    self.move_to(State::Succeeded { answer, reconciled }, now);
+            return match to {
+                State::Succeeded { .. } if self.believes(fence) => {
+                    self.move_to(to, now);
                     self.effect = Effect::Applied;
                     (self.unknown_since, self.look_ups) = (None, 0);
                     Ok(())
@@ -454,14 +418,7 @@ impl Record {
                 _ => Err(Declined::Settled),
             };
         }
-        let state = match event {
-            Event::Renew { lease_until } => State::InProgress { lease_until },
-            Event::Schedule { at } => State::Scheduled { at },
-            Event::Succeed { answer, reconciled } => State::Succeeded { answer, reconciled },
-            Event::Refuse { refusal, answer } => State::Refused { refusal, answer },
-            Event::DeadLetter { reason, answer } => State::Dead { reason, answer },
-        };
-        self.move_to(state, now);
+        self.move_to(to, now);
         self.attempts = attempts;
         // Known by the state, also where the holder says otherwise.
         let succeeded = matches!(self.state, State::Succeeded { .. });
@@ -541,17 +498,6 @@ impl Record {
     }
 }
 
-impl Event {
-    /// The vendor's answer that it brings.
-    pub(crate) fn answer_mut(&mut self) -> Option<&mut Answer> {
-        match self {
-            Event::Succeed { answer, .. } | Event::Refuse { answer, .. } => Some(answer),
-            Event::DeadLetter { answer, .. } => answer.as_mut(),
-            Event::Renew { .. } | Event::Schedule { .. } => None,
-        }
-    }
-}
-
 impl State {
     /// The state's name in lists, logs and stores.
     pub const fn name(&self) -> &'static str {
@@ -560,6 +506,15 @@ impl State {
             State::Scheduled { .. } => "scheduled",
             State::Succeeded { .. } => "succeeded",
             State::Refused { .. } | State::Dead { .. } => "failed",
+        }
+    }
+
+    /// The vendor's answer, if the operation ended with one.
+    pub(crate) fn answer_mut(&mut self) -> Option<&mut Answer> {
+        match self {
+            State::Succeeded { answer, .. } | State::Refused { answer, .. } => Some(answer),
+            State::Dead { answer, .. } => answer.as_mut(),
+            State::InProgress { .. } | State::Scheduled { .. } => None,
         }
     }
 }

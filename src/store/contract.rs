@@ -30,7 +30,7 @@ use url::Url;
 use crate::answer::Answer;
 use crate::clock::Timestamp;
 use crate::error::{Effect, Reason, Refusal};
-use crate::operation::record::{self, Claim, Claimed, Declined, Event, Record, State, Transition};
+use crate::operation::record::{self, Claim, Claimed, Declined, Record, State, Transition};
 use crate::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
 use crate::policy::OnUnknown;
 use crate::request::Request;
@@ -191,7 +191,7 @@ pub(crate) fn claim_at(id: &OperationId, now: Timestamp) -> Claim {
     }
 }
 
-pub(crate) fn transition_at(fence: u64, now: Timestamp, event: Event) -> Transition {
+pub(crate) fn transition_at(fence: u64, now: Timestamp, to: State) -> Transition {
     Transition {
         fence,
         now,
@@ -200,7 +200,7 @@ pub(crate) fn transition_at(fence: u64, now: Timestamp, event: Event) -> Transit
         unknown_since: None,
         look_ups: 0,
         resends_left: 0,
-        event,
+        to,
         reports: Vec::new(),
     }
 }
@@ -211,16 +211,16 @@ fn answer(status: u16, body: &'static str) -> Answer {
     Answer::new(StatusCode::from_u16(status).expect("a status"), headers, Bytes::from_static(body.as_bytes()))
 }
 
-fn succeed() -> Event {
-    Event::Succeed { answer: answer(200, "done"), reconciled: false }
+fn succeed() -> State {
+    State::Succeeded { answer: answer(200, "done"), reconciled: false }
 }
 
-fn refuse(refusal: Refusal) -> Event {
-    Event::Refuse { refusal, answer: answer(402, "no") }
+fn refuse(refusal: Refusal) -> State {
+    State::Refused { refusal, answer: answer(402, "no") }
 }
 
-fn dead_letter(reason: Reason) -> Event {
-    Event::DeadLetter { reason, answer: Some(answer(503, "busy")) }
+fn dead_letter(reason: Reason) -> State {
+    State::Dead { reason, answer: Some(answer(503, "busy")) }
 }
 
 /// Lets a store see that it is `now`, so that it believes that.

@@ -231,7 +231,7 @@ impl Store for Memory {
         held: &Record,
         mut transition: Transition,
     ) -> Result<Result<Record, Declined>, StoreError> {
-        let answer = transition.event.answer_mut();
+        let answer = transition.to.answer_mut();
         let blob = answer.map(|answer| answer_blob(answer, &held.id, &self.seals)).transpose()?;
         let inner = &mut *self.inner.lock();
         inner.standing.check_held()?;

@@ -248,7 +248,7 @@ impl Sqlite {
     /// operation since.
     fn step(&self, held: &Record, mut transition: Transition) -> Result<Box<Step>, StoreError> {
         let reports = reports::lines(&std::mem::take(&mut transition.reports))?;
-        let answer = transition.event.answer_mut();
+        let answer = transition.to.answer_mut();
         let answer = answer.map(|answer| self.seals.answer(&held.id, answer)).transpose()?;
         let unmoved = held.phase() == Phase::InProgress && held.fence == transition.fence;
         let predicted = if unmoved { held.apply(transition.clone()).ok() } else { None };

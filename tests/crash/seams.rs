@@ -13,8 +13,7 @@ use steadfast::AttemptReport;
 use steadfast::BoxFuture;
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{
-    Act, Action, Claim, Claimed, Declined, Event, Filter, Forbidden, Record, State, Takeover, Transition,
-    Unheld,
+    Act, Action, Claim, Claimed, Declined, Filter, Forbidden, Record, State, Takeover, Transition, Unheld,
 };
 use steadfast::store::{Store, StoreError, Wrapper};
 use steadfast::transport::{Answer, Limits, Request, SendError, Transport};
@@ -127,12 +126,12 @@ impl<S: Store> Wrapper for SeamStore<S> {
         held: &Record,
         transition: Transition,
     ) -> Result<Result<Record, Declined>, StoreError> {
-        let step = match &transition.event {
-            Event::Renew { .. } => Step::Renew,
-            Event::Schedule { .. } => Step::Schedule,
-            Event::Succeed { .. } => Step::Succeed,
-            Event::Refuse { .. } => Step::Refuse,
-            Event::DeadLetter { .. } => Step::Bury,
+        let step = match &transition.to {
+            State::InProgress { .. } => Step::Renew,
+            State::Scheduled { .. } => Step::Schedule,
+            State::Succeeded { .. } => Step::Succeed,
+            State::Refused { .. } => Step::Refuse,
+            State::Dead { .. } => Step::Bury,
             other => panic!("a transition without a failpoint: {other:?}"),
         };
         self.passage.before(step).await;

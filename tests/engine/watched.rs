@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use steadfast::operation::OperationId;
-use steadfast::operation::record::{Claim, Claimed, Declined, Event, Record, Takeover, Transition};
+use steadfast::operation::record::{Claim, Claimed, Declined, Record, State, Takeover, Transition};
 use steadfast::store::{Memory, Store, StoreError, Wrapper};
 use steadfast::testkit::TestClock;
 
@@ -73,7 +73,7 @@ impl Wrapper for Watched {
             Some(Failing::Holders) => return Ok(Err(Declined::Fenced)),
             _ => {}
         }
-        let renews = matches!(step.event, Event::Renew { .. });
+        let renews = matches!(step.to, State::InProgress { .. });
         let moved = self.store.transition(held, step).await;
         if let Some((clock, late)) = self.late.as_ref().filter(|_| renews && matches!(moved, Ok(Ok(_)))) {
             clock.latency(*late).await;

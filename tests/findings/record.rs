@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::{Method, StatusCode};
 use steadfast::clock::Timestamp;
 use steadfast::operation::record::{
-    Act, Action, Claim, Claimed, Declined, Event, Record, State, Takeover, Transition, Unheld,
+    Act, Action, Claim, Claimed, Declined, Record, State, Takeover, Transition, Unheld,
 };
 use steadfast::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
 use steadfast::store::{Memory, Sqlite, Store};
@@ -46,7 +46,7 @@ async fn d12_a_late_holder_of_a_life_that_was_purged_settles_nothing_of_the_next
             assert_eq!(write(&*store, holder, expiry, succeed()).await, Err(Declined::Fenced));
         }
         // Nor of a dead letter, which takes proof from holders of its own life.
-        let bury = Event::DeadLetter { reason: steadfast::Reason::Unknown, answer: None };
+        let bury = State::Dead { reason: steadfast::Reason::Unknown, answer: None };
         write(&*store, &next, expiry, bury).await.expect("the holder may write");
         assert_eq!(write(&*store, &late, expiry, succeed()).await, Err(Declined::Fenced));
     }
@@ -77,12 +77,12 @@ async fn d11_a_late_true_answer_settles_what_somebody_else_holds_or_has_schedule
             let holder = store.take(take).await.expect("the store works").remove(0);
             if scheduled {
                 let at = later.plus(LEASE);
-                write(&*store, &holder, later, Event::Schedule { at }).await.expect("the holder may write");
+                write(&*store, &holder, later, State::Scheduled { at }).await.expect("the holder may write");
             }
             let settled = write(&*store, &late, later, succeed()).await.expect("the answer is proof");
             assert!(matches!(settled.state, State::Succeeded { .. }));
             // Before it sends, the overtaken holder renews its lease.
-            let renew = Event::Renew { lease_until: later.plus(LEASE) };
+            let renew = State::InProgress { lease_until: later.plus(LEASE) };
             assert_eq!(write(&*store, &holder, later, renew).await, Err(Declined::Settled));
             assert!(matches!(store.claim(claim(key, 1, later)).await, Ok(Claimed::Settled(_))));
         }
@@ -93,12 +93,12 @@ async fn d11_a_late_true_answer_settles_what_somebody_else_holds_or_has_schedule
 async fn d1_what_is_due_keeps_the_time_since_which_its_effect_is_unknown() {
     for (store, _place) in stores() {
         let first = fresh(&*store, claim("k", 1, NOW)).await;
-        write(&*store, &first, NOW, Event::Schedule { at: NOW }).await.expect("may write");
+        write(&*store, &first, NOW, State::Scheduled { at: NOW }).await.expect("may write");
         for minutes in 1..=5 {
             let later = NOW.plus(Duration::from_secs(60 * minutes));
             let held = taken_over(&*store, claim("k", 1, later)).await;
             assert_eq!(held.unknown_since, Some(NOW), "a settle time that began anew would never be over");
-            let mut again = transition(&held, later, Event::Schedule { at: later });
+            let mut again = transition(&held, later, State::Scheduled { at: later });
             again.unknown_since = held.unknown_since;
             store.transition(&held, again).await.expect("works").expect("the holder may write");
         }
@@ -135,7 +135,7 @@ async fn a11_d14_a_resend_and_a_forced_redrive_are_one_send_that_no_holder_can_m
         wanted.on_unknown = OnUnknown::Resend;
         let first = fresh(&*store, wanted).await;
         assert_eq!(first.resends_left, 1);
-        let bury = || Event::DeadLetter { reason: steadfast::Reason::Unknown, answer: None };
+        let bury = || State::Dead { reason: steadfast::Reason::Unknown, answer: None };
         let dead = write(&*store, &first, NOW, bury()).await.expect("the holder may write");
         assert_eq!(dead.resends_left, 0, "used up");
         let act = Act {
@@ -148,7 +148,7 @@ async fn a11_d14_a_resend_and_a_forced_redrive_are_one_send_that_no_holder_can_m
         let redriven = store.act(&dead.id, act).await.expect("works").expect("a dead letter");
         assert_eq!((redriven.resends_left, redriven.on_unknown), (1, OnUnknown::Park));
         let taken = taken_over(&*store, claim("k", 1, NOW)).await;
-        let used = write(&*store, &taken, NOW, Event::Schedule { at: NOW }).await.expect("may write");
+        let used = write(&*store, &taken, NOW, State::Scheduled { at: NOW }).await.expect("may write");
         let mut more = transition(&used, NOW, bury());
         more.resends_left = 5;
         let taken = taken_over(&*store, claim("k", 1, NOW)).await;
@@ -219,11 +219,11 @@ async fn taken_over(store: &dyn Store, claim: Claim) -> Record {
     }
 }
 
-async fn write(store: &dyn Store, held: &Record, now: Timestamp, event: Event) -> Result<Record, Declined> {
-    store.transition(held, transition(held, now, event)).await.expect("the store works")
+async fn write(store: &dyn Store, held: &Record, now: Timestamp, to: State) -> Result<Record, Declined> {
+    store.transition(held, transition(held, now, to)).await.expect("the store works")
 }
 
-fn transition(held: &Record, now: Timestamp, event: Event) -> Transition {
+fn transition(held: &Record, now: Timestamp, to: State) -> Transition {
     Transition {
         fence: held.fence,
         now,
@@ -232,14 +232,14 @@ fn transition(held: &Record, now: Timestamp, event: Event) -> Transition {
         unknown_since: None,
         look_ups: 0,
         resends_left: 0,
-        event,
+        to,
         reports: Vec::new(),
     }
 }
 
-fn succeed() -> Event {
+fn succeed() -> State {
     let answer = Answer::new(StatusCode::OK, http::HeaderMap::new(), bytes::Bytes::new());
-    Event::Succeed { answer, reconciled: false }
+    State::Succeeded { answer, reconciled: false }
 }
 
 const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);

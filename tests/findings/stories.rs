@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use steadfast::clock::{Clock as _, Timestamp};
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{
-    Act, AuditEntry, Claim, Claimed, Declined, Event, Filter, Forbidden, Page, Phase, Record, Summary,
+    Act, AuditEntry, Claim, Claimed, Declined, Filter, Forbidden, Page, Phase, Record, State, Summary,
     Takeover, Tally, Transition, Unheld,
 };
 use steadfast::store::{Memory, Store, StoreError};
@@ -275,7 +275,7 @@ async fn d5_a_host_whose_clock_was_set_ahead_waits_out_the_settle_time_by_its_ow
 #[rustfmt::skip]
 impl Store for Late {
     async fn transition(&self, held: &Record, transition: Transition) -> Result<Result<Record, Declined>, StoreError> {
-        let is_let_go = matches!(transition.event, Event::Schedule { .. });
+        let is_let_go = matches!(transition.to, State::Scheduled { .. });
         let moved = self.store.transition(held, transition).await;
         if is_let_go {
             self.pass().await;

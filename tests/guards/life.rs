@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::{HeaderMap, Method, StatusCode};
 use steadfast::clock::Timestamp;
 use steadfast::operation::record::{
-    Act, Action, Claim, Claimed, Event, Forbidden, Notes, Record, Resolution, Takeover, Transition, Unheld,
+    Act, Action, Claim, Claimed, Forbidden, Notes, Record, Resolution, State, Takeover, Transition, Unheld,
     claim, supersede,
 };
 use steadfast::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
@@ -63,7 +63,7 @@ fn new_life(before: Option<&Record>, now: u64, notes: &Notes) -> Record {
     }
 }
 
-pub fn says(fence: u64, now: u64, effect: Effect, event: Event) -> Transition {
+pub fn says(fence: u64, now: u64, effect: Effect, to: State) -> Transition {
     Transition {
         fence,
         now: at(now),
@@ -72,20 +72,20 @@ pub fn says(fence: u64, now: u64, effect: Effect, event: Event) -> Transition {
         unknown_since: None,
         look_ups: 0,
         resends_left: 0,
-        event,
+        to,
         reports: Vec::new(),
     }
 }
 
-pub fn success() -> Event {
-    Event::Succeed { answer: answer(200), reconciled: false }
+pub fn success() -> State {
+    State::Succeeded { answer: answer(200), reconciled: false }
 }
 
 fn answer(status: u16) -> Answer {
     Answer::new(StatusCode::from_u16(status).expect("a status"), HeaderMap::new(), "{}")
 }
 
-pub const BURIED: Event = Event::DeadLetter { reason: Reason::Unknown, answer: None };
+pub const BURIED: State = State::Dead { reason: Reason::Unknown, answer: None };
 
 fn dead(effect: Effect) -> Record {
     let held = first(0);
@@ -162,7 +162,7 @@ pub fn a_claim_of_tomorrow_has_no_window_tomorrow_either() -> bool {
 
 pub fn mended_credentials_start_no_new_window_after_an_unknown_send() -> bool {
     let taken = first(0).take(&lapsed(60)).expect("its lease is over");
-    let refused = Event::Refuse { refusal: Refusal::Unauthorized, answer: answer(401) };
+    let refused = State::Refused { refusal: Refusal::Unauthorized, answer: answer(401) };
     let refused = taken.apply(says(taken.fence, 100, Effect::Unknown, refused)).expect("its holder says so");
     match claim(Some(&refused), wanted("k", HOUR), &Notes::default()).1 {
         Claimed::TakenOver(record) => record.claimed_at == at(0),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use steadfast::operation::record::{Act, Action, Claim, Claimed, Event, Resolution, Takeover, Unheld};
+use steadfast::operation::record::{Act, Action, Claim, Claimed, Resolution, State, Takeover, Unheld};
 use steadfast::store::{Memory, Store};
 use steadfast::{Effect, Reason, Sequence};
 
@@ -38,9 +38,9 @@ impl Line {
         taken.iter().map(|record| record.id.key.as_str().to_owned()).collect()
     }
 
-    fn says(&self, key: &str, event: Event) {
+    fn says(&self, key: &str, to: State) {
         let held = wait(self.0.get(&wanted(key, 0).id)).expect("works").expect("on record");
-        let said = wait(self.0.transition(&held, says(held.fence, 0, Effect::None, event)));
+        let said = wait(self.0.transition(&held, says(held.fence, 0, Effect::None, to)));
         said.expect("works").expect("its holder says so");
     }
 
@@ -50,7 +50,7 @@ impl Line {
     }
 }
 
-const DEAD: Event = Event::DeadLetter { reason: Reason::Exhausted, answer: None };
+const DEAD: State = State::Dead { reason: Reason::Exhausted, answer: None };
 
 pub fn a_claim_does_not_jump_the_queue() -> bool {
     let line = Line::of_two();
@@ -77,6 +77,6 @@ pub fn nothing_goes_past_a_dead_letter() -> bool {
 pub fn nothing_goes_past_a_retry() -> bool {
     let line = Line::of_two();
     line.take();
-    line.says("a", Event::Schedule { at: at(0).plus(Duration::from_secs(60)) });
+    line.says("a", State::Scheduled { at: at(0).plus(Duration::from_secs(60)) });
     line.take().is_empty()
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 use steadfast::BoxFuture;
 use steadfast::dispatcher::{Dispatcher, PERIOD};
 use steadfast::operation::record::{
-    Action, Claim, Claimed, Declined, Event, Forbidden, Record, State, Takeover, Transition,
+    Action, Claim, Claimed, Declined, Forbidden, Record, State, Takeover, Transition,
 };
 use steadfast::policy::Timeouts;
 use steadfast::store::{Memory, Store, StoreError, Wrapper};
@@ -148,7 +148,7 @@ impl Wrapper for Moody {
         held: &Record,
         transition: Transition,
     ) -> Result<Result<Record, Declined>, StoreError> {
-        let is_success = matches!(transition.event, Event::Succeed { .. });
+        let is_success = matches!(transition.to, State::Succeeded { .. });
         if is_success && self.takes_no_success.load(Ordering::Relaxed) {
             return Err(StoreError::new("not now"));
         }

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use steadfast::clock::{Clock as _, Instant};
 use steadfast::dead_letter::{Change, DeadLetters, Selection};
-use steadfast::operation::record::{Claim, Claimed, Declined, Event, Record, Transition};
+use steadfast::operation::record::{Claim, Claimed, Declined, Record, State, Transition};
 use steadfast::policy::Backoff;
 use steadfast::store::{Memory, Store, StoreError, Wrapper};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
@@ -58,10 +58,10 @@ where
         record: &Record,
         transition: Transition,
     ) -> Result<Result<Record, Declined>, StoreError> {
-        let wrote = match transition.event {
-            Event::Renew { .. } => Some(Wrote::Renewal),
-            Event::Refuse { .. } => Some(Wrote::Refusal),
-            Event::DeadLetter { .. } => Some(Wrote::Burial),
+        let wrote = match transition.to {
+            State::InProgress { .. } => Some(Wrote::Renewal),
+            State::Refused { .. } => Some(Wrote::Refusal),
+            State::Dead { .. } => Some(Wrote::Burial),
             _ => None,
         };
         let moved = self.store.transition(record, transition).await;

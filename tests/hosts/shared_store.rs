@@ -8,7 +8,7 @@ use steadfast::AttemptReport;
 use steadfast::clock::Clock as _;
 use steadfast::operation::OperationId;
 use steadfast::operation::record::{
-    Act, Claim, Claimed, Declined, Event, Filter, Forbidden, Page, Record, Summary, Takeover, Transition,
+    Act, Claim, Claimed, Declined, Filter, Forbidden, Page, Record, State, Summary, Takeover, Transition,
 };
 use steadfast::store::{Store, StoreError, Wrapper};
 use steadfast::testkit::internals::{Heartbeat, Look, Peer, Sight, Wakes};
@@ -90,13 +90,13 @@ impl SharedStore {
 /// How long SQLite's busy handler waits by default.
 const BUSY_MAX: Duration = Duration::from_secs(5);
 
-fn event(event: &Event) -> &'static str {
-    match event {
-        Event::Renew { .. } => "renews",
-        Event::Schedule { .. } => "schedules",
-        Event::Succeed { .. } => "settles",
-        Event::Refuse { .. } => "refuses",
-        Event::DeadLetter { .. } => "buries",
+fn step(to: &State) -> &'static str {
+    match to {
+        State::InProgress { .. } => "renews",
+        State::Scheduled { .. } => "schedules",
+        State::Succeeded { .. } => "settles",
+        State::Refused { .. } => "refuses",
+        State::Dead { .. } => "buries",
         _ => "?",
     }
 }
@@ -128,12 +128,12 @@ impl Wrapper for SharedStore {
         record: &Record,
         transition: Transition,
     ) -> Result<Result<Record, Declined>, StoreError> {
-        let (event, fence) = (event(&transition.event), transition.fence);
+        let (step, fence) = (step(&transition.to), transition.fence);
         let moved = |moved: &Result<Record, Declined>| match moved {
             Ok(record) => record.state.name().to_owned(),
             Err(declined) => format!("{declined:?}"),
         };
-        let name = || format!("{event} {} under fence {fence}", record.id.key.as_str());
+        let name = || format!("{step} {} under fence {fence}", record.id.key.as_str());
         self.write(name, self.inner.transition(record, transition), moved).await
     }
 

@@ -8,7 +8,7 @@ use steadfast::transport::Answer;
 
 use steadfast::clock::Timestamp;
 use steadfast::http::{HeaderMap, Method, StatusCode};
-use steadfast::operation::record::{Claim, Claimed, Event, Record, Takeover, Transition, Unheld};
+use steadfast::operation::record::{Claim, Claimed, Record, State, Takeover, Transition, Unheld};
 use steadfast::operation::{Fingerprint, Key, OperationId, RedactedFields, Scope};
 use steadfast::store::Store;
 use steadfast::transport::Request;
@@ -59,10 +59,10 @@ pub async fn held(store: &dyn Store, claim: Claim) -> Record {
 }
 
 /// What a holder writes, at what time the store says it is.
-pub fn step(store: &dyn Store, held: &Record, event: Event) -> Transition {
+pub fn step(store: &dyn Store, held: &Record, to: State) -> Transition {
     let now = store.time(Timestamp::default());
-    let event = match event {
-        Event::Renew { .. } => Event::Renew { lease_until: now.plus(LEASE) },
+    let to = match to {
+        State::InProgress { .. } => State::InProgress { lease_until: now.plus(LEASE) },
         other => other,
     };
     Transition {
@@ -73,14 +73,14 @@ pub fn step(store: &dyn Store, held: &Record, event: Event) -> Transition {
         unknown_since: None,
         look_ups: 0,
         resends_left: 0,
-        event,
+        to,
         reports: Vec::new(),
     }
 }
 
-pub fn succeed() -> Event {
+pub fn succeed() -> State {
     let answer = Answer::new(StatusCode::OK, HeaderMap::new(), Bytes::from_static(b"done"));
-    Event::Succeed { answer, reconciled: false }
+    State::Succeeded { answer, reconciled: false }
 }
 
 /// Settles what is held.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steadfast::dispatcher::Dispatcher;
-use steadfast::operation::record::{Claim, Claimed, Event, Record, Takeover, Unheld};
+use steadfast::operation::record::{Claim, Claimed, Record, State, Takeover, Unheld};
 use steadfast::store::{Postgres, Store};
 use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::Answer;
@@ -48,7 +48,7 @@ async fn a_fence_never_goes_back_and_nothing_ends_early() {
     let mine = claim_of(&*store, &id("settled"));
     let settled = settle(&*store, &held(&*store, mine.clone()).await).await;
     let died = held(&*store, claim_of(&*store, &id("died"))).await;
-    let sent = step(&*store, &died, Event::Renew { lease_until: Default::default() });
+    let sent = step(&*store, &died, State::InProgress { lease_until: Default::default() });
     let sent = steadfast::operation::record::Transition {
         effect: Effect::Unknown,
         unknown_since: Some(sent.now),
@@ -87,7 +87,7 @@ async fn a_fence_never_goes_back_and_nothing_ends_early() {
     let ids: Vec<&str> = found.iter().map(|record| record.id.key.as_str()).collect();
     assert_eq!(ids, ["died"]);
     assert_eq!((found[0].fence, found[0].effect), (died.fence + 1, Effect::Unknown));
-    let late = step(&*store, &died, Event::Schedule { at: store.time(Default::default()) });
+    let late = step(&*store, &died, State::Scheduled { at: store.time(Default::default()) });
     let told = store.transition(&died, late).await.expect("the store works");
     assert!(told.is_err(), "the holder of before the failover has nothing to say");
     // What was left for later, and that nobody has taken yet, waits for its time.

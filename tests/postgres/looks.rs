@@ -6,7 +6,7 @@ use std::time::Duration;
 use steadfast::Client;
 use steadfast::clock::Timestamp;
 use steadfast::dispatcher::Dispatcher;
-use steadfast::operation::record::{Claim, Event};
+use steadfast::operation::record::{Claim, State};
 use steadfast::store::{Postgres, Store};
 use steadfast::testkit::ScriptedTransport;
 use steadfast::testkit::internals::{Look, Sight, Waiting};
@@ -83,7 +83,7 @@ async fn a_lease_that_was_renewed_is_looked_at_once() {
     let store = open(server, &fresh_schema("looks"));
     let claim = Claim { lease: Duration::from_millis(1), ..claim_of(&*store, &id("held")) };
     let record = held(&*store, claim).await;
-    let renew = step(&*store, &record, Event::Renew { lease_until: record.updated_at });
+    let renew = step(&*store, &record, State::InProgress { lease_until: record.updated_at });
     store.transition(&record, renew).await.expect("the store works").expect("it is held");
     assert!(look(&store, &["test/races/a"]).await.waiting[0].lapsed, "the index does not know yet");
     let take = super::calls::due(&*store, 10);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use steadfast::operation::record::{Claim, Claimed, Event};
+use steadfast::operation::record::{Claim, Claimed, State};
 use steadfast::store::{Postgres, Store, StoreErrorKind};
 use tokio::task::JoinHandle;
 
@@ -236,7 +236,7 @@ async fn a_renewal_stays_on_its_page() {
     let [store, _] = two(server, &schema);
     let mut record = held(&*store, claim_of(&*store, &id("order-42"))).await;
     for _ in 0..20 {
-        let renew = step(&*store, &record, Event::Renew { lease_until: record.updated_at });
+        let renew = step(&*store, &record, State::InProgress { lease_until: record.updated_at });
         record = store.transition(&record, renew).await.expect("the store works").expect("it is held");
     }
     // A session tells what it has done at most once a second, and by itself after ten: the reads are for that.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steadfast::operation::OperationId;
-use steadfast::operation::record::{Act, Action, Claim, Claimed, Event, Phase, Record, Resolution};
+use steadfast::operation::record::{Act, Action, Claim, Claimed, Phase, Record, Resolution, State};
 use steadfast::store::{Postgres, Store};
 use steadfast::{Reason, Sequence};
 
@@ -53,7 +53,7 @@ async fn one_of_a_sequence_is_under_way_whatever_the_others_do_to_it() {
                     if record.fence < 4 {
                         // Another attempt.
                         let at = store.time(Default::default());
-                        let later = step(&*store, &record, Event::Schedule { at });
+                        let later = step(&*store, &record, State::Scheduled { at });
                         store.transition(&record, later).await.expect("works").expect("held");
                     } else {
                         ended.lock().push(record.id.key.as_str().to_owned());
@@ -89,7 +89,7 @@ async fn whoever_passes_the_turn_on_waits_for_a_take_that_is_not_committed() {
         fence: None,
     };
     let taken = take(&*store).await;
-    let bury = Event::DeadLetter { reason: Reason::Exhausted, answer: None };
+    let bury = State::Dead { reason: Reason::Exhausted, answer: None };
     let buried = step(&*store, &taken[0], bury);
     store.transition(&taken[0], buried).await.expect("works").expect("held");
     assert_eq!(take(&*store).await, [], "held");
@@ -112,7 +112,7 @@ async fn whoever_passes_the_turn_on_waits_for_a_take_that_is_not_committed() {
     assert_eq!(first.waits_for().map(|ahead| &ahead.id), Some(&next), "one at a time");
     assert_eq!(take(&*store).await, [], "next is under way");
     let sent = store.get(&next).await.expect("works").expect("on record");
-    let later = step(&*store, &sent, Event::Schedule { at: store.time(Default::default()) });
+    let later = step(&*store, &sent, State::Scheduled { at: store.time(Default::default()) });
     store.transition(&sent, later).await.expect("works").expect("held");
     let keys = |taken: Vec<Record>| taken.into_iter().map(|record| record.id).collect::<Vec<_>>();
     assert_eq!(keys(take(&*store).await), [first.id], "before the one that waits for its retry");

@@ -11,8 +11,8 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde_json::json;
 use steadfast::clock::Timestamp;
 use steadfast::operation::record::{
-    self, Act, Action, AuditEntry, Claim, Claimed, Declined, Event, Forbidden, Record, Resolution, State,
-    Takeover, Transition, Unheld,
+    self, Act, Action, AuditEntry, Claim, Claimed, Declined, Forbidden, Record, Resolution, State, Takeover,
+    Transition, Unheld,
 };
 use steadfast::operation::{Fingerprint, Key, OperationId, Scope};
 use steadfast::store::{Store, StoreError};
@@ -357,14 +357,14 @@ impl World {
     }
 
     fn transition(&self, fence: u64, body_max: usize) -> Transition {
-        let event = match self.below(8) {
-            0 => Event::Renew { lease_until: self.now.plus(LEASE) },
-            1 => Event::Schedule { at: self.now.plus(Duration::from_millis(self.below(20_000) as u64)) },
-            2 => Event::Refuse { refusal: Refusal::Rejected, answer: self.answer(402, body_max) },
-            3 => Event::Refuse { refusal: Refusal::Unauthorized, answer: self.answer(401, body_max) },
-            4 => Event::DeadLetter { reason: Reason::Exhausted, answer: Some(self.answer(503, body_max)) },
-            5 => Event::DeadLetter { reason: Reason::Unknown, answer: None },
-            _ => Event::Succeed { answer: self.answer(200, body_max), reconciled: self.chance(2) },
+        let to = match self.below(8) {
+            0 => State::InProgress { lease_until: self.now.plus(LEASE) },
+            1 => State::Scheduled { at: self.now.plus(Duration::from_millis(self.below(20_000) as u64)) },
+            2 => State::Refused { refusal: Refusal::Rejected, answer: self.answer(402, body_max) },
+            3 => State::Refused { refusal: Refusal::Unauthorized, answer: self.answer(401, body_max) },
+            4 => State::Dead { reason: Reason::Exhausted, answer: Some(self.answer(503, body_max)) },
+            5 => State::Dead { reason: Reason::Unknown, answer: None },
+            _ => State::Succeeded { answer: self.answer(200, body_max), reconciled: self.chance(2) },
         };
         let attempts = self.below(5) as u32;
         let effect = if self.chance(2) { Effect::Unknown } else { Effect::None };
@@ -376,7 +376,7 @@ impl World {
             unknown_since: None,
             look_ups: 0,
             resends_left: 0,
-            event,
+            to,
             reports: self.reports(),
         }
     }

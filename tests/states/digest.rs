@@ -89,10 +89,9 @@ impl Question for Claim {
 
 impl Question for Transition {
     fn digest(&self) -> u64 {
-        let Transition { fence, now, attempts, effect, unknown_since, look_ups, resends_left, event, .. } =
-            self;
-        let event = discriminant(event);
-        digest(&(2, fence, now, attempts, *effect as u8, unknown_since, look_ups, resends_left, event))
+        let Transition { fence, now, attempts, effect, unknown_since, look_ups, resends_left, to, .. } = self;
+        let to = discriminant(to);
+        digest(&(2, fence, now, attempts, *effect as u8, unknown_since, look_ups, resends_left, to))
     }
 }
 

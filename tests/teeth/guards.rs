@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use http::{HeaderMap, HeaderValue};
 use parking_lot::Mutex;
 use steadfast::operation::record::{
-    Act, Action, Claim, Claimed, Declined, Event, Forbidden, Record, State, Takeover, Transition, Unheld,
+    Act, Action, Claim, Claimed, Declined, Forbidden, Record, State, Takeover, Transition, Unheld,
 };
 use steadfast::operation::{OperationId, WireKey};
 use steadfast::store::{Store, StoreError, Wrapper};
@@ -88,15 +88,8 @@ fn as_if_never_sent(mut record: Record) -> Record {
 
 /// The record as it would be if nobody had asked whose it is. What is on file cannot be overwritten from outside; a
 /// late writer goes by what it is told.
-fn as_the_late_writer_says(mut record: Record, event: Event) -> Record {
-    record.state = match event {
-        Event::Renew { lease_until } => State::InProgress { lease_until },
-        Event::Schedule { at } => State::Scheduled { at },
-        Event::Succeed { answer, reconciled } => State::Succeeded { answer, reconciled },
-        Event::Refuse { refusal, answer } => State::Refused { refusal, answer },
-        Event::DeadLetter { reason, answer } => State::Dead { reason, answer },
-        _ => record.state,
-    };
+fn as_the_late_writer_says(mut record: Record, to: State) -> Record {
+    record.state = to;
     record
 }
 
@@ -129,16 +122,16 @@ impl Wrapper for StoreWithout {
     ) -> Result<Result<Record, Declined>, StoreError> {
         match self.guard {
             Some(Guard::Fence) => {
-                let event = transition.event.clone();
+                let to = transition.to.clone();
                 let moved = self.inner.transition(record, transition).await?;
                 return Ok(match (moved, self.inner.get(&record.id).await?) {
-                    (Err(_), Some(record)) => Ok(as_the_late_writer_says(record, event)),
+                    (Err(_), Some(record)) => Ok(as_the_late_writer_says(record, to)),
                     (moved, _) => moved,
                 });
             }
             Some(Guard::KeepOnError) => {
-                if matches!(transition.event, Event::Schedule { .. } | Event::DeadLetter { .. }) {
-                    transition.event = Event::DeadLetter { reason: Reason::Exhausted, answer: None };
+                if matches!(transition.to, State::Scheduled { .. } | State::Dead { .. }) {
+                    transition.to = State::Dead { reason: Reason::Exhausted, answer: None };
                     transition.effect = Effect::None;
                     let buried = self.inner.transition(record, transition).await?;
                     if buried.is_ok() {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use secrecy::SecretString;
 use serde_json::json;
-use steadfast::operation::record::{Claim, Claimed, Event, Transition};
+use steadfast::operation::record::{Claim, Claimed, State, Transition};
 use steadfast::operation::{Key, OperationId, Scope, fingerprint};
 use steadfast::policy::Backoff;
 use steadfast::store::{Memory, Store};
@@ -453,8 +453,8 @@ async fn a_record_a_store_and_a_vendors_file_show_no_contents() {
     let claimed = store.claim(claim).await.expect("a claim");
     shown.debug(&claimed);
     let Claimed::Fresh(held) = claimed else { panic!("the first claim") };
-    let event = Event::Succeed { answer: answer(200), reconciled: false };
-    shown.debug(&event);
+    let to = State::Succeeded { answer: answer(200), reconciled: false };
+    shown.debug(&to);
     let transition = Transition {
         fence: 1,
         now,
@@ -463,7 +463,7 @@ async fn a_record_a_store_and_a_vendors_file_show_no_contents() {
         unknown_since: None,
         look_ups: 0,
         resends_left: 0,
-        event,
+        to,
         reports: Vec::new(),
     };
     shown.debug(&transition);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use steadfast::clock::{Clock as _, Instant, Timestamp};
 use steadfast::operation::record::{
-    Act, Action, AuditEntry, Claim, Claimed, Declined, Event, Filter, Forbidden, Page, Phase, Record,
+    Act, Action, AuditEntry, Claim, Claimed, Declined, Filter, Forbidden, Page, Phase, Record, State,
     Summary, Takeover, Tally, Transition,
 };
 use steadfast::operation::{Key, OperationId};
@@ -167,8 +167,8 @@ impl Store for Watched {
         record: &Record,
         transition: Transition,
     ) -> Result<Result<Record, Declined>, StoreError> {
-        let due = match transition.event {
-            Event::Schedule { at } => Some(self.clock.now().plus(at.since(transition.now))),
+        let due = match transition.to {
+            State::Scheduled { at } => Some(self.clock.now().plus(at.since(transition.now))),
             _ => None,
         };
         let moved = self.alone(self.inner.transition(record, transition)).await?;
@@ -295,7 +295,7 @@ impl Wrapper for Renewing {
     ) -> Result<Result<Record, Declined>, StoreError> {
         let world = &self.inner.life.world;
         let operation = operation_of(&record.request.headers);
-        let is_renewal = matches!(transition.event, Event::Renew { .. });
+        let is_renewal = matches!(transition.to, State::InProgress { .. });
         let _noted = operation.filter(|_| is_renewal).map(|operation| {
             let (incarnation, began) = (self.incarnation, world.clock.now());
             let place = world.facts.with(|all| {

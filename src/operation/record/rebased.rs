@@ -6,7 +6,7 @@
 //! as the two differ. So a lease is as long as its holder asked for, whatever clock the holder has, and however late
 //! the store's last answer reached it.
 
-use super::{Act, Claim, Event, Takeover, Transition};
+use super::{Act, Claim, State, Takeover, Transition};
 use crate::clock::Timestamp;
 
 impl Claim {
@@ -24,9 +24,9 @@ impl Transition {
     #[must_use]
     pub fn rebased(mut self, now: Timestamp) -> Transition {
         let moved = |time: Timestamp| moved(time, self.now, now);
-        match &mut self.event {
-            Event::Renew { lease_until: at } | Event::Schedule { at } => *at = moved(*at),
-            Event::Succeed { .. } | Event::Refuse { .. } | Event::DeadLetter { .. } => {}
+        match &mut self.to {
+            State::InProgress { lease_until: at } | State::Scheduled { at } => *at = moved(*at),
+            State::Succeeded { .. } | State::Refused { .. } | State::Dead { .. } => {}
         }
         self.unknown_since = self.unknown_since.map(moved);
         self.now = now;
@@ -68,7 +68,7 @@ mod tests {
         Timestamp::from_millis(s * 1_000)
     }
 
-    fn transition(event: Event) -> Transition {
+    fn transition(to: State) -> Transition {
         Transition {
             fence: 1,
             now: at(1_000),
@@ -77,7 +77,7 @@ mod tests {
             unknown_since: Some(at(990)),
             look_ups: 0,
             resends_left: 0,
-            event,
+            to,
             reports: Vec::new(),
         }
     }
@@ -87,11 +87,11 @@ mod tests {
         // The server's clock is a day ahead of the host's, a minute behind it, and the same.
         for now in [87_400, 940, 1_000] {
             let by = |s: i64| at(u64::try_from(i64::try_from(now).expect("small") + s).expect("positive"));
-            let renewed = transition(Event::Renew { lease_until: at(1_060) }).rebased(at(now));
+            let renewed = transition(State::InProgress { lease_until: at(1_060) }).rebased(at(now));
             assert_eq!((renewed.now, renewed.unknown_since), (by(0), Some(by(-10))));
-            assert_eq!(renewed.event, Event::Renew { lease_until: by(60) });
-            let scheduled = transition(Event::Schedule { at: at(1_030) }).rebased(at(now));
-            assert_eq!(scheduled.event, Event::Schedule { at: by(30) });
+            assert_eq!(renewed.to, State::InProgress { lease_until: by(60) });
+            let scheduled = transition(State::Scheduled { at: at(1_030) }).rebased(at(now));
+            assert_eq!(scheduled.to, State::Scheduled { at: by(30) });
 
             let id = OperationId::new(Scope::from_stored("test/v//POST /x"), Key::new("k").expect("a key"));
             let claim = Claim { due: Some(at(4_600)), ..claim_at(&id, at(1_000)) }.rebased(at(now));

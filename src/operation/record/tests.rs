@@ -77,24 +77,14 @@ fn states() -> Vec<State> {
     ]
 }
 
-/// Each event with the state that it leads to.
-fn events() -> Vec<(Event, State)> {
-    let (ok, no, busy) = (answer(201), answer(422), Some(answer(503)));
+/// What a holder may write.
+fn moves() -> Vec<State> {
     vec![
-        (Event::Renew { lease_until: at(900) }, State::InProgress { lease_until: at(900) }),
-        (Event::Schedule { at: at(900) }, State::Scheduled { at: at(900) }),
-        (
-            Event::Succeed { answer: ok.clone(), reconciled: true },
-            State::Succeeded { answer: ok, reconciled: true },
-        ),
-        (
-            Event::Refuse { refusal: Refusal::Rejected, answer: no.clone() },
-            State::Refused { refusal: Refusal::Rejected, answer: no },
-        ),
-        (
-            Event::DeadLetter { reason: Reason::Exhausted, answer: busy.clone() },
-            State::Dead { reason: Reason::Exhausted, answer: busy },
-        ),
+        State::InProgress { lease_until: at(900) },
+        State::Scheduled { at: at(900) },
+        State::Succeeded { answer: answer(201), reconciled: true },
+        State::Refused { refusal: Refusal::Rejected, answer: answer(422) },
+        State::Dead { reason: Reason::Exhausted, answer: Some(answer(503)) },
     ]
 }
 
@@ -252,11 +242,11 @@ fn a_lease_of_zero_ends_at_once_and_a_huge_one_never() {
 }
 
 #[test]
-fn every_event_from_every_state_under_every_fence() {
+fn every_move_from_every_state_under_every_fence() {
     for state in states() {
         for before in [Effect::None, Effect::Unknown] {
             let held = held(state.clone(), before);
-            for (event, next) in events() {
+            for to in moves() {
                 for fence in [0, 2, 4, 5, 6, u64::MAX] {
                     let transition = Transition {
                         fence,
@@ -266,7 +256,7 @@ fn every_event_from_every_state_under_every_fence() {
                         unknown_since: Some(at(33)),
                         look_ups: 7,
                         resends_left: 1,
-                        event: event.clone(),
+                        to: to.clone(),
                         reports: Vec::new(),
                     };
                     // Fences 3 to 5 are of this life of the key; of these, 3 and 4 were fenced out.
@@ -275,12 +265,12 @@ fn every_event_from_every_state_under_every_fence() {
                         State::Dead { .. } => [4, 5].contains(&fence) && before == Effect::Unknown,
                         _ => false,
                     };
-                    let expected = match (&state, &event) {
+                    let expected = match (&state, &to) {
                         (State::InProgress { .. }, _) if fence == 5 => Ok(Record {
-                            state: next.clone(),
+                            state: to.clone(),
                             attempts: 9,
-                            effect: match event {
-                                Event::Succeed { .. } => Effect::Applied,
+                            effect: match to {
+                                State::Succeeded { .. } => Effect::Applied,
                                 _ => Effect::None,
                             },
                             unknown_since: None,
@@ -290,8 +280,8 @@ fn every_event_from_every_state_under_every_fence() {
                             ..held.clone()
                         }),
                         // The count of a promotion stays that of the holder who dead-lettered it.
-                        (_, Event::Succeed { .. }) if is_proof => Ok(Record {
-                            state: next.clone(),
+                        (_, State::Succeeded { .. }) if is_proof => Ok(Record {
+                            state: to.clone(),
                             effect: Effect::Applied,
                             unknown_since: None,
                             look_ups: 0,
@@ -301,7 +291,7 @@ fn every_event_from_every_state_under_every_fence() {
                         _ if fence == 5 => Err(Declined::Settled),
                         _ => Err(Declined::Fenced),
                     };
-                    assert_eq!(held.apply(transition), expected, "{state:?} {event:?} fence {fence}");
+                    assert_eq!(held.apply(transition), expected, "{state:?} {to:?} fence {fence}");
                 }
             }
         }
@@ -316,11 +306,11 @@ fn what_is_known_of_an_unknown_effect_is_the_holders_word_and_no_more_resends_th
         (Effect::Unknown, Some(at(60)), 0, 9, (Some(at(60)), 0, 2)),
         (Effect::None, Some(at(33)), 7, 2, (None, 0, 2)),
     ] {
-        for (event, _) in events() {
+        for to in moves() {
             let held = held(State::InProgress { lease_until: at(100) }, Effect::Unknown);
             // Of a success nothing is unknown.
-            let expected = match event {
-                Event::Succeed { .. } => (None, 0, expected.2),
+            let expected = match to {
+                State::Succeeded { .. } => (None, 0, expected.2),
                 _ => expected,
             };
             let transition = Transition {
@@ -331,7 +321,7 @@ fn what_is_known_of_an_unknown_effect_is_the_holders_word_and_no_more_resends_th
                 unknown_since: since,
                 look_ups,
                 resends_left: resends,
-                event,
+                to,
                 reports: Vec::new(),
             };
             let moved = held.apply(transition).expect("the holder may write");
@@ -496,14 +486,14 @@ fn act(action: Action, now: u64) -> Act {
     Act { action, by: "me".into(), why: "so".into(), now: at(now), fence: None }
 }
 
-/// One step of a random history: a claim, a taker, an operator, or an event written under a fence at most two
+/// One step of a random history: a claim, a taker, an operator, or a move written under a fence at most two
 /// behind the current.
 #[derive(Clone, Debug)]
 enum Step {
     Claim,
     Take { what: Unheld },
     Act { action: Action },
-    Write { event: usize, behind: u64, effect: Effect },
+    Write { to: usize, behind: u64, effect: Effect },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -520,16 +510,12 @@ fn step() -> impl Strategy<Value = Step> {
             Just(Action::Purge),
         ]
         .prop_map(|action| Step::Act { action }),
-        (0..5usize, 0..3u64, effect).prop_map(|(event, behind, effect)| Step::Write {
-            event,
-            behind,
-            effect
-        }),
+        (0..5usize, 0..3u64, effect).prop_map(|(to, behind, effect)| Step::Write { to, behind, effect }),
     ]
 }
 
 proptest! {
-    /// What holds after any events in any order. Names, fingerprint and request never change. The fence moves by one,
+    /// What holds after any moves in any order. Names, fingerprint and request never change. The fence moves by one,
     /// on a takeover, a redrive or a new life only. A success is final until it expires. The window never restarts
     /// once an effect is unknown. An unresolved dead letter never expires. A holder that lost the fence can bring
     /// nothing but proof.
@@ -568,9 +554,9 @@ proptest! {
                         record = acted;
                     }
                 }
-                Step::Write { event, behind, effect } => {
+                Step::Write { to, behind, effect } => {
                     let fence = before.fence.saturating_sub(behind);
-                    let event = events().swap_remove(event).0;
+                    let to = moves().swap_remove(to);
                     let transition =
                         Transition {
                             fence,
@@ -580,7 +566,7 @@ proptest! {
                             unknown_since: None,
                             look_ups: 1,
                             resends_left: 1,
-                            event,
+                            to,
                             reports: Vec::new(),
                         };
                     if let Ok(moved) = before.apply(transition) {

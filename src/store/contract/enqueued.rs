@@ -42,18 +42,17 @@ pub async fn check_enqueue(store: &dyn Store) {
     assert_eq!(first_send, (LATER, Some(-7), record.fence + 1), "nothing was sent before");
     assert_eq!(get(store, &new).await, Some(taken.clone()));
     assert_eq!(claim(store, left(&new)).await, Claimed::Busy { frees_at: LATER.plus(LEASE) });
-    let mut lets_go =
-        transition_at(taken.fence, LATER, crate::operation::record::Event::Schedule { at: LATER });
+    let mut lets_go = transition_at(taken.fence, LATER, State::Scheduled { at: LATER });
     lets_go.attempts = 0;
     write(store, &new, lets_go).await.expect("the holder may write");
     ask.now = LATER.plus(LEASE);
     let again = store.take(ask).await.expect("the store works").remove(0);
     assert_eq!(again.claimed_at, LATER, "only the first taker knows that nothing was sent");
 
-    for (key, event) in [("done", succeed()), ("refused", refuse(Refusal::Rejected))] {
+    for (key, to) in [("done", succeed()), ("refused", refuse(Refusal::Rejected))] {
         let id = id("test/enqueue//POST /x", key);
         let held = take(store, claim_at(&id, NOW)).await;
-        write(store, &id, transition_at(held.fence, NOW, event)).await.expect("the holder may write");
+        write(store, &id, transition_at(held.fence, NOW, to)).await.expect("the holder may write");
         let settled = get(store, &id).await.expect("it is there");
         assert_eq!(claim(store, left(&id)).await, Claimed::Settled(settled));
     }

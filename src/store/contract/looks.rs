@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{LEASE, NOW, claim_at, id, succeed, take, transition_at, write};
 use crate::clock::Timestamp;
-use crate::operation::record::Event;
+use crate::operation::record::State;
 use crate::store::{Look, Sight, Store, Waiting};
 
 /// A look tells of each account what a take would find by then, and when the first of the rest is due; and whether a
@@ -20,8 +20,8 @@ pub async fn check_looks(store: &dyn Store) {
     take(store, claim_at(&held, NOW)).await;
     let later = id("test/looks/a>reached/POST /x", "later");
     take(store, claim_at(&later, NOW)).await;
-    let event = Event::Schedule { at: lease.plus(second) };
-    write(store, &later, transition_at(1, NOW, event)).await.expect("the holder may write");
+    let to = State::Scheduled { at: lease.plus(second) };
+    write(store, &later, transition_at(1, NOW, to)).await.expect("the holder may write");
     for other in ["test/looks/ab/POST /x", "test/look/a/POST /x", "other/looks/a/POST /x"] {
         take(store, claim_at(&id(other, "of another account"), NOW)).await;
     }

@@ -10,8 +10,8 @@ use super::{
 
 use crate::error::{Effect, Obstacle, Reason, Refusal};
 use crate::operation::record::{
-    Act, Action, Claim, Claimed, DOUBTED_FOR, Declined, Event, Forbidden, Phase, Record, Resolution,
-    Resolved, State, Takeover, Unheld,
+    Act, Action, Claim, Claimed, DOUBTED_FOR, Declined, Forbidden, Phase, Record, Resolution, Resolved,
+    State, Takeover, Unheld,
 };
 use crate::operation::{Fingerprint, Key, OperationId, Scope};
 use crate::store::Store;
@@ -235,18 +235,18 @@ async fn predecessor(store: &dyn Store, id: &OperationId, start: &str) -> Option
         return None;
     }
     take(store, claim_at(id, NOW)).await;
-    let event = match start {
-        "held" => Event::Renew { lease_until: NOW.plus(LEASE) },
-        "left" => Event::Renew { lease_until: LATER },
-        "waiting" => Event::Schedule { at: LATER },
+    let to = match start {
+        "held" => State::InProgress { lease_until: NOW.plus(LEASE) },
+        "left" => State::InProgress { lease_until: LATER },
+        "waiting" => State::Scheduled { at: LATER },
         "succeeded" => succeed(),
         "refused" => refuse(Refusal::Rejected),
         "unauthorized" => refuse(Refusal::Unauthorized),
         "clean" => dead_letter(Reason::Exhausted),
         _ => dead_letter(Reason::Unknown),
     };
-    let mut transition = transition_at(1, NOW, event);
-    let is_dead = matches!(transition.event, Event::DeadLetter { .. }) && start != "clean";
+    let mut transition = transition_at(1, NOW, to);
+    let is_dead = matches!(transition.to, State::Dead { .. }) && start != "clean";
     transition.effect = if is_dead { Effect::Unknown } else { Effect::None };
     let record = write(store, id, transition).await.expect("the holder may write");
     let resolution = match start {

@@ -9,8 +9,7 @@ use super::{
 use crate::clock::Timestamp;
 use crate::error::{Effect, Reason, Refusal};
 use crate::operation::record::{
-    Act, Action, AuditEntry, Claim, Claimed, Declined, Event, Forbidden, Phase, Record, Resolution, Resolved,
-    State,
+    Act, Action, AuditEntry, Claim, Claimed, Declined, Forbidden, Phase, Record, Resolution, Resolved, State,
 };
 use crate::operation::{Key, OperationId, Scope};
 use crate::policy::OnUnknown;
@@ -199,15 +198,15 @@ async fn prepare(store: &dyn Store, id: &OperationId, start: &str) -> Record {
 pub(super) async fn prepare_from(store: &dyn Store, wanted: Claim, start: &str) -> Record {
     let id = &wanted.id.clone();
     take(store, wanted).await;
-    let event = match start {
-        "held" => Event::Renew { lease_until: NOW.plus(LEASE) },
-        "left" => Event::Renew { lease_until: LATER },
-        "waiting" => Event::Schedule { at: LATER },
+    let to = match start {
+        "held" => State::InProgress { lease_until: NOW.plus(LEASE) },
+        "left" => State::InProgress { lease_until: LATER },
+        "waiting" => State::Scheduled { at: LATER },
         "succeeded" => succeed(),
         "refused" => refuse(Refusal::Rejected),
         _ => dead_letter(Reason::Unknown),
     };
-    let mut transition = transition_at(1, NOW, event);
+    let mut transition = transition_at(1, NOW, to);
     transition.effect = Effect::Unknown;
     let record = write(store, id, transition).await.expect("the holder may write");
     let resolution = match start {

@@ -10,7 +10,7 @@ use super::{LEASE, NOW, answer, claim_at, dead_letter, id, take, transition_at, 
 use crate::error::Reason;
 use crate::operation::OperationId;
 use crate::operation::record::{
-    Act, Action, Claimed, Event, Filter, Phase, Record, State, Takeover, Transition, Unheld,
+    Act, Action, Claimed, Filter, Phase, Record, State, Takeover, Transition, Unheld,
 };
 use crate::store::{self, Reseal, SealKeys, Store, StoreErrorKind};
 
@@ -97,12 +97,11 @@ pub async fn check_reseal(open: &Open) {
             let held = take(&**store, claim_at(&id, NOW)).await;
             match end {
                 "done" => {
-                    let done = Event::Succeed { answer: answer(200, "done"), reconciled: false };
+                    let done = State::Succeeded { answer: answer(200, "done"), reconciled: false };
                     move_on(&**store, &held, done).await;
                 }
                 "dead" => {
-                    move_on(&**store, &held, Event::DeadLetter { reason: Reason::Unknown, answer: None })
-                        .await;
+                    move_on(&**store, &held, State::Dead { reason: Reason::Unknown, answer: None }).await;
                 }
                 _ => {}
             }
@@ -139,7 +138,7 @@ pub async fn check_reseal(open: &Open) {
     // Who held an operation all the while holds it still.
     for word in ["plain", "old"] {
         let id = name(&format!("{word} held"));
-        let done = Event::Succeed { answer: answer(200, "late"), reconciled: false };
+        let done = State::Succeeded { answer: answer(200, "late"), reconciled: false };
         let ended = write(&*rotated, &id, transition_at(1, NOW, done)).await;
         assert_eq!(ended.map(|record| record.phase()), Ok(Phase::Succeeded), "{word}");
     }
@@ -182,7 +181,7 @@ pub async fn check_reseal_beside_a_service(open: &Open) {
             let id = name(&format!("order {nth}"));
             let held = take(&*service, with_body(&id, nth)).await;
             tokio::task::yield_now().await;
-            let done = Event::Succeed { answer: answer(200, "done"), reconciled: false };
+            let done = State::Succeeded { answer: answer(200, "done"), reconciled: false };
             move_on(&*service, &held, done).await;
         }
     };
@@ -223,8 +222,8 @@ async fn whole(store: &dyn Store, id: &OperationId) -> Record {
     store.get(id).await.expect("it can be read").expect("a record")
 }
 
-async fn move_on(store: &dyn Store, held: &Record, event: Event) {
-    let transition: Transition = transition_at(held.fence, NOW, event);
+async fn move_on(store: &dyn Store, held: &Record, to: State) {
+    let transition: Transition = transition_at(held.fence, NOW, to);
     store.transition(held, transition).await.expect("the store works").expect("the holder may write");
 }
 

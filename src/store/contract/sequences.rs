@@ -8,7 +8,7 @@ use super::{
     KEEP, LEASE, NOW, claim, claim_at, dead_letter, get, let_pass, refuse, succeed, transition_at, write,
 };
 use crate::error::{Reason, Refusal};
-use crate::operation::record::{Action, Claim, Claimed, Declined, Event, Phase, Resolution, Unheld};
+use crate::operation::record::{Action, Claim, Claimed, Declined, Phase, Resolution, State, Unheld};
 use crate::operation::{Key, Scope, Sequence};
 use crate::store::Store;
 
@@ -58,7 +58,7 @@ pub async fn check_sequence_retries(store: &dyn Store) {
     }
     assert_eq!(line.take().await, ["a"]);
     let retry = NOW.plus(Duration::from_secs(30));
-    line.end("a", Event::Schedule { at: retry }).await;
+    line.end("a", State::Scheduled { at: retry }).await;
     assert_eq!(line.take().await, [""; 0], "it waits for its retry");
     assert_eq!(line.take_at(retry).await, ["a"]);
     let lapsed = retry.plus(LEASE);
@@ -68,13 +68,13 @@ pub async fn check_sequence_retries(store: &dyn Store) {
     assert_eq!(line.take_at(lapsed).await, ["b"], "a refusal is an end");
 
     // The holder of the retry before comes late with proof.
-    line.end("b", Event::Schedule { at: lapsed }).await;
+    line.end("b", State::Scheduled { at: lapsed }).await;
     let held = line.record("b").await;
     assert_eq!(line.take_at(lapsed).await, ["b"]);
     let late = transition_at(held.fence, lapsed, succeed());
     write(store, &held.id, late).await.expect("proof is believed");
     assert_eq!(line.take_at(lapsed).await, ["c"]);
-    let gone = transition_at(held.fence + 1, lapsed, Event::Schedule { at: lapsed });
+    let gone = transition_at(held.fence + 1, lapsed, State::Scheduled { at: lapsed });
     assert_eq!(write(store, &held.id, gone).await, Err(Declined::Settled), "the old holder changes nothing");
     assert_eq!(line.take_at(lapsed).await, [""; 0]);
 }
@@ -106,7 +106,7 @@ pub async fn check_sequence_dead_letters(store: &dyn Store) {
         line.record("a").await.waits_for().map(|ahead| ahead.id.key.as_str().to_owned()),
         Some("b".into())
     );
-    line.end("b", Event::Schedule { at: NOW }).await;
+    line.end("b", State::Scheduled { at: NOW }).await;
     for next in ["a", "b"] {
         assert_eq!(line.take().await, [next]);
         line.end(next, succeed()).await;
@@ -121,7 +121,7 @@ pub async fn check_sequence_dead_letters(store: &dyn Store) {
     // A person ends one that waits, and one whose turn it is.
     line.act("e", Action::Cancel).await;
     assert_eq!(line.take().await, ["d"]);
-    line.end("d", Event::Schedule { at: NOW }).await;
+    line.end("d", State::Scheduled { at: NOW }).await;
     line.act("d", Action::Cancel).await;
     assert_eq!(line.take().await, ["f"]);
     line.end("f", succeed()).await;

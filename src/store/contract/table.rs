@@ -7,7 +7,7 @@ use super::{
 };
 use crate::clock::Timestamp;
 use crate::error::{Effect, Reason, Refusal};
-use crate::operation::record::{Claimed, Declined, Event, Record, State};
+use crate::operation::record::{Claimed, Declined, Record, State};
 use crate::operation::{Fingerprint, OperationId};
 use crate::store::Store;
 
@@ -142,7 +142,7 @@ async fn check_cell(store: &dyn Store, start: Start, call: Call, fence: u64, exp
     assert_eq!(get(store, &id).await, before, "{case}: what was written is what is read");
     let (told, given) = match call {
         Call::Claim | Call::ClaimOther => make_claim(store, &id, call).await,
-        _ => match write(store, &id, transition_at(fence, LATER, event(call))).await {
+        _ => match write(store, &id, transition_at(fence, LATER, written(call))).await {
             Ok(record) => (Outcome::Moved, Some(record)),
             Err(declined) => (Outcome::Declined(declined), None),
         },
@@ -187,16 +187,16 @@ async fn prepare(store: &dyn Store, start: Start, id: &OperationId) -> Option<Re
         return None;
     }
     let record = take(store, claim_at(id, NOW)).await;
-    let move_on = |event, effect| {
-        let mut transition = transition_at(record.fence, NOW, event);
+    let move_on = |to, effect| {
+        let mut transition = transition_at(record.fence, NOW, to);
         transition.effect = effect;
         transition
     };
     let transition = match start {
         Start::Absent | Start::Lapsed => return Some(record),
-        Start::Held => move_on(Event::Renew { lease_until: FREES_AT }, Effect::None),
-        Start::Waiting => move_on(Event::Schedule { at: FREES_AT }, Effect::None),
-        Start::Due => move_on(Event::Schedule { at: LATER }, Effect::None),
+        Start::Held => move_on(State::InProgress { lease_until: FREES_AT }, Effect::None),
+        Start::Waiting => move_on(State::Scheduled { at: FREES_AT }, Effect::None),
+        Start::Due => move_on(State::Scheduled { at: LATER }, Effect::None),
         Start::Succeeded => move_on(succeed(), Effect::None),
         Start::Refused => move_on(refuse(Refusal::Rejected), Effect::None),
         Start::Unauthorized => move_on(refuse(Refusal::Unauthorized), Effect::None),
@@ -229,13 +229,13 @@ async fn make_claim(store: &dyn Store, id: &OperationId, call: Call) -> (Outcome
     }
 }
 
-fn event(call: Call) -> Event {
+fn written(call: Call) -> State {
     match call {
-        Call::Claim | Call::ClaimOther | Call::Renew => Event::Renew { lease_until: RENEWED_UNTIL },
-        Call::Schedule => Event::Schedule { at: FREES_AT },
-        Call::Succeed => Event::Succeed { answer: answer(201, "late"), reconciled: true },
+        Call::Claim | Call::ClaimOther | Call::Renew => State::InProgress { lease_until: RENEWED_UNTIL },
+        Call::Schedule => State::Scheduled { at: FREES_AT },
+        Call::Succeed => State::Succeeded { answer: answer(201, "late"), reconciled: true },
         Call::Refuse => refuse(Refusal::Duplicate),
-        Call::DeadLetter => Event::DeadLetter { reason: Reason::Expired, answer: None },
+        Call::DeadLetter => State::Dead { reason: Reason::Expired, answer: None },
     }
 }
 

@@ -7,7 +7,7 @@ use super::{LEASE, NOW, claim_at, dead_letter, get, id, refuse, succeed, take, t
 use crate::clock::Timestamp;
 use crate::error::{Effect, Reason, Refusal};
 use crate::operation::OperationId;
-use crate::operation::record::{Claim, Claimed, Declined, Event, Record, State, Takeover, Unheld};
+use crate::operation::record::{Claim, Claimed, Declined, Record, State, Takeover, Unheld};
 use crate::store::{Look, Store};
 
 /// A taker is given what it asks for at its very end and not a millisecond earlier, the longest waiting first. It is
@@ -109,7 +109,7 @@ pub async fn check_takes_in_turn(store: &dyn Store) {
 async fn leave_at(store: &dyn Store, scope: &str, key: &str, at: Timestamp) {
     let id = id(scope, key);
     take(store, claim_at(&id, NOW)).await;
-    write(store, &id, transition_at(1, NOW, Event::Schedule { at })).await.expect("the holder may write");
+    write(store, &id, transition_at(1, NOW, State::Scheduled { at })).await.expect("the holder may write");
 }
 
 /// What a clock that was wrong has put far off is taken at once, after what is due: its length alone is believed, and
@@ -126,7 +126,7 @@ pub async fn check_wrong_clocks(store: &dyn Store) {
         let wrong = take(store, claim).await;
         assert_eq!((wrong.vendor_clock_ms, wrong.attempt_max), (Some(-1_234), super::ATTEMPT));
         if what == Unheld::Due {
-            let later = Event::Schedule { at: ahead.plus(LEASE) };
+            let later = State::Scheduled { at: ahead.plus(LEASE) };
             write(store, &wrong.id, transition_at(1, ahead, later)).await.expect("the holder may write");
         }
         let due = leave(store, &format!("{what:?} due"), what, NOW).await;
@@ -144,7 +144,7 @@ pub async fn check_wrong_clocks(store: &dyn Store) {
     let (postponed, for_later) =
         (id("test/wrong//POST /x", "postponed"), id("test/wrong//POST /x", "for later"));
     take(store, claim_at(&postponed, ahead)).await;
-    let put = Event::Schedule { at: ahead.plus(LEASE) };
+    let put = State::Scheduled { at: ahead.plus(LEASE) };
     write(store, &postponed, transition_at(1, ahead, put)).await.expect("the holder may write");
     let due = Some(ahead.plus(Duration::from_secs(40 * 3_600)));
     let enqueued = store.claim(Claim { due, ..claim_at(&for_later, ahead) }).await.expect("the store works");
@@ -168,8 +168,9 @@ pub async fn check_unknown_since(store: &dyn Store) {
     assert_eq!((first.unknown_since, first.look_ups, first.resends_left), (None, 0, 1));
     let since = NOW.plus(Duration::from_millis(3));
     let later = NOW.plus(LEASE);
-    for (event, resends) in [(Event::Renew { lease_until: later }, 1), (Event::Schedule { at: later }, 0)] {
-        let mut transition = transition_at(1, NOW, event);
+    for (to, resends) in [(State::InProgress { lease_until: later }, 1), (State::Scheduled { at: later }, 0)]
+    {
+        let mut transition = transition_at(1, NOW, to);
         transition.effect = Effect::Unknown;
         (transition.unknown_since, transition.look_ups, transition.resends_left) = (Some(since), 2, resends);
         let moved = write(store, &id, transition).await.expect("the holder may write");
@@ -178,7 +179,7 @@ pub async fn check_unknown_since(store: &dyn Store) {
     }
     let due = taken(store, &asking(Unheld::Due, later)).await.remove(0);
     assert_eq!((due.unknown_since, due.look_ups, due.resends_left), (Some(since), 2, 0));
-    let mut absent = transition_at(2, later, Event::Renew { lease_until: later });
+    let mut absent = transition_at(2, later, State::InProgress { lease_until: later });
     (absent.unknown_since, absent.look_ups, absent.resends_left) = (Some(since), 3, 1);
     let moved = write(store, &id, absent).await.expect("the holder may write");
     assert_eq!(
@@ -191,7 +192,7 @@ pub async fn check_unknown_since(store: &dyn Store) {
 
 /// What is settled is never taken, however late it is.
 pub async fn check_settled_is_not_taken(store: &dyn Store) {
-    for (key, event) in [
+    for (key, to) in [
         ("succeeded", succeed()),
         ("refused", refuse(Refusal::Rejected)),
         ("unauthorized", refuse(Refusal::Unauthorized)),
@@ -199,7 +200,7 @@ pub async fn check_settled_is_not_taken(store: &dyn Store) {
     ] {
         let id = id("test/settled//POST /x", key);
         take(store, claim_at(&id, NOW)).await;
-        write(store, &id, transition_at(1, NOW, event)).await.expect("the holder may write");
+        write(store, &id, transition_at(1, NOW, to)).await.expect("the holder may write");
     }
     for what in [Unheld::Lapsed, Unheld::Due] {
         assert_eq!(taken(store, &asking(what, FAR)).await, []);
@@ -247,11 +248,11 @@ pub async fn check_takers_at_once(store: Arc<dyn Store>) {
 async fn leave(store: &dyn Store, key: &str, what: Unheld, end: Timestamp) -> Record {
     let id = id("test/takes//POST /x", key);
     take(store, claim_at(&id, NOW)).await;
-    let event = match what {
-        Unheld::Lapsed => Event::Renew { lease_until: end },
-        Unheld::Due => Event::Schedule { at: end },
+    let to = match what {
+        Unheld::Lapsed => State::InProgress { lease_until: end },
+        Unheld::Due => State::Scheduled { at: end },
     };
-    write(store, &id, transition_at(1, NOW, event)).await.expect("the holder may write")
+    write(store, &id, transition_at(1, NOW, to)).await.expect("the holder may write")
 }
 
 fn asking(what: Unheld, now: Timestamp) -> Takeover {

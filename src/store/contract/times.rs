@@ -8,7 +8,7 @@ use super::{
 };
 use crate::clock::Timestamp;
 use crate::error::{Effect, Reason, Refusal};
-use crate::operation::record::{Claimed, Declined, Event, Record, State};
+use crate::operation::record::{Claimed, Declined, Record, State};
 use crate::operation::{Fingerprint, OperationId};
 use crate::store::Store;
 
@@ -21,13 +21,13 @@ pub async fn check_fences(store: &dyn Store) {
         let record = take(store, claim_at(&id, now)).await;
         assert_eq!(record.fence, fence);
         for earlier in 0..fence {
-            for event in [
-                Event::Renew { lease_until: FAR },
-                Event::Schedule { at: FAR },
+            for to in [
+                State::InProgress { lease_until: FAR },
+                State::Scheduled { at: FAR },
                 refuse(Refusal::Rejected),
                 dead_letter(Reason::Exhausted),
             ] {
-                let told = write(store, &id, transition_at(earlier, now, event)).await;
+                let told = write(store, &id, transition_at(earlier, now, to)).await;
                 assert_eq!(told, Err(Declined::Fenced), "holder {earlier} under fence {fence}");
             }
         }
@@ -56,7 +56,7 @@ pub async fn check_lease_boundaries(store: &dyn Store) {
             let record = take(store, wanted).await;
             let end = start.plus(lease);
             if scheduled {
-                let let_go = transition_at(record.fence, start, Event::Schedule { at: end });
+                let let_go = transition_at(record.fence, start, State::Scheduled { at: end });
                 write(store, &id, let_go).await.expect("the holder may write");
             }
             let early = end.minus(Duration::from_millis(1));
@@ -81,10 +81,10 @@ pub async fn check_lease_boundaries(store: &dyn Store) {
 /// waits: once, and for every process. It settles neither what is settled nor another life of the key.
 pub async fn check_late_success(store: &dyn Store) {
     let later = NOW.plus(LEASE);
-    for (key, event, effect, proof) in [
+    for (key, to, effect, proof) in [
         ("held", None, Effect::Unknown, true),
-        ("held, absence believed", Some(Event::Renew { lease_until: FAR }), Effect::None, true),
-        ("scheduled", Some(Event::Schedule { at: FAR }), Effect::Unknown, true),
+        ("held, absence believed", Some(State::InProgress { lease_until: FAR }), Effect::None, true),
+        ("scheduled", Some(State::Scheduled { at: FAR }), Effect::Unknown, true),
         ("dead", Some(dead_letter(Reason::Unknown)), Effect::Unknown, true),
         ("dead, no effect", Some(dead_letter(Reason::Exhausted)), Effect::None, false),
         ("refused", Some(refuse(Refusal::Rejected)), Effect::None, false),
@@ -94,8 +94,8 @@ pub async fn check_late_success(store: &dyn Store) {
         let first = take(store, claim_at(&id, NOW)).await;
         let second = take(store, claim_at(&id, later)).await;
         let mut before = second.clone();
-        if let Some(event) = event {
-            let mut transition = transition_at(second.fence, later, event);
+        if let Some(to) = to {
+            let mut transition = transition_at(second.fence, later, to);
             transition.effect = effect;
             before = write(store, &id, transition).await.expect("the holder may write");
         }
@@ -115,8 +115,8 @@ pub async fn check_late_success(store: &dyn Store) {
         assert_eq!(get(store, &id).await.as_ref(), Some(&record), "{key}");
         let again = write(store, &id, transition_at(first.fence, later, succeed())).await;
         assert_eq!(again, Err(Declined::Fenced), "{key}: the first answer stays");
-        for event in [Event::Renew { lease_until: FAR }, succeed(), dead_letter(Reason::Unknown)] {
-            let told = write(store, &id, transition_at(second.fence, later, event)).await;
+        for to in [State::InProgress { lease_until: FAR }, succeed(), dead_letter(Reason::Unknown)] {
+            let told = write(store, &id, transition_at(second.fence, later, to)).await;
             assert_eq!(told, Err(Declined::Settled), "{key}: its holder is told");
         }
         assert!(matches!(claim(store, claim_at(&id, later)).await, Claimed::Settled(_)));
@@ -143,7 +143,7 @@ pub async fn check_lives(store: &dyn Store) {
             assert_eq!((&first.request, first.fingerprint, first.effect), (&request, print, Effect::None));
             assert_eq!(get(store, &id).await.as_ref(), Some(&first), "{key}: as given, so kept");
             assert_eq!(store.evidence(&id).await.expect("the store works"), [], "{key}: a log of its own");
-            let mut waiting = transition_at(first.fence, now, Event::Schedule { at: now });
+            let mut waiting = transition_at(first.fence, now, State::Scheduled { at: now });
             waiting.effect = Effect::Unknown;
             let held = write(store, &id, waiting).await.expect("the holder may write");
             for earlier in 0..first.fence {
@@ -195,21 +195,21 @@ pub async fn check_unauthorized_retake(store: &dyn Store) {
 /// Settled records expire `keep` after they settled; a purge takes the expired ones, at most `limit`; what is
 /// under way, scheduled or dead stays for ever.
 pub async fn check_expiry_and_purge(store: &dyn Store) {
-    let settle = async |key: &str, event: Option<Event>| -> (OperationId, Record) {
+    let settle = async |key: &str, to: Option<State>| -> (OperationId, Record) {
         let id = id("test/purge//POST /x", key);
         let record = take(store, claim_at(&id, NOW)).await;
-        let Some(event) = event else { return (id, record) };
-        let written = write(store, &id, transition_at(record.fence, NOW, event)).await;
+        let Some(to) = to else { return (id, record) };
+        let written = write(store, &id, transition_at(record.fence, NOW, to)).await;
         (id, written.expect("the holder may write"))
     };
     let mut stay = Vec::new();
-    for (key, event) in [
+    for (key, to) in [
         ("held", None),
-        ("waiting", Some(Event::Schedule { at: NOW })),
+        ("waiting", Some(State::Scheduled { at: NOW })),
         ("dead", Some(dead_letter(Reason::Exhausted))),
-        ("dead, no answer", Some(Event::DeadLetter { reason: Reason::Unknown, answer: None })),
+        ("dead, no answer", Some(State::Dead { reason: Reason::Unknown, answer: None })),
     ] {
-        stay.push(settle(key, event).await);
+        stay.push(settle(key, to).await);
     }
     let mut go = Vec::new();
     for nth in 0..5 {

@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use super::{KEEP, LEASE, NOW, answer, claim, claim_at, get, id, take, transition_at, write};
 use crate::answer::Answer;
 use crate::error::Reason;
-use crate::operation::record::{Act, Action, Claimed, Event, State, Takeover, Unheld};
+use crate::operation::record::{Act, Action, Claimed, State, Takeover, Unheld};
 use crate::operation::{Key, RedactedFields};
 use crate::store::Store;
 
@@ -68,8 +68,8 @@ pub async fn check_sizes(store: &dyn Store) {
 
     let mut large = Answer::new(StatusCode::IM_A_TEAPOT, many_headers(), every_byte(8 * 1024 * 1024));
     large.cut = true;
-    let event = Event::Succeed { answer: large.clone(), reconciled: false };
-    let mut transition = transition_at(record.fence, NOW, event);
+    let to = State::Succeeded { answer: large.clone(), reconciled: false };
+    let mut transition = transition_at(record.fence, NOW, to);
     transition.attempts = u32::MAX;
     let written = write(store, &id, transition).await.expect("the holder may write");
     let kept = get(store, &id).await.expect("a record");
@@ -98,16 +98,16 @@ pub async fn check_empty_and_absent_bodies(store: &dyn Store) {
         wanted.request.headers = HeaderMap::new();
         let record = take(store, wanted).await;
         assert_eq!((record.request.body.len(), record.request.headers.len()), (0, 0));
-        let event = Event::DeadLetter { reason: Reason::Exhausted, answer: answer.clone() };
-        write(store, &id, transition_at(record.fence, NOW, event)).await.expect("the holder may write");
+        let to = State::Dead { reason: Reason::Exhausted, answer: answer.clone() };
+        write(store, &id, transition_at(record.fence, NOW, to)).await.expect("the holder may write");
         let kept = get(store, &id).await.expect("a record");
         assert_eq!(kept.state, State::Dead { reason: Reason::Exhausted, answer }, "{key}");
     }
     for reconciled in [false, true] {
         let id = id("test/empty//POST /y", if reconciled { "found" } else { "answered" });
         let record = take(store, claim_at(&id, NOW)).await;
-        let event = Event::Succeed { answer: bare.clone(), reconciled };
-        write(store, &id, transition_at(record.fence, NOW, event)).await.expect("the holder may write");
+        let to = State::Succeeded { answer: bare.clone(), reconciled };
+        write(store, &id, transition_at(record.fence, NOW, to)).await.expect("the holder may write");
         let kept = get(store, &id).await.expect("a record");
         assert_eq!(kept.state, State::Succeeded { answer: bare.clone(), reconciled });
     }
@@ -132,7 +132,7 @@ pub async fn check_redacted_fields(store: &dyn Store) {
         wanted.now = NOW.plus(LEASE);
         let taken = take(store, wanted.clone()).await;
         assert_eq!(taken.redact, first, "{key}: taken over");
-        let schedule = transition_at(taken.fence, wanted.now, Event::Schedule { at: wanted.now });
+        let schedule = transition_at(taken.fence, wanted.now, State::Scheduled { at: wanted.now });
         let scheduled = write(store, &id, schedule).await.expect("the holder may write");
         assert_eq!(scheduled.redact, first, "{key}: written");
         let due = Takeover {
@@ -147,11 +147,8 @@ pub async fn check_redacted_fields(store: &dyn Store) {
         let due = store.take(due).await.expect("the store works");
         assert_eq!(due.iter().map(|record| &record.redact).collect::<Vec<_>>(), [&first], "{key}: due");
 
-        let dead_letter = transition_at(
-            due[0].fence,
-            wanted.now,
-            Event::DeadLetter { reason: Reason::Unknown, answer: None },
-        );
+        let dead_letter =
+            transition_at(due[0].fence, wanted.now, State::Dead { reason: Reason::Unknown, answer: None });
         write(store, &id, dead_letter).await.expect("the holder may write");
         match claim(store, wanted).await {
             Claimed::Settled(record) => assert_eq!(record.redact, first, "{key}: settled"),

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::attempt::AttemptReport;
 use crate::error::{Effect, Reason, Refusal};
-use crate::operation::record::{Act, Action, Declined, Event, Filter, Phase, Resolution, Summary, Tally};
+use crate::operation::record::{Act, Action, Declined, Filter, Phase, Resolution, State, Summary, Tally};
 use crate::operation::{Key, OperationId, Scope};
 use crate::store::Store;
 use crate::transport::SendErrorKind;
@@ -163,16 +163,16 @@ pub async fn check_evidence(store: &dyn Store) {
 
 /// One operation in each phase, each last moved at a time of its own, and one of another vendor's.
 async fn fill(store: &dyn Store) {
-    let unsure = Event::DeadLetter { reason: Reason::Unknown, answer: None };
-    for (nth, (scope, key, event)) in [
+    let unsure = State::Dead { reason: Reason::Unknown, answer: None };
+    for (nth, (scope, key, to)) in [
         ("test/a//POST /x", "held", None),
-        ("test/a//POST /x", "waiting", Some(Event::Schedule { at: at(900) })),
+        ("test/a//POST /x", "waiting", Some(State::Scheduled { at: at(900) })),
         ("test/a//POST /x", "done", Some(succeed())),
         ("test/a//POST /x", "refused", Some(refuse(Refusal::Rejected))),
         ("test/a//POST /x", "lost", Some(unsure.clone())),
         ("test/a//POST /y", "spent", Some(dead_letter(Reason::Exhausted))),
         ("test/a//POST /x", "solved", Some(unsure)),
-        ("test/b//POST /x", "done", Some(Event::Succeed { answer: answer(201, ""), reconciled: true })),
+        ("test/b//POST /x", "done", Some(State::Succeeded { answer: answer(201, ""), reconciled: true })),
     ]
     .into_iter()
     .enumerate()
@@ -183,8 +183,8 @@ async fn fill(store: &dyn Store) {
         take(store, wanted).await;
         // The last two moves share a moment with nobody: 4, 5, then 7 for the resolution and 6 for the other.
         let now = at(if key == "done" && nth == 7 { 6 } else { nth as u64 });
-        let Some(event) = event else { continue };
-        let mut transition = transition_at(1, now, event);
+        let Some(to) = to else { continue };
+        let mut transition = transition_at(1, now, to);
         if matches!(key, "lost" | "solved") {
             transition.effect = Effect::Unknown;
         }

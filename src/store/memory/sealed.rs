@@ -152,7 +152,7 @@ impl Row {
         (blob, seals): (Option<Box<[u8]>>, &Seals),
         ending: &mut Ending,
     ) -> Result<Result<Record, Declined>, StoreError> {
-        let brought = transition.event.answer_mut().map(|answer| {
+        let brought = transition.to.answer_mut().map(|answer| {
             let empty = empty_answer(answer.status);
             std::mem::replace(answer, empty)
         });

@@ -9,7 +9,7 @@ use url::Url;
 use super::*;
 use crate::answer::Answer;
 use crate::error::{Effect, Reason};
-use crate::operation::record::{Event, State};
+use crate::operation::record::State;
 use crate::operation::{Fingerprint, Key, Scope};
 use crate::policy::OnUnknown;
 use crate::request::Request;
@@ -44,7 +44,7 @@ fn claim(key: usize, now: Timestamp) -> Claim {
     }
 }
 
-async fn settle(store: &Memory, key: usize, now: Timestamp, event: Event) -> Record {
+async fn settle(store: &Memory, key: usize, now: Timestamp, to: State) -> Record {
     let transition = Transition {
         fence: 1,
         now,
@@ -53,7 +53,7 @@ async fn settle(store: &Memory, key: usize, now: Timestamp, event: Event) -> Rec
         unknown_since: None,
         look_ups: 0,
         resends_left: 0,
-        event,
+        to,
         reports: Vec::new(),
     };
     let held = store.get(&id(key)).await.expect("the store works").expect("an operation");
@@ -64,8 +64,11 @@ fn expiring(store: &Memory) -> BTreeSet<(Timestamp, u64)> {
     store.inner.lock().ending[Bucket::Expires as usize].clone()
 }
 
-fn done() -> Event {
-    Event::Succeed { answer: Answer::new(StatusCode::OK, HeaderMap::new(), Bytes::new()), reconciled: false }
+fn done() -> State {
+    State::Succeeded {
+        answer: Answer::new(StatusCode::OK, HeaderMap::new(), Bytes::new()),
+        reconciled: false,
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -118,7 +121,7 @@ async fn a_full_store_makes_room_from_what_has_expired_and_from_nothing_else() {
         store.claim(claim(key, at(0))).await.expect("room");
     }
     settle(&store, 0, at(10), done()).await;
-    settle(&store, 1, at(20), Event::DeadLetter { reason: Reason::Unknown, answer: None }).await;
+    settle(&store, 1, at(20), State::Dead { reason: Reason::Unknown, answer: None }).await;
     assert!(matches!(store.claim(claim(3, at(1_010))).await, Ok(Claimed::Fresh(_))));
     assert_eq!(store.evicted(), 0, "its time was over");
     assert!(store.get(&id(0)).await.expect("works").is_none());
@@ -145,7 +148,7 @@ async fn the_index_follows_every_change_of_an_expiry() {
     let store = Memory::new();
     store.claim(claim(0, at(0))).await.expect("room");
     assert!(expiring(&store).is_empty(), "an operation under way does not expire");
-    settle(&store, 0, at(0), Event::DeadLetter { reason: Reason::Unknown, answer: None }).await;
+    settle(&store, 0, at(0), State::Dead { reason: Reason::Unknown, answer: None }).await;
     assert!(expiring(&store).is_empty(), "nor does a dead letter");
     settle(&store, 0, at(5), done()).await;
     let indexed: Vec<Timestamp> = expiring(&store).iter().map(|(at, _)| *at).collect();
@@ -154,7 +157,7 @@ async fn the_index_follows_every_change_of_an_expiry() {
     let answer = Answer::new(StatusCode::UNAUTHORIZED, HeaderMap::new(), Bytes::new());
     store.claim(claim(1, at(0))).await.expect("room");
     let refusal = crate::error::Refusal::Unauthorized;
-    settle(&store, 1, at(0), Event::Refuse { refusal, answer }).await;
+    settle(&store, 1, at(0), State::Refused { refusal, answer }).await;
     assert_eq!(expiring(&store).len(), 2);
     assert!(matches!(store.claim(claim(1, at(1))).await, Ok(Claimed::TakenOver(_))));
     assert_eq!(expiring(&store).len(), 1, "taken again, it no longer expires");

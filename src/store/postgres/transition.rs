@@ -20,7 +20,7 @@ use super::transaction::{Turn, Within, in_transaction};
 use super::write::{self, OnFile};
 use super::{Shared, standing};
 use crate::clock::Timestamp;
-use crate::operation::record::{CLOCKS_DIFFER_MAX, Declined, Event, Phase, Record, Transition};
+use crate::operation::record::{CLOCKS_DIFFER_MAX, Declined, Phase, Record, State, Transition};
 use crate::store::columns::Columns;
 use crate::store::numbers::to_ms;
 use crate::store::stored::Stored;
@@ -32,7 +32,7 @@ pub(super) async fn transition(
     mut transition: Transition,
 ) -> Result<Result<Record, Declined>, StoreError> {
     let reports = reports::lines(&std::mem::take(&mut transition.reports))?;
-    let answer = transition.event.answer_mut();
+    let answer = transition.to.answer_mut();
     let answer = answer.map(|answer| shared.seals.answer(&held.id, answer)).transpose()?;
     let written = Written { answer, reports };
     let written = Arc::new(written);
@@ -119,7 +119,7 @@ impl Step {
         let skew = Duration::from_millis(SKEW_MAX_MS);
         let is_ahead = held.updated_at.max(held.claimed_at).plus(skew) > now.plus(CLOCKS_DIFFER_MAX);
         // Only a renewal leaves a sequence as it is.
-        let moves_sequence = held.sequence.is_some() && !matches!(transition.event, Event::Renew { .. });
+        let moves_sequence = held.sequence.is_some() && !matches!(transition.to, State::InProgress { .. });
         if !is_held || is_ahead || moves_sequence {
             return Ok(None);
         }

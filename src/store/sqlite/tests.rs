@@ -10,7 +10,7 @@ use super::*;
 use crate::answer::Answer;
 use crate::error::Effect;
 use crate::operation::Key;
-use crate::operation::record::Event;
+use crate::operation::record::State;
 use crate::store::{StoreErrorKind, Wrapper, codec, contract};
 
 /// A directory, and a new path in it for each store.
@@ -102,8 +102,8 @@ async fn what_another_writer_purged_is_known_to_the_next_claim() {
         let brief = Claim { keep: std::time::Duration::from_millis(1), ..wanted(key) };
         let Ok(Claimed::Fresh(held)) = store.claim(brief).await else { panic!("a new key") };
         let answer = Answer::new(http::StatusCode::OK, http::HeaderMap::new(), Vec::new());
-        let event = Event::Succeed { answer, reconciled: false };
-        let settled = contract::transition_at(held.fence, Timestamp::from_millis(1_001), event);
+        let to = State::Succeeded { answer, reconciled: false };
+        let settled = contract::transition_at(held.fence, Timestamp::from_millis(1_001), to);
         store.transition(&held, settled).await.expect("works").expect("the holder may");
         held.fence
     };
@@ -337,8 +337,8 @@ async fn a_success_that_an_earlier_release_wrote_took_effect() {
     let id = id("order-1");
     let Ok(Claimed::Fresh(record)) = store.claim(wanted("order-1")).await else { panic!("it is the first") };
     let answer = Answer::new(http::StatusCode::OK, http::HeaderMap::new(), "done");
-    let event = Event::Succeed { answer, reconciled: false };
-    let mut settled = contract::transition_at(record.fence, record.claimed_at, event);
+    let to = State::Succeeded { answer, reconciled: false };
+    let mut settled = contract::transition_at(record.fence, record.claimed_at, to);
     settled.reports = vec![AttemptReport {
         number: 1,
         started_at: record.claimed_at,
@@ -455,8 +455,8 @@ async fn a_settlement_whose_caller_went_away_is_written_all_the_same() {
     let Claimed::Fresh(held) = store.claim(wanted("a")).await.expect("works") else { panic!("a new key") };
     let release = busy(&store).await;
     let settling = store.clone();
-    let event = Event::DeadLetter { reason: crate::error::Reason::Unknown, answer: None };
-    let transition = contract::transition_at(1, Timestamp::from_millis(1_001), event);
+    let to = State::Dead { reason: crate::error::Reason::Unknown, answer: None };
+    let transition = contract::transition_at(1, Timestamp::from_millis(1_001), to);
     let task = tokio::spawn(async move { settling.transition(&held, transition).await.map(|_| ()) });
     while store.writer.room() == QUEUE_MAX {
         tokio::task::yield_now().await;

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use steadfast::BoxFuture;
 use steadfast::clock::{Clock as _, Instant, Timestamp};
 use steadfast::operation::OperationId;
-use steadfast::operation::record::{Declined, Event, Record, Takeover, Transition};
+use steadfast::operation::record::{Declined, Record, State, Takeover, Transition};
 use steadfast::store::{Memory, Store, StoreError, Wrapper};
 use steadfast::testkit::internals::{Look, Sight, Wakes};
 use steadfast::testkit::{SeededRandom, TestClock};
@@ -190,7 +190,7 @@ impl Wrapper for Seen {
         held: &Record,
         transition: Transition,
     ) -> Result<Result<Record, Declined>, StoreError> {
-        let is_success = matches!(transition.event, Event::Succeed { .. });
+        let is_success = matches!(transition.to, State::Succeeded { .. });
         if is_success && self.takes_no_success.load(Ordering::Relaxed) {
             return Err(StoreError::new("the disk is full"));
         }

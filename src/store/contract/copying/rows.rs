@@ -11,7 +11,7 @@ use super::{LATER, name};
 use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;
 use crate::error::{Effect, Reason, Refusal};
-use crate::operation::record::{Act, Action, Claim, Event, Resolution, Transition};
+use crate::operation::record::{Act, Action, Claim, Resolution, State, Transition};
 use crate::operation::{Key, RedactedFields, Scope};
 use crate::policy::OnUnknown;
 use crate::store::Store;
@@ -20,21 +20,21 @@ use crate::transport::SendErrorKind;
 /// No process holds anything at [`LATER`]; some records have been removed.
 pub(super) async fn fill(store: &dyn Store) {
     fill_with_a_past(store).await;
-    for (key, event) in [
-        ("scheduled", Event::Schedule { at: LATER }),
+    for (key, to) in [
+        ("scheduled", State::Scheduled { at: LATER }),
         ("succeeded", succeed()),
-        ("found", Event::Succeed { answer: answer(200, "found"), reconciled: true }),
+        ("found", State::Succeeded { answer: answer(200, "found"), reconciled: true }),
         ("refused", refuse(Refusal::Rejected)),
         ("unauthorized", refuse(Refusal::Unauthorized)),
         ("exhausted", dead_letter(Reason::Exhausted)),
-        ("unknown", Event::DeadLetter { reason: Reason::Unknown, answer: None }),
+        ("unknown", State::Dead { reason: Reason::Unknown, answer: None }),
         ("resolved", dead_letter(Reason::Unknown)),
         ("redriven", dead_letter(Reason::Exhausted)),
         ("replaced", dead_letter(Reason::Exhausted)),
         ("adopted", dead_letter(Reason::Unknown)),
     ] {
         let held = take(store, with_all(key)).await;
-        let mut transition = transition_at(held.fence, at(1), event);
+        let mut transition = transition_at(held.fence, at(1), to);
         transition.effect = if key == "unknown" { Effect::Unknown } else { Effect::None };
         transition.unknown_since = Some(at(1)).filter(|_| key == "unknown");
         transition.look_ups = u32::from(key == "unknown") * 3;

@@ -3,9 +3,7 @@
 use super::super::{LEASE, NOW, claim, claim_at, get, id, transition_at};
 use crate::clock::Timestamp;
 use crate::error::Effect;
-use crate::operation::record::{
-    Act, Action, Claim, Claimed, Event, Filter, Phase, Record, State, Takeover, Unheld,
-};
+use crate::operation::record::{Act, Action, Claim, Claimed, Filter, Phase, Record, State, Takeover, Unheld};
 use crate::operation::{OperationId, Sequence};
 use crate::store::Store;
 
@@ -95,10 +93,10 @@ impl<'a> Line<'a> {
     }
 
     /// What its holder says of it, without an effect.
-    pub(super) async fn end(&self, key: &str, event: Event) {
+    pub(super) async fn end(&self, key: &str, to: State) {
         let held = self.record(key).await;
         let now = held.updated_at;
-        let mut transition = transition_at(held.fence, now, event);
+        let mut transition = transition_at(held.fence, now, to);
         transition.effect = Effect::None;
         self.store
             .transition(&held, transition)

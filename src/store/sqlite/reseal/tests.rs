@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::answer::Answer;
 use crate::clock::Timestamp;
-use crate::operation::record::{Claim, Claimed, Event, Record, State};
+use crate::operation::record::{Claim, Claimed, Record, State};
 use crate::store::{self, SealKeys, Sqlite, Store, StoreErrorKind, Upkeep, contract};
 
 const NOW: Timestamp = Timestamp::from_millis(1_000_000);
@@ -77,7 +77,7 @@ async fn a_row_that_changes_between_reading_and_writing_is_left_as_it_was_writte
     let (batch, rows) = seal(found, &seals);
     assert_eq!((batch.found, rows.len(), batch.unreadable.len()), (3, 3, 0));
     let answer = Answer::new(StatusCode::OK, HeaderMap::new(), "done");
-    let done = Event::Succeed { answer: answer.clone(), reconciled: false };
+    let done = State::Succeeded { answer: answer.clone(), reconciled: false };
     let transition = contract::transition_at(held.fence, NOW, done);
     service.transition(&held, transition).await.expect("works").expect("the holder may write");
     raw.execute("DELETE FROM operation WHERE key = 'removed'", []).expect("gone");

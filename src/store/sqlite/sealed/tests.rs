@@ -12,7 +12,7 @@ use super::*;
 use crate::answer::Answer;
 use crate::clock::Timestamp;
 use crate::error::Reason;
-use crate::operation::record::{Act, Action, Claim, Claimed, Event, Filter, Phase, Record, Takeover, Unheld};
+use crate::operation::record::{Act, Action, Claim, Claimed, Filter, Phase, Record, State, Takeover, Unheld};
 use crate::operation::{Key, OperationId, Scope};
 use crate::store::{SealKeys, Sqlite, Store, contract};
 
@@ -100,25 +100,25 @@ async fn claims(store: &Sqlite, key: &str) -> Record {
     }
 }
 
-async fn ends(store: &Sqlite, held: &Record, event: Event) {
-    let ended = store.transition(held, contract::transition_at(held.fence, NOW, event)).await;
+async fn ends(store: &Sqlite, held: &Record, to: State) {
+    let ended = store.transition(held, contract::transition_at(held.fence, NOW, to)).await;
     ended.expect("works").expect("the holder may write");
 }
 
 async fn settles(store: &Sqlite, key: &str) {
     let held = claims(store, key).await;
-    ends(store, &held, Event::Succeed { answer: answer(key), reconciled: false }).await;
+    ends(store, &held, State::Succeeded { answer: answer(key), reconciled: false }).await;
 }
 
 async fn dead_letters(store: &Sqlite, key: &str) {
     let held = claims(store, key).await;
-    ends(store, &held, Event::DeadLetter { reason: Reason::Exhausted, answer: None }).await;
+    ends(store, &held, State::Dead { reason: Reason::Exhausted, answer: None }).await;
 }
 
 async fn assert_whole(store: &Sqlite, key: &str) {
     let record = store.get(&id(key)).await.expect("readable").expect("a record");
     assert_eq!(record.request, wanted(key).request, "{key}");
-    if let crate::operation::record::State::Succeeded { answer: kept, .. } = record.state {
+    if let State::Succeeded { answer: kept, .. } = record.state {
         assert_eq!(kept, answer(key));
     }
 }
@@ -243,8 +243,8 @@ async fn a_file_may_be_sealed_later_and_what_was_not_stays_readable() {
         assert_whole(&store, key).await;
     }
     // A request that is not sealed may have an answer that is.
-    let event = Event::Succeed { answer: answer("under way"), reconciled: false };
-    ends(&store, &held, event).await;
+    let to = State::Succeeded { answer: answer("under way"), reconciled: false };
+    ends(&store, &held, to).await;
     assert_whole(&store, "under way").await;
     store.close().await;
     let id = key(1).current();
@@ -333,8 +333,8 @@ async fn an_answer_alone_names_its_key_too() {
     let held = claims(&store, "a").await;
     store.close().await;
     let store = place.with(&key(1));
-    let event = Event::Succeed { answer: answer("a"), reconciled: false };
-    ends(&store, &held, event).await;
+    let to = State::Succeeded { answer: answer("a"), reconciled: false };
+    ends(&store, &held, to).await;
     assert_eq!(place.keys_named(), [key(1).current().to_string()]);
 }
 
