@@ -145,7 +145,7 @@ pub use tokio_postgres;
 
 pub(crate) use why_not::{WhyNot, why_not};
 
-pub use crate::store::outbox::{Database, Statement, Value};
+pub use crate::store::outbox::{Database, Value};
 
 /// A transaction of the caller's own, or a connection that is in one.
 ///
@@ -156,16 +156,20 @@ pub use crate::store::outbox::{Database, Statement, Value};
 /// | `postgres` | tokio-postgres | `Transaction` |
 /// | `sqlx-postgres` | sqlx | `PgConnection`, `Transaction<Postgres>`, `PoolConnection<Postgres>` |
 ///
-/// For another driver: execute the statement, with its values in the order of its parameters, in the transaction. A
+/// For another driver: execute the statement in the transaction. A
 /// missing outbox or right is then told in the driver's own words: only the errors of the drivers above are known.
 pub trait Transaction {
     /// The database whose SQL it takes.
     const DATABASE: Database;
 
-    /// Executes one statement. It changes one row at most, and gives none. Its error is the driver's.
+    /// Executes one statement, with its values in the order of its parameters. It changes one row at most, and gives
+    /// none. Its error is the driver's.
+    ///
+    /// The text comes from the store, and holds nothing that a caller wrote: that is in `values` alone.
     fn execute<'a>(
         &'a mut self,
-        statement: &'a Statement,
+        sql: &'a str,
+        values: &'a [Value],
     ) -> BoxFuture<'a, Result<(), Box<dyn StdError + Send + Sync>>>;
 }
 

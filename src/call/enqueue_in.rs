@@ -10,7 +10,7 @@ use crate::engine::{NotAdmitted, Put};
 use crate::error::{BoxError, Effect, Error, Input, Kind};
 use crate::guard::Guard;
 use crate::outbox::{Transaction, Uncommitted, WhyNot, why_not};
-use crate::store::{Database, Outbox, OutboxRow};
+use crate::store::{Database, Outbox, OutboxRow, Statement};
 use crate::telemetry;
 
 impl Call {
@@ -58,8 +58,8 @@ impl Call {
     /// Dropping the future may leave the row written in the transaction, which says what becomes of it.
     pub async fn enqueue_in<T: Transaction>(self, transaction: &mut T) -> Result<Uncommitted, Error> {
         let (client, put) = self.put(T::DATABASE)?;
-        for statement in &put.statements {
-            if let Err(source) = transaction.execute(statement).await {
+        for Statement { sql, values, .. } in &put.statements {
+            if let Err(source) = transaction.execute(sql, values).await {
                 return Err(failed(&client, &put, source));
             }
         }
@@ -75,8 +75,8 @@ impl Call {
     #[cfg(feature = "sqlite")]
     pub fn blocking_enqueue_in(self, connection: &rusqlite::Connection) -> Result<Uncommitted, Error> {
         let (client, put) = self.put(Database::Sqlite)?;
-        for statement in &put.statements {
-            if let Err(source) = crate::outbox::execute(connection, statement) {
+        for Statement { sql, values, .. } in &put.statements {
+            if let Err(source) = crate::outbox::execute(connection, sql, values) {
                 return Err(failed(&client, &put, source));
             }
         }

@@ -5,37 +5,37 @@ use std::future::ready;
 use rusqlite::types::ToSqlOutput;
 use rusqlite::{Connection, Savepoint, ToSql, Transaction, params_from_iter};
 
-use super::{Database, Statement, Value};
+use super::{Database, Value};
 use crate::BoxFuture;
 use crate::error::BoxError;
 
 impl super::Transaction for Connection {
     const DATABASE: Database = Database::Sqlite;
 
-    fn execute<'a>(&'a mut self, statement: &'a Statement) -> BoxFuture<'a, Result<(), BoxError>> {
-        Box::pin(ready(execute(self, statement)))
+    fn execute<'a>(&'a mut self, sql: &'a str, values: &'a [Value]) -> BoxFuture<'a, Result<(), BoxError>> {
+        Box::pin(ready(execute(self, sql, values)))
     }
 }
 
 impl super::Transaction for Transaction<'_> {
     const DATABASE: Database = Database::Sqlite;
 
-    fn execute<'a>(&'a mut self, statement: &'a Statement) -> BoxFuture<'a, Result<(), BoxError>> {
-        Box::pin(ready(execute(self, statement)))
+    fn execute<'a>(&'a mut self, sql: &'a str, values: &'a [Value]) -> BoxFuture<'a, Result<(), BoxError>> {
+        Box::pin(ready(execute(self, sql, values)))
     }
 }
 
 impl super::Transaction for Savepoint<'_> {
     const DATABASE: Database = Database::Sqlite;
 
-    fn execute<'a>(&'a mut self, statement: &'a Statement) -> BoxFuture<'a, Result<(), BoxError>> {
-        Box::pin(ready(execute(self, statement)))
+    fn execute<'a>(&'a mut self, sql: &'a str, values: &'a [Value]) -> BoxFuture<'a, Result<(), BoxError>> {
+        Box::pin(ready(execute(self, sql, values)))
     }
 }
 
-pub(crate) fn execute(connection: &Connection, statement: &Statement) -> Result<(), BoxError> {
-    let mut prepared = connection.prepare_cached(&statement.sql)?;
-    prepared.execute(params_from_iter(&statement.values))?;
+pub(crate) fn execute(connection: &Connection, sql: &str, values: &[Value]) -> Result<(), BoxError> {
+    let mut prepared = connection.prepare_cached(sql)?;
+    prepared.execute(params_from_iter(values))?;
     Ok(())
 }
 

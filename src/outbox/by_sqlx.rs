@@ -3,7 +3,7 @@
 use sqlx::pool::PoolConnection;
 use sqlx::{AssertSqlSafe, Transaction};
 
-use super::{Database, Statement, Value};
+use super::{Database, Value};
 use crate::BoxFuture;
 use crate::error::BoxError;
 
@@ -12,13 +12,17 @@ macro_rules! transactions {
         impl super::Transaction for $connection {
             const DATABASE: Database = $database;
 
-            fn execute<'a>(&'a mut self, statement: &'a Statement) -> BoxFuture<'a, Result<(), BoxError>> {
+            fn execute<'a>(
+                &'a mut self,
+                sql: &'a str,
+                values: &'a [Value],
+            ) -> BoxFuture<'a, Result<(), BoxError>> {
                 Box::pin(async move {
                     // The text is a constant of the store but for its schema's name, and the values are bound.
-                    let query = sqlx::query(AssertSqlSafe(&*statement.sql));
+                    let query = sqlx::query(AssertSqlSafe(sql));
                     // On Postgres the statement has no name, so that it also goes through a pooler.
                     let mut query = query.persistent(Self::DATABASE == Database::Sqlite);
-                    for value in &statement.values {
+                    for value in values {
                         query = match value {
                             Value::Integer(value) => query.bind(*value),
                             Value::Text(value) => query.bind(value.as_deref()),
@@ -34,16 +38,24 @@ macro_rules! transactions {
         impl super::Transaction for Transaction<'_, $driver> {
             const DATABASE: Database = $database;
 
-            fn execute<'a>(&'a mut self, statement: &'a Statement) -> BoxFuture<'a, Result<(), BoxError>> {
-                super::Transaction::execute(&mut **self, statement)
+            fn execute<'a>(
+                &'a mut self,
+                sql: &'a str,
+                values: &'a [Value],
+            ) -> BoxFuture<'a, Result<(), BoxError>> {
+                super::Transaction::execute(&mut **self, sql, values)
             }
         }
 
         impl super::Transaction for PoolConnection<$driver> {
             const DATABASE: Database = $database;
 
-            fn execute<'a>(&'a mut self, statement: &'a Statement) -> BoxFuture<'a, Result<(), BoxError>> {
-                super::Transaction::execute(&mut **self, statement)
+            fn execute<'a>(
+                &'a mut self,
+                sql: &'a str,
+                values: &'a [Value],
+            ) -> BoxFuture<'a, Result<(), BoxError>> {
+                super::Transaction::execute(&mut **self, sql, values)
             }
         }
     };

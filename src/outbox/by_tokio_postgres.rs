@@ -3,18 +3,17 @@
 use tokio_postgres::Transaction;
 use tokio_postgres::types::{ToSql, Type};
 
-use super::{Database, Statement, Value};
+use super::{Database, Value};
 use crate::BoxFuture;
 use crate::error::BoxError;
 
 impl super::Transaction for Transaction<'_> {
     const DATABASE: Database = Database::Postgres;
 
-    fn execute<'a>(&'a mut self, statement: &'a Statement) -> BoxFuture<'a, Result<(), BoxError>> {
+    fn execute<'a>(&'a mut self, sql: &'a str, values: &'a [Value]) -> BoxFuture<'a, Result<(), BoxError>> {
         Box::pin(async move {
-            let bytes: Vec<Option<&[u8]>> = statement.values.iter().map(bytes).collect();
-            let values: Vec<(&(dyn ToSql + Sync), Type)> = statement
-                .values
+            let bytes: Vec<Option<&[u8]>> = values.iter().map(bytes).collect();
+            let given: Vec<(&(dyn ToSql + Sync), Type)> = values
                 .iter()
                 .zip(&bytes)
                 .map(|(value, bytes)| match value {
@@ -24,7 +23,7 @@ impl super::Transaction for Transaction<'_> {
                 })
                 .collect();
             // Unnamed, so that it also goes through a pooler.
-            self.query_typed(&statement.sql, &values).await?;
+            self.query_typed(sql, &given).await?;
             Ok(())
         })
     }

@@ -15,7 +15,7 @@ pub use crate::policy::recovery::Recovery;
 pub use crate::random::SystemRandom;
 pub use crate::store::heartbeat::{Beat, Heartbeat, Peer};
 pub use crate::store::look::{Look, Sight, Waiting};
-pub use crate::store::outbox::{Account, Outbox, OutboxRow};
+pub use crate::store::outbox::{Account, Outbox, OutboxRow, Statement};
 pub use crate::store::standing::{Stage, Standing};
 pub use crate::store::upkeep::{Head, Reseal, ResealedBatch, Restore, Row, Upkeep};
 pub use crate::store::wakes::Wakes;
