@@ -235,8 +235,8 @@ impl Call {
     }
 
     /// The retention: how long the record is kept, and the reply replayed, once the operation is settled. Default:
-    /// what the client says for its [route](crate::ClientBuilder::retention), else `record.retention` of its policy, 7
-    /// days by default.
+    /// what the client says for its [route](crate::ClientBuilder::retention), else its
+    /// [policy's](crate::Policy::retention), 7 days by default.
     ///
     /// The retention of the first claim stays on record: a later call of the same key changes nothing. The retention
     /// must be at least the vendor's replay window plus the longest time that this call takes. Less is a mistake that
@@ -407,7 +407,7 @@ fn check_predecessor(work: &Work) -> Result<(), Error> {
 /// The call's first mistake.
 fn check(mistake: &mut Option<Error>, request: &Request, work: &Work, engine: &Engine) -> Result<(), Error> {
     let checked = || {
-        check_body(request, engine.policy.limits.request_bytes_max)?;
+        check_body(request, engine.policy.request_bytes_max)?;
         check_predecessor(work)
     };
     let mistake = mistake.take().map_or_else(checked, Err);

@@ -260,7 +260,7 @@ impl Engine {
 
     /// How long a holder may need for one attempt and what surrounds it.
     fn lease(&self, work: &Work) -> Duration {
-        self.attempt_max(work).saturating_add(self.policy.record.lease_margin)
+        self.attempt_max(work).saturating_add(self.policy.lease_margin)
     }
 
     /// The longest exchange of a call.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use steadfast::BoxFuture;
 use steadfast::operation::record::State;
 use steadfast::operation::{Key, OperationId, Scope, WireKey};
-use steadfast::policy::{Backoff, BodyLimits, BreakerConfig};
+use steadfast::policy::{Backoff, BreakerConfig};
 use steadfast::store::Memory;
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::{Answer, Request, SendError, SendErrorKind, Transport};
@@ -97,7 +97,7 @@ async fn a_request_body_over_the_limit_is_refused_with_both_figures() {
     charge(&client(&network)).bytes(vec![b'a'; MIB]).send().await.expect("exactly the limit");
 
     let network = ScriptedTransport::new().status(200);
-    let small = with_policy(&network, policy().limits(BodyLimits::new(10, MIB)));
+    let small = with_policy(&network, policy().request_bytes_max(10));
     let error = charge(&small).send().await.expect_err("eleven bytes");
     let problem = "invalid body: 11 bytes are over the limit of 10 in limits.request_bytes_max";
     assert_eq!(error.to_string(), format!("{CHARGE}{problem}"));
@@ -121,7 +121,7 @@ async fn the_first_mistake_is_the_one_that_is_reported() {
 #[tokio::test]
 async fn a_reply_over_the_limit_is_settled_and_said_so_again_without_sending() {
     let network = ScriptedTransport::new().json(201, json!({"id": "x".repeat(200)})).status(500);
-    let client = with_policy(&network, policy().limits(BodyLimits::new(MIB, 100)));
+    let client = with_policy(&network, policy().reply_bytes_max(100));
     for _ in 0..3 {
         let error = charge(&client).send().await.expect_err("too large");
         assert_eq!(error.code(), "VALIDATION.reply_too_large");
@@ -147,7 +147,7 @@ async fn a_reply_over_the_limit_is_settled_and_said_so_again_without_sending() {
 #[tokio::test]
 async fn an_unkeyed_reply_over_the_limit_is_the_same_error() {
     let network = ScriptedTransport::new().json(200, json!({"id": "x".repeat(200)}));
-    let client = with_policy(&network, policy().limits(BodyLimits::new(MIB, 100)));
+    let client = with_policy(&network, policy().reply_bytes_max(100));
     let error = client.get("/v1/balance").send().await.expect_err("too large");
     assert_eq!(error.code(), "VALIDATION.reply_too_large");
 }

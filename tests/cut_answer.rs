@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use steadfast::dead_letter::{DeadLetters, View};
 use steadfast::operation::record::Phase;
 use steadfast::operation::{Key, OperationId, Scope};
-use steadfast::policy::{Backoff, BodyLimits};
+use steadfast::policy::Backoff;
 use steadfast::store::{Sqlite, Store};
 use steadfast::vendor::Stripe;
 use steadfast::{Client, Effect, Error, Policy};
@@ -106,7 +106,7 @@ async fn answer(mut socket: TcpStream, status: &str, framing: Framing) -> usize 
 fn client(store: &Arc<Sqlite>, address: SocketAddr) -> Client {
     let policy = Policy::background().backoff(Backoff::none()).without_breaker();
     Client::builder(Stripe::new("sk_test_1").base_url(format!("http://{address}")))
-        .policy(policy.limits(BodyLimits::new(1024, LIMIT_BYTES)))
+        .policy(policy.request_bytes_max(1024).reply_bytes_max(LIMIT_BYTES))
         .store(Arc::clone(store))
         .build()
         .expect("a client")

@@ -375,7 +375,7 @@ fn a_lease_of_zero_has_run_out_and_never_means_none() {
     };
     assert_eq!((taken.effect, taken.fence), (Effect::Unknown, 2), "its holder may have sent");
     let mut zero = plain();
-    zero.record.lease_margin = Duration::ZERO;
+    zero.lease_margin = Duration::ZERO;
     assert_eq!(zero.validate().expect_err("no margin").code(), "VALIDATION.policy");
 }
 

@@ -92,7 +92,7 @@ impl DeadLetters {
         if !old.wire_key.is_empty() && contains(&body, old.wire_key.as_bytes()) {
             return Err(DeadLetterError::refused(&old.id, Forbidden::OldWireKey));
         }
-        let bytes_max = client.policy().limits.request_bytes_max;
+        let bytes_max = client.policy().request_bytes_max;
         if body.len() > bytes_max {
             let problem = format!("{} bytes are over the limit of {bytes_max}", body.len());
             return Err(DeadLetterError::Invalid(Error::validation(Input::Body, problem)));

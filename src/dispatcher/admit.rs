@@ -51,7 +51,7 @@ impl Admission {
         // Whoever may not deliver for the account leaves its rows to those who may.
         engine.disagreement.check()?;
         let rows = if self.may_not { 1 } else { ROWS };
-        let bytes_max = engine.policy.limits.request_bytes_max;
+        let bytes_max = engine.policy.request_bytes_max;
         let found = outbox.waiting(&engine.account(), self.next.as_deref(), (rows, bytes_max)).await;
         let page =
             found.map_err(|source| failed("look into the outbox", source).at_vendor(client.vendor()))?;

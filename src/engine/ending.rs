@@ -18,7 +18,7 @@ impl Run<'_> {
     /// Whether all of a reply was read. By reference: a reply is large.
     pub(super) fn check_whole(&mut self, reply: &Reply) -> Result<(), Error> {
         if reply.answer().cut {
-            let limit_bytes = self.engine.policy.limits.reply_bytes_max;
+            let limit_bytes = self.engine.policy.reply_bytes_max;
             return Err(self.in_context(too_large(limit_bytes, reply.answer().clone())));
         }
         Ok(())

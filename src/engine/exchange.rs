@@ -48,7 +48,7 @@ impl Engine {
         let until = begun.plus(bounds.attempt).min(bounds.until);
         // A safe method has no effect to be unknown, and its call is spared the allocation.
         let progress = if request.method.is_safe() { Progress::unwatched() } else { Progress::new() };
-        let limits = Limits::new(self.policy.limits.reply_bytes_max).watched_by(&progress);
+        let limits = Limits::new(self.policy.reply_bytes_max).watched_by(&progress);
         // Made in passing: in a variable it would be a part of this future.
         let exchange = self.transport.send(self.outgoing(request, bounds, until.since(begun)), limits);
         let answered = limit::within(&*self.clock, until, exchange).await;

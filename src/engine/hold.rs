@@ -67,7 +67,7 @@ impl<'a> Hold<'a> {
     /// The latest moment at which this holder may still be sending: half the margin before another process may
     /// take the operation.
     pub(super) fn stop_at(&self) -> Instant {
-        let margin = Guard::LeaseMargin.keeps(self.engine.policy.record.lease_margin / 2);
+        let margin = Guard::LeaseMargin.keeps(self.engine.policy.lease_margin / 2);
         Instant::from_nanos(self.lease_until.as_nanos().saturating_sub(margin.as_nanos() as u64))
     }
 
@@ -95,7 +95,7 @@ impl<'a> Hold<'a> {
     /// Extends the hold to `needed` from now, and the margin.
     pub(super) async fn renew(&mut self, needed: Duration, evidence: Evidence) -> Result<(), Error> {
         let now = self.engine.clock.now();
-        let lease = needed.saturating_add(self.engine.policy.record.lease_margin);
+        let lease = needed.saturating_add(self.engine.policy.lease_margin);
         let lease_until = self.engine.wall().plus(lease);
         // Nothing is sent once the call's time is over, so that the lease is not needed any more then.
         let renewal = self.transition(State::InProgress { lease_until }, evidence);

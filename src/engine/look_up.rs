@@ -123,7 +123,7 @@ impl<'a> Run<'a> {
     /// No lookup failed while no process held the operation. So a process that has just found it tries for an hour
     /// first, unless the operation is older than the retention.
     pub(super) fn is_past_keeping(&self) -> bool {
-        let keep = self.engine.policy.record.retention;
+        let keep = self.engine.policy.retention;
         let unknown_for = self.unknown_for();
         let is_tried = || match (self.phase, self.settling()) {
             (Phase::Unknown { since: None, .. }, Some(settling)) => {

@@ -45,7 +45,7 @@ impl Run<'_> {
         if !self.recovered || exchanged.liveness() != Outcome::Failure {
             return None;
         }
-        let lasts = self.engine.policy.record.retention.min(LOOK_UPS_LAST);
+        let lasts = self.engine.policy.retention.min(LOOK_UPS_LAST);
         if self.is_down(exchanged.ended) {
             return (self.age() < lasts).then_some(Outage::Down);
         }

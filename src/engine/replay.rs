@@ -21,7 +21,7 @@ impl Engine {
         match state {
             State::Succeeded { answer, reconciled } => {
                 if answer.cut {
-                    return Err(named(ending::too_large(self.policy.limits.reply_bytes_max, answer)));
+                    return Err(named(ending::too_large(self.policy.reply_bytes_max, answer)));
                 }
                 let obtained = if reconciled { Obtained::Reconciled } else { Obtained::Replayed };
                 let mut reply = Reply::new(answer, obtained, attempts);

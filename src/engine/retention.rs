@@ -14,7 +14,7 @@ use url::Url;
 use crate::error::{Error, Field, Input, field};
 use crate::guard::Guard;
 use crate::operation::{Key, OperationId, Scope};
-use crate::policy::{Backoff, Policy, RecordConfig, Timeouts};
+use crate::policy::{Backoff, Policy, RETENTION, Timeouts};
 use crate::request::Request;
 use crate::vendor::Vendor;
 
@@ -82,8 +82,8 @@ impl Retention {
             Floor::new(window, &policy.backoff, &policy.timeout)
         };
         // The default is what nobody wrote: it is raised, call by call.
-        if policy.record.retention != RecordConfig::default().retention
-            && let Some(problem) = floor("/").problem(policy.record.retention)
+        if policy.retention != RETENTION
+            && let Some(problem) = floor("/").problem(policy.retention)
         {
             return Err(Error::invalid(Input::Policy, problem).at(field!(record.keep)));
         }
@@ -105,11 +105,11 @@ impl Retention {
     /// How long the record of a call to `url` is kept, if the call itself does not say.
     pub(crate) fn of(&self, policy: &Policy, base: &Url, url: &Url, floor: Floor) -> Duration {
         let keep = if self.routes.is_empty() {
-            policy.record.retention
+            policy.retention
         } else {
             let route = below(base, url);
             let said = self.routes.iter().find(|(prefix, _)| is_below(route, prefix));
-            said.map_or(policy.record.retention, |(_, keep)| *keep)
+            said.map_or(policy.retention, |(_, keep)| *keep)
         };
         keep.max(Guard::RetentionFloor.keeps(floor.least()))
     }

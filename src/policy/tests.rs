@@ -21,8 +21,8 @@ fn the_presets_are_what_they_say_and_valid() {
     assert_eq!(background, Policy::background());
     assert_eq!(background.backoff.steps, [500, 2_000, 5_000, 30_000].map(Duration::from_millis));
     assert_eq!(background.timeout, Timeouts::new(5 * SECOND, 30 * SECOND, 120 * SECOND));
-    assert_eq!((background.limits.request_bytes_max, background.limits.reply_bytes_max), (1 << 20, 8 << 20));
-    assert_eq!((background.record.retention, background.pause_max), (7 * 24 * HOUR, HOUR));
+    assert_eq!((background.request_bytes_max, background.reply_bytes_max), (1 << 20, 8 << 20));
+    assert_eq!((background.retention, background.pause_max), (7 * 24 * HOUR, HOUR));
     assert_eq!((background.admission_wait, background.look_ups_max), (Duration::ZERO, 3));
     assert_eq!(background.in_flight, InFlight::Refuse);
     let interactive = Policy::interactive();
@@ -58,12 +58,9 @@ fn times_that_cannot_be_meant_are_refused_by_name() {
             steps(&[604_800, 604_800]),
             "record.keep: 604800s is shorter than the waits of backoff.steps together, 1209600s",
         ),
+        (base.clone().retention(40 * SECOND), "record.keep: 40s is shorter than timeout.total, 120s"),
         (
-            base.clone().record(RecordConfig::new(40 * SECOND, SECOND)),
-            "record.keep: 40s is shorter than timeout.total, 120s",
-        ),
-        (
-            base.clone().record(RecordConfig::new(24 * HOUR, zero)),
+            base.clone().lease_margin(zero),
             "record.lease_margin: zero ends the lease before the answer can be written down",
         ),
         (base.clone().pause_max(zero), "pause.max: zero ignores every vendor that asks for time"),
@@ -152,8 +149,8 @@ fn limits_that_cannot_be_meant_are_refused_by_name() {
             base.clone().concurrency(0),
             "concurrency.max: 0 refuses every call; to stop calls use the kill switch",
         ),
-        (base.clone().limits(BodyLimits::new(0, 1)), "limits.request_bytes_max: 0 refuses every body"),
-        (base.clone().limits(BodyLimits::new(1, 0)), "limits.reply_bytes_max: 0 cuts every reply"),
+        (base.clone().request_bytes_max(0), "limits.request_bytes_max: 0 refuses every body"),
+        (base.clone().reply_bytes_max(0), "limits.reply_bytes_max: 0 cuts every reply"),
         (base.clone().look_ups_max(101), "look_ups_max: 101 is over the limit of 100"),
     ];
     for (policy, expected) in cases {
@@ -173,7 +170,8 @@ fn the_bounds_themselves_are_allowed() {
         .budget(BudgetConfig::new(1.0, 0, 0.0).window(Duration::from_millis(100)))
         .rate(RateConfig::new(1, Duration::from_nanos(1)).burst(1))
         .concurrency(1)
-        .record(RecordConfig::new(30 * SECOND, Duration::from_millis(1)))
+        .retention(30 * SECOND)
+        .lease_margin(Duration::from_millis(1))
         .admission_wait(30 * SECOND)
         .look_ups_max(0);
     assert!(policy.validate().is_ok());

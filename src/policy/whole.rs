@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::form::Form;
 use super::{
-    Backoff, BodyLimits, BreakerConfig, BudgetConfig, InFlight, RateConfig, RecordConfig, RecoveryConfig,
-    Timeouts, concurrency, invalid, pause, switch,
+    Backoff, BreakerConfig, BudgetConfig, InFlight, RateConfig, RecoveryConfig, Timeouts, concurrency,
+    invalid, limits, pause,
 };
 use crate::error::{Error, field};
 
@@ -26,7 +27,7 @@ use crate::error::{Error, field};
 /// assert!(policy.validate().is_ok());
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(from = "Form", into = "Form")]
 #[non_exhaustive]
 pub struct Policy {
     /// The waits between attempts.
@@ -35,29 +36,32 @@ pub struct Policy {
     pub timeout: Timeouts,
     /// The longest that one answer of the vendor holds back all calls. Default 1 h. In the vendors file: `pause`, with
     /// `max`.
-    #[serde(rename = "pause", with = "pause")]
     pub pause_max: Duration,
     /// When to stop calling a vendor that fails. Default on.
-    #[serde(with = "switch")]
     pub breaker: Option<BreakerConfig>,
     /// How many retries the client may add to its calls. Default on.
-    #[serde(with = "switch")]
     pub budget: Option<BudgetConfig>,
     /// How many attempts may start in a time. Default off: only the vendor's documentation has the number.
-    #[serde(with = "switch")]
     pub rate: Option<RateConfig>,
     /// How many attempts may be under way at once. Default off, for the same reason.
     /// In the vendors file: with `max`, 64 if it is left out.
-    #[serde(with = "concurrency")]
     pub concurrency: Option<u32>,
     /// How fast recovery delivers.
     pub recovery: RecoveryConfig,
-    /// How large bodies may be.
-    pub limits: BodyLimits,
-    /// The retention of records.
-    pub record: RecordConfig,
+    /// The largest request body, in bytes. Default 1 MiB: it is stored with its operation and held while it is
+    /// retried. In the vendors file: `limits`, with `request_bytes_max`.
+    pub request_bytes_max: usize,
+    /// The largest reply body, in bytes. Default 8 MiB. A longer one is cut there and reported. In the vendors file:
+    /// `limits`, with `reply_bytes_max`.
+    pub reply_bytes_max: usize,
+    /// How long a settled operation is on record, and its reply replayed. Default 7 days. In the vendors file: `record`,
+    /// with `keep`.
+    pub retention: Duration,
+    /// How much longer than its attempt a holder's lease lasts: the time to write down the answer. Default
+    /// 30 s: a store that needs longer for one write is itself an outage. In the vendors file: `record`, with
+    /// `lease_margin`.
+    pub lease_margin: Duration,
     /// How long a first attempt may wait for our own gates instead of being refused at once. Default 0.
-    #[serde(with = "humantime_serde")]
     pub admission_wait: Duration,
     /// What a call does while another call holds its key. Default [`InFlight::Refuse`].
     pub in_flight: InFlight,
@@ -78,8 +82,10 @@ impl Policy {
             rate: None,
             concurrency: None,
             recovery: RecoveryConfig::default(),
-            limits: BodyLimits::default(),
-            record: RecordConfig::default(),
+            request_bytes_max: limits::REQUEST_BYTES,
+            reply_bytes_max: limits::REPLY_BYTES,
+            retention: limits::RETENTION,
+            lease_margin: limits::LEASE_MARGIN,
             admission_wait: Duration::ZERO,
             in_flight: InFlight::Refuse,
             look_ups_max: 3,
@@ -196,17 +202,59 @@ impl Policy {
         self
     }
 
-    /// Sets the limits on bodies.
+    /// Sets the largest request body, in bytes.
     #[must_use]
-    pub fn limits(mut self, limits: BodyLimits) -> Policy {
-        self.limits = limits;
+    pub fn request_bytes_max(mut self, bytes: usize) -> Policy {
+        self.request_bytes_max = bytes;
         self
     }
 
-    /// Sets the retention of records.
+    /// Sets the largest reply body, in bytes. Bodies are held in memory: without a limit, a vendor's proxy that answers
+    /// with an endless page takes the process down.
+    ///
+    /// ```
+    /// use steadfast::Policy;
+    ///
+    /// // 64 KiB out, 1 MiB back.
+    /// let policy = Policy::background().request_bytes_max(64 * 1024).reply_bytes_max(1024 * 1024);
+    /// assert!(policy.validate().is_ok());
+    /// ```
     #[must_use]
-    pub fn record(mut self, record: RecordConfig) -> Policy {
-        self.record = record;
+    pub fn reply_bytes_max(mut self, bytes: usize) -> Policy {
+        self.reply_bytes_max = bytes;
+        self
+    }
+
+    /// Sets how long a settled operation is on record, and its reply replayed. A record without an end fills the store.
+    /// One that ends too early forgets that a key was used while the vendor, or the caller, may still use it.
+    ///
+    /// A job that is run again or a queue that is replayed can repeat a payment by mistake, usually within the week. By
+    /// then Stripe has forgotten the key ("Idempotent requests" in its API reference: after 24 hours). At least the
+    /// vendor's own replay window and the longest that a call takes together: `build()` refuses less, and raises the
+    /// default. A client can set another for [routes](crate::ClientBuilder::retention), and a
+    /// [call](crate::Call::retention) for itself. Dead letters are kept until they are resolved.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use steadfast::Policy;
+    ///
+    /// let month = Duration::from_secs(30 * 86_400);
+    /// assert!(Policy::background().retention(month).validate().is_ok());
+    ///
+    /// // Forgotten before its own call is over: refused.
+    /// let minute = Duration::from_secs(60);
+    /// assert!(Policy::background().retention(minute).validate().is_err());
+    /// ```
+    #[must_use]
+    pub fn retention(mut self, retention: Duration) -> Policy {
+        self.retention = retention;
+        self
+    }
+
+    /// Sets how much longer than its attempt a holder's lease lasts.
+    #[must_use]
+    pub fn lease_margin(mut self, margin: Duration) -> Policy {
+        self.lease_margin = margin;
         self
     }
 
@@ -240,8 +288,8 @@ impl Policy {
         self.backoff.validate()?;
         self.timeout.validate()?;
         pause::validate(self.pause_max)?;
-        self.limits.validate()?;
-        self.record.validate(self.backoff.longest(), self.timeout.total)?;
+        limits::validate_bodies(self.request_bytes_max, self.reply_bytes_max)?;
+        limits::validate_record(self)?;
         if let Some(breaker) = &self.breaker {
             breaker.validate(self.timeout.attempt)?;
         }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
-use steadfast::policy::BodyLimits;
 use steadfast::transport::Answer;
 use steadfast::vendor::Stripe;
 
@@ -53,7 +52,7 @@ pub async fn all(said: &mut Said) {
     said.refused("a GET's reply is empty", empty.json::<Charge>());
 
     let long = Answer::new(StatusCode::OK, HeaderMap::new(), "x".repeat(200));
-    let small = policy().limits(BodyLimits::new(1024, 100));
+    let small = policy().request_bytes_max(1024).reply_bytes_max(100);
     let client = builder(Stripe::new("sk_test_123"), network().reply(long), small).build().expect("a client");
     said.refused("a reply over the limit", charged(&client).await);
     said.refused("the same, replayed from the record", charged(&client).await);

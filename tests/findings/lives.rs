@@ -7,7 +7,7 @@ use serde_json::json;
 use steadfast::clock::Clock as _;
 use steadfast::operation::record::Phase;
 use steadfast::operation::{Key, OperationId};
-use steadfast::policy::{Backoff, RecordConfig};
+use steadfast::policy::Backoff;
 use steadfast::store::{Memory, Sqlite, Store};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
@@ -88,7 +88,7 @@ async fn a7_a_call_a_route_and_a_client_say_how_long() {
     let margin = Duration::from_secs(30);
     let client = bench
         .builder()
-        .policy(Policy::background().record(RecordConfig::new(3 * DAY, margin)))
+        .policy(Policy::background().retention(3 * DAY).lease_margin(margin))
         .retention("/v1/charges", 50 * DAY)
         .retention("/v1", 20 * DAY)
         .retention("/v1/charges", 30 * DAY)
@@ -111,7 +111,7 @@ async fn a7_a_retention_is_not_shorter_than_the_window_and_the_ladder() {
     let bench = Bench::new();
     let floor = DAY + Duration::from_secs(120);
     let short = floor - Duration::from_secs(1);
-    let record = |keep| Policy::background().record(RecordConfig::new(keep, Duration::from_secs(30)));
+    let record = |keep| Policy::background().retention(keep);
     let told = refused(bench.builder().policy(record(short)).build());
     assert!(told.contains("record.keep: 86519s is shorter than 86520s"), "{told}");
     assert!(bench.builder().policy(record(floor)).build().is_ok());

@@ -9,9 +9,7 @@ use steadfast::clock::{Clock, Instant};
 use steadfast::dead_letter::{Change, DeadLetters, Selection};
 use steadfast::operation::record::{Takeover, Unheld};
 use steadfast::operation::{Key, OperationId, Scope};
-use steadfast::policy::{
-    BodyLimits, BreakerConfig, BreakerState, BudgetConfig, Jitter, RateConfig, Timeouts,
-};
+use steadfast::policy::{BreakerConfig, BreakerState, BudgetConfig, Jitter, RateConfig, Timeouts};
 use steadfast::store::{Memory, Store};
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
 use steadfast::transport::{Answer, SendErrorKind};
@@ -162,9 +160,7 @@ pub fn three_look_ups_that_cannot_tell_are_all_whoever_makes_them() -> bool {
 }
 
 pub fn an_answer_that_was_cut_uses_up_no_look_up() -> bool {
-    let mut limits = BodyLimits::default();
-    limits.reply_bytes_max = 64;
-    let policy = plain().limits(limits);
+    let policy = plain().reply_bytes_max(64);
     let long = || json_answer(200, format!("[{}]", "1,".repeat(64)));
     let transport = lost().reply(long()).reply(long()).reply(long()).reply(json_answer(200, FOUND));
     Bench::new(Acme::searchable(), policy, transport).send().is_ok()

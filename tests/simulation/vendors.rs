@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use steadfast::BoxFuture;
 use steadfast::clock::{Clock, Instant, Timestamp};
-use steadfast::policy::{Backoff, RecordConfig, Timeouts};
+use steadfast::policy::{Backoff, Timeouts};
 use steadfast::testkit::fakes::{BigCommerceFake, Effect, InProcess, Ledger, PostmarkFake, StripeFake};
 use steadfast::testkit::{SeededRandom, TestClock};
 use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig, Marker, Postmark, Stripe};
@@ -177,7 +177,8 @@ fn policy(guarded_load: bool) -> Policy {
     let policy = Policy::background()
         .backoff(Backoff::ladder([ms(200), ms(600), secs(2)]))
         .timeout(Timeouts::new(ATTEMPT, ATTEMPT, TOTAL))
-        .record(RecordConfig::new(7 * DAY, LEASE_MARGIN))
+        .retention(7 * DAY)
+        .lease_margin(LEASE_MARGIN)
         .look_ups_max(2);
     if guarded_load { policy } else { policy.without_budget().without_breaker() }
 }

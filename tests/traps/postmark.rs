@@ -251,8 +251,7 @@ async fn fact_6_a_batch_of_which_only_a_part_is_found_is_for_a_person() {
 async fn a_search_that_is_cut_at_the_reply_limit_tells_nothing() {
     let clock = TestClock::auto();
     let fake = PostmarkFake::builder().test_clock(&clock).start().await;
-    let limits = steadfast::policy::BodyLimits::new(1024 * 1024, 300);
-    let rig = Rig::with(postmark_at(&fake), &clock, plain().limits(limits));
+    let rig = Rig::with(postmark_at(&fake), &clock, plain().reply_bytes_max(300));
     fake.plan().next(Fault::DropAfterApply);
     let outcome = receipt(&rig.client, "order-42").send().await;
     let error = outcome.as_ref().expect_err("nobody knows yet");

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use steadfast::Policy;
-use steadfast::policy::{Backoff, RecordConfig, RecoveryConfig, Timeouts};
+use steadfast::policy::{Backoff, RecoveryConfig, Timeouts};
 use steadfast::store::Sqlite;
 use steadfast::vendor::{BigCommerce, Postmark, Stripe};
 use tokio::sync::oneshot;
@@ -91,7 +91,7 @@ fn in_a_hurry() -> Policy {
     Policy::background()
         .backoff(Backoff::ladder(ladder))
         .timeout(Timeouts::new(second, second, 20 * second))
-        .record(RecordConfig::new(RecordConfig::default().retention, LEASE_MARGIN))
+        .lease_margin(LEASE_MARGIN)
         // One answer in six is a fault here. From the default of 10/s the dispatcher would go no faster, as it should
         // not where a vendor fails that often because it goes down under its load.
         .recovery(RecoveryConfig::new(200, 500))

@@ -8,7 +8,6 @@ use steadfast::BoxFuture;
 use steadfast::clock::Clock as _;
 use steadfast::dispatcher::PERIOD;
 use steadfast::operation::record::Phase;
-use steadfast::policy::RecordConfig;
 use steadfast::store::Store;
 use steadfast::testkit::{FixedRandom, ScriptedTransport, TestClock};
 use steadfast::transport::{Answer, Limits, Request, SendError, SendErrorKind, Transport};
@@ -88,7 +87,7 @@ fn a_panic_leaves_what_is_under_way_alone() {
 fn a_store_that_panics_does_not_end_the_purge() {
     on_virtual_time(|clock, _| async move {
         let store = Arc::new(Troubled::default());
-        let policy = plain().record(RecordConfig::new(secs(1_200), secs(30)));
+        let policy = plain().retention(secs(1_200));
         let client = client(&clock, &store, ScriptedTransport::new().status(200), policy);
         client.post("/charges").key("order-42").send().await.expect("sent");
         store.purges([Trouble::Panic; 2]);

@@ -31,7 +31,7 @@ async fn e2_a_reply_that_cannot_be_read_is_of_a_call_that_took_effect() {
 
     // Cut at the limit: at once, and from the record.
     let mut small = plain();
-    small.limits.reply_bytes_max = 10;
+    small.reply_bytes_max = 10;
     let long = ScriptedTransport::new().json(200, serde_json::json!({"id": "ch_1234567890"}));
     let bench = Bench::with(Acme::new(), long, small, std::sync::Arc::new(steadfast::store::Memory::new()));
     for _ in 0..2 {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use steadfast::Policy;
 use steadfast::dispatcher::PERIOD;
-use steadfast::policy::{RecordConfig, Timeouts};
+use steadfast::policy::Timeouts;
 use steadfast::store::{Sqlite, Store};
 use steadfast::testkit::TestClock;
 use steadfast::vendor::{KeyPlace, Keyed, KeyedConfig};
@@ -26,7 +26,7 @@ async fn calls(
     vendor.latency = ms(1);
     let mut timeout = Timeouts::interactive();
     (timeout.connect, timeout.attempt, timeout.total) = (ms(500), ms(500), secs(1).min(keep));
-    let policy = Policy::interactive().timeout(timeout).record(RecordConfig::new(keep, ms(500)));
+    let policy = Policy::interactive().timeout(timeout).retention(keep).lease_margin(ms(500));
     let policy = policy.backoff(steadfast::policy::Backoff::none());
     // No vendor whose window is a day lets anybody forget within a minute.
     let mut acme = KeyedConfig::new("acme", "https://api.acme.test");

@@ -1,0 +1,113 @@
+//! How a file writes a [`Policy`]: what belongs together is one table. In code each figure is set by itself.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Backoff, BreakerConfig, BudgetConfig, InFlight, Policy, RateConfig, RecoveryConfig, Timeouts,
+    concurrency, limits, pause, switch,
+};
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Form {
+    backoff: Backoff,
+    timeout: Timeouts,
+    #[serde(with = "pause")]
+    pause: Duration,
+    #[serde(with = "switch")]
+    breaker: Option<BreakerConfig>,
+    #[serde(with = "switch")]
+    budget: Option<BudgetConfig>,
+    #[serde(with = "switch")]
+    rate: Option<RateConfig>,
+    #[serde(with = "concurrency")]
+    concurrency: Option<u32>,
+    recovery: RecoveryConfig,
+    limits: Bodies,
+    record: Record,
+    #[serde(with = "humantime_serde")]
+    admission_wait: Duration,
+    in_flight: InFlight,
+    look_ups_max: u32,
+}
+
+/// How large bodies may be.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Bodies {
+    request_bytes_max: usize,
+    reply_bytes_max: usize,
+}
+
+/// How long records and leases last.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Record {
+    #[serde(with = "humantime_serde")]
+    keep: Duration,
+    #[serde(with = "humantime_serde")]
+    lease_margin: Duration,
+}
+
+impl From<Form> for Policy {
+    fn from(form: Form) -> Policy {
+        Policy {
+            backoff: form.backoff,
+            timeout: form.timeout,
+            pause_max: form.pause,
+            breaker: form.breaker,
+            budget: form.budget,
+            rate: form.rate,
+            concurrency: form.concurrency,
+            recovery: form.recovery,
+            request_bytes_max: form.limits.request_bytes_max,
+            reply_bytes_max: form.limits.reply_bytes_max,
+            retention: form.record.keep,
+            lease_margin: form.record.lease_margin,
+            admission_wait: form.admission_wait,
+            in_flight: form.in_flight,
+            look_ups_max: form.look_ups_max,
+        }
+    }
+}
+
+impl From<Policy> for Form {
+    fn from(policy: Policy) -> Form {
+        let Policy { request_bytes_max, reply_bytes_max, retention, lease_margin, .. } = policy;
+        Form {
+            backoff: policy.backoff,
+            timeout: policy.timeout,
+            pause: policy.pause_max,
+            breaker: policy.breaker,
+            budget: policy.budget,
+            rate: policy.rate,
+            concurrency: policy.concurrency,
+            recovery: policy.recovery,
+            limits: Bodies { request_bytes_max, reply_bytes_max },
+            record: Record { keep: retention, lease_margin },
+            admission_wait: policy.admission_wait,
+            in_flight: policy.in_flight,
+            look_ups_max: policy.look_ups_max,
+        }
+    }
+}
+
+impl Default for Form {
+    fn default() -> Form {
+        Policy::default().into()
+    }
+}
+
+impl Default for Bodies {
+    fn default() -> Bodies {
+        Bodies { request_bytes_max: limits::REQUEST_BYTES, reply_bytes_max: limits::REPLY_BYTES }
+    }
+}
+
+impl Default for Record {
+    fn default() -> Record {
+        Record { keep: limits::RETENTION, lease_margin: limits::LEASE_MARGIN }
+    }
+}
