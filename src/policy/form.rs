@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{
     Backoff, BreakerConfig, BudgetConfig, InFlight, Policy, RateConfig, RecoveryConfig, Timeouts,
@@ -11,7 +11,7 @@ use super::{
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Form {
+struct Form {
     backoff: Backoff,
     timeout: Timeouts,
     #[serde(with = "pause")]
@@ -51,9 +51,16 @@ struct Record {
     lease_margin: Duration,
 }
 
-impl From<Form> for Policy {
-    fn from(form: Form) -> Policy {
-        Policy {
+impl Serialize for Policy {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Form::of(self.clone()).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Policy {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Policy, D::Error> {
+        let form = Form::deserialize(deserializer)?;
+        Ok(Policy {
             backoff: form.backoff,
             timeout: form.timeout,
             pause_max: form.pause,
@@ -69,12 +76,12 @@ impl From<Form> for Policy {
             admission_wait: form.admission_wait,
             in_flight: form.in_flight,
             look_ups_max: form.look_ups_max,
-        }
+        })
     }
 }
 
-impl From<Policy> for Form {
-    fn from(policy: Policy) -> Form {
+impl Form {
+    fn of(policy: Policy) -> Form {
         let Policy { request_bytes_max, reply_bytes_max, retention, lease_margin, .. } = policy;
         Form {
             backoff: policy.backoff,
@@ -96,7 +103,7 @@ impl From<Policy> for Form {
 
 impl Default for Form {
     fn default() -> Form {
-        Policy::default().into()
+        Form::of(Policy::default())
     }
 }
 

@@ -2,9 +2,6 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
-use super::form::Form;
 use super::{
     Backoff, BreakerConfig, BudgetConfig, InFlight, RateConfig, RecoveryConfig, Timeouts, concurrency,
     invalid, limits, pause,
@@ -26,8 +23,7 @@ use crate::error::{Error, field};
 ///     .without_breaker();
 /// assert!(policy.validate().is_ok());
 /// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Form", into = "Form")]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Policy {
     /// The waits between attempts.

@@ -157,7 +157,9 @@ pub fn a_lease_of_tomorrow_keeps_nobody_out() -> bool {
 pub fn a_claim_of_tomorrow_has_no_window_tomorrow_either() -> bool {
     let taken = first(DAY + HOUR).take(&lapsed(0)).or_else(|| first(DAY + HOUR).take(&lapsed(2 * DAY)));
     let taken = taken.expect("somebody takes it");
-    taken.window(Some(REPLAYS), at(DAY + 2 * HOUR), None) == Window::Closed
+    let Record { claimed_at, updated_at, attempt_max, .. } = taken;
+    let sent = Sent { claimed_at, updated_at, now: at(DAY + 2 * HOUR), measured: None, attempt_max };
+    window(Some(REPLAYS), &sent) == Window::Closed
 }
 
 pub fn mended_credentials_start_no_new_window_after_an_unknown_send() -> bool {
