@@ -103,13 +103,13 @@ proptest! {
         let asked: Vec<u64> = gaps.iter().scan(0, |now, gap| { *now += gap; Some(*now) }).collect();
         let starts = starts_of(&config, &asked);
         for (index, start) in starts.iter().enumerate() {
-            let in_period = starts[index..].iter().take_while(|&&later| later < start + per).count();
+            let in_period = starts[index..].partition_point(|&later| later < start + per);
             prop_assert!(in_period <= calls as usize, "{in_period} from {start}");
         }
         if burst.is_none() && calls <= ONE_BY_ONE_MAX {
             let mut counted: Vec<u64> = Vec::new();
             for now in asked {
-                let held = counted.iter().rev().take_while(|&&start| start + per > now).count();
+                let held = counted.len() - counted.partition_point(|&start| start + per <= now);
                 if held < calls as usize {
                     counted.push(now);
                 }
