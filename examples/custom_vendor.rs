@@ -1,6 +1,9 @@
 //! An adapter of one's own, for a vendor that no table can describe: a parcel service that takes our key as
 //! the parcel's reference, ships twice if it is asked twice, and can be asked by reference.
 //!
+//! What is not said here has a default: verdicts follow HTTP, and a no counts if the vendor itself wrote it. Without the
+//! last three methods it is an adapter too. A parcel whose answer was lost is then left to a person.
+//!
 //! ```sh
 //! cargo run --example custom_vendor
 //! ```
@@ -9,29 +12,28 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use steadfast::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use steadfast::clock::Timestamp;
+use steadfast::http::{HeaderMap, Method, StatusCode, header};
 use steadfast::operation::WireKey;
-use steadfast::testkit::{ScriptedTransport, TestClock};
+use steadfast::testkit::{ScriptedTransport, TestClock, conformance};
 use steadfast::transport::{Answer, Request, SendErrorKind};
 use steadfast::url::Url;
-use steadfast::vendor::{Attempt, Finding, SpeaksFor, Subject, Vendor, Verdict, wait};
-use steadfast::{Client, Effect, Error, Input, Refusal};
+use steadfast::vendor::{BaseUrl, Credential, Finding, KeyPlace, Subject, Vendor};
+use steadfast::{Client, Error};
 
+/// The parcel service, for one of our accounts.
 #[derive(Debug)]
-struct Parcels {
-    base_url: Url,
+pub struct Parcels {
+    base: BaseUrl,
     account: String,
-    token: HeaderValue,
+    token: Credential,
 }
 
 impl Parcels {
-    fn new(account: &str, token: &str) -> Result<Parcels, Error> {
-        let mut value = HeaderValue::from_str(&format!("Token {token}"))
-            .map_err(|problem| Error::validation(Input::Secret, problem.to_string()))?;
-        value.set_sensitive(true); // Debug prints it as `Sensitive`
-        let base_url = Url::parse("https://api.parcels.example")
-            .map_err(|problem| Error::validation(Input::BaseUrl, problem.to_string()))?;
-        Ok(Parcels { base_url, account: account.to_owned(), token: value })
+    /// The account's name is part of its operations' names. It stays when the token changes.
+    pub fn new(account: &str, token: &str) -> Parcels {
+        let base = BaseUrl::new("https://api.parcels.example");
+        Parcels { base, account: account.to_owned(), token: Credential::new("Token ", token) }
     }
 }
 
@@ -41,51 +43,38 @@ impl Vendor for Parcels {
     }
 
     fn base_url(&self) -> &Url {
-        &self.base_url
+        self.base.url()
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        self.token.check()?;
+        self.base.check()
     }
 
     fn account(&self, _: &HeaderMap) -> Cow<'_, str> {
         Cow::Borrowed(&self.account)
     }
 
+    /// At each send, on a copy: what is recorded has no token in it.
+    fn authorize(&self, request: &mut Request) {
+        self.token.put(header::AUTHORIZATION, &mut request.headers);
+    }
+
     /// Once, before the claim: what is recorded and resent has the reference in it.
     fn stamp(&self, wire_key: WireKey, request: &mut Request) -> Result<String, Error> {
-        let mut parcel: Value = serde_json::from_slice(&request.body)
-            .map_err(|problem| Error::validation(Input::Body, problem.to_string()))?;
-        parcel["reference"] = json!(wire_key.to_string());
-        request.body = parcel.to_string().into();
-        Ok(wire_key.to_string())
+        let key = wire_key.to_string();
+        KeyPlace::Body("reference".to_owned()).put(&key, request)?;
+        Ok(key)
     }
 
-    fn authorize(&self, request: &mut Request) {
-        request.headers.insert(header::AUTHORIZATION, self.token.clone());
-    }
-
-    /// It ships again: there is no window in which a resend is safe.
-    fn replay_window(&self, _: &Request) -> Option<Duration> {
-        None
-    }
-
-    fn classify(&self, attempt: &Attempt<'_>) -> Verdict {
-        let answer = match attempt.outcome {
-            Ok(answer) => answer,
-            Err(error) => return Verdict::Retry { effect: error.effect(), not_before: None },
-        };
-        let not_before = wait::asked(answer.status, &answer.headers, attempt.now);
-        // Their failures are JSON with a `code`. Whatever else comes in place of one was written by a proxy, which
-        // may have passed the parcel on before: no proof that nothing was shipped.
-        let is_their_own = answer.json().is_some_and(|body| body["code"].is_string());
-        // They never replay, so that a no to this attempt says nothing of an earlier one.
-        let refused = |refusal| Verdict::Refused { refusal, speaks_for: SpeaksFor::ThisAttempt };
-        match answer.status.as_u16() {
-            200..=299 if answer.json().is_some() => Verdict::Done { replayed: false },
-            429 => Verdict::Retry { effect: Effect::None, not_before },
-            401 | 403 if is_their_own => refused(Refusal::Unauthorized),
-            // 408: they gave up on reading the request, and may have read enough of it.
-            400..=499 if is_their_own && answer.status != StatusCode::REQUEST_TIMEOUT => {
-                refused(Refusal::Rejected)
-            }
-            _ => Verdict::Retry { effect: Effect::Unknown, not_before },
+    /// Their failures have a `code`. Whatever else comes in place of one was written by a proxy, which may have passed
+    /// the parcel on before: no proof that nothing was shipped.
+    fn is_own(&self, answer: &Answer) -> bool {
+        let body = answer.json().unwrap_or_default();
+        if answer.status.is_success() {
+            body.is_object() || body.is_array()
+        } else {
+            body["code"].is_string()
         }
     }
 
@@ -96,39 +85,51 @@ impl Vendor for Parcels {
     }
 
     fn look_up(&self, subject: &Subject<'_>) -> Option<Request> {
-        let mut url = self.base_url.join("/parcels").ok()?;
-        url.query_pairs_mut().append_pair("reference", subject.wire_key);
+        let url = self.base.at("/parcels", &[("reference", subject.wire_key)]);
         Some(Request::new(Method::GET, url))
     }
 
     fn read_look_up(&self, subject: &Subject<'_>, _: &Request, answer: &Answer) -> Finding {
         // Only a working lookup may say that there is none.
-        let (true, Some(Value::Array(parcels))) = (answer.status.is_success(), answer.json()) else {
+        let (StatusCode::OK, Some(Value::Array(parcels))) = (answer.status, answer.json()) else {
             return Finding::Unanswered;
         };
-        match parcels.into_iter().find(|parcel| parcel["reference"] == subject.wire_key) {
-            Some(parcel) => {
-                Finding::Found(Answer::new(answer.status, answer.headers.clone(), parcel.to_string()))
-            }
-            None => Finding::Absent,
+        let [parcel] = parcels.as_slice() else {
+            return if parcels.is_empty() { Finding::Absent } else { Finding::CannotTell };
+        };
+        // A parcel of another reference: their filter was not heard, and ours may be on a page that is not shown.
+        // An older one is of a time when the same key was used before.
+        let ordered_at = parcel["ordered_at_ms"].as_u64().map(Timestamp::from_millis);
+        let is_older = ordered_at.and_then(|at| subject.is_older(at));
+        if parcel["reference"] != subject.wire_key || is_older != Some(false) {
+            return Finding::CannotTell;
         }
+        Finding::Found(Answer::new(StatusCode::CREATED, answer.headers.clone(), parcel.to_string()))
     }
+}
+
+/// How they answer a lookup that finds a parcel.
+pub fn listed(reference: &str, ordered_at: Timestamp) -> Answer {
+    let parcel = json!([{"id": 7, "reference": reference, "ordered_at_ms": ordered_at.as_millis()}]);
+    Answer::new(StatusCode::OK, HeaderMap::new(), parcel.to_string())
 }
 
 #[tokio::main(flavor = "current_thread")]
 #[allow(clippy::print_stdout, reason = "an example shows something")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    // What a test of the adapter asks: every status, failure, wait and broken answer.
+    let adapter = Parcels::new("main-warehouse", "not-a-real-token");
+    let refused = Answer::new(StatusCode::BAD_REQUEST, HeaderMap::new(), r#"{"code":"no_address"}"#);
+    let breaches = conformance::vendor(&adapter).failure(refused).found(listed).breaches();
+    println!("rules that the adapter breaks: {breaches:?}");
+
     // The answer to the order is lost; the lookup finds that the parcel was accepted.
     let network = ScriptedTransport::new().fail(SendErrorKind::Reset).always_with(|request| {
         let asked = request.url.query_pairs().find(|(name, _)| name == "reference");
-        let reference = asked.map(|(_, value)| value.into_owned());
-        let found = json!([{"id": 7, "reference": reference, "state": "accepted"}]).to_string();
-        Ok(Answer::new(StatusCode::OK, HeaderMap::new(), found))
+        let reference = asked.map(|(_, value)| value.into_owned()).unwrap_or_default();
+        Ok(listed(&reference, TestClock::START))
     });
-    let parcels = Client::builder(Parcels::new("main-warehouse", "not-a-real-token")?)
-        .transport(network.clone())
-        .clock(TestClock::auto())
-        .build()?;
+    let parcels = Client::builder(adapter).transport(network.clone()).clock(TestClock::auto()).build()?;
 
     let reply = parcels.post("/parcels").key("order-42/parcel").json(&json!({"to": "Ann"})).send().await?;
 

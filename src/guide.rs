@@ -148,8 +148,15 @@ pub mod vendors_file {}
 /// # An adapter of one's own
 ///
 /// A vendor whose idempotency is a key in a header or in a body field needs none:
-/// [`Keyed`](crate::vendor::Keyed) is data. For any other, implement [`Vendor`](crate::vendor::Vendor), as this whole
-/// program does.
+/// [`Keyed`](crate::vendor::Keyed) is data. For any other, implement [`Vendor`](crate::vendor::Vendor): a name, a base
+/// URL, a credential and the place of the key are [under 30 lines](crate::vendor). This whole program adds a mark of the
+/// vendor's own answers, and a lookup.
+///
+/// Then run the conformance suite of [`testkit`] on it, in a test. It puts the adapter through every status, failure,
+/// wait and broken answer, and names each rule that is broken.
+///
+#[cfg_attr(feature = "testkit", doc = "[`testkit`]: crate::testkit::conformance")]
+#[cfg_attr(not(feature = "testkit"), doc = "[`testkit`]: crate#features")]
 ///
 /// ```
 #[cfg_attr(any(not(doctest), feature = "testkit"), doc = include_str!("../examples/custom_vendor.rs"))]

@@ -141,6 +141,7 @@
 //!
 //! - An adapter implements [`vendor::Vendor`]: it stamps a [`transport::Request`], reads each [`transport::Answer`]
 //!   of a [`vendor::Attempt`], and says a [`vendor::Verdict`]. [An adapter of one's own](guide::adapter) is whole.
+//!   `testkit::conformance` is the suite that it must pass.
 //! - A store implements [`store::Store`] over [`operation::record`], the state machine. `testkit::contract` is the
 //!   suite that it must pass. [`store::Wrapper`] is for a store around another one.
 //! - A transport implements [`transport::Transport`]. [`transport::Http`] is the one over reqwest.

@@ -11,6 +11,7 @@
 //! | jitter at its ends, or a run that a seed repeats | [`FixedRandom`], [`SeededRandom`] |
 //! | connections that drop, reset, stall or stop half-way | [`Front`] before a fake of yours or a wiremock |
 //! | which request meets which fault, and how often | [`FaultPlan`], by rule or by seed |
+//! | whether an adapter of your own errs on the safe side | [`conformance`] |
 //!
 //! ```
 //! use std::time::Duration;
@@ -49,6 +50,8 @@
 //! [`ScriptedTransport::remaining`] and [`FaultPlan::pending`] tell whether the test got as far as it meant.
 
 mod clock;
+#[cfg(feature = "testkit")]
+pub mod conformance;
 #[cfg(feature = "testkit")]
 pub mod fakes;
 mod fault;

@@ -6,6 +6,62 @@
 //!
 //! The adapters are [`Stripe`], [`Postmark`] and [`BigCommerce`]. [`Keyed`] is for every vendor whose idempotency is
 //! a key in a header or a body field: it is configuration and no code.
+//!
+//! # An adapter of one's own
+//!
+//! It is a name, a [`BaseUrl`], a [`Credential`], and the [`KeyPlace`] where the key goes. All else has a default that
+//! errs on the safe side. Verdicts follow HTTP and the form of the answer ([`rules`]), nothing is replayed, and nothing
+//! can be looked up: a POST whose answer is lost ends as *unknown*.
+//!
+//! ```
+//! use steadfast::error::Error;
+//! use steadfast::http::header::AUTHORIZATION;
+//! use steadfast::operation::WireKey;
+//! use steadfast::transport::Request;
+//! use steadfast::url::Url;
+//! use steadfast::vendor::{BaseUrl, Credential, KeyPlace, Vendor};
+//!
+//! #[derive(Debug)]
+//! struct Parcels {
+//!     base: BaseUrl,
+//!     token: Credential,
+//! }
+//!
+//! impl Vendor for Parcels {
+//!     fn name(&self) -> &str {
+//!         "parcels"
+//!     }
+//!     fn base_url(&self) -> &Url {
+//!         self.base.url()
+//!     }
+//!     fn check(&self) -> Result<(), Error> {
+//!         self.token.check()?;
+//!         self.base.check()
+//!     }
+//!     fn authorize(&self, request: &mut Request) {
+//!         self.token.put(AUTHORIZATION, &mut request.headers);
+//!     }
+//!     fn stamp(&self, wire_key: WireKey, request: &mut Request) -> Result<String, Error> {
+//!         let key = wire_key.to_string();
+//!         KeyPlace::Body("reference".to_owned()).put(&key, request)?;
+//!         Ok(key)
+//!     }
+//! }
+//!
+//! let parcels = Parcels {
+//!     base: BaseUrl::new("https://api.parcels.example"),
+//!     token: Credential::new("Token ", "a-token"),
+//! };
+//! parcels.check()?;
+//! # #[cfg(feature = "testkit")]
+//! assert_eq!(steadfast::testkit::conformance::vendor(&parcels).breaches(), []);
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! Where the vendor documents that it replays a key, say so in [`Vendor::replay_window`]. Where an effect can be found by
+//! the key, add [`Vendor::look_up`], [`Vendor::read_look_up`] and [`Vendor::settle_time`]. Where the vendor's own
+//! failures have a mark, tell it in [`Vendor::is_own`]. The suite `testkit::conformance` puts the adapter through
+//! every status, failure and wait, and names the rule that it breaks.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -22,22 +78,28 @@ use crate::operation::WireKey;
 use crate::request::Request;
 use crate::transport::SendError;
 
+mod base;
 mod bigcommerce;
 mod body;
-mod common;
+mod credential;
 pub(crate) mod date;
+mod key_place;
 mod keyed;
 mod postmark;
 #[cfg(test)]
 mod rig;
+pub mod rules;
 pub(crate) mod secret;
 mod shown;
 mod stripe;
 pub mod wait;
 
+pub use base::BaseUrl;
 pub use bigcommerce::BigCommerce;
 pub(crate) use bigcommerce::STORE_HASH_FOUND;
-pub use keyed::{Auth, KeyPlace, Keyed, KeyedConfig, Marker, OwnMark};
+pub use credential::Credential;
+pub use key_place::KeyPlace;
+pub use keyed::{Auth, Keyed, KeyedConfig, Marker, OwnMark};
 pub use postmark::Postmark;
 pub use shown::is_plain;
 pub(crate) use shown::{Adapter, ShownOperation, ShownPath};
@@ -75,18 +137,24 @@ pub trait Vendor: fmt::Debug + Send + Sync + 'static {
     }
 
     /// The account that keys are unique in, from the adapter's configuration and the call's headers
-    /// (Stripe's `Stripe-Account`). It must not change when a secret is rotated.
-    fn account(&self, headers: &HeaderMap) -> Cow<'_, str>;
+    /// (Stripe's `Stripe-Account`). It must not change when a secret is rotated. Default: `default`, which is right for
+    /// a vendor with one account.
+    fn account(&self, headers: &HeaderMap) -> Cow<'_, str> {
+        let _ = headers;
+        Cow::Borrowed("default")
+    }
 
     /// Stamps an operation's wire key into its request, once, before the claim. The result is stored and
-    /// resent byte for byte. Gives the key in the form that this vendor sees.
+    /// resent byte for byte. Gives the key in the form that this vendor sees. [`KeyPlace::put`] does it for a header and
+    /// for a member of a JSON body.
     ///
     /// # Errors
     ///
     /// A validation error if the request leaves no room for the key; nothing is sent or recorded.
     fn stamp(&self, wire_key: WireKey, request: &mut Request) -> Result<String, Error>;
 
-    /// Adds secrets and fixed headers. Called at each send, on a copy that is never stored or logged.
+    /// Adds secrets and fixed headers. Called at each send, on a copy that is never stored or logged. A secret's value is
+    /// marked as sensitive, as a [`Credential`] does.
     fn authorize(&self, request: &mut Request);
 
     /// The headers that carry this vendor's secrets: a call that gives one is refused, because its headers are stored.
@@ -102,25 +170,53 @@ pub trait Vendor: fmt::Debug + Send + Sync + 'static {
     }
 
     /// The replay window: for how long, from the first send, the vendor answers a resend of this stamped request from
-    /// its own record. `None`: it executes it again.
-    fn replay_window(&self, request: &Request) -> Option<Duration>;
+    /// its own record. `None`: it executes it again. Default: `None`, for every request.
+    ///
+    /// A window that the vendor does not document is a second effect. A request without a key has none:
+    /// [`KeyPlace::is_in`].
+    fn replay_window(&self, request: &Request) -> Option<Duration> {
+        let _ = request;
+        None
+    }
 
-    /// What an attempt's outcome means.
-    fn classify(&self, attempt: &Attempt<'_>) -> Verdict;
+    /// Whether the vendor itself wrote this answer. The default of [`classify`](Vendor::classify) asks. A failure that a
+    /// proxy wrote proves nothing: the vendor may have executed the request before. So may it where a proxy stands in
+    /// for a success.
+    ///
+    /// Default: by the answer's form ([`rules::is_own`]). A proxy that answers in JSON passes for the vendor then.
+    /// Where the vendor's own failures have a mark, such as a request's id among the headers, ask for that.
+    fn is_own(&self, answer: &Answer) -> bool {
+        rules::is_own(answer)
+    }
+
+    /// What an attempt's outcome means. Default: [`rules::verdict`].
+    fn classify(&self, attempt: &Attempt<'_>) -> Verdict {
+        rules::verdict(self, attempt)
+    }
 
     /// The settle time: how long after an unknown outcome a lookup may be believed. It is the index lag plus the
-    /// longest processing time.
-    fn settle_time(&self) -> Duration;
+    /// longest processing time. Default: zero, which is right without a lookup.
+    fn settle_time(&self) -> Duration {
+        Duration::ZERO
+    }
 
     /// The first request of a lookup for the effect of `subject`, if this vendor has one for it. The engine
-    /// authorises and sends it.
-    fn look_up(&self, subject: &Subject<'_>) -> Option<Request>;
+    /// authorises and sends it. Default: `None`, and what became of an unknown outcome is left to a person.
+    fn look_up(&self, subject: &Subject<'_>) -> Option<Request> {
+        let _ = subject;
+        None
+    }
 
-    /// What the answer to a lookup request says. `asked` is the request it answers.
+    /// What the answer to a lookup request says. `asked` is the request it answers. Default: it cannot tell.
     ///
     /// A lookup that failed, or answered with anything but what a working lookup answers, is
-    /// [`Finding::Unanswered`]: never [`Finding::Absent`].
-    fn read_look_up(&self, subject: &Subject<'_>, asked: &Request, answer: &Answer) -> Finding;
+    /// [`Finding::Unanswered`]: never [`Finding::Absent`]. A list that was filtered by the key and shows another's
+    /// object was not filtered: its being without ours is no proof. What is [older](Subject::is_older) than the
+    /// operation is not its effect.
+    fn read_look_up(&self, subject: &Subject<'_>, asked: &Request, answer: &Answer) -> Finding {
+        let _ = (subject, asked, answer);
+        Finding::CannotTell
+    }
 }
 
 /// One attempt's outcome, with what an adapter needs to judge it.
@@ -268,7 +364,10 @@ impl<'a> Subject<'a> {
 
     /// Whether what the vendor dates so is from before the operation, such as from its key's previous life. `None` if
     /// it may be either: it is older by one clock, and whether that was ahead of the other is not known.
-    fn is_older(&self, at: Timestamp) -> Option<bool> {
+    ///
+    /// Clocks that differ by up to five minutes are allowed for. The wire key is the same in every life of a key, so
+    /// that a lookup by it finds what an earlier life has left.
+    pub fn is_older(&self, at: Timestamp) -> Option<bool> {
         let is_before = |claim: Timestamp| Guard::NothingOlder.keeps(at < claim.minus(CLOCK_SKEW));
         match (is_before(self.claimed_at), self.by_vendors_clock().map(is_before)) {
             (false, None | Some(false)) => Some(false),

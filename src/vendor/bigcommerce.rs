@@ -20,10 +20,10 @@ use crate::answer::Answer;
 use crate::error::{Effect, Error, Input, Refusal};
 use crate::operation::WireKey;
 use crate::request::Request;
-use crate::vendor::common::{
-    Base, Credential, asked, by_status, is_anothers_success, is_page, no_answer, refused,
+use crate::vendor::rules::{asked, by_status, is_anothers_success, is_page, no_answer, refused};
+use crate::vendor::{
+    Attempt, BaseUrl, Credential, Finding, SpeaksFor, Subject, Vendor, Verdict, is_plain, wait,
 };
-use crate::vendor::{Attempt, Finding, SpeaksFor, Subject, Vendor, Verdict, is_plain, wait};
 
 mod look_up;
 mod routes;
@@ -64,7 +64,7 @@ use routes::Resource;
 /// ```
 #[derive(Clone, Debug)]
 pub struct BigCommerce {
-    base: Base,
+    base: BaseUrl,
     store_hash: String,
     credential: Credential,
     settle_time: Duration,
@@ -81,7 +81,7 @@ impl BigCommerce {
         BigCommerce {
             base: store_base("https://api.bigcommerce.com", &store_hash),
             store_hash,
-            credential: Credential::new("", &access_token.into()),
+            credential: Credential::new("", access_token),
             settle_time: SETTLE_TIME,
         }
     }
@@ -228,8 +228,8 @@ impl Vendor for BigCommerce {
     }
 }
 
-fn store_base(root: &str, store_hash: &str) -> Base {
-    Base::new(&format!("{}/stores/{store_hash}", root.trim_end_matches('/')))
+fn store_base(root: &str, store_hash: &str) -> BaseUrl {
+    BaseUrl::new(&format!("{}/stores/{store_hash}", root.trim_end_matches('/')))
 }
 
 /// Payment errors 10000 ("try again later") and 30105 ("duplicate transaction … do not try to pay again"): the

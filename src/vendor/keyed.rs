@@ -12,23 +12,22 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use http::HeaderMap;
 use http::header::HeaderName;
-use http::{HeaderMap, Method};
 use secrecy::SecretString;
 use url::Url;
 
 use crate::answer::Answer;
-use crate::error::{Effect, Error, Input, Refusal};
+use crate::error::{Effect, Error, Refusal};
 use crate::operation::WireKey;
 use crate::request::Request;
-use crate::vendor::body::RawObject;
-use crate::vendor::common::{Base, Credential, asked, by_status, header_value, is_page, no_answer, refused};
-use crate::vendor::{Attempt, Finding, SpeaksFor, Subject, Vendor, Verdict};
+use crate::vendor::rules::{asked, by_status, is_page, no_answer, refused};
+use crate::vendor::{Attempt, BaseUrl, Credential, KeyPlace, SpeaksFor, Vendor, Verdict};
 
 mod config;
 mod form;
 
-pub use config::{Auth, KeyPlace, KeyedConfig, Marker, OwnMark};
+pub use config::{Auth, KeyedConfig, Marker, OwnMark};
 
 /// The rules of a vendor that is described by a [`KeyedConfig`].
 ///
@@ -51,9 +50,8 @@ pub use config::{Auth, KeyPlace, KeyedConfig, Marker, OwnMark};
 #[derive(Clone, Debug)]
 pub struct Keyed {
     config: KeyedConfig,
-    base: Base,
+    base: BaseUrl,
     auth: Option<(HeaderName, Credential)>,
-    key_header: Option<HeaderName>,
 }
 
 impl Keyed {
@@ -61,15 +59,11 @@ impl Keyed {
     /// impossible in it.
     pub fn new(config: KeyedConfig, secret: impl Into<SecretString>) -> Keyed {
         let secret = secret.into();
-        let auth = config.auth.as_ref().and_then(|auth| {
+        let auth = config.auth.as_ref().and_then(move |auth| {
             let name = HeaderName::from_bytes(auth.header.as_bytes()).ok()?;
-            Some((name, Credential::new(&auth.prefix, &secret)))
+            Some((name, Credential::new(&auth.prefix, secret)))
         });
-        let key_header = match &config.key {
-            Some(KeyPlace::Header(name)) => HeaderName::from_bytes(name.as_bytes()).ok(),
-            _ => None,
-        };
-        Keyed { base: Base::new(&config.base_url), auth, key_header, config }
+        Keyed { base: BaseUrl::new(&config.base_url), auth, config }
     }
 
     /// The configuration it was built with.
@@ -92,20 +86,7 @@ impl Keyed {
         if self.config.window.is_none() || request.method.is_safe() {
             return false;
         }
-        match &self.config.key {
-            Some(KeyPlace::Header(_)) => {
-                self.key_header.as_ref().is_some_and(|name| request.headers.contains_key(name))
-            }
-            Some(KeyPlace::Body(field)) => {
-                RawObject::parse(&request.body).is_ok_and(|body| body.get(field).is_some())
-            }
-            None => false,
-        }
-    }
-
-    /// Whether the vendor itself wrote the answer, as far as its configuration tells.
-    fn is_own(&self, answer: &Answer) -> bool {
-        self.config.own.as_ref().map_or_else(|| !is_page(answer), |mark| mark.matches(answer))
+        self.config.key.as_ref().is_some_and(|place| place.is_in(request))
     }
 
     /// What a failure speaks for; `None` if it is not the vendor's own.
@@ -120,19 +101,6 @@ impl Keyed {
             && self.replays(attempt.request)
             && answer.status.as_u16() != 409;
         Some(if is_proof && (replayed || in_window) { SpeaksFor::EarlierToo } else { SpeaksFor::ThisAttempt })
-    }
-
-    fn stamp_header(&self, request: &mut Request, key: &str) -> Result<(), Error> {
-        let Some(name) = &self.key_header else {
-            return Err(Error::validation(Input::Header, "`key.header` is not the name of a header"));
-        };
-        if request.headers.contains_key(name) {
-            let problem = format!("{name} is set by the client; name the operation with its key instead");
-            return Err(Error::validation(Input::Header, problem));
-        }
-        let value = if self.config.quoted { format!("\"{key}\"") } else { key.to_owned() };
-        request.headers.insert(name.clone(), header_value(name.as_str(), &value)?);
-        Ok(())
     }
 }
 
@@ -159,25 +127,11 @@ impl Vendor for Keyed {
 
     fn stamp(&self, wire_key: WireKey, request: &mut Request) -> Result<String, Error> {
         let key = self.short_key(wire_key);
-        if request.method.is_safe() {
-            return Ok(key);
-        }
         match &self.config.key {
-            Some(KeyPlace::Header(_)) => self.stamp_header(request, &key)?,
-            Some(KeyPlace::Body(field)) => {
-                // A PUT or DELETE without a body has no place for a key and needs none.
-                if request.body.is_empty() && request.method != Method::POST {
-                    return Ok(key);
-                }
-                let mut body = RawObject::parse(&request.body)?;
-                if body.get(field).is_some() {
-                    let problem =
-                        format!("`{field}` is set by the client; name the operation with its key instead");
-                    return Err(Error::validation(Input::Body, problem));
-                }
-                body.set(field, &key)?;
-                request.body = body.to_bytes()?;
+            Some(place @ KeyPlace::Header(_)) if self.config.quoted => {
+                place.put(&format!("\"{key}\""), request)?;
             }
+            Some(place) => place.put(&key, request)?,
             None => {}
         }
         Ok(key)
@@ -195,6 +149,11 @@ impl Vendor for Keyed {
 
     fn replay_window(&self, request: &Request) -> Option<Duration> {
         if self.replays(request) { self.config.window } else { None }
+    }
+
+    /// By its mark, if its configuration names one. Else by the form: all but a page for a browser.
+    fn is_own(&self, answer: &Answer) -> bool {
+        self.config.own.as_ref().map_or_else(|| !is_page(answer), |mark| mark.matches(answer))
     }
 
     fn classify(&self, attempt: &Attempt<'_>) -> Verdict {
@@ -228,19 +187,6 @@ impl Vendor for Keyed {
             return Verdict::Unknown;
         }
         by_status(attempt, status, says, wait)
-    }
-
-    /// Zero: there is no lookup to wait for.
-    fn settle_time(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    fn look_up(&self, _subject: &Subject<'_>) -> Option<Request> {
-        None
-    }
-
-    fn read_look_up(&self, _subject: &Subject<'_>, _asked: &Request, _answer: &Answer) -> Finding {
-        Finding::CannotTell
     }
 }
 

@@ -15,11 +15,11 @@ use serde_json::Value;
 use url::Url;
 
 use crate::answer::Answer;
-use crate::error::{Error, Input, Refusal};
+use crate::error::{Effect, Error, Input, Refusal};
 use crate::operation::WireKey;
 use crate::request::Request;
-use crate::vendor::common::{Base, Credential, asked, by_status, is_anothers_success, no_answer, refused};
-use crate::vendor::{Attempt, Finding, SpeaksFor, Subject, Vendor, Verdict};
+use crate::vendor::rules::{asked, by_status, is_anothers_success, is_page, no_answer, refused};
+use crate::vendor::{Attempt, BaseUrl, Credential, Finding, SpeaksFor, Subject, Vendor, Verdict};
 
 mod look_up;
 mod stamp;
@@ -53,7 +53,7 @@ mod stamp;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Postmark {
-    base: Base,
+    base: BaseUrl,
     credential: Credential,
     account: String,
     message_id: MessageId,
@@ -72,8 +72,8 @@ impl Postmark {
     /// Postmark at `https://api.postmarkapp.com`. An empty token is refused by [`Vendor::check`].
     pub fn new(server_token: impl Into<SecretString>) -> Postmark {
         Postmark {
-            base: Base::new("https://api.postmarkapp.com"),
-            credential: Credential::new("", &server_token.into()),
+            base: BaseUrl::new("https://api.postmarkapp.com"),
+            credential: Credential::new("", server_token),
             account: "default".into(),
             message_id: MessageId::SenderDomain,
             settle_time: SETTLE_TIME,
@@ -83,7 +83,7 @@ impl Postmark {
     /// Another base URL, such as a fake's. What is not a URL is refused by [`Vendor::check`].
     #[must_use]
     pub fn base_url(mut self, url: impl AsRef<str>) -> Postmark {
-        self.base = Base::new(url.as_ref());
+        self.base = BaseUrl::new(url.as_ref());
         self
     }
 
@@ -197,8 +197,11 @@ impl Vendor for Postmark {
             Ok(answer) => answer,
             Err(error) => return no_answer(error),
         };
-        if answer.status.is_success() && self.kind(attempt.request).is_some() {
-            return sent(attempt, answer);
+        if answer.status.is_success() && !attempt.request.method.is_safe() {
+            return match self.kind(attempt.request) {
+                Some(_) => sent(attempt, answer),
+                None => written(attempt, answer),
+            };
         }
         // 500 is ambiguous: "in most cases the message is lost", so in some it is sent. Of 503 (maintenance)
         // Postmark does not say at which point it answers so. Both stay unknown; 429 is not accepted.
@@ -236,6 +239,20 @@ fn sent(attempt: &Attempt<'_>, answer: &Answer) -> Verdict {
         },
         // Not Postmark's words: a proxy may have answered before or after the message was taken.
         _ => Verdict::Unknown,
+    }
+}
+
+/// The 2xx of a write that sends no mail, such as a template's. It is in no batch, so that an `ErrorCode` is of the whole.
+fn written(attempt: &Attempt<'_>, answer: &Answer) -> Verdict {
+    let not_before = asked(attempt, answer);
+    if is_page(answer) {
+        return Verdict::Retry { effect: Effect::Unknown, not_before };
+    }
+    match answer.json().as_ref().and_then(|body| body.get("ErrorCode")) {
+        Some(code) if code.is_number() && *code != 0 => {
+            refused(attempt, Refusal::Rejected, Some(SpeaksFor::ThisAttempt), not_before)
+        }
+        _ => Verdict::Done { replayed: false },
     }
 }
 

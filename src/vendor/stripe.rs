@@ -22,8 +22,8 @@ use crate::error::{Error, Input};
 use crate::guard::Guard;
 use crate::operation::WireKey;
 use crate::request::Request;
-use crate::vendor::common::{Base, Credential, header_value};
-use crate::vendor::{Attempt, Finding, Subject, Vendor, Verdict, is_plain};
+use crate::vendor::key_place::header_value;
+use crate::vendor::{Attempt, BaseUrl, Credential, Finding, Subject, Vendor, Verdict, is_plain};
 
 mod look_up;
 mod rules;
@@ -41,7 +41,7 @@ mod rules;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Stripe {
-    base: Base,
+    base: BaseUrl,
     credential: Credential,
     mode: &'static str,
     account: String,
@@ -59,8 +59,8 @@ impl Stripe {
         let secret = secret.into();
         let mode = mode(secret.expose_secret());
         Stripe {
-            base: Base::new("https://api.stripe.com"),
-            credential: Credential::new("Bearer ", &secret),
+            base: BaseUrl::new("https://api.stripe.com"),
+            credential: Credential::new("Bearer ", secret),
             mode,
             account: mode.to_owned(),
             api_version: None,
@@ -73,7 +73,7 @@ impl Stripe {
     /// Another base URL, such as a fake's. What is not a URL is refused by [`Vendor::check`].
     #[must_use]
     pub fn base_url(mut self, url: impl AsRef<str>) -> Stripe {
-        self.base = Base::new(url.as_ref());
+        self.base = BaseUrl::new(url.as_ref());
         self
     }
 

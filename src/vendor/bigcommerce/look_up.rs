@@ -15,11 +15,11 @@ use super::routes::Resource;
 use super::same::agrees;
 use crate::answer::Answer;
 use crate::guard::Guard;
-use crate::vendor::common::{Base, reconciled};
-use crate::vendor::{Finding, Subject, body, date};
+use crate::vendor::rules::reconciled;
+use crate::vendor::{BaseUrl, Finding, Subject, body, date};
 
 /// Where to look for what the subject's request created. `None` if it cannot be found.
-pub(super) fn url(base: &Base, resource: &Resource, subject: &Subject<'_>) -> Option<Url> {
+pub(super) fn url(base: &BaseUrl, resource: &Resource, subject: &Subject<'_>) -> Option<Url> {
     let sent = || body::json(&subject.request.body);
     let by = |route: &str, filter: &str, value: &str| Some(base.at(route, &[(filter, value)]));
     match resource {

@@ -9,7 +9,8 @@ use url::Url;
 
 use crate::answer::Answer;
 use crate::error::{Error, Field, Input, field};
-use crate::vendor::common::shown;
+use crate::vendor::KeyPlace;
+use crate::vendor::base::shown;
 use crate::vendor::keyed::form;
 
 /// What a [`Keyed`](super::Keyed) vendor does. Reads from TOML; holds no secret, and `Debug` shows none that
@@ -105,17 +106,6 @@ pub struct Auth {
     /// What stands before the secret, such as `"Bearer "`. Default: nothing.
     #[serde(default)]
     pub prefix: String,
-}
-
-/// Where a key goes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum KeyPlace {
-    /// A header of this name.
-    Header(String),
-    /// A member of this name, at the top of a JSON body.
-    Body(String),
 }
 
 /// Marks answers. All parts that are given must match; one must be given.

@@ -1,7 +1,7 @@
 //! The vendors of the table in the requirements, each as data alone.
 
 use bytes::Bytes;
-use http::HeaderValue;
+use http::{HeaderValue, Method};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -9,6 +9,7 @@ use super::*;
 use crate::clock::Timestamp;
 use crate::operation::{Key, OperationId, Scope};
 use crate::vendor::rig::{self, wire_key};
+use crate::vendor::{Finding, Subject};
 
 const ADYEN: &str = r#"
     name = "adyen"

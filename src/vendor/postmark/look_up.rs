@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 use super::{Kind, stamp};
 use crate::answer::Answer;
 use crate::request::Request;
-use crate::vendor::common::{Base, reconciled};
-use crate::vendor::{Finding, Subject, body, date};
+use crate::vendor::rules::reconciled;
+use crate::vendor::{BaseUrl, Finding, Subject, body, date};
 
 /// The search for a stamped message, or for all the messages of a batch.
 ///
 /// `None` if the batch's messages go to several streams: one search covers one stream.
-pub(super) fn request(base: &Base, kind: Kind, subject: &Subject<'_>) -> Option<Request> {
+pub(super) fn request(base: &BaseUrl, kind: Kind, subject: &Subject<'_>) -> Option<Request> {
     let messages = messages(kind, subject)?;
     let stream_of = |message: &Value| {
         let named = message.get("MessageStream").and_then(Value::as_str).filter(|name| !name.is_empty());

@@ -22,8 +22,8 @@ use crate::clock::Timestamp;
 use crate::error::{Error, Input};
 use crate::guard::Guard;
 use crate::request::Request;
-use crate::vendor::common::{Base, has_content_type, reconciled};
-use crate::vendor::{CLOCK_SKEW, Finding, Subject};
+use crate::vendor::rules::{has_content_type, reconciled};
+use crate::vendor::{BaseUrl, CLOCK_SKEW, Finding, Subject};
 
 /// Appends the key to a form body, unless there is no room for it.
 pub(super) fn stamp_metadata(request: &mut Request, key: &str) -> Result<(), Error> {
@@ -69,7 +69,7 @@ pub(super) fn is_stamped(subject: &Subject<'_>) -> bool {
 }
 
 /// The newest objects created since before the claim.
-pub(super) fn first_page(base: &Base, route: &str, subject: &Subject<'_>) -> Url {
+pub(super) fn first_page(base: &BaseUrl, route: &str, subject: &Subject<'_>) -> Url {
     let margin = if subject.vendor_clock_ms.is_some() { CLOCK_SKEW } else { CLOCK_UNKNOWN };
     let since = subject.claimed_there().minus(margin).as_millis() / 1000;
     let (since, limit) = (since.to_string(), PAGE_SIZE.to_string());

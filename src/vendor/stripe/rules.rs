@@ -29,9 +29,7 @@ use crate::answer::Answer;
 use crate::error::{Effect, Refusal};
 use crate::guard::Guard;
 use crate::transport::{SendError, SendErrorKind};
-use crate::vendor::common::{
-    asked, by_status, is_anothers_success, is_page, no_answer, refused, was_deleted,
-};
+use crate::vendor::rules::{asked, by_status, is_anothers_success, is_page, no_answer, refused, was_deleted};
 use crate::vendor::{Attempt, SpeaksFor, Verdict, wait};
 
 /// What an attempt's outcome means. `has_key`: Stripe keeps the outcome under the request's key.

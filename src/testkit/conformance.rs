@@ -1,0 +1,175 @@
+//! The suite that every adapter passes: run it on an adapter of your own.
+//!
+//! [`vendor`] puts an adapter through every status, failure, wait and broken answer that HTTP has, and through lookups
+//! that fail, break off or find the wrong thing. It sends nothing. What it finds is a list of [`Breach`]es, each with
+//! the rule that is broken. An empty list is the pass:
+//!
+//! ```
+//! use steadfast::http::{HeaderMap, StatusCode};
+//! use steadfast::testkit::conformance;
+//! use steadfast::transport::Answer;
+//! use steadfast::vendor::Postmark;
+//!
+//! let answer = |status, body: &str| Answer::new(status, HeaderMap::new(), body.to_owned());
+//! let postmark = Postmark::new("a-server-token");
+//! let breaches = conformance::vendor(&postmark)
+//!     .call("/email/withTemplate", "application/json", r#"{"From":"a@shop.test","To":"b@x.test","TemplateId":1}"#)
+//!     .success(answer(StatusCode::OK, r#"{"MessageID":"1","ErrorCode":0,"Message":"OK"}"#))
+//!     .failure(answer(StatusCode::UNPROCESSABLE_ENTITY, r#"{"ErrorCode":300,"Message":"Invalid"}"#))
+//!     .found(|key, at| {
+//!         let at = steadfast::testkit::conformance::rfc3339(at);
+//!         let message = format!(r#"{{"MessageID":"1","Metadata":{{"steadfast_key":"{key}"}},"ReceivedAt":"{at}"}}"#);
+//!         answer(StatusCode::OK, &format!(r#"{{"TotalCount":1,"Messages":[{message}]}}"#))
+//!     })
+//!     .breaches();
+//! assert_eq!(breaches, []);
+//! ```
+//!
+//! The suite knows what HTTP says and not what the vendor does. Tell it what the vendor's own answers look like, as
+//! above. Without them it cannot see that a no of the vendor's is final, or that a lookup finds what it should.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+
+use crate::answer::Answer;
+use crate::clock::Timestamp;
+use crate::request::Request;
+use crate::vendor::Vendor;
+
+mod cases;
+mod look_ups;
+mod secrets;
+mod stamps;
+mod verdicts;
+
+/// Starts the suite on an adapter. It runs with [`Conformance::breaches`].
+///
+/// Without another word the call is a POST of a JSON object to `/conformance`, a success is `{}`, and a failure of the
+/// vendor's own is not known.
+pub fn vendor(vendor: &dyn Vendor) -> Conformance<'_> {
+    let success = Answer::new(StatusCode::OK, HeaderMap::new(), "{}");
+    let conformance = Conformance {
+        vendor,
+        call: Request::new(Method::POST, vendor.base_url().clone()),
+        success,
+        failure: None,
+        found: None,
+    };
+    conformance.call("/conformance", "application/json", CALL)
+}
+
+/// A time as RFC 3339 writes it, for a [found](Conformance::found) object that is dated so.
+pub fn rfc3339(at: Timestamp) -> String {
+    humantime_serde::re::humantime::format_rfc3339_millis(SystemTime::from(at)).to_string()
+}
+
+/// The suite, about to run on one adapter.
+#[must_use = "the suite runs with breaches()"]
+pub struct Conformance<'a> {
+    vendor: &'a dyn Vendor,
+    call: Request,
+    success: Answer,
+    failure: Option<Answer>,
+    found: Option<Box<Find<'a>>>,
+}
+
+type Find<'a> = dyn Fn(&str, Timestamp) -> Answer + 'a;
+
+impl<'a> Conformance<'a> {
+    /// The call that the adapter stamps: a POST to `path`, below its base URL.
+    pub fn call(mut self, path: &str, content_type: &str, body: impl Into<Bytes>) -> Self {
+        let mut url = self.vendor.base_url().clone();
+        url.set_path(&[url.path().trim_end_matches('/'), path].concat());
+        self.call = Request::new(Method::POST, url);
+        self.call.body = body.into();
+        if let Ok(kind) = HeaderValue::from_str(content_type) {
+            self.call.headers.insert(CONTENT_TYPE, kind);
+        }
+        self
+    }
+
+    /// How the vendor answers a call that it carried out. Such an answer must be done.
+    pub fn success(mut self, answer: Answer) -> Self {
+        self.success = answer;
+        self
+    }
+
+    /// How the vendor answers a call that it refuses, with its own 4xx. Such an answer must be final.
+    pub fn failure(mut self, answer: Answer) -> Self {
+        self.failure = Some(answer);
+        self
+    }
+
+    /// How the vendor answers the lookup of a call that took effect: with an object that has this key, and came to be
+    /// at this time. Where the object has neither, both may be left out; what follows from them is then not asked.
+    pub fn found(mut self, answer: impl Fn(&str, Timestamp) -> Answer + 'a) -> Self {
+        self.found = Some(Box::new(answer));
+        self
+    }
+
+    /// Runs the suite. Each rule that is broken is there once, with the first case that breaks it.
+    pub fn breaches(&self) -> Vec<Breach> {
+        let mut book = Book::default();
+        self.secrets(&mut book);
+        self.stamps(&mut book);
+        self.verdicts(&mut book);
+        self.look_ups(&mut book);
+        let breach = |(rule, (case, more)): (&'static str, (String, usize))| {
+            let case = if more == 0 { case } else { format!("{case} (and {more} more)") };
+            Breach { rule, case }
+        };
+        book.broken.into_iter().map(breach).collect()
+    }
+}
+
+impl fmt::Debug for Conformance<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let vendor = self.vendor.name();
+        f.debug_struct("Conformance")
+            .field("vendor", &vendor)
+            .field("call", &self.call)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A rule that an adapter breaks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Breach {
+    /// The rule, in a sentence. It is the same from run to run.
+    pub rule: &'static str,
+    /// What was put to the adapter, and what it made of it. Secrets are not in it.
+    pub case: String,
+}
+
+impl fmt::Display for Breach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.rule, self.case)
+    }
+}
+
+/// What was found so far, by rule: the first case and how many more there are.
+#[derive(Default)]
+struct Book {
+    broken: BTreeMap<&'static str, (String, usize)>,
+}
+
+impl Book {
+    fn hold(&mut self, rule: &'static str, holds: bool, case: impl FnOnce() -> String) {
+        if holds {
+            return;
+        }
+        match self.broken.get_mut(rule) {
+            Some((_, more)) => *more += 1,
+            None => drop(self.broken.insert(rule, (case(), 0))),
+        }
+    }
+}
+
+/// Numbers that do not survive a detour through floats.
+const CALL: &str = r#"{"amount":10.00,"account":123456789012345678901234567890,"name":"Ann"}"#;

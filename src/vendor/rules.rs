@@ -1,0 +1,180 @@
+//! The verdicts that follow from HTTP alone, for every adapter.
+//!
+//! They are what [`Vendor::classify`] does unless an adapter says otherwise, in parts: an adapter with rules of its
+//! own decides its own cases first and leaves the rest to [`by_status`]. The rules are about two mistakes that cost
+//! money. One is to call an effect absent that may be there: after a 408, a 500, a redirect, or a page that a proxy
+//! wrote. The other is to take a no to this attempt for a no to an earlier one, whose answer was lost.
+//!
+//! | answer to a write | verdict |
+//! |---|---|
+//! | none | the transport knows whether it was sent ([`no_answer`]) |
+//! | 2xx | done, unless a page stands there ([`is_page`], [`is_anothers_success`]) |
+//! | 3xx | unknown: a 303 follows a POST that was executed |
+//! | 401, 403 | refused, and no word on an earlier attempt |
+//! | 404, 410 to a DELETE whose answer was lost | done |
+//! | 408, 5xx | again, effect unknown |
+//! | 425, 429 | again, without effect |
+//! | any other 4xx | refused if the vendor itself wrote it, else again with effect unknown |
+//!
+//! Waits are read beside each of them ([`asked`]).
+
+use std::time::Duration;
+
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{HeaderMap, Method, StatusCode};
+use serde_json::Value;
+
+use crate::answer::Answer;
+use crate::error::{Effect, Refusal};
+use crate::guard::Guard;
+use crate::request::Request;
+use crate::transport::{SendError, SendErrorKind};
+use crate::vendor::{Attempt, SpeaksFor, Vendor, Verdict, wait};
+
+/// What an outcome means at a vendor without rules of its own: the table above. [`Vendor::is_own`] tells whose answer
+/// it is, and [`Vendor::replay_window`] whether the vendor would have replayed an earlier outcome.
+pub fn verdict<V: Vendor + ?Sized>(vendor: &V, attempt: &Attempt<'_>) -> Verdict {
+    let answer = match attempt.outcome {
+        Ok(answer) => answer,
+        Err(error) => return no_answer(error),
+    };
+    let (is_own, not_before) = (vendor.is_own(answer), asked(attempt, answer));
+    if answer.status.is_success() {
+        // What reads changes nothing, whoever answers it.
+        return if is_own || attempt.request.method.is_safe() {
+            Verdict::Done { replayed: false }
+        } else {
+            Verdict::Retry { effect: Effect::Unknown, not_before }
+        };
+    }
+    let would_replay = attempt.keyed && attempt.in_window && vendor.replay_window(attempt.request).is_some();
+    // A conflict may tell of the earlier attempt: it settles nothing about that.
+    let speaks_for = if would_replay && answer.status != StatusCode::CONFLICT {
+        SpeaksFor::EarlierToo
+    } else {
+        SpeaksFor::ThisAttempt
+    };
+    by_status(attempt, answer.status, is_own.then_some(speaks_for), not_before)
+}
+
+/// Whether a vendor that answers in JSON wrote this itself, as far as its form tells. A success is no page for a
+/// browser. A failure has an object or a list for its body. This is the default of [`Vendor::is_own`]. A proxy that
+/// writes JSON is not told by it.
+pub fn is_own(answer: &Answer) -> bool {
+    if answer.status.is_success() {
+        return !is_page(answer);
+    }
+    answer.json().is_some_and(|body| body.is_object() || body.is_array())
+}
+
+/// What a failure without an answer means: it may be sent again, and its effect is the transport's word. A redirect
+/// that was followed underneath us went to an unknown place: stop.
+pub fn no_answer(error: &SendError) -> Verdict {
+    match error.kind() {
+        SendErrorKind::Redirected => Verdict::Unknown,
+        _ => Verdict::Retry { effect: error.effect(), not_before: None },
+    }
+}
+
+/// A definite no, if the answer is the vendor's own: `says` then tells which attempts it speaks for.
+///
+/// `None`: a proxy between us and the vendor may have written it, before or after the vendor executed the request.
+/// A safe method has no effect that this could leave open.
+///
+/// Only what the vendor made of the request itself can speak for an earlier attempt. Where the credentials were
+/// refused, the vendor did not look at the key. Where the key belongs to another request, or a duplicate exists, the
+/// earlier attempt may be why.
+///
+/// `not_before` is the wait that the answer asks for: its author is in front of the vendor, and heard there.
+pub fn refused(
+    attempt: &Attempt<'_>,
+    refusal: Refusal,
+    says: Option<SpeaksFor>,
+    not_before: Option<Duration>,
+) -> Verdict {
+    match says {
+        Some(speaks_for) if refusal == Refusal::Rejected => Verdict::Refused { refusal, speaks_for },
+        None if !attempt.request.method.is_safe() => Verdict::Retry { effect: Effect::Unknown, not_before },
+        _ => Verdict::Refused { refusal, speaks_for: SpeaksFor::ThisAttempt },
+    }
+}
+
+/// The verdict that HTTP's status gives, for the answers that a vendor's own rules leave open.
+///
+/// `says` and `not_before` are as in [`refused`].
+pub fn by_status(
+    attempt: &Attempt<'_>,
+    status: StatusCode,
+    says: Option<SpeaksFor>,
+    not_before: Option<Duration>,
+) -> Verdict {
+    let retry = |effect| Verdict::Retry { effect, not_before };
+    match status.as_u16() {
+        200..=299 => Verdict::Done { replayed: false },
+        // Whoever asked with a condition has what it asks for; a method with an effect has none from this (RFC 9110,
+        // section 15.4.5: only a GET or a HEAD is answered so).
+        304 if attempt.request.method.is_safe() => Verdict::Done { replayed: false },
+        404 | 410 if says.is_some() && was_deleted(attempt) => Verdict::Done { replayed: true },
+        // A redirect is not followed on a keyed call, and a 303 is what follows a POST that was executed.
+        300..=399 if attempt.request.method.is_safe() => {
+            refused(attempt, Refusal::Rejected, says, not_before)
+        }
+        300..=399 => Verdict::Unknown,
+        401 | 403 => refused(attempt, Refusal::Unauthorized, says, not_before),
+        // The server gave up on reading the request (RFC 9110, section 15.5.9): it may have read enough.
+        408 => retry(Effect::Unknown),
+        // Neither was executed (RFC 8470, section 5.2; RFC 6585, section 4), whoever says so: what limits the rate in
+        // front of a vendor does not let the request through.
+        425 | 429 => retry(Effect::None),
+        400..=499 => refused(attempt, Refusal::Rejected, says, not_before),
+        _ => retry(Effect::Unknown),
+    }
+}
+
+/// Whether the answer is a page for a browser: what proxies, gateways and sign-in portals write, and no API.
+///
+/// The media type alone does not tell: some vendors label JSON or a plain `ok` as HTML.
+pub fn is_page(answer: &Answer) -> bool {
+    let body =
+        answer.body.strip_prefix(b"\xef\xbb\xbf".as_slice()).unwrap_or(&answer.body).trim_ascii_start();
+    let begins =
+        |tag: &str| body.get(..tag.len()).is_some_and(|start| start.eq_ignore_ascii_case(tag.as_bytes()));
+    let is_labelled =
+        answer.header_named(&CONTENT_TYPE).is_some_and(|kind| kind.to_ascii_lowercase().contains("html"));
+    Guard::PageIsNoSuccess.keeps(begins("<!doctype html") || begins("<html") || (is_labelled && begins("<")))
+}
+
+/// Whether a success is somebody else's: an object in JSON with none of `members`, of which each of the vendor's own has
+/// at least one. A gateway that stands in for the vendor writes such, before or after the vendor executed the request.
+///
+/// Not JSON, or an object that says nothing, is no proof of another: some routes of a vendor answer so.
+pub fn is_anothers_success(answer: &Answer, members: &[&str]) -> bool {
+    let is_foreign = |body: &serde_json::Map<String, Value>| {
+        !body.is_empty() && !members.iter().any(|member| body.contains_key(*member))
+    };
+    answer.json().as_ref().and_then(Value::as_object).is_some_and(is_foreign)
+}
+
+/// Whether a resource that is not there is what the request asked for: an earlier DELETE, whose answer was lost, may
+/// have removed it. It is gone either way, which is all that a DELETE is for.
+pub fn was_deleted(attempt: &Attempt<'_>) -> bool {
+    attempt.effect_before == Effect::Unknown && attempt.request.method == Method::DELETE
+}
+
+/// The wait that the standard headers ask for.
+pub fn asked(attempt: &Attempt<'_>, answer: &Answer) -> Option<Duration> {
+    wait::asked(answer.status, &answer.headers, attempt.now)
+}
+
+/// Whether a request's body says that it is of this media type, whatever its parameters.
+pub fn has_content_type(request: &Request, essence: &str) -> bool {
+    let Some(Ok(value)) = request.headers.get(CONTENT_TYPE).map(HeaderValue::to_str) else { return false };
+    value.split(';').next().unwrap_or("").trim().eq_ignore_ascii_case(essence)
+}
+
+/// An answer that a lookup puts together in the shape of the one that was lost.
+pub(super) fn reconciled(status: StatusCode, body: impl Into<bytes::Bytes>) -> Answer {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Answer::new(status, headers, body)
+}

@@ -1,0 +1,150 @@
+//! What passes.
+
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use serde_json::{Value, json};
+use steadfast::clock::Timestamp;
+use steadfast::testkit::conformance::{self, Breach, rfc3339};
+use steadfast::transport::Answer;
+use steadfast::vendor::{BigCommerce, Postmark, Stripe};
+
+use crate::custom_vendor::{Parcels, listed};
+
+const JSON: &str = "application/json";
+const FORM: &str = "application/x-www-form-urlencoded";
+
+fn answer(status: u16, headers: &[(&'static str, &'static str)], body: &Value) -> Answer {
+    let headers = headers
+        .iter()
+        .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
+        .collect::<HeaderMap>();
+    Answer::new(StatusCode::from_u16(status).expect("a status"), headers, body.to_string())
+}
+
+#[track_caller]
+fn passes(breaches: &[Breach]) {
+    let told: Vec<String> = breaches.iter().map(ToString::to_string).collect();
+    assert!(told.is_empty(), "{}", told.join("\n"));
+}
+
+#[test]
+fn the_example_passes() {
+    let parcels = Parcels::new("main-warehouse", "not-a-real-token");
+    let refused = answer(400, &[], &json!({"code": "no_address"}));
+    passes(&conformance::vendor(&parcels).failure(refused).found(listed).breaches());
+}
+
+/// When it was created, in seconds.
+fn seconds(at: Timestamp) -> u64 {
+    at.as_millis() / 1000
+}
+
+#[test]
+fn stripe_passes() {
+    let stripe = Stripe::new("sk_test_51Nf0bW2eZvKYlo2CkQzXwVb").api_version("2025-08-27.basil");
+    let own = [("request-id", "req_1")];
+    let declined = answer(402, &own, &json!({"error": {"type": "card_error", "code": "card_declined"}}));
+    let created = answer(200, &own, &json!({"object": "charge", "id": "ch_1"}));
+    let listed = |key: &str, at: Timestamp| {
+        let charge = json!({"id": "ch_1", "created": seconds(at), "metadata": {"steadfast_key": key}});
+        answer(200, &[], &json!({"object": "list", "data": [charge], "has_more": false}))
+    };
+    for route in ["/v1/charges", "/v1/payment_intents", "/v1/refunds", "/v1/customers"] {
+        let run = conformance::vendor(&stripe).call(route, FORM, "amount=1000&currency=usd");
+        passes(&run.success(created.clone()).failure(declined.clone()).found(listed).breaches());
+    }
+    // Routes without a lookup, and the second version of the API.
+    for (route, kind, body) in [
+        ("/v1/charges/ch_1/capture", FORM, "amount=1000"),
+        ("/v1/quotes", FORM, ""),
+        ("/v2/core/events", JSON, r#"{"amount":10.00}"#),
+    ] {
+        let run = conformance::vendor(&stripe).call(route, kind, body);
+        passes(&run.success(created.clone()).failure(declined.clone()).breaches());
+    }
+}
+
+#[test]
+fn postmark_passes() {
+    let postmark = Postmark::new("a-server-token");
+    let sent = answer(200, &[], &json!({"MessageID": "1", "ErrorCode": 0, "Message": "OK"}));
+    let refused = answer(422, &[], &json!({"ErrorCode": 300, "Message": "Invalid 'From'"}));
+    let listed = |key: &str, at: Timestamp| {
+        let message = json!({
+            "MessageID": "1", "Metadata": {"steadfast_key": key}, "ReceivedAt": rfc3339(at),
+            "To": [{"Email": "b@x.test", "Name": null}],
+        });
+        answer(200, &[], &json!({"TotalCount": 1, "Messages": [message]}))
+    };
+    let mail = json!({"From": "a@shop.test", "To": "b@x.test", "TextBody": "Paid.", "TrackOpens": true});
+    for route in ["/email", "/email/", "/email/withTemplate"] {
+        let run = conformance::vendor(&postmark).call(route, JSON, mail.to_string());
+        passes(&run.success(sent.clone()).failure(refused.clone()).found(listed).breaches());
+    }
+    let of_batch = |key: &str, at: Timestamp| listed(&format!("{key}-0"), at);
+    let run = conformance::vendor(&postmark).call("/email/batch", JSON, json!([mail]).to_string());
+    let done = answer(200, &[], &json!([{"MessageID": "1", "ErrorCode": 0, "Message": "OK"}]));
+    passes(&run.success(done).failure(refused.clone()).found(of_batch).breaches());
+    // What sends no mail.
+    let run = conformance::vendor(&postmark).call("/templates", JSON, r#"{"Name":"Receipt"}"#);
+    passes(&run.failure(refused).breaches());
+}
+
+/// A list of `row` in the shape of the API's third version, or of its second.
+fn rows(is_v2: bool, row: &Value) -> Answer {
+    let body =
+        if is_v2 { json!([row]) } else { json!({"data": [row], "meta": {"pagination": {"total_pages": 1}}}) };
+    answer(200, &[], &body)
+}
+
+#[test]
+fn bigcommerce_passes() {
+    let store = BigCommerce::new("abc123", "an-access-token");
+    let refused = answer(422, &[], &json!({"status": 422, "title": "no"}));
+    let own_v2 = answer(400, &[], &json!([{"status": 400, "message": "The field 'x' is invalid."}]));
+    let created = answer(200, &[], &json!({"data": {"id": 7}, "meta": {}}));
+
+    let run = conformance::vendor(&store).call("/v2/orders", JSON, r#"{"customer_id":7,"total":10.00}"#);
+    let order = |key: &str, at: Timestamp| {
+        let row = json!({"id": 1, "customer_id": 7, "total": "10.0000", "external_order_id": key,
+            "date_created": at.to_string()});
+        rows(true, &row)
+    };
+    passes(&run.success(created.clone()).failure(own_v2).found(order).breaches());
+
+    let refund = json!({"items": [{"item_type": "PRODUCT", "item_id": 1, "quantity": 1}]});
+    let route = "/v3/orders/100/payment_actions/refunds";
+    let run = conformance::vendor(&store).call(route, JSON, refund.to_string());
+    let refunded = |key: &str, at: Timestamp| {
+        rows(false, &json!({"id": 1, "items": [{"reason": key}], "created": rfc3339(at)}))
+    };
+    passes(&run.success(created.clone()).failure(refused.clone()).found(refunded).breaches());
+
+    for (route, body) in [
+        ("/v3/catalog/products", json!({"name": "Mug", "sku": "MUG-1", "price": 10})),
+        ("/v3/catalog/brands", json!({"name": "Mug"})),
+        ("/v3/catalog/categories", json!({"name": "Mug"})),
+        ("/v3/pricelists", json!({"name": "Mug"})),
+    ] {
+        let listed = |_: &str, at: Timestamp| {
+            let mut row = body.clone();
+            row["date_created"] = rfc3339(at).into();
+            rows(false, &row)
+        };
+        let run = conformance::vendor(&store).call(route, JSON, body.to_string());
+        passes(&run.success(created.clone()).failure(refused.clone()).found(listed).breaches());
+    }
+    let people = json!([{"email": "ann@x.test", "first_name": "Ann"}]);
+    let listed = |_: &str, at: Timestamp| {
+        rows(
+            false,
+            &json!({"id": 1, "email": "Ann@x.test", "first_name": "Ann", "date_created": rfc3339(at)}),
+        )
+    };
+    let run = conformance::vendor(&store).call("/v3/customers", JSON, people.to_string());
+    passes(&run.success(created.clone()).failure(refused.clone()).found(listed).breaches());
+    // What cannot be found again.
+    for route in ["/v3/carts", "/v2/orders/100/shipments"] {
+        let run = conformance::vendor(&store).call(route, JSON, r#"{"quantity":1}"#);
+        passes(&run.success(created.clone()).failure(refused.clone()).breaches());
+    }
+}
