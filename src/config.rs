@@ -47,7 +47,7 @@ use vendor::{Entry, Variable};
 /// store = "sqlite:vendor-calls.db"    # where operations are recorded; default: memory, with a warning
 ///
 /// [vendors.stripe]
-/// adapter = "stripe"                  # or postmark, bigcommerce, keyed; default: the table's name
+/// adapter = "stripe"                  # or postmark, square, …, keyed; default: the table's name
 /// secret_env = "STRIPE_SECRET_KEY"    # the variable, never the secret
 /// preset = "background"               # or interactive; default background
 ///

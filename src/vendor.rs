@@ -99,6 +99,7 @@ pub use bigcommerce::BigCommerce;
 pub(crate) use bigcommerce::STORE_HASH_FOUND;
 pub use credential::Credential;
 pub use key_place::KeyPlace;
+pub(crate) use keyed::PRESETS;
 pub use keyed::{Auth, Keyed, KeyedConfig, Marker, OwnMark};
 pub use postmark::Postmark;
 pub use shown::is_plain;

@@ -1,4 +1,4 @@
-//! Adyen, Square, PayPal and Resend, which are nothing but tables of `examples/vendors.toml`.
+//! The keyed vendors that are known: each is one line of the vendors file, and four are in `examples/vendors.toml`.
 
 use std::time::Duration;
 
@@ -21,7 +21,12 @@ struct Case {
     auth: (&'static str, &'static str),
 }
 
-const CASES: [Case; 4] = [
+const BEARER: &str = "auth = { header = 'Authorization', prefix = 'Bearer ' }";
+
+/// What the table of a vendor says whose preset does not know its base URL, or how its secret is sent.
+const NOT_IN_THE_EXAMPLE: [&str; 4] = ["checkout", "gocardless", "increase", "plaid"];
+
+const CASES: [Case; 8] = [
     Case {
         name: "adyen",
         path: "/payments",
@@ -54,11 +59,49 @@ const CASES: [Case; 4] = [
         window_hours: Some(24),
         auth: ("authorization", "Bearer secret of RESEND_API_KEY"),
     },
+    Case {
+        name: "checkout",
+        path: "/payments",
+        key_header: Some("cko-idempotency-key"),
+        key_len_max: 255,
+        window_hours: Some(24),
+        auth: ("authorization", "Bearer secret of VENDOR_SECRET"),
+    },
+    Case {
+        name: "gocardless",
+        path: "/payments",
+        key_header: Some("idempotency-key"),
+        key_len_max: 255,
+        window_hours: None,
+        auth: ("authorization", "Bearer secret of VENDOR_SECRET"),
+    },
+    Case {
+        name: "increase",
+        path: "/ach_transfers",
+        key_header: Some("idempotency-key"),
+        key_len_max: 200,
+        window_hours: None,
+        auth: ("authorization", "Bearer secret of VENDOR_SECRET"),
+    },
+    Case {
+        name: "plaid",
+        path: "/transfer/create",
+        key_header: None,
+        key_len_max: 50,
+        window_hours: None,
+        auth: ("authorization", "Bearer secret of VENDOR_SECRET"),
+    },
 ];
 
 fn client(name: &str, network: &ScriptedTransport, clock: &TestClock) -> Client {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/vendors.toml");
-    let vendors = Vendors::from_file(path).expect("the example").with_store(Memory::new());
+    let vendors = if NOT_IN_THE_EXAMPLE.contains(&name) {
+        let said = format!("base_url = 'https://{name}.test'\nsecret_env = 'VENDOR_SECRET'\n{BEARER}");
+        Vendors::parse(&format!("[vendors.{name}]\n{said}"), "vendors.toml").expect(name)
+    } else {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/vendors.toml");
+        Vendors::from_file(path).expect("the example")
+    };
+    let vendors = vendors.with_store(Memory::new());
     let vendors = vendors.with_secrets(|variable| Some(format!("secret of {variable}")));
     let mut ladder = Policy::background().backoff;
     ladder.jitter = Jitter::None;
@@ -103,8 +146,9 @@ async fn the_key_travels_where_the_vendor_wants_it_and_the_secret_beside_it() {
         assert!(!key.contains('"'), "{}: raw, not quoted", case.name);
         assert_eq!(sent.headers[case.auth.0], case.auth.1);
         assert!(sent.url.path().ends_with(case.path), "{}", sent.url);
-        let in_header =
-            ["idempotency-key", "paypal-request-id"].iter().any(|name| sent.headers.contains_key(*name));
+        let in_header = ["idempotency-key", "paypal-request-id", "cko-idempotency-key"]
+            .iter()
+            .any(|name| sent.headers.contains_key(*name));
         assert_eq!(in_header, case.key_header.is_some(), "{}: in one place only", case.name);
     }
 }
@@ -209,6 +253,66 @@ async fn a_key_used_for_another_request_is_terminal() {
         assert_eq!(error.code(), "CONFLICT.idempotency.payload_mismatch");
         assert_eq!(network.requests().len(), 1, "{name}");
     }
+}
+
+#[tokio::test]
+async fn what_the_key_has_made_before_is_a_duplicate_and_sent_no_more() {
+    for (name, body) in [
+        (
+            "gocardless",
+            json!({"error": {"errors": [{"reason": "idempotent_creation_conflict",
+                "links": {"conflicting_resource_id": "PM1"}}]}}),
+        ),
+        ("increase", json!({"type": "idempotency_key_already_used_error", "resource_id": "ach_1"})),
+    ] {
+        let case = CASES.iter().find(|case| case.name == name).expect("a case");
+        let network = ScriptedTransport::new().json(409, body).status(200);
+        let error = pay(&client(name, &network, &TestClock::auto()), case).send().await.expect_err(name);
+        assert_eq!((error.code(), network.requests().len()), ("PROVIDER.duplicate", 1), "{name}");
+        // Another conflict is none: it does not say so.
+        let network = ScriptedTransport::new().json(409, json!({"resource_id": null, "reason": "other"}));
+        let error = pay(&client(name, &network, &TestClock::auto()), case).send().await.expect_err(name);
+        assert!(error.is_refused() && error.code() != "PROVIDER.duplicate", "{name}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_replay_that_is_marked_is_told_as_one() {
+    let case = CASES.iter().find(|case| case.name == "increase").expect("a case");
+    let network = ScriptedTransport::new().status(200).header("idempotent-replayed", "true");
+    let reply =
+        pay(&client("increase", &network, &TestClock::auto()), case).send().await.expect("a transfer");
+    assert_eq!(reply.obtained(), Obtained::Replayed);
+}
+
+#[test]
+fn a_known_vendor_is_one_line_and_its_table_changes_what_is_known() {
+    let shown = |text: &str| {
+        let vendors =
+            Vendors::parse(text, "vendors.toml").expect(text).with_secrets(|_| Some("s".to_owned()));
+        format!("{:?}", vendors.builder("square").expect("a builder"))
+    };
+    let named = "[vendors.square]\nsecret_env = 'S'";
+    assert_eq!(shown(named), shown(&format!("{named}\nadapter = 'square'")));
+    let whole = "[vendors.square]\nadapter = 'keyed'\nsecret_env = 'S'\nbase_url = 'https://connect.squareup.com'\n\
+        auth = { header = 'Authorization', prefix = 'Bearer ' }\nkey = { body = 'idempotency_key' }\nkey_len_max = 45\n\
+        reused = [{ says = 'IDEMPOTENCY_KEY_REUSED' }]\n";
+    assert_eq!(shown(named), shown(whole));
+    let windowed =
+        shown(&format!("{named}\nwindow = '24h'\nbase_url = 'https://connect.squareupsandbox.com'"));
+    assert!(windowed.contains("86400s") && windowed.contains("squareupsandbox"), "{windowed}");
+
+    let refusal = |text: &str| Vendors::parse(text, "vendors.toml").expect_err(text).to_string();
+    for name in NOT_IN_THE_EXAMPLE {
+        let bare = refusal(&format!("[vendors.x]\nadapter = '{name}'"));
+        for missing in ["`base_url` is missing", "`auth` is missing", "`secret_env` is missing"] {
+            assert!(bare.contains(missing), "{name}: {bare}");
+        }
+    }
+    let adyen = refusal("[vendors.adyen]\nsecret_env = 'S'");
+    assert!(adyen.contains("`base_url` is missing") && !adyen.contains("auth"), "{adyen}");
+    let near = refusal("[vendors.x]\nadapter = 'sqare'");
+    assert!(near.contains("square"), "{near}");
 }
 
 #[tokio::test]

@@ -8,9 +8,10 @@ use std::time::Duration;
 use humantime_serde::Serde;
 use secrecy::SecretString;
 use serde::Deserialize;
+use serde::de::IntoDeserializer;
 
 use crate::client::{Client, ClientBuilder};
-use crate::vendor::{BigCommerce, Keyed, KeyedConfig, Postmark, Stripe};
+use crate::vendor::{BigCommerce, Keyed, KeyedConfig, PRESETS, Postmark, Stripe};
 
 /// Which rules a vendor's calls follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -20,21 +21,42 @@ pub(super) enum Kind {
     Postmark,
     BigCommerce,
     Keyed,
+    Adyen,
+    Checkout,
+    GoCardless,
+    Increase,
+    PayPal,
+    Plaid,
+    Resend,
+    Square,
 }
 
 impl Kind {
     /// The kind that a table's name stands for.
     pub(super) fn named(name: &str) -> Option<Kind> {
-        match name {
-            "stripe" => Some(Kind::Stripe),
-            "postmark" => Some(Kind::Postmark),
-            "bigcommerce" => Some(Kind::BigCommerce),
-            "keyed" => Some(Kind::Keyed),
-            _ => None,
-        }
+        Kind::deserialize(name.into_deserializer()).map_err(|_: serde::de::value::Error| ()).ok()
     }
 
-    pub(super) const NAMES: [&'static str; 4] = ["stripe", "postmark", "bigcommerce", "keyed"];
+    /// What is known of a keyed vendor, for the kinds that are presets.
+    pub(super) fn preset(self) -> Option<&'static str> {
+        PRESETS.iter().find(|(name, _)| Kind::named(name) == Some(self)).map(|(_, text)| *text)
+    }
+
+    /// Those with an adapter of their own, `keyed`, and the presets of it.
+    pub(super) const NAMES: [&'static str; 12] = [
+        "stripe",
+        "postmark",
+        "bigcommerce",
+        "keyed",
+        "adyen",
+        "checkout",
+        "gocardless",
+        "increase",
+        "paypal",
+        "plaid",
+        "resend",
+        "square",
+    ];
 }
 
 /// One vendor's adapter, all but its secret.

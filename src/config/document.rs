@@ -117,14 +117,14 @@ fn covers(span: &std::ops::Range<usize>, offset: usize) -> bool {
     (span.start..span.end.max(span.start + 1)).contains(&offset)
 }
 
-/// Puts text where a key of the table at `path`, or of one in it, is missing, as if it stood at the offset. Says whether
+/// Puts a value where a key of the table at `path`, or of one in it, is missing, as if it stood at the offset. Says whether
 /// it could: not inside of a list.
 pub(super) fn put(
     table: &mut DeTable<'_>,
     path: &Path,
     missing: &Path,
     offset: usize,
-    text: &'static str,
+    value: DeValue<'static>,
 ) -> bool {
     let Some(names) = missing.below(path) else { return false };
     let Some((name, tables)) = names.split_last() else { return false };
@@ -136,10 +136,7 @@ pub(super) fn put(
         }
     }
     let span = offset..offset;
-    table.insert(
-        Spanned::new(span.clone(), name.clone().into()),
-        Spanned::new(span, DeValue::String(text.into())),
-    );
+    table.insert(Spanned::new(span.clone(), name.clone().into()), Spanned::new(span, value));
     true
 }
 

@@ -1,6 +1,7 @@
 //! One `[vendors.<name>]` table: read, made into a client that cannot send, and with that checked as the real
 //! one will be.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -129,6 +130,11 @@ impl Entry {
                 .unwrap_or_else(|| Mistake::absence(key, path.then("adapter"), no_adapter(name, path))));
         };
         let adapter = read_adapter(kind, whole, Spanned::new(span, options), path)?;
+        if let (Adapter::Keyed(config), Some(_)) = (&adapter, kind.preset())
+            && config.auth.is_none()
+        {
+            return Err(Mistake::absence(key, path.then("auth"), no_auth(path)));
+        }
         let Common { allow_plain_http, former_base_urls, redact, retention, .. } = common;
         let retention = retention.into_iter().map(|(route, Written(keep))| (route, keep)).collect();
         let scope = Default::default();
@@ -208,13 +214,18 @@ fn read_adapter(
         Kind::Stripe => Adapter::Stripe(reader::read(whole, part, path, hints)?),
         Kind::Postmark => Adapter::Postmark(reader::read(whole, part, path, hints)?),
         Kind::BigCommerce => Adapter::BigCommerce(reader::read(whole, part, path, hints)?),
-        // Its name in scopes is its table's, unless it says otherwise.
-        Kind::Keyed => {
+        keyed => {
             let span = part.span();
-            let name = DeValue::String(path.vendor().unwrap_or_default().to_owned().into());
-            part.get_mut()
-                .entry(Spanned::new(span.clone(), "name".into()))
-                .or_insert(Spanned::new(span, name));
+            let mut default = |key: Cow<'static, str>, value: DeValue<'static>| {
+                let key = Spanned::new(span.clone(), key);
+                part.get_mut().entry(key).or_insert(Spanned::new(span.clone(), value));
+            };
+            // Its name in scopes is its table's, unless it says otherwise.
+            default("name".into(), DeValue::String(path.vendor().unwrap_or_default().to_owned().into()));
+            let known = keyed.preset().and_then(|text| DeTable::parse(text).ok());
+            for (key, value) in known.map(Spanned::into_inner).into_iter().flatten() {
+                default(key.into_inner(), value.into_inner());
+            }
             Adapter::Keyed(Box::new(reader::read(whole, part, path, hints)?))
         }
     })
@@ -259,12 +270,18 @@ fn table_of(input: Input) -> Option<&'static str> {
 /// Puts something where a key is missing, so that what else is wrong can be found. The offset is one that the text does
 /// not have, by which it can be told from what is written.
 fn put(table: &mut DeTable<'_>, path: &Path, missing: &Path, offset: usize) -> bool {
-    let text = match missing.split() {
-        Some((_, "base_url")) => "https://vendor.invalid",
+    let text = |text: &'static str| DeValue::String(text.into());
+    let at = |what| Spanned::new(offset..offset, what);
+    let value = match missing.split() {
+        Some((_, "base_url")) => text("https://vendor.invalid"),
+        Some((_, "auth")) => {
+            let header = (Spanned::new(offset..offset, "header".into()), at(text("Authorization")));
+            DeValue::Table([header].into_iter().collect())
+        }
         // A text that is a duration can also be a store hash or a name.
-        _ => "1s",
+        _ => text("1s"),
     };
-    document::put(table, path, missing, offset, text)
+    document::put(table, path, missing, offset, value)
 }
 
 /// Without an adapter nothing else says which keys are good; one that was meant for `adapter` is not.
@@ -282,6 +299,13 @@ fn no_adapter(name: &str, path: &Path) -> String {
     format!(
         "{path} names no adapter; add `adapter = \"keyed\"`, or one of `{}`",
         Kind::NAMES[..3].join("`, `")
+    )
+}
+
+fn no_auth(path: &Path) -> String {
+    format!(
+        "`auth` is missing from {path}; its preset does not know which header carries the secret: add it, such as \
+         `auth = {{ header = \"Authorization\", prefix = \"Bearer \" }}`"
     )
 }
 

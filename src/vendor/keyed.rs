@@ -26,8 +26,10 @@ use crate::vendor::{Attempt, BaseUrl, Credential, KeyPlace, SpeaksFor, Vendor, V
 
 mod config;
 mod form;
+mod presets;
 
 pub use config::{Auth, KeyedConfig, Marker, OwnMark};
+pub(crate) use presets::PRESETS;
 
 /// The rules of a vendor that is described by a [`KeyedConfig`].
 ///
@@ -176,6 +178,9 @@ impl Vendor for Keyed {
         let says = self.says(attempt, answer, replayed);
         if any(&self.config.reused) {
             return refused(attempt, Refusal::KeyReused, says, wait);
+        }
+        if any(&self.config.duplicate) {
+            return refused(attempt, Refusal::Duplicate, says, wait);
         }
         // Another request with our key is under way, or the vendor itself asks for a repeat: it may happen yet.
         if any(&self.config.in_progress) || any(&self.config.retry_same_key) {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use steadfast::clock::Timestamp;
 use steadfast::testkit::conformance::{self, Breach, rfc3339};
 use steadfast::transport::Answer;
-use steadfast::vendor::{BigCommerce, Postmark, Stripe};
+use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig, Postmark, Stripe};
 
 use crate::custom_vendor::{Parcels, listed};
 
@@ -147,4 +147,23 @@ fn bigcommerce_passes() {
         let run = conformance::vendor(&store).call(route, JSON, r#"{"quantity":1}"#);
         passes(&run.success(created.clone()).failure(refused.clone()).breaches());
     }
+}
+
+#[test]
+fn the_known_keyed_vendors_pass() {
+    let names = ["adyen", "checkout", "gocardless", "increase", "paypal", "plaid", "resend", "square"];
+    for name in names {
+        let mut config = KeyedConfig::preset(name).expect(name);
+        config.base_url = "https://vendor.test/v1".to_owned();
+        let adapter = Keyed::new(config, "kQzXwVbTmRpLsNdFgHjK8f2c");
+        let refused = answer(422, &[("content-type", JSON)], &json!({"message": "no such currency"}));
+        let breaches = conformance::vendor(&adapter).failure(refused).breaches();
+        assert_eq!(breaches, [], "{name}");
+    }
+    // With a mark for what is the vendor's own, and the key in quotes.
+    let text = "name = 'x'\nbase_url = 'https://vendor.test'\nkey = { header = 'Idempotency-Key' }\nwindow = '1h'\n\
+                key_form = 'quoted'\nown = { header = 'X-Request-Id' }";
+    let adapter = Keyed::new(toml::from_str(text).expect("a configuration"), "");
+    let refused = answer(422, &[("x-request-id", "1")], &json!({"message": "no"}));
+    passes(&conformance::vendor(&adapter).failure(refused).breaches());
 }

@@ -17,7 +17,7 @@ const KEYED: &str = "[vendors.keyed]\nsecret_env = 'S'\nbase_url = 'https://v.te
 const ON: [&str; 8] = ["backoff", "timeout", "pause", "breaker", "budget", "recovery", "limits", "record"];
 
 /// What has no default: left out, something else decides, or it must be given.
-const WITHOUT_DEFAULT: [&str; 25] = [
+const WITHOUT_DEFAULT: [&str; 35] = [
     "adapter",
     "secret_env",
     "policy",
@@ -43,6 +43,17 @@ const WITHOUT_DEFAULT: [&str; 25] = [
     "vendors",
     "backoff",
     "timeout",
+    "says",
+    "has",
+    // Tables of vendors.
+    "adyen",
+    "checkout",
+    "gocardless",
+    "increase",
+    "paypal",
+    "plaid",
+    "resend",
+    "square",
 ];
 
 fn schema() -> Value {

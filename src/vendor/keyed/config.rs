@@ -71,6 +71,10 @@ pub struct KeyedConfig {
     /// Failures that mean: this key belongs to another request. Never retried. They outrank the other markers.
     #[serde(default)]
     pub reused: Vec<Marker>,
+    /// Failures that mean: an earlier request with this key has made what this one asks for. Never retried. They come
+    /// after the markers of [`reused`](KeyedConfig::reused).
+    #[serde(default)]
+    pub duplicate: Vec<Marker>,
     /// Failures that the vendor asks to have repeated with the same key, whatever their status.
     #[serde(default)]
     pub retry_same_key: Vec<Marker>,
@@ -92,6 +96,7 @@ impl fmt::Debug for KeyedConfig {
             .field("own", &self.own)
             .field("in_progress", &self.in_progress)
             .field("reused", &self.reused)
+            .field("duplicate", &self.duplicate)
             .field("retry_same_key", &self.retry_same_key)
             .finish()
     }
@@ -123,6 +128,12 @@ pub struct Marker {
     /// or the number or boolean as JSON writes it.
     #[serde(default, with = "form::json", skip_serializing_if = "Option::is_none")]
     pub json: Option<(String, String)>,
+    /// A text that is a value anywhere in the JSON body, such as the code of an error whose place differs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub says: Option<String>,
+    /// The name of a member that is anywhere in the JSON body, with a value other than null.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub has: Option<String>,
 }
 
 /// Something that is on each failure which a vendor itself writes, whatever its value. All parts that are given must be
@@ -155,6 +166,7 @@ impl KeyedConfig {
             own: None,
             in_progress: Vec::new(),
             reused: Vec::new(),
+            duplicate: Vec::new(),
             retry_same_key: Vec::new(),
         }
     }
@@ -197,6 +209,7 @@ impl KeyedConfig {
         let lists = [
             (field!(in_progress), &self.in_progress),
             (field!(reused), &self.reused),
+            (field!(duplicate), &self.duplicate),
             (field!(retry_same_key), &self.retry_same_key),
         ];
         for (list, markers) in lists {
@@ -235,7 +248,7 @@ impl OwnMark {
 impl Marker {
     /// Whether all given parts match. A marker without parts matches nothing.
     pub fn matches(&self, answer: &Answer) -> bool {
-        if self.status.is_none() && self.header.is_none() && self.json.is_none() {
+        if *self == Marker::default() {
             return false;
         }
         let status = self.status.is_none_or(|status| answer.status.as_u16() == status);
@@ -246,11 +259,23 @@ impl Marker {
                 values.iter().any(|value| value.as_bytes().trim_ascii().eq_ignore_ascii_case(wanted))
             })
             && self.json.as_ref().is_none_or(|json| has(json, answer))
+            && self.is_in_body(answer)
+    }
+
+    /// Whether the parts that may be anywhere in the body are there.
+    fn is_in_body(&self, answer: &Answer) -> bool {
+        if self.says.is_none() && self.has.is_none() {
+            return true;
+        }
+        let Some(body) = answer.json() else { return false };
+        let says = |text: &String| anywhere(&body, &|value, _| value.as_str() == Some(text));
+        let has = |name: &String| anywhere(&body, &|value, member| member == Some(name) && !value.is_null());
+        self.says.as_ref().is_none_or(says) && self.has.as_ref().is_none_or(has)
     }
 
     fn check(&self, field: &Field) -> Result<(), Error> {
         if *self == Marker::default() {
-            return Err(invalid(field.clone(), "a marker needs `status`, `header` or `json`"));
+            return Err(invalid(field.clone(), "a marker needs `status`, `header`, `json`, `says` or `has`"));
         }
         if let Some((name, value)) = &self.header {
             check_header_name(field.clone(), name)?;
@@ -276,6 +301,20 @@ fn has((pointer, wanted): &(String, String), answer: &Answer) -> bool {
         Some(serde_json::Value::String(text)) => text == wanted,
         Some(other) => serde_json::to_string(other).is_ok_and(|text| text == *wanted),
         None => false,
+    }
+}
+
+/// Whether a value in the body is the one, which is asked with the name of the member that it is. serde_json has a bound on
+/// the depth of what it reads.
+fn anywhere(value: &serde_json::Value, is_it: &impl Fn(&serde_json::Value, Option<&str>) -> bool) -> bool {
+    match value {
+        serde_json::Value::Object(members) => {
+            members.iter().any(|(name, member)| is_it(member, Some(name)) || anywhere(member, is_it))
+        }
+        serde_json::Value::Array(items) => {
+            items.iter().any(|item| is_it(item, None) || anywhere(item, is_it))
+        }
+        plain => is_it(plain, None),
     }
 }
 
