@@ -82,11 +82,20 @@ pub(super) struct StripeTable {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct PostmarkTable {
+    api: Option<Api>,
     base_url: Option<String>,
     account: Option<String>,
     message_id: Option<bool>,
     message_id_domain: Option<String>,
     settle_time: Option<Serde<Duration>>,
+}
+
+/// Whose token the secret is, at Postmark.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Api {
+    Server,
+    Account,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -144,7 +153,10 @@ impl StripeTable {
 
 impl PostmarkTable {
     fn adapter(&self, secret: SecretString) -> Postmark {
-        let mut postmark = Postmark::new(secret);
+        let mut postmark = match self.api {
+            Some(Api::Account) => Postmark::account_api(secret),
+            Some(Api::Server) | None => Postmark::new(secret),
+        };
         if let Some(url) = &self.base_url {
             postmark = postmark.base_url(url);
         }

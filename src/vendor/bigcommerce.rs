@@ -36,7 +36,7 @@ use routes::Resource;
 /// `Debug` does not show the token.
 ///
 /// An answer with status 207 is done, though some of its items may have failed:
-/// [`BigCommerce::partial_errors`] has them.
+/// [`BigCommerce::partial_errors`] has their errors, [`BigCommerce::unconfirmed_items`] their places in the batch.
 ///
 /// ```
 /// # #[cfg(feature = "testkit")]
@@ -117,6 +117,30 @@ impl BigCommerce {
             Some(error @ Value::Object(_)) => vec![error],
             _ => Vec::new(),
         }
+    }
+
+    /// The places, counted from 0, of the items of a batch that its answer does not show as done. `sent` is the array that
+    /// was sent, such as the customers of `PUT /v3/customers`. Empty if all are shown, or if the answer is no success.
+    ///
+    /// An item is done if a row of the answer's `data` has its `id`, or else agrees with it. Which item an error belongs to
+    /// differs from endpoint to endpoint, so that errors are not asked. An item that is not shown may be done all the
+    /// same: look before you send it again, under a new key.
+    pub fn unconfirmed_items(sent: &Value, answer: &Answer) -> Vec<usize> {
+        let (Some(items), true) = (sent.as_array(), answer.status.is_success()) else { return Vec::new() };
+        let mut body = answer.json().unwrap_or_default();
+        let mut rows = match body.get_mut("data").map(Value::take).unwrap_or(body) {
+            Value::Array(rows) => rows,
+            row @ Value::Object(_) => vec![row],
+            _ => Vec::new(),
+        };
+        let mut is_missing = |item: &Value| match rows.iter().position(|row| same::is_row_of(item, row)) {
+            Some(at) => {
+                rows.swap_remove(at);
+                false
+            }
+            None => true,
+        };
+        items.iter().enumerate().filter(|(_, item)| is_missing(item)).map(|(at, _)| at).collect()
     }
 
     fn resource(&self, request: &Request) -> Resource {

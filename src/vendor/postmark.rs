@@ -55,6 +55,7 @@ mod stamp;
 pub struct Postmark {
     base: BaseUrl,
     credential: Credential,
+    token_header: HeaderName,
     account: String,
     message_id: MessageId,
     settle_time: Duration,
@@ -74,10 +75,19 @@ impl Postmark {
         Postmark {
             base: BaseUrl::new("https://api.postmarkapp.com"),
             credential: Credential::new("", server_token),
+            token_header: SERVER_TOKEN,
             account: "default".into(),
             message_id: MessageId::SenderDomain,
             settle_time: SETTLE_TIME,
         }
+    }
+
+    /// Postmark's Account API, which manages servers, domains and senders. It takes the account's own token, and sends no
+    /// mail: a call that would is refused before anything is sent. A POST whose answer is lost ends as *unknown*, as it has
+    /// no key and no lookup. Its [account](Postmark::account) is `account` unless it is named.
+    pub fn account_api(account_token: impl Into<SecretString>) -> Postmark {
+        let server = Postmark::new(account_token);
+        Postmark { token_header: ACCOUNT_TOKEN, account: "account".into(), ..server }
     }
 
     /// Another base URL, such as a fake's. What is not a URL is refused by [`Vendor::check`].
@@ -173,13 +183,17 @@ impl Vendor for Postmark {
     fn stamp(&self, wire_key: WireKey, request: &mut Request) -> Result<String, Error> {
         let key = wire_key.to_string();
         if let Some(kind) = self.kind(request) {
+            if self.token_header == ACCOUNT_TOKEN {
+                let problem = "mail is sent with a server's token, and this is the account's";
+                return Err(Error::validation(Input::Path, problem));
+            }
             request.body = stamp::stamp(kind, &self.message_id, &request.body, &key)?;
         }
         Ok(key)
     }
 
     fn authorize(&self, request: &mut Request) {
-        self.credential.put(SERVER_TOKEN, &mut request.headers);
+        self.credential.put(self.token_header.clone(), &mut request.headers);
         request.headers.entry(ACCEPT).or_insert(HeaderValue::from_static("application/json"));
     }
 

@@ -184,6 +184,7 @@ fn every_choice_has_the_words_that_the_code_reads() {
         (&defs["stripe"]["properties"]["preset"], format!("{STRIPE}preset = {odd}")),
         (&defs["backoff"]["properties"]["jitter"], format!("{STRIPE}policy.backoff.jitter = {odd}")),
         (&defs["policy"]["properties"]["in_flight"], format!("{STRIPE}policy.in_flight = {odd}")),
+        (&defs["postmark"]["properties"]["api"], format!("{POSTMARK}api = {odd}")),
         (&defs["keyed"]["properties"]["key_form"], format!("{KEYED}key_form = {odd}")),
     ] {
         let words = choice["enum"]

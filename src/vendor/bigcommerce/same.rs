@@ -23,6 +23,17 @@ pub(super) fn agrees(ours: &Value, theirs: &Value) -> bool {
     }
 }
 
+/// Whether a row of a batch's answer is the one of `item`: it has the item's `id`, or, of an item without one, it has some
+/// of its fields and agrees with all that it has.
+pub(super) fn is_row_of(item: &Value, row: &Value) -> bool {
+    let shared = |name: &String| !is_nothing(&row[name.as_str()]);
+    match (&item["id"], item.as_object()) {
+        (Value::Null, Some(fields)) => fields.keys().any(shared) && agrees(item, row),
+        (Value::Null, None) => false,
+        (id, _) => agrees(id, &row["id"]),
+    }
+}
+
 fn is_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,

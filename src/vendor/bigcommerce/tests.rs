@@ -5,6 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::clock::Timestamp;
 use crate::error::Effect;
+use crate::transport::{SendError, SendErrorKind};
 use crate::vendor::rig::{self, answer, wire_key};
 
 fn store() -> BigCommerce {
@@ -122,6 +123,68 @@ fn a_4xx_that_is_not_bigcommerces_own_leaves_the_effect_unknown() {
 fn a_page_with_status_200_is_no_success() {
     let page = answer(200, &[("content-type", "text/html")], "<html><title>Sign in</title></html>");
     assert_eq!(judge("/v2/orders", &page, Effect::None), retry(Effect::Unknown));
+}
+
+#[test]
+fn a_batch_is_told_item_by_item() {
+    let sent = json!([
+        {"id": 1, "notes": "a"},
+        {"id": 2, "notes": "b"},
+        {"email": "ann@x.test", "first_name": "Ann"},
+        {"email": "bob@x.test", "first_name": "Bob"},
+        {"email": "bob@x.test", "first_name": "Bob"},
+    ]);
+    let of = |status: u16, body: Value| {
+        BigCommerce::unconfirmed_items(&sent, &answer(status, &[], &body.to_string()))
+    };
+    let ann = json!({"id": 9, "email": "ann@x.test", "first_name": "Ann"});
+    let bob = json!({"id": 8, "email": "bob@x.test", "first_name": "Bob"});
+    let other_ann = json!({"id": 9, "email": "ann@x.test", "first_name": "Anna"});
+    let errors = json!([{"status": 422, "title": "no"}]);
+    let two = json!([{"id": 2}, ann.clone()]);
+    assert_eq!(of(207, json!({"data": two, "errors": errors})), [0, 3, 4]);
+    assert_eq!(of(207, json!({"data": [other_ann, bob.clone()], "errors": errors})), [0, 1, 2, 4]);
+    // One row is of one item, and one that shows nothing of an item is of none.
+    assert_eq!(of(207, json!({"data": [bob.clone(), {"id": 77}]})), [0, 1, 2, 4]);
+    assert_eq!(of(200, json!({"data": [ann, bob.clone(), bob, {"id": 1}, {"id": 3}]})), [1usize; 1]);
+    assert_eq!(of(207, json!({"errors": errors})), [0, 1, 2, 3, 4]);
+    assert_eq!(of(422, json!({"status": 422})), [0usize; 0]);
+    assert_eq!(BigCommerce::unconfirmed_items(&json!({}), &answer(207, &[], "{}")), [0usize; 0]);
+}
+
+#[test]
+fn a_batch_that_changes_or_removes_is_sent_again_and_one_that_creates_is_found_whole_or_not_at_all() {
+    let bodies = json!([{"email": "ann@x.test"}, {"email": "bob@x.test"}]).to_string();
+    for (method, route) in [
+        (Method::PUT, "/v3/customers"),
+        (Method::PUT, "/v3/catalog/products"),
+        (Method::DELETE, "/v3/customers?id:in=1,2"),
+        (Method::DELETE, "/v2/coupons?id=1"),
+    ] {
+        let mut request = Request { method: method.clone(), ..request(route, &bodies) };
+        let before = request.clone();
+        let key = store().stamp(wire_key(), &mut request).expect(route);
+        assert_eq!(request, before, "{method} {route}: nothing is stamped");
+        let subject = Subject::new(&request, &key, Timestamp::from_millis(0));
+        assert_eq!(store().look_up(&subject), None, "{method} {route}");
+        let lost = SendError::new(SendErrorKind::Reset);
+        let attempt = Attempt::new(&request, false, Err(&lost), Timestamp::from_millis(0));
+        assert!(matches!(store().classify(&attempt), Verdict::Retry { .. }), "{method} {route}");
+        let gone = answer(404, &[], r#"{"status":404,"title":"not found"}"#);
+        let attempt =
+            Attempt::new(&request, false, Ok(&gone), Timestamp::from_millis(0)).after(Effect::Unknown);
+        let is_done = matches!(store().classify(&attempt), Verdict::Done { .. });
+        assert_eq!(is_done, method == Method::DELETE, "{method} {route}");
+        // Partly done is done: what succeeded must not be sent again.
+        let part = answer(207, &[], r#"{"data":[{"id":1}],"errors":[{"status":422}]}"#);
+        let attempt = Attempt::new(&request, false, Ok(&part), Timestamp::from_millis(0));
+        assert!(matches!(store().classify(&attempt), Verdict::Done { .. }), "{method} {route}");
+    }
+    // An array where one product is expected has no field to be found by.
+    let mut products = request("/v3/catalog/products", &bodies);
+    let key = store().stamp(wire_key(), &mut products).expect("nothing to stamp");
+    let subject = Subject::new(&products, &key, Timestamp::from_millis(0));
+    assert_eq!(store().look_up(&subject), None);
 }
 
 #[test]

@@ -113,6 +113,62 @@ fn a_4xx_without_an_error_code_is_not_postmarks_and_leaves_the_effect_unknown() 
 }
 
 #[test]
+fn the_account_api_has_its_own_token_and_sends_no_mail() {
+    let account = Postmark::account_api("an-account-token");
+    let mut request =
+        Request::new(Method::GET, Url::parse("https://api.postmarkapp.com/servers").expect("a url"));
+    account.authorize(&mut request);
+    assert_eq!(request.headers["x-postmark-account-token"], "an-account-token");
+    assert!(!request.headers.contains_key("x-postmark-server-token"));
+    assert_eq!(Vendor::account(&account, &http::HeaderMap::new()), "account");
+    assert!(!format!("{account:?}").contains("an-account-token"));
+    for route in ["/email", "/Email/", "/email/batch"] {
+        let url = format!("https://api.postmarkapp.com{route}");
+        let mut mail = Request::new(Method::POST, Url::parse(&url).expect("a url"));
+        assert_eq!(account.stamp(wire_key(), &mut mail).expect_err(route).code(), "VALIDATION.path");
+    }
+    let mut server =
+        Request::new(Method::POST, Url::parse("https://api.postmarkapp.com/servers").expect("a url"));
+    server.body = r#"{"Name":"Staging"}"#.into();
+    account.stamp(wire_key(), &mut server).expect("no mail");
+    assert_eq!(server.body, r#"{"Name":"Staging"}"#);
+}
+
+#[test]
+fn what_sends_no_mail_is_neither_stamped_nor_looked_up_as_one() {
+    let postmark = Postmark::new("a-token");
+    for (method, route) in [
+        (Method::GET, "/email"),
+        (Method::GET, "/messages/outbound"),
+        (Method::POST, "/templates"),
+        (Method::POST, "/message-streams"),
+        (Method::PUT, "/bounces/7/activate"),
+        (Method::DELETE, "/templates/7"),
+    ] {
+        let url = format!("https://api.postmarkapp.com{route}");
+        let mut request = Request::new(method.clone(), Url::parse(&url).expect("a url"));
+        request.body = r#"{"From":"a@x.test"}"#.into();
+        let key = postmark.stamp(wire_key(), &mut request).expect(route);
+        assert_eq!(request.body, r#"{"From":"a@x.test"}"#, "{method} {route}");
+        let subject = Subject::new(&request, &key, Timestamp::from_millis(0));
+        assert_eq!(postmark.look_up(&subject), None, "{method} {route}");
+        let said = |answer: &Answer| {
+            postmark.classify(&Attempt::new(&request, true, Ok(answer), Timestamp::from_millis(0)))
+        };
+        let done = Verdict::Done { replayed: false };
+        assert_eq!(said(&answer(200, r#"{"ID":7}"#)), done, "{method} {route}");
+        if method.is_safe() {
+            continue;
+        }
+        // A 200 that says no, and a page of a proxy's.
+        let refused = Verdict::Refused { refusal: Refusal::Rejected, speaks_for: SpeaksFor::ThisAttempt };
+        assert_eq!(said(&answer(200, r#"{"ErrorCode":510,"Message":"no"}"#)), refused, "{method} {route}");
+        let open = Verdict::Retry { effect: Effect::Unknown, not_before: None };
+        assert_eq!(said(&answer(200, "<html>sign in</html>")), open, "{method} {route}");
+    }
+}
+
+#[test]
 fn only_the_failed_items_of_a_mixed_batch_are_named() {
     assert_eq!(Postmark::failed_items(&rig::fixture("postmark", "batch_mixed")), [1]);
     assert_eq!(Postmark::failed_items(&rig::fixture("postmark", "send_ok")), [0usize; 0]);

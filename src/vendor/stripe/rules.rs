@@ -32,8 +32,22 @@ use crate::transport::{SendError, SendErrorKind};
 use crate::vendor::rules::{asked, by_status, is_anothers_success, is_page, no_answer, refused, was_deleted};
 use crate::vendor::{Attempt, SpeaksFor, Verdict, wait};
 
-/// What an attempt's outcome means. `has_key`: Stripe keeps the outcome under the request's key.
-pub(super) fn classify(attempt: &Attempt<'_>, has_key: bool) -> Verdict {
+/// What Stripe keeps under a request's key, and answers with from then on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keeps {
+    /// It has no key, or one that Stripe ignores.
+    Nothing,
+    /// The first outcome, a 500 too: v1.
+    Outcomes,
+    /// What succeeded. What failed is executed again: v2 (docs.stripe.com/api-v2-overview).
+    Successes,
+}
+
+/// What an attempt's outcome means.
+///
+/// In v2 no failure is a replay, whatever marks it, and none speaks for an earlier attempt. That Stripe would answer with
+/// a conflict while the earlier one is still executing is documented for v1 alone.
+pub(super) fn classify(attempt: &Attempt<'_>, keeps: Keeps) -> Verdict {
     let answer = match attempt.outcome {
         Ok(answer) => answer,
         Err(error) => return no_answer(error),
@@ -52,7 +66,7 @@ pub(super) fn classify(attempt: &Attempt<'_>, has_key: bool) -> Verdict {
     }
     let error = Problem::of(answer);
     let is_own = answer.headers.contains_key(&REQUEST_ID) && error.is_one() || Guard::OwnAnswer.is_out();
-    if replayed {
+    if replayed && keeps != Keeps::Successes {
         return match refusal(status, &error) {
             // The first attempt's own outcome. Stripe stores neither of the other two.
             refusal @ Refusal::Rejected if is_own && (400..500).contains(&status) => {
@@ -69,7 +83,7 @@ pub(super) fn classify(attempt: &Attempt<'_>, has_key: bool) -> Verdict {
     }
     let told_not_to = wait::stripe_should_retry(&answer.headers) == Some(false);
     let this_attempt = is_own.then_some(SpeaksFor::ThisAttempt);
-    let in_window = has_key && (attempt.in_window || Guard::OnlyInWindow.is_out());
+    let in_window = keeps == Keeps::Outcomes && (attempt.in_window || Guard::OnlyInWindow.is_out());
     let every_attempt = if in_window { is_own.then_some(SpeaksFor::EarlierToo) } else { this_attempt };
     match status {
         // Another request holds our key, or the server failed: no more sending, but it may have happened.

@@ -309,12 +309,73 @@ fn a_v1_post_carries_the_raw_key_and_a_get_or_delete_none() {
 fn v2_keys_posts_and_deletes_for_30_days_and_needs_a_version() {
     let versioned = stripe().api_version("2025-08-27.basil");
     for method in [Method::POST, Method::DELETE] {
-        let mut request = form(method, "/v2/core/accounts/1", "");
+        let mut request = v2(method.clone());
         let error = stripe().stamp(wire_key(), &mut request).expect_err("no version");
         assert_eq!(error.code(), "VALIDATION.header");
         versioned.stamp(wire_key(), &mut request).expect("stamped");
         assert_eq!(request.headers["stripe-version"], "2025-08-27.basil");
         assert_eq!(Vendor::replay_window(&versioned, &request), Some(Duration::from_secs(30 * 86_400)));
+    }
+}
+
+fn v2(method: Method) -> Request {
+    let mut request = form(method, "/v2/core/accounts/1", r#"{"amount":1}"#);
+    request.headers.insert("content-type", HeaderValue::from_static("application/json"));
+    request
+}
+
+#[test]
+fn v2_takes_json_and_executes_what_failed_again() {
+    let versioned = stripe().api_version("2025-08-27.basil");
+    let error = versioned.stamp(wire_key(), &mut form(Method::POST, "/v2/core/accounts", "a=1"));
+    assert_eq!(error.expect_err("a form").code(), "VALIDATION.body");
+
+    let mut request = v2(Method::POST);
+    versioned.stamp(wire_key(), &mut request).expect("stamped");
+    let own = [("request-id", "req_1"), ("idempotent-replayed", "true")];
+    let verdict = |status, request: &Request| {
+        let answer = rig::answer(status, &own, r#"{"error":{"type":"x","code":"y"}}"#);
+        let attempt = Attempt::new(request, true, Ok(&answer), Timestamp::from_millis(0));
+        versioned.classify(&attempt.after(Effect::Unknown).in_window(true))
+    };
+    // A stored failure of v1 never changes. There is none in v2.
+    let v1 = stamped();
+    assert_eq!(verdict(500, &v1), Verdict::Unknown);
+    assert_eq!(verdict(500, &request), Verdict::Retry { effect: Effect::Unknown, not_before: None });
+    let refused = |speaks_for| Verdict::Refused { refusal: Refusal::Rejected, speaks_for };
+    assert_eq!(verdict(402, &v1), refused(SpeaksFor::EarlierToo));
+    assert_eq!(verdict(402, &request), refused(SpeaksFor::ThisAttempt));
+    let done = rig::answer(200, &own, r#"{"object":"v2.core.account","id":"acct_1"}"#);
+    let attempt = Attempt::new(&request, true, Ok(&done), Timestamp::from_millis(0));
+    assert_eq!(versioned.classify(&attempt), Verdict::Done { replayed: true });
+}
+
+#[test]
+fn what_takes_metadata_and_lists_by_created_can_be_found() {
+    for route in METADATA_ROUTES {
+        let mut request = form(Method::POST, route, "a=1");
+        let key = stripe().stamp(wire_key(), &mut request).expect("stamped");
+        let subject = Subject::new(&request, &key, Timestamp::from_millis(1_700_000_000_000));
+        let asked = stripe().look_up(&subject).expect(route);
+        assert_eq!(asked.url.path(), route);
+        let list = rig::answer(200, &[], r#"{"object":"list","data":[],"has_more":false}"#);
+        let missed = stripe().read_look_up(&subject, &asked, &list);
+        // A list of subscriptions may leave out those that were cancelled.
+        let expected = if route == "/v1/subscriptions" { Finding::CannotTell } else { Finding::Absent };
+        assert_eq!(missed, expected, "{route}");
+    }
+    for route in [
+        "/v1/checkout/sessions",
+        "/v1/payment_links",
+        "/v1/payment_methods",
+        "/v1/credit_notes",
+        "/v1/quotes",
+    ] {
+        let mut request = form(Method::POST, route, "a=1");
+        let key = stripe().stamp(wire_key(), &mut request).expect("stamped");
+        assert_eq!(request.body, "a=1", "{route}");
+        let subject = Subject::new(&request, &key, Timestamp::from_millis(1_700_000_000_000));
+        assert_eq!(stripe().look_up(&subject), None, "{route}");
     }
 }
 
