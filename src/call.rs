@@ -76,6 +76,7 @@ impl Call {
             Error::invalid(Input::Path, format!("{shown:?} {problem}"))
         });
         let request = Request::new(method, url);
+        let route = client.engine.routes.of(base, &request.url);
         let work = Work {
             key: None,
             overrides: None,
@@ -83,10 +84,11 @@ impl Call {
             retries_allowed: true,
             pass_deadline_on: false,
             recovered: false,
-            on_unknown: OnUnknown::Park,
+            on_unknown: route.as_ref().map_or(OnUnknown::Park, |route| route.on_unknown),
             in_flight: client.engine.policy.in_flight,
             retention: None,
-            redact: RedactedFields::NONE,
+            redact: route.as_ref().map_or(RedactedFields::NONE, |route| route.redact.clone()),
+            route,
             predecessor: None,
             sequence: None,
         };

@@ -12,6 +12,7 @@ use url::Url;
 use crate::call::{Call, with_room};
 use crate::clock::{Clock, SystemClock};
 use crate::engine::retention::Retention;
+use crate::engine::routes::{Route, Routes};
 use crate::engine::{Began, Disagreement, Engine, LateWrites, Latency, LetGo, VendorClock, Waiting};
 use crate::error::{Effect, Error, Input, Kind, field};
 use crate::operation::RedactedFields;
@@ -67,6 +68,7 @@ impl Client {
             namespace: "default".to_owned(),
             redact: Vec::new(),
             retention: Vec::new(),
+            routes: Vec::new(),
             secret_headers: Vec::new(),
             former_base_urls: Vec::new(),
             plain_http_allowed: false,
@@ -213,6 +215,7 @@ pub struct ClientBuilder {
     namespace: String,
     redact: Vec<String>,
     retention: Vec<(String, Duration)>,
+    routes: Vec<(String, Route)>,
     secret_headers: Vec<String>,
     former_base_urls: Vec<String>,
     plain_http_allowed: bool,
@@ -328,6 +331,12 @@ impl ClientBuilder {
         self
     }
 
+    /// What differs for the calls whose path begins with `route_prefix`. The longest prefix that fits decides.
+    pub(crate) fn route(mut self, route_prefix: impl Into<String>, route: Route) -> Self {
+        self.routes.push((route_prefix.into(), route));
+        self
+    }
+
     /// Names more headers that carry secrets, such as `X-Signature`. A call that [gives](Call::header) one of them is
     /// refused, because a call's headers are stored and shown to operators. A secret belongs to the adapter, which adds
     /// it at each send. `Authorization`, `Proxy-Authorization`, `Cookie`, `Set-Cookie`, `X-Auth-Token`, `X-Api-Key`,
@@ -385,6 +394,7 @@ impl ClientBuilder {
         let redact = RedactedFields::new(self.redact)?;
         let secrets = SecretHeaders::new(&*self.vendor, &self.secret_headers)?;
         let retention = Retention::new(self.retention, &self.policy, &*self.vendor)?;
+        let routes = Routes::new(self.routes, &self.policy)?;
         let transport = match self.transport {
             Some(transport) => transport,
             None => Arc::new(Http::new(self.policy.timeout.connect)?),
@@ -417,6 +427,7 @@ impl ClientBuilder {
             random,
             policy: self.policy,
             retention,
+            routes,
             namespace: self.namespace,
             redact,
             secrets,

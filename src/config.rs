@@ -21,6 +21,7 @@ mod mistakes;
 mod path;
 mod policy;
 mod reader;
+mod routes;
 mod secrets;
 mod source;
 mod store;

@@ -50,6 +50,7 @@ mod phase;
 mod recovery;
 mod replay;
 pub(crate) mod retention;
+pub(crate) mod routes;
 mod run;
 mod settling;
 mod terms;
@@ -65,6 +66,7 @@ pub(crate) use outbox::{NotAdmitted, Put};
 pub(crate) use patience::SLEEP_MAX;
 use phase::Run;
 use retention::{Floor, Retention};
+use routes::{Route, Routes};
 pub(crate) use settling::LetGo;
 pub(crate) use terms::Disagreement;
 use waits::{spread, spread_over};
@@ -81,6 +83,8 @@ pub(crate) struct Engine {
     pub random: Arc<dyn Random>,
     pub policy: Policy,
     pub retention: Retention,
+    /// Where calls are treated otherwise than by the policy.
+    pub routes: Routes,
     pub gates: Gates,
     pub namespace: String,
     /// What is never shown of any of this client's operations.
@@ -119,6 +123,8 @@ pub(crate) struct Work {
     pub key: Option<Key>,
     /// What this call overrides of the vendor's policy.
     pub overrides: Option<Box<Overrides>>,
+    /// What its route overrides of it.
+    pub route: Option<Arc<Route>>,
     /// What the caller's own caller still allows.
     pub deadline: Option<Duration>,
     /// A layer above us already retries.
@@ -142,11 +148,14 @@ pub(crate) struct Work {
 
 impl Work {
     fn backoff<'a>(&'a self, policy: &'a Policy) -> &'a Backoff {
-        self.overrides.as_ref().and_then(|own| own.backoff.as_ref()).unwrap_or(&policy.backoff)
+        let of_route = || self.route.as_ref().and_then(|route| route.backoff.as_ref());
+        let own = self.overrides.as_ref().and_then(|own| own.backoff.as_ref());
+        own.or_else(of_route).unwrap_or(&policy.backoff)
     }
 
     fn timeout(&self, policy: &Policy) -> Timeouts {
-        self.overrides.as_ref().and_then(|own| own.timeout).unwrap_or(policy.timeout)
+        let of_route = || self.route.as_ref().and_then(|route| route.timeout);
+        self.overrides.as_ref().and_then(|own| own.timeout).or_else(of_route).unwrap_or(policy.timeout)
     }
 
     fn time_allowed(&self, policy: &Policy) -> Duration {

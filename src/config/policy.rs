@@ -22,7 +22,7 @@ pub(super) enum Preset {
 }
 
 impl Preset {
-    fn policy(self) -> Policy {
+    pub(super) fn policy(self) -> Policy {
         match self {
             Preset::Background => Policy::background(),
             Preset::Interactive => Policy::interactive(),
@@ -30,22 +30,22 @@ impl Preset {
     }
 }
 
-/// The preset with each field that `overrides` writes in that field's place.
+/// A policy with each field that `overrides` writes in that field's place.
 ///
 /// The overrides are read twice. Once they are read by themselves, because only then does a mistake have its place in
-/// the file. Once they are read laid over the preset, because serde fills what is missing from [`Policy::default`]
+/// the file. Once they are read laid over the base, because serde fills what is missing from [`Policy::default`]
 /// and would turn an interactive vendor that changes one timeout into a background one.
-pub(super) fn read(
-    preset: Preset,
+pub(super) fn over(
+    base: Policy,
     path: &Path,
     overrides: Option<&Spanned<DeValue<'_>>>,
 ) -> Result<Policy, Mistake> {
-    let Some(value) = overrides else { return Ok(preset.policy()) };
+    let Some(value) = overrides else { return Ok(base) };
     let table = reader::table(value, path)?;
     let _: Policy = reader::read(table, spanned_table(value.span(), table.clone()), path, Hints::default())?;
     let lost =
         |problem: String| Mistake::itself(value.span().start, path.clone(), format!("{path}: {problem}"));
-    let mut merged = toml::Value::try_from(preset.policy()).map_err(|error| lost(error.to_string()))?;
+    let mut merged = toml::Value::try_from(base).map_err(|error| lost(error.to_string()))?;
     let changes = toml::Value::deserialize(ValueDeserializer::from(value.clone()))
         .map_err(|error| lost(error.message().to_owned()))?;
     merge(&mut merged, changes);

@@ -16,7 +16,8 @@ use super::document::{self, locate, take_out};
 use super::explain::{Hints, unknown_key};
 use super::mistakes::{About, Mistake, Mistakes};
 use super::path::Path;
-use super::policy::{Preset, read as read_policy};
+use super::policy::{Preset, over};
+use super::routes::{self, RouteEntry};
 use super::source::Source;
 use super::{reader, secrets, suggest};
 use crate::BoxFuture;
@@ -35,6 +36,7 @@ pub(super) struct Entry {
     redact: Vec<String>,
     /// By route.
     retention: BTreeMap<String, Duration>,
+    routes: Vec<RouteEntry>,
     /// The variable with the secret; `None` for a vendor that is sent none.
     pub secret: Option<Variable>,
     /// The vendor's and the account's names in scopes, which no other vendor of the file may share. What differs
@@ -117,12 +119,16 @@ impl Entry {
         let whole = reader::table(value, path)?;
         let (common, rest): (DeTable<'_>, DeTable<'_>) =
             whole.clone().into_iter().partition(|(key, _)| COMMON_KEYS.contains(&key.get_ref().as_ref()));
-        let (policies, options): (DeTable<'_>, DeTable<'_>) =
-            rest.into_iter().partition(|(key, _)| key.get_ref() == POLICY_KEY);
+        let (apart, options): (DeTable<'_>, DeTable<'_>) =
+            rest.into_iter().partition(|(key, _)| [POLICY_KEY, ROUTES_KEY].contains(&key.get_ref().as_ref()));
         let span = value.span();
         let common: Common = reader::read(whole, Spanned::new(span.clone(), common), path, Hints::default())?;
-        let policy = policies.values().next();
-        let policy = read_policy(common.preset, &path.then(POLICY_KEY), policy)?;
+        let policy = apart.get(POLICY_KEY);
+        let policy = over(common.preset.policy(), &path.then(POLICY_KEY), policy)?;
+        let routes = apart.get(ROUTES_KEY);
+        let routes =
+            routes.map(|routes| routes::read(&policy, &path.then(ROUTES_KEY), routes)).transpose()?;
+        let routes = routes.unwrap_or_default();
         let secret = common.secret_env.map(|name| Variable::read(source, (path, whole), name)).transpose()?;
         let name = path.vendor().unwrap_or_default();
         let Some(kind) = common.adapter.or_else(|| Kind::named(name)) else {
@@ -138,8 +144,17 @@ impl Entry {
         let Common { allow_plain_http, former_base_urls, redact, retention, .. } = common;
         let retention = retention.into_iter().map(|(route, Written(keep))| (route, keep)).collect();
         let scope = Default::default();
-        let mut entry =
-            Entry { adapter, policy, allow_plain_http, former_base_urls, redact, retention, secret, scope };
+        let mut entry = Entry {
+            adapter,
+            policy,
+            allow_plain_http,
+            former_base_urls,
+            redact,
+            retention,
+            routes,
+            secret,
+            scope,
+        };
         entry.scope = entry.check(namespace).map_err(|error| placed(&error, path, key, whole))?;
         if entry.secret.is_none() && entry.adapter.needs_secret() {
             return Err(Mistake::absence(key, path.then("secret_env"), no_secret_env(name, path)));
@@ -154,6 +169,14 @@ impl Entry {
         let keeping =
             |builder: ClientBuilder, (route, keep): (&String, &Duration)| builder.retention(route, *keep);
         let builder = self.retention.iter().fold(builder, keeping);
+        let differing = |builder: ClientBuilder, entry: &RouteEntry| {
+            let builder = builder.route(&entry.prefix, entry.route.clone());
+            match entry.retention {
+                Some(keep) => builder.retention(&entry.prefix, keep),
+                None => builder,
+            }
+        };
+        let builder = self.routes.iter().fold(builder, differing);
         let builder = self.former_base_urls.iter().fold(builder, |builder, url| builder.former_base_url(url));
         if self.allow_plain_http { builder.allow_plain_http() } else { builder }
     }
@@ -194,7 +217,7 @@ impl Variable {
 
 /// Whether every vendor's table may have this key, or its policy's.
 pub(super) fn is_vendor_key(name: &str) -> bool {
-    COMMON_KEYS.contains(&name) || name == POLICY_KEY || POLICY_KEYS.contains(&name)
+    COMMON_KEYS.contains(&name) || [POLICY_KEY, ROUTES_KEY].contains(&name) || POLICY_KEYS.contains(&name)
 }
 
 pub(super) fn no_secret() -> SecretString {
@@ -208,7 +231,7 @@ fn read_adapter(
     path: &Path,
 ) -> Result<Adapter, Mistake> {
     let mut also_known = COMMON_KEYS.to_vec();
-    also_known.push(POLICY_KEY);
+    also_known.extend([POLICY_KEY, ROUTES_KEY]);
     let hints = Hints { also_known: &also_known, below: &[(POLICY_KEY, &POLICY_KEYS)] };
     Ok(match kind {
         Kind::Stripe => Adapter::Stripe(reader::read(whole, part, path, hints)?),
@@ -238,7 +261,16 @@ fn placed(error: &Error, path: &Path, key: usize, whole: &DeTable<'_>) -> Mistak
         return Mistake::together(key, vec![path.clone()], format!("{path}: {error}"));
     };
     let Invalid { input, field, beside, set_by, unless, problem } = &**invalid;
-    let table = table_of(*input);
+    let mut table = table_of(*input);
+    let is_said = |table: &'static str| {
+        field
+            .as_ref()
+            .and_then(|field| locate(whole, &field.below(table)))
+            .is_some_and(|(_, is_said)| is_said)
+    };
+    if table == Some(RETENTION_KEY) && !is_said(RETENTION_KEY) && is_said(ROUTES_KEY) {
+        table = Some(ROUTES_KEY);
+    }
     let in_file = |field: &Field| table.map_or_else(|| field.clone(), |table| field.below(table));
     let own = field.clone().unwrap_or_else(|| Field::of(&[set_by.unwrap_or(input.name())]));
     let fields: Vec<Field> = [&own].into_iter().chain(beside).map(in_file).collect();
@@ -331,6 +363,7 @@ const COMMON_KEYS: [&str; 7] =
     ["adapter", "secret_env", "preset", "allow_plain_http", "former_base_urls", "redact", RETENTION_KEY];
 const RETENTION_KEY: &str = "retention";
 const POLICY_KEY: &str = "policy";
+const ROUTES_KEY: &str = "routes";
 
 /// The policy's own keys, for an author who writes one of them a table too high. A test holds them to the
 /// policy's fields.

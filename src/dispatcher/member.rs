@@ -151,7 +151,7 @@ impl Member {
             account: Some(self.account.clone()),
             now: wall,
             lease: engine.default_lease(),
-            attempt_max: engine.policy.timeout.attempt,
+            attempt_max: engine.routes.attempt_max(),
             vendor_clock_ms: engine.vendor_clock.less_ours(wall, || engine.clock.now()),
             limit,
         };

@@ -25,7 +25,7 @@ impl Engine {
 
     /// How long the process that takes an operation may hold it before the next renewal.
     pub(crate) fn default_lease(&self) -> Duration {
-        self.lease(&Work::background(OnUnknown::Park))
+        self.routes.attempt_max().saturating_add(self.policy.lease_margin)
     }
 
     /// Takes what no process holds. Refused where the account's terms are not this client's.
@@ -47,7 +47,8 @@ impl Engine {
         leaving: Option<Leaving>,
     ) -> Result<Reply, Error> {
         let started = self.clock.now();
-        let work = Work::background(record.on_unknown);
+        let route = self.routes.of(self.vendor.base_url(), &record.request.url);
+        let work = Work { route, ..Work::background(record.on_unknown) };
         let deadline = started.plus(work.time_allowed(&self.policy));
         let hold = Hold::new(self, record, lease_until);
         self.carry_on_with(hold, &work, (started, deadline), leaving).await
@@ -112,6 +113,7 @@ impl Work {
         Work {
             key: None,
             overrides: None,
+            route: None,
             deadline: None,
             retries_allowed: true,
             pass_deadline_on: false,

@@ -116,12 +116,12 @@ impl Retention {
 }
 
 /// The path of `url` as a call gives it, without the base's own.
-fn below<'a>(base: &Url, url: &'a Url) -> &'a str {
+pub(super) fn below<'a>(base: &Url, url: &'a Url) -> &'a str {
     url.path().strip_prefix(base.path().trim_end_matches('/')).unwrap_or(url.path())
 }
 
 /// Whether `route` is `prefix`, or goes on from it with a whole segment.
-fn is_below(route: &str, prefix: &str) -> bool {
+pub(super) fn is_below(route: &str, prefix: &str) -> bool {
     route
         .strip_prefix(prefix)
         .is_some_and(|rest| rest.is_empty() || prefix.ends_with('/') || rest.starts_with('/'))

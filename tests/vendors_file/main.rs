@@ -4,6 +4,7 @@
 mod example;
 mod loading;
 mod mistakes;
+mod routes;
 mod schema;
 mod several;
 mod store;

@@ -81,7 +81,7 @@ const MISTAKES: &[(&str, &str)] = &[
     ("HEADacount = \"x\"", "3:1: unknown key `acount` in [vendors.stripe]; did you mean `account`?"),
     (
         "HEADzzzzzzzzzzz = \"x\"",
-        "3:1: unknown key `zzzzzzzzzzz` in [vendors.stripe]; expected one of `adapter`, `secret_env`, `preset`, `allow_plain_http`, `former_base_urls`, `redact`, `retention`, `policy`, `base_url`, `account`, `api_version`, `replay_window`, `settle_time`, `look_up_by_metadata`",
+        "3:1: unknown key `zzzzzzzzzzz` in [vendors.stripe]; expected one of `adapter`, `secret_env`, `preset`, `allow_plain_http`, `former_base_urls`, `redact`, `retention`, `policy`, `routes`, `base_url`, `account`, `api_version`, `replay_window`, `settle_time`, `look_up_by_metadata`",
     ),
     (
         "HEAD[vendors.stripe.timeout]\nattempt = \"1s\"",

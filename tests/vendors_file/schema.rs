@@ -17,7 +17,7 @@ const KEYED: &str = "[vendors.keyed]\nsecret_env = 'S'\nbase_url = 'https://v.te
 const ON: [&str; 8] = ["backoff", "timeout", "pause", "breaker", "budget", "recovery", "limits", "record"];
 
 /// What has no default: left out, something else decides, or it must be given.
-const WITHOUT_DEFAULT: [&str; 35] = [
+const WITHOUT_DEFAULT: [&str; 39] = [
     "adapter",
     "secret_env",
     "policy",
@@ -43,6 +43,10 @@ const WITHOUT_DEFAULT: [&str; 35] = [
     "vendors",
     "backoff",
     "timeout",
+    "retention",
+    "preset",
+    "attempt",
+    "total",
     "says",
     "has",
     // Tables of vendors.
@@ -153,6 +157,9 @@ fn every_table_has_the_keys_that_the_code_reads() {
         ("json_marker", format!("{KEYED}replay = {{ json = {{ {odd} }} }}")),
         ("policy", format!("{STRIPE}[vendors.stripe.policy]\n{odd}")),
         ("slow_call", in_policy("breaker.slow_call")),
+        ("route", format!("{STRIPE}[vendors.stripe.routes.'/v1']\n{odd}")),
+        ("route_policy", format!("{STRIPE}[vendors.stripe.routes.'/v1'.policy]\n{odd}")),
+        ("route_timeout", format!("{STRIPE}[vendors.stripe.routes.'/v1'.policy.timeout]\n{odd}")),
     ];
     texts.extend(ON.into_iter().chain(["rate", "concurrency"]).map(|table| (table, in_policy(table))));
     let mut held: BTreeSet<&str> = ["duration", "vendor"].into();
@@ -184,6 +191,8 @@ fn every_choice_has_the_words_that_the_code_reads() {
         (&defs["stripe"]["properties"]["preset"], format!("{STRIPE}preset = {odd}")),
         (&defs["backoff"]["properties"]["jitter"], format!("{STRIPE}policy.backoff.jitter = {odd}")),
         (&defs["policy"]["properties"]["in_flight"], format!("{STRIPE}policy.in_flight = {odd}")),
+        (&defs["route"]["properties"]["on_unknown"], format!("{STRIPE}routes.'/v1'.on_unknown = {odd}")),
+        (&defs["route"]["properties"]["preset"], format!("{STRIPE}routes.'/v1'.preset = {odd}")),
         (&defs["postmark"]["properties"]["api"], format!("{POSTMARK}api = {odd}")),
         (&defs["keyed"]["properties"]["key_form"], format!("{KEYED}key_form = {odd}")),
     ] {

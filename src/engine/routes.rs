@@ -1,0 +1,85 @@
+//! What a client does otherwise on a part of its vendor's paths: the ladder, the timeouts, the choice for an unknown
+//! outcome, and what is never shown.
+//!
+//! The gates belong to the vendor and not to a route: a breaker that saw a part of the calls would see the outage late.
+//! What a call itself says comes first, then its route, then the client's policy. Recovery knows the path of what it
+//! carries on with, so it goes by the route too. The choice for an unknown outcome is on record with the first claim.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use url::Url;
+
+use super::retention::{below, is_below};
+use crate::error::{Error, Field, Input};
+use crate::operation::RedactedFields;
+use crate::policy::{Backoff, OnUnknown, Policy, Timeouts};
+
+/// What differs for the calls to one route.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Route {
+    pub backoff: Option<Backoff>,
+    pub timeout: Option<Timeouts>,
+    pub on_unknown: OnUnknown,
+    pub redact: RedactedFields,
+}
+
+/// The routes that differ, the longest prefix first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Routes {
+    routes: Vec<(String, Arc<Route>)>,
+    /// The longest exchange of any of them.
+    attempt_max: Duration,
+}
+
+impl Routes {
+    /// # Errors
+    ///
+    /// A validation error if a prefix is no route, or if a route's policy contradicts itself or the client's gates.
+    pub(crate) fn new(routes: Vec<(String, Route)>, policy: &Policy) -> Result<Routes, Error> {
+        let mut attempt_max = policy.timeout.attempt;
+        for (prefix, route) in &routes {
+            if !prefix.starts_with('/') || prefix.contains(['?', '#']) {
+                let problem = "a route starts with a slash, and has no query";
+                return Err(Error::invalid(Input::Other("routes"), problem).at(Field::named(prefix)));
+            }
+            let whole = route.over(policy);
+            whole.validate()?;
+            attempt_max = attempt_max.max(whole.timeout.attempt);
+        }
+        let mut routes: Vec<_> =
+            routes.into_iter().map(|(prefix, route)| (prefix, Arc::new(route))).collect();
+        routes.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
+        Ok(Routes { routes, attempt_max })
+    }
+
+    /// What differs for a call to `url`.
+    pub(crate) fn of(&self, base: &Url, url: &Url) -> Option<Arc<Route>> {
+        if self.routes.is_empty() {
+            return None;
+        }
+        let path = below(base, url);
+        self.routes.iter().find(|(prefix, _)| is_below(path, prefix)).map(|(_, route)| Arc::clone(route))
+    }
+
+    /// The longest exchange of any call of the client's.
+    pub(crate) fn attempt_max(&self) -> Duration {
+        self.attempt_max
+    }
+}
+
+impl Route {
+    /// The client's policy as it is on this route.
+    fn over(&self, policy: &Policy) -> Policy {
+        let mut whole = policy.clone();
+        if let Some(backoff) = &self.backoff {
+            whole.backoff = backoff.clone();
+        }
+        if let Some(timeout) = self.timeout {
+            whole.timeout = timeout;
+        }
+        // A retention that is the default is raised, call by call.
+        whole.retention = whole.retention.max(whole.backoff.longest()).max(whole.timeout.total);
+        whole
+    }
+}

@@ -1,0 +1,140 @@
+//! What differs by route.
+
+use std::time::Duration;
+
+use serde_json::json;
+use steadfast::operation::record::Filter;
+use steadfast::store::Memory;
+use steadfast::testkit::fakes::PostmarkFake;
+use steadfast::testkit::{Fault, ScriptedTransport, TestClock};
+use steadfast::{Client, Effect};
+
+use crate::{load, refusal};
+
+const POSTMARK: &str = "[vendors.postmark]\nsecret_env = 'S'\nredact = ['To']\n";
+
+const ROUTES: &str = "
+[vendors.postmark.routes.'/email']
+on_unknown = 'resend'
+redact = ['TextBody']
+retention = '30days'
+preset = 'interactive'
+[vendors.postmark.routes.'/email'.policy]
+timeout.attempt = '3s'
+backoff = { steps = ['1s'], jitter = 'none' }
+
+[vendors.postmark.routes.'/email/batch']
+policy.timeout = { attempt = '45s' }
+";
+
+fn client(text: &str, network: &ScriptedTransport, clock: &TestClock) -> Client {
+    let builder = load(text).builder("postmark").expect("a builder");
+    builder.store(Memory::new()).transport(network.clone()).clock(clock.clone()).build().expect("a client")
+}
+
+fn mail() -> serde_json::Value {
+    json!({"From": "a@shop.test", "To": "b@x.test", "TextBody": "Paid."})
+}
+
+#[tokio::test]
+async fn a_route_has_its_own_ladder_timeouts_retention_and_redacted_fields() {
+    let clock = TestClock::auto();
+    let network = ScriptedTransport::new().status(429).status(429);
+    let postmark = client(&format!("{POSTMARK}{ROUTES}"), &network, &clock);
+    let error =
+        postmark.post("/email").key("k").json(&mail()).send().await.expect_err("two attempts, no more");
+    assert_eq!((error.is_dead_letter(), network.requests().len()), (true, 2), "{error}");
+    let rows = postmark.store().list(&Filter::default(), None, 1).await.expect("works").rows;
+    let record = postmark.store().get(&rows[0].id).await.expect("works").expect("a record");
+    assert_eq!(record.redact.names(), ["to", "textbody"]);
+    assert_eq!(record.attempt_max, Duration::from_secs(3));
+
+    // The longest beginning decides, and takes nothing from the shorter one.
+    let network = ScriptedTransport::new().status(200);
+    let postmark = client(&format!("{POSTMARK}{ROUTES}"), &network, &clock);
+    let batch = postmark.post("/email/batch/").key("k").json(&[mail()]);
+    batch.send().await.expect_err("no answer of Postmark's");
+    let rows = postmark.store().list(&Filter::default(), None, 1).await.expect("works").rows;
+    let record = postmark.store().get(&rows[0].id).await.expect("works").expect("a record");
+    assert_eq!(
+        (record.redact.names(), record.attempt_max),
+        (&["to".to_owned()][..], Duration::from_secs(45))
+    );
+    // And no other path has any of it.
+    let network = ScriptedTransport::new().status(200);
+    let postmark = client(&format!("{POSTMARK}{ROUTES}"), &network, &clock);
+    postmark.post("/emails").key("k").json(&json!({})).send().await.expect("a reply");
+    let rows = postmark.store().list(&Filter::default(), None, 1).await.expect("works").rows;
+    let record = postmark.store().get(&rows[0].id).await.expect("works").expect("a record");
+    assert_eq!(record.attempt_max, Duration::from_secs(30));
+}
+
+#[tokio::test]
+async fn a_route_says_what_becomes_of_an_unknown_outcome_and_a_call_says_otherwise() {
+    for (routes, parked, effects) in [("", false, 0), (ROUTES, false, 1), (ROUTES, true, 0)] {
+        let clock = TestClock::auto();
+        let fake = PostmarkFake::builder().test_clock(&clock).in_process();
+        // Neither the mail nor its answer arrives, and the search finds nothing.
+        fake.plan().next(Fault::DropBeforeRead);
+        let text = format!("{POSTMARK}{routes}");
+        let builder = load(&text).builder("postmark").expect("a builder").store(Memory::new());
+        let postmark = builder.transport(fake.transport()).clock(clock).build().expect("a client");
+        let mut call = postmark.post("/email").key("k").json(&mail());
+        // The ten seconds of the preset end before the lookups do.
+        call = call.timeout(steadfast::policy::Timeouts::background());
+        if parked {
+            call = call.on_unknown(steadfast::OnUnknown::Park);
+        }
+        let outcome = call.send().await;
+        assert_eq!((outcome.is_ok(), fake.ledger().count()), (effects == 1, effects), "{outcome:?}");
+        if let Err(error) = outcome {
+            assert_eq!(error.effect(), Effect::Unknown, "{error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn recovery_goes_by_the_route_too() {
+    let clock = TestClock::auto();
+    let routes = "[vendors.postmark.routes.'/email']\npolicy.backoff = { steps = ['1s'], jitter = 'none' }";
+    let network = ScriptedTransport::new().status(429).status(429).status(429);
+    let postmark = client(&format!("{POSTMARK}{routes}"), &network, &clock);
+    let enqueued = postmark.post("/email").key("k").json(&mail()).enqueue().await.expect("on record");
+    clock.advance(Duration::from_secs(1));
+    postmark.recover(10).await.expect("a round");
+    let error = enqueued.wait(Duration::from_secs(60)).await.expect_err("two attempts, no more");
+    assert_eq!((error.is_dead_letter(), network.requests().len()), (true, 2), "{error}");
+}
+
+#[test]
+fn what_is_wrong_with_a_route_is_told_with_its_place() {
+    let said = |routes: &str| refusal(&format!("{POSTMARK}{routes}"));
+    for (routes, told) in [
+        ("routes.email = {}", "starts with a slash"),
+        (
+            "[vendors.postmark.routes.'/email']\npolicy.breaker = false",
+            "expected one of `backoff`, `timeout`",
+        ),
+        (
+            "[vendors.postmark.routes.'/email']\npolicy.timeout.connect = '1s'",
+            "expected one of `attempt`, `total`",
+        ),
+        (
+            "[vendors.postmark.routes.'/email']\nbackoff = { steps = [] }",
+            "it belongs in [vendors.postmark.routes.\"/email\".policy]",
+        ),
+        (
+            "[vendors.postmark.routes.'/email']\npolicy.timeout = { attempt = '60s', total = '30s' }",
+            "`timeout.attempt` in [vendors.postmark.routes.\"/email\".policy]: 60s is longer than timeout.total, 30s",
+        ),
+        (
+            "[vendors.postmark.routes.'/email']\nretention = '1s'",
+            "`/email` in [vendors.postmark.routes]: 1s is shorter",
+        ),
+        ("[vendors.postmark.routes.'/email']\nredact = ['']", "[vendors.postmark.routes.\"/email\"]"),
+        ("[vendors.postmark.routes.'/email']\non_unknown = 'drop'", "expected one of `park`, `resend`"),
+    ] {
+        let refused = said(routes);
+        assert!(refused.starts_with("vendors.toml:") && refused.contains(told), "{routes}: {refused}");
+    }
+}
