@@ -19,6 +19,7 @@ mod explain;
 mod file;
 mod mistakes;
 mod path;
+mod placed;
 mod policy;
 mod reader;
 mod routes;

@@ -12,17 +12,18 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::adapter::{Adapter, Kind};
-use super::document::{self, locate, take_out};
+use super::document::{self, take_out};
 use super::explain::{Hints, unknown_key};
 use super::mistakes::{About, Mistake, Mistakes};
 use super::path::Path;
+use super::placed::placed;
 use super::policy::{Preset, over};
 use super::routes::{self, RouteEntry};
 use super::source::Source;
 use super::{reader, secrets, suggest};
 use crate::BoxFuture;
 use crate::client::{Client, ClientBuilder};
-use crate::error::{Error, Field, Input, Invalid, Kind as ErrorKind};
+use crate::error::Error;
 use crate::policy::Policy;
 use crate::transport::{Answer, Limits, Request, SendError, SendErrorKind, Transport};
 
@@ -254,51 +255,6 @@ fn read_adapter(
     })
 }
 
-/// The client's own complaint, with its place in the file. The place is the field. Where that one has the preset's value,
-/// it is another field that it is compared with, or else the innermost table on the way.
-fn placed(error: &Error, path: &Path, key: usize, whole: &DeTable<'_>) -> Mistake {
-    let ErrorKind::Invalid(invalid) = error.kind() else {
-        return Mistake::together(key, vec![path.clone()], format!("{path}: {error}"));
-    };
-    let Invalid { input, field, beside, set_by, unless, problem } = &**invalid;
-    let mut table = table_of(*input);
-    let is_said = |table: &'static str| {
-        field
-            .as_ref()
-            .and_then(|field| locate(whole, &field.below(table)))
-            .is_some_and(|(_, is_said)| is_said)
-    };
-    if table == Some(RETENTION_KEY) && !is_said(RETENTION_KEY) && is_said(ROUTES_KEY) {
-        table = Some(ROUTES_KEY);
-    }
-    let in_file = |field: &Field| table.map_or_else(|| field.clone(), |table| field.below(table));
-    let own = field.clone().unwrap_or_else(|| Field::of(&[set_by.unwrap_or(input.name())]));
-    let fields: Vec<Field> = [&own].into_iter().chain(beside).map(in_file).collect();
-    let places: Vec<_> = fields.iter().map(|field| locate(whole, field)).collect();
-    let written = places.iter().flatten().find(|(_, is_written)| *is_written);
-    let offset = written.or(places[0].as_ref()).map_or(key, |(offset, _)| *offset);
-
-    let mut about: Vec<Path> = fields.iter().map(|field| path.field(field)).collect();
-    about.extend(table.is_some().then(|| path.then("preset")));
-    about.extend(unless.map(|switch| path.then(switch)));
-    if *input == Input::Retention {
-        // Against the vendor's window and the policy's time: what is wrong with those is told first.
-        about.extend([path.then(POLICY_KEY), path.then("window")]);
-    }
-    let place = table.map_or_else(|| path.clone(), |table| path.then(table));
-    let unless = unless.map_or_else(String::new, |switch| format!(" or `{switch} = true`"));
-    Mistake::together(offset, about, format!("`{own}` in {place}: {problem}{unless}"))
-}
-
-/// The table of a vendor's that holds the fields of an input, where it is not the vendor's own.
-fn table_of(input: Input) -> Option<&'static str> {
-    match input {
-        Input::Policy => Some(POLICY_KEY),
-        Input::Retention => Some(RETENTION_KEY),
-        _ => None,
-    }
-}
-
 /// Puts something where a key is missing, so that what else is wrong can be found. The offset is one that the text does
 /// not have, by which it can be told from what is written.
 fn put(table: &mut DeTable<'_>, path: &Path, missing: &Path, offset: usize) -> bool {
@@ -361,9 +317,9 @@ impl Transport for Nowhere {
 
 const COMMON_KEYS: [&str; 7] =
     ["adapter", "secret_env", "preset", "allow_plain_http", "former_base_urls", "redact", RETENTION_KEY];
-const RETENTION_KEY: &str = "retention";
-const POLICY_KEY: &str = "policy";
-const ROUTES_KEY: &str = "routes";
+pub(super) const RETENTION_KEY: &str = "retention";
+pub(super) const POLICY_KEY: &str = "policy";
+pub(super) const ROUTES_KEY: &str = "routes";
 
 /// The policy's own keys, for an author who writes one of them a table too high. A test holds them to the
 /// policy's fields.

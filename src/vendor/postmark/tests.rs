@@ -120,7 +120,7 @@ fn the_account_api_has_its_own_token_and_sends_no_mail() {
     account.authorize(&mut request);
     assert_eq!(request.headers["x-postmark-account-token"], "an-account-token");
     assert!(!request.headers.contains_key("x-postmark-server-token"));
-    assert_eq!(Vendor::account(&account, &http::HeaderMap::new()), "account");
+    assert_eq!(Vendor::account(&account, &HeaderMap::new()), "account");
     assert!(!format!("{account:?}").contains("an-account-token"));
     for route in ["/email", "/Email/", "/email/batch"] {
         let url = format!("https://api.postmarkapp.com{route}");

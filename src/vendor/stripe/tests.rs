@@ -334,7 +334,7 @@ fn v2_takes_json_and_executes_what_failed_again() {
     versioned.stamp(wire_key(), &mut request).expect("stamped");
     let own = [("request-id", "req_1"), ("idempotent-replayed", "true")];
     let verdict = |status, request: &Request| {
-        let answer = rig::answer(status, &own, r#"{"error":{"type":"x","code":"y"}}"#);
+        let answer = answer(status, &own, r#"{"error":{"type":"x","code":"y"}}"#);
         let attempt = Attempt::new(request, true, Ok(&answer), Timestamp::from_millis(0));
         versioned.classify(&attempt.after(Effect::Unknown).in_window(true))
     };
@@ -345,7 +345,7 @@ fn v2_takes_json_and_executes_what_failed_again() {
     let refused = |speaks_for| Verdict::Refused { refusal: Refusal::Rejected, speaks_for };
     assert_eq!(verdict(402, &v1), refused(SpeaksFor::EarlierToo));
     assert_eq!(verdict(402, &request), refused(SpeaksFor::ThisAttempt));
-    let done = rig::answer(200, &own, r#"{"object":"v2.core.account","id":"acct_1"}"#);
+    let done = answer(200, &own, r#"{"object":"v2.core.account","id":"acct_1"}"#);
     let attempt = Attempt::new(&request, true, Ok(&done), Timestamp::from_millis(0));
     assert_eq!(versioned.classify(&attempt), Verdict::Done { replayed: true });
 }
@@ -358,7 +358,7 @@ fn what_takes_metadata_and_lists_by_created_can_be_found() {
         let subject = Subject::new(&request, &key, Timestamp::from_millis(1_700_000_000_000));
         let asked = stripe().look_up(&subject).expect(route);
         assert_eq!(asked.url.path(), route);
-        let list = rig::answer(200, &[], r#"{"object":"list","data":[],"has_more":false}"#);
+        let list = answer(200, &[], r#"{"object":"list","data":[],"has_more":false}"#);
         let missed = stripe().read_look_up(&subject, &asked, &list);
         // A list of subscriptions may leave out those that were cancelled.
         let expected = if route == "/v1/subscriptions" { Finding::CannotTell } else { Finding::Absent };
