@@ -14,7 +14,7 @@
 //! can be looked up: a POST whose answer is lost ends as *unknown*.
 //!
 //! ```
-//! use steadfast::error::Error;
+//! use steadfast::Error;
 //! use steadfast::http::header::AUTHORIZATION;
 //! use steadfast::operation::WireKey;
 //! use steadfast::transport::Request;

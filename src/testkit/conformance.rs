@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use steadfast::http::{HeaderMap, StatusCode};
-//! use steadfast::testkit::conformance;
+//! use steadfast::testkit::conformance::{self, rfc3339};
 //! use steadfast::transport::Answer;
 //! use steadfast::vendor::Postmark;
 //!
@@ -17,7 +17,7 @@
 //!     .success(answer(StatusCode::OK, r#"{"MessageID":"1","ErrorCode":0,"Message":"OK"}"#))
 //!     .failure(answer(StatusCode::UNPROCESSABLE_ENTITY, r#"{"ErrorCode":300,"Message":"Invalid"}"#))
 //!     .found(|key, at| {
-//!         let at = steadfast::testkit::conformance::rfc3339(at);
+//!         let at = rfc3339(at);
 //!         let message = format!(r#"{{"MessageID":"1","Metadata":{{"steadfast_key":"{key}"}},"ReceivedAt":"{at}"}}"#);
 //!         answer(StatusCode::OK, &format!(r#"{{"TotalCount":1,"Messages":[{message}]}}"#))
 //!     })
