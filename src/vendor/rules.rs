@@ -1,7 +1,7 @@
 //! The verdicts that follow from HTTP alone, for every adapter.
 //!
-//! They are what [`Vendor::classify`] does unless an adapter says otherwise, in parts: an adapter with rules of its
-//! own decides its own cases first and leaves the rest to [`by_status`]. The rules are about two mistakes that cost
+//! They are what [`Vendor::classify`] does unless an adapter says otherwise. An adapter with rules of its own decides
+//! its own cases first and leaves the rest to [`by_status`]. The rules are about two mistakes that cost
 //! money. One is to call an effect absent that may be there: after a 408, a 500, a redirect, or a page that a proxy
 //! wrote. The other is to take a no to this attempt for a no to an earlier one, whose answer was lost.
 //!

@@ -66,7 +66,8 @@ fn what_the_crate_prints_uses_the_words_of_the_glossary() {
     for path in ["examples/command-line.schema.json", "examples/vendors.schema.json", "examples/vendors.toml"]
     {
         for (number, line) in read(path).lines().enumerate() {
-            for (found, term) in forbidden_in(line) {
+            // The value of `on_unknown`, which callers write.
+            for (found, term) in forbidden_in(&line.replace("\"park\"", "")) {
                 wrong.push(format!("{path}:{}: “{found}”: {term}: {line}", number + 1));
             }
         }

@@ -23,8 +23,8 @@ pub(super) fn agrees(ours: &Value, theirs: &Value) -> bool {
     }
 }
 
-/// Whether a row of a batch's answer is the one of `item`: it has the item's `id`, or, of an item without one, it has some
-/// of its fields and agrees with all that it has.
+/// Whether a row of a batch's answer is the one of `item`: it has the item's `id`. Where the item has none, the row has
+/// some of its fields and agrees in all that it has.
 pub(super) fn is_row_of(item: &Value, row: &Value) -> bool {
     let shared = |name: &String| !is_nothing(&row[name.as_str()]);
     match (&item["id"], item.as_object()) {

@@ -92,8 +92,8 @@ impl KeyedConfig {
     /// `plaid`, `resend` or `square`. `None` for any other.
     ///
     /// It holds where the key goes, how long it may be, for how long the vendor replays it, and what marks its answers.
-    /// Where [`base_url`](KeyedConfig::base_url) is empty or [`auth`](KeyedConfig::auth) is `None`, set it: Adyen's base
-    /// URL is another one for each company, and of Checkout.com, GoCardless, Increase and Plaid neither is known here.
+    /// Where [`base_url`](KeyedConfig::base_url) is empty or [`auth`](KeyedConfig::auth) is `None`, set it. Adyen's base
+    /// URL is another one for each company. Of Checkout.com, GoCardless, Increase and Plaid neither is known here.
     ///
     /// ```
     /// use steadfast::vendor::{Keyed, KeyedConfig, Vendor};
