@@ -304,8 +304,8 @@ fn has((pointer, wanted): &(String, String), answer: &Answer) -> bool {
     }
 }
 
-/// Whether a value in the body is the one, which is asked with the name of the member that it is. serde_json has a bound on
-/// the depth of what it reads.
+/// Whether any value of the body is the one. It is asked with the name of its member. The depth is bounded, because
+/// the reader of the body has a bound.
 fn anywhere(value: &serde_json::Value, is_it: &impl Fn(&serde_json::Value, Option<&str>) -> bool) -> bool {
     match value {
         serde_json::Value::Object(members) => {
