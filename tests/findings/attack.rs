@@ -82,7 +82,7 @@ fn product(client: &Client) -> Call {
 }
 
 fn pay(client: &Client, key: &str) -> Call {
-    client.post("/v1/payouts").key(key).form(&[("amount", "1000")])
+    client.post("/v1/quotes").key(key).form(&[("amount", "1000")])
 }
 
 fn plain_clock() -> TestClock {
@@ -212,10 +212,10 @@ async fn an_operators_clock_alone_does_not_end_a_record_for_an_adoption() {
         pay(&after, "order-42").send().await.expect("paid");
         pay(&before, "order-42").send().await.expect_err("postponed");
         let old = OperationId::new(
-            Scope::from_stored("old/stripe/test/POST /v1/payouts"),
+            Scope::from_stored("old/stripe/test/POST /v1/quotes"),
             bench.record("order-42").await.id.key,
         );
-        let to = Scope::from_stored("new/stripe/test/POST /v1/payouts");
+        let to = Scope::from_stored("new/stripe/test/POST /v1/quotes");
         let adopted = bench.act(&old, Action::Adopt { to }, clock.wall().plus(8 * DAY)).await;
         assert_eq!(adopted.map(|record| record.phase()), Err(Forbidden::NameTaken));
         let again = pay(&after, "order-42").send().await.expect("on record");

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use crate::terms::{OTHER, OWN, client, paid, pass};
 
 async fn enqueue(client: &Client, key: &str) {
-    client.post("/v1/payouts").key(key).form(&[("amount", "1000")]).enqueue().await.expect("recorded");
+    client.post("/v1/quotes").key(key).form(&[("amount", "1000")]).enqueue().await.expect("recorded");
 }
 
 fn upkeep(store: &dyn Store) -> &dyn Upkeep {

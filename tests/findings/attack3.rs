@@ -22,7 +22,7 @@ async fn a_key_that_was_used_below_a_former_base_url_is_the_same_operation() {
     for is_sent_before in [true, false] {
         let (store, clock, network) = (Arc::new(Memory::new()), TestClock::auto(), paid());
         let before = client(Arc::clone(&store), FORMER, &clock, &network);
-        let call = before.post("/v1/payouts").key("order-1").form(&FORM);
+        let call = before.post("/v1/quotes").key("order-1").form(&FORM);
         if is_sent_before {
             call.send().await.expect("it is paid");
         } else {
@@ -33,7 +33,7 @@ async fn a_key_that_was_used_below_a_former_base_url_is_the_same_operation() {
         let moved = builder(Arc::clone(&store), OWN, &clock, &network).former_base_url(FORMER);
         let moved = moved.build().expect("a client");
         moved.recover(10).await.expect("the store works");
-        let again = moved.post("/v1/payouts").key("order-1").form(&FORM).send().await.expect("it is paid");
+        let again = moved.post("/v1/quotes").key("order-1").form(&FORM).send().await.expect("it is paid");
         assert_eq!(
             (again.obtained(), network.requests().len()),
             (Obtained::Replayed, usize::from(!is_sent_before))
@@ -63,7 +63,7 @@ async fn a_store_that_never_says_what_nobody_reaches_does_not_keep_a_dispatcher_
     let (store, clock, network) = (Arc::new(Memory::new()), TestClock::auto(), paid());
     let ours = client(Unlisted(store.clone()), OWN, &clock, &network);
     let recovery = ours.keep_recovering(dispatcher::PERIOD);
-    ours.post("/v1/payouts").key("order-1").form(&FORM).enqueue().await.expect("recorded");
+    ours.post("/v1/quotes").key("order-1").form(&FORM).enqueue().await.expect("recorded");
     pass(&clock, Duration::from_secs(60)).await;
     assert_eq!(network.requests().len(), 1);
     drop(recovery);
