@@ -6,10 +6,7 @@ use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::header::{self, CONTENT_TYPE};
-use http::{HeaderName, HeaderValue, Method};
-use serde::Serialize;
+use http::Method;
 use tracing::Instrument;
 
 use crate::client::Client;
@@ -21,10 +18,12 @@ use crate::policy::{InFlight, OnUnknown};
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::telemetry;
-use crate::vendor::{ShownPath, secret};
+use crate::vendor::ShownPath;
 
+mod body;
 mod enqueue;
 mod enqueue_in;
+mod headers;
 mod overrides;
 mod path;
 
@@ -61,6 +60,8 @@ pub struct Call {
     work: Work,
     /// When a dispatcher may send it; `None` is now.
     due: Option<Due>,
+    /// The path, while a parameter in it has no value.
+    unfilled: Option<Box<str>>,
     mistake: Option<Error>,
 }
 
@@ -68,13 +69,16 @@ impl Call {
     pub(crate) fn new(client: Client, method: Method, path: &str) -> Call {
         let mut url = client.engine.base_with_room.clone();
         let base = client.engine.vendor.base_url();
-        let mistake = set_path(&mut url, base.path(), path).err().map(|problem| {
-            url.clone_from(base);
-            // The query is not shown: it may hold what no log may.
-            let path = path.split(['?', '#']).next().unwrap_or_default();
-            let shown = ShownPath::of_text(&**client.engine.vendor, path).to_string();
-            Error::invalid(Input::Path, format!("{shown:?} {problem}"))
-        });
+        let (unfilled, mistake) = match set_path(&mut url, base.path(), path) {
+            Ok(unfilled) => (unfilled, None),
+            Err(problem) => {
+                url.clone_from(base);
+                // The query is not shown: it may hold what no log may.
+                let path = path.split(['?', '#']).next().unwrap_or_default();
+                let shown = ShownPath::of_text(&**client.engine.vendor, path).to_string();
+                (None, Some(Error::invalid(Input::Path, format!("{shown:?} {problem}"))))
+            }
+        };
         let request = Request::new(method, url);
         let route = client.engine.routes.of(base, &request.url);
         let work = Work {
@@ -92,7 +96,7 @@ impl Call {
             predecessor: None,
             sequence: None,
         };
-        Call { client, request, work, due: None, mistake }
+        Call { client, request, work, due: None, unfilled, mistake }
     }
 
     /// Names the operation, such as `order-42/charge`: 1 to 255 printable ASCII characters.
@@ -140,80 +144,8 @@ impl Call {
         self
     }
 
-    /// The body as JSON.
-    pub fn json<T: Serialize + ?Sized>(self, body: &T) -> Call {
-        let bytes = serde_json::to_vec(body).map_err(|problem| format!("JSON cannot hold it: {problem}"));
-        self.encoded("application/json", bytes)
-    }
-
-    /// The body as a form.
-    pub fn form<T: Serialize + ?Sized>(self, body: &T) -> Call {
-        let text = serde_urlencoded::to_string(body);
-        let text = text.map(String::into_bytes).map_err(|problem| not_pairs(&problem));
-        self.encoded("application/x-www-form-urlencoded", text)
-    }
-
-    /// The body as bytes. Set its `Content-Type` with [`header`](Call::header).
-    pub fn bytes(mut self, body: impl Into<Bytes>) -> Call {
-        self.request.body = body.into();
-        self
-    }
-
-    /// One more header. It is stored with the operation, so it must not be a secret: secrets belong to the adapter.
-    /// At most 1,000; more is a mistake that [`send`](Call::send) reports. So is each header that [carries a
-    /// secret](crate::ClientBuilder::secret_headers), such as `Authorization` and `Cookie`, and a value that is
-    /// marked sensitive. That holds for a call without a key too: a reader of the code cannot see whether a call is
-    /// stored. `Host` and the headers that frame a request are a mistake too.
-    pub fn header<N, V>(mut self, name: N, value: V) -> Call
-    where
-        N: TryInto<HeaderName>,
-        N::Error: fmt::Display,
-        V: TryInto<HeaderValue>,
-        V::Error: fmt::Display,
-    {
-        match (name.try_into(), value.try_into()) {
-            // Counted before `HeaderMap`'s own bound, where it fails.
-            (Ok(_), Ok(_)) if self.request.headers.len() >= HEADERS_MAX => {
-                self.note(Error::invalid(Input::Header, format!("more than {HEADERS_MAX} of them")));
-            }
-            (Ok(name), Ok(value)) if value.is_sensitive() || self.client.engine.secrets.contain(&name) => {
-                self.note(secret::refused(&name));
-            }
-            (Ok(name), Ok(_)) if NOT_A_CALLS.contains(&name) => {
-                let problem =
-                    format!("{name} is the transport's own: it says to whom and how the request goes");
-                self.note(Error::invalid(Input::Header, problem));
-            }
-            (Ok(name), Ok(value)) => {
-                self.request.headers.append(name, value);
-            }
-            (Err(problem), _) => {
-                self.note(Error::invalid(Input::Header, format!("HTTP has no such name ({problem})")));
-            }
-            (Ok(name), Err(problem)) => {
-                let problem = format!("{name}: a header cannot carry this value ({problem})");
-                self.note(Error::invalid(Input::Header, problem));
-            }
-        }
-        self
-    }
-
-    /// More query parameters.
-    pub fn query<T: Serialize + ?Sized>(mut self, query: &T) -> Call {
-        let mut pairs = self.request.url.query_pairs_mut();
-        let result = query.serialize(serde_urlencoded::Serializer::new(&mut pairs)).map(|_| ());
-        drop(pairs);
-        if let Some("") = self.request.url.query() {
-            self.request.url.set_query(None);
-        }
-        if let Err(problem) = result {
-            self.note(Error::invalid(Input::Other("query"), not_pairs(&problem)));
-        }
-        self
-    }
-
-    /// How long the caller waits for an answer, from [`send`](Call::send) on. The policy's total timeout
-    /// stays in force if it is shorter.
+    /// How long the caller waits for an answer, from [`send`](Call::send) on: what `timeout` is in reqwest. The policy's
+    /// total timeout stays in force if it is shorter.
     ///
     /// When it passes while the operation is still retryable, the call ends with
     /// [`is_deadline`](Error::is_deadline) and the operation stays recorded as scheduled.
@@ -297,9 +229,10 @@ impl Call {
     )]
     pub fn send(mut self) -> impl Future<Output = Result<Reply, Error>> + Send {
         async move {
+            self.check_is_filled();
             let mut result = {
                 // Borrowed from here on down: moving a request from future to future costs more than most gates.
-                let Call { client, request, work, due, mistake } = &mut self;
+                let Call { client, request, work, due, mistake, .. } = &mut self;
                 let engine = &*client.engine;
                 let span = telemetry::call_span(&**engine.vendor, request);
                 let started = engine.clock.now();
@@ -331,17 +264,6 @@ impl Call {
         }
     }
 
-    fn encoded(mut self, kind: &'static str, body: Result<Vec<u8>, String>) -> Call {
-        match body {
-            Ok(body) => {
-                self.request.headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-                self.request.body = body.into();
-            }
-            Err(problem) => self.note(Error::invalid(Input::Body, problem)),
-        }
-        self
-    }
-
     /// The first mistake is the one that is reported: later ones often follow from it.
     fn note(&mut self, mistake: Error) {
         self.mistake.get_or_insert(mistake);
@@ -358,30 +280,6 @@ impl fmt::Debug for Call {
             .finish()
     }
 }
-
-/// What serde cannot write as pairs, and what it could.
-fn not_pairs(problem: &serde_urlencoded::ser::Error) -> String {
-    format!(
-        "it takes pairs of a name and a plain value ({problem}); write what is nested into the name, as \
-         (\"metadata[order]\", \"42\")"
-    )
-}
-
-/// Headers that a call must not give. `Host` may lead a shared proxy to another host than the base URL's, with the
-/// adapter's secret. The others say where a request ends on a connection that later requests share (RFC 9112,
-/// sections 3.2, 6 and 9.6).
-const NOT_A_CALLS: [HeaderName; 7] = [
-    header::HOST,
-    header::CONTENT_LENGTH,
-    header::TRANSFER_ENCODING,
-    header::CONNECTION,
-    header::UPGRADE,
-    header::TE,
-    header::TRAILER,
-];
-
-/// Ten times what servers commonly take in (nginx and Apache: 100), far below the 32,768 at which `HeaderMap` panics.
-const HEADERS_MAX: usize = 1_000;
 
 /// Says whose a mistake is. A path that was refused is not the call's: the mistake itself shows it.
 fn in_context(mistake: Error, engine: &Engine, request: &Request, work: &Work) -> Error {

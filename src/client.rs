@@ -310,9 +310,10 @@ impl ClientBuilder {
     }
 
     /// The retention of operations whose path begins with `route_prefix`: how long their records are kept once they
-    /// are settled. The prefix is whole segments of the path as calls give it, such as `/v1/payment_intents`. The
-    /// longest prefix that fits decides; for the same prefix, the last setting. A [call](Call::retention) may set its
-    /// own. Default: the policy's [retention](crate::Policy::retention), 7 days unless the policy says otherwise.
+    /// are settled. The prefix is whole segments of the path as calls give it, such as `/v1/payment_intents`. A
+    /// [parameter](Call::path) in it stands for any one segment: `/v1/payment_intents/{intent}/capture`. The longest
+    /// prefix that fits decides; for the same prefix, the last setting. A [call](Call::retention) may set its own.
+    /// Default: the policy's [retention](crate::Policy::retention), 7 days unless the policy says otherwise.
     ///
     /// ```
     /// use std::time::Duration;

@@ -123,6 +123,8 @@ pub mod postgres {}
 /// [`disposition()`]: crate::Error::disposition
 /// [`supersedes`]: crate::Call::supersedes
 /// [`code()`]: crate::Error::code
+/// [`path`]: crate::Call::path
+/// [`form`]: crate::Call::form
 /// [`Inbound`]: crate::inbound::Inbound
 /// [extractor]: crate::inbound::Inbound#trait-implementations
 /// [`pass_deadline_on`]: crate::Call::pass_deadline_on

@@ -98,7 +98,7 @@ impl Retention {
         }
         // Stable, and what was said last comes first: it replaces what was said before.
         routes.reverse();
-        routes.sort_by_key(|(route, _)| std::cmp::Reverse(route.len()));
+        routes.sort_by_key(|(route, _)| std::cmp::Reverse(rank(route)));
         Ok(Retention { routes })
     }
 
@@ -120,11 +120,31 @@ pub(super) fn below<'a>(base: &Url, url: &'a Url) -> &'a str {
     url.path().strip_prefix(base.path().trim_end_matches('/')).unwrap_or(url.path())
 }
 
-/// Whether `route` is `prefix`, or goes on from it with a whole segment.
+/// Whether `route` is `prefix`, or goes on from it with a whole segment. A parameter in the prefix, such as
+/// `{charge}`, is any one segment.
 pub(super) fn is_below(route: &str, prefix: &str) -> bool {
-    route
-        .strip_prefix(prefix)
-        .is_some_and(|rest| rest.is_empty() || prefix.ends_with('/') || rest.starts_with('/'))
+    let mut segments = route.split('/');
+    let mut wanted = prefix.split('/').peekable();
+    while let Some(segment) = wanted.next() {
+        // A slash at the end asks for one more segment, whichever.
+        let is_any = is_parameter(segment) || (segment.is_empty() && wanted.peek().is_none());
+        match segments.next() {
+            Some(own) if is_any || own == segment => {}
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// A prefix of more segments comes first, and of as many the one with fewer parameters.
+pub(super) fn rank(prefix: &str) -> (usize, usize, bool) {
+    let segments = || prefix.split('/').filter(|segment| !segment.is_empty());
+    let parameters = segments().filter(|segment| is_parameter(segment)).count();
+    (segments().count(), segments().count() - parameters, prefix.ends_with('/'))
+}
+
+fn is_parameter(segment: &str) -> bool {
+    segment.len() > 2 && segment.starts_with('{') && segment.ends_with('}')
 }
 
 /// How long the vendor replays the key of a POST to `route`, as far as a made-up request tells. Vendors judge by the
@@ -161,9 +181,23 @@ mod tests {
             ("/v1/charges", "/v1/", true),
             ("/v1", "/v1/", false),
             ("/v1/charges", "/", true),
+            ("/v1/charges/ch_1/capture", "/v1/charges/{charge}/capture", true),
+            ("/v1/charges/ch_1/capture", "/v1/{any}", true),
+            ("/v1/charges/ch_1", "/v1/charges/{charge}/capture", false),
+            ("/v1/charges/ch_1/refunds", "/v1/charges/{charge}/capture", false),
+            ("/v1/charges", "/v1/charges/{charge}", false),
         ] {
             assert_eq!(is_below(route, prefix), expected, "{route} below {prefix}");
         }
+    }
+
+    #[test]
+    fn the_prefix_that_says_most_comes_first() {
+        let mut prefixes =
+            ["/", "/v1", "/v1/charges/{charge}", "/v1/{a_long_name}", "/v1/charges/ch_1", "/v1/"];
+        prefixes.sort_by_key(|prefix| std::cmp::Reverse(rank(prefix)));
+        let expected = ["/v1/charges/ch_1", "/v1/charges/{charge}", "/v1/{a_long_name}", "/v1/", "/v1", "/"];
+        assert_eq!(prefixes, expected);
     }
 
     #[test]

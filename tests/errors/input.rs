@@ -12,7 +12,6 @@ use steadfast::{Call, Client, ClientBuilder, Policy, Vendors};
 use super::{Said, charge, network, stripe};
 
 pub async fn of_calls(said: &mut Said) {
-    let nested = json!({"amount": 1000, "metadata": {"order": "42"}});
     let unnameable = BTreeMap::from([((1, 2), "x")]);
     let client = stripe(network());
     let mut mistakes: Vec<(&str, Call)> = vec![
@@ -27,7 +26,12 @@ pub async fn of_calls(said: &mut Said) {
         ("a header's value with a line break", charge(&client).header("x-note", "a\nb")),
         ("a header that carries a secret", charge(&client).header("Authorization", "Bearer a")),
         ("a retention that is too short", charge(&client).key("k").retention(Duration::from_secs(3600))),
-        ("a form with a form in it", charge(&client).form(&nested)),
+        ("a form without names", charge(&client).form(&[1000, 42])),
+        ("a parameter without a value", client.get("/v1/charges/{charge}")),
+        ("a parameter that the path does not have", client.get("/v1/charges/{charge}").path("id", "ch_1")),
+        ("an empty id", client.get("/v1/charges/{charge}").path("charge", "")),
+        ("an id that climbs", client.get("/v1/charges/{charge}").path("charge", "../refunds")),
+        ("an id with a line break", client.get("/v1/charges/{charge}").path("charge", "ch_1\n")),
         ("a query that is no pairs", client.get("/v1/charges").query(&"limit")),
         ("JSON with a key that is no text", charge(&client).json(&unnameable)),
         ("a body over the limit", charge(&client).bytes(vec![b'a'; 2 * 1024 * 1024])),

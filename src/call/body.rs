@@ -1,0 +1,240 @@
+//! The body of a call and its query: JSON, forms, bytes.
+//!
+//! A form is written as reqwest writes it while it is flat. What is nested in it has no form in that encoding. Vendors
+//! that take forms read brackets: `metadata[order]=42`, `items[0][price]=price_1` (docs.stripe.com/api). Such a form is
+//! written from its JSON, so that what JSON leaves out or calls null is left out here. A crate that writes brackets was
+//! looked at and is not used: serde_qs 1.1 writes `None` as a name without a value, and an empty list as an empty value.
+//! Stripe reads both as the order to unset the field.
+
+use bytes::Bytes;
+use http::HeaderValue;
+use http::header::CONTENT_TYPE;
+use serde::Serialize;
+use serde_json::Value;
+use url::form_urlencoded;
+
+use super::Call;
+use crate::error::{Error, Input};
+
+impl Call {
+    /// The body as JSON.
+    pub fn json<T: Serialize + ?Sized>(self, body: &T) -> Call {
+        let bytes = serde_json::to_vec(body).map_err(|problem| format!("JSON cannot hold it: {problem}"));
+        self.encoded("application/json", bytes)
+    }
+
+    /// The body as a form: a type with fields, a map, or pairs of a name and a value.
+    ///
+    /// What is nested is written in brackets, as Stripe reads it:
+    ///
+    /// ```
+    #[doc = include_str!("../docs/setup/stripe.md")]
+    /// use serde_json::json;
+    ///
+    /// let form = json!({"amount": 1000, "currency": "usd", "metadata": {"order": "42"}, "expand": ["customer"]});
+    /// let charge = stripe.post("/v1/payment_intents").key("order-42/charge").form(&form);
+    /// // amount=1000&currency=usd&expand[0]=customer&metadata[order]=42, with its brackets percent-encoded
+    /// assert_eq!(charge.send().await?.json::<serde_json::Value>()?["metadata"]["order"], "42");
+    #[doc = include_str!("../docs/setup/end.md")]
+    /// ```
+    ///
+    /// `None`, an empty list and an empty map are left out. To unset a field at Stripe, give it an empty string. A form
+    /// that nests nothing is written as reqwest writes it.
+    pub fn form<T: Serialize + ?Sized>(self, body: &T) -> Call {
+        let text = serde_urlencoded::to_string(body);
+        let text = text.or_else(|problem| bracketed(body).ok_or_else(|| not_pairs(&problem)));
+        self.encoded("application/x-www-form-urlencoded", text.map(String::into_bytes))
+    }
+
+    /// The body as bytes. Set its `Content-Type` with [`header`](Call::header).
+    pub fn bytes(mut self, body: impl Into<Bytes>) -> Call {
+        self.request.body = body.into();
+        self
+    }
+
+    /// More query parameters. What is nested is written as in a [form](Call::form): `created[gte]=1790000000`.
+    pub fn query<T: Serialize + ?Sized>(mut self, query: &T) -> Call {
+        let before = self.request.url.query().map(str::len);
+        let mut pairs = self.request.url.query_pairs_mut();
+        let result = query.serialize(serde_urlencoded::Serializer::new(&mut pairs)).map(|_| ());
+        drop(pairs);
+        if let Some("") = self.request.url.query() {
+            self.request.url.set_query(None);
+        }
+        if let Err(problem) = result {
+            let given = self.request.url.query().zip(before).and_then(|(query, len)| query.get(..len));
+            match bracketed(query) {
+                Some(pairs) => {
+                    let both: Vec<&str> =
+                        given.into_iter().chain([&*pairs]).filter(|part| !part.is_empty()).collect();
+                    let both = both.join("&");
+                    self.request.url.set_query(Some(&*both).filter(|query| !query.is_empty()));
+                }
+                None => self.note(Error::invalid(Input::Other("query"), not_pairs(&problem))),
+            }
+        }
+        self
+    }
+
+    fn encoded(mut self, kind: &'static str, body: Result<Vec<u8>, String>) -> Call {
+        match body {
+            Ok(body) => {
+                self.request.headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+                self.request.body = body.into();
+            }
+            Err(problem) => self.note(Error::invalid(Input::Body, problem)),
+        }
+        self
+    }
+}
+
+/// A form with what is nested in brackets; `None` if it has no fields, or what JSON cannot hold.
+fn bracketed<T: Serialize + ?Sized>(body: &T) -> Option<String> {
+    // Refuses the numbers that the reading below would round.
+    serde_json::to_value(body).ok()?;
+    // Read from its text: there a float of 32 bits has the digits that it was written with.
+    let fields = match serde_json::from_slice(&serde_json::to_vec(body).ok()?).ok()? {
+        Value::Object(fields) => fields.into_iter().collect::<Vec<_>>(),
+        Value::Array(pairs) => pairs.into_iter().map(pair).collect::<Option<_>>()?,
+        _ => return None,
+    };
+    let mut form = form_urlencoded::Serializer::new(String::new());
+    for (mut name, value) in fields {
+        put(&mut form, &mut name, &value);
+    }
+    Some(form.finish())
+}
+
+fn pair(value: Value) -> Option<(String, Value)> {
+    let Value::Array(pair) = value else { return None };
+    let [name, value] = <[Value; 2]>::try_from(pair).ok()?;
+    Some((name.as_str()?.to_owned(), value))
+}
+
+fn put(form: &mut form_urlencoded::Serializer<'_, String>, name: &mut String, value: &Value) {
+    let mut below = |part: &str, value: &Value| {
+        let len = name.len();
+        name.extend(["[", part, "]"]);
+        put(form, name, value);
+        name.truncate(len);
+    };
+    match value {
+        Value::Null => {}
+        Value::Object(fields) => fields.iter().for_each(|(field, value)| below(field, value)),
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(index, value)| below(&index.to_string(), value));
+        }
+        Value::String(text) => drop(form.append_pair(name, text)),
+        plain @ (Value::Bool(_) | Value::Number(_)) => drop(form.append_pair(name, &plain.to_string())),
+    }
+}
+
+/// What cannot be written as a form, and what could.
+fn not_pairs(problem: &serde_urlencoded::ser::Error) -> String {
+    format!("it takes fields, or pairs of a name and a value ({problem})")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn decoded(body: &impl Serialize) -> Option<Vec<String>> {
+        let text = bracketed(body)?;
+        let pairs = form_urlencoded::parse(text.as_bytes());
+        Some(pairs.map(|(name, value)| format!("{name}={value}")).collect())
+    }
+
+    #[derive(Serialize)]
+    struct Intent {
+        amount: u64,
+        confirm: bool,
+        rate: f32,
+        description: Option<&'static str>,
+        metadata: BTreeMap<&'static str, Option<&'static str>>,
+        items: Vec<BTreeMap<&'static str, u32>>,
+        kinds: &'static [&'static str],
+        unset: &'static str,
+        nothing: Vec<u8>,
+    }
+
+    #[test]
+    fn what_is_nested_is_in_brackets_and_none_is_left_out() {
+        let intent = Intent {
+            amount: 9_007_199_254_740_993,
+            confirm: true,
+            rate: 0.1,
+            description: None,
+            metadata: BTreeMap::from([("order", Some("a&b=[c]")), ("none", None)]),
+            items: vec![BTreeMap::from([("price", 1), ("quantity", 2)]), BTreeMap::from([("price", 3)])],
+            kinds: &["card", "link"],
+            unset: "",
+            nothing: Vec::new(),
+        };
+        let mut pairs = decoded(&intent).expect("a form");
+        pairs.sort();
+        let expected = [
+            "amount=9007199254740993",
+            "confirm=true",
+            "items[0][price]=1",
+            "items[0][quantity]=2",
+            "items[1][price]=3",
+            "kinds[0]=card",
+            "kinds[1]=link",
+            "metadata[order]=a&b=[c]",
+            "rate=0.1",
+            "unset=",
+        ];
+        assert_eq!(pairs, expected);
+    }
+
+    #[test]
+    fn pairs_keep_their_order_and_may_hold_what_is_nested() {
+        let pairs = [("b", json!(1)), ("a", json!({"x": [true]})), ("b", json!("2"))];
+        assert_eq!(decoded(&pairs).expect("pairs"), ["b=1", "a[x][0]=true", "b=2"]);
+    }
+
+    #[test]
+    fn what_has_no_fields_is_no_form() {
+        assert_eq!(decoded(&json!("text")), None);
+        assert_eq!(decoded(&json!([1, 2])), None);
+        assert_eq!(decoded(&json!([["a", 1, 2]])), None);
+        assert_eq!(decoded(&BTreeMap::from([("a", vec![u128::MAX])])), None);
+    }
+
+    /// The bytes of version 0.1, which stored calls have.
+    #[test]
+    fn a_flat_form_is_written_as_ever() {
+        #[derive(Serialize)]
+        struct Flat {
+            b: &'static str,
+            none: Option<u8>,
+            a: bool,
+            name: f64,
+        }
+        let flat = Flat { b: "x y&z[é]*~", none: None, a: false, name: 1.5 };
+        let client = crate::Client::builder(crate::vendor::Stripe::new("sk_test_123"));
+        let client = client.transport(crate::testkit::ScriptedTransport::new()).build().expect("a client");
+        let body = |call: Call| String::from_utf8(call.request.body.to_vec()).expect("text");
+        let form = body(client.post("/v1/charges").form(&flat));
+        assert_eq!(form, "b=x+y%26z%5B%C3%A9%5D*%7E&a=false&name=1.5");
+        let by_hand = body(client.post("/v1/charges").form(&[("metadata[order]", "42")]));
+        let nested = body(client.post("/v1/charges").form(&json!({"metadata": {"order": "42"}})));
+        assert_eq!((by_hand.as_str(), &nested), ("metadata%5Border%5D=42", &by_hand));
+    }
+
+    #[test]
+    fn a_nested_query_is_added_to_the_one_that_is_there() {
+        let client = crate::Client::builder(crate::vendor::Stripe::new("sk_test_123"));
+        let client = client.transport(crate::testkit::ScriptedTransport::new()).build().expect("a client");
+        let call = client.get("/v1/charges?limit=3").query(&json!({"aaa": 1, "created": {"gte": 5}}));
+        assert_eq!(call.request.url.query(), Some("limit=3&aaa=1&created%5Bgte%5D=5"));
+        let call = client.get("/v1/charges").query(&json!({"created": {"gte": 5}})).query(&[("limit", 3)]);
+        assert_eq!(call.request.url.query(), Some("created%5Bgte%5D=5&limit=3"));
+        let call = client.get("/v1/charges").query(&json!({"created": {}}));
+        assert_eq!(call.request.url.query(), None);
+    }
+}

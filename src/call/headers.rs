@@ -1,0 +1,93 @@
+//! The headers of a call, and which of them it must not give.
+
+use std::fmt;
+
+use http::header;
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::Call;
+use crate::error::{Error, Input};
+use crate::vendor::secret;
+
+impl Call {
+    /// One more header. It is stored with the operation, so it must not be a secret: secrets belong to the adapter.
+    /// At most 1,000; more is a mistake that [`send`](Call::send) reports. So is each header that [carries a
+    /// secret](crate::ClientBuilder::secret_headers), such as `Authorization` and `Cookie`, and a value that is
+    /// marked sensitive. That holds for a call without a key too: a reader of the code cannot see whether a call is
+    /// stored. `Host` and the headers that frame a request are a mistake too.
+    pub fn header<N, V>(mut self, name: N, value: V) -> Call
+    where
+        N: TryInto<HeaderName>,
+        N::Error: fmt::Display,
+        V: TryInto<HeaderValue>,
+        V::Error: fmt::Display,
+    {
+        match (name.try_into(), value.try_into()) {
+            // Counted before `HeaderMap`'s own bound, where it fails.
+            (Ok(_), Ok(_)) if self.request.headers.len() >= HEADERS_MAX => {
+                self.note(Error::invalid(Input::Header, format!("more than {HEADERS_MAX} of them")));
+            }
+            (Ok(name), Ok(value)) if value.is_sensitive() || self.client.engine.secrets.contain(&name) => {
+                self.note(secret::refused(&name));
+            }
+            (Ok(name), Ok(_)) if NOT_A_CALLS.contains(&name) => {
+                let problem =
+                    format!("{name} is the transport's own: it says to whom and how the request goes");
+                self.note(Error::invalid(Input::Header, problem));
+            }
+            (Ok(name), Ok(value)) => {
+                self.request.headers.append(name, value);
+            }
+            (Err(problem), _) => {
+                self.note(Error::invalid(Input::Header, format!("HTTP has no such name ({problem})")));
+            }
+            (Ok(name), Err(problem)) => {
+                let problem = format!("{name}: a header cannot carry this value ({problem})");
+                self.note(Error::invalid(Input::Header, problem));
+            }
+        }
+        self
+    }
+
+    /// Headers, in place of those of the same names: as in reqwest. Otherwise as [`header`](Call::header).
+    ///
+    /// ```
+    #[doc = include_str!("../docs/setup/stripe.md")]
+    /// use steadfast::http::{HeaderMap, HeaderValue};
+    ///
+    /// let connected = HeaderMap::from_iter([("stripe-account".parse()?, HeaderValue::from_static("acct_1"))]);
+    /// let reply = stripe.get("/v1/charges").headers(connected).send().await?;
+    /// assert_eq!(reply.status(), 200);
+    #[doc = include_str!("../docs/setup/end.md")]
+    /// ```
+    pub fn headers(mut self, headers: HeaderMap) -> Call {
+        for name in headers.keys() {
+            self.request.headers.remove(name);
+        }
+        let mut of = None;
+        for (name, value) in headers {
+            // A further value of one name comes without it.
+            of = name.or(of);
+            if let Some(name) = of.clone() {
+                self = self.header(name, value);
+            }
+        }
+        self
+    }
+}
+
+/// Headers that a call must not give. `Host` may lead a shared proxy to another host than the base URL's, with the
+/// adapter's secret. The others say where a request ends on a connection that later requests share (RFC 9112,
+/// sections 3.2, 6 and 9.6).
+const NOT_A_CALLS: [HeaderName; 7] = [
+    header::HOST,
+    header::CONTENT_LENGTH,
+    header::TRANSFER_ENCODING,
+    header::CONNECTION,
+    header::UPGRADE,
+    header::TE,
+    header::TRAILER,
+];
+
+/// Ten times what servers commonly take in (nginx and Apache: 100), far below the 32,768 at which `HeaderMap` panics.
+const HEADERS_MAX: usize = 1_000;
