@@ -60,6 +60,16 @@ impl Answer {
     }
 }
 
+/// Status, headers and body. Whether the body was [cut](Answer::cut) is not in it.
+impl From<Answer> for http::Response<Bytes> {
+    fn from(answer: Answer) -> http::Response<Bytes> {
+        let mut response = http::Response::new(answer.body);
+        *response.status_mut() = answer.status;
+        *response.headers_mut() = answer.headers;
+        response
+    }
+}
+
 impl fmt::Debug for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Answer")

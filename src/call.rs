@@ -24,8 +24,10 @@ mod body;
 mod enqueue;
 mod enqueue_in;
 mod headers;
+mod of_http;
 mod overrides;
 mod path;
+mod recorded;
 
 use enqueue::Due;
 use path::set_path;

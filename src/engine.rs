@@ -158,7 +158,7 @@ impl Work {
         self.overrides.as_ref().and_then(|own| own.timeout).or_else(of_route).unwrap_or(policy.timeout)
     }
 
-    fn time_allowed(&self, policy: &Policy) -> Duration {
+    pub(crate) fn time_allowed(&self, policy: &Policy) -> Duration {
         let total = self.timeout(policy).total;
         self.deadline.map_or(total, |deadline| deadline.min(total))
     }

@@ -230,6 +230,8 @@ pub(crate) enum Kind {
     Config { mistakes: Vec<Mistake>, more: bool },
     /// The reply is not what the caller asked to read it as.
     ReplyNotJson,
+    /// The reply cannot be read: its encoding is not undone, or it is not what the caller reads by its own means.
+    ReplyUnreadable,
     /// The reply went on beyond the limit.
     ReplyTooLarge { limit_bytes: usize },
     /// The vendor said no.
@@ -399,6 +401,12 @@ impl Error {
         self.0.answer.as_ref()
     }
 
+    /// The vendor's last answer itself, for a caller that gives it on: a refusal is an answer to a typed client. `None`
+    /// where [`answer`](Error::answer) is.
+    pub fn into_answer(self) -> Option<Answer> {
+        self.0.answer
+    }
+
     /// The status of the vendor's last answer, where there was one.
     pub fn status(&self) -> Option<http::StatusCode> {
         self.answer().map(|answer| answer.status)
@@ -543,7 +551,7 @@ impl Error {
 
     /// Whether the vendor answered, but not with what the caller asked to read.
     pub fn is_unreadable_reply(&self) -> bool {
-        matches!(self.0.kind, Kind::ReplyNotJson | Kind::ReplyTooLarge { .. })
+        matches!(self.0.kind, Kind::ReplyNotJson | Kind::ReplyUnreadable | Kind::ReplyTooLarge { .. })
     }
 
     /// A stable text for this kind of error, to alert and group on.
@@ -552,6 +560,7 @@ impl Error {
             Kind::Invalid(invalid) => invalid.input.code(),
             Kind::Config { .. } => "VALIDATION.config",
             Kind::ReplyNotJson => "VALIDATION.reply_not_json",
+            Kind::ReplyUnreadable => "VALIDATION.reply_unreadable",
             Kind::ReplyTooLarge { .. } => "VALIDATION.reply_too_large",
             Kind::Refused { refusal, status } => refusal_code(*refusal, *status),
             Kind::KeyReused { .. } => "CONFLICT.idempotency.payload_mismatch",

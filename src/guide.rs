@@ -124,6 +124,10 @@ pub mod postgres {}
 /// [`supersedes`]: crate::Call::supersedes
 /// [`code()`]: crate::Error::code
 /// [`path`]: crate::Call::path
+/// [`recorded`]: crate::Call::recorded
+/// [`execute`]: crate::Client::execute
+/// [`Reply`]: crate::Reply
+/// [`into_answer()`]: crate::Error::into_answer
 /// [`form`]: crate::Call::form
 /// [`Inbound`]: crate::inbound::Inbound
 /// [extractor]: crate::inbound::Inbound#trait-implementations

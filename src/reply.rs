@@ -146,16 +146,41 @@ impl Reply {
     /// what was expected of it, line and column, and nothing of the data: no value, and no name that the type does
     /// not have. The call itself succeeded, so the effect is [`Effect::Applied`]; the body stays readable here.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        unreadable::read(&self.answer.body).map_err(|why| {
-            let call = self.call.as_ref();
-            let call = call.and_then(|call| Some(call.origin.context(&call.method, &call.url.parse().ok()?)));
-            let call = call.unwrap_or_default();
-            let [key, wire_key] = [self.key(), self.wire_key()].map(|text| text.map(str::to_owned));
-            Error::new(Kind::ReplyNotJson, Effect::Applied)
-                .with_answer(Some(self.answer.clone()))
-                .with_source(why)
-                .with_context(Context { key, wire_key, ..call })
-        })
+        unreadable::read(&self.answer.body).map_err(|why| self.failed(Kind::ReplyNotJson, why))
+    }
+
+    /// The error for a reply that its caller could not read, by whatever means of its own: another parser, a typed
+    /// client. `why` is its source.
+    ///
+    /// ```
+    #[doc = include_str!("docs/setup/stripe.md")]
+    /// use steadfast::Effect;
+    ///
+    /// let form = [("amount", "1000"), ("currency", "usd")];
+    /// let reply = stripe.post("/v1/charges").key("order-42").form(&form).send().await?;
+    /// let error = reply.text().parse::<u64>().map_err(|why| reply.unreadable(why)).unwrap_err();
+    ///
+    /// // The call itself succeeded.
+    /// assert!(error.is_unreadable_reply());
+    /// assert_eq!((error.effect(), error.key()), (Effect::Applied, Some("order-42")));
+    #[doc = include_str!("docs/setup/end.md")]
+    /// ```
+    ///
+    /// [`is_unreadable_reply`](Error::is_unreadable_reply) is true of it, and its effect is [`Effect::Applied`]. It is
+    /// never a reason to send the call again. `why` must not contain the reply's data, because errors are logged.
+    pub fn unreadable(&self, why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+        self.failed(Kind::ReplyUnreadable, why)
+    }
+
+    fn failed(&self, kind: Kind, why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+        let call = self.call.as_ref();
+        let call = call.and_then(|call| Some(call.origin.context(&call.method, &call.url.parse().ok()?)));
+        let call = call.unwrap_or_default();
+        let [key, wire_key] = [self.key(), self.wire_key()].map(|text| text.map(str::to_owned));
+        Error::new(kind, Effect::Applied)
+            .with_answer(Some(self.answer.clone()))
+            .with_source(why)
+            .with_context(Context { key, wire_key, ..call })
     }
 
     /// How the reply was obtained.
@@ -186,6 +211,15 @@ impl Reply {
     /// The answer itself.
     pub fn answer(&self) -> &Answer {
         &self.answer
+    }
+}
+
+/// The answer, for what takes responses of the crate `http`. How it was [obtained](Obtained) is among its extensions.
+impl From<Reply> for http::Response<Bytes> {
+    fn from(reply: Reply) -> http::Response<Bytes> {
+        let mut response = http::Response::from(reply.answer);
+        response.extensions_mut().insert(reply.obtained);
+        response
     }
 }
 

@@ -15,7 +15,9 @@ use crate::clock::{Instant, Timestamp};
 use crate::error::{Disposition, Effect, Error, Kind, Refusal};
 use crate::guard::Guard;
 use crate::operation::record::{Phase as OnRecord, Record, State};
+use crate::operation::{Key, OperationId};
 use crate::reply::Reply;
+use crate::request::Request;
 use crate::store::{StoreError, StoreErrorKind};
 
 /// What the record says to a call.
@@ -93,7 +95,14 @@ impl Engine {
             let reused = self.in_context(reused, &record.request, Some((id, None)));
             return Standing::Final { outcome: Box::new(Err(reused)), fence, is_over };
         }
-        let is_free = record.is_free(now);
+        self.standing_of(record, until).await
+    }
+
+    /// The same of a record that was read, whatever request it is of.
+    async fn standing_of(&self, record: Record, until: Instant) -> Standing {
+        let (now, fence) = (self.wall(), record.fence);
+        let is_over = record.has_expired(now);
+        let (id, is_free) = (record.id.clone(), record.is_free(now));
         match record.state {
             // Its holder may be sending, or have died while it did.
             State::InProgress { lease_until: until } => Standing::Open(Open {
@@ -126,9 +135,43 @@ impl Engine {
             }
             State::Succeeded { .. } | State::Refused { .. } | State::Dead { .. } => {
                 let ended = self.replay(record);
-                let outcome = Box::new(self.with_cause_on_record(ended, id, until).await);
+                let outcome = Box::new(self.with_cause_on_record(ended, &id, until).await);
                 Standing::Final { outcome, fence, is_over }
             }
+        }
+    }
+
+    /// What is on record of the operation with this key, of the call that `request` is the one of: a success, or how else
+    /// it stands. `None` if nothing is on record, or its time is over.
+    pub(crate) async fn recorded(
+        &self,
+        request: &Request,
+        key: Key,
+        deadline: Instant,
+    ) -> Result<Option<Reply>, Error> {
+        let former = match self.former_base_urls.is_empty() {
+            true => None,
+            false => Box::pin(self.former_name(request, &key, deadline)).await?,
+        };
+        let path = former.as_deref().unwrap_or(request.url.path());
+        let id = OperationId::new(self.scope_at(request, path), key);
+        let named = |error: Error| {
+            if error.key().is_some() { error } else { self.in_context(error, request, Some((&id, None))) }
+        };
+        let failed = || Error::new(Kind::Store { doing: READ }, Effect::Unknown);
+        let until = deadline.max(self.clock.now().plus(STORE_GRACE));
+        let record = match limit::within(&*self.clock, until, self.store.get(&id)).await {
+            Some(Ok(Some(record))) => record,
+            Some(Ok(None)) => return Ok(None),
+            Some(Err(source)) => return Err(named(failed().with_source(source))),
+            None => return Err(named(failed())),
+        };
+        match self.standing_of(record, until).await {
+            Standing::Final { is_over: true, .. } | Standing::Absent => Ok(None),
+            Standing::Final { outcome, .. } => outcome.map(Some).map_err(named),
+            Standing::Free(refused) => Err(named(refused)),
+            Standing::Open(open) => Err(named(in_progress(&open))),
+            Standing::CannotSay => Err(named(failed())),
         }
     }
 
@@ -315,6 +358,7 @@ pub(super) fn wrote_nothing(failure: &StoreError) -> bool {
 }
 
 const CLAIM: &str = "claim the operation";
+const READ: &str = "read what is on record";
 
 /// What a look at the record, or the write of an outcome, may take where the call has no time left. A store in a file
 /// answers within a millisecond, and one that is locked or far away within this.

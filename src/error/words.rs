@@ -64,6 +64,7 @@ impl Error {
             Kind::Invalid(invalid) => write!(f, "{invalid}"),
             Kind::Config { mistakes, more } => write_lines(f, mistakes, *more),
             Kind::ReplyNotJson => f.write_str("the reply is not the JSON that was asked for"),
+            Kind::ReplyUnreadable => f.write_str("the reply cannot be read"),
             Kind::ReplyTooLarge { limit_bytes } => {
                 write!(f, "the reply is over the limit of {limit_bytes} bytes and was cut there")
             }
@@ -154,7 +155,7 @@ impl Error {
             | Kind::Dependency { .. }
             | Kind::InProgress
             | Kind::InTheWay { .. } => return None,
-            Kind::ReplyNotJson => "its body is in answer()",
+            Kind::ReplyNotJson | Kind::ReplyUnreadable => "its body is in answer()",
             Kind::ReplyTooLarge { .. } => "raise limits.reply_bytes_max for the next call",
             Kind::Refused { refusal: Refusal::Rejected, status: 300..=399 } => {
                 "check the base URL and the path"

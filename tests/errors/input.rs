@@ -50,10 +50,13 @@ pub async fn of_calls(said: &mut Said) {
             shop.post("/v2/orders").key("k").json(&json!({"external_order_id": 7})),
         ),
     ]);
+    let elsewhere = http::Request::get("https://api.stripe.example/v1/charges").body("");
+    mistakes.push(("a URI of another host", client.call(elsewhere.expect("a request"))));
     mistakes.push(("a sequence of a call that is sent", charge(&client).sequence("customer-7")));
     for (happened, call) in mistakes {
         said.refused(happened, call.send().await);
     }
+    said.refused("a look at the record without a key", client.post("/v1/charges").recorded().await);
     let mut headers = http::HeaderMap::new();
     headers.insert("x-do-not-retry", http::HeaderValue::from_static("true"));
     let inbound = steadfast::Inbound::from_headers(&headers);

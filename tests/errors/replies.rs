@@ -48,6 +48,8 @@ pub async fn all(said: &mut Said) {
         let reply = charged(&stripe(network().reply(answer))).await.expect("a reply");
         said.refused(happened, reply.json::<Charge>());
     }
+    let reply = charged(&stripe(network().status(200))).await.expect("a reply");
+    said.error("a reply that the caller's own parser cannot read", &reply.unreadable("no element `charge`"));
     let empty = stripe(network().status(200)).get("/v1/balance").send().await.expect("a reply");
     said.refused("a GET's reply is empty", empty.json::<Charge>());
 

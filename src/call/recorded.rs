@@ -1,0 +1,62 @@
+//! What is on record of a call's operation.
+
+use std::sync::Arc;
+
+use tracing::Instrument;
+
+use super::{Call, in_context};
+use crate::error::{Error, Input};
+use crate::reply::Reply;
+use crate::telemetry;
+
+impl Call {
+    /// What is on record of the call's operation. It sends nothing and writes nothing.
+    ///
+    /// ```
+    #[doc = include_str!("../docs/setup/stripe.md")]
+    /// let charge = || stripe.post("/v1/payment_intents").key("order-42/charge");
+    /// assert!(charge().recorded().await?.is_none());
+    ///
+    /// let sent = charge().form(&[("amount", "1000"), ("currency", "usd")]).send().await?;
+    /// let recorded = charge().recorded().await?.expect("it is on record");
+    /// assert_eq!(recorded.bytes(), sent.bytes());
+    #[doc = include_str!("../docs/setup/end.md")]
+    /// ```
+    ///
+    /// Method, path, [key](Call::key) and the headers that name an account are the operation's name. What else the call
+    /// has is not looked at: a body need not be given, and none is compared.
+    ///
+    /// It gives the reply of an operation that has succeeded. It gives `None` if nothing is on record: the operation was
+    /// never claimed, or its [retention](Call::retention) is over. A call of `enqueue_in` is on record once a dispatcher
+    /// has admitted it.
+    ///
+    /// # Errors
+    ///
+    /// How the operation stands or has ended, if not with a success. [`is_in_progress`](Error::is_in_progress): it is
+    /// under way or scheduled, and [`retry_at`](Error::retry_at) is when to ask again.
+    /// [`is_refused`](Error::is_refused), [`is_dead_letter`](Error::is_dead_letter): it has ended so. Each with the effect
+    /// on record. [`is_store`](Error::is_store): the store did not answer in the call's time; effect unknown.
+    ///
+    /// # Cancellation safety
+    ///
+    /// Dropping the future leaves nothing behind.
+    pub async fn recorded(mut self) -> Result<Option<Reply>, Error> {
+        self.check_is_filled();
+        let engine = Arc::clone(&self.client.engine);
+        if let Some(mistake) = self.mistake.take() {
+            return Err(in_context(mistake, &engine, &self.request, &self.work));
+        }
+        let Some(key) = self.work.key.take() else {
+            let mistake =
+                Error::invalid(Input::Key, "a call without a key has nothing on record; name it with key()");
+            return Err(in_context(mistake, &engine, &self.request, &self.work));
+        };
+        let span = telemetry::call_span(&**engine.vendor, &self.request);
+        let deadline = engine.clock.now().plus(self.work.time_allowed(&engine.policy));
+        let looked = engine.recorded(&self.request, key, deadline).instrument(span).await?;
+        Ok(looked.map(|mut reply| {
+            reply.sent_by(engine, self.request.method, self.request.url);
+            reply
+        }))
+    }
+}
