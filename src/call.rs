@@ -24,12 +24,15 @@ mod body;
 mod enqueue;
 mod enqueue_in;
 mod headers;
+mod multipart;
 mod of_http;
 mod overrides;
 mod path;
 mod recorded;
+mod redirects;
 
 use enqueue::Due;
+pub use multipart::Multipart;
 use path::set_path;
 pub(crate) use path::with_room;
 
@@ -64,6 +67,8 @@ pub struct Call {
     due: Option<Due>,
     /// The path, while a parameter in it has no value.
     unfilled: Option<Box<str>>,
+    /// How many redirects are followed.
+    redirects: u32,
     mistake: Option<Error>,
 }
 
@@ -98,7 +103,7 @@ impl Call {
             predecessor: None,
             sequence: None,
         };
-        Call { client, request, work, due: None, unfilled, mistake }
+        Call { client, request, work, due: None, unfilled, redirects: 0, mistake }
     }
 
     /// Names the operation, such as `order-42/charge`: 1 to 255 printable ASCII characters.
@@ -231,10 +236,10 @@ impl Call {
     )]
     pub fn send(mut self) -> impl Future<Output = Result<Reply, Error>> + Send {
         async move {
-            self.check_is_filled();
+            self.check_parts(true);
             let mut result = {
                 // Borrowed from here on down: moving a request from future to future costs more than most gates.
-                let Call { client, request, work, due, mistake, .. } = &mut self;
+                let Call { client, request, work, due, redirects, mistake, .. } = &mut self;
                 let engine = &*client.engine;
                 let span = telemetry::call_span(&**engine.vendor, request);
                 let started = engine.clock.now();
@@ -246,6 +251,9 @@ impl Call {
                     if work.key.is_none() && !crate::vendor::is_idempotent(&request.method) {
                         let key = generated_key(client);
                         work.key = Some(key.map_err(|mistake| in_context(mistake, engine, request, work))?);
+                    }
+                    if *redirects > 0 {
+                        return Box::pin(redirects::follow(engine, request, work, started, *redirects)).await;
                     }
                     engine.call(request, work, started).await
                 });
@@ -264,6 +272,12 @@ impl Call {
             }
             result
         }
+    }
+
+    /// Notes what only the whole call tells: a parameter of the path without a value, redirects of what has an effect.
+    fn check_parts(&mut self, is_sent: bool) {
+        self.check_is_filled();
+        self.check_may_follow(is_sent);
     }
 
     /// The first mistake is the one that is reported: later ones often follow from it.

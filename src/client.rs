@@ -24,6 +24,9 @@ use crate::transport::{Http, Transport, is_loopback};
 use crate::vendor::secret::SecretHeaders;
 use crate::vendor::{Adapter, Vendor};
 
+#[cfg(feature = "tower")]
+mod tower;
+
 /// A client of one vendor. A clone is cheap and shares the gates, the store and the connections.
 ///
 /// Make one per vendor and account, and keep it. A breaker, a budget and a rate limit only work on the calls that

@@ -124,6 +124,9 @@ pub mod postgres {}
 /// [`supersedes`]: crate::Call::supersedes
 /// [`code()`]: crate::Error::code
 /// [`path`]: crate::Call::path
+/// [`deadline`]: crate::Call::deadline
+/// [`multipart`]: crate::Call::multipart
+/// [`redirects`]: crate::Call::redirects
 /// [`recorded`]: crate::Call::recorded
 /// [`execute`]: crate::Client::execute
 /// [`Reply`]: crate::Reply

@@ -182,6 +182,8 @@
 //! | `testkit` | [`testkit`]: fakes, faults, scripted transport, clock and randomness for tests |
 //! | `metrics` | counters and histograms through the `metrics` facade |
 //! | `axum` | [`Inbound`] as an extractor |
+//! | `gzip` | [`transport::Http::gzip`]: answers are asked for in gzip |
+//! | `tower` | a [`Client`] as a service of tower, and [`transport::Tower`], a transport over one |
 //!
 //! Features add API and never change how an existing call behaves. Without default features there is no TLS
 //! stack and no database, and only `http` on loopback (or where it is allowed) can be called.
@@ -190,6 +192,8 @@
 #![cfg_attr(not(feature = "postgres"), doc = "[`store::Postgres`]: crate#features")]
 #![cfg_attr(not(feature = "seal"), doc = "[`store::SealKeys`]: crate#features")]
 #![cfg_attr(not(feature = "testkit"), doc = "[`testkit`]: crate#features")]
+#![cfg_attr(not(feature = "gzip"), doc = "[`transport::Http::gzip`]: crate#features")]
+#![cfg_attr(not(feature = "tower"), doc = "[`transport::Tower`]: crate#features")]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 // What only tests name is public in `testkit::internals` alone.
@@ -236,7 +240,7 @@ pub mod transport;
 pub mod vendor;
 
 pub use attempt::AttemptReport;
-pub use call::Call;
+pub use call::{Call, Multipart};
 pub use client::{Client, ClientBuilder};
 pub use config::Vendors;
 pub use enqueued::Enqueued;

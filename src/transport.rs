@@ -19,11 +19,17 @@ pub use crate::request::Request;
 
 mod failure;
 mod http_client;
+#[cfg(feature = "gzip")]
+mod packed;
 mod progress;
+#[cfg(feature = "tower")]
+mod tower;
 mod watched_body;
 
 pub use http_client::Http;
 pub(crate) use progress::Progress;
+#[cfg(feature = "tower")]
+pub use tower::Tower;
 
 /// The limits of one exchange, and the place where the transport says how far it has got. Clones are of the same
 /// exchange.

@@ -54,6 +54,7 @@ const HELD: &[&str] = &[
     "testkit::fakes::PostmarkFake",
     "testkit::fakes::StripeFake",
     "transport::Http",
+    "transport::Tower",
     "vendor::BigCommerce",
     "vendor::Keyed",
     "vendor::KeyedConfig",

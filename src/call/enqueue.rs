@@ -126,7 +126,7 @@ impl Call {
         if let Err(mistake) = check_is_on_record(&self.work) {
             self.mistake.get_or_insert(mistake);
         }
-        self.check_is_filled();
+        self.check_parts(false);
         check(&mut self.mistake, &self.request, &self.work, &engine)?;
         let Call { client, request, mut work, .. } = self;
         let key = match work.key.take() {

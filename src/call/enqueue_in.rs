@@ -85,7 +85,7 @@ impl Call {
 
     /// Checks the call, and makes it ready for the outbox.
     fn put(mut self, database: Database) -> Result<(Client, Put), Error> {
-        self.check_is_filled();
+        self.check_parts(false);
         let engine = &self.client.engine;
         let span = telemetry::call_span(&**engine.vendor, &self.request);
         let _entered = span.enter();
@@ -148,7 +148,7 @@ impl Call {
 
     /// Records the operation of a row of the outbox, and removes the row. Whether this did.
     pub(crate) async fn admit(mut self, row: (&dyn Outbox, u64)) -> Result<bool, NotAdmitted> {
-        self.check_is_filled();
+        self.check_parts(false);
         let engine = &self.client.engine;
         let span = telemetry::call_span(&**engine.vendor, &self.request);
         if Guard::RowIsChecked.holds() {

@@ -1,11 +1,14 @@
 //! What is written to the record of a call, and what its caller is told.
 
+use http::header;
+
 use super::hold::Evidence;
 use super::phase::{Phase, Run};
 use crate::answer::Answer;
 use crate::error::{Effect, Error, Kind, Reason, Refusal};
 use crate::operation::record::State;
 use crate::reply::{Obtained, Reply};
+use crate::request::Request;
 use crate::telemetry::{self, Whose};
 use crate::transport::SendErrorKind;
 
@@ -15,13 +18,12 @@ impl Run<'_> {
         Reply::new(answer, obtained, self.attempts).after_waiting(self.waited)
     }
 
-    /// Whether all of a reply was read. By reference: a reply is large.
-    pub(super) fn check_whole(&mut self, reply: &Reply) -> Result<(), Error> {
-        if reply.answer().cut {
-            let limit_bytes = self.engine.policy.reply_bytes_max;
-            return Err(self.in_context(too_large(limit_bytes, reply.answer().clone())));
+    /// Whether a reply can be read. By reference: a reply is large.
+    pub(super) fn check_readable(&mut self, reply: &Reply) -> Result<(), Error> {
+        match unreadable(self.engine.policy.reply_bytes_max, self.request, reply.answer()) {
+            None => Ok(()),
+            Some(error) => Err(self.in_context(error)),
         }
-        Ok(())
     }
 
     /// Writes a success down, and names the operation in its reply.
@@ -128,7 +130,18 @@ impl Run<'_> {
     }
 }
 
-/// The error for a reply that was cut at the limit. It is settled all the same: its status is known.
-pub(super) fn too_large(limit_bytes: usize, answer: Answer) -> Error {
-    Error::new(Kind::ReplyTooLarge { limit_bytes }, Effect::Applied).with_answer(Some(answer))
+/// Why the answer to a call that succeeded cannot be read, if it cannot. It is settled all the same: its status is known.
+///
+/// A call that says itself which encodings it takes reads them itself.
+pub(super) fn unreadable(limit_bytes: usize, request: &Request, answer: &Answer) -> Option<Error> {
+    let of_kind = |kind| Error::new(kind, Effect::Applied).with_answer(Some(answer.clone()));
+    if answer.cut {
+        return Some(of_kind(Kind::ReplyTooLarge { limit_bytes }));
+    }
+    let coding = answer.headers.get(header::CONTENT_ENCODING)?;
+    let is_plain = answer.body.is_empty() || coding.as_bytes().eq_ignore_ascii_case(b"identity");
+    let is_callers = request.headers.contains_key(header::ACCEPT_ENCODING);
+    (!is_plain && !is_callers).then(|| of_kind(Kind::ReplyUnreadable).with_source(NOT_UNPACKED))
 }
+
+const NOT_UNPACKED: &str = "its Content-Encoding is none that was asked for, or it is damaged";

@@ -20,8 +20,9 @@ impl Engine {
         let named = |error: Error| self.in_context(error, &request, Some((&id, Some(&wire_key))));
         match state {
             State::Succeeded { answer, reconciled } => {
-                if answer.cut {
-                    return Err(named(ending::too_large(self.policy.reply_bytes_max, answer)));
+                let limit_bytes = self.policy.reply_bytes_max;
+                if let Some(unreadable) = ending::unreadable(limit_bytes, &request, &answer) {
+                    return Err(named(unreadable));
                 }
                 let obtained = if reconciled { Obtained::Reconciled } else { Obtained::Replayed };
                 let mut reply = Reply::new(answer, obtained, attempts);

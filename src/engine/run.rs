@@ -104,7 +104,7 @@ impl<'a> Run<'a> {
                 if self.hold.is_some() {
                     Box::pin(self.settle(&mut reply)).await?;
                 }
-                self.check_whole(&reply)?;
+                self.check_readable(&reply)?;
                 return Ok(reply);
             }
             if let Some(reply) = Box::pin(self.after_failure(judged)).await? {
@@ -293,7 +293,7 @@ impl<'a> Run<'a> {
         if self.hold.is_some() {
             Box::pin(self.settle(&mut reply)).await?;
         }
-        self.check_whole(&reply)?;
+        self.check_readable(&reply)?;
         Ok(reply)
     }
 

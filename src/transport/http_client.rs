@@ -1,12 +1,14 @@
 //! [`Http`]: one exchange over reqwest, sent once and as given.
 //!
-//! reqwest does two things on its own that a call with an effect cannot bear, and both are off here:
+//! reqwest does three things on its own that a call with an effect cannot bear, and all are off here:
 //!
 //! - It follows redirects. A 307 or 308 sends the body a second time. A 301, 302 or 303 turns a POST into a GET whose
 //!   200 reads like the POST's success. Each carries secret headers of a vendor's own (`X-Auth-Token`) to wherever
 //!   the redirect points. A 3xx simply is the answer.
 //! - It retries what it thinks safe, or what a `retry` policy of the caller's says. Retries are the engine's,
 //!   which counts, budgets and records them.
+//! - It unpacks answers if any crate in the build has switched that on. An answer that fails to unpack then looks like
+//!   one that was cut off, although its status says what happened.
 
 use std::fmt;
 use std::mem;
@@ -23,6 +25,8 @@ use crate::answer::Answer;
 use crate::error::{Error, Input};
 use crate::request::Request;
 use crate::transport::failure::before_the_answer;
+#[cfg(feature = "gzip")]
+use crate::transport::packed;
 use crate::transport::watched_body::WatchedBody;
 use crate::transport::{Limits, Progress, SendError, SendErrorKind, Transport, is_loopback};
 
@@ -58,6 +62,9 @@ pub struct Http {
     /// For requests to loopback, which no proxy of the environment may see. `None`: the caller's own settings count
     /// for loopback too.
     direct: Option<Direct>,
+    /// Whether answers are asked for in gzip.
+    #[cfg(feature = "gzip")]
+    gzip: bool,
 }
 
 impl Http {
@@ -80,11 +87,11 @@ impl Http {
         }
         let builder = reqwest::Client::builder().connect_timeout(connect_timeout);
         let direct = Some(Direct { connect_timeout, client: Arc::default() });
-        Ok(Http { client: build(builder)?, direct })
+        Ok(Http::of(build(builder)?, direct))
     }
 
     /// The transport over a reqwest builder of the caller's own: proxies, certificates, pool sizes, a connect timeout, a
-    /// resolver. Its redirect and retry policies are replaced by none. A total timeout set on it also counts; the engine
+    /// resolver. Its redirect and retry policies are replaced by none, and it unpacks no answers. A total timeout set on it also counts; the engine
     /// has its own.
     ///
     /// Its proxies count for loopback too, also those that reqwest takes from the environment. Call
@@ -97,10 +104,34 @@ impl Http {
     ///
     /// `VALIDATION.input` with reqwest's error as its source: a TLS backend that cannot start, a bad proxy.
     pub fn over(builder: reqwest::ClientBuilder) -> Result<Http, Error> {
-        Ok(Http { client: build(builder)?, direct: None })
+        Ok(Http::of(build(builder)?, None))
+    }
+
+    fn of(client: reqwest::Client, direct: Option<Direct>) -> Http {
+        Http {
+            client,
+            direct,
+            #[cfg(feature = "gzip")]
+            gzip: false,
+        }
+    }
+
+    /// Asks for answers in gzip (`Accept-Encoding`), and unpacks them. An answer's limit holds for what is unpacked:
+    /// more is cut there, however small it came. `Content-Encoding` and `Content-Length` then go, as they are of what was
+    /// sent. A call that gives `Accept-Encoding` itself is sent as it is, and its answer is left as it came. Default: off.
+    ///
+    /// An answer that cannot be unpacked is left as it came too. The call then ends as its status says, and its reply
+    /// [is unreadable](Error::is_unreadable_reply): a POST with a 200 has taken effect, and is not sent again.
+    #[cfg(feature = "gzip")]
+    #[must_use]
+    pub fn gzip(mut self) -> Http {
+        self.gzip = true;
+        self
     }
 
     async fn exchange(&self, request: Request, limits: Limits) -> Result<Answer, SendError> {
+        #[cfg(feature = "gzip")]
+        let (request, is_asked) = packed::ask(request, self.gzip);
         let https = request.url.scheme() == "https";
         let Limits { reply_bytes_max, progress } = limits;
         let client = self.client_for(&request.url)?;
@@ -114,6 +145,10 @@ impl Http {
         let (body, cut) = read(response, reply_bytes_max).await?;
         let mut answer = Answer::new(status, headers, body);
         answer.cut = cut;
+        #[cfg(feature = "gzip")]
+        if is_asked {
+            packed::unpack(&mut answer, reply_bytes_max);
+        }
         Ok(answer)
     }
 
@@ -154,7 +189,9 @@ fn build(builder: reqwest::ClientBuilder) -> Result<reqwest::Client, Error> {
 
 /// Switches off what reqwest does on its own.
 fn exactly_as_given(builder: reqwest::ClientBuilder) -> reqwest::ClientBuilder {
-    builder.redirect(redirect::Policy::none()).retry(reqwest::retry::never())
+    let builder = builder.redirect(redirect::Policy::none()).retry(reqwest::retry::never());
+    // Where another crate has switched these on, what fails to unpack would be an answer that was cut off.
+    builder.no_gzip().no_brotli().no_zstd().no_deflate()
 }
 
 impl Transport for Http {

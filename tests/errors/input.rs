@@ -7,7 +7,7 @@ use serde_json::json;
 use steadfast::policy::{Backoff, BreakerConfig, RateConfig, Timeouts};
 use steadfast::transport::Http;
 use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig, Postmark, Stripe, Vendor};
-use steadfast::{Call, Client, ClientBuilder, Policy, Vendors};
+use steadfast::{Call, Client, ClientBuilder, Multipart, Policy, Vendors};
 
 use super::{Said, charge, network, stripe};
 
@@ -38,6 +38,11 @@ pub async fn of_calls(said: &mut Said) {
         ("a redacted field without a name", charge(&client).redact([""])),
         ("the vendor's own header for the key", charge(&client).header("Idempotency-Key", "k")),
         ("a v2 path without a version", client.post("/v2/core/events").key("k").json(&json!({}))),
+        ("redirects of a call with an effect", charge(&client).redirects(3)),
+        (
+            "a file's media type with a line break",
+            charge(&client).multipart(Multipart::new().file("file", "receipt", "image/png\n", "")),
+        ),
         ("a ladder that goes down", charge(&client).backoff(falling())),
     ];
     let postmark = super::client(Postmark::new("token"), network());

@@ -53,6 +53,10 @@ pub async fn all(said: &mut Said) {
     let empty = stripe(network().status(200)).get("/v1/balance").send().await.expect("a reply");
     said.refused("a GET's reply is empty", empty.json::<Charge>());
 
+    let mut packed = Answer::new(StatusCode::OK, HeaderMap::new(), "\x1f");
+    packed.headers.insert("content-encoding", http::HeaderValue::from_static("gzip"));
+    said.refused("a reply that does not unpack", charged(&stripe(network().reply(packed))).await);
+
     let long = Answer::new(StatusCode::OK, HeaderMap::new(), "x".repeat(200));
     let small = policy().request_bytes_max(1024).reply_bytes_max(100);
     let client = builder(Stripe::new("sk_test_123"), network().reply(long), small).build().expect("a client");

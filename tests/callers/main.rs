@@ -1,4 +1,12 @@
-//! What a caller of reqwest looks for: requests of the crate `http`, the state of an operation by its key.
+//! What a caller of reqwest looks for: requests of the crate `http`, the state of an operation by its key, forms with
+//! files, redirects, gzip, tower.
+
+#[cfg(feature = "gzip")]
+mod gzip;
+mod multipart;
+mod redirects;
+#[cfg(feature = "tower")]
+mod tower;
 
 use std::time::Duration;
 

@@ -1,0 +1,137 @@
+//! [`Tower`]: a transport over a service of tower.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::marker::PhantomData;
+use std::pin::pin;
+
+use bytes::{Buf, Bytes, BytesMut};
+use http_body::Body;
+use tower_service::Service;
+
+use crate::BoxFuture;
+use crate::answer::Answer;
+use crate::error::BoxError;
+use crate::request::Request;
+use crate::transport::{Limits, SendError, SendErrorKind, Transport};
+
+/// A transport over a service of tower: an HTTP client with layers of one's own, or a router that stands in for a vendor
+/// in a test. The service is cloned for each request. `R` is the body that it takes in a request.
+///
+/// ```
+/// # #[cfg(feature = "testkit")]
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use axum::{Json, Router, body::Body, routing::get};
+/// use steadfast::Client;
+/// use steadfast::transport::Tower;
+/// use steadfast::vendor::{Keyed, KeyedConfig};
+///
+/// let vendor = Router::new().route("/items", get(async || Json([1, 2, 3])));
+/// let acme = Client::builder(Keyed::new(KeyedConfig::new("acme", "https://api.acme.test"), ""))
+///     .transport(Tower::<_, Body>::over(vendor))
+///     .build()?;
+/// assert_eq!(acme.get("/items").send().await?.text(), "[1,2,3]");
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "testkit"))]
+/// # fn main() {}
+/// ```
+///
+/// The service must send each request once and as given. A layer that retries sends what the engine does not count, and
+/// one that follows redirects carries the secret to wherever they lead. A layer that answers in the vendor's place, such
+/// as a cache, is taken for the vendor.
+///
+/// Nothing has left while the service is not ready. After that the transport cannot see how far a request has got. An
+/// error of the service is then one after which the request may have taken effect. A service that knows better gives a
+/// [`SendError`], which is taken at its word.
+pub struct Tower<S, R = Bytes> {
+    service: S,
+    body: PhantomData<fn() -> R>,
+}
+
+impl<S, R> Tower<S, R> {
+    /// The transport over this service.
+    pub fn over(service: S) -> Tower<S, R> {
+        Tower { service, body: PhantomData }
+    }
+}
+
+impl<S, R, B> Transport for Tower<S, R>
+where
+    S: Service<http::Request<R>, Response = http::Response<B>> + Clone + Send + Sync + 'static,
+    S::Future: Send,
+    S::Error: Into<BoxError>,
+    R: From<Bytes> + Send + 'static,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<BoxError>,
+{
+    fn send(&self, request: Request, limits: Limits) -> BoxFuture<'_, Result<Answer, SendError>> {
+        let mut service = self.service.clone();
+        Box::pin(async move {
+            limits.nothing_sent();
+            let request = of_http(request)?;
+            let ready = poll_fn(|context| service.poll_ready(context)).await;
+            ready.map_err(|error| told(error, SendErrorKind::Connect))?;
+            if !limits.begin_sending() {
+                return Err(SendError::new(SendErrorKind::Connect));
+            }
+            let response = service.call(request).await.map_err(|error| told(error, SendErrorKind::Reset))?;
+            let (head, body) = response.into_parts();
+            let (body, cut) = read(body, limits.reply_bytes_max).await?;
+            let mut answer = Answer::new(head.status, head.headers, body);
+            answer.cut = cut;
+            Ok(answer)
+        })
+    }
+}
+
+impl<S, R> fmt::Debug for Tower<S, R> {
+    /// Not the service's own output, which may hold a secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tower").finish_non_exhaustive()
+    }
+}
+
+fn of_http<R: From<Bytes>>(request: Request) -> Result<http::Request<R>, SendError> {
+    let Request { method, url, headers, body } = request;
+    let unfit = |error: http::Error| SendError::with_source(SendErrorKind::Request, error);
+    let mut made =
+        http::Request::builder().method(method).uri(url.as_str()).body(R::from(body)).map_err(unfit)?;
+    *made.headers_mut() = headers;
+    Ok(made)
+}
+
+/// What the service says of its failure, else `kind`.
+fn told(error: impl Into<BoxError>, kind: SendErrorKind) -> SendError {
+    match error.into().downcast::<SendError>() {
+        Ok(told) => *told,
+        Err(error) => SendError::with_source(kind, error),
+    }
+}
+
+/// Takes the body in, up to `limit_bytes`; also says whether there was more.
+async fn read<B>(body: B, limit_bytes: usize) -> Result<(Bytes, bool), SendError>
+where
+    B: Body,
+    B::Error: Into<BoxError>,
+{
+    let mut body = pin!(body);
+    let mut whole = BytesMut::new();
+    while let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await {
+        let frame = frame.map_err(|error| told(error, SendErrorKind::Truncated))?;
+        let Ok(mut data) = frame.into_data() else { continue };
+        while data.has_remaining() {
+            let (chunk, room) = (data.chunk(), limit_bytes - whole.len());
+            if chunk.len() > room {
+                whole.extend_from_slice(&chunk[..room]);
+                return Ok((whole.freeze(), true));
+            }
+            let len = chunk.len();
+            whole.extend_from_slice(chunk);
+            data.advance(len);
+        }
+    }
+    Ok((whole.freeze(), false))
+}
