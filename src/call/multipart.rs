@@ -36,7 +36,7 @@ use crate::error::{Error, Input};
 ///     "image/png",
 ///     &b"\x89PNG\r\n"[..],
 /// );
-/// let reply = files.post("/v1/files").key("dispute-7/receipt").multipart(receipt).send().await?;
+/// let reply = files.post("/v1/files").key("dispute-7/receipt").multipart(&receipt).send().await?;
 /// assert_eq!(reply.status(), 200);
 /// # Ok(())
 /// # }
@@ -151,7 +151,7 @@ impl Call {
     ///
     /// They are stored with the operation, so they count against `limits.request_bytes_max`. An operator is never shown
     /// such a body where [fields are redacted](Call::redact).
-    pub fn multipart(mut self, form: Multipart) -> Call {
+    pub fn multipart(mut self, form: &Multipart) -> Call {
         let boundary = form.boundary();
         match (
             form.encode(&boundary),

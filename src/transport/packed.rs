@@ -50,7 +50,8 @@ fn unpacked(packed: &[u8], is_part: bool, bytes_max: usize) -> Option<(Bytes, bo
     let mut body = Vec::new();
     let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX).saturating_add(1);
     let read = MultiGzDecoder::new(packed).take(limit).read_to_end(&mut body);
-    if read.is_err() && !(is_part && !body.is_empty()) {
+    let is_readable = read.is_ok() || (is_part && !body.is_empty());
+    if !is_readable {
         return None;
     }
     let is_over = body.len() > bytes_max;

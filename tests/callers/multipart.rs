@@ -14,7 +14,7 @@ use super::client;
 fn upload(client: &Client, content: &'static str) -> Call {
     let form = Multipart::new().text("purpose", "dispute_evidence");
     let form = form.file("file", "receipt.txt", "text/plain", content);
-    client.post("/v1/files").key("dispute-7/receipt").multipart(form)
+    client.post("/v1/files").key("dispute-7/receipt").multipart(&form)
 }
 
 #[tokio::test]

@@ -41,7 +41,7 @@ pub async fn of_calls(said: &mut Said) {
         ("redirects of a call with an effect", charge(&client).redirects(3)),
         (
             "a file's media type with a line break",
-            charge(&client).multipart(Multipart::new().file("file", "receipt", "image/png\n", "")),
+            charge(&client).multipart(&Multipart::new().file("file", "receipt", "image/png\n", "")),
         ),
         ("a ladder that goes down", charge(&client).backoff(falling())),
     ];
