@@ -12,7 +12,7 @@ use crate::reply::Reply;
 
 impl Client {
     /// Sends a request of the crate `http`, retries where that is safe, and gives the one outcome:
-    /// [`call`](Client::call) and [`send`](Call::send) in one.
+    /// [`http`](Client::http) and [`send`](Call::send) in one.
     ///
     /// ```
     #[doc = include_str!("../docs/setup/stripe.md")]
@@ -41,7 +41,7 @@ impl Client {
         &self,
         request: http::Request<B>,
     ) -> impl Future<Output = Result<Reply, Error>> + Send + use<B> {
-        self.call(request).send()
+        self.http(request).send()
     }
 
     /// A call from a request of the crate `http`.
@@ -52,7 +52,7 @@ impl Client {
     ///   HEAD it is left out, because what is read should not be replayed.
     /// - A `Content-Length` that is the body's and a `Host` that is the base URL's are left out. All other headers are
     ///   taken as [`header`](Call::header) takes them: one that carries a secret, such as `Authorization`, is a mistake.
-    pub fn call<B: Into<Bytes>>(&self, request: http::Request<B>) -> Call {
+    pub fn http<B: Into<Bytes>>(&self, request: http::Request<B>) -> Call {
         let (parts, body) = request.into_parts();
         let (mut headers, body) = (parts.headers, body.into());
         let base = self.engine.vendor.base_url();
@@ -117,7 +117,7 @@ mod tests {
     }
 
     fn call(uri: &str) -> Call {
-        client().call(Request::post(uri).body(Bytes::new()).expect(uri))
+        client().http(Request::post(uri).body(Bytes::new()).expect(uri))
     }
 
     #[test]
@@ -163,16 +163,16 @@ mod tests {
                 .body("abc")
                 .expect("a request")
         };
-        let post = client().call(request(Method::POST));
+        let post = client().http(request(Method::POST));
         assert_eq!(post.work.key.as_ref().map(|key| key.as_str()), Some("order-42"));
         assert!(post.mistake.is_none(), "{:?}", post.mistake);
         assert_eq!((post.request.headers.len(), post.request.body.as_ref()), (2, &b"abc"[..]));
-        let get = client().call(request(Method::GET));
+        let get = client().http(request(Method::GET));
         assert!(get.work.key.is_none() && get.mistake.is_none());
 
         let with = |name: &str, value: &str| {
             let request = Request::post("/v1/charges").header(name, value).body("abc").expect("a request");
-            client().call(request).mistake.map(|mistake| mistake.code())
+            client().http(request).mistake.map(|mistake| mistake.code())
         };
         assert_eq!(with("Host", "evil.test"), Some("VALIDATION.header"));
         assert_eq!(with("Content-Length", "4"), Some("VALIDATION.header"));

@@ -47,7 +47,7 @@ impl<B: Into<Bytes>> Service<http::Request<B>> for Client {
     }
 
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
-        let sending = Client::call(self, request).send();
+        let sending = self.http(request).send();
         Box::pin(async move { sending.await.map(http::Response::from) })
     }
 }

@@ -41,7 +41,7 @@ async fn a_client_is_a_service_and_a_repeat_is_replayed() {
         std::future::poll_fn(|context| Service::<Request<Bytes>>::poll_ready(&mut service, context))
             .await
             .expect("ready");
-        let response = Service::call(&mut service, request()).await.expect("a response");
+        let response = service.call(request()).await.expect("a response");
         assert_eq!((response.status(), response.body().as_ref()), (StatusCode::CREATED, &br#"{"id":1}"#[..]));
         assert_eq!(response.extensions().get(), Some(&obtained));
     }

@@ -56,7 +56,7 @@ pub async fn of_calls(said: &mut Said) {
         ),
     ]);
     let elsewhere = http::Request::get("https://api.stripe.example/v1/charges").body("");
-    mistakes.push(("a URI of another host", client.call(elsewhere.expect("a request"))));
+    mistakes.push(("a URI of another host", client.http(elsewhere.expect("a request"))));
     mistakes.push(("a sequence of a call that is sent", charge(&client).sequence("customer-7")));
     for (happened, call) in mistakes {
         said.refused(happened, call.send().await);

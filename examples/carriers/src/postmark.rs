@@ -38,7 +38,7 @@ impl postmark::Client for Carrier {
     async fn execute(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Error> {
         // What is read is not recorded, and not replayed.
         let key = self.key.clone().filter(|_| !request.method().is_safe());
-        let mut call = self.client.call(request);
+        let mut call = self.client.http(request);
         if let Some(key) = key {
             call = call.key(key);
         }
