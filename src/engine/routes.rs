@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::retention::{below, is_below};
+use super::retention::{below, is_below, rank};
 use crate::error::{Error, Field, Input};
 use crate::operation::RedactedFields;
 use crate::policy::{Backoff, OnUnknown, Policy, Timeouts};
@@ -49,7 +49,7 @@ impl Routes {
         }
         let mut routes: Vec<_> =
             routes.into_iter().map(|(prefix, route)| (prefix, Arc::new(route))).collect();
-        routes.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
+        routes.sort_by_key(|(prefix, _)| std::cmp::Reverse(rank(prefix)));
         Ok(Routes { routes, attempt_max })
     }
 
