@@ -49,21 +49,24 @@
 //! answered here, in that vendor's own words.
 
 mod bigcommerce;
+mod builder;
 mod calendar;
 mod fixture;
 mod in_process;
 mod ledger;
+mod page;
 mod postmark;
 mod serve;
 mod shared;
 mod stripe;
 mod table;
 
-pub use bigcommerce::{BigCommerceAnswer, BigCommerceFake, BigCommerceFakeBuilder};
+pub use bigcommerce::{BigCommerceAnswer, BigCommerceFake};
+pub use builder::FakeBuilder;
 pub use in_process::InProcess;
 pub use ledger::{Effect, Ledger};
-pub use postmark::{PostmarkAnswer, PostmarkFake, PostmarkFakeBuilder, SecondFilter};
-pub use stripe::{ConflictType, RateLimitReason, StripeAnswer, StripeFake, StripeFakeBuilder};
+pub use postmark::{PostmarkAnswer, PostmarkFake, SecondFilter};
+pub use stripe::{ConflictType, RateLimitReason, StripeAnswer, StripeFake};
 
 #[cfg(test)]
 mod tests;

@@ -15,6 +15,11 @@ use parking_lot::Mutex;
 
 use super::{GOLDEN, mix};
 
+mod data;
+
+#[cfg(feature = "testkit")]
+pub(crate) use data::FaultRule;
+
 /// The header by which the [`Front`](super::Front) tells a fake behind it which fault to show. The front
 /// removes any that comes from outside.
 pub const FAULT_HEADER: &str = "x-testkit-fault";
@@ -171,6 +176,16 @@ impl Fault {
             _ => None,
         }
     }
+
+    /// What can be asked for by name, with a parameter where one is needed.
+    pub(crate) fn names() -> Vec<String> {
+        let with_parameter = [
+            Fault::SlowBody(Duration::from_millis(250)),
+            Fault::TooManyRequests(WaitForm::None),
+            Fault::TooManyRequests(WaitForm::Seconds(3)),
+        ];
+        PLAIN.into_iter().chain(with_parameter).map(Fault::to_header).collect()
+    }
 }
 
 fn wait_form(text: &str) -> Option<WaitForm> {
@@ -240,7 +255,8 @@ struct Plan {
 
 struct Rule {
     path_prefix: String,
-    method: Method,
+    /// `None` for every method.
+    method: Option<Method>,
     fault: Fault,
     once: bool,
 }
@@ -293,7 +309,12 @@ impl FaultPlan {
     }
 
     fn rule(&self, path_prefix: &str, method: Method, fault: Fault, once: bool) -> &FaultPlan {
-        self.0.lock().rules.push(Rule { path_prefix: path_prefix.to_owned(), method, fault, once });
+        self.0.lock().rules.push(Rule {
+            path_prefix: path_prefix.to_owned(),
+            method: Some(method),
+            fault,
+            once,
+        });
         self
     }
 
@@ -367,7 +388,9 @@ impl fmt::Debug for FaultPlan {
 
 impl Plan {
     fn by_rule(&mut self, method: &Method, path: &str) -> Option<Fault> {
-        let matching = |rule: &Rule| rule.method == *method && path.starts_with(&rule.path_prefix);
+        let matching = |rule: &Rule| {
+            rule.method.as_ref().is_none_or(|wanted| wanted == method) && path.starts_with(&rule.path_prefix)
+        };
         if let Some(at) = self.rules.iter().position(|rule| rule.once && matching(rule)) {
             return Some(self.rules.remove(at).fault);
         }

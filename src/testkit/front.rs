@@ -23,7 +23,7 @@ use crate::clock::{Clock, SystemClock};
 
 mod wire;
 
-use wire::{Reader, RequestHead, ResponseHead};
+use wire::{Framing, Reader, RequestHead, ResponseHead};
 
 /// A listener on loopback, in front of a fake vendor, that lets requests meet the faults of a [`FaultPlan`].
 ///
@@ -71,7 +71,7 @@ impl Front {
     ///
     /// Outside a tokio runtime with I/O enabled.
     pub async fn start(backend: SocketAddr, plan: FaultPlan) -> io::Result<Front> {
-        Front::listen(backend, plan, Pace::Real(SystemClock::new())).await
+        Front::listen(Wiring::new(backend, plan, None)).await
     }
 
     /// As [`start`](Front::start), with the time of [`Fault::SlowBody`], [`Fault::Hang`] and
@@ -86,14 +86,14 @@ impl Front {
     ///
     /// Outside a tokio runtime with I/O enabled.
     pub async fn start_on(backend: SocketAddr, plan: FaultPlan, clock: &TestClock) -> io::Result<Front> {
-        Front::listen(backend, plan, Pace::Test(clock.clone())).await
+        Front::listen(Wiring::new(backend, plan, Some(clock))).await
     }
 
-    async fn listen(backend: SocketAddr, plan: FaultPlan, pace: Pace) -> io::Result<Front> {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
-        let address = listener.local_addr()?;
-        let passage = Arc::default();
-        let shared = Shared { backend, plan: plan.clone(), passage: Arc::clone(&passage), pace };
+    pub(super) async fn listen(wiring: Wiring) -> io::Result<Front> {
+        let listener = TcpListener::bind(("127.0.0.1", wiring.port)).await?;
+        let (address, plan) = (listener.local_addr()?, wiring.plan.clone());
+        let shared = Shared { wiring, passage: Arc::default() };
+        let passage = Arc::clone(&shared.passage);
         Ok(Front { address, plan, passage, task: tokio::spawn(accept(listener, Arc::new(shared))) })
     }
 
@@ -125,16 +125,51 @@ impl Drop for Front {
     }
 }
 
-#[derive(Debug)]
-struct Shared {
-    backend: SocketAddr,
-    plan: FaultPlan,
-    passage: Arc<RwLock<()>>,
+/// What a front stands before, and where.
+pub(super) struct Wiring {
+    pub(super) backend: SocketAddr,
+    pub(super) plan: FaultPlan,
     pace: Pace,
+    /// The port to listen on; 0 for a free one.
+    pub(super) port: u16,
+    /// Whether a caller's connection keeps one to the backend open. A backend that may close an idle connection by
+    /// itself would make a failure that no plan has.
+    pub(super) keeps_backend: bool,
+    /// Who answers below [`PAGE`]. Without it those requests go to the backend as all others do.
+    pub(super) page: Option<Arc<dyn Page>>,
+}
+
+impl Wiring {
+    pub(super) fn new(backend: SocketAddr, plan: FaultPlan, clock: Option<&TestClock>) -> Wiring {
+        let pace = clock.map_or_else(|| Pace::Real(SystemClock::new()), |clock| Pace::Test(clock.clone()));
+        Wiring { backend, plan, pace, port: 0, keeps_backend: false, page: None }
+    }
+}
+
+/// What a front answers itself, without a look at the plan: it is about the fake and not of the vendor.
+pub(super) trait Page: Send + Sync {
+    /// Answers a request whose path begins with [`PAGE`].
+    fn answer(&self, method: &str, path: &str, body: &[u8]) -> BoxFuture<'static, PageAnswer>;
+}
+
+/// An answer of a [`Page`].
+#[derive(Debug)]
+pub(super) struct PageAnswer {
+    pub(super) status: u16,
+    pub(super) reason: &'static str,
+    pub(super) headers: Vec<(&'static str, String)>,
+    pub(super) body: Vec<u8>,
+}
+
+/// The path that no vendor has.
+pub(super) const PAGE: &str = "/_fake";
+
+struct Shared {
+    wiring: Wiring,
+    passage: Arc<RwLock<()>>,
 }
 
 /// Whose time a slow vendor takes.
-#[derive(Debug)]
 enum Pace {
     Real(SystemClock),
     Test(TestClock),
@@ -171,8 +206,9 @@ async fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
     // The halves of a slow body must leave when they are written.
     stream.set_nodelay(true)?;
     let mut client = Reader::new(stream);
+    let mut backend = None;
     loop {
-        match serve_one(&mut client, shared).await {
+        match serve_one(&mut client, &mut backend, shared).await {
             Ok(Next::KeepAlive) => {}
             Ok(Next::Close) => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
@@ -189,11 +225,14 @@ enum Next {
     Close,
 }
 
-async fn serve_one(client: &mut Reader, shared: &Shared) -> io::Result<Next> {
+async fn serve_one(client: &mut Reader, backend: &mut Option<Reader>, shared: &Shared) -> io::Result<Next> {
     let Some(head) = client.head(wire::parse_request).await? else { return Ok(Next::Close) };
     let framing = head.framing()?;
     let method = Method::from_bytes(head.method.as_bytes()).map_err(wire::invalid)?;
-    let fault = shared.plan.decide(&method, &head.path());
+    if let Some(page) = shared.wiring.page.as_deref().filter(|_| is_page(&head.path())) {
+        return serve_page(client, page, &head, framing).await;
+    }
+    let fault = shared.wiring.plan.decide(&method, &head.path());
     match fault {
         Some(Fault::DropBeforeRead) => return Ok(Next::Close),
         Some(Fault::Reset) => return reset(&client.stream),
@@ -205,9 +244,10 @@ async fn serve_one(client: &mut Reader, shared: &Shared) -> io::Result<Next> {
     }
     let body = client.body(framing).await?;
     let told = fault.filter(|fault| !fault.is_transport()).map(Fault::to_header);
-    let (response, answer) = match forward(shared, &head, told.as_deref(), &body).await {
+    let (response, answer) = match forward(shared, backend, &head, told.as_deref(), &body).await {
         Ok(answered) => answered,
         Err(error) => {
+            *backend = None;
             let why = format!("the backend did not answer: {error}");
             (ResponseHead::plain(502, "Bad Gateway"), why.into_bytes())
         }
@@ -225,7 +265,7 @@ async fn serve_one(client: &mut Reader, shared: &Shared) -> io::Result<Next> {
         Some(Fault::SlowBody(pause)) => {
             let (first, second) = first_half(&bytes, answer.len());
             client.stream.write_all(first).await?;
-            if !stays(&client.stream, shared.pace.pause(pause)).await {
+            if !stays(&client.stream, shared.wiring.pace.pause(pause)).await {
                 return Ok(Next::Close);
             }
             client.stream.write_all(second).await?;
@@ -254,7 +294,7 @@ async fn hang(client: &mut Reader, shared: &Shared) -> io::Result<Next> {
     let mut unread = [0; 4096];
     let gone = async { while matches!(client.stream.read(&mut unread).await, Ok(1..)) {} };
     tokio::select! {
-        () = shared.pace.pause(Duration::MAX) => {}
+        () = shared.wiring.pace.pause(Duration::MAX) => {}
         () = gone => {}
     }
     Ok(Next::Close)
@@ -277,13 +317,22 @@ async fn stays(stream: &TcpStream, pause: impl Future<Output = ()>) -> bool {
 
 async fn forward(
     shared: &Shared,
+    kept: &mut Option<Reader>,
     head: &RequestHead,
     fault: Option<&str>,
     body: &[u8],
 ) -> io::Result<(ResponseHead, Vec<u8>)> {
     let _passing = shared.passage.read().await;
-    let mut backend = Reader::new(TcpStream::connect(shared.backend).await?);
-    backend.stream.write_all(&head.encode(fault, body)).await?;
+    let keeps = shared.wiring.keeps_backend;
+    let backend = match kept {
+        Some(backend) => backend,
+        None => {
+            let stream = TcpStream::connect(shared.wiring.backend).await?;
+            stream.set_nodelay(true)?;
+            kept.insert(Reader::new(stream))
+        }
+    };
+    backend.stream.write_all(&head.encode(fault, body, !keeps)).await?;
     loop {
         let mut response = backend
             .head(wire::parse_response)
@@ -291,10 +340,38 @@ async fn forward(
             .ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
         // Interim answers (1xx) precede the one that counts.
         if response.status >= 200 {
-            let body = backend.body(response.framing(&head.method)?).await?;
+            let framing = response.framing(&head.method)?;
+            let body = backend.body(framing).await?;
+            if !keeps || framing == Framing::UntilClose || response.closes() {
+                *kept = None;
+            }
             return Ok((response, body));
         }
     }
+}
+
+/// Whether the path is [`PAGE`] or below it.
+fn is_page(path: &str) -> bool {
+    path.strip_prefix(PAGE).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+async fn serve_page(
+    client: &mut Reader,
+    page: &dyn Page,
+    head: &RequestHead,
+    framing: Framing,
+) -> io::Result<Next> {
+    if head.expects_continue() {
+        client.stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
+    }
+    let body = client.body(framing).await?;
+    let answer = page.answer(&head.method, &head.path(), &body).await;
+    let close = head.wants_close();
+    let mut response = ResponseHead::with(answer.status, answer.reason, &answer.headers);
+    response.framing(&head.method)?;
+    let body = if head.method == "HEAD" { &[] } else { answer.body.as_slice() };
+    client.stream.write_all(&response.encode(body, close)).await?;
+    Ok(if close { Next::Close } else { Next::KeepAlive })
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ mod copying;
 mod disk;
 mod dispatch;
 mod errors;
+mod fakes;
 mod letters;
 mod manual;
 mod names;

@@ -116,7 +116,9 @@ async fn every_command_answers_with_one_object_of_the_documented_shape() {
     }
     seen.extend(shows_terms(&place).await);
     seen.extend([migrates(&place), rejects(&place).await, reseals(&mut place)]);
-    seen.extend(copies(&place).into_iter().chain([super::dispatch::command().await]));
+    seen.extend(
+        copies(&place).into_iter().chain([super::dispatch::command().await, super::fakes::command()]),
+    );
     for letter in std::fs::read_to_string(place.path("letters.jsonl")).expect("reads").lines() {
         line(letter);
     }

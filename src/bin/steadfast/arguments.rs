@@ -9,6 +9,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 
 use super::dispatch::DispatchArguments;
+use super::fakes::FakesArguments;
 use super::selection::Select;
 use super::signature::{Signature, Signer};
 
@@ -118,6 +119,17 @@ pub(crate) enum Command {
     /// GET /health is 200 while it works and its store answers, else 503 with the reason. GET /metrics is for
     /// Prometheus.
     Dispatch(DispatchArguments),
+    /// Runs fakes of vendors on fixed ports of 127.0.0.1, for tests in any language
+    ///
+    /// They keep the vendors' public contracts, count what took effect, and forget everything at the end, which is
+    /// SIGTERM or SIGINT. A port of 0 is a free one; the addresses are printed when all of them answer. At each address
+    /// the page /_fake shows the ledger and takes faults; for programs there are /_fake/ledger and /_fake/faults.
+    ///
+    /// A plan is a TOML file with a table for each vendor: seed, rate and among for faults by chance, and a list
+    /// [[stripe.fault]] of fault, method, path, times and always.
+    ///
+    /// It needs a build with the feature testkit: cargo install steadfast --features cli,testkit
+    Fakes(FakesArguments),
     /// What failed, was not refused, and waits for a person
     #[command(subcommand)]
     DeadLetters(DeadLettersCommand),
@@ -402,6 +414,7 @@ impl Command {
             Command::Copy(_) => "copy",
             Command::Terms(_) => "terms",
             Command::Dispatch(_) => "dispatch",
+            Command::Fakes(_) => "fakes",
             Command::Check { .. } => "check",
             Command::Completions { .. } => "completions",
             Command::Man { .. } => "man",

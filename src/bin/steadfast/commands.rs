@@ -20,7 +20,7 @@ use super::output::Output;
 use super::place::Place;
 use super::selection::Select;
 use super::signature::Signature;
-use super::{copying, dispatch, manual, migrate, outbox, print, rename, reseal, scrub, terms};
+use super::{copying, dispatch, fakes, manual, migrate, outbox, print, rename, reseal, scrub, terms};
 
 pub(crate) async fn run(arguments: Arguments, mut output: Output<'_>) -> Result<u8, Failure> {
     let output = &mut output;
@@ -35,6 +35,7 @@ pub(crate) async fn run(arguments: Arguments, mut output: Output<'_>) -> Result<
         }
         Command::Man { out } => man(out.as_deref(), output),
         Command::Dispatch(arguments) => dispatch::dispatch(&place, arguments, output).await,
+        Command::Fakes(arguments) => fakes::fakes(arguments, output).await,
         Command::Stats => rename::stats(&place, output).await,
         Command::Outbox(arguments) => outbox::rejected(&place, arguments, output).await,
         Command::Cancel(arguments) => rename::cancel(&place, &arguments, output).await,

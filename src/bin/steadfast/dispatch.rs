@@ -19,6 +19,7 @@ use tracing_subscriber::registry;
 use super::failure::{DONE, Failure};
 use super::output::Output;
 use super::place::Place;
+use super::signals::Signals;
 
 mod board;
 mod page;
@@ -100,51 +101,6 @@ pub(crate) async fn dispatch(
 
 async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).await.map_err(|error| Failure::Listen(address, error))
-}
-
-/// Both ask a process to end: an orchestrator, and a person at a terminal.
-#[cfg(unix)]
-struct Signals {
-    terminate: tokio::signal::unix::Signal,
-    interrupt: tokio::signal::unix::Signal,
-}
-
-#[cfg(unix)]
-impl Signals {
-    /// From now on they no longer end the process by themselves.
-    fn new() -> Result<Signals, Failure> {
-        use tokio::signal::unix::{SignalKind, signal};
-
-        let listen = |kind| signal(kind).map_err(Failure::Signals);
-        Ok(Signals {
-            terminate: listen(SignalKind::terminate())?,
-            interrupt: listen(SignalKind::interrupt())?,
-        })
-    }
-
-    async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-        }
-    }
-}
-
-#[cfg(not(unix))]
-struct Signals;
-
-#[cfg(not(unix))]
-impl Signals {
-    fn new() -> Result<Signals, Failure> {
-        Ok(Signals)
-    }
-
-    async fn next(&mut self) -> &'static str {
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-        "Ctrl-C"
-    }
 }
 
 /// Of other crates only warnings: what they say of requests may be anything. A second subscriber is not possible, and

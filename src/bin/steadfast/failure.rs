@@ -30,6 +30,12 @@ pub(crate) enum Failure {
     Vendors(steadfast::Error),
     /// The address that was to be listened on.
     Listen(SocketAddr, io::Error),
+    /// The port that a fake was to listen on.
+    #[cfg(feature = "testkit")]
+    FakePort(&'static str, u16, io::Error),
+    /// The file with the faults.
+    #[cfg(feature = "testkit")]
+    FaultPlan(PathBuf, toml::de::Error),
     /// Signals cannot be waited for.
     Signals(io::Error),
     /// A file that was to be read.
@@ -73,6 +79,8 @@ impl Failure {
             Failure::Letters(_) => HELD_BACK,
             Failure::Vendors(_) => VENDORS,
             Failure::Listen(..) | Failure::Signals(_) => FILES,
+            #[cfg(feature = "testkit")]
+            Failure::FakePort(..) | Failure::FaultPlan(..) => FILES,
             Failure::Input(..) | Failure::File(..) | Failure::Output(_) => FILES,
         }
     }
@@ -125,6 +133,14 @@ impl Failure {
             Failure::Letters(error) => chain(error),
             Failure::Listen(address, error) => {
                 format!("{address} cannot be listened on: {error}; name another address with --listen")
+            }
+            #[cfg(feature = "testkit")]
+            Failure::FakePort(vendor, port, error) => {
+                format!("127.0.0.1:{port} cannot be listened on: {error}; name another port with --{vendor}")
+            }
+            #[cfg(feature = "testkit")]
+            Failure::FaultPlan(path, error) => {
+                format!("{} is no plan of faults: {}", path.display(), error.to_string().trim_end())
             }
             Failure::Signals(error) => format!("signals cannot be waited for: {error}"),
             Failure::Input(path, error) => format!("{} cannot be read: {error}", path.display()),

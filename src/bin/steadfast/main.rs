@@ -7,6 +7,7 @@ mod commands;
 mod copying;
 mod dispatch;
 mod failure;
+mod fakes;
 mod history;
 mod manual;
 mod migrate;
@@ -18,6 +19,7 @@ mod rename;
 mod reseal;
 mod scrub;
 mod selection;
+mod signals;
 mod signature;
 mod terms;
 

@@ -4,7 +4,7 @@
 //! the resource, and where the documentation is silent (two orders with one `external_order_id`) it is not.
 //! A 504 executes first: the documentation advises to retry one and does not say what became of the write.
 
-use std::path::PathBuf;
+use std::io;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -12,13 +12,14 @@ use parking_lot::Mutex;
 
 use self::machine::{Machine, State};
 use self::quota::Quota;
+use super::builder::FakeBuilder;
 use super::fixture::Fixtures;
 use super::in_process::InProcess;
 use super::ledger::Ledger;
-use super::serve::{Served, Setup};
+use super::page::ControlPage;
+use super::serve::Served;
 use super::shared::shared_by_fakes;
-use crate::clock::Clock;
-use crate::testkit::{FaultPlan, TestClock};
+use crate::testkit::FaultPlan;
 
 mod answers;
 mod items;
@@ -75,14 +76,8 @@ pub struct BigCommerceFake {
 
 impl BigCommerceFake {
     /// One with settings of its own.
-    pub fn builder() -> BigCommerceFakeBuilder {
-        BigCommerceFakeBuilder {
-            setup: Setup::default(),
-            apply_after: Duration::ZERO,
-            refund_pending: Duration::ZERO,
-            drops_refund_reasons: false,
-            quota: None,
-        }
+    pub fn builder() -> FakeBuilder<BigCommerceFake> {
+        FakeBuilder::new()
     }
 
     /// The base URL, `http://127.0.0.1:{port}`, without `/stores/{hash}`.
@@ -91,43 +86,32 @@ impl BigCommerceFake {
     }
 }
 
-/// Settings of a [`BigCommerceFake`].
-#[derive(Clone, Debug)]
-#[must_use]
-pub struct BigCommerceFakeBuilder {
-    setup: Setup,
-    apply_after: Duration,
-    refund_pending: Duration,
-    drops_refund_reasons: bool,
-    quota: Option<u32>,
-}
-
-impl BigCommerceFakeBuilder {
+impl FakeBuilder<BigCommerceFake> {
     /// How long a write takes to show in lookups, as if it were still under way. It is in the ledger, and
     /// refuses duplicates, at once: a client that looks up too early sees nothing and must not believe it.
     /// Default: zero.
     pub fn apply_after(mut self, lag: Duration) -> Self {
-        self.apply_after = lag;
+        self.settings.apply_after = lag;
         self
     }
 
     /// How long a refund stays pending; a second one for the same order is refused with 422 meanwhile ("not
     /// yet supported", say the documents; status and words are composed). Default: zero, never refused.
     pub fn refund_pending(mut self, pending: Duration) -> Self {
-        self.refund_pending = pending;
+        self.settings.refund_pending = pending;
         self
     }
 
     /// Takes the reasons of a refund's items and does not show them again: that they are kept is not documented.
     /// Default: they are kept.
     pub fn drops_refund_reasons(mut self) -> Self {
-        self.drops_refund_reasons = true;
+        self.settings.drops_refund_reasons = true;
         self
     }
 
     /// Requests allowed per 30 s, the store's window; further ones get a 429. Default: no limit.
     pub fn quota(mut self, requests: u32) -> Self {
-        self.quota = Some(requests);
+        self.settings.quota = Some(requests);
         self
     }
 
@@ -136,15 +120,15 @@ impl BigCommerceFakeBuilder {
             fixtures: &FIXTURES,
             clock: self.setup.clock.clone(),
             ledger: self.setup.ledger(),
-            apply_after: self.apply_after,
-            refund_pending: self.refund_pending,
-            drops_refund_reasons: self.drops_refund_reasons,
-            state: Mutex::new(State { quota: Quota::new(self.quota), ..State::default() }),
+            apply_after: self.settings.apply_after,
+            refund_pending: self.settings.refund_pending,
+            drops_refund_reasons: self.settings.drops_refund_reasons,
+            state: Mutex::new(State { quota: Quota::new(self.settings.quota), ..State::default() }),
         })
     }
 }
 
-shared_by_fakes!(BigCommerceFake, BigCommerceFakeBuilder, BigCommerceAnswer, "bigcommerce", items);
+shared_by_fakes!(BigCommerceFake, BigCommerceAnswer, "bigcommerce", items);
 
 /// Read once: a test may make thousands of fakes.
 static FIXTURES: LazyLock<Fixtures> =

@@ -2,23 +2,24 @@
 //!
 //! Every accepted POST is another message to the customer, whatever its `Message-ID` header or metadata say (the
 //! documentation knows no key: <https://postmarkapp.com/developer/api/email-api>). What a client can do is search,
-//! and search lags by a time that Postmark does not document. Set it with [`PostmarkFakeBuilder::search_lag`] to
+//! and search lags by a time that Postmark does not document. Set it with [`FakeBuilder::search_lag`] to
 //! prove that a miss is not taken for proof.
 
-use std::path::PathBuf;
+use std::io;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use self::machine::Machine;
+use super::builder::FakeBuilder;
 use super::fixture::Fixtures;
 use super::in_process::InProcess;
 use super::ledger::Ledger;
-use super::serve::{Served, Setup};
+use super::page::ControlPage;
+use super::serve::Served;
 use super::shared::shared_by_fakes;
-use crate::clock::Clock;
-use crate::testkit::{FaultPlan, TestClock};
+use crate::testkit::FaultPlan;
 
 mod answers;
 mod machine;
@@ -57,7 +58,7 @@ pub use answers::{PostmarkAnswer, SecondFilter};
 /// - `GET /messages/outbound` searches what is older than the lag, newest first, by `metadata_{name}`,
 ///   `recipient`, `fromemail`, `tag`, `subject`, `status`, `messagestream` (default `outbound`), `fromdate` and `todate`
 ///   (US Eastern), within 45 days.
-/// - Any non-empty `X-Postmark-Server-Token` is valid unless [`PostmarkFakeBuilder::token`] names one. The token
+/// - Any non-empty `X-Postmark-Server-Token` is valid unless [`FakeBuilder::token`] names one. The token
 ///   `POSTMARK_API_TEST` validates and sends nothing.
 #[derive(Debug)]
 pub struct PostmarkFake {
@@ -67,13 +68,8 @@ pub struct PostmarkFake {
 
 impl PostmarkFake {
     /// One with settings of its own.
-    pub fn builder() -> PostmarkFakeBuilder {
-        PostmarkFakeBuilder {
-            setup: Setup::default(),
-            lag: Duration::ZERO,
-            second_filter: SecondFilter::Ignore,
-            token: None,
-        }
+    pub fn builder() -> FakeBuilder<PostmarkFake> {
+        FakeBuilder::new()
     }
 
     /// The base URL, `http://127.0.0.1:{port}`.
@@ -88,33 +84,23 @@ impl PostmarkFake {
     }
 }
 
-/// Settings of a [`PostmarkFake`].
-#[derive(Clone, Debug)]
-#[must_use]
-pub struct PostmarkFakeBuilder {
-    setup: Setup,
-    lag: Duration,
-    second_filter: SecondFilter,
-    token: Option<String>,
-}
-
-impl PostmarkFakeBuilder {
+impl FakeBuilder<PostmarkFake> {
     /// How long an accepted message stays out of the search. Default: zero.
     pub fn search_lag(mut self, lag: Duration) -> Self {
-        self.lag = lag;
+        self.settings.search_lag = lag;
         self
     }
 
     /// What a second `metadata_` filter meets: the documentation allows one and does not say what happens.
     /// Default: [`SecondFilter::Ignore`].
     pub fn second_filter(mut self, second_filter: SecondFilter) -> Self {
-        self.second_filter = second_filter;
+        self.settings.second_filter = second_filter;
         self
     }
 
     /// The only valid server token. Default: any.
     pub fn token(mut self, token: impl Into<String>) -> Self {
-        self.token = Some(token.into());
+        self.settings.token = Some(token.into());
         self
     }
 
@@ -123,15 +109,15 @@ impl PostmarkFakeBuilder {
             fixtures: &FIXTURES,
             clock: self.setup.clock.clone(),
             ledger: self.setup.ledger(),
-            lag: self.lag,
-            second_filter: self.second_filter,
-            token: self.token.clone(),
+            lag: self.settings.search_lag,
+            second_filter: self.settings.second_filter,
+            token: self.settings.token.clone(),
             state: Mutex::default(),
         })
     }
 }
 
-shared_by_fakes!(PostmarkFake, PostmarkFakeBuilder, PostmarkAnswer, "postmark", messages);
+shared_by_fakes!(PostmarkFake, PostmarkAnswer, "postmark", messages);
 
 /// Read once: a test may make thousands of fakes.
 static FIXTURES: LazyLock<Fixtures> =

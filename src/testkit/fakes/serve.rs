@@ -4,6 +4,7 @@
 //! One catch-all mock, not one per route. Idempotency crosses routes: Stripe's key belongs to the account. And an
 //! unknown route must be answered as the vendor would, not with wiremock's own 404.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,6 +20,7 @@ use super::fixture::Reply;
 use super::in_process::InProcess;
 use super::ledger::Ledger;
 use crate::clock::{Clock, SystemClock, Timestamp};
+use crate::testkit::front::{Page, Wiring};
 use crate::testkit::{FAULT_HEADER, Fault, FaultPlan, Front, TestClock};
 
 /// A vendor's state machine: one request in, one answer out, atomically.
@@ -61,16 +63,17 @@ pub(super) struct Served {
 }
 
 impl Served {
-    /// Starts the server and its front on free ports of the loopback interface.
-    ///
-    /// # Panics
-    ///
-    /// If the loopback interface has no free port, as wiremock does.
-    pub(super) async fn start(behaviour: Arc<dyn Behaviour>, setup: Setup) -> Served {
+    /// Starts the server and its front on the loopback interface, the front on this port or on a free one.
+    pub(super) async fn start(
+        behaviour: Arc<dyn Behaviour>,
+        setup: Setup,
+        page: Arc<dyn Page>,
+        port: u16,
+    ) -> io::Result<Served> {
         let mount = Mount::new(Arc::clone(&behaviour), Arc::clone(&setup.clock));
-        let (front, renewal) = mount.listen(&setup).await;
+        let (front, renewal) = mount.listen(&setup, Some(page), port).await?;
         let (url, transport) = (front.url(), InProcess::new(behaviour, setup));
-        Served { url, transport, _listeners: Some((front, renewal)) }
+        Ok(Served { url, transport, _listeners: Some((front, renewal)) })
     }
 
     /// Listens nowhere. The URL is one that resolves nowhere (RFC 2606, section 2).
@@ -109,19 +112,22 @@ impl Mount {
     }
 
     /// Starts the server and its front. The server ends with the task.
-    async fn listen(self, setup: &Setup) -> (Front, JoinSet<()>) {
+    async fn listen(
+        self,
+        setup: &Setup,
+        page: Option<Arc<dyn Page>>,
+        port: u16,
+    ) -> io::Result<(Front, JoinSet<()>)> {
         // The ledger is what a fake is asked for, and not wiremock's recording.
         let server = MockServer::builder().disable_request_recording().start().await;
         self.put_on(&server).await;
-        let plan = setup.plan.clone();
-        let front = match &setup.pace {
-            Some(clock) => Front::start_on(*server.address(), plan, clock).await,
-            None => Front::start(*server.address(), plan).await,
-        };
-        let front = front.expect("loopback has a free port");
+        let mut wiring = Wiring::new(*server.address(), setup.plan.clone(), setup.pace.as_ref());
+        // Wiremock never closes a connection by itself.
+        (wiring.port, wiring.page, wiring.keeps_backend) = (port, page, true);
+        let front = Front::listen(wiring).await?;
         let mut renewal = JoinSet::new();
         renewal.spawn(self.renew(server, front.passage()));
-        (front, renewal)
+        Ok((front, renewal))
     }
 
     async fn put_on(&self, server: &MockServer) {
@@ -197,7 +203,7 @@ mod tests {
     async fn wiremock_keeps_few_requests_and_none_finds_it_without_a_mock() {
         let counting = Arc::new(Counting::default());
         let mount = Mount::new(counting.clone(), Setup::default().clock);
-        let (front, _renewal) = mount.clone().listen(&Setup::default()).await;
+        let (front, _renewal) = mount.clone().listen(&Setup::default(), None, 0).await.unwrap();
         let client = reqwest::Client::new();
         let passing = front.passage().read_owned().await;
         for _ in 0..KEPT_MAX {

@@ -2,9 +2,9 @@
 //!
 //! A macro and not a generic type: what a test holds is a `StripeFake`, with all its methods on one page.
 
-/// For a fake with the fields `served` and `machine`, and its builder with a `setup` and a method `machine`.
+/// For a fake with the fields `served` and `machine`, whose builder has a method `machine`.
 macro_rules! shared_by_fakes {
-    ($fake:ident, $builder:ident, $answer:ident, $name:literal, $held:ident) => {
+    ($fake:ident, $answer:ident, $name:literal, $held:ident) => {
         impl $fake {
             /// Starts one on the system's clock, with nothing going wrong and without any lag or limit.
             ///
@@ -43,43 +43,30 @@ macro_rules! shared_by_fakes {
             }
         }
 
-        impl $builder {
-            /// The clock by which things are dated, show in lookups and expire. Default: the system's.
-            pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-                self.setup.clock = clock;
-                self
-            }
-
-            /// As [`clock`](Self::clock), and lets slow bodies and hanging answers take that clock's time too.
-            pub fn test_clock(mut self, clock: &TestClock) -> Self {
-                self.setup.clock = Arc::new(clock.clone());
-                self.setup.pace = Some(clock.clone());
-                self
-            }
-
-            /// What goes wrong on the way. Default: nothing.
-            pub fn plan(mut self, plan: FaultPlan) -> Self {
-                self.setup.plan = plan;
-                self
-            }
-
-            /// Also appends each effect to this file, one JSON object a line, before its answer leaves the fake: for a
-            /// judge in another process, with [`Ledger::read`]. The file is made if there is none, and is not synced.
-            /// A fake that cannot write it panics instead of answering. Default: none.
-            pub fn ledger_file(mut self, path: impl Into<PathBuf>) -> Self {
-                self.setup.ledger_file = Some(path.into());
-                self
-            }
-
-            /// Starts it.
+        impl FakeBuilder<$fake> {
+            /// Starts it on a free port of 127.0.0.1.
             ///
             /// # Panics
             ///
             /// If the loopback interface has no free port, or the ledger's file cannot be opened.
             pub async fn start(self) -> $fake {
+                self.listen(0).await.expect("loopback has a free port")
+            }
+
+            /// Starts it on this port of 127.0.0.1, so that another process knows where it is; 0 is a free port.
+            ///
+            /// # Errors
+            ///
+            /// The system's: most often, another process listens there.
+            ///
+            /// # Panics
+            ///
+            /// If the ledger's file cannot be opened.
+            pub async fn listen(self, port: u16) -> io::Result<$fake> {
                 let machine = self.machine();
-                let served = Served::start(machine.clone(), self.setup).await;
-                $fake { served, machine }
+                let page = Arc::new(ControlPage::new($name, &self.setup.plan, machine.ledger.clone()));
+                let served = Served::start(machine.clone(), self.setup, page, port).await?;
+                Ok($fake { served, machine })
             }
 
             /// Makes it without any socket: it is reached by its `transport()` alone. With a

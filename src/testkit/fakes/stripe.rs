@@ -5,20 +5,21 @@
 //! the key free. Everything else, a 402 and a 500 included, is replayed byte for byte for 24 hours and then executes
 //! again (<https://docs.stripe.com/api/idempotent_requests>, <https://docs.stripe.com/error-low-level>).
 
-use std::path::PathBuf;
+use std::io;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use self::machine::Machine;
+use super::builder::FakeBuilder;
 use super::fixture::Fixtures;
 use super::in_process::InProcess;
 use super::ledger::Ledger;
-use super::serve::{Served, Setup};
+use super::page::ControlPage;
+use super::serve::Served;
 use super::shared::shared_by_fakes;
-use crate::clock::Clock;
-use crate::testkit::{FaultPlan, TestClock};
+use crate::testkit::FaultPlan;
 
 mod answers;
 mod machine;
@@ -69,12 +70,8 @@ pub struct StripeFake {
 
 impl StripeFake {
     /// One with settings of its own.
-    pub fn builder() -> StripeFakeBuilder {
-        StripeFakeBuilder {
-            setup: Setup::default(),
-            conflict_type: ConflictType::InvalidRequest,
-            busy: Duration::ZERO,
-        }
+    pub fn builder() -> FakeBuilder<StripeFake> {
+        FakeBuilder::new()
     }
 
     /// The base URL, `http://127.0.0.1:{port}`, without `/v1`.
@@ -83,26 +80,17 @@ impl StripeFake {
     }
 }
 
-/// Settings of a [`StripeFake`].
-#[derive(Clone, Debug)]
-#[must_use]
-pub struct StripeFakeBuilder {
-    setup: Setup,
-    conflict_type: ConflictType,
-    busy: Duration,
-}
-
-impl StripeFakeBuilder {
+impl FakeBuilder<StripeFake> {
     /// The `type` in the body of a 409: public sources disagree. Default: [`ConflictType::InvalidRequest`].
     pub fn conflict_type(mut self, conflict_type: ConflictType) -> Self {
-        self.conflict_type = conflict_type;
+        self.settings.conflict_type = conflict_type;
         self
     }
 
     /// For how long a key counts as in use after its request arrived, by the injected clock: a second request
     /// within that time gets a 409. Default: zero, execution is instantaneous.
     pub fn busy_for(mut self, busy: Duration) -> Self {
-        self.busy = busy;
+        self.settings.busy = busy;
         self
     }
 
@@ -111,14 +99,14 @@ impl StripeFakeBuilder {
             fixtures: &FIXTURES,
             clock: self.setup.clock.clone(),
             ledger: self.setup.ledger(),
-            conflict_type: self.conflict_type,
-            busy: self.busy,
+            conflict_type: self.settings.conflict_type,
+            busy: self.settings.busy,
             state: Mutex::default(),
         })
     }
 }
 
-shared_by_fakes!(StripeFake, StripeFakeBuilder, StripeAnswer, "stripe", objects);
+shared_by_fakes!(StripeFake, StripeAnswer, "stripe", objects);
 
 /// Read once: a test may make thousands of fakes.
 static FIXTURES: LazyLock<Fixtures> =

@@ -199,14 +199,16 @@ impl RequestHead {
         self.minor_version == 0 || self.headers.has("connection", "close")
     }
 
-    /// The request for the backend, on a connection of its own.
-    pub(super) fn encode(&self, fault: Option<&str>, body: &[u8]) -> Vec<u8> {
+    /// The request for the backend.
+    pub(super) fn encode(&self, fault: Option<&str>, body: &[u8], close: bool) -> Vec<u8> {
         let mut bytes = format!("{} {} HTTP/1.1\r\n", self.method, self.target).into_bytes();
         self.headers.encode_into(&mut bytes);
         if let Some(fault) = fault {
             put(&mut bytes, FAULT_HEADER, fault.as_bytes());
         }
-        put(&mut bytes, "connection", b"close");
+        if close {
+            put(&mut bytes, "connection", b"close");
+        }
         let framed =
             ["content-length", "transfer-encoding"].iter().any(|name| self.headers.all(name).count() > 0);
         if framed {
@@ -230,8 +232,17 @@ pub(super) struct ResponseHead {
 impl ResponseHead {
     /// A text of the front's own.
     pub(super) fn plain(status: u16, reason: &str) -> ResponseHead {
-        let headers = Headers(vec![("content-type".into(), b"text/plain; charset=utf-8".to_vec())]);
-        ResponseHead { status, reason: reason.into(), headers, bodiless: false }
+        ResponseHead::with(status, reason, &[("content-type", "text/plain; charset=utf-8".to_owned())])
+    }
+
+    pub(super) fn with(status: u16, reason: &str, headers: &[(&str, String)]) -> ResponseHead {
+        let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), value.clone().into_bytes()));
+        ResponseHead { status, reason: reason.into(), headers: Headers(headers.collect()), bodiless: false }
+    }
+
+    /// Whether the sender closes the connection behind it.
+    pub(super) fn closes(&self) -> bool {
+        self.headers.has("connection", "close")
     }
 
     /// RFC 9112, section 6.3.

@@ -1,0 +1,103 @@
+//! Fakes of vendors in a process of their own, for tests in any language.
+//!
+//! They are in the crate's `testkit`, whose mock server and parser a build for operators does not need. So the command
+//! is in every build, and only one with the feature `testkit` can carry it out; the others say how to get it.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::failure::Failure;
+use super::output::Output;
+
+#[derive(Args, Debug)]
+#[group(id = "vendors_to_fake", required = true, multiple = true, args = ["stripe", "postmark", "bigcommerce"])]
+pub(crate) struct FakesArguments {
+    /// A Stripe on this port, such as 12111
+    #[arg(long, value_name = "PORT")]
+    pub stripe: Option<u16>,
+    /// A Postmark on this port, such as 12112
+    #[arg(long, value_name = "PORT")]
+    pub postmark: Option<u16>,
+    /// A BigCommerce on this port, such as 12113
+    #[arg(long, value_name = "PORT")]
+    pub bigcommerce: Option<u16>,
+    /// What goes wrong on the way, from a TOML file; without it nothing does
+    #[arg(long, value_name = "PATH")]
+    pub plan: Option<PathBuf>,
+}
+
+#[cfg(not(feature = "testkit"))]
+pub(crate) async fn fakes(_: FakesArguments, _: &mut Output<'_>) -> Result<u8, Failure> {
+    let problem = "this program was built without fakes; cargo install steadfast --features cli,testkit";
+    Err(Failure::Arguments(problem.to_owned()))
+}
+
+#[cfg(feature = "testkit")]
+pub(crate) use with_testkit::fakes;
+
+#[cfg(feature = "testkit")]
+mod with_testkit {
+    use std::fs;
+    use std::path::Path;
+
+    use serde::Deserialize;
+    use serde_json::{Map, Value, json};
+    use steadfast::testkit::FaultPlan;
+    use steadfast::testkit::fakes::{BigCommerceFake, PostmarkFake, StripeFake};
+
+    use super::super::failure::DONE;
+    use super::super::signals::Signals;
+    use super::{Failure, FakesArguments, Output};
+
+    /// The faults of each vendor.
+    #[derive(Default, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    struct Plans {
+        stripe: FaultPlan,
+        postmark: FaultPlan,
+        bigcommerce: FaultPlan,
+    }
+
+    /// Serves until a signal says to stop.
+    pub(crate) async fn fakes(arguments: FakesArguments, output: &mut Output<'_>) -> Result<u8, Failure> {
+        let plans = arguments.plan.as_deref().map_or_else(|| Ok(Plans::default()), read)?;
+        // Before anybody is told the addresses: who knows them may send the signal.
+        let mut signals = Signals::new()?;
+        let port_taken = |vendor, port| move |error| Failure::FakePort(vendor, port, error);
+        let mut urls = Map::new();
+        let mut running: (Option<StripeFake>, Option<PostmarkFake>, Option<BigCommerceFake>) =
+            Default::default();
+        if let Some(port) = arguments.stripe {
+            let fake = StripeFake::builder().plan(plans.stripe).listen(port).await;
+            let fake = running.0.insert(fake.map_err(port_taken("stripe", port))?);
+            urls.insert("stripe".to_owned(), Value::from(fake.url()));
+        }
+        if let Some(port) = arguments.postmark {
+            let fake = PostmarkFake::builder().plan(plans.postmark).listen(port).await;
+            let fake = running.1.insert(fake.map_err(port_taken("postmark", port))?);
+            urls.insert("postmark".to_owned(), Value::from(fake.url()));
+        }
+        if let Some(port) = arguments.bigcommerce {
+            let fake = BigCommerceFake::builder().plan(plans.bigcommerce).listen(port).await;
+            let fake = running.2.insert(fake.map_err(port_taken("bigcommerce", port))?);
+            urls.insert("bigcommerce".to_owned(), Value::from(fake.url()));
+        }
+        let code = output.put(DONE, &json!({ "urls": urls }), |_, out| {
+            for (vendor, url) in &urls {
+                writeln!(out, "{vendor} {}", url.as_str().unwrap_or_default())?;
+            }
+            Ok(())
+        })?;
+        // Who started this waits for the addresses.
+        output.out.flush()?;
+        signals.next().await;
+        drop(running);
+        Ok(code)
+    }
+
+    fn read(path: &Path) -> Result<Plans, Failure> {
+        let text = fs::read_to_string(path).map_err(|error| Failure::Input(path.to_owned(), error))?;
+        toml::from_str(&text).map_err(|error| Failure::FaultPlan(path.to_owned(), error))
+    }
+}

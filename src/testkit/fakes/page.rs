@@ -1,0 +1,117 @@
+//! What a listening fake tells of itself, and takes, by HTTP: so that a test in any language can judge and break.
+//!
+//! Below `/_fake`, which no vendor has. The front answers it before it asks the plan: looking at a ledger meets no
+//! fault and is no request.
+
+use http::StatusCode;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::ledger::Ledger;
+use crate::BoxFuture;
+use crate::testkit::FaultPlan;
+use crate::testkit::fault::FaultRule;
+use crate::testkit::front::{Page, PageAnswer};
+
+mod shown;
+
+/// The page of one fake.
+#[derive(Debug)]
+pub(super) struct ControlPage {
+    vendor: &'static str,
+    plan: FaultPlan,
+    ledger: Ledger,
+}
+
+impl ControlPage {
+    pub(super) fn new(vendor: &'static str, plan: &FaultPlan, ledger: Ledger) -> ControlPage {
+        ControlPage { vendor, plan: plan.clone(), ledger }
+    }
+
+    fn told(&self, method: &str, path: &str, body: &[u8]) -> PageAnswer {
+        let path = path.trim_end_matches('/').trim_start_matches("/_fake");
+        match (method, path) {
+            ("GET" | "HEAD", "") => self.shown(),
+            ("GET" | "HEAD", "/ledger") => json_answer(200, &self.ledger_told()),
+            ("GET" | "HEAD", "/faults") => json_answer(200, &self.faults_told()),
+            ("DELETE", "/faults") => {
+                self.plan.clear();
+                json_answer(200, &self.faults_told())
+            }
+            ("POST", "/faults") => self.take_faults(body),
+            (_, "" | "/ledger" | "/faults") => {
+                let mut refused = problem(405, "GET it; faults also take POST and DELETE");
+                refused.headers.push(("Allow", "GET, HEAD, POST, DELETE".to_owned()));
+                refused
+            }
+            _ => problem(404, "there are /_fake, /_fake/ledger and /_fake/faults"),
+        }
+    }
+
+    fn ledger_told(&self) -> Value {
+        json!({
+            "vendor": self.vendor,
+            "effects": self.ledger.effects(),
+            "requests": self.ledger.requests(),
+            "duplicates": self.ledger.duplicates(),
+        })
+    }
+
+    fn faults_told(&self) -> Value {
+        let injected: Vec<Value> = self
+            .plan
+            .counts()
+            .into_iter()
+            .map(|(fault, count)| json!({ "fault": fault, "count": count }))
+            .collect();
+        json!({ "requests": self.plan.requests(), "pending": self.plan.pending(), "injected": injected })
+    }
+
+    /// One fault, a list of them, or the form of the page.
+    fn take_faults(&self, body: &[u8]) -> PageAnswer {
+        let by_form =
+            !body.trim_ascii_start().starts_with(b"{") && !body.trim_ascii_start().starts_with(b"[");
+        let read = if by_form { shown::read_form(body) } else { read_json(body) };
+        let rules = match read {
+            Ok(rules) => rules,
+            Err(why) => return problem(400, &why),
+        };
+        rules.iter().for_each(|rule| rule.add_to(&self.plan));
+        if by_form {
+            let headers = vec![("Location", "/_fake".to_owned())];
+            return PageAnswer { status: 303, reason: "See Other", headers, body: Vec::new() };
+        }
+        json_answer(200, &self.faults_told())
+    }
+
+    fn shown(&self) -> PageAnswer {
+        let page = shown::page(self.vendor, &self.ledger, &self.plan);
+        let headers = vec![("Content-Type", "text/html; charset=utf-8".to_owned())];
+        PageAnswer { status: 200, reason: "OK", headers, body: page.into_bytes() }
+    }
+}
+
+impl Page for ControlPage {
+    fn answer(&self, method: &str, path: &str, body: &[u8]) -> BoxFuture<'static, PageAnswer> {
+        let told = self.told(method, path, body);
+        Box::pin(async { told })
+    }
+}
+
+fn read_json(body: &[u8]) -> Result<Vec<FaultRule>, String> {
+    let value: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    let rules = if value.is_array() { value } else { Value::from(vec![value]) };
+    serde_json::from_value(rules).map_err(|error| error.to_string())
+}
+
+fn json_answer(status: u16, value: &impl Serialize) -> PageAnswer {
+    let mut body = serde_json::to_vec_pretty(value).expect("what the page tells is plain data");
+    body.push(b'\n');
+    let reason = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
+    let headers = vec![("Content-Type", "application/json".to_owned())];
+    PageAnswer { status, reason: reason.unwrap_or("Refused"), headers, body }
+}
+
+fn problem(status: u16, why: &str) -> PageAnswer {
+    json_answer(status, &json!({ "problem": why }))
+}

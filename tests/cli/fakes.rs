@@ -1,0 +1,181 @@
+//! `steadfast fakes`: a process that a test in any language starts, asks and stops.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, ChildStdout, Stdio};
+
+use serde_json::{Value, json};
+
+use super::{Place, schema};
+
+/// The process; killed if a test fails before it ends.
+struct Running {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Running {
+    fn start(place: &Place, arguments: &[&str]) -> Running {
+        let mut command = place.command(&[&["fakes"], arguments].concat());
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary runs");
+        let stdout = BufReader::new(child.stdout.take().expect("piped"));
+        Running { child, stdout }
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).expect("reads");
+        line
+    }
+
+    #[cfg(unix)]
+    fn ends_by(mut self, signal: rustix::process::Signal) {
+        let id = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(id, signal).expect("it runs");
+        assert_eq!(self.child.wait().expect("it ends").code(), Some(0), "a signal is its usual end");
+        let mut rest = String::new();
+        self.stdout.read_to_string(&mut rest).expect("reads");
+        assert_eq!(rest, "");
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Status and body, by a client that knows nothing of the crate.
+fn ask(url: &str, method: &str, path: &str, headers: &str, body: &str) -> Option<(u16, String)> {
+    let mut stream = TcpStream::connect(url.trim_start_matches("http://")).expect("it listens");
+    let length = body.len();
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
+    );
+    stream.write_all(request.as_bytes()).expect("writes");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("reads");
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    let status = head.split(' ').nth(1).expect("a status").parse().expect("a number");
+    Some((status, body.to_owned()))
+}
+
+fn json_of(answer: Option<(u16, String)>) -> Value {
+    let (status, body) = answer.expect("an answer");
+    assert_eq!(status, 200, "{body}");
+    serde_json::from_str(&body).expect("JSON")
+}
+
+const STRIPE: &str = "authorization: Bearer sk_test_1\r\nidempotency-key: order-42\r\n";
+const CHARGE: &str = "amount=1000&currency=usd";
+
+/// For the test of the schema: its name.
+pub fn command() -> String {
+    let place = Place::fresh();
+    let mut running = Running::start(&place, &["--postmark", "0", "--json"]);
+    let answer = schema::answer(&running.line());
+    let url = answer["result"]["urls"]["postmark"].as_str().expect("a URL").to_owned();
+    assert_eq!(ask(&url, "GET", "/_fake", "", "").expect("an answer").0, 200);
+    answer["command"].as_str().expect("a command").to_owned()
+}
+
+#[cfg(unix)]
+#[test]
+fn the_fakes_answer_until_a_signal_and_a_plan_says_what_goes_wrong() {
+    use rustix::process::Signal;
+
+    let place = Place::fresh();
+    let plan = "[[stripe.fault]]\nfault = 'drop-after-apply'\npath = '/v1/charges'\n";
+    std::fs::write(place.path("faults.toml"), plan).expect("writes");
+    let options = ["--stripe", "0", "--postmark", "0", "--bigcommerce", "0", "--plan", "faults.toml"];
+    let mut running = Running::start(&place, &options);
+    let lines: Vec<String> = (0..3).map(|_| running.line()).collect();
+    let named: Vec<(&str, &str)> =
+        lines.iter().map(|line| line.trim_end().split_once(' ').expect("two")).collect();
+    let [("bigcommerce", _), ("postmark", postmark), ("stripe", stripe)] = named[..] else {
+        panic!("{named:?}")
+    };
+
+    assert_eq!(ask(stripe, "POST", "/v1/charges", STRIPE, CHARGE), None, "the plan drops the answer");
+    assert_eq!(ask(stripe, "POST", "/v1/charges", STRIPE, CHARGE).expect("an answer").0, 200);
+    let ledger = json_of(ask(stripe, "GET", "/_fake/ledger", "", ""));
+    assert_eq!((ledger["effects"].as_array().map(Vec::len), &ledger["duplicates"]), (Some(1), &json!([])));
+    assert_eq!((&ledger["vendor"], &ledger["requests"]), (&json!("stripe"), &json!({ "order-42": 2 })));
+    assert_eq!(ledger["effects"][0]["wire_key"], "order-42");
+
+    // Another vendor, another plan and another ledger.
+    assert_eq!(json_of(ask(postmark, "GET", "/_fake/ledger", "", ""))["effects"], json!([]));
+    let fault = r#"{"fault": "too-many-requests=seconds:3", "method": "POST", "times": 2}"#;
+    let told = json_of(ask(postmark, "POST", "/_fake/faults", "", fault));
+    assert_eq!((&told["pending"], &told["requests"]), (&json!(2), &json!(0)), "the page is no request");
+    assert_eq!(
+        ask(postmark, "POST", "/email", "", "{}").expect("an answer").0,
+        401,
+        "no token, but the plan"
+    );
+    let token = "x-postmark-server-token: t\r\n";
+    assert_eq!(ask(postmark, "POST", "/email", token, "{}").expect("an answer").0, 429);
+    let (status, problem) =
+        ask(postmark, "POST", "/_fake/faults", "", r#"{"fault": "rain"}"#).expect("an answer");
+    assert!(status == 400 && problem.contains("a fault, one of drop-before-read"), "{problem}");
+    assert_eq!(ask(postmark, "GET", "/_fake/none", "", "").expect("an answer").0, 404);
+    assert_eq!(json_of(ask(postmark, "DELETE", "/_fake/faults", "", ""))["pending"], 0);
+
+    let form = "fault=%3Cb%3E&times=&method=&path=";
+    assert_eq!(ask(stripe, "POST", "/_fake/faults", "", form).expect("an answer").0, 400);
+    assert_eq!(
+        ask(stripe, "POST", "/_fake/faults", "", "fault=reset&times=2&path=").expect("an answer").0,
+        303
+    );
+    let (_, page) = ask(stripe, "GET", "/_fake", "", "").expect("a page");
+    for shown in ["order-42", "<li>drop-after-apply: 1</li>", "faults still to come: 2"] {
+        assert!(page.contains(shown), "{shown}: {page}");
+    }
+    running.ends_by(Signal::TERM);
+
+    let mut again = Running::start(&place, &["--stripe", "0"]);
+    assert!(again.line().starts_with("stripe http://127.0.0.1:"));
+    again.ends_by(Signal::INT);
+}
+
+#[test]
+fn a_fixed_port_is_kept_and_one_that_is_taken_is_named() {
+    let place = Place::fresh();
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("bound").port().to_string();
+    let said = place.run_with(&[], &["fakes", "--stripe", "0", "--bigcommerce", &port]);
+    assert_eq!(said.code, 5, "{}", said.err);
+    assert!(said.err.contains(&format!("127.0.0.1:{port} cannot be listened on")), "{}", said.err);
+    assert!(said.err.contains("--bigcommerce"), "{}", said.err);
+    drop(taken);
+    let mut running = Running::start(&place, &["--bigcommerce", &port]);
+    assert_eq!(running.line(), format!("bigcommerce http://127.0.0.1:{port}\n"));
+}
+
+#[test]
+fn arguments_without_a_vendor_and_plans_that_are_none_are_refused() {
+    let place = Place::fresh();
+    let said = place.run_with(&[], &["fakes"]);
+    assert!(said.code == 2 && said.err.contains("--stripe <PORT>"), "{}", said.err);
+    for (plan, problem) in [
+        ("[stripe]\nsed = 1\n", "unknown field `sed`"),
+        (
+            "[paypal]\nseed = 1\n",
+            "unknown field `paypal`, expected one of `stripe`, `postmark`, `bigcommerce`",
+        ),
+        ("[[postmark.fault]]\nfault = 'rain'\n", "a fault, one of drop-before-read"),
+    ] {
+        std::fs::write(place.path("faults.toml"), plan).expect("writes");
+        let said = place.run_with(&[], &["fakes", "--stripe", "0", "--plan", "faults.toml"]);
+        assert_eq!(said.code, 5, "{}", said.err);
+        assert!(
+            said.err.contains("faults.toml is no plan of faults: TOML parse error at line"),
+            "{}",
+            said.err
+        );
+        assert!(said.err.contains(problem), "{}", said.err);
+    }
+    let said = place.run_with(&[], &["fakes", "--stripe", "0", "--plan", "absent.toml"]);
+    assert!(said.code == 5 && said.err.contains("absent.toml cannot be read"), "{}", said.err);
+}
