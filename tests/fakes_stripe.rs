@@ -142,10 +142,14 @@ async fn an_unauthorised_request_is_not_stored() {
 #[tokio::test]
 async fn a_declined_card_is_stored_and_repeats() {
     let fake = StripeFake::start().await;
-    let body = "amount=1000&source=tok_chargeDeclined";
+    let body = "amount=1000&currency=usd&source=tok_chargeDeclined";
     let first = post(&fake, "/v1/charges", "k", body).await;
     assert_eq!(first.status(), 402);
-    assert_eq!(json_of(first).await, fixture("card_declined")["body"]);
+    let (told, mut expected) = (json_of(first).await, fixture("card_declined")["body"].clone());
+    let failed = get(&fake, &format!("/v1/charges/{}", told["error"]["charge"].as_str().unwrap())).await;
+    assert_eq!((&failed["status"], &failed["paid"]), (&json!("failed"), &json!(false)));
+    expected["error"]["charge"] = failed["id"].clone();
+    assert_eq!(told, expected);
     let again = post(&fake, "/v1/charges", "k", body).await;
     assert_eq!((again.status().as_u16(), header(&again, "idempotent-replayed")), (402, Some("true")));
     assert_eq!(fake.ledger().count(), 0);
@@ -355,7 +359,11 @@ async fn lists_page_by_creation_time_and_echo_metadata() {
     let clock = TestClock::new();
     let fake = StripeFake::builder().clock(Arc::new(clock.clone())).start().await;
     let mut ids = Vec::new();
-    for body in ["amount=1&metadata[k]=a", "amount=2&metadata[k]=b", "amount=3&metadata[k]=c"] {
+    for body in [
+        "amount=1&currency=usd&metadata[k]=a",
+        "amount=2&currency=usd&metadata[k]=b",
+        "amount=3&currency=usd&metadata[k]=c",
+    ] {
         let made = json_of(call(&fake, Method::POST, "/v1/charges").body(body).send().await.unwrap()).await;
         ids.push(made["id"].as_str().unwrap().to_owned());
         clock.advance(Duration::from_secs(1));
@@ -406,4 +414,159 @@ async fn a_slow_body_takes_the_test_clocks_time() {
     assert_eq!(json_of(slow).await["object"], "charge");
     assert_eq!(clock.now().since(Instant::ORIGIN), HOUR);
     assert_eq!(fake.ledger().count(), 1);
+}
+
+/// What a refusal says: its status, code and parameter.
+async fn refusal(fake: &StripeFake, path: &str, body: &str) -> (u16, Value, Value) {
+    let answer = call(fake, Method::POST, path).body(body.to_owned()).send().await.unwrap();
+    let status = answer.status().as_u16();
+    let error = json_of(answer).await["error"].clone();
+    (status, error["code"].clone(), error["param"].clone())
+}
+
+async fn made(fake: &StripeFake, path: &str, body: &str) -> Value {
+    let answer = call(fake, Method::POST, path).body(body.to_owned()).send().await.unwrap();
+    assert_eq!(answer.status(), 200, "{path} {body}");
+    json_of(answer).await
+}
+
+#[tokio::test]
+async fn what_the_fake_does_not_know_it_refuses_and_nothing_takes_effect() {
+    let fake = StripeFake::start().await;
+    for (path, body, code, param) in [
+        ("/v1/charges", "currency=usd", json!("parameter_missing"), json!("amount")),
+        ("/v1/charges", "amount=1", json!("parameter_missing"), json!("currency")),
+        ("/v1/charges", "amount=1&currency=usx", Value::Null, json!("currency")),
+        ("/v1/charges", "amount=-1&currency=usd", json!("parameter_invalid_integer"), json!("amount")),
+        ("/v1/charges", "amount=1.5&currency=usd", json!("parameter_invalid_integer"), json!("amount")),
+        ("/v1/charges", "amount=1&currency=usd&colour=red", json!("parameter_unknown"), json!("colour")),
+        (
+            "/v1/charges",
+            "amount=1&currency=usd&shipping[x]=1",
+            json!("parameter_unknown"),
+            json!("shipping[x]"),
+        ),
+        ("/v1/charges", "amount=1&currency=usd&shipping=x", Value::Null, json!("shipping")),
+        ("/v1/charges", "amount=1&currency=usd&capture=yes", Value::Null, json!("capture")),
+        (
+            "/v1/charges",
+            "amount=1&currency=usd&customer=cus_none",
+            json!("resource_missing"),
+            json!("customer"),
+        ),
+        ("/v1/charges", "amount=1&currency=usd&expand[]=colour", Value::Null, json!("expand")),
+        ("/v1/refunds", "charge=ch_none", json!("resource_missing"), json!("charge")),
+        ("/v1/refunds", "amount=1", json!("parameter_missing"), json!("charge")),
+        ("/v1/customers", "metadata=x", Value::Null, json!("metadata")),
+        ("/v1/subscriptions", "customer=cus_none", json!("resource_missing"), json!("customer")),
+    ] {
+        assert_eq!(refusal(&fake, path, body).await, (400, code, param), "{path} {body}");
+    }
+    for path in ["/v1/spaceships", "/v1/charges/ch_none/launch", "/v1/balance", "/v2/core/events", "/v1/"] {
+        assert_eq!(refusal(&fake, path, "").await.0, 404, "{path}");
+    }
+    for (path, status) in [
+        ("/v1/charges?colour=red", 400),
+        ("/v1/charges?limit=0", 400),
+        ("/v1/charges?starting_after=ch_none", 400),
+        ("/v1/charges?created[around]=1", 400),
+        ("/v1/charges/ch_none", 404),
+        ("/v1/spaceships", 404),
+        ("/v1/customers/search?query=x", 404),
+    ] {
+        assert_eq!(call(&fake, Method::GET, path).send().await.unwrap().status(), status, "{path}");
+    }
+    assert_eq!(fake.ledger().count(), 0);
+}
+
+#[tokio::test]
+async fn a_form_becomes_lists_hashes_numbers_booleans_and_unset() {
+    let fake = StripeFake::start().await;
+    let body = "name=Mug&active=false&images[]=a&images[]=b&package_dimensions[height]=1.5&package_dimensions[length]=2\
+                &package_dimensions[weight]=3&package_dimensions[width]=4&metadata[n]=7";
+    let product = made(&fake, "/v1/products", body).await;
+    assert_eq!((&product["active"], &product["images"]), (&json!(false), &json!(["a", "b"])));
+    assert_eq!(product["metadata"], json!({ "n": "7" }), "metadata is text");
+    let path = format!("/v1/products/{}", product["id"].as_str().unwrap());
+    let changed = made(&fake, &path, "images[0]=c&metadata[n]=&package_dimensions=").await;
+    assert_eq!(
+        (&changed["images"], &changed["metadata"], &changed["package_dimensions"]),
+        (&json!(["c"]), &json!({}), &Value::Null)
+    );
+}
+
+#[tokio::test]
+async fn refunds_never_come_to_more_than_was_captured() {
+    let fake = StripeFake::start().await;
+    let charge = made(&fake, "/v1/charges", "amount=1000&currency=usd&capture=false").await;
+    let path = format!("/v1/charges/{}", charge["id"].as_str().unwrap());
+    assert_eq!(made(&fake, &format!("{path}/capture"), "amount=700").await["amount_captured"], 700);
+    let of = format!("charge={}", charge["id"].as_str().unwrap());
+    assert_eq!(refusal(&fake, "/v1/refunds", &format!("{of}&amount=701")).await.0, 400);
+    made(&fake, "/v1/refunds", &format!("{of}&amount=300")).await;
+    assert_eq!(refusal(&fake, "/v1/refunds", &format!("{of}&amount=401")).await.2, "amount");
+    assert_eq!(made(&fake, "/v1/refunds", &of).await["amount"], 400, "what is left");
+    assert_eq!(refusal(&fake, "/v1/refunds", &of).await.1, "charge_already_refunded");
+    let charge = get(&fake, &path).await;
+    assert_eq!((&charge["amount_refunded"], &charge["refunded"]), (&json!(700), &json!(true)));
+    // What executed is stored: the key is used up.
+    let late = post(&fake, "/v1/charges/ch_x/refunds", "k", "").await;
+    assert_eq!((late.status().as_u16(), header(&late, "idempotent-replayed")), (404, None));
+}
+
+#[tokio::test]
+async fn an_intent_goes_through_its_life_and_no_other() {
+    let fake = StripeFake::start().await;
+    let body = "amount=900&currency=usd&capture_method=manual";
+    let intent = made(&fake, "/v1/payment_intents", body).await;
+    let path = format!("/v1/payment_intents/{}", intent["id"].as_str().unwrap());
+    let state = json!("payment_intent_unexpected_state");
+    assert_eq!(intent["status"], "requires_payment_method");
+    assert_eq!(refusal(&fake, &format!("{path}/confirm"), "").await.1, state);
+    assert_eq!(refusal(&fake, &format!("{path}/capture"), "").await.1, state);
+    let held = made(&fake, &path, "payment_method=pm_card_visa").await;
+    assert_eq!(held["status"], "requires_confirmation");
+    let held = made(&fake, &format!("{path}/confirm"), "expand[]=latest_charge").await;
+    assert_eq!(
+        (&held["status"], &held["latest_charge"]["captured"]),
+        (&json!("requires_capture"), &json!(false))
+    );
+    assert_eq!(refusal(&fake, &path, "amount=1").await.1, state, "it is held");
+    assert_eq!(
+        refusal(&fake, &format!("{path}/capture"), "amount_to_capture=901").await.1,
+        "amount_too_large"
+    );
+    let done = made(&fake, &format!("{path}/capture"), "").await;
+    assert_eq!((&done["status"], &done["amount_received"]), (&json!("succeeded"), &json!(900)));
+    for action in ["capture", "confirm", "cancel"] {
+        assert_eq!(refusal(&fake, &format!("{path}/{action}"), "").await.1, state, "{action}");
+    }
+}
+
+#[tokio::test]
+async fn basic_credentials_are_the_key_as_user() {
+    let fake = StripeFake::start().await;
+    let url = format!("{}/v1/charges", fake.url());
+    for (user, status) in [("sk_test_123", 200), ("nobody", 401)] {
+        let answer = reqwest::Client::new().get(&url).basic_auth(user, Some("")).send().await.unwrap();
+        assert_eq!(answer.status(), status, "{user}");
+    }
+}
+
+#[tokio::test]
+async fn a_webhook_goes_to_loopback_alone_and_waits_if_it_is_held() {
+    let fake = StripeFake::start().await;
+    made(&fake, "/v1/webhook_endpoints", "url=http://192.0.2.1/&enabled_events[]=charge.succeeded").await;
+    let webhooks = format!("{}/_fake/webhooks", fake.url());
+    let order = |body: &'static str| reqwest::Client::new().post(&webhooks).body(body).send();
+    order(r#"{"hold": true}"#).await.unwrap();
+    made(&fake, "/v1/charges", CHARGE).await;
+    let told = json_of(reqwest::get(&webhooks).await.unwrap()).await;
+    assert_eq!((&told["held"], &told["deliveries"][0]["answers"]), (&json!(true), &json!([])));
+    assert_eq!(told["deliveries"][0]["type"], "charge.succeeded");
+    let told = json_of(order("{}").await.unwrap()).await;
+    assert_eq!(told["deliveries"][0]["answers"], json!(["not sent: no loopback address"]));
+    for wrong in [r#"{"send": ["evt_none"]}"#, r#"{"times": 0}"#, r#"{"sent": []}"#, "x"] {
+        assert_eq!(order(wrong).await.unwrap().status(), 400, "{wrong}");
+    }
 }

@@ -51,6 +51,7 @@
 mod bigcommerce;
 mod builder;
 mod calendar;
+mod encoding;
 mod fixture;
 mod in_process;
 mod ledger;
@@ -60,6 +61,7 @@ mod serve;
 mod shared;
 mod stripe;
 mod table;
+mod webhooks;
 
 pub use bigcommerce::{BigCommerceAnswer, BigCommerceFake};
 pub use builder::FakeBuilder;

@@ -170,7 +170,9 @@ async fn d2_idempotency_error_after_a_lost_answer_is_no_proof() {
         // Where nothing can be looked up, a person has to.
         let clock = TestClock::auto();
         let (client, ledger, wire, _fake) = stripe(&clock, [Way::AnswerLost, Way::Page(page.clone())]);
-        let error = client.post("/v1/quotes").key("k").form(&CHARGE).send().await.expect_err("unknown");
+        let method = [("type", "card"), ("card[token]", "tok_visa")];
+        let call = client.post("/v1/payment_methods").key("k").form(&method);
+        let error = call.send().await.expect_err("unknown");
         assert_eq!((error.reason(), error.effect()), (Some(Reason::Unknown), Effect::Unknown), "{status}");
         assert_eq!((ledger.count(), wire.count(&Method::POST)), (1, 2), "{status}");
     }

@@ -86,7 +86,7 @@ async fn fact_3_one_callers_key_on_two_endpoints_is_two_wire_keys() {
     let (rig, fake) = stripe().await;
     let form = [("amount", "1000"), ("currency", "usd")];
     let mut keys = Vec::new();
-    for path in ["/v1/payment_intents", "/v1/charges", "/v1/refunds"] {
+    for path in ["/v1/payment_intents", "/v1/charges", "/v1/payouts"] {
         let reply = rig.client.post(path).key("order-42").form(&form).send().await.expect(path);
         keys.push(reply.wire_key().expect("a key").to_owned());
     }

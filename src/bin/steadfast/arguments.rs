@@ -125,8 +125,8 @@ pub(crate) enum Command {
     /// SIGTERM or SIGINT. A port of 0 is a free one; the addresses are printed when all of them answer. At each address
     /// the page /_fake shows the ledger and takes faults; for programs there are /_fake/ledger and /_fake/faults.
     ///
-    /// A plan is a TOML file with a table for each vendor: seed, rate and among for faults by chance, and a list
-    /// [[stripe.fault]] of fault, method, path, times and always.
+    /// A plan is a TOML file with a table for each vendor. In it, seed, rate and among are for faults by chance. A list
+    /// [[stripe.fault]] has faults one by one: fault, method, path, times and always.
     ///
     /// It needs a build with the feature testkit: cargo install steadfast --features cli,testkit
     Fakes(FakesArguments),

@@ -19,13 +19,17 @@ use super::ledger::Ledger;
 use super::page::ControlPage;
 use super::serve::Served;
 use super::shared::shared_by_fakes;
+use super::webhooks::Outbox;
 use crate::testkit::FaultPlan;
 
 mod answers;
+mod changes;
+mod hooks;
 mod items;
 mod keys;
 mod machine;
 mod quota;
+mod routes;
 mod writes;
 
 pub use answers::BigCommerceAnswer;
@@ -63,10 +67,11 @@ pub use answers::BigCommerceAnswer;
 /// | `POST /v3/pricelists`, `/v2/coupons` | 409 for a second of that name, or code | `name`, `code` |
 /// | `POST /v3/orders/{id}/payment_actions/refunds` | another refund each time | the UUID in `reason`, else all of it |
 /// | `POST /payments` | another payment each time | the payment access token |
-/// | any other `POST` | another each time | none |
+/// | `POST` of the store's other resources | another each time | none |
 ///
 /// `GET` on the same paths lists and filters, or reads one by its id; `PUT …/{id}` and `DELETE …/{id}` change
-/// and remove. All paths are below `/stores/{hash}` and need `X-Auth-Token`; payments need
+/// and remove. V2 counts (`…/count`); V3 changes several (`PUT` of an array) and removes them (`DELETE …?id:in=`). The
+/// refunds of an order that was made here add up to its total at most. A path that is not the store's is a 404. All paths are below `/stores/{hash}` and need `X-Auth-Token`; payments need
 /// `Authorization: PAT …`, as `POST /v3/payments/access_tokens` gives it.
 #[derive(Debug)]
 pub struct BigCommerceFake {
@@ -120,6 +125,7 @@ impl FakeBuilder<BigCommerceFake> {
             fixtures: &FIXTURES,
             clock: self.setup.clock.clone(),
             ledger: self.setup.ledger(),
+            outbox: Outbox::new(self.setup.clock.clone()),
             apply_after: self.settings.apply_after,
             refund_pending: self.settings.refund_pending,
             drops_refund_reasons: self.settings.drops_refund_reasons,

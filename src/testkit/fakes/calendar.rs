@@ -48,6 +48,17 @@ pub(super) fn parse_eastern(text: &str, end: bool) -> Option<Timestamp> {
     u64::try_from(utc * 1000 + millis).ok().map(Timestamp::from_millis)
 }
 
+/// The same time of day so many months later, in seconds; on the month's last day if it has no such day.
+pub(super) fn months_later(seconds: u64, months: u64) -> u64 {
+    let (Ok(seconds), Ok(months)) = (i64::try_from(seconds), i64::try_from(months)) else { return u64::MAX };
+    let (year, month, day) = civil_from_days(seconds.div_euclid(DAY));
+    let month = month - 1 + months;
+    let first = days_from_civil(year + month / 12, month % 12 + 1, 1);
+    let next = days_from_civil(year + (month + 1) / 12, (month + 1) % 12 + 1, 1);
+    let later = first + day.min(next - first) - 1;
+    u64::try_from(later * DAY + seconds.rem_euclid(DAY)).unwrap_or(0)
+}
+
 /// Hours that Eastern time is ahead of UTC: -4 in daylight time, -5 else.
 fn offset_hours(utc_seconds: i64) -> i64 {
     let (year, ..) = civil_from_days(utc_seconds.div_euclid(DAY));
@@ -100,6 +111,20 @@ mod tests {
         );
         assert_eq!(parse_eastern("2026-13-01", false), None);
         assert_eq!(parse_eastern("soon", false), None);
+    }
+
+    #[test]
+    fn a_month_later_is_the_same_day_or_the_months_last() {
+        let at = |year, month, day| u64::try_from(days_from_civil(year, month, day) * DAY).unwrap() + 3_723;
+        for ((year, month, day), months, (later, of, on)) in [
+            ((2026, 11, 23), 1, (2026, 12, 23)),
+            ((2026, 12, 31), 1, (2027, 1, 31)),
+            ((2027, 1, 31), 1, (2027, 2, 28)),
+            ((2028, 2, 29), 12, (2029, 2, 28)),
+            ((2026, 8, 31), 18, (2028, 2, 29)),
+        ] {
+            assert_eq!(months_later(at(year, month, day), months), at(later, of, on));
+        }
     }
 
     #[test]

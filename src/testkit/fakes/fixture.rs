@@ -150,7 +150,7 @@ mod tests {
             (
                 include_str!("../fixtures/stripe.json"),
                 concat!(include_str!("stripe/machine.rs"), include_str!("stripe/answers.rs")),
-                13,
+                11,
             ),
             (
                 include_str!("../fixtures/postmark.json"),
@@ -166,6 +166,7 @@ mod tests {
                 concat!(
                     include_str!("bigcommerce/machine.rs"),
                     include_str!("bigcommerce/answers.rs"),
+                    include_str!("bigcommerce/changes.rs"),
                     include_str!("bigcommerce/writes.rs")
                 ),
                 18,

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::ledger::Ledger;
+use super::webhooks::Outbox;
 use crate::BoxFuture;
 use crate::testkit::FaultPlan;
 use crate::testkit::fault::FaultRule;
@@ -21,11 +22,12 @@ pub(super) struct ControlPage {
     vendor: &'static str,
     plan: FaultPlan,
     ledger: Ledger,
+    outbox: Outbox,
 }
 
 impl ControlPage {
-    pub(super) fn new(vendor: &'static str, plan: &FaultPlan, ledger: Ledger) -> ControlPage {
-        ControlPage { vendor, plan: plan.clone(), ledger }
+    pub(super) fn new(vendor: &'static str, plan: &FaultPlan, ledger: Ledger, outbox: Outbox) -> ControlPage {
+        ControlPage { vendor, plan: plan.clone(), ledger, outbox }
     }
 
     fn told(&self, method: &str, path: &str, body: &[u8]) -> PageAnswer {
@@ -34,17 +36,18 @@ impl ControlPage {
             ("GET" | "HEAD", "") => self.shown(),
             ("GET" | "HEAD", "/ledger") => json_answer(200, &self.ledger_told()),
             ("GET" | "HEAD", "/faults") => json_answer(200, &self.faults_told()),
+            ("GET" | "HEAD", "/webhooks") => json_answer(200, &self.outbox.told()),
             ("DELETE", "/faults") => {
                 self.plan.clear();
                 json_answer(200, &self.faults_told())
             }
             ("POST", "/faults") => self.take_faults(body),
-            (_, "" | "/ledger" | "/faults") => {
-                let mut refused = problem(405, "GET it; faults also take POST and DELETE");
+            (_, "" | "/ledger" | "/faults" | "/webhooks") => {
+                let mut refused = problem(405, "GET it; faults also take POST and DELETE, webhooks POST");
                 refused.headers.push(("Allow", "GET, HEAD, POST, DELETE".to_owned()));
                 refused
             }
-            _ => problem(404, "there are /_fake, /_fake/ledger and /_fake/faults"),
+            _ => problem(404, "there are /_fake, /_fake/ledger, /_fake/faults and /_fake/webhooks"),
         }
     }
 
@@ -93,6 +96,18 @@ impl ControlPage {
 
 impl Page for ControlPage {
     fn answer(&self, method: &str, path: &str, body: &[u8]) -> BoxFuture<'static, PageAnswer> {
+        if (method, path.trim_end_matches('/')) == ("POST", "/_fake/webhooks") {
+            let (order, outbox) = (serde_json::from_slice(body), self.outbox.clone());
+            return Box::pin(async move {
+                match order {
+                    Ok(order) => match outbox.carry_out(order).await {
+                        Ok(told) => json_answer(200, &told),
+                        Err(why) => problem(400, &why),
+                    },
+                    Err(error) => problem(400, &error.to_string()),
+                }
+            });
+        }
         let told = self.told(method, path, body);
         Box::pin(async { told })
     }

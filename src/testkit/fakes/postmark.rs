@@ -13,17 +13,21 @@ use parking_lot::Mutex;
 
 use self::machine::Machine;
 use super::builder::FakeBuilder;
+use super::calendar::eastern;
 use super::fixture::Fixtures;
 use super::in_process::InProcess;
 use super::ledger::Ledger;
 use super::page::ControlPage;
 use super::serve::Served;
 use super::shared::shared_by_fakes;
+use super::webhooks::Outbox;
 use crate::testkit::FaultPlan;
 
 mod answers;
+mod hooks;
 mod machine;
 mod messages;
+mod server;
 mod validation;
 
 pub use answers::{PostmarkAnswer, SecondFilter};
@@ -58,6 +62,9 @@ pub use answers::{PostmarkAnswer, SecondFilter};
 /// - `GET /messages/outbound` searches what is older than the lag, newest first, by `metadata_{name}`,
 ///   `recipient`, `fromemail`, `tag`, `subject`, `status`, `messagestream` (default `outbound`), `fromdate` and `todate`
 ///   (US Eastern), within 45 days.
+/// - `/messages/outbound/{id}/details`, `/templates`, `/server`, `/message-streams`, `/webhooks`, `/bounces` and
+///   `/deliverystats` are as the vendor's own client libraries call them. The server begins with one template, number 1
+///   and `receipt`. Any other route is a 404.
 /// - Any non-empty `X-Postmark-Server-Token` is valid unless [`FakeBuilder::token`] names one. The token
 ///   `POSTMARK_API_TEST` validates and sends nothing.
 #[derive(Debug)]
@@ -79,7 +86,12 @@ impl PostmarkFake {
 
     /// Marks an address as inactive, as a hard bounce or a spam complaint does.
     pub fn deactivate(&self, address: &str) -> &PostmarkFake {
-        self.machine.state.lock().inactive.insert(address.to_lowercase());
+        let at = eastern(self.machine.clock.wall());
+        let mut state = self.machine.state.lock();
+        if state.inactive.insert(address.to_lowercase()) {
+            state.server.bounce(address, &at);
+        }
+        drop(state);
         self
     }
 }
@@ -109,12 +121,19 @@ impl FakeBuilder<PostmarkFake> {
             fixtures: &FIXTURES,
             clock: self.setup.clock.clone(),
             ledger: self.setup.ledger(),
+            outbox: Outbox::new(self.setup.clock.clone()),
             lag: self.settings.search_lag,
             second_filter: self.settings.second_filter,
             token: self.settings.token.clone(),
             state: Mutex::default(),
         })
     }
+}
+
+/// A query parameter's decoded value. Client libraries write the names in either case.
+fn query(request: &wiremock::Request, name: &str) -> Option<String> {
+    let mut pairs = request.url.query_pairs();
+    pairs.find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.into_owned())
 }
 
 shared_by_fakes!(PostmarkFake, PostmarkAnswer, "postmark", messages);

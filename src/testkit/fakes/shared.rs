@@ -64,7 +64,8 @@ macro_rules! shared_by_fakes {
             /// If the ledger's file cannot be opened.
             pub async fn listen(self, port: u16) -> io::Result<$fake> {
                 let machine = self.machine();
-                let page = Arc::new(ControlPage::new($name, &self.setup.plan, machine.ledger.clone()));
+                let (ledger, outbox) = (machine.ledger.clone(), machine.outbox.clone());
+                let page = Arc::new(ControlPage::new($name, &self.setup.plan, ledger, outbox));
                 let served = Served::start(machine.clone(), self.setup, page, port).await?;
                 Ok($fake { served, machine })
             }

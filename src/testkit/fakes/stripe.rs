@@ -19,13 +19,22 @@ use super::ledger::Ledger;
 use super::page::ControlPage;
 use super::serve::Served;
 use super::shared::shared_by_fakes;
+use super::webhooks::Outbox;
 use crate::testkit::FaultPlan;
 
+mod actions;
 mod answers;
+mod cards;
+mod contract;
+mod desk;
+mod expand;
 mod machine;
 mod objects;
 mod params;
+mod reads;
 mod records;
+mod refusal;
+mod webhooks;
 
 pub use answers::{ConflictType, RateLimitReason, StripeAnswer};
 
@@ -99,6 +108,7 @@ impl FakeBuilder<StripeFake> {
             fixtures: &FIXTURES,
             clock: self.setup.clock.clone(),
             ledger: self.setup.ledger(),
+            outbox: Outbox::new(self.setup.clock.clone()),
             conflict_type: self.settings.conflict_type,
             busy: self.settings.busy,
             state: Mutex::default(),

@@ -8,6 +8,7 @@ use std::cell::Cell;
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{Hash, Hasher as _};
+use std::ops::Bound;
 
 /// One of the things that a vendor holds.
 pub(super) trait Row {
@@ -47,12 +48,7 @@ impl<R: Row> Table<R> {
 
     /// All rows, oldest first.
     pub(super) fn all(&self) -> impl DoubleEndedIterator<Item = &R> {
-        self.before(u64::MAX)
-    }
-
-    /// The rows that came before this one, oldest first.
-    pub(super) fn before(&self, ordinal: u64) -> impl DoubleEndedIterator<Item = &R> {
-        self.rows.range(..ordinal).map(|(_, row)| row).inspect(|_| self.show())
+        self.rows.values().inspect(|_| self.show())
     }
 
     /// The rows under any of these terms and their ordinals, oldest first, each once.
@@ -67,6 +63,26 @@ impl<R: Row> Table<R> {
             .into_iter()
             .filter_map(|ordinal| Some((ordinal, self.rows.get(&ordinal)?)))
             .inspect(|_| self.show())
+    }
+
+    /// The rows under one term whose ordinals are within these bounds, oldest first, as far as the asker goes.
+    pub(super) fn under(
+        &self,
+        term: Term,
+        above: u64,
+        below: u64,
+    ) -> impl DoubleEndedIterator<Item = (u64, &R)> {
+        let bounds = (Bound::Excluded((term, above)), Bound::Excluded((term, below)));
+        let found = (above < below).then(|| self.terms.range(bounds));
+        let found = found.into_iter().flatten().map(|(_, ordinal)| *ordinal);
+        found.filter_map(|ordinal| Some((ordinal, self.rows.get(&ordinal)?))).inspect(|_| self.show())
+    }
+
+    /// The rows whose ordinals are within these bounds, oldest first.
+    pub(super) fn between(&self, above: u64, below: u64) -> impl DoubleEndedIterator<Item = (u64, &R)> {
+        let bounds = (Bound::Excluded(above), Bound::Excluded(below));
+        let found = (above < below).then(|| self.rows.range(bounds)).into_iter().flatten();
+        found.map(|(ordinal, row)| (*ordinal, row)).inspect(|_| self.show())
     }
 
     pub(super) fn replace(&mut self, ordinal: u64, row: R) {
@@ -165,7 +181,12 @@ mod tests {
         assert_eq!(under(&table, "c"), [(5, "c")], "an ordinal is not given twice");
         let words = |rows: Vec<&Word>| rows.into_iter().map(|word| word.0).collect::<Vec<_>>();
         assert_eq!(words(table.all().collect()), ["x", "b", "aab", "c"]);
-        assert_eq!(words(table.before(5).rev().collect()), ["aab", "b", "x"]);
+        let between = |above, below| words(table.between(above, below).map(|(_, word)| word).rev().collect());
+        assert_eq!((between(0, 5), between(1, 5)), (vec!["aab", "b", "x"], vec!["aab", "b"]));
+        let c = |above, below| {
+            table.under(Term::new("letter", 'c'), above, below).map(|(at, _)| at).collect::<Vec<_>>()
+        };
+        assert_eq!((c(0, 9), c(5, 9), c(0, 5), c(9, 1)), (vec![5], vec![], vec![], vec![]));
         assert_eq!(table.terms.len(), 1 + 1 + 2 + 1, "nothing is left of what is gone");
     }
 }

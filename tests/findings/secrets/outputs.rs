@@ -230,6 +230,8 @@ fn typed(command: &str) -> &'static [&'static [&'static str]] {
             &[&["--bodies", "--why", "x"], &["--output", "letters.jsonl", "--bodies", "--why", "x"]]
         }
         "dead-letters purge" => &[&[]],
+        // It knows of no store and of no secret; a plan that is not there ends it.
+        "fakes" => &[&["--stripe", "0", "--plan", "absent.toml"], &[]],
         other => panic!("`{other}` is a new command: say here what is typed, so that its output is searched"),
     }
 }

@@ -10,7 +10,9 @@ use super::super::fixture::{Reply, parsed, text_of};
 use super::super::serve::query;
 use super::super::table::{Row, Table, Tables, Term};
 use super::machine::{Call, problem, problem_v2};
+use super::routes::{filters_of, is_collection, is_item};
 use crate::clock::Timestamp;
+use crate::vendor::date::days_from_civil;
 
 /// Everything in all stores, a table for each store's each collection.
 #[derive(Debug, Default)]
@@ -30,6 +32,11 @@ impl Items {
     pub(super) fn next_id(&mut self) -> u64 {
         self.made += 1;
         99 + self.made
+    }
+
+    /// The id that the next item gets.
+    pub(super) fn coming_id(&self) -> u64 {
+        100 + self.made
     }
 
     pub(super) fn add(&mut self, store: &str, collection: &str, value: &Value, made: Timestamp) {
@@ -83,21 +90,29 @@ impl Items {
     /// Answers a lookup: a list, or one by its id.
     pub(super) fn get(&self, call: &Call<'_>, lag: Duration) -> Reply {
         let collection = call.collection();
+        let (collection, counts) = match collection.strip_suffix("/count") {
+            Some(counted) if call.is_v2() && is_collection(&call.route[..call.route.len() - 1]) => {
+                (counted.to_owned(), true)
+            }
+            _ => (collection, false),
+        };
+        if !counts && !is_collection(call.route) && !is_item(call.route) {
+            return not_found(call);
+        }
         if let Some((parent, id)) = collection.rsplit_once('/').filter(|(_, id)| id.parse::<u64>().is_ok()) {
             let table = self.tables.of(call.store, parent);
             let mut found = table.into_iter().flat_map(|table| with_id(table, id));
             return match found.find(|(_, item)| item.shows(call.now, lag)) {
                 Some((_, item)) if call.is_v2() => Reply::json(200, &item.text),
                 Some((_, item)) => Reply::json(200, &V3 { data: &item.text, meta: json!({}) }),
-                None if call.is_v2() => problem_v2(404, "The requested resource was not found."),
-                None => problem(404, "The resource was not found."),
+                None => not_found(call),
             };
         }
         if call.is_v2() {
-            let supported = supported(&collection);
-            let unknown =
-                call.request.url.query_pairs().find(|(name, _)| !supported.contains(&name.as_ref()));
-            if let Some((name, _)) = unknown {
+            let supported = filters_of(collection.trim_end_matches("/count"));
+            let pages = ["page", "limit", "sort", "include"];
+            let known = |name: &str| supported.contains(&name) || pages.contains(&name);
+            if let Some((name, _)) = call.request.url.query_pairs().find(|(name, _)| !known(name)) {
                 return problem_v2(400, &format!("The field '{name}' is not supported by this resource."));
             }
         }
@@ -112,6 +127,9 @@ impl Items {
             .filter(|item| item.shows(call.now, lag) && item.matches(&filters))
             .map(|item| &*item.text)
             .collect();
+        if counts {
+            return Reply::json(200, &json!({ "count": found.len() }));
+        }
         let per_page = number(call, "limit").unwrap_or(LIMIT_DEFAULT).clamp(1, LIMIT_MAX);
         let page = number(call, "page").unwrap_or(1).max(1);
         let shown: Vec<&RawValue> =
@@ -124,6 +142,31 @@ impl Items {
             return Reply::json(200, &V3 { data: shown, meta: json!({ "pagination": pagination }) });
         }
         if shown.is_empty() { Reply::empty(204) } else { Reply::json(200, &shown) }
+    }
+
+    /// All of a collection, oldest first.
+    pub(super) fn all(&self, store: &str, collection: &str) -> Vec<Value> {
+        let table = self.tables.of(store, collection);
+        table.into_iter().flat_map(Table::all).map(|item| parsed(&item.text)).collect()
+    }
+
+    /// One by its id, shown in lookups or not.
+    pub(super) fn one(&self, store: &str, collection: &str, id: &str) -> Option<Value> {
+        with_id(self.tables.of(store, collection)?, id).next().map(|(_, item)| parsed(&item.text))
+    }
+
+    /// The ids of those that pass a request's filters.
+    pub(super) fn ids(&self, call: &Call<'_>, collection: &str, lag: Duration) -> Vec<String> {
+        let filters: Vec<(String, String)> = call.request.url.query_pairs().into_owned().collect();
+        let table = self.tables.of(call.store, collection);
+        let found = table.into_iter().flat_map(|table| candidates(table, &filters));
+        let passing = found.filter(|item| item.shows(call.now, lag) && item.matches(&filters));
+        passing.map(|item| parsed(&item.text)["id"].to_string()).collect()
+    }
+
+    /// How many things were made.
+    pub(super) fn count(&self) -> u64 {
+        self.made
     }
 
     #[cfg(test)]
@@ -149,6 +192,13 @@ impl Item {
         filters.iter().all(|(name, wanted)| match name.as_str() {
             "min_id" => wanted.parse().is_ok_and(|bound: u64| id >= bound),
             "max_id" => wanted.parse().is_ok_and(|bound: u64| id <= bound),
+            "min_date_created" | "min_date_modified" => date(wanted).is_some_and(|bound| self.made >= bound),
+            "max_date_created" | "max_date_modified" => date(wanted).is_some_and(|bound| self.made <= bound),
+            "min_total" => amount(&value["total_inc_tax"]) >= wanted.parse().unwrap_or(f64::NAN),
+            "max_total" => amount(&value["total_inc_tax"]) <= wanted.parse().unwrap_or(f64::NAN),
+            "min_price" => amount(&value["price"]) >= wanted.parse().unwrap_or(f64::NAN),
+            "max_price" => amount(&value["price"]) <= wanted.parse().unwrap_or(f64::NAN),
+            "exclude_type" => !equal(&value["type"], wanted),
             name => match name.strip_suffix(":in") {
                 Some(field) => wanted.split(',').any(|one| equal(&value[field], one)),
                 None => value.get(name).is_none_or(|held| equal(held, wanted)),
@@ -164,6 +214,35 @@ impl Row for Item {
             |field: &&str| value.get(field).map_or_else(|| Some(without(field)), |held| term(field, held));
         LOOKED_UP_BY.iter().filter_map(of).collect()
     }
+}
+
+/// An amount, as text or as a number.
+pub(super) fn amount(value: &Value) -> f64 {
+    value.as_f64().or_else(|| value.as_str()?.parse().ok()).unwrap_or(0.0)
+}
+
+/// A date as a filter has it: RFC 2822, or ISO 8601 in UTC.
+fn date(text: &str) -> Option<Timestamp> {
+    if let Ok(at) = httpdate::parse_http_date(&text.replace("+0000", "GMT")) {
+        let since = at.duration_since(std::time::UNIX_EPOCH).ok()?;
+        return Some(Timestamp::from_millis(u64::try_from(since.as_millis()).ok()?));
+    }
+    let (day, time) = text.split_once('T').unwrap_or((text, "00:00:00"));
+    let numbers =
+        |text: &str, by| text.splitn(3, by).map(|part| part.parse::<i64>().ok()).collect::<Option<Vec<_>>>();
+    let time = time.trim_end_matches('Z').split(['+', '.']).next().unwrap_or_default();
+    let ([year, month, day], [hour, minute, second]) = (&numbers(day, '-')?[..], &numbers(time, ':')?[..])
+    else {
+        return None;
+    };
+    let seconds = days_from_civil(*year, *month, *day) * 86_400 + hour * 3600 + minute * 60 + second;
+    Some(Timestamp::from_millis(u64::try_from(seconds).ok()? * 1000))
+}
+
+/// What a store says of a path that leads nowhere.
+pub(super) fn not_found(call: &Call<'_>) -> Reply {
+    let text = "The requested resource was not found.";
+    if call.is_v2() { problem_v2(404, text) } else { problem(404, "The resource was not found.") }
 }
 
 /// A V3 answer.
@@ -229,29 +308,6 @@ fn same(held: &Value, value: &Value) -> bool {
 
 fn number(call: &Call<'_>, name: &str) -> Option<usize> {
     query(call.request, name)?.parse().ok()
-}
-
-/// The filters that V2 knows (its reference pages for orders and coupons); any other is a 400.
-fn supported(collection: &str) -> &'static [&'static str] {
-    match collection {
-        "v2/orders" => &[
-            "min_id",
-            "max_id",
-            "customer_id",
-            "email",
-            "status_id",
-            "cart_id",
-            "payment_method",
-            "channel_id",
-            "external_order_id",
-            "is_deleted",
-            "page",
-            "limit",
-            "sort",
-        ],
-        "v2/coupons" => &["id", "code", "name", "type", "min_id", "max_id", "page", "limit"],
-        _ => &["page", "limit"],
-    }
 }
 
 /// The fields by which an item is found without a walk over its collection: what clients look for their own

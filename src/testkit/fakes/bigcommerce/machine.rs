@@ -12,6 +12,7 @@ use wiremock::Request;
 use super::super::fixture::{Fixtures, Reply};
 use super::super::ledger::{Effect, Ledger};
 use super::super::serve::{Behaviour, date, fault_of, header};
+use super::super::webhooks::Outbox;
 use super::items::Items;
 use super::quota::Quota;
 use super::{BigCommerceAnswer, answers, keys};
@@ -23,6 +24,7 @@ pub(super) struct Machine {
     pub(super) fixtures: &'static Fixtures,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ledger: Ledger,
+    pub(super) outbox: Outbox,
     pub(super) apply_after: Duration,
     pub(super) refund_pending: Duration,
     pub(super) drops_refund_reasons: bool,
@@ -107,6 +109,10 @@ impl Machine {
                 self.fixtures.reply("v3_json_invalid").fill("customer_id", "obj").fill("jsnumber", "jsobject")
             }
             false if writes => self.write(state, &call),
+            false if call.route == ["v2", "time"] => {
+                Reply::json(200, &json!({ "time": now.as_millis() / 1000 }))
+            }
+            false if call.route == ["v2", "store"] => Reply::json(200, &store_of(&call)),
             false => state.items.get(&call, self.apply_after),
         };
         match (scripted, fault) {
@@ -153,7 +159,10 @@ impl Machine {
         let mut rate = self.fixtures.reply("rate_headers").headers;
         state.quota.describe(&mut rate, now);
         for (name, value) in rate {
-            if name.starts_with("X-Rate-Limit") && !reply.headers.iter().any(|(other, _)| *other == name) {
+            let said = reply.headers.iter().any(|(other, _)| *other == name);
+            // The wait of a 429 is its own; the quota is the store's.
+            let is_quota = name.contains("-Requests-") && state.quota.is_set();
+            if name.starts_with("X-Rate-Limit") && (!said || is_quota) {
                 reply = reply.header(&name, value);
             }
         }
@@ -171,6 +180,11 @@ impl Machine {
             at: call.now,
         });
     }
+}
+
+/// Its name and its currency, as far as a client asks before it works.
+fn store_of(call: &Call<'_>) -> Value {
+    json!({ "id": call.store, "name": "Fake", "domain": "fake.example.com", "currency": "USD", "status": "live" })
 }
 
 fn authorised(call: &Call<'_>) -> bool {

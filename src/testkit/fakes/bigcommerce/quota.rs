@@ -18,6 +18,10 @@ impl Quota {
         Quota { limit, ..Quota::default() }
     }
 
+    pub(super) fn is_set(&self) -> bool {
+        self.limit.is_some()
+    }
+
     /// Counts a request, or says how long it must wait.
     pub(super) fn take(&mut self, now: Timestamp) -> Result<(), Duration> {
         let Some(limit) = self.limit else { return Ok(()) };

@@ -1,12 +1,13 @@
 //! What each write makes, and which the store refuses.
 
 use http::Method;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::super::fixture::Reply;
-use super::items::V3;
-use super::keys;
-use super::machine::{Call, Machine, State, problem, problem_v2};
+use super::items::{V3, amount, not_found};
+use super::machine::{Call, Machine, State, problem_v2};
+use super::routes::{fields_of, is_collection};
+use super::{hooks, keys};
 
 impl Machine {
     pub(super) fn write(&self, state: &mut State, call: &Call<'_>) -> Reply {
@@ -30,32 +31,60 @@ impl Machine {
                 )
             }
             ["payments"] => self.payment(state, call),
-            ["v2" | "v3", _, ..] => {
-                let made = self.make(state, call, &call.collection(), call.body.clone());
-                if call.is_v2() { Reply::json(201, &made) } else { created(&made) }
+            ["v2", "customers"] => self.customer_v2(state, call),
+            ["v2", "products"]
+                if state.items.holds(call.store, "v2/products", "name", &call.body["name"]) =>
+            {
+                problem_v2(409, "The product name is a duplicate.")
             }
-            _ => problem(404, "The resource was not found."),
+            route if is_collection(route) => {
+                let made = self.make(state, call, &call.collection(), call.body.clone());
+                if call.is_v2() { Reply::json(201, &made) } else { created(201, &made) }
+            }
+            _ => not_found(call),
         }
     }
 
     /// Each POST is another order, whatever it carries (no uniqueness is documented, and of checkouts that "you
     /// can create as many orders from the same order (cart) as you want").
     fn order(&self, state: &mut State, call: &Call<'_>, cart: Option<&str>) -> Reply {
-        let mut order = self.fixtures.reply("v2_order_found").value()[0].clone();
-        for name in ["external_order_id", "external_source", "cart_id", "customer_id", "email"] {
-            order[name] = Value::Null;
-        }
+        let now = call.now.to_string().replace("GMT", "+0000");
+        let mut order = Value::Object(fields_of("v2/orders", &now));
         for (name, value) in call.body.as_object().into_iter().flatten() {
-            // Read-only in BigCommerce's reference.
-            if name != "external_id" {
+            // Read-only in BigCommerce's reference, or a collection of its own.
+            if !matches!(name.as_str(), "external_id" | "products") {
                 order[name] = value.clone();
             }
         }
+        let products = call.body["products"].as_array().cloned().unwrap_or_default();
+        let quantity = |product: &Value| product["quantity"].as_f64().unwrap_or(1.0);
+        let price =
+            |name: &str| -> f64 { products.iter().map(|one| amount(&one[name]) * quantity(one)).sum() };
+        for (tax, price) in [("inc", price("price_inc_tax")), ("ex", price("price_ex_tax"))] {
+            for name in ["subtotal", "total"] {
+                let name = format!("{name}_{tax}_tax");
+                if call.body[&name].is_null() {
+                    order[name] = Value::from(format!("{price:.4}"));
+                }
+            }
+        }
+        order["items_total"] =
+            Value::from(products.iter().filter_map(|one| one["quantity"].as_u64()).sum::<u64>());
         if let Some(cart) = cart {
             order["cart_id"] = Value::from(cart);
         }
-        order["date_created"] = Value::from(call.now.to_string().replace("GMT", "+0000"));
+        order["date_created"] = Value::from(now);
+        let id = state.items.coming_id();
+        for part in ["products", "shipments", "shipping_addresses", "coupons"] {
+            let url = format!("https://api.bigcommerce.com/stores/{}/v2/orders/{id}/{part}", call.store);
+            order[part] = json!({ "url": url, "resource": format!("/orders/{id}/{part}") });
+        }
         let made = self.make(state, call, "v2/orders", order);
+        for mut product in products {
+            product["id"] = Value::from(state.items.next_id());
+            product["order_id"] = made["id"].clone();
+            state.items.add(call.store, &format!("v2/orders/{id}/products"), &product, call.now);
+        }
         if cart.is_some() {
             Reply::json(200, &json!({ "data": { "id": made["id"] }, "meta": {} }))
         } else {
@@ -82,7 +111,7 @@ impl Machine {
                 .reply("product_duplicate")
                 .fill("name is a duplicate", "sku is a duplicate");
         }
-        created(&self.make(state, call, &call.collection(), call.body.clone()))
+        created(200, &self.make(state, call, &call.collection(), call.body.clone()))
     }
 
     fn named(&self, state: &mut State, call: &Call<'_>, kind: &str) -> Reply {
@@ -98,7 +127,7 @@ impl Machine {
                 .map_or_else(|| kind.trim_end_matches('s').to_owned(), |stem| format!("{stem}y"));
             return self.fixtures.reply("product_duplicate").fill("product name", &format!("{kind} name"));
         }
-        created(&self.make(state, call, &call.collection(), call.body.clone()))
+        created(200, &self.make(state, call, &call.collection(), call.body.clone()))
     }
 
     fn coupon(&self, state: &mut State, call: &Call<'_>) -> Reply {
@@ -144,6 +173,9 @@ impl Machine {
                 .reply("refund_422")
                 .fill("Unable to provide store credit for a guest customer.", title);
         }
+        if let Some(refusal) = self.refunds_too_much(state, call, order) {
+            return refusal;
+        }
         let mut refund = call.body.clone();
         refund["order_id"] = order.parse::<u64>().map_or_else(|_| Value::from(order), Value::from);
         refund["created"] = Value::from(call.now.to_string());
@@ -157,7 +189,7 @@ impl Machine {
                 item.remove("reason");
             }
         }
-        created(&self.make(state, call, &call.collection(), refund))
+        created(201, &self.make(state, call, &call.collection(), refund))
     }
 
     /// A payment, and its transaction on the order that the token was given for.
@@ -175,24 +207,36 @@ impl Machine {
         Reply::json(201, &answer)
     }
 
-    fn change(&self, state: &mut State, call: &Call<'_>) -> Reply {
-        let collection = call.collection();
-        let (parent, id) = collection.rsplit_once('/').unwrap_or((collection.as_str(), ""));
-        let changed = match call.request.method {
-            Method::PUT => state.items.update(call.store, parent, id, &call.body).map(Some),
-            Method::DELETE => state.items.remove(call.store, parent, id).then_some(None),
-            _ => None,
+    /// The sum of an order's refunds is never above its total. Of an order that was not made here nothing is known.
+    fn refunds_too_much(&self, state: &State, call: &Call<'_>, order: &str) -> Option<Reply> {
+        let sum = |refund: &Value| -> f64 {
+            refund["items"].as_array().into_iter().flatten().map(|item| amount(&item["amount"])).sum()
         };
-        let Some(changed) = changed else {
-            let (v2, text) = (call.is_v2(), "The requested resource was not found.");
-            return if v2 { problem_v2(404, text) } else { problem(404, text) };
-        };
-        self.effect(call, None, &Value::from(id), 0);
-        match changed {
-            None => Reply::empty(204),
-            Some(changed) if call.is_v2() => Reply::json(200, &changed),
-            Some(changed) => Reply::json(200, &V3 { data: changed, meta: json!({}) }),
+        if sum(&call.body) <= 0.0 {
+            return None;
         }
+        let held = state.items.one(call.store, "v2/orders", order)?;
+        let before: f64 = state.items.all(call.store, &call.collection()).iter().map(sum).sum();
+        let after = before + sum(&call.body);
+        (after > amount(&held["total_inc_tax"]) + 0.000_05).then(|| {
+            let title = "The refund amount is greater than the remaining order balance.";
+            self.fixtures
+                .reply("refund_422")
+                .fill("Unable to provide store credit for a guest customer.", title)
+        })
+    }
+
+    fn customer_v2(&self, state: &mut State, call: &Call<'_>) -> Reply {
+        let email = &call.body["email"];
+        let names = ["first_name", "last_name", "email"];
+        if let Some(name) = names.iter().find(|name| call.body[**name].as_str().is_none_or(str::is_empty)) {
+            return problem_v2(400, &format!("The required field '{name}' was not supplied."));
+        }
+        let taken = ["v2/customers", "v3/customers"];
+        if taken.iter().any(|collection| state.items.holds(call.store, collection, "email", email)) {
+            return self.fixtures.reply("v2_error_details");
+        }
+        Reply::json(201, &self.make(state, call, "v2/customers", call.body.clone()))
     }
 
     fn make(&self, state: &mut State, call: &Call<'_>, collection: &str, value: Value) -> Value {
@@ -209,22 +253,23 @@ impl Machine {
         key: Option<String>,
         part: usize,
     ) -> Value {
-        let mut fields = match value {
-            Value::Object(fields) => fields,
-            _ => Map::new(),
-        };
+        let mut fields = fields_of(collection, &call.now.to_string());
+        if let Value::Object(sent) = value {
+            fields.extend(sent);
+        }
         let id = state.items.next_id();
         fields.insert("id".to_owned(), Value::from(id));
         let value = Value::Object(fields);
         state.items.add(call.store, collection, &value, call.now);
         self.effect(call, key, &value["id"], part);
+        hooks::tell(&self.outbox, &state.items, call, collection, "created", &value["id"]);
         value
     }
 }
 
-/// A V3 answer to a create.
-fn created(made: &Value) -> Reply {
-    Reply::json(201, &V3 { data: made, meta: json!({}) })
+/// A V3 answer to a create: 200 for the catalog and price lists, by the specification.
+fn created(status: u16, made: &Value) -> Reply {
+    Reply::json(status, &V3 { data: made, meta: json!({}) })
 }
 
 /// The documented limit of one request.

@@ -13,7 +13,9 @@ use super::super::calendar::eastern;
 use super::super::fixture::{Fixtures, Reply};
 use super::super::ledger::{Effect, Ledger};
 use super::super::serve::{Behaviour, date, fault_of, header};
+use super::super::webhooks::Outbox;
 use super::messages::{Message, Messages};
+use super::server::Server;
 use super::{PostmarkAnswer, SecondFilter, answers, validation};
 use crate::clock::Clock;
 use crate::testkit::{Fault, WaitForm};
@@ -23,6 +25,7 @@ pub(super) struct Machine {
     pub(super) fixtures: &'static Fixtures,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ledger: Ledger,
+    pub(super) outbox: Outbox,
     pub(super) lag: Duration,
     pub(super) second_filter: SecondFilter,
     pub(super) token: Option<String>,
@@ -33,6 +36,7 @@ pub(super) struct Machine {
 pub(super) struct State {
     pub(super) messages: Messages,
     pub(super) inactive: BTreeSet<String>,
+    pub(super) server: Server,
     pub(super) scripted: VecDeque<PostmarkAnswer>,
 }
 
@@ -77,10 +81,21 @@ impl Machine {
                     None => self.post(state, &account, path, body),
                 }
             }
-            _ => Reply::json(
-                404,
-                &json!({ "Message": "No HTTP resource was found that matches the request." }),
-            ),
+            ("PUT", route) if let Some(id) = bounce_of(route) => match state.server.activate(id) {
+                Ok((reply, address)) => {
+                    state.inactive.remove(&address.to_lowercase());
+                    reply
+                }
+                Err(refusal) => refusal,
+            },
+            (method, route) => {
+                let found = match (method, route.strip_prefix("/messages/outbound/")) {
+                    ("GET", Some(rest)) => state.messages.one(rest, self.clock.wall(), self.lag),
+                    _ => state.server.answer(request, route, body.as_ref()),
+                };
+                let none = json!({ "Message": "No HTTP resource was found that matches the request." });
+                found.unwrap_or_else(|| Reply::json(404, &none))
+            }
         };
         if fault == Some(Fault::Error500After) { self.fixtures.reply("server_error") } else { reply }
     }
@@ -124,6 +139,7 @@ impl Machine {
         template: bool,
     ) -> Result<Reply, Reply> {
         let recipients = validation::check(self.fixtures, item, template)?;
+        let template = if template { Some(state.server.template_of(item)?.clone()) } else { None };
         let (inactive, active): (Vec<_>, Vec<_>) =
             recipients.iter().cloned().partition(|address| state.inactive.contains(&address.to_lowercase()));
         let listed = inactive.join(", ");
@@ -152,7 +168,11 @@ impl Machine {
                 part: if item["Metadata"]["steadfast_batch"].is_string() { 0 } else { part },
                 at: now,
             });
-            state.messages.add(Message::new(&id, item, &recipients, now));
+            let message = Message::new(&id, item, template.as_ref(), &recipients, now);
+            for recipient in &active {
+                state.server.tell(&self.outbox, &message.delivery(recipient));
+            }
+            state.messages.add(message);
         }
         Ok(Reply::json(200, &answer))
     }
@@ -189,6 +209,11 @@ impl Machine {
 /// Routes are taken with a trailing slash too, and in any case, as client libraries write them.
 fn route_of(path: &str) -> String {
     path.trim_end_matches('/').to_ascii_lowercase()
+}
+
+/// The bounce of `/bounces/{id}/activate`.
+fn bounce_of(route: &str) -> Option<&str> {
+    route.strip_prefix("/bounces/")?.strip_suffix("/activate")
 }
 
 /// The key that an adapter stamped into a message.

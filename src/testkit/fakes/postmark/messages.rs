@@ -10,9 +10,9 @@ use wiremock::Request;
 
 use super::super::calendar::{eastern, parse_eastern};
 use super::super::fixture::{Reply, parsed, text_of};
-use super::super::serve::query;
 use super::super::table::{Row, Table, Term};
 use super::SecondFilter;
+use super::query;
 use super::validation::bare;
 use crate::clock::Timestamp;
 
@@ -26,41 +26,134 @@ pub(super) struct Messages {
 /// An accepted message.
 #[derive(Debug)]
 pub(super) struct Message {
+    id: String,
     accepted: Timestamp,
     shown: Box<RawValue>,
+    /// What only the message's own page shows.
+    bodies: Box<RawValue>,
 }
 
 impl Message {
-    pub(super) fn new(id: &str, item: &Value, recipients: &[String], accepted: Timestamp) -> Message {
-        let to = item["To"].as_str().unwrap_or_default();
-        let to: Vec<Value> =
-            to.split(',').map(|address| json!({ "Email": bare(address.trim()), "Name": null })).collect();
+    pub(super) fn new(
+        id: &str,
+        item: &Value,
+        template: Option<&Value>,
+        recipients: &[String],
+        accepted: Timestamp,
+    ) -> Message {
+        let listed = |name: &str| -> Vec<Value> {
+            let list = item[name].as_str().unwrap_or_default().split(',').map(str::trim);
+            list.filter(|address| !address.is_empty()).map(mailbox).collect()
+        };
         let metadata = if item["Metadata"].is_null() { json!({}) } else { item["Metadata"].clone() };
+        let source = template.unwrap_or(item);
+        let rendered = |name: &str| render(source[name].as_str().unwrap_or_default(), &item["TemplateModel"]);
+        let names = item["Attachments"].as_array().into_iter().flatten().map(|one| one["Name"].clone());
         let shown = json!({
             "Tag": item["Tag"].as_str().unwrap_or_default(),
             "MessageID": id,
             "MessageStream": item["MessageStream"].as_str().unwrap_or("outbound"),
-            "To": to, "Cc": [], "Bcc": [],
+            "To": listed("To"), "Cc": listed("Cc"), "Bcc": listed("Bcc"),
             "Recipients": recipients,
             "ReceivedAt": eastern(accepted),
             "From": item["From"],
-            "Subject": item["Subject"].as_str().unwrap_or_default(),
-            "Attachments": [],
+            "Subject": rendered("Subject"),
+            "Attachments": names.collect::<Vec<_>>(),
             "Status": "Sent",
             "TrackOpens": item["TrackOpens"].as_bool().unwrap_or(false),
             "TrackLinks": item["TrackLinks"].as_str().unwrap_or("None"),
             "Metadata": metadata,
             "Sandboxed": false,
         });
-        Message { accepted, shown: text_of(&shown) }
+        let bodies = json!({ "TextBody": rendered("TextBody"), "HtmlBody": rendered("HtmlBody") });
+        Message { id: id.to_owned(), accepted, shown: text_of(&shown), bodies: text_of(&bodies) }
     }
+
+    /// As its own page shows it.
+    fn details(&self) -> Value {
+        let (mut details, bodies) = (parsed(&self.shown), parsed(&self.bodies));
+        let recipients = details["Recipients"].as_array().cloned().unwrap_or_default();
+        let event = |recipient: &Value| {
+            json!({ "Recipient": recipient, "Type": "Delivered", "ReceivedAt": details["ReceivedAt"],
+                "Details": { "DeliveryMessage": "smtp;250 2.0.0 OK", "DestinationServer": "fake", "DestinationIP": "127.0.0.1" } })
+        };
+        let events: Vec<Value> = recipients.iter().map(event).collect();
+        details["MessageEvents"] = Value::from(events);
+        details["Body"] = Value::from(self.dump());
+        for name in ["TextBody", "HtmlBody"] {
+            details[name] = bodies[name].clone();
+        }
+        details
+    }
+
+    /// As it went out, as far as the fake writes mail.
+    fn dump(&self) -> String {
+        let (shown, bodies) = (parsed(&self.shown), parsed(&self.bodies));
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let to: Vec<String> =
+            shown["To"].as_array().into_iter().flatten().map(|to| text(&to["Email"])).collect();
+        format!(
+            "From: {}\r\nTo: {}\r\nSubject: {}\r\nMessage-ID: <{}@mtasv.net>\r\n\r\n{}{}",
+            text(&shown["From"]),
+            to.join(", "),
+            text(&shown["Subject"]),
+            self.id,
+            text(&bodies["TextBody"]),
+            text(&bodies["HtmlBody"])
+        )
+    }
+
+    /// What a webhook is told of its delivery (<https://postmarkapp.com/developer/webhooks/delivery-webhook>).
+    pub(super) fn delivery(&self, recipient: &str) -> Value {
+        let shown = parsed(&self.shown);
+        json!({
+            "RecordType": "Delivery", "ServerID": 1, "MessageStream": shown["MessageStream"], "MessageID": self.id,
+            "Recipient": recipient, "Tag": shown["Tag"], "DeliveredAt": shown["ReceivedAt"], "Details": "Test delivery",
+            "Metadata": shown["Metadata"],
+        })
+    }
+}
+
+/// `Name <address>`, taken apart.
+fn mailbox(written: &str) -> Value {
+    let name = written.rsplit_once('<').map(|(name, _)| name.trim().trim_matches('"'));
+    json!({ "Email": bare(written), "Name": name.filter(|name| !name.is_empty()) })
+}
+
+/// The values of the model in their places; what is more than a value stays as it was written.
+fn render(text: &str, model: &Value) -> String {
+    let mut rendered = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("{{") {
+        let Some((name, behind)) = after.split_once("}}") else { break };
+        let value = name.trim().split('.').fold(model, |value, name| &value[name]);
+        rendered.push_str(before);
+        match value {
+            Value::String(text) => rendered.push_str(text),
+            Value::Number(number) => rendered.push_str(&number.to_string()),
+            _ => rendered.push_str(&format!("{{{{{name}}}}}")),
+        }
+        rest = behind;
+    }
+    rendered + rest
 }
 
 impl Row for Message {
     fn terms(&self) -> Vec<Term> {
         let shown = parsed(&self.shown);
         let metadata = shown["Metadata"].as_object().into_iter().flatten();
-        metadata.filter_map(|(name, value)| Some(Term::new(name, value.as_str()?))).collect()
+        let metadata = metadata.filter_map(|(name, value)| Some(Term::new(name, value.as_str()?)));
+        let recipients = shown["Recipients"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let recipients = recipients.map(|address| Term::new("recipient", address.to_ascii_lowercase()));
+        let text = |name: &str| shown[name].as_str().map(str::to_owned);
+        let tag = text("Tag").filter(|tag| !tag.is_empty()).map(|tag| Term::new("tag", tag));
+        let subject = text("Subject").map(|subject| Term::new("subject", subject));
+        metadata
+            .chain(recipients)
+            .chain(tag)
+            .chain(subject)
+            .chain([Term::new("MessageID", &self.id)])
+            .collect()
     }
 }
 
@@ -102,7 +195,7 @@ impl Messages {
             }
         }
         let found: Vec<&RawValue> = self
-            .candidates(metadata.first())
+            .candidates(metadata.first(), request)
             .filter(|message| now >= message.accepted.plus(lag) && now.since(message.accepted) <= RETENTION)
             .filter(|message| matches(message, metadata.first(), request))
             .map(|message| &*message.shown)
@@ -111,17 +204,44 @@ impl Messages {
         Reply::json(200, &Page { messages: page, total_count: found.len() })
     }
 
+    /// `{id}/details` or `{id}/dump`.
+    pub(super) fn one(&self, rest: &str, now: Timestamp, lag: Duration) -> Option<Reply> {
+        let (id, what) = rest.split_once('/')?;
+        let mut found = self.held.with(&[Term::new("MessageID", id)]).map(|(_, message)| message);
+        let shows = |message: &&Message| message.id == id && now >= message.accepted.plus(lag);
+        let message = found.find(shows);
+        let none =
+            || Reply::json(422, &json!({ "ErrorCode": 701, "Message": "This message does not exist." }));
+        match what {
+            "details" => Some(message.map_or_else(none, |message| Reply::json(200, &message.details()))),
+            "dump" => Some(
+                message.map_or_else(none, |message| Reply::json(200, &json!({ "Body": message.dump() }))),
+            ),
+            _ => None,
+        }
+    }
+
     #[cfg(test)]
     pub(super) fn take_shown(&self) -> u64 {
         self.held.take_shown()
     }
 
     /// Newest first, all that may pass.
-    fn candidates(&self, metadata: Option<&(String, String)>) -> Box<dyn Iterator<Item = &Message> + '_> {
-        match metadata {
-            Some((name, value)) => {
-                Box::new(self.held.with(&[Term::new(name, value)]).rev().map(|(_, message)| message))
-            }
+    fn candidates(
+        &self,
+        metadata: Option<&(String, String)>,
+        request: &Request,
+    ) -> Box<dyn Iterator<Item = &Message> + '_> {
+        let asked = |name: &str| query(request, name);
+        let term = metadata
+            .map(|(name, value)| Term::new(name, value))
+            .or_else(|| {
+                asked("recipient").map(|address| Term::new("recipient", address.to_ascii_lowercase()))
+            })
+            .or_else(|| asked("tag").map(|tag| Term::new("tag", tag)))
+            .or_else(|| asked("subject").map(|subject| Term::new("subject", subject)));
+        match term {
+            Some(term) => Box::new(self.held.under(term, 0, u64::MAX).rev().map(|(_, message)| message)),
             None => Box::new(self.held.all().rev()),
         }
     }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::fixture::{Fixtures, Reply};
+use super::server::STREAMS;
 
 /// Checks a message and gives its recipients.
 pub(super) fn check(fixtures: &Fixtures, item: &Value, template: bool) -> Result<Vec<String>, Reply> {
@@ -28,11 +29,19 @@ pub(super) fn check(fixtures: &Fixtures, item: &Value, template: bool) -> Result
         None if recipients.is_empty() => return Err(fixtures.reply("bad_to").fill("invalid@localhost", "")),
         None => {}
     }
+    if recipients.len() > RECIPIENTS_MAX {
+        return Err(refused(&format!("A message can have at most {RECIPIENTS_MAX} recipients.")));
+    }
+    let has = |name: &str| item[name].as_str().is_some_and(|text| !text.is_empty());
+    if !template && !has("TextBody") && !has("HtmlBody") {
+        return Err(refused("Provide either email TextBody or HtmlBody or both."));
+    }
     if !metadata_fits(&item["Metadata"]) {
         return Err(fixtures.reply("metadata_too_long"));
     }
-    let stream = item["MessageStream"].as_str().unwrap_or(STREAMS[0]);
-    if !STREAMS.contains(&stream) {
+    let stream = item["MessageStream"].as_str().unwrap_or(STREAMS[0].0);
+    // Nobody sends by the stream for what comes in.
+    if !STREAMS.iter().any(|(known, kind)| *known == stream && *kind != "Inbound") {
         return Err(fixtures.reply("stream_missing").fill("'x'", &format!("'{stream}'")));
     }
     Ok(recipients)
@@ -87,9 +96,13 @@ fn metadata_fits(metadata: &Value) -> bool {
     fields.len() <= 10 && fields.iter().all(fits)
 }
 
-/// The transactional and the broadcast stream that every server begins with
-/// (<https://postmarkapp.com/developer/api/message-streams-api>); the first is the default.
-const STREAMS: [&str; 2] = ["outbound", "broadcast"];
+/// The words are composed.
+fn refused(message: &str) -> Reply {
+    Reply::json(422, &json!({ "ErrorCode": 300, "Message": message }))
+}
+
+/// <https://postmarkapp.com/developer/api/email-api>: of `To`, `Cc` and `Bcc` together.
+const RECIPIENTS_MAX: usize = 50;
 
 /// ErrorCode of an inactive recipient (<https://postmarkapp.com/developer/api/overview#error-codes>).
 const INACTIVE: u64 = 406;

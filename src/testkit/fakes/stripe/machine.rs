@@ -1,21 +1,26 @@
 //! What Stripe does with a request, in its own order.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
 use parking_lot::Mutex;
-use serde_json::{Value, json};
+use serde_json::json;
 use wiremock::Request;
 
+use super::super::encoding::from_base64;
 use super::super::fixture::{Fixtures, Reply};
 use super::super::ledger::{Effect, Ledger};
 use super::super::serve::{Behaviour, date, fault_of, header};
-use super::objects::{List, Objects};
+use super::super::webhooks::Outbox;
+use super::cards::Charging;
+use super::desk::{Desk, Made};
+use super::objects::Objects;
 use super::params::Params;
 use super::records::{Lookup, Record, Records};
-use super::{ConflictType, StripeAnswer};
+use super::refusal::Refusal;
+use super::{ConflictType, StripeAnswer, actions, expand, reads, webhooks};
 use crate::clock::Clock;
 use crate::testkit::{Fault, WaitForm};
 
@@ -24,6 +29,7 @@ pub(super) struct Machine {
     pub(super) fixtures: &'static Fixtures,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ledger: Ledger,
+    pub(super) outbox: Outbox,
     pub(super) conflict_type: ConflictType,
     pub(super) busy: Duration,
     pub(super) state: Mutex<State>,
@@ -33,6 +39,7 @@ pub(super) struct Machine {
 pub(super) struct State {
     pub(super) records: Records,
     pub(super) objects: Objects,
+    pub(super) methods: HashMap<String, Charging>,
     pub(super) scripted: VecDeque<StripeAnswer>,
     pub(super) requests: u64,
 }
@@ -45,6 +52,7 @@ pub(super) struct Write<'a> {
     pub(super) params: Params,
     pub(super) fault: Option<Fault>,
     pub(super) request_id: &'a str,
+    pub(super) version: &'a str,
 }
 
 impl Behaviour for Machine {
@@ -70,33 +78,65 @@ impl Machine {
         };
         let path = request.url.path();
         let Some(rest) = path.strip_prefix("/v1/").filter(|rest| !rest.is_empty()) else {
-            return self.unknown_url(request);
+            return Refusal::unknown_url(request.method.as_str(), path).reply();
         };
         let fault = fault_of(&request.headers);
+        let params = Params::of(request);
+        let version = header(&request.headers, "stripe-version").unwrap_or(VERSION);
+        let write = Write { account: &account, key, path, params, fault, request_id, version };
         if is_post {
-            let params = Params::of(request);
-            let write = Write { account: &account, key, path, params, fault, request_id };
             return self.write(state, &write, rest);
         }
         if let Some(reply) = fault.and_then(|fault| self.refuse(fault)) {
             return reply;
         }
-        let mut reply = match (request.method.as_str(), rest.split_once('/')) {
-            ("GET", None) => state.objects.list(&account, rest, path, &List::of(request)),
-            ("GET", Some((resource, id))) => state.objects.read(&account, resource, id),
-            ("DELETE", Some((resource, id))) => {
-                let reply = state.objects.remove(&account, resource, id);
-                if reply.status == 200 {
-                    self.effect(&account, key, "DELETE", path, id);
-                }
-                reply
-            }
-            _ => self.unknown_url(request),
+        let reply = match (request.method.as_str(), rest.split_once('/')) {
+            ("GET", _) => self.read(state, &write, rest),
+            ("DELETE", Some((name, id))) => self.delete(state, &write, name, id),
+            (method, _) => Err(Refusal::unknown_url(method, path)),
         };
         if fault == Some(Fault::Error500After) {
-            reply = self.server_error();
+            self.server_error()
+        } else {
+            reply.unwrap_or_else(|no| no.reply())
         }
-        reply
+    }
+
+    fn read(&self, state: &State, read: &Write<'_>, rest: &str) -> Result<Reply, Refusal> {
+        let paths: Vec<String> = read.params.expand().map(str::to_owned).collect();
+        expand::check(rest.split('/').next().unwrap_or_default(), &paths)?;
+        let now = self.clock.wall().as_millis() / 1000;
+        let reply = reads::get(&state.objects, read.account, now, rest, &read.params, read.path)?;
+        if paths.is_empty() {
+            return Ok(reply);
+        }
+        Ok(Reply::json(200, &expand::expand(&state.objects, read.account, reply.value(), &paths)))
+    }
+
+    fn delete(&self, state: &mut State, write: &Write<'_>, name: &str, id: &str) -> Result<Reply, Refusal> {
+        let made = self.at_desk(state, write, |desk| actions::delete(desk, name, id, write.path))?;
+        self.effect(write.account, write.key, "DELETE", write.path, id);
+        Ok(Reply::json(200, &made))
+    }
+
+    /// Carries out a write, and tells the webhooks of it.
+    fn at_desk(&self, state: &mut State, write: &Write<'_>, act: impl FnOnce(&mut Desk<'_>) -> Made) -> Made {
+        let mut desk = Desk {
+            objects: &mut state.objects,
+            methods: &mut state.methods,
+            account: write.account,
+            now: self.clock.wall().as_millis() / 1000,
+            version: write.version,
+            request_id: write.request_id,
+            key: write.key,
+            events: Vec::new(),
+        };
+        let made = act(&mut desk);
+        let events = desk.events;
+        for event in &events {
+            webhooks::post(&self.outbox, &state.objects, write.account, event);
+        }
+        made
     }
 
     /// The order is Stripe's. What keeps a request from executing comes first and stores nothing. Then the key's
@@ -148,30 +188,23 @@ impl Machine {
                 Outcome::NotStored(reply)
             };
         }
-        let (resource, target) = match rest.split_once('/') {
-            Some((resource, target)) => (resource, Some(target.split('/').next().unwrap_or(target))),
-            None => (rest, None),
-        };
-        let needs_amount = target.is_none() && matches!(resource, "charges" | "payment_intents");
-        if needs_amount && write.params.get("amount").is_none_or(str::is_empty) {
-            return Outcome::NotStored(self.fixtures.reply("invalid_param"));
-        }
         if write.fault == Some(Fault::Stored500) {
             return Outcome::Stored(self.fixtures.reply("stored_500"));
         }
-        if DECLINED.iter().any(|(name, value)| write.params.get(name) == Some(value)) {
-            return Outcome::Stored(self.fixtures.reply("card_declined"));
+        let paths: Vec<String> = write.params.expand().map(str::to_owned).collect();
+        let made = expand::check(rest.split('/').next().unwrap_or_default(), &paths).and_then(|()| {
+            self.at_desk(state, write, |desk| actions::post(desk, rest, &write.params, write.path))
+        });
+        match made {
+            Ok(made) => {
+                let id = made["id"].as_str().unwrap_or_default();
+                self.effect(write.account, write.key, "POST", write.path, id);
+                let shown = expand::expand(&state.objects, write.account, made, &paths);
+                Outcome::Stored(Reply::json(200, &shown).header("Stripe-Should-Retry", "false"))
+            }
+            Err(refusal) if refusal.executed => Outcome::Stored(refusal.reply()),
+            Err(refusal) => Outcome::NotStored(refusal.reply()),
         }
-        let now = self.clock.wall();
-        let made = match target {
-            None => Some(state.objects.create(write.account, resource, &write.params, now)),
-            Some(id) => state.objects.update(write.account, resource, id, &write.params),
-        };
-        let Some(made) = made else {
-            return Outcome::NotStored(missing(target.unwrap_or_default()));
-        };
-        self.effect(write.account, write.key, "POST", write.path, made["id"].as_str().unwrap_or_default());
-        Outcome::Stored(Reply::json(200, &made).header("Stripe-Should-Retry", "false"))
     }
 
     /// What a fault makes of a request before it can execute.
@@ -222,11 +255,6 @@ impl Machine {
         Reply::json(400, &json!({ "error": { "message": message, "type": "invalid_request_error" } }))
     }
 
-    fn unknown_url(&self, request: &Request) -> Reply {
-        let message = format!("Unrecognized request URL ({}: {}).", request.method, request.url.path());
-        Reply::json(404, &json!({ "error": { "message": message, "type": "invalid_request_error" } }))
-    }
-
     pub(super) fn effect(&self, account: &str, key: Option<&str>, method: &str, path: &str, id: &str) {
         self.ledger.record(Effect {
             wire_key: key.map(str::to_owned),
@@ -249,7 +277,13 @@ enum Outcome {
 
 /// The account and mode that a request's keys and objects belong to; `None` if it may not come in.
 fn account(request: &Request) -> Option<String> {
-    let secret = header(&request.headers, "authorization")?.strip_prefix("Bearer ")?;
+    let credentials = header(&request.headers, "authorization")?;
+    let secret = match credentials.split_once(' ')? {
+        ("Bearer", secret) => secret.to_owned(),
+        // The key is the user, without a password.
+        ("Basic", pair) => String::from_utf8(from_base64(pair)?).ok()?.trim_end_matches(':').to_owned(),
+        _ => return None,
+    };
     let (_, rest) = secret.split_once('_').filter(|(kind, _)| matches!(*kind, "sk" | "rk"))?;
     let mode = if rest.starts_with("live") { "live" } else { "test" };
     let account = header(&request.headers, "stripe-account").unwrap_or("acct_own");
@@ -274,20 +308,8 @@ fn echo(reply: Reply, request: &Request, request_id: &str) -> Reply {
     reply
 }
 
-pub(super) fn missing(id: &str) -> Reply {
-    let error: Value = json!({
-        "code": "resource_missing", "message": format!("No such object: '{id}'"),
-        "param": "id", "type": "invalid_request_error"
-    });
-    Reply::json(404, &json!({ "error": error }))
-}
-
 /// Documented at <https://docs.stripe.com/api/idempotent_requests>.
 const KEY_LEN_MAX: usize = 255;
 
 /// The version of the newest real answer among the fixtures.
 const VERSION: &str = "2026-07-29.dahlia";
-
-/// Stripe's own test values for a declined card (<https://docs.stripe.com/testing#declined-payments>).
-const DECLINED: [(&str, &str); 2] =
-    [("source", "tok_chargeDeclined"), ("payment_method", "pm_card_chargeDeclined")];

@@ -1,128 +1,150 @@
 //! What Stripe holds: every object made, readable at once (lists are read-after-write; Search is not, and
 //! there is none here).
 
+use std::collections::HashSet;
+
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
-use wiremock::Request;
 
 use super::super::fixture::{Reply, parsed, text_of};
 use super::super::table::{Row, Table, Tables, Term};
-use super::machine::missing;
+use super::contract::{Field, Kind, Resource};
 use super::params::Params;
-use crate::clock::Timestamp;
+use super::refusal::Refusal;
 
 /// All objects, a table for each account's each resource.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
     tables: Tables<Object>,
     made: u64,
+    /// Customers that were deleted: they are shown as such.
+    gone: HashSet<(String, String)>,
 }
 
 #[derive(Debug)]
 struct Object {
-    /// `None` if the caller put something else than text in its place.
-    id: Option<String>,
+    id: String,
     created: u64,
     /// When the newest was made, of this and all before it: who wants what is newer need not go further back,
     /// wherever the clock was set meanwhile.
     newest: u64,
+    terms: Box<[Term]>,
     text: Box<RawValue>,
 }
 
 impl Object {
-    fn new(value: &Value, newest: u64) -> Object {
-        let id = value["id"].as_str().map(str::to_owned);
-        Object { id, created: value["created"].as_u64().unwrap_or(0), newest, text: text_of(value) }
-    }
-
-    fn is(&self, id: &str) -> bool {
-        self.id.as_deref() == Some(id)
+    fn new(resource: &str, value: &Value, newest: u64) -> Object {
+        let id = value["id"].as_str().unwrap_or_default().to_owned();
+        let filters = Resource::named(resource).map_or(&[][..], |resource| &resource.list);
+        let term = |field: &Field| {
+            let (name, held) = held(&field.name, value);
+            (!matches!(field.kind, Kind::Range) && !held.is_null()).then(|| term(name, held))
+        };
+        let terms = filters.iter().filter_map(term).chain([Term::new("id", &id)]).collect();
+        Object { id, created: value["created"].as_u64().unwrap_or(0), newest, terms, text: text_of(value) }
     }
 }
 
 impl Row for Object {
     fn terms(&self) -> Vec<Term> {
-        self.id.iter().map(|id| Term::new("id", id)).collect()
+        self.terms.to_vec()
     }
 }
 
 impl Objects {
-    pub(super) fn create(&mut self, account: &str, resource: &str, params: &Params, now: Timestamp) -> Value {
+    /// A new id.
+    pub(super) fn next_id(&mut self, prefix: &str) -> String {
         self.made += 1;
-        let (object, prefix) = naming(resource);
-        let now = now.as_millis() / 1000;
-        let mut fields = Map::new();
-        fields.insert("id".to_owned(), Value::from(format!("{prefix}_{:014}", self.made)));
-        fields.insert("object".to_owned(), Value::from(object));
-        fields.insert("created".to_owned(), Value::from(now));
-        fields.insert("livemode".to_owned(), Value::from(account.ends_with("/live")));
-        fields.insert("metadata".to_owned(), json!({}));
-        fields.extend(params.fields());
-        let value = Value::Object(fields);
+        if prefix.is_empty() { format!("{:08}", self.made) } else { format!("{prefix}_{:014}", self.made) }
+    }
+
+    pub(super) fn add(&mut self, account: &str, resource: &str, value: &Value) {
         let table = self.tables.of_mut(account, resource);
-        let newest = table.all().next_back().map_or(now, |last| last.newest.max(now));
-        table.add(Object::new(&value, newest));
-        value
+        let created = value["created"].as_u64().unwrap_or(0);
+        let newest = table.all().next_back().map_or(created, |last| last.newest.max(created));
+        table.add(Object::new(resource, value, newest));
     }
 
-    pub(super) fn update(
-        &mut self,
-        account: &str,
-        resource: &str,
-        id: &str,
-        params: &Params,
-    ) -> Option<Value> {
-        let (ordinal, object) = find(self.tables.of(account, resource)?, id)?;
-        let (mut value, newest) = (parsed(&object.text), object.newest);
-        for (name, sent) in params.fields() {
-            match (&mut value[name.as_str()], sent) {
-                // Metadata is merged field by field (<https://docs.stripe.com/api/metadata>).
-                (Value::Object(held), Value::Object(sent)) => held.extend(sent),
-                (held, sent) => *held = sent,
-            }
+    /// Puts a changed object in its place.
+    pub(super) fn replace(&mut self, account: &str, resource: &str, value: &Value) {
+        let table = self.tables.of_mut(account, resource);
+        if let Some((ordinal, object)) = find(table, value["id"].as_str().unwrap_or_default()) {
+            let newest = object.newest;
+            table.replace(ordinal, Object::new(resource, value, newest));
         }
-        self.tables.of_mut(account, resource).replace(ordinal, Object::new(&value, newest));
-        Some(value)
     }
 
-    pub(super) fn read(&self, account: &str, resource: &str, id: &str) -> Reply {
-        let found = self.tables.of(account, resource).and_then(|table| find(table, id));
-        found.map_or_else(|| missing(id), |(_, object)| Reply::json(200, &object.text))
+    pub(super) fn get(&self, account: &str, resource: &str, id: &str) -> Option<Value> {
+        self.text(account, resource, id).map(parsed)
     }
 
-    pub(super) fn remove(&mut self, account: &str, resource: &str, id: &str) -> Reply {
-        let found = self.tables.of(account, resource).and_then(|table| find(table, id));
-        let Some((ordinal, _)) = found else { return missing(id) };
-        self.tables.of_mut(account, resource).remove(ordinal);
-        Reply::json(200, &json!({ "id": id, "object": naming(resource).0, "deleted": true }))
+    pub(super) fn text(&self, account: &str, resource: &str, id: &str) -> Option<&RawValue> {
+        let (_, object) = find(self.tables.of(account, resource)?, id)?;
+        Some(&object.text)
     }
 
-    pub(super) fn list(&self, account: &str, resource: &str, path: &str, list: &List) -> Reply {
-        let Some(limit) = list.limit else {
-            let error = json!({
-                "message": "Invalid integer: limit must be between 1 and 100.",
-                "param": "limit", "type": "invalid_request_error"
-            });
-            return Reply::json(400, &json!({ "error": error }));
-        };
+    pub(super) fn remove(&mut self, account: &str, resource: &str, id: &str) -> bool {
+        let table = self.tables.of_mut(account, resource);
+        let found = find(table, id).map(|(ordinal, _)| ordinal);
+        if resource == "customers" && found.is_some() {
+            self.gone.insert((account.to_owned(), id.to_owned()));
+        }
+        found.map(|ordinal| table.remove(ordinal)).is_some()
+    }
+
+    /// Whether it is a customer that was deleted.
+    pub(super) fn is_gone(&self, account: &str, id: &str) -> bool {
+        self.gone.contains(&(account.to_owned(), id.to_owned()))
+    }
+
+    /// All objects of an account, oldest first.
+    pub(super) fn all(&self, account: &str, resource: &str) -> Vec<Value> {
+        let table = self.tables.of(account, resource);
+        table.into_iter().flat_map(Table::all).map(|object| parsed(&object.text)).collect()
+    }
+
+    /// All objects of an account whose field holds this, oldest first.
+    pub(super) fn with(&self, account: &str, resource: &str, field: &str, held: &str) -> Vec<Value> {
+        let held = Value::from(held);
+        let table = self.tables.of(account, resource);
+        let found = table.into_iter().flat_map(|table| table.under(term(field, &held), 0, u64::MAX));
+        found.map(|(_, object)| parsed(&object.text)).filter(|value| value[field] == held).collect()
+    }
+
+    pub(super) fn list(&self, account: &str, list: &List<'_>) -> Result<Reply, Refusal> {
         let none = Table::default();
-        let table = self.tables.of(account, resource).unwrap_or(&none);
-        let end = match &list.starting_after {
-            Some(after) => match under(table, after).rev().find(|(_, object)| list.matches(object)) {
-                Some((ordinal, _)) => ordinal,
-                None => return missing(after),
+        let table = self.tables.of(account, list.resource).unwrap_or(&none);
+        let place = |cursor: &Option<String>, param, none| match cursor {
+            Some(id) => match find(table, id) {
+                Some((ordinal, _)) => Ok(ordinal),
+                None => Err(Refusal::no_such(list.object(), id, param)),
             },
-            None => u64::MAX,
+            None => Ok(none),
         };
+        let below = place(&list.starting_after, "starting_after", u64::MAX)?;
+        let above = place(&list.ending_before, "ending_before", 0)?;
         let since = list.since();
-        let newest = table.before(end).rev().take_while(|object| object.newest >= since);
-        // One more than is shown tells whether there are more.
-        let found = newest.filter(|object| list.matches(object)).take(limit + 1);
-        let mut data: Vec<&RawValue> = found.map(|object| &*object.text).collect();
-        let has_more = data.len() > limit;
-        data.truncate(limit);
-        Reply::json(200, &Page { data, has_more, object: "list", url: path })
+        let mut found: Box<dyn DoubleEndedIterator<Item = (u64, &Object)>> = match list.narrowest() {
+            Some(term) => Box::new(table.under(term, above, below)),
+            None => Box::new(table.between(above, below)),
+        };
+        // A page goes on from its cursor: towards the newer ones if it ends before one.
+        let forward = list.ending_before.is_some();
+        let next = || if forward { found.next() } else { found.next_back() };
+        let mut data: Vec<&RawValue> = std::iter::from_fn(next)
+            .take_while(|(_, object)| forward || list.narrowest().is_some() || object.newest >= since)
+            .filter(|(_, object)| list.matches(object))
+            // One more than is shown tells whether there are more.
+            .take(list.limit + 1)
+            .map(|(_, object)| &*object.text)
+            .collect();
+        let has_more = data.len() > list.limit;
+        data.truncate(list.limit);
+        if forward {
+            data.reverse();
+        }
+        Ok(Reply::json(200, &Page { data, has_more, object: "list", url: list.path }))
     }
 
     #[cfg(test)]
@@ -131,13 +153,25 @@ impl Objects {
     }
 }
 
-/// The objects with this id, oldest first: a caller may give an id twice.
-fn under<'a>(table: &'a Table<Object>, id: &'a str) -> impl DoubleEndedIterator<Item = (u64, &'a Object)> {
-    table.with(&[Term::new("id", id)]).filter(move |(_, object)| object.is(id))
+fn find<'a>(table: &'a Table<Object>, id: &str) -> Option<(u64, &'a Object)> {
+    table.under(Term::new("id", id), 0, u64::MAX).find(|(_, object)| object.id == id)
 }
 
-fn find<'a>(table: &'a Table<Object>, id: &'a str) -> Option<(u64, &'a Object)> {
-    under(table, id).next()
+fn term(field: &str, held: &Value) -> Term {
+    match held {
+        Value::String(text) => Term::new(field, text),
+        other => Term::new(field, other.to_string()),
+    }
+}
+
+/// What a filter of this name looks at.
+fn held<'a>(filter: &'a str, value: &'a Value) -> (&'a str, &'a Value) {
+    let name = match filter {
+        "lookup_keys" => "lookup_key",
+        "ids" => "id",
+        other => other,
+    };
+    (name, &value[name])
 }
 
 #[derive(Serialize)]
@@ -150,78 +184,121 @@ struct Page<'a> {
 
 /// What a list request asks for.
 #[derive(Debug)]
-pub(super) struct List {
-    /// `None` if it is out of bounds.
-    limit: Option<usize>,
+pub(super) struct List<'a> {
+    resource: &'a str,
+    path: &'a str,
+    limit: usize,
     starting_after: Option<String>,
-    created: Vec<(String, u64)>,
-    equal: Vec<(String, String)>,
+    ending_before: Option<String>,
+    ranges: Vec<(String, Value)>,
+    equal: Vec<(String, Value)>,
 }
 
-impl List {
-    pub(super) fn of(request: &Request) -> List {
-        let mut list =
-            List { limit: Some(LIMIT_DEFAULT), starting_after: None, created: Vec::new(), equal: Vec::new() };
-        for (name, value) in request.url.query_pairs().into_owned() {
-            match name.as_str() {
-                "limit" => list.limit = value.parse().ok().filter(|limit| (1..=LIMIT_MAX).contains(limit)),
-                "starting_after" => list.starting_after = Some(value),
-                name if name.starts_with("expand") => {}
-                name => match (name.strip_prefix("created["), value.parse()) {
-                    (Some(bound), Ok(seconds)) => {
-                        list.created.push((bound.trim_end_matches(']').to_owned(), seconds));
-                    }
-                    _ => list.equal.push((name.to_owned(), value)),
-                },
-            }
+impl<'a> List<'a> {
+    /// Of this resource, and with this filter beside those of the request.
+    pub(super) fn of(
+        resource: &'a str,
+        path: &'a str,
+        params: &Params,
+        also: Option<(&str, &str)>,
+    ) -> Result<List<'a>, Refusal> {
+        let filters = Resource::named(resource).map_or(&[][..], |resource| &resource.list);
+        let cursor = |name: &str, kind| Field { name: name.to_owned(), required: false, kind };
+        let mut fields = filters.to_vec();
+        fields.push(cursor("limit", Kind::Int));
+        fields.extend(["starting_after", "ending_before"].map(|name| cursor(name, Kind::Text)));
+        let mut asked = params.decode(&fields)?;
+        let mut text = |name: &str| asked.remove(name).and_then(|id| id.as_str().map(str::to_owned));
+        let (starting_after, ending_before) = (text("starting_after"), text("ending_before"));
+        if starting_after.is_some() && ending_before.is_some() {
+            let message = "You cannot parameterize both starting_after and ending_before.";
+            return Err(Refusal::param("starting_after", message));
         }
-        list
+        let limit = match asked.remove("limit") {
+            None | Some(Value::Null) => LIMIT_DEFAULT,
+            Some(limit) => limit.as_u64().and_then(|limit| usize::try_from(limit).ok()).unwrap_or(0),
+        };
+        if !(1..=LIMIT_MAX).contains(&limit) {
+            return Err(Refusal::param("limit", "Invalid integer: limit must be between 1 and 100."));
+        }
+        let is_range =
+            |name: &str| filters.iter().any(|field| field.name == name && matches!(field.kind, Kind::Range));
+        asked.retain(|_, value| !value.is_null());
+        let (ranges, mut equal): (Vec<_>, Vec<_>) = asked.into_iter().partition(|(name, _)| is_range(name));
+        equal.extend(also.map(|(name, value)| (name.to_owned(), Value::from(value))));
+        // Those that were canceled are shown when they are asked for.
+        if resource == "subscriptions" && equal.iter().any(|(name, value)| name == "status" && value == "all")
+        {
+            equal.retain(|(name, _)| name != "status");
+        }
+        Ok(List { resource, path, limit, starting_after, ending_before, ranges, equal })
+    }
+
+    fn object(&self) -> &str {
+        Resource::named(self.resource).map_or(self.resource, |resource| &resource.object)
     }
 
     /// Nothing that it asks for was made before this, in seconds.
     fn since(&self) -> u64 {
-        let since = self.created.iter().map(|(bound, seconds)| match bound.as_str() {
-            "gt" => seconds.saturating_add(1),
-            "gte" => *seconds,
-            _ => 0,
+        let created = self.ranges.iter().filter(|(name, _)| name == "created");
+        let since = created.map(|(_, range)| match range {
+            Value::Object(bounds) => {
+                bound(bounds, "gte").max(bound(bounds, "gt").map(|gt| gt + 1)).unwrap_or(0)
+            }
+            exact => exact.as_i64().unwrap_or(0),
         });
-        since.max().unwrap_or(0)
+        u64::try_from(since.max().unwrap_or(0)).unwrap_or(0)
+    }
+
+    /// The term under which all that it asks for is, if there is one.
+    fn narrowest(&self) -> Option<Term> {
+        self.equal
+            .iter()
+            .find(|(_, value)| !value.is_array() && !value.is_boolean())
+            .map(|(name, value)| term(held(name, &Value::Null).0, value))
     }
 
     fn matches(&self, object: &Object) -> bool {
-        let created = object.created;
-        let in_time = self.created.iter().all(|(bound, seconds)| match bound.as_str() {
-            "gt" => created > *seconds,
-            "gte" => created >= *seconds,
-            "lt" => created < *seconds,
-            "lte" => created <= *seconds,
-            _ => false,
-        });
-        if !in_time || self.equal.is_empty() {
-            return in_time;
+        let within = |range: &Value, held: i64| match range {
+            Value::Object(bounds) => {
+                bounds.iter().all(|(name, bound)| match (name.as_str(), bound.as_i64()) {
+                    ("gt", Some(bound)) => held > bound,
+                    ("gte", Some(bound)) => held >= bound,
+                    ("lt", Some(bound)) => held < bound,
+                    ("lte", Some(bound)) => held <= bound,
+                    _ => true,
+                })
+            }
+            exact => exact.as_i64() == Some(held),
+        };
+        let in_time = self.ranges.iter().filter(|(name, _)| name == "created");
+        let created = i64::try_from(object.created).unwrap_or(i64::MAX);
+        if !in_time.clone().all(|(_, range)| within(range, created)) {
+            return false;
+        }
+        if self.equal.is_empty() && in_time.count() == self.ranges.len() {
+            return true;
         }
         let value = parsed(&object.text);
-        self.equal.iter().all(|(name, wanted)| value[name.as_str()] == wanted.as_str())
+        let ranges = self
+            .ranges
+            .iter()
+            .all(|(name, range)| value[name].as_i64().is_some_and(|held| within(range, held)));
+        ranges
+            && self.equal.iter().all(|(name, wanted)| match (held(name, &value).1, wanted) {
+                (held, Value::Array(wanted)) => wanted.contains(held),
+                (held, wanted) => held == wanted,
+            })
     }
 }
 
-/// A resource's object name and id prefix, as in Stripe's API reference; a resource not listed gets its own
-/// name.
-fn naming(resource: &str) -> (&str, &str) {
-    match resource {
-        "payment_intents" => ("payment_intent", "pi"),
-        "charges" => ("charge", "ch"),
-        "refunds" => ("refund", "re"),
-        "customers" => ("customer", "cus"),
-        "products" => ("product", "prod"),
-        "prices" => ("price", "price"),
-        "invoices" => ("invoice", "in"),
-        "subscriptions" => ("subscription", "sub"),
-        "transfers" => ("transfer", "tr"),
-        "payouts" => ("payout", "po"),
-        "coupons" => ("coupon", "co"),
-        other => (other, other),
-    }
+fn bound(bounds: &Map<String, Value>, name: &str) -> Option<i64> {
+    bounds.get(name)?.as_i64()
+}
+
+/// A page that is part of an object, with all that is in it.
+pub(super) fn inner_list(data: &[Value], path: &str) -> Value {
+    json!({ "data": data, "has_more": false, "object": "list", "url": path })
 }
 
 /// Both from <https://docs.stripe.com/api/pagination>.
@@ -230,9 +307,13 @@ const LIMIT_MAX: usize = 100;
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
+    use super::super::desk::Desk;
     use super::*;
     use crate::random::Random as _;
     use crate::testkit::SeededRandom;
+    use wiremock::Request;
 
     const ACCOUNT: &str = "acct_own/test";
 
@@ -245,10 +326,28 @@ mod tests {
         }
     }
 
+    fn add(objects: &mut Objects, created: u64, charge: &str) -> Value {
+        let mut desk = Desk {
+            objects,
+            methods: &mut HashMap::new(),
+            account: ACCOUNT,
+            now: created,
+            version: "",
+            request_id: "",
+            key: None,
+            events: Vec::new(),
+        };
+        let mut refund = desk.draft("refunds", &Map::new());
+        refund["charge"] = Value::from(charge);
+        desk.add_quietly("refunds", &refund);
+        refund
+    }
+
     /// The ids of a page, and whether more follow.
     fn page(objects: &Objects, query: &str) -> (Vec<String>, bool) {
-        let list = List::of(&request(query, ""));
-        let page = objects.list(ACCOUNT, "refunds", "/v1/refunds", &list).value();
+        let params = Params::of(&request(query, ""));
+        let list = List::of("refunds", "/v1/refunds", &params, None).unwrap();
+        let page = objects.list(ACCOUNT, &list).unwrap().value();
         let ids = page["data"].as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap().to_owned());
         (ids.collect(), page["has_more"].as_bool().unwrap())
     }
@@ -261,14 +360,12 @@ mod tests {
         for second in 0..60 {
             // The clock runs on, and is set back and forth.
             let created = second + random.next_u64() % 20;
-            let params = Params::of(&request("", &format!("charge=ch_{}", second % 3)));
-            let now = Timestamp::from_millis(created * 1000 + 999);
-            let object = objects.create(ACCOUNT, "refunds", &params, now);
+            let object = add(&mut objects, created, &format!("ch_{}", second % 3));
             made.push((object["id"].as_str().unwrap().to_owned(), created));
         }
         for gone in [3, 20, 40] {
             let (id, _) = made.remove(gone);
-            assert_eq!(objects.remove(ACCOUNT, "refunds", &id).status, 200);
+            assert!(objects.remove(ACCOUNT, "refunds", &id));
         }
         for (bound, passes) in [
             ("gt", (|created, second| created > second) as fn(u64, u64) -> bool),
@@ -291,7 +388,23 @@ mod tests {
                     more = has_more;
                 }
                 assert_eq!(paged, ids, "{asked} in pages");
+                let mut back: Vec<String> = Vec::new();
+                more = !ids.is_empty();
+                while more {
+                    let last = ids.last().unwrap();
+                    let before = back.first().unwrap_or(last);
+                    let (mut next, has_more) =
+                        page(&objects, &format!("{asked}&limit=7&ending_before={before}"));
+                    next.append(&mut back);
+                    (back, more) = (next, has_more);
+                }
+                assert_eq!(back, ids[..ids.len().saturating_sub(1)], "{asked} in pages, backwards");
             }
+        }
+        for second in 0..80 {
+            let exact = made.iter().rev().filter(|(_, created)| *created == second);
+            let ids: Vec<String> = exact.map(|(id, _)| id.clone()).collect();
+            assert_eq!(page(&objects, &format!("created={second}&limit=100")), (ids, false));
         }
         let of_one = made.iter().rev().filter(|(id, _)| id[3..].parse::<u64>().unwrap() % 3 == 1);
         let of_one: Vec<String> = of_one.map(|(id, _)| id.clone()).collect();

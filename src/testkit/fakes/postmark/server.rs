@@ -1,0 +1,272 @@
+//! What a Postmark server has besides messages: itself, templates, streams and bounces.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+use wiremock::Request;
+
+use super::super::fixture::Reply;
+use super::query;
+
+/// All of it. It begins with the two streams that every server has, and with one template.
+#[derive(Debug)]
+pub(super) struct Server {
+    own: Value,
+    templates: BTreeMap<u64, Value>,
+    pub(super) webhooks: BTreeMap<u64, Value>,
+    bounces: BTreeMap<u64, Value>,
+    made: u64,
+}
+
+impl Default for Server {
+    fn default() -> Server {
+        let own = json!({
+            "ID": SERVER, "Name": "Fake", "ApiTokens": ["fake"], "ServerLink": "https://postmarkapp.com/servers/1/streams",
+            "Color": "Green", "SmtpApiActivated": true, "RawEmailEnabled": false, "DeliveryType": "Sandbox",
+            "InboundAddress": "fake@inbound.postmarkapp.com", "InboundHookUrl": "", "BounceHookUrl": "", "OpenHookUrl": "",
+            "DeliveryHookUrl": "", "ClickHookUrl": "", "PostFirstOpenOnly": false, "InboundDomain": "", "InboundHash": "fake",
+            "InboundSpamThreshold": 5, "TrackOpens": false, "TrackLinks": "None", "IncludeBounceContentInHook": false,
+            "EnableSmtpApiErrorHooks": false,
+        });
+        let mut server = Server {
+            own,
+            templates: BTreeMap::new(),
+            webhooks: BTreeMap::new(),
+            bounces: BTreeMap::new(),
+            made: 0,
+        };
+        let receipt = json!({ "Name": "Receipt", "Alias": "receipt", "Subject": "Order {{order}}", "TextBody": "Thank you." });
+        let _ = server.create_template(&receipt);
+        server
+    }
+}
+
+impl Server {
+    pub(super) fn next_id(&mut self) -> u64 {
+        self.made += 1;
+        self.made
+    }
+
+    /// `None` for a route that is not of these.
+    pub(super) fn answer(&mut self, request: &Request, route: &str, body: Option<&Value>) -> Option<Reply> {
+        let parts: Vec<&str> = route.trim_start_matches('/').split('/').collect();
+        let writes = matches!(request.method.as_str(), "POST" | "PUT");
+        let Some(sent) = body.or(if writes { None } else { Some(&Value::Null) }) else {
+            return Some(refused(402, "The JSON data provided is invalid."));
+        };
+        Some(match (request.method.as_str(), &parts[..]) {
+            ("GET", ["server"]) => Reply::json(200, &self.own),
+            ("PUT", ["server"]) => self.edit_server(sent),
+            ("GET", ["templates"]) => self.templates(request),
+            ("POST", ["templates"]) => self.create_template(sent).unwrap_or_else(|no| no),
+            ("GET", ["templates", id]) => {
+                self.template(id).map_or_else(no_template, |it| Reply::json(200, it))
+            }
+            ("PUT", ["templates", id]) => self.edit_template(id, sent),
+            ("DELETE", ["templates", id]) => self.delete_template(id),
+            ("GET", ["message-streams"]) => {
+                let streams = STREAMS.map(|(id, kind)| stream(id, kind));
+                Reply::json(200, &json!({ "MessageStreams": streams, "TotalCount": streams.len() }))
+            }
+            ("GET", ["message-streams", id]) => match STREAMS.iter().find(|(known, _)| known == id) {
+                Some((id, kind)) => Reply::json(200, &stream(id, kind)),
+                None => refused(1226, "The message stream for the provided 'ID' was not found."),
+            },
+            ("GET", ["webhooks"]) => self.webhooks(request),
+            ("POST", ["webhooks"]) => self.create_webhook(sent),
+            ("GET" | "PUT" | "DELETE", ["webhooks", id]) => self.webhook(request.method.as_str(), id, sent),
+            ("GET", ["deliverystats"]) => self.delivery_statistics(),
+            ("GET", ["bounces"]) => self.bounces(request),
+            ("GET", ["bounces", id]) => match self.bounces.get(&number(id)) {
+                Some(bounce) => Reply::json(200, bounce),
+                None => refused(407, "The bounce was not found."),
+            },
+            ("GET", ["bounces", id, "dump"]) if self.bounces.contains_key(&number(id)) => {
+                Reply::json(200, &json!({ "Body": "" }))
+            }
+            _ => return None,
+        })
+    }
+
+    fn edit_server(&mut self, sent: &Value) -> Reply {
+        for (name, value) in sent.as_object().into_iter().flatten() {
+            if !matches!(name.as_str(), "ID" | "ApiTokens" | "ServerLink") && self.own.get(name).is_some() {
+                self.own[name] = value.clone();
+            }
+        }
+        Reply::json(200, &self.own)
+    }
+
+    fn templates(&self, request: &Request) -> Reply {
+        let Some((count, offset)) = page(request) else { return no_page() };
+        let short = |template: &Value| {
+            let names = ["TemplateType", "Active", "TemplateId", "Name", "Alias", "LayoutTemplate"];
+            let fields = names.map(|name| (name.to_owned(), template[name].clone()));
+            Value::Object(fields.into_iter().collect())
+        };
+        let shown: Vec<Value> = self.templates.values().skip(offset).take(count).map(short).collect();
+        Reply::json(200, &json!({ "TotalCount": self.templates.len(), "Templates": shown }))
+    }
+
+    /// By its id or its alias.
+    fn template(&self, id: &str) -> Option<&Value> {
+        let alias = |template: &&Value| {
+            template["Alias"].as_str().is_some_and(|alias| alias.eq_ignore_ascii_case(id))
+        };
+        self.templates.get(&number(id)).or_else(|| self.templates.values().find(alias))
+    }
+
+    /// The template that a message names; what Postmark says if there is none.
+    pub(super) fn template_of(&self, item: &Value) -> Result<&Value, Reply> {
+        let id = item["TemplateId"].as_u64().map(|id| id.to_string());
+        let name = id.or_else(|| item["TemplateAlias"].as_str().map(str::to_owned));
+        name.and_then(|name| self.template(&name)).ok_or_else(no_template)
+    }
+
+    fn create_template(&mut self, sent: &Value) -> Result<Reply, Reply> {
+        let text = |name: &str| sent[name].as_str().filter(|text| !text.is_empty());
+        if text("Name").is_none() {
+            return Err(refused(1125, "The 'Name' for the template is required."));
+        }
+        if text("HtmlBody").or(text("TextBody")).is_none() {
+            return Err(refused(1123, "A template must have an 'HtmlBody' or a 'TextBody'."));
+        }
+        if text("Alias").is_some_and(|alias| self.template(alias).is_some()) {
+            return Err(refused(1128, "A template with this alias already exists."));
+        }
+        let id = self.next_id();
+        let template = json!({
+            "TemplateType": text("TemplateType").unwrap_or("Standard"), "Name": sent["Name"], "TemplateId": id,
+            "Alias": text("Alias"), "Subject": sent["Subject"], "HtmlBody": text("HtmlBody"), "TextBody": text("TextBody"),
+            "Active": true, "AssociatedServerId": SERVER, "LayoutTemplate": text("LayoutTemplate"),
+        });
+        let told = brief(&template);
+        self.templates.insert(id, template);
+        Ok(Reply::json(200, &told))
+    }
+
+    fn edit_template(&mut self, id: &str, sent: &Value) -> Reply {
+        let Some(id) = self.template(id).and_then(|template| template["TemplateId"].as_u64()) else {
+            return no_template();
+        };
+        let Some(template) = self.templates.get_mut(&id) else { return no_template() };
+        for name in ["Name", "Subject", "HtmlBody", "TextBody", "Alias", "LayoutTemplate"] {
+            if let Some(value) = sent.get(name) {
+                template[name] = value.clone();
+            }
+        }
+        Reply::json(200, &brief(template))
+    }
+
+    fn delete_template(&mut self, id: &str) -> Reply {
+        let Some(id) = self.template(id).and_then(|template| template["TemplateId"].as_u64()) else {
+            return no_template();
+        };
+        self.templates.remove(&id);
+        Reply::json(200, &json!({ "ErrorCode": 0, "Message": format!("Template {id} removed.") }))
+    }
+
+    /// An address that takes no more mail.
+    pub(super) fn bounce(&mut self, address: &str, at: &str) {
+        let id = self.next_id();
+        let bounce = json!({
+            "RecordType": "Bounce", "ID": id, "Type": "HardBounce", "TypeCode": 1, "Name": "Hard bounce", "Tag": "",
+            "MessageID": "00000000-0000-0000-0000-000000000000", "ServerID": SERVER,
+            "Description": "The server was unable to deliver your message (ex: unknown user, mailbox not found).",
+            "Details": "", "Email": address, "From": "", "BouncedAt": at, "DumpAvailable": false, "Inactive": true,
+            "CanActivate": true, "Subject": "", "MessageStream": "outbound",
+        });
+        self.bounces.insert(id, bounce);
+    }
+
+    /// Lets an address take mail again. Gives the answer, and the address.
+    pub(super) fn activate(&mut self, id: &str) -> Result<(Reply, String), Reply> {
+        let bounce = self.bounces.get_mut(&number(id));
+        let bounce = bounce.ok_or_else(|| refused(407, "The bounce was not found."))?;
+        if bounce["Inactive"] == false {
+            return Err(refused(408, "The bounce cannot be activated: its address is active."));
+        }
+        bounce["Inactive"] = Value::from(false);
+        let address = bounce["Email"].as_str().unwrap_or_default().to_owned();
+        Ok((Reply::json(200, &json!({ "Message": "OK", "Bounce": bounce })), address))
+    }
+
+    fn bounces(&self, request: &Request) -> Reply {
+        let Some((count, offset)) = page(request) else { return no_page() };
+        let equal = |parameter: &str, held: &Value| {
+            query(request, parameter).is_none_or(|wanted| {
+                held.as_str().map_or_else(|| held.to_string(), str::to_owned).eq_ignore_ascii_case(&wanted)
+            })
+        };
+        let passes = |bounce: &&Value| {
+            equal("type", &bounce["Type"])
+                && equal("inactive", &bounce["Inactive"])
+                && equal("emailFilter", &bounce["Email"])
+        };
+        let found: Vec<&Value> = self.bounces.values().rev().filter(passes).collect();
+        let shown: Vec<&&Value> = found.iter().skip(offset).take(count).collect();
+        Reply::json(200, &json!({ "TotalCount": found.len(), "Bounces": shown }))
+    }
+
+    fn delivery_statistics(&self) -> Reply {
+        let inactive = self.bounces.values().filter(|bounce| bounce["Inactive"] == true).count();
+        let counts = [("All", None), ("Hard bounce", Some("HardBounce"))].map(|(name, kind)| {
+            let mut metric = Map::new();
+            metric.insert("Name".to_owned(), Value::from(name));
+            metric.insert("Count".to_owned(), Value::from(self.bounces.len()));
+            metric.extend(kind.map(|kind| ("Type".to_owned(), Value::from(kind))));
+            metric
+        });
+        Reply::json(200, &json!({ "InactiveMails": inactive, "Bounces": counts }))
+    }
+}
+
+/// What a write tells of a template.
+fn brief(template: &Value) -> Value {
+    json!({
+        "TemplateId": template["TemplateId"], "Name": template["Name"], "Active": template["Active"],
+        "Alias": template["Alias"], "TemplateType": template["TemplateType"], "LayoutTemplate": template["LayoutTemplate"],
+    })
+}
+
+fn stream(id: &str, kind: &str) -> Value {
+    let unsubscribe = if kind == "Broadcasts" { "Postmark" } else { "None" };
+    json!({
+        "ID": id, "ServerID": SERVER, "Name": id, "Description": "", "MessageStreamType": kind,
+        "CreatedAt": "2020-07-01T00:00:00-04:00", "UpdatedAt": null, "ArchivedAt": null, "ExpectedPurgeDate": null,
+        "SubscriptionManagementConfiguration": { "UnsubscribeHandlingType": unsubscribe },
+    })
+}
+
+/// `count` and `offset`, which lists require.
+fn page(request: &Request) -> Option<(usize, usize)> {
+    let number = |name: &str| query(request, name)?.parse().ok();
+    Some((number("count")?, number("offset")?)).filter(|(count, _)| (1..=500).contains(count))
+}
+
+fn no_page() -> Reply {
+    refused(300, "Parameters 'count' (1 to 500) and 'offset' are required.")
+}
+
+fn no_template() -> Reply {
+    refused(
+        1101,
+        "The Template's 'TemplateId' or 'TemplateAlias' associated with this request is not valid or was not found.",
+    )
+}
+
+/// The codes are documented (<https://postmarkapp.com/developer/api/overview#error-codes>), the words composed.
+pub(super) fn refused(code: u64, message: &str) -> Reply {
+    Reply::json(422, &json!({ "ErrorCode": code, "Message": message }))
+}
+
+pub(super) fn number(id: &str) -> u64 {
+    id.parse().unwrap_or(0)
+}
+
+/// The streams that a message may name: those that every server begins with, the default first
+/// (<https://postmarkapp.com/developer/api/message-streams-api>).
+pub(super) const STREAMS: [(&str, &str); 3] =
+    [("outbound", "Transactional"), ("broadcast", "Broadcasts"), ("inbound", "Inbound")];
+
+const SERVER: u64 = 1;

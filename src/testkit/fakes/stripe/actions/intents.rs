@@ -1,0 +1,317 @@
+//! Payment intents and setup intents: their life from the first parameter to the money
+//! (<https://docs.stripe.com/payments/paymentintents/lifecycle>).
+
+use serde_json::{Map, Value, json};
+
+use super::super::cards::Charging;
+use super::super::contract::Resource;
+use super::super::desk::{Desk, Made, merge};
+use super::super::refusal::Refusal;
+use super::{amount, charges, flag, methods, text};
+
+pub(super) fn create(desk: &mut Desk<'_>, sent: &Map<String, Value>) -> Made {
+    let mut sent = sent.clone();
+    take_method(desk, &mut sent)?;
+    let mut intent = desk.draft("payment_intents", &sent);
+    intent["currency"] = Value::from(text(&sent, "currency").unwrap_or_default().to_lowercase());
+    intent["client_secret"] = secret(&intent);
+    if let Some(methods) = intent["automatic_payment_methods"].as_object_mut() {
+        methods.entry("allow_redirects").or_insert_with(|| Value::from("always"));
+    }
+    after_update(&mut intent);
+    let intent = desk.add("payment_intents", intent);
+    if flag(&sent, "confirm") { confirm(desk, intent, &sent) } else { Ok(intent) }
+}
+
+fn secret(intent: &Value) -> Value {
+    Value::from(format!("{}_secret_fake", intent["id"].as_str().unwrap_or_default()))
+}
+
+/// Puts the payment method's own id in place of a test value such as `pm_card_visa`.
+pub(super) fn take_method(desk: &mut Desk<'_>, sent: &mut Map<String, Value>) -> Result<(), Refusal> {
+    if let Some(name) = text(sent, "payment_method") {
+        let method = methods::take(desk, name, "payment_method")?;
+        sent.insert("payment_method".to_owned(), method["id"].clone());
+    }
+    Ok(())
+}
+
+/// What may still be changed.
+pub(super) fn check_update(intent: &Value, sent: &Map<String, Value>) -> Result<(), Refusal> {
+    let status = intent["status"].as_str().unwrap_or_default();
+    let free = ["requires_payment_method", "requires_confirmation", "requires_action"];
+    let only_words =
+        sent.keys().all(|name| matches!(name.as_str(), "metadata" | "description" | "receipt_email"));
+    if free.contains(&status) || only_words {
+        return Ok(());
+    }
+    let message = format!(
+        "This PaymentIntent's parameters could not be updated because it has a status of {status}. Only a \
+         PaymentIntent with one of the following statuses may be updated: {}.",
+        free.join(", ")
+    );
+    Err(unexpected(intent, message))
+}
+
+/// Whether it has a payment method decides what it waits for.
+pub(super) fn after_update(intent: &mut Value) {
+    let waits = ["requires_payment_method", "requires_confirmation"];
+    if waits.contains(&intent["status"].as_str().unwrap_or_default()) {
+        intent["status"] = Value::from(waits[usize::from(!intent["payment_method"].is_null())]);
+    }
+}
+
+fn unexpected(intent: &Value, message: impl Into<String>) -> Refusal {
+    let object = intent["object"].as_str().unwrap_or_default();
+    Refusal::state(&format!("{object}_unexpected_state"), message).with(object, intent.clone())
+}
+
+pub(super) fn confirm(desk: &mut Desk<'_>, mut intent: Value, sent: &Map<String, Value>) -> Made {
+    let status = intent["status"].as_str().unwrap_or_default();
+    match status {
+        "requires_payment_method" | "requires_confirmation" | "requires_action" => {}
+        "succeeded" | "requires_capture" => {
+            let message = "You cannot confirm this PaymentIntent because it has already succeeded after being previously confirmed.";
+            return Err(unexpected(&intent, message));
+        }
+        status => {
+            let message =
+                format!("You cannot confirm this PaymentIntent because it has a status of {status}.");
+            return Err(unexpected(&intent, message));
+        }
+    }
+    let mut sent = sent.clone();
+    take_method(desk, &mut sent)?;
+    if let Some(resource) = Resource::named("payment_intents") {
+        let shown = sent.iter().filter(|(name, _)| !matches!(name.as_str(), "amount" | "currency"));
+        merge(resource, &mut intent, &shown.map(|(name, value)| (name.clone(), value.clone())).collect());
+    }
+    let Some(method) = desk.get("payment_methods", &intent["payment_method"]) else {
+        let message = "You cannot confirm this PaymentIntent because it's missing a payment method. You can either \
+                       update the PaymentIntent with a payment method and then confirm it again, or confirm it again \
+                       directly with a payment method.";
+        return Err(unexpected(&intent, message));
+    };
+    let behaviour = methods::behaviour(desk, &method);
+    match behaviour {
+        Charging::Declines(..) => Err(decline(desk, intent, &method, behaviour)),
+        Charging::Authenticates if flag(&sent, "off_session") || flag(&sent, "error_on_requires_action") => {
+            let message = "This payment required an authentication action to complete, but `error_on_requires_action` \
+                           was set, or the customer is not there.";
+            let code = "authentication_required";
+            Err(decline(desk, intent, &method, Charging::Declines(code, code, message)))
+        }
+        Charging::Authenticates => {
+            intent["status"] = Value::from("requires_action");
+            intent["next_action"] = next_action(text(&sent, "return_url"));
+            desk.put("payment_intents", &intent);
+            desk.tell("requires_action", &intent);
+            Ok(intent)
+        }
+        Charging::Pays => Ok(paid(desk, intent, &method)),
+    }
+}
+
+fn next_action(return_url: Option<&str>) -> Value {
+    match return_url {
+        Some(url) => json!({ "type": "redirect_to_url",
+            "redirect_to_url": { "return_url": url, "url": "https://hooks.stripe.com/3d_secure_2/hosted" } }),
+        None => json!({ "type": "use_stripe_sdk", "use_stripe_sdk": { "type": "three_d_secure_redirect" } }),
+    }
+}
+
+/// The charge of an intent, not yet held.
+fn charge_of(desk: &mut Desk<'_>, intent: &Value, method: &Value) -> Value {
+    let mut charge = desk.draft("charges", &Map::new());
+    for name in [
+        "amount",
+        "currency",
+        "customer",
+        "description",
+        "metadata",
+        "on_behalf_of",
+        "receipt_email",
+        "shipping",
+        "statement_descriptor",
+        "statement_descriptor_suffix",
+        "transfer_group",
+        "application_fee_amount",
+    ] {
+        charge[name] = intent[name].clone();
+    }
+    charge["payment_intent"] = intent["id"].clone();
+    charge["payment_method"] = method["id"].clone();
+    charge["billing_details"] = method["billing_details"].clone();
+    charge
+}
+
+fn decline(desk: &mut Desk<'_>, mut intent: Value, method: &Value, behaviour: Charging) -> Refusal {
+    let charge = charge_of(desk, &intent, method);
+    let charge = charges::fail(desk, charge, behaviour);
+    let refusal = behaviour.refusal().unwrap_or_else(|| charges::cannot_cancel(&charge));
+    let refusal = refusal.with("charge", charge["id"].clone()).with("payment_method", method.clone());
+    intent["status"] = Value::from("requires_payment_method");
+    intent["payment_method"] = Value::Null;
+    intent["latest_charge"] = charge["id"].clone();
+    intent["last_payment_error"] = refusal.error();
+    desk.put("payment_intents", &intent);
+    desk.tell("payment_failed", &intent);
+    refusal.with("payment_intent", intent)
+}
+
+fn paid(desk: &mut Desk<'_>, mut intent: Value, method: &Value) -> Value {
+    let manual = intent["capture_method"] == "manual";
+    let mut charge = charge_of(desk, &intent, method);
+    charges::pay(desk, &mut charge, &method["card"], !manual);
+    let charge = charges::hold_new(desk, charge);
+    intent["latest_charge"] = charge["id"].clone();
+    intent["next_action"] = Value::Null;
+    intent["last_payment_error"] = Value::Null;
+    let (status, field, what) = if manual {
+        ("requires_capture", "amount_capturable", "amount_capturable_updated")
+    } else {
+        ("succeeded", "amount_received", "succeeded")
+    };
+    intent["status"] = Value::from(status);
+    intent[field] = intent["amount"].clone();
+    if !intent["setup_future_usage"].is_null() {
+        methods::keep(desk, method, &intent["customer"]);
+    }
+    desk.put("payment_intents", &intent);
+    desk.tell(what, &intent);
+    intent
+}
+
+pub(super) fn capture(desk: &mut Desk<'_>, mut intent: Value, sent: &Map<String, Value>) -> Made {
+    if intent["status"] != "requires_capture" {
+        let message = format!(
+            "This PaymentIntent could not be captured because it has a status of {}. Only a PaymentIntent with one of \
+             the following statuses may be captured: requires_capture.",
+            intent["status"].as_str().unwrap_or_default()
+        );
+        return Err(unexpected(&intent, message));
+    }
+    let most = intent["amount_capturable"].as_i64().unwrap_or(0);
+    let taken = amount(sent, "amount_to_capture").unwrap_or(most);
+    if !(1..=most).contains(&taken) {
+        let message = format!("The amount to capture is between 1 and the amount authorised, {most}.");
+        return Err(Refusal::amount(message).code("amount_too_large").with("param", "amount_to_capture"));
+    }
+    if let Some(mut charge) = desk.get("charges", &intent["latest_charge"]) {
+        charges::settle(desk, &mut charge, taken);
+    }
+    if let Some(resource) = Resource::named("payment_intents") {
+        merge(resource, &mut intent, sent);
+    }
+    intent["status"] = Value::from("succeeded");
+    intent["amount_received"] = Value::from(taken);
+    intent["amount_capturable"] = Value::from(0);
+    desk.put("payment_intents", &intent);
+    desk.tell("succeeded", &intent);
+    Ok(intent)
+}
+
+pub(super) fn cancel(desk: &mut Desk<'_>, mut intent: Value, sent: &Map<String, Value>) -> Made {
+    let status = intent["status"].as_str().unwrap_or_default();
+    let open = ["requires_payment_method", "requires_capture", "requires_confirmation", "requires_action"];
+    if !open.contains(&status) {
+        let message = format!(
+            "You cannot cancel this PaymentIntent because it has a status of {status}. Only a PaymentIntent with one \
+             of the following statuses may be canceled: {}.",
+            open.join(", ")
+        );
+        return Err(unexpected(&intent, message));
+    }
+    if status == "requires_capture"
+        && let Some(mut charge) = desk.get("charges", &intent["latest_charge"])
+    {
+        charges::release(desk, &mut charge);
+    }
+    intent["amount_capturable"] = Value::from(0);
+    close(desk, "payment_intents", &mut intent, sent)?;
+    Ok(intent)
+}
+
+/// Cancels an intent of either kind.
+fn close(
+    desk: &mut Desk<'_>,
+    name: &str,
+    intent: &mut Value,
+    sent: &Map<String, Value>,
+) -> Result<(), Refusal> {
+    let reason = text(sent, "cancellation_reason");
+    let known = ["duplicate", "fraudulent", "requested_by_customer", "abandoned"];
+    if reason.is_some_and(|reason| !known.contains(&reason)) {
+        let message = format!("Invalid cancellation_reason: must be one of {}", known.join(", "));
+        return Err(Refusal::param("cancellation_reason", message));
+    }
+    intent["status"] = Value::from("canceled");
+    intent["cancellation_reason"] = reason.map_or(Value::Null, Value::from);
+    intent["next_action"] = Value::Null;
+    if name == "payment_intents" {
+        intent["canceled_at"] = Value::from(desk.now);
+    }
+    desk.put(name, intent);
+    desk.tell("canceled", intent);
+    Ok(())
+}
+
+pub(super) fn create_setup(desk: &mut Desk<'_>, sent: &Map<String, Value>) -> Made {
+    let mut sent = sent.clone();
+    take_method(desk, &mut sent)?;
+    let mut intent = desk.draft("setup_intents", &sent);
+    intent["client_secret"] = secret(&intent);
+    after_update(&mut intent);
+    let intent = desk.add("setup_intents", intent);
+    if flag(&sent, "confirm") { confirm_setup(desk, intent, &sent) } else { Ok(intent) }
+}
+
+pub(super) fn confirm_setup(desk: &mut Desk<'_>, mut intent: Value, sent: &Map<String, Value>) -> Made {
+    let mut sent = sent.clone();
+    take_method(desk, &mut sent)?;
+    if let Some(method) = sent.get("payment_method") {
+        intent["payment_method"] = method.clone();
+    }
+    if !matches!(
+        intent["status"].as_str(),
+        Some("requires_payment_method" | "requires_confirmation" | "requires_action")
+    ) {
+        return Err(unexpected(&intent, "You cannot confirm this SetupIntent because it is finished."));
+    }
+    let Some(method) = desk.get("payment_methods", &intent["payment_method"]) else {
+        let message = "You cannot confirm this SetupIntent because it's missing a payment method.";
+        return Err(unexpected(&intent, message));
+    };
+    match methods::behaviour(desk, &method) {
+        Charging::Authenticates => {
+            intent["status"] = Value::from("requires_action");
+            intent["next_action"] = next_action(text(&sent, "return_url"));
+            desk.put("setup_intents", &intent);
+            desk.tell("requires_action", &intent);
+        }
+        declined @ Charging::Declines(..) => {
+            let refusal = declined.refusal().unwrap_or_else(|| charges::cannot_cancel(&intent));
+            intent["status"] = Value::from("requires_payment_method");
+            intent["payment_method"] = Value::Null;
+            intent["last_setup_error"] = refusal.error();
+            desk.put("setup_intents", &intent);
+            desk.tell("setup_failed", &intent);
+            return Err(refusal.with("setup_intent", intent));
+        }
+        Charging::Pays => {
+            methods::keep(desk, &method, &intent["customer"]);
+            intent["status"] = Value::from("succeeded");
+            desk.put("setup_intents", &intent);
+            desk.tell("succeeded", &intent);
+        }
+    }
+    Ok(intent)
+}
+
+pub(super) fn cancel_setup(desk: &mut Desk<'_>, mut intent: Value, sent: &Map<String, Value>) -> Made {
+    if matches!(intent["status"].as_str(), Some("succeeded" | "canceled")) {
+        return Err(unexpected(&intent, "You cannot cancel this SetupIntent because it is finished."));
+    }
+    close(desk, "setup_intents", &mut intent, sent)?;
+    Ok(intent)
+}

@@ -1,0 +1,156 @@
+//! What Stripe's resources are made of: the fixture file `stripe_contract.json`, read once.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// One resource, such as `payment_intents`.
+#[derive(Debug, Deserialize)]
+#[serde(from = "Written")]
+pub(super) struct Resource {
+    pub(super) object: String,
+    pub(super) prefix: String,
+    pub(super) created: bool,
+    pub(super) livemode: bool,
+    /// What every object has, as it is before a request sets anything.
+    pub(super) fields: Map<String, Value>,
+    /// What an object may have and shows once a request sets it.
+    pub(super) echo: Vec<String>,
+    /// What completes a hash that a request sets.
+    pub(super) shapes: Map<String, Value>,
+    /// `None` where a request cannot create one.
+    pub(super) create: Option<Vec<Field>>,
+    pub(super) update: Option<Vec<Field>>,
+    /// The filters of its list.
+    pub(super) list: Vec<Field>,
+}
+
+/// A parameter.
+#[derive(Clone, Debug)]
+pub(super) struct Field {
+    pub(super) name: String,
+    pub(super) required: bool,
+    pub(super) kind: Kind,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Kind {
+    Text,
+    Int,
+    Number,
+    Bool,
+    /// A number as text, of any precision.
+    Decimal,
+    OneOf(Vec<String>),
+    Metadata,
+    /// Seconds, or `now`.
+    IntOrNow,
+    /// A number, or bounds.
+    Range,
+    List(Box<Kind>),
+    Hash(Vec<Field>),
+}
+
+impl Resource {
+    /// The one of this name.
+    pub(super) fn named(name: &str) -> Option<&'static Resource> {
+        RESOURCES.get(name)
+    }
+
+    /// The name of the resource whose ids begin so.
+    pub(super) fn with_prefix(prefix: &str) -> Option<&'static str> {
+        RESOURCES.iter().find(|(_, resource)| resource.prefix == prefix).map(|(name, _)| name.as_str())
+    }
+
+    /// Whether an object shows this parameter.
+    pub(super) fn shows(&self, name: &str) -> bool {
+        self.fields.contains_key(name) || self.echo.iter().any(|known| known == name)
+    }
+}
+
+static RESOURCES: LazyLock<HashMap<String, Resource>> = LazyLock::new(|| {
+    let mut file: Map<String, Value> =
+        serde_json::from_str(include_str!("../../fixtures/stripe_contract.json"))
+            .expect("the crate's fixture files are JSON");
+    file.remove("_about");
+    file.into_iter()
+        .map(|(name, resource)| (name, serde_json::from_value(resource).expect("a resource of the contract")))
+        .collect()
+});
+
+/// A resource as the file has it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    object: String,
+    prefix: String,
+    created: bool,
+    livemode: bool,
+    fields: Map<String, Value>,
+    nulls: Vec<String>,
+    #[serde(default)]
+    echo: Vec<String>,
+    #[serde(default)]
+    shapes: Map<String, Value>,
+    create: Option<Map<String, Value>>,
+    #[serde(default)]
+    update: Vec<String>,
+    #[serde(default)]
+    update_more: Map<String, Value>,
+    #[serde(default)]
+    list: Map<String, Value>,
+}
+
+impl From<Written> for Resource {
+    fn from(written: Written) -> Resource {
+        let mut fields = written.fields;
+        fields.extend(written.nulls.into_iter().map(|name| (name, Value::Null)));
+        let create = written.create.as_ref().map(fields_of);
+        let mut update = fields_of(&written.update_more);
+        for field in create.iter().flatten().filter(|field| written.update.contains(&field.name)) {
+            update.push(Field { required: false, ..field.clone() });
+        }
+        Resource {
+            object: written.object,
+            prefix: written.prefix,
+            created: written.created,
+            livemode: written.livemode,
+            fields,
+            echo: written.echo,
+            shapes: written.shapes,
+            create,
+            update: Some(update).filter(|update| !update.is_empty()),
+            list: fields_of(&written.list),
+        }
+    }
+}
+
+fn fields_of(written: &Map<String, Value>) -> Vec<Field> {
+    let field = |(name, kind): (&String, &Value)| {
+        let required = kind.as_str().is_some_and(|kind| kind.starts_with('!'));
+        Field { name: name.clone(), required, kind: kind_of(kind) }
+    };
+    written.iter().map(field).collect()
+}
+
+fn kind_of(written: &Value) -> Kind {
+    match written {
+        Value::Array(inner) => Kind::List(Box::new(kind_of(inner.first().unwrap_or(&Value::Null)))),
+        Value::Object(fields) => Kind::Hash(fields_of(fields)),
+        other => match other.as_str().unwrap_or_default().trim_start_matches('!') {
+            "int" => Kind::Int,
+            "number" => Kind::Number,
+            "bool" => Kind::Bool,
+            "decimal" => Kind::Decimal,
+            "metadata" => Kind::Metadata,
+            "int or now" => Kind::IntOrNow,
+            "range" => Kind::Range,
+            text => match text.strip_prefix("one of ") {
+                Some(names) => Kind::OneOf(names.split(' ').map(str::to_owned).collect()),
+                None => Kind::Text,
+            },
+        },
+    }
+}

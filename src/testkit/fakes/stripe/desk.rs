@@ -1,0 +1,153 @@
+//! Where a write is carried out: the objects of one account, the time, and what is told of it.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value, json};
+
+use super::cards::Charging;
+use super::contract::Resource;
+use super::objects::Objects;
+use super::refusal::Refusal;
+
+/// One write under way.
+pub(super) struct Desk<'a> {
+    pub(super) objects: &'a mut Objects,
+    /// What each payment method does when it is charged, where that is not success.
+    pub(super) methods: &'a mut HashMap<String, Charging>,
+    pub(super) account: &'a str,
+    /// Seconds.
+    pub(super) now: u64,
+    pub(super) version: &'a str,
+    pub(super) request_id: &'a str,
+    pub(super) key: Option<&'a str>,
+    /// What happened, for the webhooks: the kind, and the event.
+    pub(super) events: Vec<Value>,
+}
+
+/// What a write has come to.
+pub(super) type Made = Result<Value, Refusal>;
+
+impl Desk<'_> {
+    /// An object of this resource as these parameters make it, not yet held.
+    pub(super) fn draft(&mut self, name: &str, params: &Map<String, Value>) -> Value {
+        let Some(resource) = Resource::named(name) else { return Value::Null };
+        let mut fields = Map::new();
+        let given = params.get("id").and_then(Value::as_str).map(str::to_owned);
+        let id = given.unwrap_or_else(|| self.objects.next_id(&resource.prefix));
+        fields.insert("id".to_owned(), Value::from(id));
+        fields.insert("object".to_owned(), Value::from(resource.object.as_str()));
+        if resource.created {
+            fields.insert("created".to_owned(), Value::from(self.now));
+        }
+        if resource.livemode {
+            fields.insert("livemode".to_owned(), Value::from(self.account.ends_with("/live")));
+        }
+        if resource.create.iter().flatten().any(|field| field.name == "metadata") {
+            fields.insert("metadata".to_owned(), json!({}));
+        }
+        fields.extend(resource.fields.clone());
+        let mut object = Value::Object(fields);
+        merge(resource, &mut object, params);
+        object
+    }
+
+    /// Holds a new object, and tells of it.
+    pub(super) fn add(&mut self, name: &str, object: Value) -> Value {
+        self.objects.add(self.account, name, &object);
+        self.tell("created", &object);
+        object
+    }
+
+    /// Holds a new object without an event.
+    pub(super) fn add_quietly(&mut self, name: &str, object: &Value) {
+        self.objects.add(self.account, name, object);
+    }
+
+    /// Puts a changed object in its place.
+    pub(super) fn put(&mut self, name: &str, object: &Value) {
+        self.objects.replace(self.account, name, object);
+    }
+
+    /// The object that a parameter or a field names.
+    pub(super) fn get(&self, name: &str, id: &Value) -> Option<Value> {
+        self.objects.get(self.account, name, id.as_str()?)
+    }
+
+    /// The object that a parameter names; refused if there is none.
+    pub(super) fn named(&self, name: &str, id: &str, param: &str) -> Made {
+        let object = Resource::named(name).map_or(name, |resource| &resource.object);
+        let found = self.objects.get(self.account, name, id);
+        found.ok_or_else(|| Refusal::no_such(object, id, param))
+    }
+
+    /// An event: `{object}.{what}`.
+    pub(super) fn tell(&mut self, what: &str, object: &Value) {
+        let kind = object["object"].as_str().unwrap_or_default();
+        // Neither does Stripe tell of these.
+        if matches!(kind, "event" | "webhook_endpoint" | "balance_transaction") {
+            return;
+        }
+        let kind = if kind == "subscription" { "customer.subscription" } else { kind };
+        let kind = format!("{kind}.{what}");
+        let mut event = self.draft("events", &Map::new());
+        event["type"] = Value::from(kind);
+        event["api_version"] = Value::from(self.version);
+        event["data"] = json!({ "object": object });
+        event["request"] = json!({ "id": self.request_id, "idempotency_key": self.key });
+        self.add_quietly("events", &event);
+        self.events.push(event);
+    }
+}
+
+/// Sets what the parameters say, as far as an object shows it.
+pub(super) fn merge(resource: &Resource, object: &mut Value, params: &Map<String, Value>) {
+    for (name, sent) in params {
+        if name == "metadata" {
+            merge_metadata(&mut object["metadata"], sent);
+        } else if resource.shows(name) && name != "id" {
+            let unset = || resource.fields.get(name).cloned().unwrap_or(Value::Null);
+            object[name] = match sent {
+                Value::Null => unset(),
+                Value::Object(sent) => {
+                    let held = object[name].as_object().cloned();
+                    let shape = || resource.shapes.get(name).and_then(Value::as_object).cloned();
+                    let mut whole = held.or_else(shape).unwrap_or_default();
+                    whole.extend(sent.iter().map(|(name, value)| (name.clone(), completed(name, value))));
+                    Value::Object(whole)
+                }
+                sent => sent.clone(),
+            };
+        }
+    }
+}
+
+/// Metadata is merged field by field (<https://docs.stripe.com/api/metadata>).
+fn merge_metadata(held: &mut Value, sent: &Value) {
+    let Value::Object(sent) = sent else {
+        *held = json!({});
+        return;
+    };
+    let mut whole = held.as_object().cloned().unwrap_or_default();
+    for (name, value) in sent {
+        if value.is_null() {
+            whole.remove(name);
+        } else {
+            whole.insert(name.clone(), value.clone());
+        }
+    }
+    *held = Value::Object(whole);
+}
+
+/// An address has all its fields.
+fn completed(name: &str, value: &Value) -> Value {
+    match value {
+        Value::Object(sent) if name == "address" => {
+            let names = ["city", "country", "line1", "line2", "postal_code", "state"];
+            let mut whole: Map<String, Value> =
+                names.iter().map(|name| ((*name).to_owned(), Value::Null)).collect();
+            whole.extend(sent.clone());
+            Value::Object(whole)
+        }
+        other => other.clone(),
+    }
+}
