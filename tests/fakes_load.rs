@@ -1,0 +1,137 @@
+//! How fast the fakes are. Measured on request, since a machine that does something else at the time would fail it:
+//!
+//! `cargo test --release --features testkit --test fakes_load -- --ignored --nocapture --test-threads 1`
+#![cfg(feature = "testkit")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a measurement says what it found"
+)]
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use http::{HeaderValue, Method};
+use serde_json::{Value, json};
+use steadfast::testkit::fakes::{BigCommerceFake, InProcess, PostmarkFake, StripeFake};
+use steadfast::transport::{Limits, Request, Transport as _};
+
+const OBJECTS: usize = 100_000;
+const LOOKUP_MAX: Duration = Duration::from_millis(5);
+const RATE_MIN: f64 = 5_000.0;
+
+async fn ask(fake: &InProcess, method: Method, path: &str, body: String) -> Value {
+    let mut request = Request::new(method, format!("http://fake.test{path}").parse().unwrap());
+    for (name, value) in
+        [("authorization", "Bearer sk_test_1"), ("x-auth-token", "t"), ("x-postmark-server-token", "t")]
+    {
+        request.headers.insert(name, HeaderValue::from_static(value));
+    }
+    request.body = body.into();
+    let answer = fake.send(request, Limits::new(100_000_000)).await.unwrap();
+    assert!(answer.status.is_success(), "{path}: {} {:?}", answer.status, answer.body);
+    answer.json().unwrap_or(Value::Null)
+}
+
+/// The slowest of many such lookups, but for one in twenty: the machine does other things too.
+async fn slowest(fake: &InProcess, path: &str) -> Duration {
+    let mut took = Vec::new();
+    for _ in 0..100 {
+        let begun = Instant::now();
+        ask(fake, Method::GET, path, String::new()).await;
+        took.push(begun.elapsed());
+    }
+    took.sort();
+    println!("{path}: median {:?}, 95th {:?}", took[50], took[95]);
+    took[95]
+}
+
+#[tokio::test]
+#[ignore = "a measurement"]
+async fn a_lookup_among_100_000_objects_is_under_5_ms() {
+    let (stripe, postmark, store) = (
+        StripeFake::builder().in_process(),
+        PostmarkFake::builder().in_process(),
+        BigCommerceFake::builder().in_process(),
+    );
+    let (stripe, postmark, store) = (stripe.transport(), postmark.transport(), store.transport());
+    let customer = ask(&stripe, Method::POST, "/v1/customers", String::new()).await["id"].clone();
+    let (customer, half) = (customer.as_str().unwrap().to_owned(), OBJECTS / 2);
+    for n in 0..OBJECTS {
+        let owner = if n == half { format!("&customer={customer}") } else { String::new() };
+        ask(&stripe, Method::POST, "/v1/payment_intents", format!("amount=1&currency=usd{owner}")).await;
+        let mail = json!({ "From": "a@example.com", "To": format!("b{n}@example.com"), "Subject": "s", "TextBody": "t",
+            "Metadata": { "steadfast_key": n.to_string() } });
+        ask(&postmark, Method::POST, "/email", mail.to_string()).await;
+        let order = json!({ "external_order_id": n.to_string() });
+        ask(&store, Method::POST, "/stores/s/v2/orders", order.to_string()).await;
+    }
+    let middle =
+        ask(&stripe, Method::GET, "/v1/payment_intents?limit=1", String::new()).await["data"][0]["id"]
+            .clone();
+    for (fake, path) in [
+        (&stripe, format!("/v1/payment_intents/{}", middle.as_str().unwrap())),
+        (&stripe, "/v1/payment_intents?limit=100&created[gte]=1".to_owned()),
+        (&stripe, format!("/v1/payment_intents?customer={customer}")),
+        (&stripe, "/v1/events?type=payment_intent.created&limit=10".to_owned()),
+        (&postmark, format!("/messages/outbound?count=500&offset=0&metadata_steadfast_key={half}")),
+        (&postmark, format!("/messages/outbound?count=500&offset=0&recipient=b{half}@example.com")),
+        (&store, format!("/stores/s/v2/orders?external_order_id={half}")),
+        (&store, format!("/stores/s/v2/orders/{}", half + 100)),
+    ] {
+        assert!(slowest(fake, &path).await < LOOKUP_MAX, "{path}");
+    }
+}
+
+/// Sends so many charges on one connection that stays open.
+fn charges(address: &str, count: usize, caller: usize) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_nodelay(true).unwrap();
+    let mut answers = BufReader::new(stream.try_clone().unwrap());
+    for n in 0..count {
+        let body = "amount=1000&currency=usd";
+        let request = format!(
+            "POST /v1/charges HTTP/1.1\r\nhost: x\r\nauthorization: Bearer sk_test_1\r\nidempotency-key: {caller}-{n}\r\n\
+             content-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let (mut line, mut length) = (String::new(), 0);
+        answers.read_line(&mut line).unwrap();
+        assert!(line.starts_with("HTTP/1.1 200"), "{line}");
+        while line != "\r\n" {
+            line.clear();
+            answers.read_line(&mut line).unwrap();
+            if let Some(value) = line.strip_prefix("content-length: ") {
+                length = value.trim().parse().unwrap();
+            }
+        }
+        answers.read_exact(&mut vec![0; length]).unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "a measurement"]
+async fn the_fakes_serve_5_000_requests_a_second() {
+    const CALLERS: usize = 16;
+    const EACH: usize = 2_000;
+    let fake = StripeFake::start().await;
+    let address = fake.url().trim_start_matches("http://").to_owned();
+    let begun = Instant::now();
+    let callers: Vec<_> = (0..CALLERS)
+        .map(|caller| {
+            let address = address.clone();
+            thread::spawn(move || charges(&address, EACH, caller))
+        })
+        .collect();
+    for caller in callers {
+        tokio::task::spawn_blocking(move || caller.join().unwrap()).await.unwrap();
+    }
+    let rate = (CALLERS * EACH) as f64 / begun.elapsed().as_secs_f64();
+    println!("{rate:.0} charges a second, the callers on the same cores");
+    assert_eq!(fake.ledger().count(), CALLERS * EACH);
+    assert!(rate >= RATE_MIN, "{rate:.0} a second");
+}
