@@ -100,7 +100,12 @@ impl Shop {
             0 => {
                 let amount = (1000 + order).to_string();
                 let card = if asks == Ask::No { "pm_card_chargeDeclined" } else { "pm_card_visa" };
-                let form = [("amount", amount.as_str()), ("currency", "usd"), ("payment_method", card)];
+                let form = [
+                    ("amount", amount.as_str()),
+                    ("currency", "usd"),
+                    ("payment_method", card),
+                    ("confirm", "true"),
+                ];
                 client.post("/v1/payment_intents").key(key).form(&form)
             }
             1 => client

@@ -13,7 +13,7 @@ use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig, Marker, Postmark, Strip
 use steadfast::{Call, Client, Policy};
 
 use crate::guards::VendorWithout;
-use crate::keyed::{self, BARE};
+use crate::keyed;
 use crate::network::{Network, SETTLE_TIME};
 use crate::plan::{Kind, Schedule, ms, secs};
 use crate::process::{Life, ProcessClock};
@@ -45,7 +45,8 @@ pub struct Vendors {
     bigcommerce: BigCommerceFake,
     postmark: PostmarkFake,
     /// Behind the two that are configuration.
-    other: StripeFake,
+    keyed: StripeFake,
+    bare: BigCommerceFake,
 }
 
 impl Kind {
@@ -62,7 +63,9 @@ impl Kind {
     /// The call of the operation with this number.
     pub fn call(self, client: &Client, number: usize) -> Call {
         let amount = (1000 + number).to_string();
-        let charge = |card| [("amount", amount.as_str()), ("currency", "usd"), ("payment_method", card)];
+        let charge = |card| {
+            [("amount", amount.as_str()), ("currency", "usd"), ("payment_method", card), ("confirm", "true")]
+        };
         let call = match self {
             Kind::Intent => client.post("/v1/payment_intents").form(&charge("pm_card_visa")),
             Kind::Declined => client.post("/v1/payment_intents").form(&charge("pm_card_chargeDeclined")),
@@ -74,8 +77,8 @@ impl Kind {
             Kind::Email => client.post("/email").json(&json!({
                 "From": "shop@example.com", "To": "ann@example.com", "Subject": amount, "TextBody": "Thank you."
             })),
-            Kind::Keyed => client.post("/v1/refunds").form(&charge("pm_card_visa")),
-            Kind::Bare => client.post(&bare(number)).form(&charge("pm_card_visa")),
+            Kind::Keyed => client.post("/v1/payment_intents").form(&charge("pm_card_visa")),
+            Kind::Bare => client.post(&bare(number)).json(&json!({ "tracking_number": amount })),
         };
         call.key(key(number))
     }
@@ -84,7 +87,7 @@ impl Kind {
     pub fn caused(self, effect: &Effect, number: usize, wire_key: &str) -> bool {
         match self {
             Kind::Brand => effect.wire_key.as_deref() == Some(&brand(number)),
-            Kind::Bare => effect.path == bare(number),
+            Kind::Bare => effect.path.ends_with(&bare(number)),
             // Its beginning, so that the effects of an operation that is sent under several keys are counted too.
             _ => effect.wire_key.as_deref().is_some_and(|key| key.starts_with(wire_key)),
         }
@@ -99,8 +102,9 @@ fn brand(number: usize) -> String {
     format!("Brand {number}")
 }
 
+/// Its number is in the path, since nothing else of it is in the ledger.
 fn bare(number: usize) -> String {
-    format!("/v1/bare_{number}")
+    format!("/v2/orders/{number}/shipments")
 }
 
 impl Vendors {
@@ -119,12 +123,19 @@ impl Vendors {
                 .clock(exact.clone())
                 .search_lag(LAG)
                 .in_process(),
-            other: stripe().in_process(),
+            keyed: stripe().in_process(),
+            bare: BigCommerceFake::builder().test_clock(clock).clock(exact.clone()).in_process(),
         }
     }
 
-    pub fn ledgers(&self) -> [Ledger; 4] {
-        [self.stripe.ledger(), self.bigcommerce.ledger(), self.postmark.ledger(), self.other.ledger()]
+    pub fn ledgers(&self) -> [Ledger; 5] {
+        [
+            self.stripe.ledger(),
+            self.bigcommerce.ledger(),
+            self.postmark.ledger(),
+            self.keyed.ledger(),
+            self.bare.ledger(),
+        ]
     }
 
     fn transport(&self, name: Name) -> InProcess {
@@ -132,7 +143,8 @@ impl Vendors {
             Name::Stripe => self.stripe.transport(),
             Name::BigCommerce => self.bigcommerce.transport(),
             Name::Postmark => self.postmark.transport(),
-            Name::Keyed | Name::Bare => self.other.transport(),
+            Name::Keyed => self.keyed.transport(),
+            Name::Bare => self.bare.transport(),
         }
     }
 
@@ -205,6 +217,16 @@ impl Clock for Exact {
 pub fn exact_wall(clock: &TestClock) -> Timestamp {
     TestClock::START.plus(ms(clock.now().as_nanos() / 1_000_000))
 }
+
+/// The shipments of a store: neither a key nor a lookup.
+static BARE: LazyLock<KeyedConfig> = LazyLock::new(|| {
+    let mut config = keyed::BARE.clone();
+    config.base_url += "/stores/bare";
+    if let Some(auth) = &mut config.auth {
+        (auth.header, auth.prefix) = ("X-Auth-Token".to_owned(), String::new());
+    }
+    config
+});
 
 /// Ours ends before the vendor's does, and what it says of a key that is in use is known.
 static KEYED: LazyLock<KeyedConfig> = LazyLock::new(|| {

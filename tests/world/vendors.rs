@@ -114,7 +114,9 @@ impl Kind {
     pub fn call(self, client: &Client, number: usize) -> Call {
         let named = number - usize::from(self == Kind::OtherIntent);
         let amount = (1000 + named).to_string();
-        let charge = |card| [("amount", amount.as_str()), ("currency", "usd"), ("payment_method", card)];
+        let charge = |card| {
+            [("amount", amount.as_str()), ("currency", "usd"), ("payment_method", card), ("confirm", "true")]
+        };
         let plain = |method, path: &str| client.request(method, path).json(&json!({ "value": number }));
         let call = match self {
             Kind::Intent | Kind::OtherIntent => client.post("/v1/payment_intents").form(&charge("pm_card_visa")),

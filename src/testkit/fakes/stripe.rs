@@ -62,13 +62,19 @@ pub use answers::{ConflictType, RateLimitReason, StripeAnswer};
 /// # }
 /// ```
 ///
-/// - `POST /v1/{resource}` creates, `POST /v1/{resource}/{id}[/{action}]` updates; each is one [`Effect`](super::Effect).
-/// - `GET /v1/{resource}` lists, newest first, with `created[gt|gte|lt|lte]`, `limit`, `starting_after`
-///   and any other parameter as an equality filter; `GET /v1/{resource}/{id}` reads.
-/// - `DELETE /v1/{resource}/{id}` removes and ignores the key, as v1 does.
-/// - Every request needs `Authorization: Bearer sk_…` (or `rk_…`); `sk_live_…` is live mode, all else test.
-/// - A charge or payment intent without `amount` is refused; one with Stripe's own test values
-///   `source=tok_chargeDeclined` or `payment_method=pm_card_chargeDeclined` is declined with 402.
+/// - The resources, their parameters and their fields are in `src/testkit/fixtures/stripe_contract.json`. An unknown
+///   resource, parameter, filter, currency or id is refused as Stripe refuses it.
+/// - Each `POST` and `DELETE` that executes is one [`Effect`](super::Effect). Payment intents, charges, refunds,
+///   invoices, subscriptions, payouts and transfers go through their life cycles, and their money adds up.
+/// - Lists are newest first, with `created`, `limit`, `starting_after`, `ending_before` and the resource's own filters.
+///   `expand` is taken, Search is not.
+/// - `DELETE /v1/{resource}/{id}` ignores the key, as v1 does.
+/// - Every request needs `Authorization: Bearer sk_…` (or `rk_…`), or the key as the user of Basic credentials.
+///   `sk_live_…` is live mode, all else test.
+/// - Cards are Stripe's own test cards, by number, `tok_…` or `pm_card_…`: `tok_chargeDeclined` is declined with 402. A
+///   charge without `source` and `customer` is taken, where Stripe would refuse it. The account begins with enough
+///   money for payouts and transfers.
+/// - `POST /v1/webhook_endpoints` registers a receiver on loopback. It gets the account's events, signed.
 ///
 /// It never sends `Retry-After` of its own; a fault that asks for that form gets it, as a proxy might add it.
 #[derive(Debug)]
