@@ -125,7 +125,7 @@ async fn is_cut(status: &'static str, framing: Framing, expected: (&'static str,
     let store = Arc::new(Sqlite::open(&path).expect("opens"));
     let (address, mut taken) = serve(status, framing).await;
     let send = async |store: &Arc<Sqlite>| {
-        let call = client(store, address).post("/v1/payouts").key("order-1").form(&[("amount", "1000")]);
+        let call = client(store, address).post("/v1/quotes").key("order-1").form(&[("amount", "1000")]);
         call.send().await.expect_err("an error that says so")
     };
 

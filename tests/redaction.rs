@@ -58,7 +58,7 @@ async fn on_each_store(test: impl AsyncFn(Bench)) {
 /// A personal value in the query, in a header, and at two depths of the body.
 fn call(client: &Client, key: &str) -> Call {
     client
-        .post("/v1/payouts")
+        .post("/v1/quotes")
         .key(key)
         .query(&[("email", "ada@example.test"), ("page", "2")])
         .header("X-Customer", "Ada")
@@ -210,7 +210,7 @@ async fn a_form_is_redacted_by_whole_names_and_by_their_parts() {
     let client = bench.client(&ScriptedTransport::new().json(402, json!({})));
     let form =
         [("card[number]", "4242"), ("card[cvc]", "123"), ("to[0][email]", "ada@example.test"), ("n", "1")];
-    let call = client.post("/v1/payouts").key("a").form(&form).redact(["Card[Number]", "email"]);
+    let call = client.post("/v1/quotes").key("a").form(&form).redact(["Card[Number]", "email"]);
     let shown = bench.shown(&id(&client, &call.send().await.expect_err("refused"))).await;
     let expected =
         "card%5Bnumber%5D=%5Bredacted%5D&card%5Bcvc%5D=123&to%5B0%5D%5Bemail%5D=%5Bredacted%5D&n=1";

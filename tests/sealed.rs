@@ -58,7 +58,7 @@ impl Service {
 }
 
 async fn pay(client: &Client, key: &str) -> Result<Reply, Error> {
-    client.post("/v1/payouts").key(key).form(&[("to", key)]).send().await
+    client.post("/v1/quotes").key(key).form(&[("to", key)]).send().await
 }
 
 /// A network that answers every request.

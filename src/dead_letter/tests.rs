@@ -41,7 +41,7 @@ impl Bench {
     }
 
     fn pay(&self, stripe: &Client, key: &str) -> crate::Call {
-        stripe.post("/v1/payouts").key(key).form(&[("amount", "1000"), ("card[number]", "4242")])
+        stripe.post("/v1/quotes").key(key).form(&[("amount", "1000"), ("card[number]", "4242")])
     }
 
     /// A dead letter whose one attempt ended as `network` says.
@@ -379,7 +379,7 @@ async fn an_edit_is_a_new_operation_that_is_linked_and_due() {
         assert!(edit(&letters, &old, ("order-1b", "amount=9")).await.is_ok(), "the same fingerprint");
 
         let network = bench.network.clone().json(200, json!({"id": "po_1"}));
-        let call = bench.stripe.post("/v1/payouts").key("order-1b").form(&[("amount", "9")]);
+        let call = bench.stripe.post("/v1/quotes").key("order-1b").form(&[("amount", "9")]);
         call.send().await.expect("the service sends what is due");
         let sent = &network.requests()[0];
         let keys: Vec<_> = sent.headers.get_all("idempotency-key").iter().collect();

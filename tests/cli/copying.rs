@@ -271,9 +271,9 @@ async fn holds(place: &Place, key: &str, lease: Duration) -> steadfast::clock::T
 }
 
 fn claim(key: &str, now: steadfast::clock::Timestamp, lease: Duration) -> Claim {
-    let scope = steadfast::operation::Scope::from_stored("default/stripe/test/POST /v1/payouts");
+    let scope = steadfast::operation::Scope::from_stored("default/stripe/test/POST /v1/quotes");
     let id = OperationId::new(scope, Key::new(key).expect("a key"));
-    let url = "https://api.stripe.com/v1/payouts".parse().expect("a URL");
+    let url = "https://api.stripe.com/v1/quotes".parse().expect("a URL");
     Claim {
         wire_key: id.wire_key().to_string(),
         id,

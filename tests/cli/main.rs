@@ -147,7 +147,7 @@ impl Place {
         let row = "INSERT INTO steadfast_outbox (namespace, vendor, account, path, key, headers) VALUES ";
         for nth in 0..count {
             let values = format!(
-                r#"('default', 'stripe', 'test', '/v1/payouts', 'bad-{nth}', '{{"Cookie": "hunter2"}}')"#
+                r#"('default', 'stripe', 'test', '/v1/quotes', 'bad-{nth}', '{{"Cookie": "hunter2"}}')"#
             );
             file.execute_batch(&[row, &values].concat()).expect("a row");
         }
@@ -226,7 +226,7 @@ pub const NOW: Duration = Duration::ZERO;
 
 pub async fn pay(stripe: &Client, key: &str) -> Result<(), Error> {
     let form = [("amount", "1000"), ("description", "for Ada")];
-    stripe.post("/v1/payouts").key(key).form(&form).send().await.map(drop)
+    stripe.post("/v1/quotes").key(key).form(&form).send().await.map(drop)
 }
 
 /// Longer than Stripe replays a key.

@@ -23,14 +23,14 @@ async fn a_renamed_account_is_adopted_after_a_dry_run() {
     let why = [&yes[..], &["--why", "ticket 7"]].concat();
     assert_eq!(place.run(&why).ended(0), "2 matched; 2 adopted, 0 held back\n");
     assert_eq!(place.json(0, &why)["matched"], 0, "it is done");
-    let old = place.run(&["show", "default/stripe/test/POST /v1/payouts key order-1"]).ended(0);
+    let old = place.run(&["show", "default/stripe/test/POST /v1/quotes key order-1"]).ended(0);
     assert!(
-        old.contains("resolved: carried on as default/stripe/test:acct_1/POST /v1/payouts, by ada"),
+        old.contains("resolved: carried on as default/stripe/test:acct_1/POST /v1/quotes, by ada"),
         "{old}"
     );
-    assert!(old.contains("    adopt as default/stripe/test:acct_1/POST /v1/payouts: ticket 7"), "{old}");
-    let new = place.json(0, &["show", "default/stripe/test:acct_1/POST /v1/payouts key order-1"]);
-    assert_eq!(new["first_scope"], "default/stripe/test/POST /v1/payouts");
+    assert!(old.contains("    adopt as default/stripe/test:acct_1/POST /v1/quotes: ticket 7"), "{old}");
+    let new = place.json(0, &["show", "default/stripe/test:acct_1/POST /v1/quotes key order-1"]);
+    assert_eq!(new["first_scope"], "default/stripe/test/POST /v1/quotes");
     assert_eq!((&new["phase"], &new["effect"]), (&"dead".into(), &"unknown".into()));
     let log = new["log"].as_array().expect("a log");
     assert_eq!(log.len(), 1, "with its evidence");
@@ -48,7 +48,7 @@ async fn what_waits_is_cancelled_with_a_reason_and_what_ended_is_not() {
     place.run(&["dead-letters", "redrive", "order-1", "--force", "--why", "x"]).ended(0);
     assert_eq!(place.run(&cancel[..2]).code, 2, "without a reason");
     let said = place.run(&cancel).ended(0);
-    assert_eq!(said, "default/stripe/test/POST /v1/payouts key order-1\n    phase: resolved, cancelled\n");
+    assert_eq!(said, "default/stripe/test/POST /v1/quotes key order-1\n    phase: resolved, cancelled\n");
     let shown = place.json(0, &["show", "order-1"]);
     assert_eq!((&shown["reason"], &shown["effect"]), (&"closed".into(), &"unknown".into()));
     assert_eq!(place.json(1, &["dead-letters", "redrive", "order-1"])["why_held_back"][0]["why"], "resolved");
@@ -58,10 +58,10 @@ async fn what_waits_is_cancelled_with_a_reason_and_what_ended_is_not() {
 async fn what_is_enqueued_is_counted_says_when_it_is_due_and_can_be_cancelled() {
     let place = Place::fresh();
     let stripe = place.stripe(Duration::from_secs(60), &ScriptedTransport::new());
-    let payouts = [("order-1", Duration::from_secs(3_600)), ("order-2", Duration::ZERO)];
-    for (key, wait) in payouts {
-        let payout = stripe.post("/v1/payouts").key(key).form(&[("amount", "1")]).after(wait);
-        assert!(payout.enqueue().await.expect("it is recorded").is_new());
+    let quotes = [("order-1", Duration::from_secs(3_600)), ("order-2", Duration::ZERO)];
+    for (key, wait) in quotes {
+        let quote = stripe.post("/v1/quotes").key(key).form(&[("amount", "1")]).after(wait);
+        assert!(quote.enqueue().await.expect("it is recorded").is_new());
     }
     let stats = place.run(&["stats"]).ended(0);
     assert!(stats.starts_with("       2  scheduled    default/stripe, oldest 1m"), "{stats}");

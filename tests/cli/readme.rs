@@ -56,10 +56,10 @@ fn words(command: &str) -> Vec<String> {
 #[tokio::test]
 async fn the_readme_shows_what_one_sees() {
     let place = Place::fresh();
-    place.lost("order-42/payout", LONG_AGO).await;
-    place.lost("order-43/payout", NOW).await;
-    place.never_sent("order-44/payout").await;
-    place.succeeds("order-45/payout", NOW).await;
+    place.lost("order-42/quote", LONG_AGO).await;
+    place.lost("order-43/quote", NOW).await;
+    place.never_sent("order-44/quote").await;
+    place.succeeds("order-45/quote", NOW).await;
     let variables =
         [("STEADFAST_STORE", "calls.db"), ("STEADFAST_VENDORS", "vendors.toml"), ("STEADFAST_BY", "ada")];
     let commands = console();
@@ -72,6 +72,6 @@ async fn the_readme_shows_what_one_sees() {
         assert_eq!(said.err, "", "{command}");
         assert_eq!(plain(&said.out), plain(&shown), "{command}\n{}", said.out);
     }
-    assert_eq!(place.json(0, &["show", "order-42/payout"])["phase"], "resolved");
-    assert_eq!(place.json(0, &["show", "order-44/payout"])["phase"], "scheduled");
+    assert_eq!(place.json(0, &["show", "order-42/quote"])["phase"], "resolved");
+    assert_eq!(place.json(0, &["show", "order-44/quote"])["phase"], "scheduled");
 }

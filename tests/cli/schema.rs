@@ -106,7 +106,7 @@ async fn every_command_answers_with_one_object_of_the_documented_shape() {
         (0, &["scrub"]),
         (0, &[&["scrub", "--yes"], &why[..]].concat()),
         (0, &["stats"]),
-        (0, &["show", "default/stripe/test:acct_1/POST /v1/payouts key undone"]),
+        (0, &["show", "default/stripe/test:acct_1/POST /v1/quotes key undone"]),
     ] {
         let said = place.run(&[arguments, &["--json"]].concat());
         assert_eq!((said.code, &said.err[..]), (code, ""), "{arguments:?}: {}", said.out);

@@ -25,7 +25,7 @@ async fn sealed(byte: u8) -> Place {
         .build()
         .expect("a client");
     let form = [("amount", "1000"), ("receipt_email", "ada@example.test"), ("card[number]", "4242")];
-    let call = client.post("/v1/payouts").key("order-1").redact(["receipt_email", "CARD"]).form(&form);
+    let call = client.post("/v1/quotes").key("order-1").redact(["receipt_email", "CARD"]).form(&form);
     assert!(call.send().await.expect_err("never sent").is_dead_letter());
     drop(client);
     // All of it is in the file from here on.
@@ -214,8 +214,7 @@ async fn a_reseal_that_is_killed_is_completed_by_the_next() {
         .transport(network)
         .build()
         .expect("a client");
-    let pay =
-        async |key: String| client.post("/v1/payouts").key(key).form(&[("amount", "1000")]).send().await;
+    let pay = async |key: String| client.post("/v1/quotes").key(key).form(&[("amount", "1000")]).send().await;
     for nth in 0..400 {
         pay(format!("order-{nth}")).await.expect("paid");
     }

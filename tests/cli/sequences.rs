@@ -15,13 +15,13 @@ async fn a_held_sequence_names_the_dead_letter_that_holds_it() {
         ("order-1", Sequence::new("customer-7")),
         ("order-2", Sequence::new("customer-7").skip_dead_letters()),
     ] {
-        let payout = stripe.post("/v1/payouts").key(key).form(&[("amount", "1")]).sequence(sequence);
-        payout.enqueue().await.expect("it is recorded");
+        let quote = stripe.post("/v1/quotes").key(key).form(&[("amount", "1")]).sequence(sequence);
+        quote.enqueue().await.expect("it is recorded");
     }
     assert_eq!(place.json(0, &["stats"])["held_sequences"], json!([]));
     stripe.recover(9).await.expect("works");
 
-    let name = |key: &str| format!("default/stripe/test/POST /v1/payouts key {key}");
+    let name = |key: &str| format!("default/stripe/test/POST /v1/quotes key {key}");
     let stats = place.run(&["stats"]).ended(0);
     assert!(stats.ends_with(&format!("held: sequence customer-7, by {}\n", name("order-1"))), "{stats}");
     let stats = place.json(0, &["stats"]);

@@ -54,7 +54,7 @@ async fn a_redrive_past_the_window_is_refused_without_force_and_a_reason() {
     let text = place.run(&["dead-letters", "redrive", "order-1"]).ended(1);
     assert!(
         text.contains(
-            "held back: default/stripe/test/POST /v1/payouts key order-1\n    it may have taken effect, "
+            "held back: default/stripe/test/POST /v1/quotes key order-1\n    it may have taken effect, "
         ),
         "{text}"
     );
@@ -144,7 +144,7 @@ async fn edit_records_a_new_operation_that_is_due() {
     assert_eq!((&edited["old"]["phase"], &edited["new"]["phase"]), (&"resolved".into(), &"scheduled".into()));
     assert_eq!(edited["old"]["resolved"]["new_key"], "order-1b");
     assert!(
-        place.run(&edit).ended(0).starts_with("replaced: default/stripe/test/POST /v1/payouts key order-1\n")
+        place.run(&edit).ended(0).starts_with("replaced: default/stripe/test/POST /v1/quotes key order-1\n")
     );
 
     place.lost("order-2", NOW).await;

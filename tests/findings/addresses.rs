@@ -40,7 +40,7 @@ fn paid() -> ScriptedTransport {
 async fn recorded_for(base_url: &str) -> (Arc<Memory>, TestClock) {
     let (store, clock) = (Arc::new(Memory::new()), TestClock::auto());
     let other = builder(&store, base_url, &clock, &paid()).build().expect("a client");
-    let call = other.post("/v1/payouts?expand=a%2Fb").key("order-1").form(&FORM);
+    let call = other.post("/v1/quotes?expand=a%2Fb").key("order-1").form(&FORM);
     call.enqueue().await.expect("recorded");
     store.upkeep().expect("memory has").register("default/stripe/test", None).await.expect("forgets");
     (store, clock)
@@ -65,7 +65,7 @@ async fn what_was_recorded_for_another_host_is_a_dead_letter_and_no_secret_goes_
         let shown = letters.show(&id, &View::closed()).await.expect("it is shown");
         assert_eq!((shown.summary.phase, shown.summary.effect), (Phase::Dead, Effect::None), "{place}");
         // Its key is told why, by whoever asks for it.
-        let told = ours.post("/v1/payouts?expand=a%2Fb").key("order-1").form(&FORM).send().await;
+        let told = ours.post("/v1/quotes?expand=a%2Fb").key("order-1").form(&FORM).send().await;
         let told = told.expect_err("it is dead");
         assert!(told.is_dead_letter() && told.effect() == Effect::None, "{told}");
         assert!(told.to_string().contains("recorded for another host"), "{told}");
@@ -89,7 +89,7 @@ async fn a_caller_who_takes_it_over_sends_nothing_there_either() {
     let (store, clock) = recorded_for(EVIL).await;
     let network = paid();
     let ours = builder(&store, OWN, &clock, &network).build().expect("a client");
-    let told = ours.post("/v1/payouts?expand=a%2Fb").key("order-1").form(&FORM).send().await;
+    let told = ours.post("/v1/quotes?expand=a%2Fb").key("order-1").form(&FORM).send().await;
     let told = told.expect_err("it was recorded for another host");
     assert!(told.is_dead_letter(), "{told}");
     assert_eq!(network.requests().len(), 0);
@@ -101,7 +101,7 @@ async fn an_effect_that_is_unknown_stays_so() {
     let (store, clock) = (Arc::new(Memory::new()), TestClock::auto());
     let cut = ScriptedTransport::new().always_fail(SendErrorKind::Timeout);
     let other = builder(&store, EVIL, &clock, &cut).build().expect("a client");
-    let call = other.post("/v1/payouts").key("order-1").form(&FORM).deadline(Duration::from_secs(3));
+    let call = other.post("/v1/quotes").key("order-1").form(&FORM).deadline(Duration::from_secs(3));
     let error = call.send().await.expect_err("no answer");
     assert_eq!(error.effect(), Effect::Unknown);
     let network = paid();
@@ -124,7 +124,7 @@ async fn where_the_vendor_has_moved_it_goes_to_the_new_host() {
     assert_eq!(moved.recover(10).await.expect("the store works").succeeded, 1);
     let sent = network.requests();
     assert_eq!(sent.len(), 1);
-    assert_eq!(sent[0].url.as_str(), "https://api.stripe.com/v1/payouts?expand=a%2Fb");
+    assert_eq!(sent[0].url.as_str(), "https://api.stripe.com/v1/quotes?expand=a%2Fb");
     assert!(sent[0].headers.contains_key("authorization"), "its own secret");
 
     // One that became a dead letter before is redriven.
@@ -162,10 +162,10 @@ async fn on_loopback_the_port_may_change() {
 async fn the_first_enqueue_registers_the_terms() {
     let (store, clock) = (Arc::new(Memory::new()), TestClock::auto());
     let ours = builder(&store, OWN, &clock, &paid()).build().expect("a client");
-    ours.post("/v1/payouts").key("order-1").form(&FORM).enqueue().await.expect("recorded");
+    ours.post("/v1/quotes").key("order-1").form(&FORM).enqueue().await.expect("recorded");
     let other = builder(&store, EVIL, &clock, &paid()).build().expect("a client");
     for _ in 0..2 {
-        let call = other.post("/v1/payouts").key("order-2").form(&FORM);
+        let call = other.post("/v1/quotes").key("order-2").form(&FORM);
         let refused = call.enqueue().await.expect_err("its address is another");
         assert_eq!((refused.code(), refused.effect()), ("VALIDATION.terms", Effect::None));
     }
@@ -173,7 +173,7 @@ async fn the_first_enqueue_registers_the_terms() {
     // Somebody means it.
     store.upkeep().expect("memory has").register("default/stripe/test", None).await.expect("forgets");
     other.register().await.expect("it is the first now");
-    other.post("/v1/payouts").key("order-2").form(&FORM).enqueue().await.expect("recorded");
+    other.post("/v1/quotes").key("order-2").form(&FORM).enqueue().await.expect("recorded");
 }
 
 #[tokio::test]
@@ -203,7 +203,7 @@ async fn no_path_and_no_header_leads_to_another_host() {
     }
     let ours = builder(&store, OWN, &clock, &network).build().expect("a client");
     for name in ["Host", "content-length", "Transfer-Encoding", "connection", "upgrade", "te", "trailer"] {
-        let error = ours.post("/v1/payouts").header(name, "evil.example").send().await.expect_err(name);
+        let error = ours.post("/v1/quotes").header(name, "evil.example").send().await.expect_err(name);
         assert_eq!(error.code(), "VALIDATION.header", "{name}");
     }
 }

@@ -71,12 +71,12 @@ impl Bench {
 }
 
 fn pay(client: &Client, key: &str) -> Call {
-    client.post("/v1/payouts").key(key).form(&[("amount", "1000")])
+    client.post("/v1/quotes").key(key).form(&[("amount", "1000")])
 }
 
 fn named(account_path: &str, key: &str) -> OperationId {
     OperationId::new(
-        Scope::from_stored(format!("{account_path}/POST /v1/payouts")),
+        Scope::from_stored(format!("{account_path}/POST /v1/quotes")),
         Key::new(key).expect("a key"),
     )
 }
@@ -152,10 +152,10 @@ async fn e1_a_call_names_both_keys() {
     let [bench, _] = Bench::each();
     let stripe = bench.client("prod", Stripe::new("sk_test_1"));
     for call in [
-        stripe.post("/v1/payouts").supersedes("a"),
-        stripe.post("/v1/payouts").key("a").supersedes("a"),
-        stripe.post("/v1/payouts").key("b").supersedes(""),
-        stripe.get("/v1/payouts").supersedes("a"),
+        stripe.post("/v1/quotes").supersedes("a"),
+        stripe.post("/v1/quotes").key("a").supersedes("a"),
+        stripe.post("/v1/quotes").key("b").supersedes(""),
+        stripe.get("/v1/quotes").supersedes("a"),
     ] {
         assert_eq!(call.send().await.expect_err("refused").code(), "VALIDATION.key");
     }
@@ -209,7 +209,7 @@ async fn d16_what_waits_under_an_old_account_is_adopted_with_its_wire_key() {
             pay(&after, key).send().await.expect("replayed");
         }
         assert_eq!(bench.sent(), sent + 1);
-        let other = after.post("/v1/payouts").key("order-1").form(&[("amount", "2")]).send().await;
+        let other = after.post("/v1/quotes").key("order-1").form(&[("amount", "2")]).send().await;
         assert!(other.expect_err("another request").is_key_reused());
     }
 }

@@ -51,19 +51,19 @@ async fn what_a_service_at_another_address_recorded_is_not_carried_on() {
     let ours = client(store.clone(), OWN, &clock, &down);
     ours.register().await.expect("the first");
     let form = [("amount", "1000")];
-    ours.post("/v1/payouts").key("order-1").form(&form).enqueue().await.expect("recorded");
+    ours.post("/v1/quotes").key("order-1").form(&form).enqueue().await.expect("recorded");
     let network = paid();
     let other = client(store.clone(), OTHER, &clock, &network);
     let recovery = other.keep_recovering(dispatcher::PERIOD);
     pass(&clock, Duration::from_secs(5)).await;
     assert_eq!(network.requests().len(), 0, "its secret does not go to our address");
-    let refused = other.post("/v1/payouts").key("order-2").form(&form).send().await.expect_err("refused");
+    let refused = other.post("/v1/quotes").key("order-2").form(&form).send().await.expect_err("refused");
     assert_eq!(refused.code(), "VALIDATION.terms");
     assert!(
         refused.to_string().contains(&format!("`base_url` is {OTHER}/ here and {OWN}/ there")),
         "{refused}"
     );
-    let refused = other.post("/v1/payouts").key("order-2").form(&form).enqueue().await.expect_err("refused");
+    let refused = other.post("/v1/quotes").key("order-2").form(&form).enqueue().await.expect_err("refused");
     assert_eq!(refused.code(), "VALIDATION.terms");
     assert_eq!(other.recover(10).await.expect_err("refused").code(), "VALIDATION.terms");
     // Calls that are no operations share no record.
@@ -76,7 +76,7 @@ async fn what_a_service_at_another_address_recorded_is_not_carried_on() {
     drop(recovery);
     let other = client(store.clone(), OTHER, &clock, &network);
     other.register().await.expect("registered by recovery, with these terms");
-    other.post("/v1/payouts").key("order-2").form(&form).send().await.expect("sent");
+    other.post("/v1/quotes").key("order-2").form(&form).send().await.expect("sent");
     assert_eq!(ours.register().await.expect_err("the old address").code(), "VALIDATION.terms");
 }
 
@@ -120,8 +120,8 @@ async fn a_store_that_cannot_answer_stops_nobody() {
     let error = client.register().await.expect_err("the store is out");
     assert!(error.code() != "VALIDATION.terms" && error.is_store(), "{error:#}");
     let form = [("amount", "1000")];
-    client.post("/v1/payouts").key("order-1").form(&form).send().await.expect("sent");
-    client.post("/v1/payouts").key("order-2").form(&form).enqueue().await.expect("recorded");
+    client.post("/v1/quotes").key("order-1").form(&form).send().await.expect("sent");
+    client.post("/v1/quotes").key("order-2").form(&form).enqueue().await.expect("recorded");
     let _recovery = client.keep_recovering(dispatcher::PERIOD);
     pass(&clock, Duration::from_secs(10)).await;
     assert_eq!(network.requests().len(), 2, "recovery goes on without");

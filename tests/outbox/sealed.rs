@@ -26,7 +26,7 @@ fn holds(shop: &Shop, text: &str) -> bool {
 #[tokio::test]
 async fn nothing_of_the_request_is_readable_and_it_is_sent_as_it_was() {
     let shop = sealed(keys());
-    let call = || shop.charge(42).query(&[("expand", "hunter2")]).header("X-Note", "hunter3");
+    let call = || shop.charge(42).query(&[("description", "hunter2")]).header("X-Note", "hunter3");
     call().blocking_enqueue_in(&shop.connection()).expect("it is written");
     for secret in ["amount", "hunter2", "hunter3"] {
         assert!(!holds(&shop, secret), "{secret}");

@@ -59,9 +59,9 @@ async fn a_role_with_another_isolation_claims_as_every_other() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_role_whose_commits_may_be_lost_is_refused() {
     let Some(server) = server::shared() else { return };
-    let schema = fresh_schema("hasty");
-    role(server, "hasty", "synchronous_commit = off");
-    let text = refused(&server.url_as("hasty", "postgres", &schema), StoreErrorKind::Unsupported);
+    let schema = fresh_schema("lossy");
+    role(server, "lossy", "synchronous_commit = off");
+    let text = refused(&server.url_as("lossy", "postgres", &schema), StoreErrorKind::Unsupported);
     assert!(text.contains("synchronous_commit = on"), "{text}");
     role(server, "local", "synchronous_commit = local");
     opened(&server.url_as("local", "postgres", &schema)).expect("it opens");

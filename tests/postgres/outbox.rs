@@ -287,7 +287,7 @@ async fn what_cannot_be_admitted_is_kept_aside_with_the_reason_and_holds_up_noth
         "SELECT {{schema}}.enqueue_text('stripe', 'POST', '/v1/charges', 'secret', {form}, \
          headers => '{{\"Authorization\": \"hunter2\"}}'); \
          SELECT {{schema}}.enqueue_text('stripe', 'POST', '/v1/charges', 'shape', {form}, headers => '{{\"A\": 1}}'); \
-         SELECT {{schema}}.enqueue_text('stripe', 'POST', '/v1/refunds', 'order-7/charge', 'amount=5', \
+         SELECT {{schema}}.enqueue_text('stripe', 'POST', '/v1/customers', 'order-7/charge', 'name=Ann', \
          'application/x-www-form-urlencoded', account => 'test'); \
          INSERT INTO {{schema}}.outbox (vendor, account, path, key, redact) \
          VALUES ('stripe', 'test', '/v1/charges', 'raw', 'no json'); \
@@ -304,7 +304,7 @@ async fn what_cannot_be_admitted_is_kept_aside_with_the_reason_and_holds_up_noth
     assert_eq!(keys, ["secret", "shape", "raw", "order-7/charge"], "{rejected:?}");
     assert!(rejected.iter().all(|(_, why)| !why.contains("hunter2")), "{rejected:?}");
     assert!(rejected[1].1.contains("must be a text") && rejected[2].1.contains("redact"), "{rejected:?}");
-    assert_eq!(shop.fake.ledger().count(), 3, "the refund under the same key is of another route");
+    assert_eq!(shop.fake.ledger().count(), 3, "the customer under the same key is of another route");
     let tally = shop.tally().await.expect("rejected rows");
     assert_eq!((tally.waiting, tally.rejected, tally.oldest), (0, 4, None));
     assert!(!shop.store.have_rows(&[account()]).await.expect("a store")[0], "nobody looks at them any more");

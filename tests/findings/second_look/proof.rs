@@ -174,7 +174,7 @@ struct World {
 
 impl World {
     fn path(key: usize) -> String {
-        format!("/v1/payouts/{key}")
+        format!("/v1/quotes/{key}")
     }
 
     fn call(&self, process: usize, key: usize) -> Call {

@@ -33,11 +33,11 @@ struct Ledger {
 }
 
 fn path((sequence, number): (usize, usize)) -> String {
-    format!("/v1/payouts/{sequence}/{number}")
+    format!("/v1/quotes/{sequence}/{number}")
 }
 
 fn operation(path: &str) -> (usize, usize) {
-    let (sequence, number) = path.trim_start_matches("/v1/payouts/").split_once('/').expect("two numbers");
+    let (sequence, number) = path.trim_start_matches("/v1/quotes/").split_once('/').expect("two numbers");
     (sequence.parse().expect("a number"), number.parse().expect("a number"))
 }
 

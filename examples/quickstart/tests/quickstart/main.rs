@@ -63,7 +63,7 @@ fn a_service_that_is_killed_duplicates_and_loses_nothing_and_the_report_says_so(
     assert!(number(&report["stripe"], "retries") > 0, "the seed draws no fault: {report}");
     // Lost answers mostly end as found, also where the vendor knows no keys.
     let (found, unknown) = (number(&report["postmark"], "looked_up"), number(&report["postmark"], "unknown"));
-    assert!(found > 2 * unknown, "{report}");
+    assert!(found > unknown, "{report}");
 
     was_killed_in_the_middle(&report);
     one_dead_letter_was_redriven(&report);

@@ -218,7 +218,9 @@ async fn a_transaction_is_committed_or_undone_when_it_is_dropped() {
     );
     assert_eq!(ask(&connections, "SELECT count(*)::int FROM public.row").await.expect("rows"), 10);
     let open = "SELECT count(*)::int FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'";
-    assert_eq!(ask(&connections, open).await.expect("a count"), 0);
+    // The last that was dropped is undone on its own connection, while another is asked.
+    let undone = async { while ask(&connections, open).await.expect("a count") > 0 {} };
+    tokio::time::timeout(Duration::from_secs(30), undone).await.expect("every transaction is over");
     let made = "SELECT count(*)::int FROM pg_stat_activity WHERE application_name = 'steadfast'";
     assert!(ask(&connections, made).await.expect("a count") <= 3, "connections are used again");
 }
