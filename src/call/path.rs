@@ -7,7 +7,9 @@
 use std::fmt;
 
 use super::Call;
+use crate::engine::routes::Route;
 use crate::error::{Error, Input};
+use crate::policy::OnUnknown;
 
 impl Call {
     /// Fills a parameter of the path: `{charge}` in `/v1/charges/{charge}`, as vendors write them in their references.
@@ -43,10 +45,29 @@ impl Call {
             }),
         };
         match filled {
-            Ok(unfilled) => self.unfilled = unfilled,
+            Ok(unfilled) => {
+                self.unfilled = unfilled;
+                self.take_route();
+            }
             Err(problem) => self.note(Error::invalid(Input::Path, problem)),
         }
         self
+    }
+
+    /// Goes by the route of the path as it is filled: a route of the client's may name what was a parameter. What is
+    /// redacted is added to, and of two choices for an unknown outcome the one counts that sends nothing.
+    fn take_route(&mut self) {
+        let engine = &self.client.engine;
+        let route = engine.routes.of(engine.vendor.base_url(), &self.request.url);
+        let resends =
+            |route: Option<&Route>| route.is_some_and(|route| route.on_unknown == OnUnknown::Resend);
+        if resends(self.work.route.as_deref()) && !resends(route.as_deref()) {
+            self.work.on_unknown = OnUnknown::Park;
+        }
+        if let Some(route) = &route {
+            self.work.redact = self.work.redact.and(&route.redact);
+        }
+        self.work.route = route;
     }
 
     /// Notes the first parameter of the path that has no value.
@@ -116,7 +137,8 @@ pub(super) fn set_path(url: &mut url::Url, base: &str, path: &str) -> Result<Opt
         return Err("must start with a slash; the host comes from the adapter");
     }
     // Most paths are plain, and are looked at once.
-    let is_plain = !path.bytes().any(|byte| matches!(byte, b'#' | b'?' | b'.' | b'%' | b'{'));
+    let is_special = |byte| matches!(byte, b'#' | b'?' | b'.' | b'%' | b'{') || byte < b' ';
+    let is_plain = !path.bytes().any(is_special);
     let (path_only, query) = if is_plain { (path, None) } else { checked(path)? };
     let mut base = base;
     while let Some(shorter) = base.strip_suffix('/') {
@@ -137,6 +159,10 @@ pub(super) fn set_path(url: &mut url::Url, base: &str, path: &str) -> Result<Opt
 fn checked(path: &str) -> Result<(&str, Option<&str>), &'static str> {
     if path.contains('#') {
         return Err("must not have a fragment");
+    }
+    // A URL drops tabs and line ends, and what stood around one would be a segment then.
+    if path.contains(|c: char| c < ' ') {
+        return Err("must not have control characters");
     }
     let (path_only, query) = match path.split_once('?') {
         Some((path_only, query)) => (path_only, Some(query)),

@@ -138,10 +138,10 @@ pub(super) fn unreadable(limit_bytes: usize, request: &Request, answer: &Answer)
     if answer.cut {
         return Some(of_kind(Kind::ReplyTooLarge { limit_bytes }));
     }
-    let coding = answer.headers.get(header::CONTENT_ENCODING)?;
-    let is_plain = answer.body.is_empty() || coding.as_bytes().eq_ignore_ascii_case(b"identity");
+    let is_packed =
+        answer.headers.contains_key(header::CONTENT_ENCODING) && std::str::from_utf8(&answer.body).is_err();
     let is_callers = request.headers.contains_key(header::ACCEPT_ENCODING);
-    (!is_plain && !is_callers).then(|| of_kind(Kind::ReplyUnreadable).with_source(NOT_UNPACKED))
+    (is_packed && !is_callers).then(|| of_kind(Kind::ReplyUnreadable).with_source(NOT_UNPACKED))
 }
 
 const NOT_UNPACKED: &str = "its Content-Encoding is none that was asked for, or it is damaged";

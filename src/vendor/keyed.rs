@@ -180,7 +180,8 @@ impl Vendor for Keyed {
             return refused(attempt, Refusal::KeyReused, says, wait);
         }
         if any(&self.config.duplicate) {
-            return refused(attempt, Refusal::Duplicate, says, wait);
+            // What the key has made may well be ours, of a life that is no longer on record.
+            return Verdict::Unknown;
         }
         // Another request with our key is under way, or the vendor itself asks for a repeat: it may happen yet.
         if any(&self.config.in_progress) || any(&self.config.retry_same_key) {

@@ -53,7 +53,7 @@ pub async fn all(said: &mut Said) {
     let empty = stripe(network().status(200)).get("/v1/balance").send().await.expect("a reply");
     said.refused("a GET's reply is empty", empty.json::<Charge>());
 
-    let mut packed = Answer::new(StatusCode::OK, HeaderMap::new(), "\x1f");
+    let mut packed = Answer::new(StatusCode::OK, HeaderMap::new(), &b"\x1f\x8b"[..]);
     packed.headers.insert("content-encoding", http::HeaderValue::from_static("gzip"));
     said.refused("a reply that does not unpack", charged(&stripe(network().reply(packed))).await);
 

@@ -75,7 +75,7 @@ async fn every_column_counts() {
     shop.sql(&row(&[
         ("key", "'full'"),
         ("method", "'PUT'"),
-        ("path", "'/v1/x?expand=1'"),
+        ("path", "'/v1/{x}?expand=1'"),
         ("headers", r#"'{"X-A": ["1", "2"], "Content-Type": "text/plain"}'"#),
         ("body", "x'00ff'"),
         ("due_ms", &due.to_string()),
@@ -91,7 +91,7 @@ async fn every_column_counts() {
         shop.operations().await.into_iter().find(|it| it.id.key.as_str() == "full").expect("it is there");
     let record =
         steadfast::store::Store::get(&*shop.store, &full.id).await.expect("a store").expect("it is there");
-    assert_eq!(full.id.scope.as_str(), "default/stripe/test/PUT /v1/x");
+    assert_eq!(full.id.scope.as_str(), "default/stripe/test/PUT /v1/%7Bx%7D");
     assert_eq!(record.request.url.query(), Some("expand=1"));
     let headers = &record.request.headers;
     assert!(

@@ -70,6 +70,18 @@ async fn a_route_has_its_own_ladder_timeouts_retention_and_redacted_fields() {
 }
 
 #[tokio::test]
+async fn a_call_is_on_the_route_that_its_parameters_make() {
+    let network = ScriptedTransport::new().status(429).status(429);
+    let postmark = client(&format!("{POSTMARK}{ROUTES}"), &network, &TestClock::auto());
+    let call = postmark.post("/{what}").path("what", "email").key("k").json(&mail());
+    assert!(call.send().await.expect_err("two attempts, no more").is_dead_letter());
+    let rows = postmark.store().list(&Filter::default(), None, 1).await.expect("works").rows;
+    let record = postmark.store().get(&rows[0].id).await.expect("works").expect("a record");
+    assert_eq!(record.redact.names(), ["to", "textbody"]);
+    assert_eq!((record.attempt_max, network.requests().len()), (Duration::from_secs(3), 2));
+}
+
+#[tokio::test]
 async fn a_route_says_what_becomes_of_an_unknown_outcome_and_a_call_says_otherwise() {
     for (routes, parked, effects) in [("", false, 0), (ROUTES, false, 1), (ROUTES, true, 0)] {
         let clock = TestClock::auto();

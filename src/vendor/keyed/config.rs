@@ -71,8 +71,9 @@ pub struct KeyedConfig {
     /// Failures that mean: this key belongs to another request. Never retried. They outrank the other markers.
     #[serde(default)]
     pub reused: Vec<Marker>,
-    /// Failures that mean: an earlier request with this key has made what this one asks for. Never retried. They come
-    /// after the markers of [`reused`](KeyedConfig::reused).
+    /// Failures that mean: an earlier request with this key has made what this one asks for. Never retried, and unknown:
+    /// a record that was lost or purged may be of that request, so that an effect of none would be untrue. They come after
+    /// the markers of [`reused`](KeyedConfig::reused).
     #[serde(default)]
     pub duplicate: Vec<Marker>,
     /// Failures that the vendor asks to have repeated with the same key, whatever their status.

@@ -50,13 +50,13 @@ const INCREASE: &str = r#"
     duplicate = [{ status = 409, has = "resource_id" }]
 "#;
 
-/// developer.paypal.com, "Idempotency": 108 characters; 6 hours are the shortest that any of its APIs keeps a key.
+/// developer.paypal.com, "Idempotency": 108 characters; 6 hours are the shortest that any of its APIs keeps a key. No
+/// window here: not every route takes the key, and one that ignores it would execute a repeat.
 const PAYPAL: &str = r#"
     base_url = "https://api-m.paypal.com"
     auth = { header = "Authorization", prefix = "Bearer " }
     key = { header = "PayPal-Request-Id" }
     key_len_max = 108
-    window = "6h"
     reused = [{ says = "DUPLICATE_REQUEST_ID" }]
 "#;
 
@@ -66,13 +66,13 @@ const PLAID: &str = r#"
     key_len_max = 50
 "#;
 
-/// resend.com/docs, "Idempotency keys": 256 characters, 24 hours.
+/// resend.com/docs, "Idempotency keys": 256 characters, 24 hours. No window here, as of PayPal: mail takes the key, and
+/// other routes are not known to.
 const RESEND: &str = r#"
     base_url = "https://api.resend.com"
     auth = { header = "Authorization", prefix = "Bearer " }
     key = { header = "Idempotency-Key" }
     key_len_max = 256
-    window = "24h"
     reused = [{ status = 409, says = "invalid_idempotent_request" }]
     in_progress = [{ status = 409, says = "concurrent_idempotent_requests" }]
 "#;

@@ -129,7 +129,8 @@ fn is_claimed_ahead(subject: &Subject<'_>, answer: &Answer) -> bool {
 
 /// A declined charge leaves an object too, and its lost answer was a 402 whose text the object does not hold.
 fn found(object: &Value, text: &RawValue) -> Finding {
-    if object["status"] == "failed" || object["last_payment_error"].is_object() {
+    let has = |error: &str| object[error].is_object();
+    if object["status"] == "failed" || has("last_payment_error") || has("last_setup_error") {
         return Finding::CannotTell;
     }
     Finding::Found(reconciled(StatusCode::OK, text.get().to_owned()))
@@ -137,7 +138,8 @@ fn found(object: &Value, text: &RawValue) -> Finding {
 
 /// Whether an object with our key is of the key's previous life: its wire key is the same.
 fn is_older(subject: &Subject<'_>, object: &Value) -> Option<bool> {
-    let created = object["created"].as_u64()?.checked_mul(1000)?;
+    // An invoice item has a date alone.
+    let created = object["created"].as_u64().or_else(|| object["date"].as_u64())?.checked_mul(1000)?;
     subject.is_older(Timestamp::from_millis(created))
 }
 

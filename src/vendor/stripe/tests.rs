@@ -560,6 +560,15 @@ fn a_hit_is_found_with_its_own_bytes_and_a_whole_scan_without_one_is_absent() {
 }
 
 #[test]
+fn an_invoice_item_is_found_by_its_date() {
+    let key = wire_key().to_string();
+    let item = json!({ "id": "ii_1", "date": CLAIMED / 1000, "metadata": { "steadfast_key": key } });
+    let items = json!({ "object": "list", "data": [item], "has_more": false }).to_string();
+    let found = look_up(|subject, asked| stripe().read_look_up(subject, asked, &answer(200, &[], &items)));
+    assert!(matches!(found, Finding::Found(_)), "{found:?}");
+}
+
+#[test]
 fn a_scan_goes_on_after_the_last_object_and_ends_at_its_bound() {
     look_up(|subject, asked| {
         let mut asked = asked.clone();
@@ -601,9 +610,12 @@ fn a_failed_look_up_is_not_taken_for_it_did_not_happen() {
 #[test]
 fn a_declined_charge_is_not_reported_as_a_success() {
     let key = wire_key().to_string();
-    for member in
-        [json!({ "status": "failed" }), json!({ "last_payment_error": { "code": "card_declined" } })]
-    {
+    let declined = json!({ "code": "card_declined" });
+    for member in [
+        json!({ "status": "failed" }),
+        json!({ "last_payment_error": declined }),
+        json!({ "last_setup_error": declined }),
+    ] {
         let mut object =
             json!({ "id": "ch_1", "created": CLAIMED / 1000, "metadata": { "steadfast_key": key } });
         object.as_object_mut().expect("an object").extend(member.as_object().expect("an object").clone());
