@@ -47,6 +47,7 @@ mod outage;
 mod outbox;
 mod patience;
 mod phase;
+mod prefixes;
 mod recovery;
 mod replay;
 pub(crate) mod retention;

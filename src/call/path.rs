@@ -54,8 +54,8 @@ impl Call {
         self
     }
 
-    /// Goes by the route of the path as it is filled: a route of the client's may name what was a parameter. What is
-    /// redacted is added to, and of two choices for an unknown outcome the one counts that sends nothing.
+    /// Takes the route of the filled path: a route of the client's may name what was a parameter. Fields that were redacted
+    /// stay redacted. The choice for an unknown outcome only gets stricter: no filled path makes a call resend.
     fn take_route(&mut self) {
         let engine = &self.client.engine;
         let route = engine.routes.of(engine.vendor.base_url(), &self.request.url);

@@ -42,21 +42,13 @@ impl Kind {
         PRESETS.iter().find(|(name, _)| Kind::named(name) == Some(self)).map(|(_, text)| *text)
     }
 
-    /// Those with an adapter of their own, `keyed`, and the presets of it.
-    pub(super) const NAMES: [&'static str; 12] = [
-        "stripe",
-        "postmark",
-        "bigcommerce",
-        "keyed",
-        "adyen",
-        "checkout",
-        "gocardless",
-        "increase",
-        "paypal",
-        "plaid",
-        "resend",
-        "square",
-    ];
+    /// Those with an adapter of their own.
+    pub(super) const OWN: [&'static str; 3] = ["stripe", "postmark", "bigcommerce"];
+
+    /// All of them: those with an adapter of their own, `keyed`, and the presets of it.
+    pub(super) fn names() -> impl Iterator<Item = &'static str> {
+        Kind::OWN.into_iter().chain(["keyed"]).chain(PRESETS.iter().map(|(name, _)| *name))
+    }
 }
 
 /// One vendor's adapter, all but its secret.

@@ -281,13 +281,10 @@ fn misspelt_adapter(path: &Path, options: &DeTable<'_>) -> Option<Mistake> {
 }
 
 fn no_adapter(name: &str, path: &Path) -> String {
-    if let Some(near) = suggest::nearest(name, Kind::NAMES) {
+    if let Some(near) = suggest::nearest(name, Kind::names()) {
         return format!("{path} names no adapter; did you mean [vendors.{near}], or `adapter = \"{near}\"`?");
     }
-    format!(
-        "{path} names no adapter; add `adapter = \"keyed\"`, or one of `{}`",
-        Kind::NAMES[..3].join("`, `")
-    )
+    format!("{path} names no adapter; add `adapter = \"keyed\"`, or one of `{}`", Kind::OWN.join("`, `"))
 }
 
 fn no_auth(path: &Path) -> String {

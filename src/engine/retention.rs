@@ -11,6 +11,7 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Method};
 use url::Url;
 
+use super::prefixes::{self, Prefixes};
 use crate::error::{Error, Field, Input, field};
 use crate::guard::Guard;
 use crate::operation::{Key, OperationId, Scope};
@@ -18,10 +19,10 @@ use crate::policy::{Backoff, Policy, RETENTION, Timeouts};
 use crate::request::Request;
 use crate::vendor::Vendor;
 
-/// The retention of routes, the longest prefix first.
-#[derive(Clone, Debug, Default)]
+/// The retention of routes.
+#[derive(Clone, Debug)]
 pub(crate) struct Retention {
-    routes: Vec<(String, Duration)>,
+    routes: Prefixes<Duration>,
 }
 
 /// The least that a record must be kept.
@@ -73,7 +74,7 @@ impl Retention {
     ///
     /// A validation error that names the route or `record.keep`, with both figures.
     pub(crate) fn new(
-        mut routes: Vec<(String, Duration)>,
+        routes: Vec<(String, Duration)>,
         policy: &Policy,
         vendor: &dyn Vendor,
     ) -> Result<Retention, Error> {
@@ -88,63 +89,19 @@ impl Retention {
             return Err(Error::invalid(Input::Policy, problem).at(field!(record.keep)));
         }
         for (route, keep) in &routes {
-            if !route.starts_with('/') || route.contains(['?', '#']) {
-                let problem = "a route starts with a slash, and has no query";
-                return Err(Error::invalid(Input::Retention, problem).at(Field::named(route)));
-            }
+            prefixes::check(route, Input::Retention)?;
             if let Some(problem) = floor(route).problem(*keep) {
                 return Err(Error::invalid(Input::Retention, problem).at(Field::named(route)));
             }
         }
-        // Stable, and what was said last comes first: it replaces what was said before.
-        routes.reverse();
-        routes.sort_by_key(|(route, _)| std::cmp::Reverse(rank(route)));
-        Ok(Retention { routes })
+        Ok(Retention { routes: Prefixes::new(routes) })
     }
 
     /// How long the record of a call to `url` is kept, if the call itself does not say.
     pub(crate) fn of(&self, policy: &Policy, base: &Url, url: &Url, floor: Floor) -> Duration {
-        let keep = if self.routes.is_empty() {
-            policy.retention
-        } else {
-            let route = below(base, url);
-            let said = self.routes.iter().find(|(prefix, _)| is_below(route, prefix));
-            said.map_or(policy.retention, |(_, keep)| *keep)
-        };
+        let keep = self.routes.of(base, url).copied().unwrap_or(policy.retention);
         keep.max(Guard::RetentionFloor.keeps(floor.least()))
     }
-}
-
-/// The path of `url` as a call gives it, without the base's own.
-pub(super) fn below<'a>(base: &Url, url: &'a Url) -> &'a str {
-    url.path().strip_prefix(base.path().trim_end_matches('/')).unwrap_or(url.path())
-}
-
-/// Whether `route` is `prefix`, or goes on from it with a whole segment. A parameter in the prefix, such as
-/// `{charge}`, is any one segment.
-pub(super) fn is_below(route: &str, prefix: &str) -> bool {
-    let mut segments = route.split('/');
-    let mut wanted = prefix.split('/').peekable();
-    while let Some(segment) = wanted.next() {
-        // A slash at the end asks for one more segment, whichever.
-        let is_any = is_parameter(segment) || (segment.is_empty() && wanted.peek().is_none());
-        match segments.next() {
-            Some(own) if is_any || own == segment => {}
-            _ => return false,
-        }
-    }
-    true
-}
-
-/// A prefix of more segments comes first, and of as many the one with fewer parameters.
-pub(super) fn rank(prefix: &str) -> (usize, usize, bool) {
-    let segments = || prefix.split('/').filter(|segment| !segment.is_empty());
-    let parameters = segments().filter(|segment| is_parameter(segment)).count();
-    (segments().count(), segments().count() - parameters, prefix.ends_with('/'))
-}
-
-fn is_parameter(segment: &str) -> bool {
-    segment.len() > 2 && segment.starts_with('{') && segment.ends_with('}')
 }
 
 /// How long the vendor replays the key of a POST to `route`, as far as a made-up request tells. Vendors judge by the
@@ -171,34 +128,6 @@ mod tests {
     use super::*;
 
     const HOUR: Duration = Duration::from_secs(3600);
-
-    #[test]
-    fn a_prefix_ends_with_a_whole_segment() {
-        for (route, prefix, expected) in [
-            ("/v1/charges", "/v1/charges", true),
-            ("/v1/charges/ch_1/capture", "/v1/charges", true),
-            ("/v1/charges_all", "/v1/charges", false),
-            ("/v1/charges", "/v1/", true),
-            ("/v1", "/v1/", false),
-            ("/v1/charges", "/", true),
-            ("/v1/charges/ch_1/capture", "/v1/charges/{charge}/capture", true),
-            ("/v1/charges/ch_1/capture", "/v1/{any}", true),
-            ("/v1/charges/ch_1", "/v1/charges/{charge}/capture", false),
-            ("/v1/charges/ch_1/refunds", "/v1/charges/{charge}/capture", false),
-            ("/v1/charges", "/v1/charges/{charge}", false),
-        ] {
-            assert_eq!(is_below(route, prefix), expected, "{route} below {prefix}");
-        }
-    }
-
-    #[test]
-    fn the_prefix_that_says_most_comes_first() {
-        let mut prefixes =
-            ["/", "/v1", "/v1/charges/{charge}", "/v1/{a_long_name}", "/v1/charges/ch_1", "/v1/"];
-        prefixes.sort_by_key(|prefix| std::cmp::Reverse(rank(prefix)));
-        let expected = ["/v1/charges/ch_1", "/v1/charges/{charge}", "/v1/{a_long_name}", "/v1/", "/v1", "/"];
-        assert_eq!(prefixes, expected);
-    }
 
     #[test]
     fn the_floor_is_the_window_and_the_longest_call_together() {

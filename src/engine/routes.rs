@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::retention::{below, is_below, rank};
-use crate::error::{Error, Field, Input};
+use super::prefixes::{self, Prefixes};
+use crate::error::{Error, Input};
 use crate::operation::RedactedFields;
 use crate::policy::{Backoff, OnUnknown, Policy, Timeouts};
 
@@ -24,10 +24,10 @@ pub(crate) struct Route {
     pub redact: RedactedFields,
 }
 
-/// The routes that differ, the longest prefix first.
-#[derive(Clone, Debug, Default)]
+/// The routes that differ.
+#[derive(Clone, Debug)]
 pub(crate) struct Routes {
-    routes: Vec<(String, Arc<Route>)>,
+    routes: Prefixes<Arc<Route>>,
     /// The longest exchange of any of them.
     attempt_max: Duration,
 }
@@ -39,27 +39,18 @@ impl Routes {
     pub(crate) fn new(routes: Vec<(String, Route)>, policy: &Policy) -> Result<Routes, Error> {
         let mut attempt_max = policy.timeout.attempt;
         for (prefix, route) in &routes {
-            if !prefix.starts_with('/') || prefix.contains(['?', '#']) {
-                let problem = "a route starts with a slash, and has no query";
-                return Err(Error::invalid(Input::Other("routes"), problem).at(Field::named(prefix)));
-            }
+            prefixes::check(prefix, Input::Other("routes"))?;
             let whole = route.over(policy);
             whole.validate()?;
             attempt_max = attempt_max.max(whole.timeout.attempt);
         }
-        let mut routes: Vec<_> =
-            routes.into_iter().map(|(prefix, route)| (prefix, Arc::new(route))).collect();
-        routes.sort_by_key(|(prefix, _)| std::cmp::Reverse(rank(prefix)));
-        Ok(Routes { routes, attempt_max })
+        let routes = routes.into_iter().map(|(prefix, route)| (prefix, Arc::new(route))).collect();
+        Ok(Routes { routes: Prefixes::new(routes), attempt_max })
     }
 
     /// What differs for a call to `url`.
     pub(crate) fn of(&self, base: &Url, url: &Url) -> Option<Arc<Route>> {
-        if self.routes.is_empty() {
-            return None;
-        }
-        let path = below(base, url);
-        self.routes.iter().find(|(prefix, _)| is_below(path, prefix)).map(|(_, route)| Arc::clone(route))
+        self.routes.of(base, url).cloned()
     }
 
     /// The longest exchange of any call of the client's.

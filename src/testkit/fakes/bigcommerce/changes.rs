@@ -40,11 +40,7 @@ impl Machine {
     fn change_several(&self, state: &mut State, call: &Call<'_>) -> Reply {
         let collection = call.collection();
         let Some(items) = call.body.as_array().filter(|items| !items.is_empty()) else {
-            return self
-                .fixtures
-                .reply("v3_json_invalid")
-                .fill("customer_id", "obj")
-                .fill("jsnumber", "jsarray");
+            return self.not_json_of("jsarray");
         };
         if items.len() > ITEMS_MAX {
             return self.fixtures.reply("payload_too_large");

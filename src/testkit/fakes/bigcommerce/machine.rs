@@ -78,6 +78,11 @@ impl Behaviour for Machine {
 }
 
 impl Machine {
+    /// The body is no JSON of the form that V3 wants, such as `jsarray`.
+    pub(super) fn not_json_of(&self, form: &str) -> Reply {
+        self.fixtures.reply("v3_json_invalid").fill("customer_id", "obj").fill("jsnumber", form)
+    }
+
     fn route(&self, state: &mut State, request: &Request, now: Timestamp) -> Reply {
         let path = request.url.path();
         let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
@@ -105,9 +110,7 @@ impl Machine {
         }
         let reply = match malformed {
             true if call.is_v2() => problem_v2(400, "The JSON data provided is invalid."),
-            true => {
-                self.fixtures.reply("v3_json_invalid").fill("customer_id", "obj").fill("jsnumber", "jsobject")
-            }
+            true => self.not_json_of("jsobject"),
             false if writes => self.write(state, &call),
             false if call.route == ["v2", "time"] => {
                 Reply::json(200, &json!({ "time": now.as_millis() / 1000 }))

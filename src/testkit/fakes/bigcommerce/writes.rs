@@ -140,11 +140,7 @@ impl Machine {
     /// All or nothing, of which the documents say neither.
     fn customers(&self, state: &mut State, call: &Call<'_>) -> Reply {
         let Some(customers) = call.body.as_array() else {
-            return self
-                .fixtures
-                .reply("v3_json_invalid")
-                .fill("customer_id", "obj")
-                .fill("jsnumber", "jsarray");
+            return self.not_json_of("jsarray");
         };
         if customers.len() > CUSTOMERS_MAX {
             return self.fixtures.reply("payload_too_large");

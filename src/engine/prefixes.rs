@@ -1,0 +1,106 @@
+//! What is set by route: the longest prefix of a call's path decides.
+
+use std::cmp::Reverse;
+
+use url::Url;
+
+use crate::error::{Error, Field, Input};
+
+/// A value for each prefix, the one that says most first.
+#[derive(Clone, Debug)]
+pub(crate) struct Prefixes<T>(Vec<(String, T)>);
+
+impl<T> Prefixes<T> {
+    /// For the same prefix, the last value replaces what was set before.
+    pub(super) fn new(mut values: Vec<(String, T)>) -> Prefixes<T> {
+        // Stable, so that the last comes first.
+        values.reverse();
+        values.sort_by_key(|(prefix, _)| Reverse(rank(prefix)));
+        Prefixes(values)
+    }
+
+    /// The value for a call to `url`, below the vendor's `base`.
+    pub(super) fn of(&self, base: &Url, url: &Url) -> Option<&T> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let path = below(base, url);
+        self.0.iter().find(|(prefix, _)| is_below(path, prefix)).map(|(_, value)| value)
+    }
+}
+
+/// # Errors
+///
+/// A validation error of this input that names the prefix, if it is no route.
+pub(super) fn check(prefix: &str, input: Input) -> Result<(), Error> {
+    if prefix.starts_with('/') && !prefix.contains(['?', '#']) {
+        return Ok(());
+    }
+    let problem = "a route starts with a slash, and has no query";
+    Err(Error::invalid(input, problem).at(Field::named(prefix)))
+}
+
+/// The path of `url` as a call gives it, without the base's own.
+fn below<'a>(base: &Url, url: &'a Url) -> &'a str {
+    url.path().strip_prefix(base.path().trim_end_matches('/')).unwrap_or(url.path())
+}
+
+/// Whether `route` is `prefix`, or goes on from it with a whole segment. A parameter in the prefix, such as
+/// `{charge}`, is any one segment.
+fn is_below(route: &str, prefix: &str) -> bool {
+    let mut segments = route.split('/');
+    let mut wanted = prefix.split('/').peekable();
+    while let Some(segment) = wanted.next() {
+        // A slash at the end asks for one more segment, whichever.
+        let is_any = is_parameter(segment) || (segment.is_empty() && wanted.peek().is_none());
+        match segments.next() {
+            Some(own) if is_any || own == segment => {}
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// A prefix of more segments comes first, and of as many the one with fewer parameters.
+fn rank(prefix: &str) -> (usize, usize, bool) {
+    let segments = || prefix.split('/').filter(|segment| !segment.is_empty());
+    let parameters = segments().filter(|segment| is_parameter(segment)).count();
+    (segments().count(), segments().count() - parameters, prefix.ends_with('/'))
+}
+
+fn is_parameter(segment: &str) -> bool {
+    segment.len() > 2 && segment.starts_with('{') && segment.ends_with('}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_ends_with_a_whole_segment() {
+        for (route, prefix, expected) in [
+            ("/v1/charges", "/v1/charges", true),
+            ("/v1/charges/ch_1/capture", "/v1/charges", true),
+            ("/v1/charges_all", "/v1/charges", false),
+            ("/v1/charges", "/v1/", true),
+            ("/v1", "/v1/", false),
+            ("/v1/charges", "/", true),
+            ("/v1/charges/ch_1/capture", "/v1/charges/{charge}/capture", true),
+            ("/v1/charges/ch_1/capture", "/v1/{any}", true),
+            ("/v1/charges/ch_1", "/v1/charges/{charge}/capture", false),
+            ("/v1/charges/ch_1/refunds", "/v1/charges/{charge}/capture", false),
+            ("/v1/charges", "/v1/charges/{charge}", false),
+        ] {
+            assert_eq!(is_below(route, prefix), expected, "{route} below {prefix}");
+        }
+    }
+
+    #[test]
+    fn the_prefix_that_says_most_comes_first() {
+        let mut prefixes =
+            ["/", "/v1", "/v1/charges/{charge}", "/v1/{a_long_name}", "/v1/charges/ch_1", "/v1/"];
+        prefixes.sort_by_key(|prefix| Reverse(rank(prefix)));
+        let expected = ["/v1/charges/ch_1", "/v1/charges/{charge}", "/v1/{a_long_name}", "/v1/", "/v1", "/"];
+        assert_eq!(prefixes, expected);
+    }
+}
