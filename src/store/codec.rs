@@ -27,7 +27,9 @@ use crate::request::Request;
 use crate::store::{StoreError, StoreErrorKind};
 
 pub(super) fn request_bytes(request: &Request) -> Result<Vec<u8>, StoreError> {
-    let mut bytes = Vec::with_capacity(ROOM + request.body.len());
+    let texts = [request.method.as_str(), request.url.as_str()].map(str::len);
+    let room = 1 + texts.map(text_room).iter().sum::<usize>() + headers_room(&request.headers);
+    let mut bytes = Vec::with_capacity(room + request.body.len());
     bytes.push(VERSION);
     put_text(&mut bytes, request.method.as_str().as_bytes())?;
     put_text(&mut bytes, request.url.as_str().as_bytes())?;
@@ -37,7 +39,7 @@ pub(super) fn request_bytes(request: &Request) -> Result<Vec<u8>, StoreError> {
 }
 
 pub(super) fn answer_bytes(answer: &Answer) -> Result<Vec<u8>, StoreError> {
-    let mut bytes = Vec::with_capacity(ROOM + answer.body.len());
+    let mut bytes = Vec::with_capacity(4 + headers_room(&answer.headers) + answer.body.len());
     bytes.push(VERSION);
     bytes.extend_from_slice(&answer.status.as_u16().to_le_bytes());
     bytes.push(u8::from(answer.cut));
@@ -72,6 +74,16 @@ pub(super) fn answer(bytes: Vec<u8>) -> Result<Answer, StoreError> {
     let mut answer = Answer::new(status, headers, input.rest);
     answer.cut = cut;
     Ok(answer)
+}
+
+/// Exact, as every room here: bytes that are kept have no slack, and are not moved to be rid of it.
+fn headers_room(headers: &HeaderMap) -> usize {
+    let texts = headers.iter().map(|(name, value)| text_room(name.as_str().len()) + text_room(value.len()));
+    LENGTH + texts.sum::<usize>()
+}
+
+fn text_room(length: usize) -> usize {
+    LENGTH + length
 }
 
 fn put_headers(bytes: &mut Vec<u8>, headers: &HeaderMap) -> Result<(), StoreError> {
@@ -150,8 +162,8 @@ impl Input {
 
 const VERSION: u8 = 1;
 
-/// More than method, URL and headers usually take, so that one allocation does.
-const ROOM: usize = 512;
+/// Of a length.
+const LENGTH: usize = size_of::<u32>();
 
 #[cfg(test)]
 mod tests {
@@ -180,6 +192,18 @@ mod tests {
             ("POST", "https://v.test/", &b"{}"[..])
         );
         assert_eq!(request_bytes(&kept).expect("small"), stored);
+    }
+
+    #[test]
+    fn what_is_kept_has_no_slack() {
+        let answer = answer_bytes(&sample()).expect("small");
+        assert_eq!(answer.capacity(), answer.len());
+        let url = Url::parse("https://v.test/charges").expect("a URL");
+        let mut request = Request::new(Method::POST, url);
+        request.headers = sample().headers;
+        request.body = Bytes::from_static(b"{}");
+        let request = request_bytes(&request).expect("small");
+        assert_eq!(request.capacity(), request.len());
     }
 
     #[test]
