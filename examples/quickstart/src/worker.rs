@@ -93,8 +93,9 @@ fn in_a_hurry() -> Policy {
         .timeout(Timeouts::new(second, second, 20 * second))
         .lease_margin(LEASE_MARGIN)
         // One answer in six is a fault here. From the default of 10/s the dispatcher would go no faster, as it should
-        // not where a vendor fails that often because it goes down under its load.
-        .recovery(RecoveryConfig::new(200, 500))
+        // not where a vendor fails that often because it goes down under its load. It halves each second that has such a
+        // fault: from 200/s it is at a few a second before the run is over, and every other run takes a minute.
+        .recovery(RecoveryConfig::new(500, 500))
 }
 
 /// Takes every order, and then waits for more, as a service does. Comes back only with a problem.

@@ -12,6 +12,8 @@ use steadfast::testkit::fakes::{BigCommerceFake, Ledger, PostmarkFake, StripeFak
 use steadfast::testkit::{Fault, WaitForm};
 use tempfile::TempDir;
 
+use crate::in_memory;
+
 use quickstart::kill::Kill;
 use quickstart::letters;
 use quickstart::report::{Outcome, Report, outcomes};
@@ -37,7 +39,7 @@ impl Scene {
     async fn open() -> Scene {
         let (stripe, bigcommerce) = (StripeFake::start().await, BigCommerceFake::start().await);
         let postmark = PostmarkFake::start().await;
-        let directory = tempfile::tempdir().expect("a directory");
+        let directory = in_memory::directory();
         let urls = [stripe.url(), bigcommerce.url(), postmark.url()];
         let (store, shop) = Service { file: directory.path().join("calls.db"), urls }
             .open()

@@ -1,6 +1,8 @@
 //! The quickstart keeps its promise: the program itself, as its readers run it, over one seed.
 
 mod copied;
+#[path = "../../../../tests/hosts/in_memory.rs"]
+mod in_memory;
 mod judgement;
 mod shown;
 #[cfg(unix)]
@@ -31,7 +33,7 @@ fn the_program_keeps_its_promise_whoever_looks() {
 }
 
 fn a_service_that_is_killed_duplicates_and_loses_nothing_and_the_report_says_so() {
-    let left = tempfile::tempdir().expect("a directory");
+    let left = in_memory::directory();
     let seed = SEED.to_string();
     let run = example()
         .args(["--json", "--seed", &seed])
@@ -130,5 +132,10 @@ fn last_line(run: &Output) -> Value {
 }
 
 fn example() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_quickstart"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quickstart"));
+    // Where it makes its own directory.
+    if let Some(place) = in_memory::place() {
+        command.env("TMPDIR", place);
+    }
+    command
 }

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::in_memory;
+
 const README: &str = include_str!("../../../../README.md");
 
 const COLUMNS: usize = 80;
@@ -32,7 +34,7 @@ impl Terminal {
             skip("there is no tmux here");
             return None;
         }
-        let terminal = Terminal { directory: tempfile::tempdir().expect("a directory") };
+        let terminal = Terminal { directory: in_memory::directory() };
         // The status line would take one of the 24 lines.
         std::fs::write(terminal.directory.path().join("tmux.conf"), "set -g status off\n").expect("written");
         let shell = format!("{command}; printf '{PROMPT} %s $ ' $?; exec cat");
@@ -168,7 +170,8 @@ fn ends_well(screen: &[String]) -> Vec<&str> {
 /// In an environment as a container has it.
 fn example(words: &str) -> String {
     let program = env!("CARGO_BIN_EXE_quickstart");
-    format!("env -i TERM=\"$TERM\" PATH=\"$PATH\" '{program}' {words}")
+    let place = in_memory::place().map_or_else(std::env::temp_dir, Path::to_owned);
+    format!("env -i TERM=\"$TERM\" PATH=\"$PATH\" TMPDIR='{}' '{program}' {words}", place.display())
 }
 
 /// The program `steadfast`, if cargo has built it beside the example: as the README's test command does, and as a

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
+use crate::in_memory;
+
 use crate::example;
 
 /// Generous: the machine may be busy.
@@ -50,7 +52,7 @@ fn a_worker_that_dies_by_itself_is_an_error_and_nothing_stays() {
 
 /// Runs the example until its worker does.
 fn start() -> Running {
-    let directory = tempfile::tempdir().expect("a directory");
+    let directory = in_memory::directory();
     let mut child = example()
         .process_group(0)
         .env("TMPDIR", directory.path())
