@@ -16,6 +16,7 @@ use tempfile::TempDir;
 use tokio::sync::Mutex;
 
 use crate::clock::Time;
+use crate::in_memory;
 use crate::plan::{self, BOUNCES_EVERY, address};
 use crate::process::Process;
 use crate::seams::say;
@@ -232,7 +233,7 @@ impl Vendors {
     }
 
     async fn open(setup: Setup) -> Vendors {
-        let directory = tempfile::tempdir().expect("a directory");
+        let directory = in_memory::directory();
         let setup = Setup { directory: directory.path().to_owned(), ..setup };
         let mut process = Process::start("vendors_process", [setup.to_environment()]);
         let line = process.line().await;

@@ -10,6 +10,8 @@ mod clocks;
 mod dispatch;
 mod edges;
 mod engine;
+#[path = "../hosts/in_memory.rs"]
+mod in_memory;
 mod lives;
 #[path = "../hosts/meanwhile.rs"]
 mod meanwhile;

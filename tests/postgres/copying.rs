@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 
 use super::calls::{claim_of, held, id, settle};
 use super::driven::{Driven, fresh_schema};
+use super::in_memory;
 use super::outbox::connection;
 use super::server::{self, Server, soon};
 
@@ -38,7 +39,7 @@ async fn records_are_copied_from_postgres_to_postgres() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn records_are_copied_from_a_file_to_postgres_and_back() {
     let Some(server) = server::shared() else { return };
-    let directory = tempfile::TempDir::new().expect("a directory");
+    let directory = in_memory::directory();
     let files = AtomicUsize::new(0);
     let file = || -> Arc<dyn Store> {
         let name = format!("{}.db", files.fetch_add(1, Ordering::Relaxed));

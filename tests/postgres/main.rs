@@ -15,6 +15,8 @@ mod copying;
 mod defaults;
 mod driven;
 mod failover;
+#[path = "../hosts/in_memory.rs"]
+mod in_memory;
 mod looks;
 mod migrations;
 mod opening;

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 
+use super::in_memory;
+
 /// A server that runs. Dropped, it stops.
 pub struct Server {
     directory: PathBuf,
@@ -163,7 +165,7 @@ pub fn skipped(why: &str) {
 
 /// A directory that belongs to whoever the server runs as. Its name is short: a socket's path has at most 107 bytes.
 pub fn private_directory(prefix: &str) -> PathBuf {
-    let directory = tempfile::Builder::new().prefix(prefix).tempdir().expect("a directory").keep();
+    let directory = in_memory::named(prefix).keep();
     if let Some((user, group)) = other_user() {
         std::os::unix::fs::chown(&directory, Some(*user), Some(*group)).expect("root may give it away");
     }

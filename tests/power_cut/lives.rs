@@ -10,10 +10,10 @@ use rusqlite::Connection;
 use steadfast::Random;
 use steadfast::store::Sqlite;
 use steadfast::testkit::SeededRandom;
-use tempfile::TempDir;
 
 use crate::audit::{Broken, What, audit};
 use crate::disk::{Cut, Disk, Images, Syncs, below};
+use crate::in_memory;
 use crate::vfs::{Synchronous, mount};
 use crate::world::World;
 
@@ -140,7 +140,7 @@ impl Plan {
 /// Up to `lives` lives of one file, or as many as it takes to break it.
 pub async fn history(seed: u64, lives: u64, ground: Ground) -> Report {
     let random = SeededRandom::new(seed);
-    let directory = workplace();
+    let directory = in_memory::directory();
     let mut worlds: Vec<World> = (0..WORLDS).map(|name| World::new(name, random.next_u64())).collect();
     let mut images = Images::new();
     let mut report = Report::default();
@@ -232,7 +232,7 @@ async fn open(path: &Path, count: usize, disk: &Disk, report: &mut Report) -> Ve
 /// Cuts the making of a file off before and after each of its steps, and opens what may be left of it: on a plain
 /// disk, and on one that is cut off once more. Gives the number of steps and whatever is broken.
 pub async fn every_step_of_the_making() -> (u64, Vec<Broken>) {
-    let directory = workplace();
+    let directory = in_memory::directory();
     let random = SeededRandom::new(1);
     let mut broken = Vec::new();
     for step in 1.. {
@@ -332,13 +332,6 @@ fn put(place: &Path, images: &Images) {
     for (name, bytes) in images {
         std::fs::write(place.join(name), bytes).expect("a file");
     }
-}
-
-/// In memory if the machine has such a place: the disk that is proven on is the model.
-fn workplace() -> TempDir {
-    let memory = Path::new("/dev/shm");
-    let made = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
-    made.expect("a directory")
 }
 
 const NAME: &str = "calls.db";

@@ -15,6 +15,8 @@
 
 #[path = "../hosts/draw.rs"]
 mod draw;
+#[path = "../hosts/in_memory.rs"]
+mod in_memory;
 #[path = "../hosts/keyed.rs"]
 mod keyed;
 #[path = "../hosts/process.rs"]

@@ -23,6 +23,7 @@ use tokio::task::JoinSet;
 use crate::audit::{self, Breaches};
 use crate::desk::dispatcher;
 use crate::facts::{CALL, CallMade, Does, Facts, Said, Told, operation_of};
+use crate::in_memory;
 use crate::plan::{Caller, Disruption, Draw, Operator, Schedule, Trouble, WallClock, What, When, ms, secs};
 use crate::process::{Counts, Life, RECOVERED_MAX, client_of, recover};
 use crate::promised;
@@ -87,7 +88,7 @@ pub fn run(seed: u64, is_told: bool) -> Outcome {
         .build()
         .expect("a runtime");
     let schedule = Schedule::of(seed);
-    let directory = schedule.sqlite.then(memory_directory);
+    let directory = schedule.sqlite.then(in_memory::directory);
     let bounded = schedule.extras.records_max.map(|most| Arc::new(Memory::with_capacity(most)));
     let disk: Box<dyn Store> = match (&directory, &bounded) {
         (Some(directory), _) => Box::new(Sqlite::open(directory.path().join("world.db")).expect("a store")),
@@ -121,11 +122,6 @@ pub fn run(seed: u64, is_told: bool) -> Outcome {
     // The lives hold the world.
     state.lives.clear();
     Outcome { breaches, operations: world.schedule.operations.len(), trace }
-}
-
-/// On memory where there is such a file system: a schedule must not wait for a disk.
-fn memory_directory() -> tempfile::TempDir {
-    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory")
 }
 
 impl World {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::in_memory;
 use steadfast::Policy;
 use steadfast::dispatcher::PERIOD;
 use steadfast::policy::Timeouts;
@@ -58,7 +59,7 @@ async fn calls(
 fn d8_a_thousand_calls_a_second_leave_a_file_of_a_steady_size() {
     // In its long form a minute's retention over ten minutes.
     let keep = if std::env::var_os("STEADFAST_LONG").is_some() { secs(60) } else { secs(2) };
-    let place = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory");
+    let place = in_memory::directory();
     let path = place.path().join("calls.db");
     let size = || std::fs::metadata(&path).expect("a file").len();
     let seen = on_virtual_time(|clock, at_work| {

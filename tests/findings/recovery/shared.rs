@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
+use crate::in_memory;
 use steadfast::clock::Clock as _;
 use steadfast::dispatcher::{Dispatcher, PERIOD};
 use steadfast::operation::record::Phase;
@@ -36,7 +37,7 @@ impl Stores {
     }
 
     fn in_a_file(at_work: Arc<AtomicUsize>) -> Stores {
-        let place = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory");
+        let place = in_memory::directory();
         Stores { file: Some(place), ..Stores::in_memory(at_work) }
     }
 

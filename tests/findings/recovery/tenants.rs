@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::in_memory;
 use steadfast::Policy;
 use steadfast::clock::Clock as _;
 use steadfast::dispatcher::Dispatcher;
@@ -57,7 +58,7 @@ fn one_tenants_backlog_does_not_starve_anothers_one() {
 
 #[test]
 fn nor_does_it_in_a_file() {
-    let place = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory");
+    let place = in_memory::directory();
     on_virtual_time(|clock, at_work| {
         let store = Sqlite::open(place.path().join("calls.db")).expect("opens");
         one_beside_many(clock, Arc::new(Watched::new(store, at_work)), 8)
