@@ -4,12 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carriers::stripe::{Carrier, StripeError};
-use serde_json::{Value, json};
-use steadfast::BoxFuture;
+use serde_json::json;
 use steadfast::store::Memory;
-use steadfast::testkit::fakes::{InProcess, StripeFake};
+use steadfast::testkit::fakes::StripeFake;
 use steadfast::testkit::{Fault, ScriptedTransport, TestClock};
-use steadfast::transport::{Answer, Limits, Request, SendError, Transport};
 use steadfast::vendor::Stripe;
 use steadfast::{Client, Effect};
 use stripe_client_core::{IdempotencyKey, RequestStrategy, StripeRequest};
@@ -32,39 +30,9 @@ impl Bench {
 
     /// A process of the service: each knows of the others by the store alone.
     fn process(&self) -> Carrier {
-        let client = Client::builder(Stripe::new("sk_test_123")).transport(Whole(self.fake.transport()));
+        let client = Client::builder(Stripe::new("sk_test_123")).transport(self.fake.transport());
         let client = client.store(self.store.clone()).clock(self.clock.clone());
         Carrier::new(client.build().expect("a client"))
-    }
-}
-
-/// The fake, whose payment intents are given the fields that async-stripe requires of one and that it leaves out.
-#[derive(Debug)]
-struct Whole(InProcess);
-
-impl Transport for Whole {
-    fn send(&self, request: Request, limits: Limits) -> BoxFuture<'_, Result<Answer, SendError>> {
-        Box::pin(async move {
-            let mut answer = self.0.send(request, limits).await?;
-            if let Some(Value::Object(mut fields)) = answer.json()
-                && fields.get("object") == Some(&json!("payment_intent"))
-            {
-                for (name, value) in [
-                    ("amount_capturable", json!(0)),
-                    ("amount_received", json!(0)),
-                    ("capture_method", json!("automatic_async")),
-                    ("confirmation_method", json!("automatic")),
-                    ("livemode", json!(false)),
-                    ("metadata", json!({})),
-                    ("payment_method_types", json!(["card"])),
-                    ("status", json!("requires_payment_method")),
-                ] {
-                    fields.entry(name).or_insert(value);
-                }
-                answer.body = Value::Object(fields).to_string().into();
-            }
-            Ok(answer)
-        })
     }
 }
 
