@@ -58,6 +58,7 @@ mod ledger;
 mod page;
 mod postmark;
 mod serve;
+mod servers;
 mod shared;
 mod stripe;
 mod table;

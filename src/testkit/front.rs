@@ -5,6 +5,7 @@
 //! HTTP/1.1 over the bare socket and does them for real, with one connection to the backend per request. What a
 //! vendor *answers* stays with the fake behind it, which is told by a header.
 
+use std::any::Any;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -14,7 +15,6 @@ use std::time::Duration;
 use http::Method;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::RwLock;
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::{Fault, FaultPlan, TestClock};
@@ -56,7 +56,6 @@ use wire::{Framing, Reader, RequestHead, ResponseHead};
 pub struct Front {
     address: SocketAddr,
     plan: FaultPlan,
-    passage: Arc<RwLock<()>>,
     task: JoinHandle<()>,
 }
 
@@ -71,7 +70,7 @@ impl Front {
     ///
     /// Outside a tokio runtime with I/O enabled.
     pub async fn start(backend: SocketAddr, plan: FaultPlan) -> io::Result<Front> {
-        Front::listen(Wiring::new(backend, plan, None)).await
+        Front::listen(Wiring::new(Arc::new(backend), plan, None)).await
     }
 
     /// As [`start`](Front::start), with the time of [`Fault::SlowBody`], [`Fault::Hang`] and
@@ -86,15 +85,13 @@ impl Front {
     ///
     /// Outside a tokio runtime with I/O enabled.
     pub async fn start_on(backend: SocketAddr, plan: FaultPlan, clock: &TestClock) -> io::Result<Front> {
-        Front::listen(Wiring::new(backend, plan, Some(clock))).await
+        Front::listen(Wiring::new(Arc::new(backend), plan, Some(clock))).await
     }
 
     pub(super) async fn listen(wiring: Wiring) -> io::Result<Front> {
         let listener = TcpListener::bind(("127.0.0.1", wiring.port)).await?;
         let (address, plan) = (listener.local_addr()?, wiring.plan.clone());
-        let shared = Shared { wiring, passage: Arc::default() };
-        let passage = Arc::clone(&shared.passage);
-        Ok(Front { address, plan, passage, task: tokio::spawn(accept(listener, Arc::new(shared))) })
+        Ok(Front { address, plan, task: tokio::spawn(accept(listener, Arc::new(wiring))) })
     }
 
     /// Where it listens.
@@ -105,11 +102,6 @@ impl Front {
     /// The base URL for clients, `http://127.0.0.1:{port}`, without a slash at its end.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
-    }
-
-    /// Requests hold the read lock while they are in flight. Take the write lock to wait until none is.
-    pub(super) fn passage(&self) -> Arc<RwLock<()>> {
-        Arc::clone(&self.passage)
     }
 
     /// The plan that it asks.
@@ -127,7 +119,7 @@ impl Drop for Front {
 
 /// What a front stands before, and where.
 pub(super) struct Wiring {
-    pub(super) backend: SocketAddr,
+    backend: Arc<dyn Backend>,
     pub(super) plan: FaultPlan,
     pace: Pace,
     /// The port to listen on; 0 for a free one.
@@ -140,7 +132,7 @@ pub(super) struct Wiring {
 }
 
 impl Wiring {
-    pub(super) fn new(backend: SocketAddr, plan: FaultPlan, clock: Option<&TestClock>) -> Wiring {
+    pub(super) fn new(backend: Arc<dyn Backend>, plan: FaultPlan, clock: Option<&TestClock>) -> Wiring {
         let pace = clock.map_or_else(|| Pace::Real(SystemClock::new()), |clock| Pace::Test(clock.clone()));
         Wiring { backend, plan, pace, port: 0, keeps_backend: false, page: None }
     }
@@ -164,9 +156,25 @@ pub(super) struct PageAnswer {
 /// The path that no vendor has.
 pub(super) const PAGE: &str = "/_fake";
 
-struct Shared {
-    wiring: Wiring,
-    passage: Arc<RwLock<()>>,
+/// To whom a front passes requests on.
+pub(super) trait Backend: Send + Sync {
+    /// Who takes the next request.
+    fn lease(&self) -> Lease;
+}
+
+/// A backend, for one request.
+pub(super) struct Lease {
+    pub(super) address: SocketAddr,
+    /// Another number, another backend: a port may be given twice.
+    pub(super) serial: u64,
+    /// What must stay until the answer is there.
+    pub(super) _held: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl Backend for SocketAddr {
+    fn lease(&self) -> Lease {
+        Lease { address: *self, serial: 0, _held: None }
+    }
 }
 
 /// Whose time a slow vendor takes.
@@ -184,7 +192,7 @@ impl Pace {
     }
 }
 
-async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+async fn accept(listener: TcpListener, shared: Arc<Wiring>) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -202,7 +210,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-async fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
+async fn serve(stream: TcpStream, shared: &Wiring) -> io::Result<()> {
     // The halves of a slow body must leave when they are written.
     stream.set_nodelay(true)?;
     let mut client = Reader::new(stream);
@@ -220,19 +228,25 @@ async fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
     }
 }
 
+/// A connection to a backend that a caller's connection has left open.
+struct Kept {
+    serial: u64,
+    backend: Reader,
+}
+
 enum Next {
     KeepAlive,
     Close,
 }
 
-async fn serve_one(client: &mut Reader, backend: &mut Option<Reader>, shared: &Shared) -> io::Result<Next> {
+async fn serve_one(client: &mut Reader, backend: &mut Option<Kept>, shared: &Wiring) -> io::Result<Next> {
     let Some(head) = client.head(wire::parse_request).await? else { return Ok(Next::Close) };
     let framing = head.framing()?;
     let method = Method::from_bytes(head.method.as_bytes()).map_err(wire::invalid)?;
-    if let Some(page) = shared.wiring.page.as_deref().filter(|_| is_page(&head.path())) {
+    if let Some(page) = shared.page.as_deref().filter(|_| is_page(&head.path())) {
         return serve_page(client, page, &head, framing).await;
     }
-    let fault = shared.wiring.plan.decide(&method, &head.path());
+    let fault = shared.plan.decide(&method, &head.path());
     match fault {
         Some(Fault::DropBeforeRead) => return Ok(Next::Close),
         Some(Fault::Reset) => return reset(&client.stream),
@@ -265,7 +279,7 @@ async fn serve_one(client: &mut Reader, backend: &mut Option<Reader>, shared: &S
         Some(Fault::SlowBody(pause)) => {
             let (first, second) = first_half(&bytes, answer.len());
             client.stream.write_all(first).await?;
-            if !stays(&client.stream, shared.wiring.pace.pause(pause)).await {
+            if !stays(&client.stream, shared.pace.pause(pause)).await {
                 return Ok(Next::Close);
             }
             client.stream.write_all(second).await?;
@@ -290,11 +304,11 @@ fn reset(stream: &TcpStream) -> io::Result<Next> {
 
 /// Holds the connection until the caller gives up. What the caller still sends is read and dropped. A body that is
 /// not read would hide that the caller has gone, and the pause would go on moving an automatic clock.
-async fn hang(client: &mut Reader, shared: &Shared) -> io::Result<Next> {
+async fn hang(client: &mut Reader, shared: &Wiring) -> io::Result<Next> {
     let mut unread = [0; 4096];
     let gone = async { while matches!(client.stream.read(&mut unread).await, Ok(1..)) {} };
     tokio::select! {
-        () = shared.wiring.pace.pause(Duration::MAX) => {}
+        () = shared.pace.pause(Duration::MAX) => {}
         () = gone => {}
     }
     Ok(Next::Close)
@@ -316,20 +330,21 @@ async fn stays(stream: &TcpStream, pause: impl Future<Output = ()>) -> bool {
 }
 
 async fn forward(
-    shared: &Shared,
-    kept: &mut Option<Reader>,
+    shared: &Wiring,
+    kept: &mut Option<Kept>,
     head: &RequestHead,
     fault: Option<&str>,
     body: &[u8],
 ) -> io::Result<(ResponseHead, Vec<u8>)> {
-    let _passing = shared.passage.read().await;
-    let keeps = shared.wiring.keeps_backend;
-    let backend = match kept {
-        Some(backend) => backend,
+    // Until the answer is there.
+    let lease = shared.backend.lease();
+    let keeps = shared.keeps_backend;
+    let Kept { backend, .. } = match kept.take().filter(|kept| kept.serial == lease.serial) {
+        Some(known) => kept.insert(known),
         None => {
-            let stream = TcpStream::connect(shared.wiring.backend).await?;
+            let stream = TcpStream::connect(lease.address).await?;
             stream.set_nodelay(true)?;
-            kept.insert(Reader::new(stream))
+            kept.insert(Kept { serial: lease.serial, backend: Reader::new(stream) })
         }
     };
     backend.stream.write_all(&head.encode(fault, body, !keeps)).await?;

@@ -1,5 +1,5 @@
-//! What the three fakes share: a wiremock server that answers everything with one state machine, and a front; or
-//! neither, for a fake that is reached in process.
+//! What the three fakes share: wiremock, which answers everything with one state machine, and a front; or neither, for a
+//! fake that is reached in process.
 //!
 //! One catch-all mock, not one per route. Idempotency crosses routes: Stripe's key belongs to the account. And an
 //! unknown route must be answered as the vendor would, not with wiremock's own 404.
@@ -7,18 +7,16 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::HeaderMap;
-use tokio::sync::{Notify, RwLock};
 use tokio::task::JoinSet;
-use wiremock::matchers::any;
-use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
+use wiremock::Request;
 
 use super::fixture::Reply;
 use super::in_process::InProcess;
 use super::ledger::Ledger;
+use super::servers::{Answers, Servers};
 use crate::clock::{Clock, SystemClock, Timestamp};
 use crate::testkit::front::{Page, Wiring};
 use crate::testkit::{FAULT_HEADER, Fault, FaultPlan, Front, TestClock};
@@ -58,7 +56,7 @@ impl Setup {
 pub(super) struct Served {
     url: String,
     transport: InProcess,
-    /// The front, and the task that has the server and ends with its set.
+    /// The front, and the task that starts the servers behind it and ends with its set.
     _listeners: Option<(Front, JoinSet<()>)>,
 }
 
@@ -70,10 +68,14 @@ impl Served {
         page: Arc<dyn Page>,
         port: u16,
     ) -> io::Result<Served> {
-        let mount = Mount::new(Arc::clone(&behaviour), Arc::clone(&setup.clock));
-        let (front, renewal) = mount.listen(&setup, Some(page), port).await?;
+        let answers = Answers { behaviour: Arc::clone(&behaviour), clock: Arc::clone(&setup.clock) };
+        let (servers, succession) = Servers::start(answers).await;
+        let mut wiring = Wiring::new(servers, setup.plan.clone(), setup.pace.as_ref());
+        // Wiremock never closes a connection by itself.
+        (wiring.port, wiring.page, wiring.keeps_backend) = (port, Some(page), true);
+        let front = Front::listen(wiring).await?;
         let (url, transport) = (front.url(), InProcess::new(behaviour, setup));
-        Ok(Served { url, transport, _listeners: Some((front, renewal)) })
+        Ok(Served { url, transport, _listeners: Some((front, succession)) })
     }
 
     /// Listens nowhere. The URL is one that resolves nowhere (RFC 2606, section 2).
@@ -94,70 +96,6 @@ impl Served {
         self.transport.clone()
     }
 }
-
-/// The one mock. Wiremock keeps a copy of each request that a mock answers for as long as it is mounted, recording or
-/// not. Over a long run that is far more than all that the fake itself holds. So it is mounted anew now and then.
-#[derive(Clone)]
-struct Mount {
-    behaviour: Arc<dyn Behaviour>,
-    clock: Arc<dyn Clock>,
-    /// How many requests wiremock keeps by now.
-    kept: Arc<AtomicUsize>,
-    full: Arc<Notify>,
-}
-
-impl Mount {
-    fn new(behaviour: Arc<dyn Behaviour>, clock: Arc<dyn Clock>) -> Mount {
-        Mount { behaviour, clock, kept: Arc::default(), full: Arc::default() }
-    }
-
-    /// Starts the server and its front. The server ends with the task.
-    async fn listen(
-        self,
-        setup: &Setup,
-        page: Option<Arc<dyn Page>>,
-        port: u16,
-    ) -> io::Result<(Front, JoinSet<()>)> {
-        // The ledger is what a fake is asked for, and not wiremock's recording.
-        let server = MockServer::builder().disable_request_recording().start().await;
-        self.put_on(&server).await;
-        let mut wiring = Wiring::new(*server.address(), setup.plan.clone(), setup.pace.as_ref());
-        // Wiremock never closes a connection by itself.
-        (wiring.port, wiring.page, wiring.keeps_backend) = (port, page, true);
-        let front = Front::listen(wiring).await?;
-        let mut renewal = JoinSet::new();
-        renewal.spawn(self.renew(server, front.passage()));
-        Ok((front, renewal))
-    }
-
-    async fn put_on(&self, server: &MockServer) {
-        server.register(Mock::given(any()).respond_with(self.clone())).await;
-    }
-
-    /// Mounts it anew each time that wiremock keeps enough: never while a request is on its way, which would find
-    /// no mock and be told 404 by wiremock.
-    async fn renew(self, server: MockServer, passage: Arc<RwLock<()>>) {
-        loop {
-            self.full.notified().await;
-            let _alone = passage.write().await;
-            server.reset().await;
-            self.kept.store(0, Ordering::Relaxed);
-            self.put_on(&server).await;
-        }
-    }
-}
-
-impl Respond for Mount {
-    fn respond(&self, request: &Request) -> ResponseTemplate {
-        if self.kept.fetch_add(1, Ordering::Relaxed) + 1 == KEPT_MAX {
-            self.full.notify_one();
-        }
-        dated(self.behaviour.answer(request), &*self.clock).template()
-    }
-}
-
-/// Some two megabytes' worth.
-const KEPT_MAX: usize = 500;
 
 /// The fault that the front passed on with this request.
 pub(super) fn fault_of(headers: &HeaderMap) -> Option<Fault> {
@@ -183,50 +121,4 @@ pub(super) fn dated(reply: Reply, clock: &dyn Clock) -> Reply {
 pub(super) fn date(clock: &dyn Clock, wait: Duration) -> String {
     let seconds = clock.wall().plus(wait).as_millis().div_ceil(1000);
     Timestamp::from_millis(seconds.saturating_mul(1000)).to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[derive(Default)]
-    struct Counting(AtomicUsize);
-
-    impl Behaviour for Counting {
-        fn answer(&self, _: &Request) -> Reply {
-            self.0.fetch_add(1, Ordering::Relaxed);
-            Reply::empty(204)
-        }
-    }
-
-    #[tokio::test]
-    async fn wiremock_keeps_few_requests_and_none_finds_it_without_a_mock() {
-        let counting = Arc::new(Counting::default());
-        let mount = Mount::new(counting.clone(), Setup::default().clock);
-        let (front, _renewal) = mount.clone().listen(&Setup::default(), None, 0).await.unwrap();
-        let client = reqwest::Client::new();
-        let passing = front.passage().read_owned().await;
-        for _ in 0..KEPT_MAX {
-            assert_eq!(client.get(front.url()).send().await.unwrap().status(), 204);
-        }
-        for _ in 0..100 {
-            tokio::task::yield_now().await;
-        }
-        assert_eq!(mount.kept.load(Ordering::Relaxed), KEPT_MAX, "not while a request is on its way");
-        drop(passing);
-        assert_eq!(client.get(front.url()).send().await.unwrap().status(), 204);
-        assert_eq!(mount.kept.load(Ordering::Relaxed), 1, "mounted anew before the next came through");
-
-        let mut callers = JoinSet::new();
-        for _ in 0..8 {
-            let (client, url) = (client.clone(), front.url());
-            callers.spawn(async move {
-                for _ in 0..KEPT_MAX / 2 {
-                    assert_eq!(client.get(&url).send().await.unwrap().status(), 204);
-                }
-            });
-        }
-        callers.join_all().await;
-        assert_eq!(counting.0.load(Ordering::Relaxed), 1 + KEPT_MAX + 8 * (KEPT_MAX / 2));
-    }
 }
