@@ -4,6 +4,8 @@
 //! vendors or by others who call them, and parse what the vendor really answers. They come from the package registries
 //! by pip and npm, into a directory below `target`, once; what they call is here, on loopback. Without an interpreter
 //! or a registry a test says so and skips; with `STEADFAST_NO_SKIP` set that is a failure.
+//!
+//! Those for Rust are in `rust/`, a package of its own.
 #![cfg(feature = "testkit")]
 
 mod installed;
