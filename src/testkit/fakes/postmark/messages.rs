@@ -31,6 +31,17 @@ pub(super) struct Message {
     shown: Box<RawValue>,
     /// What only the message's own page shows.
     bodies: Box<RawValue>,
+    filtered: Filtered,
+}
+
+/// What the search looks at. Beside the text: a search that had to take a hundred thousand texts apart would be slow.
+#[derive(Debug)]
+struct Filtered {
+    stream: Box<str>,
+    tag: Box<str>,
+    subject: Box<str>,
+    from: Box<str>,
+    recipients: Box<[String]>,
 }
 
 impl Message {
@@ -59,14 +70,22 @@ impl Message {
             "From": item["From"],
             "Subject": rendered("Subject"),
             "Attachments": names.collect::<Vec<_>>(),
-            "Status": "Sent",
+            "Status": SENT,
             "TrackOpens": item["TrackOpens"].as_bool().unwrap_or(false),
             "TrackLinks": item["TrackLinks"].as_str().unwrap_or("None"),
             "Metadata": metadata,
             "Sandboxed": false,
         });
         let bodies = json!({ "TextBody": rendered("TextBody"), "HtmlBody": rendered("HtmlBody") });
-        Message { id: id.to_owned(), accepted, shown: text_of(&shown), bodies: text_of(&bodies) }
+        let text = |name: &str| shown[name].as_str().unwrap_or_default();
+        let filtered = Filtered {
+            stream: text("MessageStream").into(),
+            tag: text("Tag").into(),
+            subject: text("Subject").into(),
+            from: bare(text("From")).into(),
+            recipients: recipients.into(),
+        };
+        Message { id: id.to_owned(), accepted, shown: text_of(&shown), bodies: text_of(&bodies), filtered }
     }
 
     /// As its own page shows it.
@@ -194,10 +213,11 @@ impl Messages {
                 SecondFilter::Refuse => return refused("Only one metadata filter is supported."),
             }
         }
+        let asked = Asked::of(request);
         let found: Vec<&RawValue> = self
-            .candidates(metadata.first(), request)
+            .candidates(metadata.first(), &asked)
             .filter(|message| now >= message.accepted.plus(lag) && now.since(message.accepted) <= RETENTION)
-            .filter(|message| matches(message, metadata.first(), request))
+            .filter(|message| asked.matches(message, metadata.first()))
             .map(|message| &*message.shown)
             .collect();
         let page = found.iter().skip(offset).take(count).copied().collect();
@@ -230,16 +250,14 @@ impl Messages {
     fn candidates(
         &self,
         metadata: Option<&(String, String)>,
-        request: &Request,
+        asked: &Asked,
     ) -> Box<dyn Iterator<Item = &Message> + '_> {
-        let asked = |name: &str| query(request, name);
+        let recipient = || asked.recipient.as_ref().map(|address| address.to_ascii_lowercase());
         let term = metadata
             .map(|(name, value)| Term::new(name, value))
-            .or_else(|| {
-                asked("recipient").map(|address| Term::new("recipient", address.to_ascii_lowercase()))
-            })
-            .or_else(|| asked("tag").map(|tag| Term::new("tag", tag)))
-            .or_else(|| asked("subject").map(|subject| Term::new("subject", subject)));
+            .or_else(|| recipient().map(|address| Term::new("recipient", address)))
+            .or_else(|| asked.tag.as_ref().map(|tag| Term::new("tag", tag)))
+            .or_else(|| asked.subject.as_ref().map(|subject| Term::new("subject", subject)));
         match term {
             Some(term) => Box::new(self.held.under(term, 0, u64::MAX).rev().map(|(_, message)| message)),
             None => Box::new(self.held.all().rev()),
@@ -254,25 +272,51 @@ struct Page<'a> {
     total_count: usize,
 }
 
-/// Whether a message passes the filters.
-fn matches(message: &Message, metadata: Option<&(String, String)>, request: &Request) -> bool {
-    let value = parsed(&message.shown);
-    let shown = |name: &str| value[name].as_str().unwrap_or_default();
-    let equal = |parameter: &str, value: &str| query(request, parameter).is_none_or(|wanted| wanted == value);
-    let stream = query(request, "messagestream").unwrap_or_else(|| "outbound".to_owned());
-    let recipients = || value["Recipients"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    let from = query(request, "fromdate").and_then(|text| parse_eastern(&text, false));
-    let to = query(request, "todate").and_then(|text| parse_eastern(&text, true));
-    metadata.is_none_or(|(name, wanted)| value["Metadata"][name] == wanted.as_str())
-        && stream == shown("MessageStream")
-        && equal("tag", shown("Tag"))
-        && equal("subject", shown("Subject"))
-        && equal("fromemail", bare(shown("From")))
-        && query(request, "status").is_none_or(|wanted| wanted.eq_ignore_ascii_case(shown("Status")))
-        && query(request, "recipient")
-            .is_none_or(|wanted| recipients().any(|held| held.eq_ignore_ascii_case(&wanted)))
-        && from.is_none_or(|from| message.accepted >= from)
-        && to.is_none_or(|to| message.accepted <= to)
+/// What a search asks for beside metadata.
+struct Asked {
+    stream: String,
+    tag: Option<String>,
+    subject: Option<String>,
+    from_email: Option<String>,
+    status: Option<String>,
+    recipient: Option<String>,
+    from: Option<Timestamp>,
+    to: Option<Timestamp>,
+}
+
+impl Asked {
+    fn of(request: &Request) -> Asked {
+        let text = |name: &str| query(request, name);
+        Asked {
+            stream: text("messagestream").unwrap_or_else(|| "outbound".to_owned()),
+            tag: text("tag"),
+            subject: text("subject"),
+            from_email: text("fromemail"),
+            status: text("status"),
+            recipient: text("recipient"),
+            from: text("fromdate").and_then(|text| parse_eastern(&text, false)),
+            to: text("todate").and_then(|text| parse_eastern(&text, true)),
+        }
+    }
+
+    /// Whether a message passes the filters.
+    fn matches(&self, message: &Message, metadata: Option<&(String, String)>) -> bool {
+        let held = &message.filtered;
+        let equal = |wanted: &Option<String>, held: &str| wanted.as_ref().is_none_or(|wanted| wanted == held);
+        self.stream == *held.stream
+            && equal(&self.tag, &held.tag)
+            && equal(&self.subject, &held.subject)
+            && equal(&self.from_email, &held.from)
+            && self.status.as_ref().is_none_or(|wanted| wanted.eq_ignore_ascii_case(SENT))
+            && self
+                .recipient
+                .as_ref()
+                .is_none_or(|wanted| held.recipients.iter().any(|held| held.eq_ignore_ascii_case(wanted)))
+            && self.from.is_none_or(|from| message.accepted >= from)
+            && self.to.is_none_or(|to| message.accepted <= to)
+            && metadata
+                .is_none_or(|(name, wanted)| parsed(&message.shown)["Metadata"][name] == wanted.as_str())
+    }
 }
 
 fn number(request: &Request, name: &str) -> Option<usize> {
@@ -284,6 +328,8 @@ fn refused(message: &str) -> Reply {
     Reply::json(422, &json!({ "ErrorCode": 300, "Message": message }))
 }
 
+/// The status of every message here.
+const SENT: &str = "Sent";
 const COUNT_MAX: usize = 500;
 const REACH_MAX: usize = 10_000;
 const RETENTION: Duration = Duration::from_secs(45 * 24 * 3600);

@@ -1,7 +1,7 @@
 //! What Stripe holds: every object made, readable at once (lists are read-after-write; Search is not, and
 //! there is none here).
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -20,6 +20,16 @@ pub(super) struct Objects {
     made: u64,
     /// Customers that were deleted: they are shown as such.
     gone: HashSet<(String, String)>,
+    /// The lines of each account's balance.
+    booked: HashMap<String, Vec<Booked>>,
+}
+
+/// A line of a balance, which adds up faster than its text does. Lines do not change.
+#[derive(Debug)]
+pub(super) struct Booked {
+    pub(super) currency: Box<str>,
+    pub(super) net: i64,
+    pub(super) available_on: u64,
 }
 
 #[derive(Debug)]
@@ -64,6 +74,18 @@ impl Objects {
         let created = value["created"].as_u64().unwrap_or(0);
         let newest = table.all().next_back().map_or(created, |last| last.newest.max(created));
         table.add(Object::new(resource, value, newest));
+        if resource == "balance_transactions" {
+            self.booked.entry(account.to_owned()).or_default().push(Booked {
+                currency: value["currency"].as_str().unwrap_or_default().into(),
+                net: value["net"].as_i64().unwrap_or(0),
+                available_on: value["available_on"].as_u64().unwrap_or(u64::MAX),
+            });
+        }
+    }
+
+    /// The lines of an account's balance, oldest first.
+    pub(super) fn booked(&self, account: &str) -> &[Booked] {
+        self.booked.get(account).map_or(&[], Vec::as_slice)
     }
 
     /// Puts a changed object in its place.
@@ -125,15 +147,11 @@ impl Objects {
         let below = place(&list.starting_after, "starting_after", u64::MAX)?;
         let above = place(&list.ending_before, "ending_before", 0)?;
         let since = list.since();
-        let mut found: Box<dyn DoubleEndedIterator<Item = (u64, &Object)>> = match list.narrowest() {
-            Some(term) => Box::new(table.under(term, above, below)),
-            None => Box::new(table.between(above, below)),
-        };
         // A page goes on from its cursor: towards the newer ones if it ends before one.
         let forward = list.ending_before.is_some();
-        let next = || if forward { found.next() } else { found.next_back() };
-        let mut data: Vec<&RawValue> = std::iter::from_fn(next)
-            .take_while(|(_, object)| forward || list.narrowest().is_some() || object.newest >= since)
+        let found = table.under_all(&list.terms(), above, below, forward);
+        let mut data: Vec<&RawValue> = found
+            .take_while(|(_, object)| forward || object.newest >= since)
             .filter(|(_, object)| list.matches(object))
             // One more than is shown tells whether there are more.
             .take(list.limit + 1)
@@ -250,12 +268,16 @@ impl<'a> List<'a> {
         u64::try_from(since.max().unwrap_or(0)).unwrap_or(0)
     }
 
-    /// The term under which all that it asks for is, if there is one.
-    fn narrowest(&self) -> Option<Term> {
-        self.equal
-            .iter()
-            .find(|(_, value)| !value.is_array() && !value.is_boolean())
-            .map(|(name, value)| term(held(name, &Value::Null).0, value))
+    /// What it asks for is under one of each of these.
+    fn terms(&self) -> Vec<Vec<Term>> {
+        let terms = |(name, wanted): &(String, Value)| {
+            let name = held(name, &Value::Null).0;
+            match wanted {
+                Value::Array(any) => any.iter().map(|one| term(name, one)).collect(),
+                one => vec![term(name, one)],
+            }
+        };
+        self.equal.iter().map(terms).collect()
     }
 
     fn matches(&self, object: &Object) -> bool {
@@ -307,8 +329,6 @@ const LIMIT_MAX: usize = 100;
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
-
     use super::super::desk::Desk;
     use super::*;
     use crate::random::Random as _;
