@@ -2,6 +2,7 @@
 //! there is none here).
 
 use std::collections::{HashMap, HashSet};
+use std::ops::RangeInclusive;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -208,7 +209,9 @@ pub(super) struct List<'a> {
     limit: usize,
     starting_after: Option<String>,
     ending_before: Option<String>,
-    ranges: Vec<(String, Value)>,
+    created: RangeInclusive<i64>,
+    /// Of other fields.
+    ranges: Vec<(String, RangeInclusive<i64>)>,
     equal: Vec<(String, Value)>,
 }
 
@@ -242,14 +245,16 @@ impl<'a> List<'a> {
         let is_range =
             |name: &str| filters.iter().any(|field| field.name == name && matches!(field.kind, Kind::Range));
         asked.retain(|_, value| !value.is_null());
+        let created = asked.remove("created").map_or(i64::MIN..=i64::MAX, |range| bounds(&range));
         let (ranges, mut equal): (Vec<_>, Vec<_>) = asked.into_iter().partition(|(name, _)| is_range(name));
+        let ranges = ranges.into_iter().map(|(name, range)| (name, bounds(&range))).collect();
         equal.extend(also.map(|(name, value)| (name.to_owned(), Value::from(value))));
         // Those that were canceled are shown when they are asked for.
         if resource == "subscriptions" && equal.iter().any(|(name, value)| name == "status" && value == "all")
         {
             equal.retain(|(name, _)| name != "status");
         }
-        Ok(List { resource, path, limit, starting_after, ending_before, ranges, equal })
+        Ok(List { resource, path, limit, starting_after, ending_before, created, ranges, equal })
     }
 
     fn object(&self) -> &str {
@@ -258,14 +263,7 @@ impl<'a> List<'a> {
 
     /// Nothing that it asks for was made before this, in seconds.
     fn since(&self) -> u64 {
-        let created = self.ranges.iter().filter(|(name, _)| name == "created");
-        let since = created.map(|(_, range)| match range {
-            Value::Object(bounds) => {
-                bound(bounds, "gte").max(bound(bounds, "gt").map(|gt| gt + 1)).unwrap_or(0)
-            }
-            exact => exact.as_i64().unwrap_or(0),
-        });
-        u64::try_from(since.max().unwrap_or(0)).unwrap_or(0)
+        u64::try_from(*self.created.start()).unwrap_or(0)
     }
 
     /// What it asks for is under one of each of these.
@@ -281,31 +279,17 @@ impl<'a> List<'a> {
     }
 
     fn matches(&self, object: &Object) -> bool {
-        let within = |range: &Value, held: i64| match range {
-            Value::Object(bounds) => {
-                bounds.iter().all(|(name, bound)| match (name.as_str(), bound.as_i64()) {
-                    ("gt", Some(bound)) => held > bound,
-                    ("gte", Some(bound)) => held >= bound,
-                    ("lt", Some(bound)) => held < bound,
-                    ("lte", Some(bound)) => held <= bound,
-                    _ => true,
-                })
-            }
-            exact => exact.as_i64() == Some(held),
-        };
-        let in_time = self.ranges.iter().filter(|(name, _)| name == "created");
-        let created = i64::try_from(object.created).unwrap_or(i64::MAX);
-        if !in_time.clone().all(|(_, range)| within(range, created)) {
+        if !self.created.contains(&i64::try_from(object.created).unwrap_or(i64::MAX)) {
             return false;
         }
-        if self.equal.is_empty() && in_time.count() == self.ranges.len() {
+        if self.equal.is_empty() && self.ranges.is_empty() {
             return true;
         }
         let value = parsed(&object.text);
         let ranges = self
             .ranges
             .iter()
-            .all(|(name, range)| value[name].as_i64().is_some_and(|held| within(range, held)));
+            .all(|(name, range)| value[name].as_i64().is_some_and(|held| range.contains(&held)));
         ranges
             && self.equal.iter().all(|(name, wanted)| match (held(name, &value).1, wanted) {
                 (held, Value::Array(wanted)) => wanted.contains(held),
@@ -314,8 +298,17 @@ impl<'a> List<'a> {
     }
 }
 
-fn bound(bounds: &Map<String, Value>, name: &str) -> Option<i64> {
-    bounds.get(name)?.as_i64()
+/// A number, or what is within bounds.
+fn bounds(range: &Value) -> RangeInclusive<i64> {
+    let Value::Object(bounds) = range else {
+        // What is no number is before all time.
+        let exact = range.as_i64().unwrap_or(i64::MIN);
+        return exact..=exact;
+    };
+    let bound = |name: &str| bounds.get(name).and_then(Value::as_i64);
+    let from = bound("gte").max(bound("gt").map(|gt| gt.saturating_add(1)));
+    let to = [bound("lte"), bound("lt").map(|lt| lt.saturating_sub(1))].into_iter().flatten().min();
+    from.unwrap_or(i64::MIN)..=to.unwrap_or(i64::MAX)
 }
 
 /// A page that is part of an object, with all that is in it.
