@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::super::fixture::{Reply, parsed, text_of};
 use super::super::table::{Row, Table, Tables, Term};
@@ -326,6 +326,7 @@ mod tests {
     use super::*;
     use crate::random::Random as _;
     use crate::testkit::SeededRandom;
+    use serde_json::Map;
     use wiremock::Request;
 
     const ACCOUNT: &str = "acct_own/test";
